@@ -1,0 +1,1 @@
+//! capi: see ARCHITECTURE.md.

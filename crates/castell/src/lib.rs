@@ -1,0 +1,1 @@
+//! castell: see ARCHITECTURE.md.

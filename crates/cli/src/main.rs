@@ -1,0 +1,38 @@
+//! The `castell` command: each subcommand is a module with its arguments and a `run`.
+
+mod bench;
+mod goal;
+mod launch;
+mod run;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Dependency graphs of messages and tasks, checked, compiled and run.
+#[derive(Parser)]
+#[command(name = "castell", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Goal(goal::Args),
+    Run(run::Args),
+    Launch(launch::Args),
+    Bench(bench::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Goal(args) => goal::run(args),
+        Command::Run(args) => run::run(args),
+        Command::Launch(args) => launch::run(args),
+        Command::Bench(args) => bench::run(args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("castell: {error:#}");
+        ExitCode::from(1)
+    })
+}

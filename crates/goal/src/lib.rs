@@ -1,0 +1,9 @@
+//! GOAL graphs: build, read and print, check, compile to a compact schedule, step.
+//!
+//! A graph is one rank's part in a communication pattern: vertices are operations, an edge `u -> v` lets `v`
+//! start only once `u` has finished (or has started). This room does no I/O, reads no clock and has no `unsafe`.
+//! Start at [`op`] (what a vertex can be), then [`graph`] (the builder), [`schedule`] (the compiled form) and
+//! [`stepper`] (the interpreter that the simulator and the engine share).
+#![forbid(unsafe_code)]
+
+pub mod op;

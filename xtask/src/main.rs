@@ -1,0 +1,2 @@
+//! Housekeeping commands.
+fn main() {}
