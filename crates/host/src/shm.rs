@@ -1,0 +1,156 @@
+//! Memory that several processes share, without a name in any file system.
+//!
+//! A [`Segment`] lives as long as a process maps it or holds its descriptor: when the last one is gone, however it
+//! ended, the memory is gone too. Nothing can be left over.
+
+use crate::HostError;
+use memmap2::{Advice, MmapOptions, MmapRaw};
+use rustix::fs::{MemfdFlags, SealFlags};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// A mapped piece of shared memory of a fixed size, zeroed when it is created.
+///
+/// Its size is sealed, so no other process can take pages away under this one's feet. What the bytes mean, and which
+/// of them may be touched at the same time, is the caller's matter: hence the raw pointer.
+#[derive(Debug)]
+pub struct Segment {
+    map: MmapRaw,
+    descriptor: Option<OwnedFd>,
+}
+
+impl Segment {
+    /// Makes a zeroed segment; `label` is seen only in `/proc/PID/maps`. Pages cost memory once they are touched.
+    pub fn create(label: &str, bytes: usize) -> Result<Segment, HostError> {
+        let what = || format!("create a shared memory segment of {bytes} bytes");
+        let descriptor = rustix::fs::memfd_create(label, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+            .map_err(|error| HostError::system(what(), error))?;
+        rustix::fs::ftruncate(&descriptor, bytes as u64).map_err(|error| HostError::system(what(), error))?;
+        rustix::fs::fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+            .map_err(|error| HostError::system(what(), error))?;
+        Segment::map(descriptor, bytes)
+    }
+
+    /// Maps a segment that another process made, from a descriptor of it.
+    ///
+    /// The descriptor is closed on exec from now on.
+    pub fn attach(descriptor: OwnedFd) -> Result<Segment, HostError> {
+        let number = descriptor.as_raw_fd();
+        let refuse = |found: String| HostError::NotASegment { descriptor: number, found };
+        let seals = rustix::fs::fcntl_get_seals(&descriptor).map_err(|error| refuse(error.to_string()))?;
+        if !seals.contains(SealFlags::SHRINK) {
+            return Err(refuse("its size may change".into()));
+        }
+        let status = rustix::fs::fstat(&descriptor).map_err(|error| refuse(error.to_string()))?;
+        let bytes = usize::try_from(status.st_size).unwrap_or(0);
+        if bytes == 0 {
+            return Err(refuse("it is empty".into()));
+        }
+        rustix::io::fcntl_setfd(&descriptor, rustix::io::FdFlags::CLOEXEC)
+            .map_err(|error| refuse(error.to_string()))?;
+        Segment::map(descriptor, bytes)
+    }
+
+    /// [`Segment::attach`] for a descriptor that was inherited under a known number.
+    ///
+    /// # Safety
+    /// Nobody else in this process may own or use the descriptor `number`: it belongs to the segment from now on, and
+    /// is left open where it turns out not to be a segment.
+    pub unsafe fn attach_inherited(number: RawFd) -> Result<Segment, HostError> {
+        let refuse = |found: String| HostError::NotASegment { descriptor: number, found };
+        // SAFETY: fcntl with F_GET_SEALS only reads, and copes with any number.
+        if number < 0 || unsafe { libc::fcntl(number, libc::F_GET_SEALS) } < 0 {
+            return Err(refuse(std::io::Error::last_os_error().to_string()));
+        }
+        // SAFETY: the descriptor is open, and the caller gives it to us.
+        Segment::attach(unsafe { OwnedFd::from_raw_fd(number) })
+    }
+
+    fn map(descriptor: OwnedFd, bytes: usize) -> Result<Segment, HostError> {
+        let map = MmapOptions::new()
+            .len(bytes)
+            .map_raw(&descriptor)
+            .map_err(|error| HostError::system(format!("map {bytes} bytes of shared memory"), error))?;
+        Ok(Segment { map, descriptor: Some(descriptor) })
+    }
+
+    /// Where the segment lies in this process: aligned to a page, valid as long as the segment lives.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.map.as_mut_ptr()
+    }
+
+    /// The size in bytes; never 0.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// The descriptor, for handing the segment on to other processes; none after [`Segment::close_descriptor`].
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.descriptor.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Closes the descriptor: from now on nobody can get at the segment through this process. The mapping stays.
+    pub fn close_descriptor(&mut self) {
+        self.descriptor = None;
+    }
+
+    /// Asks for huge pages; says whether the kernel agreed. Never needed for correctness.
+    pub fn advise_huge_pages(&self) -> bool {
+        self.map.advise(Advice::HugePage).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process;
+
+    #[test]
+    fn children_see_what_parents_write_and_the_reverse() {
+        let segment = Segment::create("castell-test", 10_000).expect("memfd");
+        assert_eq!(segment.len(), 10_000);
+        // SAFETY: inside the segment, nobody else touches it yet.
+        unsafe { segment.as_ptr().write(41) };
+        let number = segment.descriptor().expect("open").as_raw_fd();
+        let address = segment.as_ptr() as usize;
+        // SAFETY: the child only maps memory, compares and writes a byte: no locks, no allocation that could be held.
+        let child = unsafe {
+            process::fork(|| {
+                let copy = rustix::io::dup(BorrowedFd::borrow_raw(number)).expect("dup");
+                let mine = Segment::attach(copy).expect("a segment");
+                let seen = mine.as_ptr().read_volatile();
+                mine.as_ptr().add(9_999).write_volatile(seen + 1);
+                i32::from(mine.as_ptr() as usize == address)
+            })
+        }
+        .expect("fork");
+        assert_eq!(child.wait().expect("wait"), process::Ended::Exited(0));
+        // SAFETY: inside the segment, the child is gone.
+        assert_eq!(unsafe { segment.as_ptr().add(9_999).read() }, 42);
+    }
+
+    #[test]
+    fn other_descriptors_are_refused() {
+        let file = tempfile::tempfile().expect("a file");
+        let error = Segment::attach(file.into()).expect_err("a file is no segment");
+        assert!(error.to_string().contains("not a sealed shared memory segment"), "{error}");
+        // SAFETY: nobody has this number; the call finds out.
+        let error = unsafe { Segment::attach_inherited(987_654) }.expect_err("no such descriptor");
+        assert!(error.to_string().contains("987654"), "{error}");
+        let loose = rustix::fs::memfd_create("loose", MemfdFlags::ALLOW_SEALING).expect("memfd");
+        let error = Segment::attach(loose).expect_err("not sealed");
+        assert!(error.to_string().contains("size may change"), "{error}");
+    }
+
+    #[test]
+    fn size_is_sealed_and_the_descriptor_may_go() {
+        let mut segment = Segment::create("castell-test", 4096).expect("memfd");
+        let descriptor = segment.descriptor().expect("open");
+        assert!(rustix::fs::ftruncate(descriptor, 0).is_err());
+        segment.close_descriptor();
+        assert!(segment.descriptor().is_none());
+        // SAFETY: inside the segment.
+        assert_eq!(unsafe { segment.as_ptr().read() }, 0);
+        segment.advise_huge_pages();
+    }
+}
