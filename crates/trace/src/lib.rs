@@ -1,1 +1,2 @@
 //! trace: see ARCHITECTURE.md.
+#![forbid(unsafe_code)]
