@@ -1,2 +1,51 @@
-//! Housekeeping commands.
-fn main() {}
+//! Housekeeping: `cargo xtask tidy` (the house's own rules), `setup` (what the tests need), `ci` (everything).
+//!
+//! Start at [`tidy`] for the rules and at [`ci`] for the list of steps.
+#![forbid(unsafe_code)]
+
+mod ci;
+mod readme;
+mod setup;
+mod tidy;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Housekeeping for castell.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Check the house's own rules: crate edges, lengths, unsafe, words, links
+    Tidy,
+    /// Install what is missing for the tests (apt packages, rustfmt, clippy)
+    Setup,
+    /// Formatting, lints, documentation, tidy and all tests
+    Ci(ci::Args),
+}
+
+fn main() -> ExitCode {
+    let root = repository_root();
+    let outcome = match Cli::parse().command {
+        Command::Tidy => tidy::report(&root),
+        Command::Setup => setup::run().map(|()| ExitCode::SUCCESS),
+        Command::Ci(args) => ci::run(&root, &args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("xtask: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+/// The folder that holds the workspace: the parent of this crate's.
+fn repository_root() -> PathBuf {
+    let mut root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    root.pop();
+    root
+}

@@ -1,0 +1,115 @@
+//! Installs what the tests need and this machine lacks: apt packages and rustup components. Repeating it does nothing.
+
+use anyhow::{Context as _, bail};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// (program that shows that it is there, apt package that brings it).
+const PROGRAMS: [(&str, &str); 11] = [
+    ("gcc", "gcc"),
+    ("g++", "g++"),
+    ("make", "make"),
+    ("cmake", "cmake"),
+    ("pkg-config", "pkg-config"),
+    ("mpirun.openmpi", "openmpi-bin"),
+    ("mpicc.openmpi", "libopenmpi-dev"),
+    ("mpiexec.mpich", "mpich"),
+    ("mpicc.mpich", "libmpich-dev"),
+    ("slurmctld", "slurm-wlm"),
+    ("munged", "munge"),
+];
+
+/// (cargo subcommand, rustup component that brings it).
+const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
+
+/// Installs what is missing and says what it does.
+///
+/// # Errors
+/// Something is missing and cannot be installed here; the message lists it.
+pub fn run() -> anyhow::Result<()> {
+    install_packages()?;
+    install_components()
+}
+
+fn install_packages() -> anyhow::Result<()> {
+    let missing: Vec<&str> = PROGRAMS
+        .iter()
+        .filter(|(program, _)| find_program(program).is_none())
+        .map(|(_, package)| *package)
+        .collect();
+    if missing.is_empty() {
+        println!("setup: all programs are there");
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    if find_program("apt-get").is_none() {
+        bail!("missing, and there is no apt-get here to install them: {list}");
+    }
+    println!("setup: installing with apt: {list}");
+    let install = ["install", "--yes", "--no-install-recommends"].into_iter().chain(missing.iter().copied());
+    let install: Vec<&str> = install.collect();
+    // The package lists may be absent or older than the archive: refresh them once, then ask.
+    apt_get(&["update"]).with_context(|| format!("missing: {list}"))?;
+    apt_get(&install).with_context(|| format!("missing: {list}"))
+}
+
+/// Runs apt-get without questions, through sudo unless this is root.
+fn apt_get(arguments: &[&str]) -> anyhow::Result<()> {
+    let mut words = vec!["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"];
+    if !is_root() {
+        if find_program("sudo").is_none() {
+            bail!("apt-get needs root, and there is no sudo here: run `cargo xtask setup` as root once");
+        }
+        words.splice(0..0, ["sudo", "--non-interactive"]);
+    }
+    words.extend(arguments);
+    println!("setup: {}", words.join(" "));
+    let status = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).status()?;
+    if !status.success() {
+        bail!("`{}` ended with {status}", words.join(" "));
+    }
+    Ok(())
+}
+
+fn is_root() -> bool {
+    let output = Command::new("id").arg("-u").output();
+    output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+fn install_components() -> anyhow::Result<()> {
+    let works = |subcommand: &str| {
+        let mut cargo = Command::new("cargo");
+        let quiet = cargo.args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+        quiet.status().is_ok_and(|status| status.success())
+    };
+    let missing: Vec<&str> = COMPONENTS
+        .iter()
+        .filter(|(subcommand, _)| !works(subcommand))
+        .map(|(_, component)| *component)
+        .collect();
+    if missing.is_empty() {
+        println!("setup: rustfmt and clippy are there");
+        return Ok(());
+    }
+    if find_program("rustup").is_none() {
+        bail!("missing, and there is no rustup here to install them: {}", missing.join(" "));
+    }
+    println!("setup: rustup component add {}", missing.join(" "));
+    let status =
+        Command::new("rustup").args(["component", "add"]).args(&missing).stdin(Stdio::null()).status()?;
+    if !status.success() {
+        bail!("`rustup component add {}` ended with {status}", missing.join(" "));
+    }
+    Ok(())
+}
+
+/// Where a program lies: on the path, or where Debian keeps the daemons.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
+    folders.map(|folder| folder.join(name)).find(|program| is_file(program))
+}
+
+fn is_file(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.is_file())
+}
