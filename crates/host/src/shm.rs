@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 #[derive(Debug)]
 pub struct Segment {
     map: MmapRaw,
-    descriptor: Option<OwnedFd>,
+    descriptor: OwnedFd,
 }
 
 impl Segment {
@@ -33,7 +33,7 @@ impl Segment {
     /// Maps a segment that another process made, from a descriptor of it.
     ///
     /// The descriptor is closed on exec from now on.
-    pub fn attach(descriptor: OwnedFd) -> Result<Segment, HostError> {
+    pub fn from_fd(descriptor: OwnedFd) -> Result<Segment, HostError> {
         let number = descriptor.as_raw_fd();
         let refuse = |found: String| HostError::NotASegment { descriptor: number, found };
         let seals = rustix::fs::fcntl_get_seals(&descriptor).map_err(|error| refuse(error.to_string()))?;
@@ -50,19 +50,19 @@ impl Segment {
         Segment::map(descriptor, bytes)
     }
 
-    /// [`Segment::attach`] for a descriptor that was inherited under a known number.
+    /// [`Segment::from_fd`] for a descriptor that was inherited under a known number.
     ///
     /// # Safety
     /// Nobody else in this process may own or use the descriptor `number`: it belongs to the segment from now on, and
     /// is left open where it turns out not to be a segment.
-    pub unsafe fn attach_inherited(number: RawFd) -> Result<Segment, HostError> {
+    pub unsafe fn from_inherited_fd(number: RawFd) -> Result<Segment, HostError> {
         let refuse = |found: String| HostError::NotASegment { descriptor: number, found };
         // SAFETY: fcntl with F_GET_SEALS only reads, and copes with any number.
         if number < 0 || unsafe { libc::fcntl(number, libc::F_GET_SEALS) } < 0 {
             return Err(refuse(std::io::Error::last_os_error().to_string()));
         }
         // SAFETY: the descriptor is open, and the caller gives it to us.
-        Segment::attach(unsafe { OwnedFd::from_raw_fd(number) })
+        Segment::from_fd(unsafe { OwnedFd::from_raw_fd(number) })
     }
 
     fn map(descriptor: OwnedFd, bytes: usize) -> Result<Segment, HostError> {
@@ -70,7 +70,7 @@ impl Segment {
             .len(bytes)
             .map_raw(&descriptor)
             .map_err(|error| HostError::system(format!("map {bytes} bytes of shared memory"), error))?;
-        Ok(Segment { map, descriptor: Some(descriptor) })
+        Ok(Segment { map, descriptor })
     }
 
     /// Where the segment lies in this process: aligned to a page, valid as long as the segment lives.
@@ -84,14 +84,9 @@ impl Segment {
         self.map.len()
     }
 
-    /// The descriptor, for handing the segment on to other processes; none after [`Segment::close_descriptor`].
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.descriptor.as_ref().map(AsFd::as_fd)
-    }
-
-    /// Closes the descriptor: from now on nobody can get at the segment through this process. The mapping stays.
-    pub fn close_descriptor(&mut self) {
-        self.descriptor = None;
+    /// The descriptor, for handing the segment on to other processes.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
     }
 
     /// Asks for huge pages; says whether the kernel agreed. Never needed for correctness.
@@ -111,13 +106,13 @@ mod tests {
         assert_eq!(segment.len(), 10_000);
         // SAFETY: inside the segment, nobody else touches it yet.
         unsafe { segment.as_ptr().write(41) };
-        let number = segment.descriptor().expect("open").as_raw_fd();
+        let number = segment.fd().as_raw_fd();
         let address = segment.as_ptr() as usize;
         // SAFETY: the child only maps memory, compares and writes a byte: no locks, no allocation that could be held.
         let child = unsafe {
             process::fork(|| {
                 let copy = rustix::io::dup(BorrowedFd::borrow_raw(number)).expect("dup");
-                let mine = Segment::attach(copy).expect("a segment");
+                let mine = Segment::from_fd(copy).expect("a segment");
                 let seen = mine.as_ptr().read_volatile();
                 mine.as_ptr().add(9_999).write_volatile(seen + 1);
                 i32::from(mine.as_ptr() as usize == address)
@@ -132,25 +127,22 @@ mod tests {
     #[test]
     fn other_descriptors_are_refused() {
         let file = tempfile::tempfile().expect("a file");
-        let error = Segment::attach(file.into()).expect_err("a file is no segment");
+        let error = Segment::from_fd(file.into()).expect_err("a file is no segment");
         assert!(error.to_string().contains("not a sealed shared memory segment"), "{error}");
         // SAFETY: nobody has this number; the call finds out.
-        let error = unsafe { Segment::attach_inherited(987_654) }.expect_err("no such descriptor");
+        let error = unsafe { Segment::from_inherited_fd(987_654) }.expect_err("no such descriptor");
         assert!(error.to_string().contains("987654"), "{error}");
         let loose = rustix::fs::memfd_create("loose", MemfdFlags::ALLOW_SEALING).expect("memfd");
-        let error = Segment::attach(loose).expect_err("not sealed");
+        let error = Segment::from_fd(loose).expect_err("not sealed");
         assert!(error.to_string().contains("size may change"), "{error}");
     }
 
     #[test]
-    fn size_is_sealed_and_the_descriptor_may_go() {
-        let mut segment = Segment::create("castell-test", 4096).expect("memfd");
-        let descriptor = segment.descriptor().expect("open");
-        assert!(rustix::fs::ftruncate(descriptor, 0).is_err());
-        segment.close_descriptor();
-        assert!(segment.descriptor().is_none());
+    fn size_is_sealed() {
+        let segment = Segment::create("castell-test", 4096).expect("memfd");
+        assert!(rustix::fs::ftruncate(segment.fd(), 0).is_err());
+        segment.advise_huge_pages();
         // SAFETY: inside the segment.
         assert_eq!(unsafe { segment.as_ptr().read() }, 0);
-        segment.advise_huge_pages();
     }
 }
