@@ -6,4 +6,11 @@
 //! [`stepper`] (the interpreter that the simulator and the engine share).
 #![forbid(unsafe_code)]
 
+mod codec;
+pub mod compile;
+pub mod graph;
+mod graph_error;
 pub mod op;
+pub mod schedule;
+pub mod stepper;
+mod verify;
