@@ -1,1 +1,5 @@
 //! comm: see ARCHITECTURE.md.
+
+pub mod doorbell;
+pub mod lane;
+pub mod queue;

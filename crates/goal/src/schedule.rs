@@ -1,6 +1,6 @@
 //! The compiled form of a graph: one compact, relocatable block that never changes.
 //!
-#![doc = include_str!("SCHEDULE.md")]
+//! `SCHEDULE.md` documents the block byte by byte.
 
 use crate::codec::{self, CONCURRENT, JOIN, LANES, Layout, SOLE};
 use crate::compile::CompileError;

@@ -1,0 +1,164 @@
+//! The doorbell: how a sender wakes a receiver that sleeps, and pays nothing when it does not.
+//!
+//! One a rank, in shared memory. Whoever attends to the rank's queues says so in one state word; a sender looks at it
+//! after each insertion and makes a system call only if somebody sleeps, and then only the first sender does.
+//! `doorbell.md` beside this file has the states and why no wake-up is lost.
+
+use std::time::Duration;
+
+use castell_base::sync::{AtomicU32, Ordering, fence};
+
+/// Somebody polls, or will before it sleeps. What zeroed memory says.
+const AWAKE: u32 = 0;
+/// The progress thread sleeps, or is about to.
+const THREAD: u32 = 1;
+/// An application thread sleeps, or is about to.
+const WAITER: u32 = 2;
+/// Nobody needs messages now: they may lie.
+const QUIET: u32 = 3;
+
+/// The two that may sleep at a doorbell. Each has its own place to sleep: waking one leaves the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sleeper {
+    /// The rank's progress thread.
+    Thread,
+    /// An application thread that waits for something.
+    Waiter,
+}
+
+impl Sleeper {
+    fn state(self) -> u32 {
+        match self {
+            Sleeper::Thread => THREAD,
+            Sleeper::Waiter => WAITER,
+        }
+    }
+}
+
+/// A rank's doorbell. Zeroed memory is a doorbell at which somebody is awake.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct Doorbell {
+    state: AtomicU32,
+    /// How often each sleeper was called, a futex each.
+    calls: [AtomicU32; 2],
+    #[cfg(loom)]
+    bed: (loom::sync::Mutex<()>, loom::sync::Condvar),
+}
+
+/// The right to one sleep, from [`Doorbell::prepare`].
+#[derive(Debug)]
+#[must_use = "look into the queues, then sleep or cancel"]
+pub struct Ticket {
+    sleeper: Sleeper,
+    calls: u32,
+}
+
+impl Doorbell {
+    /// After inserting: wakes the receiver if it sleeps. True: a system call was made.
+    #[inline(always)]
+    pub fn ring(&self) -> bool {
+        // Orders the insertion before the look at the state; the receiver's fence orders its state before its look into
+        // the queue. One of the two sees the other.
+        fence(Ordering::SeqCst);
+        let state = self.state.load(Ordering::Relaxed);
+        matches!(state, THREAD | WAITER) && self.wake_from(state)
+    }
+
+    /// After a refusal: as [`Doorbell::ring`], and wakes the progress thread even if nobody needs messages now.
+    #[cold]
+    pub fn ring_refused(&self) -> bool {
+        fence(Ordering::SeqCst);
+        let state = self.state.load(Ordering::Relaxed);
+        state != AWAKE && self.wake_from(state)
+    }
+
+    /// Ends `state` and wakes who is in it; of several senders the first one does.
+    #[cold]
+    fn wake_from(&self, state: u32) -> bool {
+        // Failure: another sender was faster, or the receiver went on by itself; it looks into its queues after every
+        // change that it makes.
+        if self.state.compare_exchange(state, AWAKE, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        self.call(if state == WAITER { Sleeper::Waiter } else { Sleeper::Thread });
+        true
+    }
+
+    /// Wakes a sleeper whatever the state says: there is other work than messages.
+    pub fn call(&self, sleeper: Sleeper) {
+        self.calls[sleeper as usize].fetch_add(1, Ordering::Release);
+        self.wake(sleeper);
+    }
+
+    /// The first step of falling asleep. Look into the queues next: if something is there [`Doorbell::cancel`], else
+    /// [`Doorbell::sleep`].
+    pub fn prepare(&self, sleeper: Sleeper) -> Ticket {
+        let calls = self.calls[sleeper as usize].load(Ordering::Acquire);
+        self.enter(sleeper.state());
+        Ticket { sleeper, calls }
+    }
+
+    /// Stays awake after all.
+    pub fn cancel(&self, ticket: Ticket) {
+        self.leave(ticket.sleeper);
+    }
+
+    /// Sleeps until a sender rings, somebody calls, or the time is up; spurious wake-ups happen. Afterwards the sleeper is
+    /// awake.
+    pub fn sleep(&self, ticket: Ticket, timeout: Option<Duration>) {
+        self.wait(&ticket, timeout);
+        self.leave(ticket.sleeper);
+    }
+
+    /// An application thread polls from now on: senders need not ring. The progress thread may sleep on.
+    pub fn attend(&self) {
+        self.state.store(AWAKE, Ordering::SeqCst);
+    }
+
+    /// An application thread stops polling and the (sleeping) progress thread answers the bell again. Look into the queues
+    /// next: if something is there, [`Doorbell::call`] the thread.
+    pub fn hand_over(&self) {
+        self.enter(THREAD);
+    }
+
+    /// Nobody needs messages: senders ring only when they are refused. The progress thread may sleep on.
+    pub fn quiet(&self) {
+        self.enter(QUIET);
+    }
+
+    fn enter(&self, state: u32) {
+        self.state.store(state, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Ends the sleeper's own state, but no state that another has set meanwhile.
+    fn leave(&self, sleeper: Sleeper) {
+        let _ = self.state.compare_exchange(sleeper.state(), AWAKE, Ordering::SeqCst, Ordering::Relaxed);
+    }
+
+    #[cfg(not(loom))]
+    fn wait(&self, ticket: &Ticket, timeout: Option<Duration>) {
+        castell_host::futex::wait(&self.calls[ticket.sleeper as usize], ticket.calls, u32::MAX, timeout);
+    }
+
+    #[cfg(not(loom))]
+    fn wake(&self, sleeper: Sleeper) {
+        castell_host::futex::wake(&self.calls[sleeper as usize], i32::MAX, u32::MAX);
+    }
+
+    /// What a futex does: compare and fall asleep in one step.
+    #[cfg(loom)]
+    fn wait(&self, ticket: &Ticket, _timeout: Option<Duration>) {
+        let bed = self.bed.0.lock().expect("no thread panicked");
+        if self.calls[ticket.sleeper as usize].load(Ordering::Acquire) == ticket.calls {
+            drop(self.bed.1.wait(bed));
+        }
+    }
+
+    #[cfg(loom)]
+    fn wake(&self, _sleeper: Sleeper) {
+        let _bed = self.bed.0.lock().expect("no thread panicked");
+        self.bed.1.notify_all();
+    }
+}

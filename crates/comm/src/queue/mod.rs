@@ -1,0 +1,164 @@
+//! Receive queues: where a rank's messages land before they are matched.
+//!
+//! Four designs behind one pair of ends, chosen by name ([`QueueKind`]). Each rank owns one area of shared memory
+//! ([`Geometry::bytes_per_rank`], zeroed, aligned to 64 bytes) and one [`Consumer`]; every rank that sends to it has a
+//! [`Producer`] there. Nothing here blocks: a full queue refuses. README.md beside this file has the protocols.
+//!
+//! Messages of one sender are delivered in the order of their insertion, with one exception that only `Scmp` has (a late
+//! producer whose reservation's length cannot be found out, see README.md): who needs the order without exception, or
+//! sends by other ways, too, counts messages in [`Header::sequence`].
+
+pub(crate) mod area;
+mod geometry;
+mod header;
+mod intent;
+pub mod memory;
+mod msgq;
+mod ring;
+mod rlock;
+mod scmp;
+mod scmp_consumer;
+mod smsg;
+
+#[cfg(all(test, not(loom)))]
+mod conformance;
+#[cfg(all(test, not(loom)))]
+mod deaths;
+
+use castell_base::Rank;
+
+pub use geometry::{Geometry, QueueKind, UnknownQueue};
+pub use header::{HEADER_BYTES, Header, SLOT_BYTES, slots_for};
+pub use intent::{Intent, Intents, RANKS_MAX};
+
+pub(crate) use header::{SLOT_WORDS, spare_of};
+
+/// The queue was full, or busy for longer than an insertion waits: try again later or take another way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the receive queue is full; poll the own queue and try again")]
+pub struct Refused;
+
+/// A sender's end of one receiver's queue.
+pub struct Producer {
+    end: ProducerEnd,
+    bytes_max: usize,
+}
+
+enum ProducerEnd {
+    Scmp(scmp::Producer),
+    Smsg(smsg::Producer),
+    Msgq(msgq::Producer),
+    Rlock(rlock::Producer),
+}
+
+impl Producer {
+    /// The end by which rank `me` inserts into the queue of rank `dest`, whose memory is at `area`.
+    ///
+    /// # Safety
+    /// `area` points to [`Geometry::bytes_per_rank`] bytes, aligned to 64, zeroed before the first use by anybody, and
+    /// mapped as long as the result lives; the same holds for `intents`. There is one producer a pair of ranks in a
+    /// job's life, all ranks use the same geometry, and only one thread of a rank inserts at a time.
+    pub unsafe fn attach(
+        area: *mut u8,
+        geometry: &Geometry,
+        intents: Intents,
+        me: Rank,
+        dest: Rank,
+    ) -> Producer {
+        geometry.assert_sane();
+        // SAFETY: the caller's promise.
+        let area = unsafe { area::Area::new(area) };
+        let end = match geometry.kind {
+            QueueKind::Scmp => ProducerEnd::Scmp(scmp::Producer::new(area, geometry, intents, me, dest)),
+            QueueKind::Smsg => ProducerEnd::Smsg(smsg::Producer::new(area, geometry, me)),
+            QueueKind::Msgq => ProducerEnd::Msgq(msgq::Producer::new(area, geometry, me)),
+            QueueKind::Rlock => ProducerEnd::Rlock(rlock::Producer::new(area, geometry, intents, me, dest)),
+        };
+        Producer { end, bytes_max: geometry.message_bytes_max() }
+    }
+
+    /// Inserts a message whose `header.bytes` is the payload's length; never blocks.
+    ///
+    /// # Panics
+    /// If the payload is longer than [`Geometry::message_bytes_max`] or the header's kind is 0 or 255.
+    #[inline]
+    pub fn try_insert(&mut self, header: &Header, payload: &[u8]) -> Result<(), Refused> {
+        assert!(
+            payload.len() <= self.bytes_max && header.kind.wrapping_add(1) > 1,
+            "a message of {} bytes and kind {} cannot be inserted: at most {} bytes, kind 1 … 254",
+            payload.len(),
+            header.kind,
+            self.bytes_max
+        );
+        debug_assert_eq!(header.bytes as usize, payload.len());
+        match &mut self.end {
+            ProducerEnd::Scmp(end) => end.try_insert(header, payload),
+            ProducerEnd::Smsg(end) => end.try_insert(header, payload),
+            ProducerEnd::Msgq(end) => end.try_insert(header, payload),
+            ProducerEnd::Rlock(end) => end.try_insert(header, payload),
+        }
+    }
+}
+
+/// A receiver's end of its own queue.
+pub struct Consumer {
+    end: ConsumerEnd,
+}
+
+enum ConsumerEnd {
+    Scmp(scmp_consumer::Consumer),
+    Smsg(smsg::Consumer),
+    Msgq(msgq::Consumer),
+    Rlock(rlock::Consumer),
+}
+
+impl Consumer {
+    /// The end by which rank `me` empties its queue, whose memory is at `area`.
+    ///
+    /// # Safety
+    /// As for [`Producer::attach`]; there is one consumer a rank in a job's life.
+    pub unsafe fn attach(area: *mut u8, geometry: &Geometry, intents: Intents, me: Rank) -> Consumer {
+        geometry.assert_sane();
+        // SAFETY: the caller's promise.
+        let area = unsafe { area::Area::new(area) };
+        let end = match geometry.kind {
+            QueueKind::Scmp => ConsumerEnd::Scmp(scmp_consumer::Consumer::new(area, geometry, intents, me)),
+            QueueKind::Smsg => ConsumerEnd::Smsg(smsg::consumer(area, geometry)),
+            QueueKind::Msgq => ConsumerEnd::Msgq(msgq::Consumer::new(area, geometry)),
+            QueueKind::Rlock => ConsumerEnd::Rlock(rlock::Consumer::new(area, geometry, intents, me)),
+        };
+        Consumer { end }
+    }
+
+    /// Hands up to `limit` messages to `deliver`, each in place, and frees it afterwards; says how many. Never blocks.
+    #[inline]
+    pub fn poll(&mut self, limit: usize, deliver: &mut impl FnMut(&Header, &[u8])) -> usize {
+        match &mut self.end {
+            ConsumerEnd::Scmp(end) => end.poll(limit, deliver),
+            ConsumerEnd::Smsg(end) => end.poll(limit, deliver),
+            ConsumerEnd::Msgq(end) => end.poll(limit, deliver),
+            ConsumerEnd::Rlock(end) => end.poll(limit, deliver),
+        }
+    }
+
+    /// Whether polling is useless until a sender inserts something: the look before going to sleep.
+    pub fn is_empty(&self) -> bool {
+        match &self.end {
+            ConsumerEnd::Scmp(end) => end.is_empty(),
+            ConsumerEnd::Smsg(end) => end.is_empty(),
+            ConsumerEnd::Msgq(end) => end.is_empty(),
+            ConsumerEnd::Rlock(end) => end.is_empty(),
+        }
+    }
+
+    /// Settles what dead ranks left unfinished here: reservations, locks. True once nothing of theirs is left; until
+    /// then call it again between polls. `is_dead` must say so only of ranks that will never run again.
+    pub fn reclaim_dead(&mut self, is_dead: &dyn Fn(Rank) -> bool) -> bool {
+        match &mut self.end {
+            ConsumerEnd::Scmp(end) => end.reclaim_dead(is_dead),
+            ConsumerEnd::Smsg(_) => true,
+            ConsumerEnd::Msgq(end) => end.reclaim_dead(is_dead),
+            ConsumerEnd::Rlock(end) => end.reclaim_dead(is_dead),
+        }
+    }
+}
