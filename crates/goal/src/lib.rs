@@ -13,4 +13,4 @@ mod graph_error;
 pub mod op;
 pub mod schedule;
 pub mod stepper;
-mod verify;
+pub mod verify;

@@ -1,6 +1,6 @@
 //! The compiled form of a graph: one compact, relocatable block that never changes.
 //!
-//! `SCHEDULE.md` documents the block byte by byte.
+#![doc = include_str!("SCHEDULE.md")]
 
 use crate::codec::{self, CONCURRENT, JOIN, LANES, Layout, SOLE};
 use crate::compile::CompileError;

@@ -1,0 +1,173 @@
+//! `castell bench`: measures this machine, castell beside its peers, in interleaved rounds.
+//!
+//! A [`Workload`] lists its cases (message sizes, say) and its subjects: castell first, then plain code where that is
+//! the yardstick. MPI implementations found on the machine join with the program of the same name below
+//! `benches/mpi/`. Every subject measures a case once a round, A B A B …, so that a machine that slows down slows
+//! down all of them; the figures are the median of the rounds' medians and the minimum of their minima.
+
+mod localops;
+mod peers;
+mod plain;
+mod report;
+
+use anyhow::Context as _;
+use peers::Peer;
+use report::{Measurement, print_json, print_table};
+pub use report::{Params, Sample};
+use std::process::ExitCode;
+
+/// Measure this machine, side by side with peers
+#[derive(clap::Args)]
+pub struct Args {
+    /// What to measure
+    #[arg(value_parser = WORKLOADS.map(|workload| workload.name()))]
+    workload: String,
+    /// Print JSON: one object a case and subject
+    #[arg(long)]
+    json: bool,
+    /// Measure the MPI implementations of this machine too (the default)
+    #[arg(long, overrides_with = "no_peers")]
+    peers: bool,
+    /// Leave the MPI implementations out
+    #[arg(long)]
+    no_peers: bool,
+    /// Samples a round, case and subject (default: the workload's)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    samples: Option<u32>,
+    /// Rounds in which the subjects take turns
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Sizes to measure, as 8,4096 (default: the workload's)
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    bytes: Option<Vec<u64>>,
+}
+
+/// Something to measure.
+pub trait Workload: Sync {
+    /// Its name on the command line, in reports, and of the peers' program.
+    fn name(&self) -> &'static str;
+
+    /// What to measure; `bytes` are the sizes asked for, if any.
+    fn cases(&self, bytes: Option<&[u64]>) -> Vec<Params>;
+
+    /// Samples a round unless the user says otherwise.
+    fn samples(&self) -> u32;
+
+    /// Who is measured, castell first. Peers are added by the caller.
+    fn subjects(&self) -> anyhow::Result<Vec<Box<dyn Subject>>>;
+
+    /// Processes that the MPI program needs; `None`: there is none.
+    fn peer_ranks(&self) -> Option<u32>;
+}
+
+/// Somebody who can carry a workload out.
+pub trait Subject {
+    /// As reports call it.
+    fn name(&self) -> String;
+
+    /// Takes `samples` samples of one case; `None` if it does not know the case.
+    fn measure(&mut self, case: &Params, samples: u32) -> anyhow::Result<Option<Sample>>;
+}
+
+/// The workloads that castell can measure.
+const WORKLOADS: [&dyn Workload; 1] = [&localops::LocalOps];
+
+/// Carries the command out.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let workload = WORKLOADS.iter().find(|workload| workload.name() == args.workload);
+    let workload = *workload.context("clap accepts only the names of workloads")?;
+    let mut subjects = workload.subjects()?;
+    if let Some(ranks) = workload.peer_ranks().filter(|_| !args.no_peers) {
+        let peers = peers::peers()?;
+        if peers.is_empty() {
+            eprintln!("castell: {}", peers::NONE_FOUND);
+        }
+        subjects.extend(peers.into_iter().map(|peer| at_ranks(peer, workload.name(), ranks)));
+    }
+    let samples = args.samples.unwrap_or_else(|| workload.samples());
+    let cases = workload.cases(args.bytes.as_deref());
+    let measurements = measure(workload.name(), &cases, &mut subjects, args.rounds, samples)?;
+    if args.json {
+        print_json(&measurements)?;
+    } else {
+        print_table(&measurements);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn at_ranks(peer: Peer, workload: &'static str, ranks: u32) -> Box<dyn Subject> {
+    Box::new(peers::PeerSubject { peer, workload, ranks })
+}
+
+/// All cases, the subjects taking turns; a subject that does not know a case has no row for it.
+fn measure(
+    workload: &str,
+    cases: &[Params],
+    subjects: &mut [Box<dyn Subject>],
+    rounds: u32,
+    samples: u32,
+) -> anyhow::Result<Vec<Measurement>> {
+    let steps = cases.len() as u64 * u64::from(rounds) * subjects.len() as u64;
+    let progress = indicatif::ProgressBar::new(steps);
+    let mut measurements = Vec::new();
+    for case in cases {
+        let mut taken = vec![Vec::new(); subjects.len()];
+        for _ in 0..rounds {
+            for (subject, taken) in subjects.iter_mut().zip(&mut taken) {
+                let sample = subject.measure(case, samples);
+                taken.extend(sample.with_context(|| format!("{workload}, {case}: {}", subject.name()))?);
+                progress.inc(1);
+            }
+        }
+        for (subject, taken) in subjects.iter().zip(&taken) {
+            if let Some(sample) = Sample::over_rounds(taken) {
+                measurements.push(Measurement::new(workload, subject.name(), case, sample));
+            }
+        }
+    }
+    progress.finish_and_clear();
+    Ok(measurements)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    struct Recorded {
+        name: &'static str,
+        calls: Rc<RefCell<Vec<String>>>,
+        knows: u64,
+    }
+
+    impl Subject for Recorded {
+        fn name(&self) -> String {
+            self.name.to_owned()
+        }
+
+        fn measure(&mut self, case: &Params, samples: u32) -> anyhow::Result<Option<Sample>> {
+            self.calls.borrow_mut().push(format!("{} {case}", self.name));
+            let bytes = case.number("bytes").expect("the cases have sizes");
+            Ok((bytes <= self.knows).then(|| Sample::of(vec![bytes as f64; samples as usize])))
+        }
+    }
+
+    #[test]
+    fn subjects_take_turns() {
+        let calls = Rc::new(RefCell::new(Vec::new()));
+        let subject =
+            |name, knows| Box::new(Recorded { name, calls: calls.clone(), knows }) as Box<dyn Subject>;
+        let mut subjects = [subject("a", 64), subject("b", 8)];
+        let cases = [8, 64].map(|bytes| Params::new().with("bytes", bytes));
+        let measurements = measure("w", &cases, &mut subjects, 2, 3).expect("both can measure");
+        let order = ["a bytes 8", "b bytes 8", "a bytes 8", "b bytes 8", "a bytes 64", "b bytes 64"];
+        assert_eq!(calls.borrow()[..6], order);
+        let rows = serde_json::to_value(&measurements).expect("measurements are plain data");
+        assert_eq!(rows.as_array().map(Vec::len), Some(3), "b has no row for the case it does not know");
+        assert_eq!(
+            rows[2],
+            serde_json::json!({"workload": "w", "subject": "a", "params": {"bytes": 64}, "median_ns": 64.0, "min_ns": 64.0, "samples": 6})
+        );
+    }
+}

@@ -1,0 +1,92 @@
+//! Benchmark programs in C: compiled into a folder that goes away with its owner, run, their JSON lines read.
+
+use super::{Params, Sample};
+use anyhow::{Context as _, bail};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+const MEASURE_H: &str = include_str!("../../../../benches/measure.h");
+const FLAGS: [&str; 3] = ["-std=c11", "-O3", "-w"];
+
+/// A compiled program; its folder is removed on drop.
+pub struct Program {
+    folder: TempDir,
+    launcher: Vec<String>,
+}
+
+/// The line that a program prints.
+#[derive(Deserialize)]
+struct Line {
+    #[serde(flatten)]
+    sample: Sample,
+}
+
+impl Program {
+    /// Compiles `source` with `compiler` and `flags`; `launcher` stands before the program when it runs.
+    pub fn compile(
+        compiler: &Path,
+        flags: &[&str],
+        source: &str,
+        launcher: Vec<String>,
+    ) -> anyhow::Result<Program> {
+        let folder = TempDir::with_prefix("castell-bench-").context("no folder for a compiled benchmark")?;
+        std::fs::write(folder.path().join("measure.h"), MEASURE_H)?;
+        std::fs::write(folder.path().join("program.c"), source)?;
+        let mut command = Command::new(compiler);
+        command.args(FLAGS).args(flags).args(["program.c", "-o", "program"]);
+        let output = command.current_dir(folder.path()).stdin(Stdio::null()).output();
+        let output = output.with_context(|| format!("could not start {}", compiler.display()))?;
+        if !output.status.success() {
+            bail!(
+                "{} refuses the benchmark:\n{}",
+                compiler.display(),
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        Ok(Program { folder, launcher })
+    }
+
+    /// Runs it once for one case.
+    pub fn measure(&self, case: &Params, samples: u32) -> anyhow::Result<Sample> {
+        let program = self.folder.path().join("program");
+        let mut words = self.launcher.clone();
+        words.push(program.to_string_lossy().into_owned());
+        words.extend(case.arguments());
+        words.extend(["--samples".to_owned(), samples.to_string()]);
+        let output = Command::new(&words[0]).args(&words[1..]).stdin(Stdio::null()).output();
+        let output = output.with_context(|| format!("could not start {}", words[0]))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("`{}` ended with {}:\n{said}", words.join(" "), output.status);
+        }
+        parse(&String::from_utf8_lossy(&output.stdout)).with_context(|| format!("`{}`", words.join(" ")))
+    }
+}
+
+fn parse(output: &str) -> anyhow::Result<Sample> {
+    let line = output.lines().find(|line| line.starts_with('{')).context("it printed no JSON line")?;
+    let line: Line = serde_json::from_str(line).with_context(|| format!("not a measurement: {line}"))?;
+    Ok(line.sample)
+}
+
+/// Where a program lies on the path.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_is_found_among_others() {
+        let line = r#"{"workload":"w","params":{"bytes":8},"median_ns":2.5,"min_ns":1,"samples":3}"#;
+        let sample = parse(&format!("a warning\n{line}\n")).expect("a measurement");
+        assert_eq!(sample, Sample { median_ns: 2.5, min_ns: 1.0, samples: 3 });
+        assert!(parse("nothing").is_err());
+        assert!(parse("{\"median_ns\":\"x\"}").is_err());
+    }
+}

@@ -1,0 +1,175 @@
+//! What a measurement is, and how it is printed.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// The parameters of a case, by name: `{"bytes": 8, "window": 64}`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Params(Map<String, Value>);
+
+impl Params {
+    /// No parameters.
+    pub fn new() -> Params {
+        Params::default()
+    }
+
+    /// Adds one.
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Params {
+        self.0.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// A number among them.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.0.get(name)?.as_u64()
+    }
+
+    /// As the arguments of a benchmark program: `--bytes 8 --window 64`.
+    pub fn arguments(&self) -> Vec<String> {
+        self.words().flat_map(|(name, value)| [format!("--{name}"), value]).collect()
+    }
+
+    fn words(&self) -> impl Iterator<Item = (&String, String)> {
+        self.0
+            .iter()
+            .map(|(name, value)| (name, value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+    }
+}
+
+impl fmt::Display for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<String> = self.words().map(|(name, value)| format!("{name} {value}")).collect();
+        f.write_str(&words.join(", "))
+    }
+}
+
+/// What one subject needed for one case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Median over the samples.
+    pub median_ns: f64,
+    /// The fastest.
+    pub min_ns: f64,
+    /// How many.
+    pub samples: u64,
+}
+
+impl Sample {
+    /// Sums up one round.
+    ///
+    /// # Panics
+    /// Without samples.
+    pub fn of(ns: Vec<f64>) -> Sample {
+        let samples = ns.len() as u64;
+        let median_ns = median(ns.clone()).expect("a round has at least one sample");
+        Sample { median_ns, min_ns: ns.into_iter().fold(f64::INFINITY, f64::min), samples }
+    }
+
+    /// The median of the rounds' medians, the minimum of their minima; `None` without rounds.
+    pub fn over_rounds(rounds: &[Sample]) -> Option<Sample> {
+        let median_ns = median(rounds.iter().map(|round| round.median_ns).collect())?;
+        let min_ns = rounds.iter().map(|round| round.min_ns).fold(f64::INFINITY, f64::min);
+        Some(Sample { median_ns, min_ns, samples: rounds.iter().map(|round| round.samples).sum() })
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        length if length % 2 == 1 => Some(values[middle]),
+        _ => Some(0.5 * (values[middle - 1] + values[middle])),
+    }
+}
+
+/// A row of the result.
+#[derive(Debug, Serialize)]
+pub struct Measurement {
+    workload: String,
+    subject: String,
+    params: Params,
+    #[serde(flatten)]
+    sample: Sample,
+}
+
+impl Measurement {
+    /// One subject, one case; times are kept to a picosecond.
+    pub fn new(workload: &str, subject: String, params: &Params, sample: Sample) -> Measurement {
+        let rounded = |ns: f64| (ns * 1e3).round() / 1e3;
+        let (median_ns, min_ns) = (rounded(sample.median_ns), rounded(sample.min_ns));
+        let sample = Sample { median_ns, min_ns, ..sample };
+        Measurement { workload: workload.to_owned(), subject, params: params.clone(), sample }
+    }
+}
+
+/// Prints all rows as a JSON array.
+pub fn print_json(measurements: &[Measurement]) -> anyhow::Result<()> {
+    println!("{}", serde_json::to_string_pretty(measurements)?);
+    Ok(())
+}
+
+/// Prints a table a case; the last column compares with the first subject.
+pub fn print_table(measurements: &[Measurement]) {
+    let width = measurements.iter().map(|row| row.subject.len()).max().unwrap_or(0).max("subject".len());
+    for case in measurements.chunk_by(|a, b| a.params == b.params) {
+        let first = &case[0];
+        println!("{}: {}", first.workload, first.params);
+        println!(
+            "  {:width$}  {:>12}  {:>12}  {:>8}  {}",
+            "subject",
+            "median",
+            "min",
+            "samples",
+            ratio_title(first)
+        );
+        for row in case {
+            let Sample { median_ns, min_ns, samples } = row.sample;
+            let ratio = first.sample.median_ns / median_ns;
+            let ratio = if std::ptr::eq(row, first) { String::new() } else { format!("{ratio:.2}") };
+            println!(
+                "  {:width$}  {:>12}  {:>12}  {samples:>8}  {ratio}",
+                row.subject,
+                time(median_ns),
+                time(min_ns)
+            );
+        }
+        println!();
+    }
+}
+
+fn ratio_title(first: &Measurement) -> String {
+    format!("{} / subject", first.subject)
+}
+
+/// Four significant digits with a unit.
+fn time(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ns if ns < 1e4 => (ns, "ns"),
+        ns if ns < 1e7 => (ns / 1e3, "us"),
+        ns => (ns / 1e6, "ms"),
+    };
+    format!("{value:.1} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_are_summed_up() {
+        let rounds = [vec![3.0, 1.0, 2.0], vec![9.0], vec![5.0, 4.0]].map(Sample::of);
+        let sample = Sample::over_rounds(&rounds).expect("three rounds");
+        assert_eq!(sample, Sample { median_ns: 4.5, min_ns: 1.0, samples: 6 });
+        assert_eq!(Sample::over_rounds(&[]), None);
+    }
+
+    #[test]
+    fn parameters_as_words() {
+        let params = Params::new().with("what", "init").with("bytes", 8);
+        assert_eq!(params.to_string(), "bytes 8, what init");
+        assert_eq!(params.arguments(), ["--bytes", "8", "--what", "init"]);
+    }
+}

@@ -1,0 +1,201 @@
+//! Schedules as bytes: everything comes back, and whatever is not a schedule is refused.
+
+mod random;
+
+use castell_goal::graph::{EdgeKind, Graph};
+use castell_goal::op::{Memory, Op, Place};
+use castell_goal::schedule::{OpId, Schedule};
+use castell_goal::stepper::Stepper;
+use castell_goal::verify::FormatError;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// Where the checksum lies, and where what it covers begins.
+const CHECKSUM: usize = 16;
+const COVERED: usize = 20;
+
+/// Makes the checksum right again, as somebody hostile would.
+fn seal(bytes: &mut [u8]) {
+    let checksum = crc32fast::hash(&bytes[COVERED..]);
+    bytes[CHECKSUM..COVERED].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Looks at everything in a schedule, and steps it to the end.
+fn exercise(schedule: &Schedule) {
+    let mut seen = 0;
+    for id in schedule.operations() {
+        seen +=
+            format!("{:?}{:?}{:?}", schedule.op(id), schedule.traits(id), schedule.label(id)).len().min(1);
+        if let Op::Send { buffer: castell_goal::op::Buffer::Vector(_, blocks), bytes, .. } = schedule.op(id) {
+            assert_eq!(blocks.bytes(), bytes);
+        }
+        for next in schedule.successors(id).chain(schedule.start_successors(id)) {
+            assert!(next > id);
+        }
+    }
+    assert_eq!(seen, schedule.len());
+    let mut stepper = Stepper::new(schedule);
+    while let Some(id) = stepper.take(schedule) {
+        stepper.finish(schedule, id);
+    }
+    assert!(stepper.is_finished());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_graphs_come_back_from_bytes(numbers in vec(any::<u32>(), 0..2000), vertices in 0u32..60) {
+        let graph = random::graph(&numbers, vertices, true);
+        let (schedule, ids) = graph.compile_with_ids().unwrap();
+        let bytes = schedule.to_bytes();
+        let loaded = Schedule::from_bytes_trusting_addresses(&bytes).unwrap();
+        prop_assert_eq!(&loaded, &schedule);
+        prop_assert_eq!(loaded.to_bytes(), bytes);
+        prop_assert_eq!(loaded.len(), graph.len());
+        for vertex in graph.vertices() {
+            let id = ids[vertex.index()];
+            prop_assert_eq!(graph.op(vertex), loaded.op(id));
+            prop_assert_eq!(graph.traits(vertex), loaded.traits(id));
+            prop_assert_eq!(graph.label(vertex), loaded.label(id));
+            let targets = |kind| -> Vec<OpId> {
+                let edges = graph.edges().filter(|edge| edge.prerequisite == vertex && edge.kind == kind);
+                edges.map(|edge| ids[edge.target.index()]).collect()
+            };
+            prop_assert_eq!(targets(EdgeKind::Finish), loaded.successors(id).collect::<Vec<_>>());
+            prop_assert_eq!(targets(EdgeKind::Start), loaded.start_successors(id).collect::<Vec<_>>());
+        }
+        let independent: Vec<OpId> = loaded.operations().take(loaded.independent()).collect();
+        let unmet = |vertex| graph.edges().all(|edge| edge.target != vertex);
+        let expected: Vec<OpId> = graph.vertices().filter(|&v| unmet(v)).map(|v| ids[v.index()]).collect();
+        prop_assert_eq!(independent, expected);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_changed_byte_does_harm(numbers in vec(any::<u32>(), 0..400), vertices in 0u32..12, flip in 1u8..=255) {
+        let bytes = random::graph(&numbers, vertices, false).compile().unwrap().to_bytes();
+        prop_assert!(Schedule::from_bytes(&bytes).is_ok());
+        for at in 0..bytes.len() {
+            for flip in (0..8).map(|bit| 1 << bit).chain([flip]) {
+                let mut changed = bytes.clone();
+                changed[at] ^= flip;
+                prop_assert!(Schedule::from_bytes(&changed).is_err(), "byte {} ^ {:#x}", at, flip);
+                seal(&mut changed);
+                if let Ok(schedule) = Schedule::from_bytes(&changed) {
+                    exercise(&schedule);
+                    if !(CHECKSUM..COVERED).contains(&at) {
+                        prop_assert_eq!(schedule.to_bytes(), changed);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_changed_words_do_harm(
+        numbers in vec(any::<u32>(), 0..400),
+        vertices in 0u32..12,
+        changes in vec((any::<prop::sample::Index>(), prop_oneof![0u32..40, any::<u32>(), Just(u32::MAX)]), 1..4),
+    ) {
+        let mut bytes = random::graph(&numbers, vertices, false).compile().unwrap().to_bytes();
+        let words = (bytes.len() - COVERED) / 4;
+        for (index, word) in changes {
+            let at = COVERED + 4 * index.index(words);
+            bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+            seal(&mut bytes);
+            if let Ok(schedule) = Schedule::from_bytes(&bytes) {
+                exercise(&schedule);
+            }
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_refused(mut bytes in vec(any::<u8>(), 0..300)) {
+        prop_assert!(Schedule::from_bytes(&bytes).is_err());
+        if bytes.len() >= 72 {
+            let length = bytes.len() as u64;
+            bytes[..8].copy_from_slice(b"CSTL\x01\0\0\0");
+            bytes[8..16].copy_from_slice(&length.to_le_bytes());
+            seal(&mut bytes);
+            prop_assert!(Schedule::from_bytes(&bytes).is_err());
+        }
+    }
+}
+
+#[test]
+fn cut_off_or_extended_bytes_are_refused() {
+    let numbers: Vec<u32> = (0..500u32).map(|index| index.wrapping_mul(2_654_435_761)).collect();
+    let bytes = random::graph(&numbers, 20, false).compile().unwrap().to_bytes();
+    for length in 0..bytes.len() {
+        assert!(Schedule::from_bytes(&bytes[..length]).is_err(), "{length} bytes");
+    }
+    let mut longer = bytes.clone();
+    longer.extend([0; 4]);
+    assert!(matches!(Schedule::from_bytes(&longer), Err(FormatError::Length { .. })));
+    let mut newer = bytes.clone();
+    newer[4] = 2;
+    assert_eq!(Schedule::from_bytes(&newer), Err(FormatError::Version { found: 2 }));
+}
+
+#[test]
+fn addresses_are_refused_unless_trusted() {
+    let mut calls = Graph::new();
+    calls.call(1, 2).unwrap();
+    let mut sends = Graph::new();
+    sends.wtime(Place { memory: Memory::User, offset: 64 }).unwrap();
+    for graph in [calls, sends] {
+        let bytes = graph.compile().unwrap().to_bytes();
+        assert_eq!(Schedule::from_bytes(&bytes), Err(FormatError::Address { at: 72 }));
+        assert!(Schedule::from_bytes_trusting_addresses(&bytes).is_ok());
+    }
+}
+
+#[test]
+fn a_schedule_remembers_its_group() {
+    use castell_base::{Rank, Tag};
+    let mut graph = Graph::new();
+    graph.send(Place::VOID, 1, Rank(3), Tag(0)).unwrap();
+    let schedule = graph.compile().unwrap();
+    assert_eq!(schedule.group(), None);
+    assert!(
+        schedule
+            .clone()
+            .for_group(Rank(0), 3)
+            .unwrap_err()
+            .to_string()
+            .contains("rank 3 is not in a group of 3")
+    );
+    let bound = schedule.for_group(Rank(1), 4).unwrap();
+    let mut bytes = bound.to_bytes();
+    assert_eq!(Schedule::from_bytes(&bytes).unwrap().group(), Some((Rank(1), 4)));
+    bytes[24] = 3;
+    seal(&mut bytes);
+    assert!(Schedule::from_bytes(&bytes).is_err(), "its peer is not in a group of 3");
+}
+
+#[test]
+fn the_documented_example_is_what_is_written() {
+    use castell_base::{Rank, Tag};
+    let mut graph = Graph::new();
+    graph.allocate_scratchpad(16);
+    let recv = graph.recv(Place::scratch(0), 8, Some(Rank(1)), None).unwrap();
+    let calc = graph.calc(100).unwrap();
+    let send = graph.send(Place::scratch(8), 8, Rank(2), Tag(3)).unwrap();
+    graph.requires(recv, send).unwrap();
+    graph.requires(calc, send).unwrap();
+    graph.set_label(send, "out").unwrap();
+    let document = include_str!("../src/SCHEDULE.md");
+    let (_, table) = document.rsplit_once("byte  word      what\n").unwrap();
+    let mut documented = Vec::new();
+    for line in table.lines().take_while(|line| *line != "```") {
+        let mut columns = line.split_whitespace();
+        assert_eq!(columns.next(), Some(documented.len().to_string().as_str()), "{line}");
+        let word = u32::from_str_radix(columns.next().unwrap(), 16).unwrap();
+        documented.extend_from_slice(&word.to_le_bytes());
+    }
+    assert_eq!(graph.compile().unwrap().to_bytes(), documented);
+}
