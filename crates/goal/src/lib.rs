@@ -11,6 +11,8 @@ pub mod compile;
 pub mod graph;
 mod graph_error;
 pub mod op;
+pub mod program;
 pub mod schedule;
 pub mod stepper;
+pub mod text;
 pub mod verify;
