@@ -10,6 +10,8 @@ mod codec;
 pub mod compile;
 pub mod graph;
 mod graph_error;
+pub mod matching;
+mod matching_index;
 pub mod op;
 pub mod program;
 pub mod schedule;
