@@ -1,5 +1,6 @@
 //! comm: see ARCHITECTURE.md.
 
+pub mod bootstrap;
 pub mod doorbell;
 pub mod lane;
 pub mod queue;

@@ -4,6 +4,7 @@
 //! processes of a job share) and [`process`] (how they start and how one learns that they ended).
 
 pub mod clock;
+pub mod descriptor;
 mod error;
 pub mod futex;
 pub mod memory;

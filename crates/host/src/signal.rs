@@ -2,7 +2,7 @@
 
 use crate::HostError;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::{io, mem, ptr};
+use std::{mem, ptr};
 
 /// A signal that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,23 +92,6 @@ pub fn restore_defaults() {
     }
 }
 
-/// Waits until one of `descriptors` has something to read or its other end is gone; says for each whether it has.
-/// Returns early, with nothing to read, after `timeout_ms` milliseconds (never where negative) or a signal.
-pub fn wait_readable(descriptors: &[BorrowedFd<'_>], timeout_ms: i32) -> Result<Vec<bool>, HostError> {
-    let entry = |descriptor: &BorrowedFd<'_>| libc::pollfd {
-        fd: descriptor.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    let mut entries: Vec<libc::pollfd> = descriptors.iter().map(entry).collect();
-    // SAFETY: the list is live for the call.
-    let result = unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, timeout_ms) };
-    if result < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-        return Err(HostError::last("wait for processes and signals"));
-    }
-    Ok(entries.iter().map(|entry| result > 0 && entry.revents != 0).collect())
-}
-
 /// A signal's name, such as `SIGKILL`.
 pub fn name(signal: i32) -> String {
     let name = match signal {
@@ -147,7 +130,7 @@ mod tests {
                 let signals = Signals::take_over(&[libc::SIGTERM, libc::SIGUSR1]).expect("take over");
                 assert_eq!(signals.next(), None);
                 libc::raise(libc::SIGTERM);
-                wait_readable(&[signals.as_fd()], 10_000).expect("wait");
+                crate::descriptor::wait_readable(&[signals.as_fd()], 10_000).expect("wait");
                 let arrived = signals.next().expect("a signal");
                 assert_eq!(arrived, Arrived { signal: libc::SIGTERM, from_kernel: false });
                 drop(signals);

@@ -1,0 +1,114 @@
+//! Open files by their descriptors: copying them, passing them between processes, waiting for them.
+
+use crate::HostError;
+use crate::process::Pid;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
+};
+use std::fs::OpenOptions;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// A copy of a descriptor that this process inherited under a known number. Programs that this process starts get
+/// neither; the number stays open here.
+pub fn duplicate_inherited(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: fcntl with integers copes with any number, and gives a new descriptor or -1.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+    if copy < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as above; only the flag is set.
+    unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+    // SAFETY: the kernel just gave us this descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// Opens once more, for reading and writing, the file that process `pid` has open under `number`.
+pub fn open_of(pid: Pid, number: RawFd) -> io::Result<OwnedFd> {
+    Ok(OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/fd/{number}"))?.into())
+}
+
+/// Sends a descriptor through a Unix socket.
+pub fn send(socket: BorrowedFd<'_>, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [descriptor];
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)), "there is space for one");
+    rustix::net::sendmsg(socket, &[IoSlice::new(b"d")], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Receives a descriptor that [`send`] sent; closed on exec.
+pub fn receive(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let slices = &mut [IoSliceMut::new(&mut byte)];
+    rustix::net::recvmsg(socket, slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let rights = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
+        _ => None,
+    });
+    rights.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}
+
+/// The user that the process at the other end of a Unix socket ran as when it connected.
+pub fn peer_user(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    Ok(rustix::net::sockopt::socket_peercred(socket)?.uid.as_raw())
+}
+
+/// The user that this process runs as.
+pub fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Waits until one of `descriptors` has something to read or its other end is gone; says for each whether it has.
+/// Returns early, with nothing to read, after `timeout_ms` milliseconds (never where negative) or a signal.
+pub fn wait_readable(descriptors: &[BorrowedFd<'_>], timeout_ms: i32) -> Result<Vec<bool>, HostError> {
+    let entry = |descriptor: &BorrowedFd<'_>| libc::pollfd {
+        fd: descriptor.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut entries: Vec<libc::pollfd> = descriptors.iter().map(entry).collect();
+    // SAFETY: the list is live for the call.
+    let result = unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, timeout_ms) };
+    if result < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+        return Err(HostError::last("wait for files, processes or signals"));
+    }
+    Ok(entries.iter().map(|entry| result > 0 && entry.revents != 0).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Seek, Write};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    fn read_all(descriptor: OwnedFd) -> String {
+        let (mut file, mut text) = (std::fs::File::from(descriptor), String::new());
+        file.rewind().expect("seek");
+        file.read_to_string(&mut text).expect("read");
+        text
+    }
+
+    #[test]
+    fn all_ways_lead_to_the_same_file() {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(b"castell").expect("write");
+        assert_eq!(read_all(duplicate_inherited(file.as_raw_fd()).expect("a copy")), "castell");
+        assert_eq!(read_all(open_of(Pid::current(), file.as_raw_fd()).expect("a copy")), "castell");
+        let (here, there) = UnixStream::pair().expect("sockets");
+        assert_eq!(wait_readable(&[there.as_fd()], 0).expect("poll"), [false]);
+        send(here.as_fd(), file.as_fd()).expect("send");
+        assert_eq!(wait_readable(&[there.as_fd()], 10_000).expect("poll"), [true]);
+        assert_eq!(read_all(receive(there.as_fd()).expect("receive")), "castell");
+        assert_eq!(peer_user(here.as_fd()).expect("credentials"), own_user());
+        drop(here);
+        assert_eq!(receive(there.as_fd()).expect_err("closed").kind(), io::ErrorKind::UnexpectedEof);
+        assert!(duplicate_inherited(987_654).is_err());
+    }
+}
