@@ -56,7 +56,15 @@ pub fn receive(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 
 /// The user that the process at the other end of a Unix socket ran as when it connected.
 pub fn peer_user(socket: BorrowedFd<'_>) -> io::Result<u32> {
-    Ok(rustix::net::sockopt::socket_peercred(socket)?.uid.as_raw())
+    // By hand, since rustix takes the process number 0, which a peer in another PID namespace has, for a failure.
+    let mut credentials = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut bytes = size_of_val(&credentials) as libc::socklen_t;
+    let target = std::ptr::from_mut(&mut credentials).cast();
+    // SAFETY: `credentials` is live and `bytes` long.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, target, &mut bytes)
+    };
+    if result == 0 { Ok(credentials.uid) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The user that this process runs as.

@@ -125,7 +125,7 @@ mod tests {
                 reader.get_mut().write_all(answer.as_bytes()).expect("an answer");
             }
         });
-        (PmiPlace { descriptor: ours.as_raw_fd(), rank: Rank(1), ranks: 2 }, ours, server)
+        (PmiPlace { descriptor: ours.as_raw_fd(), rank: Rank(1), ranks: 2, job: None }, ours, server)
     }
 
     const OPENING: [(&str, &str); 3] = [

@@ -36,10 +36,10 @@ impl Pmi2 {
         if !answer.contains("pmi_version=2") || !answer.contains("rc=0") {
             return Err(BootstrapError::Protocol { protocol: PROTOCOL, request: greeting.into(), answer });
         }
-        let request = format!("cmd=fullinit;pmirank={};threaded=FALSE;", place.rank);
-        pmi.ask(&request, "fullinit-response")?;
-        let request = "cmd=job-getid;";
-        let answer = pmi.ask(request, "job-getid-response")?;
+        let job = pmi.place.job.clone().unwrap_or_default();
+        let rank = pmi.place.rank;
+        pmi.ask(&format!("cmd=fullinit;pmijobid={job};pmirank={rank};threaded=FALSE;"), "fullinit-response")?;
+        let answer = pmi.ask("cmd=job-getid;", "job-getid-response")?;
         pmi.job = pair(&answer, "jobid").unwrap_or_default().to_string();
         Ok(pmi)
     }
@@ -133,7 +133,10 @@ mod tests {
     #[test]
     fn speaks_the_protocol() {
         let script = [
-            ("cmd=fullinit;pmirank=1;threaded=FALSE;", "cmd=fullinit-response;rank=1;size=2;rc=0;"),
+            (
+                "cmd=fullinit;pmijobid=5.0;pmirank=1;threaded=FALSE;",
+                "cmd=fullinit-response;rank=1;size=2;rc=0;",
+            ),
             ("cmd=job-getid;", "cmd=job-getid-response;jobid=5.0;rc=0;"),
             ("cmd=kvs-put;key=castell.1.a;value=x;", "cmd=kvs-put-response;rc=0;"),
             ("cmd=kvs-fence;", "cmd=kvs-fence-response;rc=0;"),
@@ -160,7 +163,8 @@ mod tests {
                 stream.get_mut().write_all(answer.as_bytes()).expect("an answer");
             }
         });
-        let place = PmiPlace { descriptor: ours.as_raw_fd(), rank: Rank(1), ranks: 2 };
+        let place =
+            PmiPlace { descriptor: ours.as_raw_fd(), rank: Rank(1), ranks: 2, job: Some("5.0".into()) };
         let mut pmi = Pmi2::open(place).expect("opens");
         pmi.put("a", "x").expect("a put");
         pmi.fence().expect("a fence");

@@ -20,11 +20,13 @@ pub(super) enum Plan {
 }
 
 /// What a PMI launcher tells through the environment.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct PmiPlace {
     pub descriptor: RawFd,
     pub rank: Rank,
     pub ranks: u32,
+    /// The job's name, where the launcher gives it one.
+    pub job: Option<String>,
 }
 
 /// A variable by which a launcher shows that it started more than one process.
@@ -127,7 +129,7 @@ fn pmi(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Option<Plan>, Bootstra
     if rank >= ranks {
         return Err(unreadable("PMI_RANK", &format!("{rank}, with PMI_SIZE={ranks}")));
     }
-    let place = PmiPlace { descriptor, rank: Rank(rank), ranks };
+    let place = PmiPlace { descriptor, rank: Rank(rank), ranks, job: lookup("PMI_JOBID") };
     // Slurm's service speaks PMI-2; Hydra's speaks both and is known best for PMI-1.
     let is_slurm = lookup("SLURM_STEP_ID").is_some() && lookup("MPI_LOCALNRANKS").is_none();
     Ok(Some(if is_slurm { Plan::Pmi2(place) } else { Plan::Pmi1(place) }))
@@ -172,11 +174,11 @@ mod tests {
     #[test]
     fn nobody_and_everybody() {
         assert_eq!(plan_of(&[]), Ok(Plan::Alone));
-        let place = PmiPlace { descriptor: 6, rank: Rank(1), ranks: 2 };
+        let place = PmiPlace { descriptor: 6, rank: Rank(1), ranks: 2, job: None };
         let pmi = [("PMI_FD", "6"), ("PMI_RANK", "1"), ("PMI_SIZE", "2")];
-        assert_eq!(plan_of(&pmi), Ok(Plan::Pmi1(place)));
-        let slurm = [pmi[0], pmi[1], pmi[2], ("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "2")];
-        assert_eq!(plan_of(&slurm), Ok(Plan::Pmi2(place)));
+        assert_eq!(plan_of(&pmi), Ok(Plan::Pmi1(place.clone())));
+        let slurm = [pmi[0], pmi[1], pmi[2], ("SLURM_STEP_ID", "0"), ("PMI_JOBID", "7.0")];
+        assert_eq!(plan_of(&slurm), Ok(Plan::Pmi2(PmiPlace { job: Some("7.0".into()), ..place })));
         let pmix = [("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "7"), ("OMPI_COMM_WORLD_SIZE", "4")];
         assert_eq!(plan_of(&pmix), Ok(Plan::Pmix));
         assert_eq!(plan_of(&[pmix[0], pmix[1], pmix[2], pmi[0], pmi[1], pmi[2]]), Ok(Plan::Pmix));
