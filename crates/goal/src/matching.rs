@@ -1,7 +1,7 @@
 //! Which message goes to which receive: posted receives and unexpected messages of one rank.
 //!
 //! A receive takes the message that arrived first among those it matches; a message goes to the receive that was
-//! posted first among those that match it. Up to [`FEW`] entries of a side lie in a row and are compared one by one;
+//! posted first among those that match it. Up to `FEW` entries of a side lie in a row and are compared one by one;
 //! more are hashed, with one chain a key, so that no number of waiting entries makes a step slow.
 
 use crate::matching_index::{ANY, Index, MessageIndex, ReceiveIndex, Slab, Triple};

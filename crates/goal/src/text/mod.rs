@@ -1,7 +1,7 @@
 //! GOAL text: LogGOPSim's format, and ours, which is a superset of it.
 //!
 //! `docs/src/goal-text.md` describes the language. [`parse`] reads it with a hand-written scanner that allocates
-//! nothing a line; [`print`] writes a program so that [`parse`] gives the same program back.
+//! nothing a line; [`print()`] writes a program so that [`parse`] gives the same program back.
 
 mod error;
 mod labels;
