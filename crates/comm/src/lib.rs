@@ -1,6 +1,14 @@
-//! comm: see ARCHITECTURE.md.
+//! Runs GOAL schedules on a real clock, between real processes.
+//!
+//! One folder a transport or protocol: [`queue`] (where messages land), [`lane`] (dedicated slots for known pairs),
+//! [`doorbell`] (who sleeps and who wakes it), [`rendezvous`] (large messages), [`job`] (the segment that they share),
+//! [`bootstrap`] (finding the group).
+//! This room knows nothing of how graphs are built or read, and nothing of tasks.
 
 pub mod bootstrap;
 pub mod doorbell;
+#[cfg(not(loom))]
+pub mod job;
 pub mod lane;
 pub mod queue;
+pub mod rendezvous;

@@ -1,0 +1,462 @@
+//! The job: one shared memory segment that every rank maps.
+//!
+//! ```text
+//! [header: one page] [control block a rank: 256 B] [area a rank: lane pool | receive queue | rendezvous descriptors]
+//! ```
+//! Nothing in it has a name in a file system: it lives exactly as long as a process has it open. Zeroed memory is
+//! the valid first state of every part.
+
+use crate::doorbell::{Doorbell, Sleeper};
+use crate::lane::LANE_POOL_BYTES;
+use crate::queue::{Geometry, Intent, Intents, QueueKind};
+use crate::rendezvous::{DESCRIPTORS, Descriptor};
+use castell_base::Rank;
+use castell_host::shm::Segment;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"castell1");
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 4096;
+const CONTROL_BYTES: usize = 256;
+const PAGE: usize = 4096;
+
+/// The lane pool of a rank, up to the next page.
+const LANES_BYTES: usize = LANE_POOL_BYTES.div_ceil(PAGE) * PAGE;
+
+/// The most ranks that one job may have.
+pub const RANKS_MAX: u32 = 65_536;
+
+/// Slots that a half queue may have.
+const QUEUE_SLOTS: std::ops::RangeInclusive<u32> = 16..=65_536;
+
+/// What a job is made with.
+#[derive(Clone, Debug)]
+pub struct JobOptions {
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Design of the receive queues.
+    pub queue: QueueKind,
+    /// 64-byte slots a half queue (power of two).
+    pub queue_slots: u32,
+    /// Ranks that count as one node (the `msgq` design needs to know).
+    pub ranks_per_node: u32,
+    /// Messages up to this size are sent eagerly, larger ones by rendezvous. Bytes.
+    pub eager_bytes: u32,
+    /// Print who waits for whom after this long without progress; 0: never. Milliseconds.
+    pub stall_ms: u32,
+}
+
+impl JobOptions {
+    /// Sensible defaults for `ranks` ranks.
+    pub fn new(ranks: u32) -> JobOptions {
+        JobOptions {
+            ranks,
+            queue: QueueKind::Scmp,
+            queue_slots: 2048,
+            ranks_per_node: ranks.max(1),
+            eager_bytes: 8192,
+            stall_ms: 0,
+        }
+    }
+
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            ranks_per_node: self.ranks_per_node.max(1),
+            slots: self.queue_slots,
+            ..Geometry::new(self.queue, self.ranks)
+        }
+    }
+}
+
+/// Why a job could not be made or joined.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// No rank, or too many.
+    #[error("a job of {0} ranks cannot be made: ask for 1 to {RANKS_MAX}")]
+    Ranks(u32),
+    /// An option out of range.
+    #[error("{0}")]
+    Option(String),
+    /// The segment could not be made or mapped.
+    #[error("the job's shared memory could not be set up: {0}")]
+    Memory(#[from] castell_host::HostError),
+    /// The file is not a job's segment.
+    #[error("the shared memory that was handed over is not a castell job of this version ({0})")]
+    Foreign(&'static str),
+}
+
+#[repr(C)]
+struct Header {
+    magic: AtomicU64,
+    version: AtomicU32,
+    ranks: AtomicU32,
+    queue: AtomicU32,
+    queue_slots: AtomicU32,
+    ranks_per_node: AtomicU32,
+    eager_bytes: AtomicU32,
+    stall_ms: AtomicU32,
+    /// Counts deaths and departures; a rank that sees it change looks through the control blocks.
+    epoch: AtomicU32,
+    /// Bumped when every rank is asked to print who waits for whom.
+    stall_requests: AtomicU32,
+    /// How many ranks stand at the gate, see [`Job::gate`].
+    gate: AtomicU32,
+}
+
+/// Where a rank is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RankState {
+    /// Its process has not joined yet.
+    Unborn,
+    /// Joined.
+    Alive,
+    /// Left in order.
+    Finished,
+    /// Ended without leaving in order; the status says how.
+    Dead(Death),
+}
+
+/// How a rank ended that did not leave in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Death {
+    /// Exited with this code without finalizing.
+    Exited(i32),
+    /// Killed by this signal.
+    Signaled(i32),
+    /// Gone, and nobody saw how.
+    Vanished,
+}
+
+impl std::fmt::Display for Death {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Death::Exited(code) => write!(f, "exited with code {code} without finalizing"),
+            Death::Signaled(signal) => write!(f, "was killed by signal {signal}"),
+            Death::Vanished => write!(f, "is gone"),
+        }
+    }
+}
+
+/// What a rank shows to the others. A cache line for each way in which it is used.
+#[repr(C, align(64))]
+pub struct RankControl {
+    /// Read by every sender, written by the rank itself and by whoever wakes it.
+    pub doorbell: Doorbell,
+    state: AtomicU32,
+    status: AtomicU32,
+    pid: AtomicU32,
+    pad1: [u8; 52],
+    /// The reservation that this rank has open in somebody's queue, see `queue/README.md`.
+    pub intent: Intent,
+    pad2: [u8; 64 - size_of::<Intent>()],
+    /// Distinguishes a recycled process id: the process's start time in clock ticks.
+    start_time: AtomicU64,
+    pad3: [u8; 56],
+}
+
+const _: () = assert!(size_of::<RankControl>() == CONTROL_BYTES && size_of::<Header>() <= HEADER_BYTES);
+
+impl RankControl {
+    /// Where the rank is in its life.
+    pub fn state(&self) -> RankState {
+        let status = |this: &Self| this.status.load(Ordering::Relaxed) as i32;
+        match self.state.load(Ordering::Acquire) {
+            0 => RankState::Unborn,
+            1 => RankState::Alive,
+            2 => RankState::Finished,
+            3 => RankState::Dead(Death::Exited(status(self))),
+            4 => RankState::Dead(Death::Signaled(status(self))),
+            _ => RankState::Dead(Death::Vanished),
+        }
+    }
+
+    /// The process of the rank; 0 while unborn.
+    pub fn pid(&self) -> u32 {
+        self.pid.load(Ordering::Acquire)
+    }
+
+    /// Start time of that process, see [`Job::join`].
+    pub fn start_time(&self) -> u64 {
+        self.start_time.load(Ordering::Acquire)
+    }
+}
+
+/// A mapped job.
+pub struct Job {
+    segment: Segment,
+    geometry: Geometry,
+    eager_bytes: usize,
+}
+
+impl Job {
+    /// Makes a job's segment.
+    ///
+    /// # Errors
+    /// Options out of range, or no memory.
+    pub fn create(options: &JobOptions) -> Result<Job, JobError> {
+        if options.ranks == 0 || options.ranks > RANKS_MAX {
+            return Err(JobError::Ranks(options.ranks));
+        }
+        let slots = options.queue_slots;
+        if !slots.is_power_of_two() || !QUEUE_SLOTS.contains(&slots) {
+            let (low, high) = (QUEUE_SLOTS.start(), QUEUE_SLOTS.end());
+            return Err(JobError::Option(format!(
+                "{slots} slots a half queue: ask for a power of two from {low} to {high}"
+            )));
+        }
+        let geometry = options.geometry();
+        let segment = Segment::create("castell-job", segment_bytes(&geometry))?;
+        let job = Job { segment, geometry, eager_bytes: 0 };
+        let header = job.header();
+        header.ranks.store(options.ranks, Ordering::Relaxed);
+        header.queue.store(options.queue as u32, Ordering::Relaxed);
+        header.queue_slots.store(options.queue_slots, Ordering::Relaxed);
+        header.ranks_per_node.store(options.ranks_per_node.max(1), Ordering::Relaxed);
+        header.eager_bytes.store(options.eager_bytes, Ordering::Relaxed);
+        header.stall_ms.store(options.stall_ms, Ordering::Relaxed);
+        header.version.store(VERSION, Ordering::Relaxed);
+        header.magic.store(MAGIC, Ordering::Release);
+        Job::check(job.segment)
+    }
+
+    /// Maps a job that another process made.
+    ///
+    /// # Errors
+    /// The file is no job of this version, or cannot be mapped.
+    pub fn attach(fd: OwnedFd) -> Result<Job, JobError> {
+        Job::check(Segment::from_fd(fd)?)
+    }
+
+    fn check(segment: Segment) -> Result<Job, JobError> {
+        if segment.len() < HEADER_BYTES {
+            return Err(JobError::Foreign("too short"));
+        }
+        // SAFETY: the segment is mapped, page aligned and longer than the header, which is made of atomics.
+        let header = unsafe { &*segment.as_ptr().cast::<Header>() };
+        if header.magic.load(Ordering::Acquire) != MAGIC {
+            return Err(JobError::Foreign("wrong magic number"));
+        }
+        if header.version.load(Ordering::Relaxed) != VERSION {
+            return Err(JobError::Foreign("another version"));
+        }
+        let kind = QueueKind::ALL.get(header.queue.load(Ordering::Relaxed) as usize).copied();
+        let kind = kind.ok_or(JobError::Foreign("unknown queue"))?;
+        let geometry = Geometry {
+            ranks_per_node: header.ranks_per_node.load(Ordering::Relaxed),
+            slots: header.queue_slots.load(Ordering::Relaxed),
+            ..Geometry::new(kind, header.ranks.load(Ordering::Relaxed))
+        };
+        let slots_fit = geometry.slots.is_power_of_two() && QUEUE_SLOTS.contains(&geometry.slots);
+        let ranks_fit = (1..=RANKS_MAX).contains(&geometry.ranks) && geometry.ranks_per_node > 0;
+        if !ranks_fit || !slots_fit || segment.len() < segment_bytes(&geometry) {
+            return Err(JobError::Foreign("inconsistent header"));
+        }
+        let eager = header.eager_bytes.load(Ordering::Relaxed) as usize;
+        let eager_bytes = eager.min(geometry.message_bytes_max());
+        Ok(Job { segment, geometry, eager_bytes })
+    }
+
+    /// The file behind the segment, to hand over to the ranks' processes.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.segment.fd()
+    }
+
+    /// Number of ranks.
+    pub fn ranks(&self) -> u32 {
+        self.geometry.ranks
+    }
+
+    /// Shape of the receive queues.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Largest message that is sent eagerly. Bytes.
+    pub fn eager_bytes(&self) -> usize {
+        self.eager_bytes
+    }
+
+    /// After how long without progress a waiting rank prints who waits for whom; 0: never. Milliseconds.
+    pub fn stall_ms(&self) -> u32 {
+        self.header().stall_ms.load(Ordering::Relaxed)
+    }
+
+    /// Counts deaths and departures.
+    pub fn epoch(&self) -> u32 {
+        self.header().epoch.load(Ordering::Acquire)
+    }
+
+    /// How often every rank was asked to print who waits for whom.
+    pub fn stall_requests(&self) -> u32 {
+        self.header().stall_requests.load(Ordering::Relaxed)
+    }
+
+    /// Asks every rank to print who waits for whom.
+    pub fn request_stall_report(&self) {
+        self.header().stall_requests.fetch_add(1, Ordering::Relaxed);
+        self.wake_everybody();
+    }
+
+    /// What `rank` shows to the others.
+    pub fn control(&self, rank: Rank) -> &RankControl {
+        assert!(rank.0 < self.geometry.ranks, "rank {rank} is outside the job");
+        let offset = HEADER_BYTES + rank.index() * CONTROL_BYTES;
+        // SAFETY: checked against the segment's length at attach; control blocks are made of atomics.
+        unsafe { &*self.segment.as_ptr().add(offset).cast::<RankControl>() }
+    }
+
+    /// Where every rank's open reservation stands.
+    pub(crate) fn intents(&self) -> Intents {
+        let first = &raw const self.control(Rank(0)).intent;
+        // SAFETY: every rank's control block lies in the segment, `CONTROL_BYTES` apart; the engine keeps the job
+        // mapped for as long as it has queues.
+        unsafe { Intents::new(first, CONTROL_BYTES, self.geometry.ranks) }
+    }
+
+    /// Enters this process as `rank`. `start_time` tells it from a later process with the same id.
+    pub fn join(&self, rank: Rank, pid: u32, start_time: u64) {
+        let control = self.control(rank);
+        control.start_time.store(start_time, Ordering::Relaxed);
+        control.pid.store(pid, Ordering::Release);
+        control.state.store(1, Ordering::Release);
+    }
+
+    /// Marks `rank` as gone in order and tells everybody.
+    pub fn mark_finished(&self, rank: Rank) {
+        self.control(rank).state.store(2, Ordering::Release);
+        self.announce();
+    }
+
+    /// Marks `rank` as dead, unless it had left in order, and tells everybody.
+    pub fn mark_dead(&self, rank: Rank, death: Death) {
+        let control = self.control(rank);
+        let (state, status) = match death {
+            Death::Exited(code) => (3, code),
+            Death::Signaled(signal) => (4, signal),
+            Death::Vanished => (5, 0),
+        };
+        control.status.store(status as u32, Ordering::Relaxed);
+        let marked =
+            control.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| (now < 2).then_some(state));
+        if marked.is_ok() {
+            self.announce();
+        }
+    }
+
+    fn announce(&self) {
+        self.header().epoch.fetch_add(1, Ordering::AcqRel);
+        self.wake_everybody();
+    }
+
+    /// Rings every rank's doorbell, whoever sleeps on it.
+    pub fn wake_everybody(&self) {
+        for rank in 0..self.ranks() {
+            let doorbell = &self.control(Rank(rank)).doorbell;
+            doorbell.call(Sleeper::Thread);
+            doorbell.call(Sleeper::Waiter);
+        }
+    }
+
+    /// Waits until all living ranks stand here for the `round`-th time (from 1): the start of a timed run.
+    pub fn gate(&self, round: u32) {
+        let gate = &self.header().gate;
+        gate.fetch_add(1, Ordering::AcqRel);
+        castell_host::futex::wake(gate, i32::MAX, u32::MAX);
+        loop {
+            let arrived = gate.load(Ordering::Acquire);
+            let gone = (0..self.ranks())
+                .filter(|&r| {
+                    matches!(self.control(Rank(r)).state(), RankState::Dead(_) | RankState::Finished)
+                })
+                .count() as u32;
+            if arrived.saturating_add(gone.saturating_mul(round)) >= self.ranks().saturating_mul(round) {
+                return;
+            }
+            let patience = std::time::Duration::from_millis(50);
+            castell_host::futex::wait(gate, arrived, u32::MAX, Some(patience));
+        }
+    }
+
+    /// Start of `rank`'s lane pool.
+    pub(crate) fn lanes(&self, rank: Rank) -> *mut u8 {
+        self.area(rank)
+    }
+
+    /// Start of `rank`'s receive queue.
+    pub(crate) fn queue(&self, rank: Rank) -> *mut u8 {
+        // SAFETY: inside the rank's area, which was checked against the segment's length.
+        unsafe { self.area(rank).add(LANES_BYTES) }
+    }
+
+    /// `rank`'s rendezvous descriptors, used by it as a sender.
+    pub(crate) fn descriptors(&self, rank: Rank) -> &[Descriptor; DESCRIPTORS] {
+        let offset = LANES_BYTES + round_up(self.geometry.bytes_per_rank(), PAGE);
+        // SAFETY: inside the rank's area; descriptors are made of atomics and 64-byte aligned like the area.
+        unsafe { &*self.area(rank).add(offset).cast::<[Descriptor; DESCRIPTORS]>() }
+    }
+
+    fn area(&self, rank: Rank) -> *mut u8 {
+        assert!(rank.0 < self.geometry.ranks, "rank {rank} is outside the job");
+        let offset = areas_offset(&self.geometry) + rank.index() * area_bytes(&self.geometry);
+        // SAFETY: checked against the segment's length at attach.
+        unsafe { self.segment.as_ptr().add(offset) }
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the segment is mapped, page aligned and longer than the header, which is made of atomics.
+        unsafe { &*self.segment.as_ptr().cast::<Header>() }
+    }
+}
+
+/// Bytes of receiving memory that every rank of such a job has, whatever it receives.
+pub fn area_bytes(geometry: &Geometry) -> usize {
+    let descriptors = round_up(size_of::<[Descriptor; DESCRIPTORS]>(), PAGE);
+    LANES_BYTES + round_up(geometry.bytes_per_rank(), PAGE) + descriptors
+}
+
+fn areas_offset(geometry: &Geometry) -> usize {
+    round_up(HEADER_BYTES + geometry.ranks as usize * CONTROL_BYTES, PAGE)
+}
+
+fn segment_bytes(geometry: &Geometry) -> usize {
+    areas_offset(geometry) + geometry.ranks as usize * area_bytes(geometry)
+}
+
+fn round_up(bytes: usize, unit: usize) -> usize {
+    bytes.div_ceil(unit) * unit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_found_again_through_its_file() {
+        let job = Job::create(&JobOptions::new(3)).expect("a small job");
+        job.join(Rank(2), 77, 5);
+        let other = Job::attach(job.fd().try_clone_to_owned().expect("a descriptor")).expect("the same job");
+        assert_eq!(other.ranks(), 3);
+        assert_eq!((other.control(Rank(2)).pid(), other.control(Rank(2)).state()), (77, RankState::Alive));
+        other.mark_dead(Rank(2), Death::Signaled(9));
+        assert_eq!(job.control(Rank(2)).state(), RankState::Dead(Death::Signaled(9)));
+        assert_eq!(job.epoch(), 1);
+        job.mark_finished(Rank(1));
+        job.mark_dead(Rank(1), Death::Exited(1));
+        assert_eq!(job.control(Rank(1)).state(), RankState::Finished);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(matches!(Job::create(&JobOptions::new(0)), Err(JobError::Ranks(0))));
+        let segment = Segment::create("castell-test", 8192).expect("a segment");
+        let fd = segment.fd().try_clone_to_owned().expect("a descriptor");
+        assert!(matches!(Job::attach(fd), Err(JobError::Foreign(_))));
+    }
+
+    #[test]
+    fn receiving_memory_does_not_grow_with_the_ranks() {
+        let of = |ranks| area_bytes(&JobOptions::new(ranks).geometry());
+        assert_eq!(of(2), of(10_000));
+    }
+}
