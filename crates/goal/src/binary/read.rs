@@ -93,7 +93,7 @@ impl Block<'_> {
             self.holds(nodes_at + 4 * u64::from(independent), "with its independent operations")?;
         let nodes_end = self.holds(nodes_at + NODE_BYTES as u64 * u64::from(nodes), "with its operations")?;
         let entries = self.bytes.len() as u64 - nodes_end;
-        if entries % 4 != 0 || entries / 4 > u64::from(u32::MAX) {
+        if !entries.is_multiple_of(4) || entries / 4 > u64::from(u32::MAX) {
             let (bytes, needed) = (self.bytes.len() as u64, nodes_end + entries / 4 * 4);
             return Err(BinaryError::BlockBytes {
                 rank: self.rank,
