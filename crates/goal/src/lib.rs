@@ -6,6 +6,7 @@
 //! [`stepper`] (the interpreter that the simulator and the engine share).
 #![forbid(unsafe_code)]
 
+pub mod arithmetic;
 pub mod binary;
 mod codec;
 pub mod compile;

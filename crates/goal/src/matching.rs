@@ -1,14 +1,14 @@
 //! Which message goes to which receive: posted receives and unexpected messages of one rank.
 //!
 //! A receive takes the message that arrived first among those it matches; a message goes to the receive that was
-//! posted first among those that match it. Up to `FEW` entries of a side lie in a row and are compared one by one;
+//! posted first among those that match it. A few entries of a side lie in a row and are compared one by one;
 //! more are hashed, with one chain a key, so that no number of waiting entries makes a step slow.
 
 use crate::matching_index::{ANY, Index, MessageIndex, ReceiveIndex, Slab, Triple};
 use castell_base::{Rank, Tag};
 
 /// So many entries of one side are searched one by one, before they are hashed.
-const FEW: usize = 16;
+const FEW: usize = 32;
 
 /// What a message carries to be matched by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -215,7 +215,13 @@ impl<T, I: Index> Side<T, I> {
     #[inline]
     fn take(&mut self, wanted: Triple) -> Option<T> {
         if let Some(found) = self.few.iter().position(|&(triple, _)| I::goes_with(triple, wanted)) {
-            return Some(self.few.remove(found).1);
+            // The last one, which is the usual case, needs no moving.
+            let last = found + 1 == self.few.len();
+            return if last {
+                self.few.pop().map(|(_, value)| value)
+            } else {
+                Some(self.few.remove(found).1)
+            };
         }
         if self.many.len() == 0 { None } else { self.take_many(wanted) }
     }

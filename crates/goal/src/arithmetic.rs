@@ -1,0 +1,190 @@
+//! The kernels of local operations: `b3[i] = b1[i] op b2[i]` over bytes of any alignment.
+//!
+//! Elements have the byte order of this machine. Integers wrap around; dividing one by zero gives 0, and the
+//! smallest one divided by -1 gives itself. Of a number and a NaN, `max` and `min` give the number.
+//!
+//! Safe Rust cannot hold one buffer as operand and result at once, so there is a function for each way in which
+//! they can coincide. Buffers that overlap otherwise have to be copied apart by the caller.
+//!
+//! ```
+//! use castell_goal::arithmetic::{apply, apply_onto_first};
+//! use castell_goal::op::{Arithmetic, ElementType, Operator};
+//!
+//! let mul = Arithmetic::new(Operator::Mul, ElementType::U8)?;
+//! let mut product = [0; 3];
+//! apply(mul, &[1, 2, 3], &[10, 20, 200], &mut product);
+//! assert_eq!(product, [10, 40, 88]);
+//! apply_onto_first(mul, &mut product, &[2, 2, 2]);
+//! assert_eq!(product, [20, 80, 176]);
+//! # Ok::<(), castell_goal::op::IllegalArithmetic>(())
+//! ```
+
+use crate::op::{Arithmetic, ElementType, Operator};
+
+/// `b3[i] = b1[i] op b2[i]`, three different buffers; copy does not look at `b2`.
+///
+/// # Panics
+/// Where the buffers differ in length or hold a part of an element.
+pub fn apply(arithmetic: Arithmetic, b1: &[u8], b2: &[u8], b3: &mut [u8]) {
+    if arithmetic.operator() == Operator::Copy {
+        return b3.copy_from_slice(b1);
+    }
+    assert_eq!(b1.len(), b3.len(), "the first operand is as long as the result");
+    assert_eq!(b2.len(), b3.len(), "the second operand is as long as the result");
+    dispatch(arithmetic, Buffers::Three { b1, b2, b3 });
+}
+
+/// `b[i] = b[i] op b2[i]`: the first operand is the result too; copy changes nothing.
+///
+/// # Panics
+/// Where the buffers differ in length or hold a part of an element.
+pub fn apply_onto_first(arithmetic: Arithmetic, b1_and_b3: &mut [u8], b2: &[u8]) {
+    if arithmetic.operator() == Operator::Copy {
+        return;
+    }
+    assert_eq!(b2.len(), b1_and_b3.len(), "the second operand is as long as the result");
+    dispatch(arithmetic, Buffers::OntoFirst { b1_and_b3, b2 });
+}
+
+/// `b[i] = b1[i] op b[i]`: the second operand is the result too.
+///
+/// # Panics
+/// Where the buffers differ in length or hold a part of an element.
+pub fn apply_onto_second(arithmetic: Arithmetic, b1: &[u8], b2_and_b3: &mut [u8]) {
+    if arithmetic.operator() == Operator::Copy {
+        return b2_and_b3.copy_from_slice(b1);
+    }
+    assert_eq!(b1.len(), b2_and_b3.len(), "the first operand is as long as the result");
+    dispatch(arithmetic, Buffers::OntoSecond { b1, b2_and_b3 });
+}
+
+/// `b[i] = b[i] op b[i]`: both operands are the result too; copy changes nothing.
+///
+/// # Panics
+/// Where the buffer holds a part of an element.
+pub fn apply_to_itself(arithmetic: Arithmetic, all: &mut [u8]) {
+    /// A whole number of every element, small enough to stay in the first cache.
+    const TILE_BYTES: usize = 4096;
+    let mut copy = [0; TILE_BYTES];
+    for tile in all.chunks_mut(TILE_BYTES) {
+        let copy = &mut copy[..tile.len()];
+        copy.copy_from_slice(tile);
+        apply_onto_first(arithmetic, tile, copy);
+    }
+}
+
+/// Operands and result, by where they coincide.
+enum Buffers<'a> {
+    Three { b1: &'a [u8], b2: &'a [u8], b3: &'a mut [u8] },
+    OntoFirst { b1_and_b3: &'a mut [u8], b2: &'a [u8] },
+    OntoSecond { b1: &'a [u8], b2_and_b3: &'a mut [u8] },
+}
+
+/// A type of elements, `N` bytes wide.
+trait Element<const N: usize>: Copy {
+    fn load(bytes: [u8; N]) -> Self;
+    fn store(self) -> [u8; N];
+}
+
+macro_rules! element {
+    ($($type:ty)*) => {$(
+        impl Element<{ size_of::<$type>() }> for $type {
+            #[inline(always)]
+            fn load(bytes: [u8; size_of::<$type>()]) -> Self {
+                <$type>::from_ne_bytes(bytes)
+            }
+
+            #[inline(always)]
+            fn store(self) -> [u8; size_of::<$type>()] {
+                self.to_ne_bytes()
+            }
+        }
+    )*};
+}
+
+element!(i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
+
+/// One loop for each place of the result. Slices of `[u8; N]` have no alignment and no bounds to check, so that each
+/// loop becomes one over vectors.
+#[inline(always)]
+fn each<T: Element<N>, const N: usize>(buffers: Buffers<'_>, operator: impl Fn(T, T) -> T) {
+    match buffers {
+        Buffers::Three { b1, b2, b3 } => {
+            for ((z, &x), &y) in whole_mut(b3).iter_mut().zip(whole(b1)).zip(whole(b2)) {
+                *z = operator(T::load(x), T::load(y)).store();
+            }
+        }
+        Buffers::OntoFirst { b1_and_b3, b2 } => {
+            for (x, &y) in whole_mut(b1_and_b3).iter_mut().zip(whole(b2)) {
+                *x = operator(T::load(*x), T::load(y)).store();
+            }
+        }
+        Buffers::OntoSecond { b1, b2_and_b3 } => {
+            for (y, &x) in whole_mut(b2_and_b3).iter_mut().zip(whole(b1)) {
+                *y = operator(T::load(x), T::load(*y)).store();
+            }
+        }
+    }
+}
+
+fn whole<const N: usize>(bytes: &[u8]) -> &[[u8; N]] {
+    let (elements, rest) = bytes.as_chunks();
+    assert!(rest.is_empty(), "a buffer holds whole elements");
+    elements
+}
+
+fn whole_mut<const N: usize>(bytes: &mut [u8]) -> &mut [[u8; N]] {
+    let (elements, rest) = bytes.as_chunks_mut();
+    assert!(rest.is_empty(), "a buffer holds whole elements");
+    elements
+}
+
+/// The loops of one integer type; `$bits` is the unsigned type of its width, which serves where signs don't matter.
+macro_rules! integers {
+    ($operator:expr, $buffers:expr, $type:ty, $bits:ty) => {
+        match $operator {
+            Operator::Max => each($buffers, |x: $type, y| x.max(y)),
+            Operator::Min => each($buffers, |x: $type, y| x.min(y)),
+            Operator::Div => each($buffers, |x: $type, y| if y == 0 { 0 } else { x.wrapping_div(y) }),
+            Operator::Add => each($buffers, <$bits>::wrapping_add),
+            Operator::Sub => each($buffers, <$bits>::wrapping_sub),
+            Operator::Mul => each($buffers, <$bits>::wrapping_mul),
+            Operator::And => each($buffers, |x: $bits, y| x & y),
+            Operator::Or => each($buffers, |x: $bits, y| x | y),
+            Operator::Xor => each($buffers, |x: $bits, y| x ^ y),
+            Operator::Copy => unreachable!("copies were made before"),
+        }
+    };
+}
+
+macro_rules! floats {
+    ($operator:expr, $buffers:expr, $type:ty) => {
+        match $operator {
+            Operator::Max => each($buffers, <$type>::max),
+            Operator::Min => each($buffers, <$type>::min),
+            Operator::Div => each($buffers, |x: $type, y| x / y),
+            Operator::Add => each($buffers, |x: $type, y| x + y),
+            Operator::Sub => each($buffers, |x: $type, y| x - y),
+            Operator::Mul => each($buffers, |x: $type, y| x * y),
+            Operator::And | Operator::Or | Operator::Xor | Operator::Copy => {
+                unreachable!("copies were made before, and there are no bitwise operators on floats")
+            }
+        }
+    };
+}
+
+fn dispatch(arithmetic: Arithmetic, buffers: Buffers<'_>) {
+    let operator = arithmetic.operator();
+    match arithmetic.element() {
+        ElementType::I8 => integers!(operator, buffers, i8, u8),
+        ElementType::I16 => integers!(operator, buffers, i16, u16),
+        ElementType::I32 => integers!(operator, buffers, i32, u32),
+        ElementType::I64 => integers!(operator, buffers, i64, u64),
+        ElementType::U8 => integers!(operator, buffers, u8, u8),
+        ElementType::U16 => integers!(operator, buffers, u16, u16),
+        ElementType::U32 => integers!(operator, buffers, u32, u32),
+        ElementType::U64 => integers!(operator, buffers, u64, u64),
+        ElementType::F32 => floats!(operator, buffers, f32),
+        ElementType::F64 => floats!(operator, buffers, f64),
+    }
+}
