@@ -2,13 +2,20 @@
 //!
 //! One folder a transport or protocol: [`queue`] (where messages land), [`lane`] (dedicated slots for known pairs),
 //! [`doorbell`] (who sleeps and who wakes it), [`rendezvous`] (large messages), [`job`] (the segment that they share),
-//! [`bootstrap`] (finding the group).
+//! [`bootstrap`] (finding the group), [`engine`] (everything put together: start there, at [`Comm`]).
 //! This room knows nothing of how graphs are built or read, and nothing of tasks.
 
 pub mod bootstrap;
 pub mod doorbell;
 #[cfg(not(loom))]
+pub mod engine;
+#[cfg(not(loom))]
 pub mod job;
 pub mod lane;
 pub mod queue;
 pub mod rendezvous;
+
+#[cfg(not(loom))]
+pub use engine::{Cause, Comm, Counters, Failure, Handle, RunError};
+#[cfg(not(loom))]
+pub use job::Job;

@@ -22,9 +22,11 @@ pub fn write_chrome(timeline: &Timeline, out: &mut impl Write) -> io::Result<()>
     write!(out, "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"title\":{title}}},\"traceEvents\":[")?;
     let mut events = Events { out, first: true };
     for rank in 0..timeline.ranks {
-        let name = json!({"name": "process_name", "ph": "M", "pid": rank, "args": {"name": format!("rank {rank}")}});
+        let name =
+            json!({"name": "process_name", "ph": "M", "pid": rank, "args": {"name": format!("rank {rank}")}});
         events.put(&name)?;
-        let order = json!({"name": "process_sort_index", "ph": "M", "pid": rank, "args": {"sort_index": rank}});
+        let order =
+            json!({"name": "process_sort_index", "ph": "M", "pid": rank, "args": {"sort_index": rank}});
         events.put(&order)?;
     }
     let mut tracks = Tracks::new(timeline.ranks);
@@ -45,7 +47,8 @@ pub fn write_chrome(timeline: &Timeline, out: &mut impl Write) -> io::Result<()>
         let (start, end) = (micros(message.sent_ns), micros(message.received_ns));
         events.put(&json!({"name": "message", "cat": "message", "ph": "s", "id": id, "pid": from,
             "tid": track_of(Activity::Send, 0), "ts": start}))?;
-        events.put(&json!({"name": "message", "cat": "message", "ph": "f", "bp": "e", "id": id, "pid": to,
+        events
+            .put(&json!({"name": "message", "cat": "message", "ph": "f", "bp": "e", "id": id, "pid": to,
             "tid": track_of(Activity::Recv, 0), "ts": end}))?;
     }
     writeln!(out, "]}}")

@@ -1,0 +1,427 @@
+//! The engine's state, and one turn of its crank.
+//!
+//! Exactly one thread turns it at a time (see `drive.rs` for who). A turn takes in messages, retries what could not
+//! be sent, moves large transfers on, fires timers, and starts what has become ready.
+
+use super::calc::Calculations;
+use super::failure::Cause;
+use super::fault::Liveness;
+use super::hold::Budget;
+use super::memory::{Arena, Space};
+use super::peer::{Peer, Unexpected};
+use super::record::Recorder;
+use super::run::{HandleState, Run, RunRef, Scope};
+use super::transfer::Transfers;
+use crate::bootstrap::Watch;
+use crate::job::Job;
+use crate::lane::LaneReceiver;
+use crate::queue::{Consumer, Header};
+use castell_base::Rank;
+use castell_goal::matching::Matcher;
+use castell_goal::schedule::{OpId, Schedule};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// How many messages one turn takes in before it looks after the rest.
+const MESSAGES_A_TURN: usize = 256;
+/// More than a full queue of messages: what a gone rank left behind has been taken in by then.
+const POLLS_AT_DEPARTURE: usize = 1024;
+/// Finished runs kept for reuse.
+const SPARE_RUNS: usize = 16;
+
+/// A receive that waits for its message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Posted {
+    pub(super) run: RunRef,
+    pub(super) op: OpId,
+}
+
+/// Counts since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    /// Messages of sends that left this rank, or went to itself.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Messages that arrived before their receive.
+    pub unexpected: u64,
+    /// Messages that no receive of a finished run took.
+    pub orphans: u64,
+}
+
+pub(super) struct Engine {
+    pub(super) inbox: Inbox,
+    pub(super) core: Core,
+}
+
+/// Where messages land.
+pub(super) struct Inbox {
+    consumer: Consumer,
+    lanes: LaneReceiver,
+}
+
+pub(super) struct Core {
+    pub(super) me: Rank,
+    pub(super) size: u32,
+    pub(super) job: Arc<Job>,
+    pub(super) peers: Vec<Option<Box<Peer>>>,
+    /// Ranks to which something is pending.
+    pub(super) blocked: Vec<Rank>,
+    pub(super) matcher: Matcher<Posted, Unexpected>,
+    pub(super) runs: Vec<Option<Box<Run>>>,
+    free_slots: Vec<u32>,
+    #[expect(clippy::vec_box, reason = "runs move between this list and the table")]
+    spare_runs: Vec<Box<Run>>,
+    next_serial: u64,
+    pub(super) running: usize,
+    /// Runs in which something may be started.
+    ready: Vec<RunRef>,
+    pub(super) calculations: Calculations,
+    pub(super) transfers: Transfers,
+    pub(super) budget: Budget,
+    pub(super) liveness: Liveness,
+    pub(super) arena: Arena,
+    pub(super) gathered: Vec<u8>,
+    /// Gets whose answers are under way.
+    pub(super) awaited: Vec<super::onesided::Awaited>,
+    pub(super) next_token: u64,
+    /// How far long puts have come, by run and operation.
+    pub(super) put_progress: HashMap<(u64, u32), u64>,
+    pub(super) counters: Counters,
+    pub(super) recorder: Option<Box<Recorder>>,
+    /// Large messages may be copied by both ends: there is a core for each rank.
+    pub(super) cores_to_spare: bool,
+    pub(super) progressed: bool,
+}
+
+// SAFETY: the raw pointers inside (queues, lanes, scratchpads) point to memory that the engine owns or keeps mapped
+// and that no thread uses except the one that holds the engine's lock.
+unsafe impl Send for Engine {}
+
+impl Engine {
+    pub(super) fn new(job: Arc<Job>, me: Rank, cores_to_spare: bool, watch: Option<Watch>) -> Engine {
+        let size = job.ranks();
+        // SAFETY: both lie in the job's segment, which `core.job` keeps mapped; this process alone receives as `me`.
+        let inbox = unsafe {
+            Inbox {
+                consumer: Consumer::attach(job.queue(me), job.geometry(), job.intents(), me),
+                lanes: LaneReceiver::attach(job.lanes(me)),
+            }
+        };
+        let core = Core {
+            me,
+            size,
+            peers: (0..size).map(|_| None).collect(),
+            blocked: Vec::new(),
+            matcher: Matcher::new(),
+            runs: Vec::new(),
+            free_slots: Vec::new(),
+            spare_runs: Vec::new(),
+            next_serial: 1,
+            running: 0,
+            ready: Vec::new(),
+            calculations: Calculations::default(),
+            transfers: Transfers::default(),
+            budget: Budget::default(),
+            liveness: Liveness::new(watch),
+            arena: Arena::default(),
+            gathered: Vec::new(),
+            awaited: Vec::new(),
+            next_token: 0,
+            put_progress: HashMap::new(),
+            counters: Counters::default(),
+            recorder: None,
+            cores_to_spare,
+            progressed: false,
+            job,
+        };
+        Engine { inbox, core }
+    }
+
+    /// One turn. Says whether anything moved.
+    pub(super) fn turn(&mut self) -> bool {
+        let core = &mut self.core;
+        core.progressed = false;
+        self.inbox.poll(core);
+        if !core.blocked.is_empty() {
+            core.retry_pending();
+        }
+        if core.transfers.is_any() {
+            core.move_transfers();
+        }
+        if core.calculations.is_any() {
+            core.calculate();
+        }
+        if core.job.epoch() != core.liveness.epoch_seen() {
+            // Read first: who goes after this is noticed the next time.
+            let epoch = core.job.epoch();
+            // Whatever the dead and departed sent before still counts.
+            for _ in 0..POLLS_AT_DEPARTURE {
+                if self.inbox.is_empty() {
+                    break;
+                }
+                self.inbox.poll(core);
+            }
+            core.notice_departures(epoch);
+        }
+        core.start_ready();
+        core.progressed
+    }
+
+    /// Whether no message waits (the look before sleeping).
+    pub(super) fn is_inbox_empty(&self) -> bool {
+        self.inbox.is_empty()
+    }
+
+    /// Settles what dead ranks left open in this rank's queue.
+    pub(super) fn reclaim_from_dead(&mut self) {
+        let job = Arc::clone(&self.core.job);
+        let is_dead = |rank: Rank| matches!(job.control(rank).state(), crate::job::RankState::Dead(_));
+        self.inbox.consumer.reclaim_dead(&is_dead);
+    }
+}
+
+impl Inbox {
+    fn is_empty(&self) -> bool {
+        self.lanes.is_empty() && self.consumer.is_empty()
+    }
+
+    #[inline]
+    fn poll(&mut self, core: &mut Core) {
+        let mut taken =
+            self.lanes.poll(MESSAGES_A_TURN, &mut |header, payload| core.receive(header, payload));
+        taken += self.consumer.poll(MESSAGES_A_TURN, &mut |header, payload| core.receive(header, payload));
+        core.progressed |= taken > 0;
+    }
+}
+
+impl Core {
+    /// The peer table's entry, made on first use.
+    #[inline]
+    pub(super) fn peer(&mut self, rank: Rank) -> &mut Peer {
+        let (job, me) = (&self.job, self.me);
+        self.peers[rank.index()].get_or_insert_with(|| Box::new(Peer::new(job, me, rank)))
+    }
+
+    /// The run, if it is still there.
+    #[inline]
+    pub(super) fn run(&mut self, run: RunRef) -> Option<&mut Run> {
+        let found = self.runs.get_mut(run.slot as usize)?.as_deref_mut()?;
+        (found.serial == run.serial).then_some(found)
+    }
+
+    /// The schedule of a run that is there.
+    ///
+    /// The reference is not tied to `self`, so that operations can be looked at while the engine changes.
+    #[inline]
+    pub(super) fn schedule(&self, run: RunRef) -> &'static Schedule {
+        let found = self.runs[run.slot as usize].as_deref().expect("a live run");
+        // SAFETY: the schedule is kept by the run's Arc. Runs leave the table only in `retire`, which nobody calls
+        // while holding what this function returned.
+        unsafe { &*Arc::as_ptr(&found.schedule) }
+    }
+
+    /// The memories of a run that is there.
+    #[inline]
+    pub(super) fn space(&mut self, run: RunRef) -> Space {
+        let arena = self.arena.start();
+        let found = self.runs[run.slot as usize].as_deref_mut().expect("a live run");
+        Space { scratchpad: found.scratchpad(), arena }
+    }
+
+    /// Takes a schedule into the table and starts what is independent in it.
+    pub(super) fn start(&mut self, schedule: Arc<Schedule>, scope: Scope, state: Arc<HandleState>) -> RunRef {
+        self.arena.reserve(schedule.max_message_bytes());
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        let mut run = match self.spare_runs.iter().position(|spare| Arc::ptr_eq(&spare.schedule, &schedule)) {
+            Some(at) => {
+                let mut run = self.spare_runs.swap_remove(at);
+                run.restart(scope, serial, state);
+                run
+            }
+            None => Box::new(Run::new(schedule, scope, serial, state)),
+        };
+        let slot = self.free_slots.pop().unwrap_or_else(|| {
+            self.runs.push(None);
+            self.runs.len() as u32 - 1
+        });
+        let reference = RunRef { slot, serial };
+        if scope == Scope::Numbered {
+            self.number(&mut run, reference);
+        } else {
+            self.bind_lanes(&run.schedule);
+        }
+        self.runs[slot as usize] = Some(run);
+        self.running += 1;
+        if scope == Scope::Numbered {
+            self.take_in_early(reference);
+        }
+        self.list(reference);
+        self.start_ready();
+        reference
+    }
+
+    /// Gives the run its number with each of its peers.
+    fn number(&mut self, run: &mut Run, reference: RunRef) {
+        let schedule = Arc::clone(&run.schedule);
+        self.bind_lanes(&schedule);
+        let peers = schedule.peers();
+        if peers.any_source {
+            for rank in 0..self.size {
+                self.number_one(run, reference, Rank(rank));
+            }
+            return;
+        }
+        let (mut to, mut from) = (peers.destinations.iter().peekable(), peers.sources.iter().peekable());
+        // Both lists are sorted: merge them.
+        while let Some(next) = to.peek().into_iter().chain(from.peek()).min().map(|rank| **rank) {
+            to.next_if(|rank| **rank == next);
+            from.next_if(|rank| **rank == next);
+            self.number_one(run, reference, next);
+        }
+    }
+
+    fn number_one(&mut self, run: &mut Run, reference: RunRef, rank: Rank) {
+        let peer = self.peer(rank);
+        let number = peer.runs;
+        peer.runs = peer.runs.wrapping_add(1);
+        peer.active.push(super::peer::ActiveRun { number, run: reference });
+        run.numbers.push((rank, number.wrapping_add(1)));
+    }
+
+    /// Destinations that are known before the run starts get a lane, as long as the receiver has one left.
+    fn bind_lanes(&mut self, schedule: &Schedule) {
+        const LANES_A_RUN: usize = 8;
+        if schedule.peers().destinations.len() > LANES_A_RUN {
+            return;
+        }
+        let (job, me) = (Arc::clone(&self.job), self.me);
+        for &dest in schedule.peers().destinations.iter().filter(|dest| **dest != me) {
+            self.peer(dest).bind_lane(&job, me, dest);
+        }
+    }
+
+    /// Notes that something in the run may be started.
+    #[inline]
+    pub(super) fn list(&mut self, run: RunRef) {
+        if let Some(found) = self.run(run)
+            && !found.listed
+        {
+            found.listed = true;
+            self.ready.push(run);
+        }
+    }
+
+    /// An operation is finished: releases what waited for it.
+    #[inline]
+    pub(super) fn finish(&mut self, run: RunRef, op: OpId) {
+        self.progressed = true;
+        let schedule = self.schedule(run);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.finish(run, op);
+        }
+        let found = self.runs[run.slot as usize].as_deref_mut().expect("a live run");
+        found.stepper.finish(schedule, op);
+        if !found.listed {
+            found.listed = true;
+            self.ready.push(run);
+        }
+    }
+
+    /// Starts operations until none is ready.
+    #[inline]
+    pub(super) fn start_ready(&mut self) {
+        while let Some(run) = self.ready.pop() {
+            self.advance(run);
+        }
+    }
+
+    fn advance(&mut self, run: RunRef) {
+        if self.run(run).is_none() {
+            return;
+        }
+        let schedule = self.schedule(run);
+        loop {
+            let found = self.runs[run.slot as usize].as_deref_mut().expect("a live run");
+            let Some(op) = found.stepper.take(schedule) else { break };
+            self.progressed = true;
+            if let Some(recorder) = &mut self.recorder {
+                recorder.start(run, op);
+            }
+            match self.execute(run, schedule, op) {
+                Ok(true) => self.finish(run, op),
+                Ok(false) => {}
+                Err(cause) => {
+                    self.fail(run, Some(op), cause);
+                    return;
+                }
+            }
+        }
+        let found = self.runs[run.slot as usize].as_deref_mut().expect("a live run");
+        found.listed = false;
+        if found.stepper.is_finished() {
+            let state = Arc::clone(&found.state);
+            self.retire(run);
+            state.complete(Ok(()), castell_host::clock::now_ns());
+        }
+    }
+
+    /// Takes a run that has ended out of the table.
+    pub(super) fn retire(&mut self, run: RunRef) {
+        let found = self.runs[run.slot as usize].take().expect("a live run");
+        self.free_slots.push(run.slot);
+        self.running -= 1;
+        for (rank, _) in &found.numbers {
+            if let Some(peer) = &mut self.peers[rank.index()] {
+                peer.active.retain(|active| active.run != run);
+            }
+        }
+        if !found.failed && self.spare_runs.len() < SPARE_RUNS {
+            self.spare_runs.push(found);
+        }
+    }
+
+    /// The handle of some run that is going on.
+    pub(super) fn any_run(&self) -> Option<Arc<HandleState>> {
+        self.runs.iter().flatten().next().map(|run| Arc::clone(&run.state))
+    }
+
+    /// Fails the run unless it has ended already.
+    pub(super) fn fail_if_live(&mut self, run: RunRef, op: Option<OpId>, cause: Cause) {
+        if self.run(run).is_some() {
+            self.fail(run, op, cause);
+        }
+    }
+
+    /// A message of this rank's own protocol to `dest`; queues up if there is no room.
+    pub(super) fn send_control(&mut self, dest: Rank, mut header: Header, payload: &[u8]) {
+        if dest == self.me {
+            return;
+        }
+        header.source = self.me.0;
+        let job = Arc::clone(&self.job);
+        let peer = self.peer(dest);
+        if peer.gone.is_some() {
+            return;
+        }
+        if peer.pending.is_empty() && peer.push(&mut header, payload) {
+            job.control(dest).doorbell.ring();
+        } else {
+            peer.pending.push_back(super::peer::Pending::Control { header, payload: payload.into() });
+            self.block(dest);
+        }
+    }
+
+    /// Notes that something is pending to `dest`.
+    pub(super) fn block(&mut self, dest: Rank) {
+        if !self.blocked.contains(&dest) {
+            self.blocked.push(dest);
+        }
+    }
+
+    /// Whether somebody has to turn the crank even if no message comes.
+    pub(super) fn needs_turning(&self) -> bool {
+        !self.blocked.is_empty() || self.calculations.is_any() || self.transfers.needs_turning()
+    }
+}

@@ -1,0 +1,314 @@
+//! Who turns the crank, and when nobody has to.
+//!
+//! One thread at a time drives the engine: an application thread that waits (lowest latency), or the progress
+//! thread when none waits. The rank's doorbell says which, so that a sender wakes the right one or nobody:
+//!
+//! - a waiting thread spins a little, yields, then sleeps on the doorbell as its waiter;
+//! - a thread that leaves while runs go on hands over to the progress thread, which sleeps on the doorbell and costs
+//!   nothing until a message comes; it is started at the first need;
+//! - with no run going on nobody is woken: messages wait in the queue, and when it is full, with their senders.
+
+use super::core::Engine;
+use super::run::HandleState;
+use crate::doorbell::{Doorbell, Sleeper, Ticket};
+use crate::job::Job;
+use castell_base::Rank;
+use castell_host::clock;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long a thread that waits stays on its processor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// Turns without anything moving before it starts to yield.
+    pub(super) spins: u32,
+    /// Yields before it sleeps.
+    pub(super) yields: u32,
+}
+
+impl Patience {
+    /// A core for each rank: some 50 us of spinning.
+    const ALONE: Patience = Patience { spins: 2000, yields: 50 };
+    /// More ranks than cores: who spins keeps another rank from running.
+    const CROWDED: Patience = Patience { spins: 20, yields: 100 };
+
+    pub(super) fn of(ranks: u32, processors: usize) -> Patience {
+        if ranks as usize <= processors { Patience::ALONE } else { Patience::CROWDED }
+    }
+}
+
+/// The progress thread spins but shortly: the application is computing.
+const THREAD_TURNS: u32 = 20;
+/// Pause before a refused message is tried again when nobody has anything better to do.
+const RETRY_PAUSE: Duration = Duration::from_micros(50);
+/// A sleeper looks around this often even if nothing wakes it (liveness, stall reports).
+const LOOK_PERIOD: Duration = Duration::from_millis(200);
+
+pub(super) struct Shared {
+    engine: Mutex<Engine>,
+    pub(super) job: Arc<Job>,
+    pub(super) me: Rank,
+    patience: Patience,
+    /// Application threads that want the engine.
+    wanting: AtomicU32,
+    /// Handles on which application threads sleep because another one drives.
+    waiting: Mutex<Vec<Arc<HandleState>>>,
+    app_drives: AtomicBool,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    thread_runs: AtomicBool,
+    pub(super) shut_down: AtomicBool,
+}
+
+impl Shared {
+    pub(super) fn new(engine: Engine, job: Arc<Job>, me: Rank, patience: Patience) -> Shared {
+        Shared {
+            engine: Mutex::new(engine),
+            job,
+            me,
+            patience,
+            wanting: AtomicU32::new(0),
+            waiting: Mutex::new(Vec::new()),
+            app_drives: AtomicBool::new(false),
+            thread: Mutex::new(None),
+            thread_runs: AtomicBool::new(false),
+            shut_down: AtomicBool::new(false),
+        }
+    }
+
+    fn bell(&self) -> &Doorbell {
+        &self.job.control(self.me).doorbell
+    }
+
+    /// Takes the engine for an application thread.
+    pub(super) fn enter(&self) -> MutexGuard<'_, Engine> {
+        self.wanting.fetch_add(1, Ordering::SeqCst);
+        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        self.wanting.fetch_sub(1, Ordering::SeqCst);
+        self.bell().attend();
+        engine
+    }
+
+    /// Gives the engine back; hands over to the progress thread if something is going on.
+    pub(super) fn leave(self: &Arc<Self>, engine: MutexGuard<'_, Engine>) {
+        if engine.core.running == 0 {
+            self.bell().quiet();
+            return;
+        }
+        self.ensure_thread();
+        if engine.core.needs_turning() {
+            self.bell().call(Sleeper::Thread);
+            return;
+        }
+        self.bell().hand_over();
+        if !engine.is_inbox_empty() || engine.core.job.epoch() != engine.core.liveness.epoch_seen() {
+            self.bell().call(Sleeper::Thread);
+        }
+    }
+
+    /// Waits for a run, driving the engine meanwhile if nobody else does.
+    pub(super) fn wait(self: &Arc<Self>, state: &Arc<HandleState>) {
+        while !state.is_done() {
+            if self.app_drives.load(Ordering::SeqCst) {
+                self.wait_beside(state);
+                continue;
+            }
+            let engine = self.enter();
+            self.drive_for(engine, state);
+        }
+    }
+
+    /// Another application thread drives: sleeps until the run is done or the driver leaves.
+    fn wait_beside(&self, state: &Arc<HandleState>) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(state));
+        if self.app_drives.load(Ordering::SeqCst) && !state.is_done() {
+            state.sleep(Duration::from_millis(10));
+        }
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = waiting.iter().position(|other| Arc::ptr_eq(other, state)) {
+            waiting.swap_remove(at);
+        }
+    }
+
+    /// Drives until `state` is done, then leaves.
+    pub(super) fn drive_for(self: &Arc<Self>, mut engine: MutexGuard<'_, Engine>, state: &HandleState) {
+        if state.is_done() {
+            return self.leave(engine);
+        }
+        self.app_drives.store(true, Ordering::SeqCst);
+        let mut watch = Watch::new(&self.job);
+        let mut idle = 0;
+        while !state.is_done() {
+            if engine.turn() {
+                idle = 0;
+                watch.moved();
+                continue;
+            }
+            if engine.core.calculations.is_computing() {
+                continue;
+            }
+            idle += 1;
+            if idle < self.patience.spins {
+                std::hint::spin_loop();
+            } else if idle < self.patience.spins + self.patience.yields {
+                std::thread::yield_now();
+            } else {
+                self.sleep_as_waiter(&mut engine);
+                watch.look(&mut engine);
+                // One more round of yields before the next sleep, no more spinning.
+                idle = self.patience.spins;
+            }
+        }
+        self.app_drives.store(false, Ordering::SeqCst);
+        self.leave(engine);
+        for other in self.waiting.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            other.nudge();
+        }
+    }
+
+    fn sleep_as_waiter(&self, engine: &mut Engine) {
+        if !engine.core.blocked.is_empty() {
+            std::thread::sleep(RETRY_PAUSE);
+            return;
+        }
+        let Some(patience) = time_to_sleep(engine) else { return };
+        let ticket = self.bell().prepare(Sleeper::Waiter);
+        if engine.is_inbox_empty() && engine.core.job.epoch() == engine.core.liveness.epoch_seen() {
+            self.bell().sleep(ticket, Some(patience));
+        } else {
+            self.bell().cancel(ticket);
+        }
+    }
+
+    fn ensure_thread(self: &Arc<Self>) {
+        if self.thread_runs.load(Ordering::Relaxed) || self.thread_runs.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let shared = Arc::clone(self);
+        let thread =
+            std::thread::Builder::new().name("castell-progress".into()).spawn(move || shared.progress());
+        match thread {
+            Ok(thread) => *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread),
+            // Without a thread, runs go on only while somebody waits.
+            Err(_) => self.thread_runs.store(false, Ordering::SeqCst),
+        }
+    }
+
+    /// The progress thread.
+    fn progress(self: &Arc<Self>) {
+        let mut watch = Watch::new(&self.job);
+        // The ticket is taken before the looks below: a call that comes after them ends the sleep at once.
+        let (mut ticket, mut patience) = (self.bell().ticket(Sleeper::Thread), Duration::ZERO);
+        loop {
+            self.bell().sleep(ticket, Some(patience));
+            ticket = self.bell().ticket(Sleeper::Thread);
+            patience = LOOK_PERIOD;
+            if self.shut_down.load(Ordering::SeqCst) {
+                return;
+            }
+            if self.app_drives.load(Ordering::SeqCst) || self.wanting.load(Ordering::SeqCst) > 0 {
+                // Who drives, or is about to, leaves the bell as it must be.
+                continue;
+            }
+            let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+            if engine.core.running > 0 {
+                self.bell().attend();
+                (ticket, patience) = self.drive_unattended(engine, &mut watch);
+            }
+        }
+    }
+
+    /// Drives while there is something to do; says how long to sleep then.
+    fn drive_unattended(&self, mut engine: MutexGuard<'_, Engine>, watch: &mut Watch) -> (Ticket, Duration) {
+        let mut idle = 0;
+        while engine.core.running > 0 && self.wanting.load(Ordering::SeqCst) == 0 && idle < THREAD_TURNS {
+            if engine.turn() {
+                idle = 0;
+                watch.moved();
+            } else if !engine.core.calculations.is_computing() {
+                idle += 1;
+                std::hint::spin_loop();
+            }
+        }
+        watch.look(&mut engine);
+        if engine.core.running == 0 {
+            let ticket = self.bell().ticket(Sleeper::Thread);
+            self.bell().quiet();
+            return (ticket, LOOK_PERIOD);
+        }
+        let ticket = self.bell().prepare(Sleeper::Thread);
+        let changed = engine.core.job.epoch() != engine.core.liveness.epoch_seen();
+        if !engine.is_inbox_empty() || changed {
+            return (ticket, Duration::ZERO);
+        }
+        if !engine.core.blocked.is_empty() {
+            return (ticket, RETRY_PAUSE);
+        }
+        (ticket, time_to_sleep(&engine).unwrap_or(Duration::ZERO))
+    }
+
+    /// Ends the progress thread.
+    pub(super) fn stop(&self) {
+        self.shut_down.store(true, Ordering::SeqCst);
+        self.bell().call(Sleeper::Thread);
+        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            // A panic in it has been printed; nothing is left to do about it here.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// How long nothing but a message can have work for the engine; `None`: there is work now.
+fn time_to_sleep(engine: &Engine) -> Option<Duration> {
+    if engine.core.calculations.is_computing() || engine.core.transfers.needs_turning() {
+        return None;
+    }
+    match engine.core.calculations.next_timer_ns() {
+        None => Some(LOOK_PERIOD),
+        Some(due) => {
+            let left = due.saturating_sub(clock::now_ns());
+            (left > 0).then(|| Duration::from_nanos(left).min(LOOK_PERIOD))
+        }
+    }
+}
+
+/// Looks after what nobody rings for: peers that die unwatched, and long silence.
+struct Watch {
+    moved_ns: u64,
+    reported: bool,
+    requests_seen: u32,
+}
+
+impl Watch {
+    fn new(job: &Job) -> Watch {
+        Watch { moved_ns: clock::now_ns(), reported: false, requests_seen: job.stall_requests() }
+    }
+
+    fn moved(&mut self) {
+        self.moved_ns = 0;
+        self.reported = false;
+    }
+
+    fn look(&mut self, engine: &mut Engine) {
+        let job = Arc::clone(&engine.core.job);
+        engine.core.liveness.look(&job, engine.core.me);
+        engine.reclaim_from_dead();
+        let now = clock::now_ns();
+        if self.moved_ns == 0 {
+            self.moved_ns = now;
+        }
+        let (stall_ms, silent_ms) = (u64::from(job.stall_ms()), (now - self.moved_ns) / 1_000_000);
+        let asked = job.stall_requests() != self.requests_seen;
+        self.requests_seen = job.stall_requests();
+        if asked {
+            eprint!("{}", engine.core.stall_report("asked who waits for whom"));
+        } else if stall_ms > 0 && silent_ms >= stall_ms && !self.reported && engine.core.running > 0 {
+            self.reported = true;
+            eprint!(
+                "{}",
+                engine.core.stall_report(&format!("nothing moved for {} s", silent_ms as f64 / 1000.0))
+            );
+        }
+    }
+}

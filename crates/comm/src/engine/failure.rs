@@ -1,0 +1,109 @@
+//! How a run can fail, in words that name the operation and the peer.
+
+use crate::job::Death;
+use castell_base::Rank;
+use std::fmt;
+
+/// Why a run ended without finishing its schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The rank whose run failed.
+    pub rank: Rank,
+    /// The operation, as it is printed in GOAL text with its label, if it is known.
+    pub operation: Option<String>,
+    /// What happened.
+    pub cause: Cause,
+}
+
+/// What made a run fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The peer of the operation died.
+    PeerDied {
+        /// Who.
+        peer: Rank,
+        /// How.
+        death: Death,
+    },
+    /// The peer of the operation left the job before it did its part.
+    PeerLeft {
+        /// Who.
+        peer: Rank,
+    },
+    /// The message's size is not the receive's.
+    SizeMismatch {
+        /// Sender.
+        peer: Rank,
+        /// Bytes of the message.
+        sent: u64,
+        /// Bytes of the receive.
+        expected: u64,
+    },
+    /// The peer's run of the same pattern failed.
+    PeerFailed {
+        /// Who told us.
+        peer: Rank,
+        /// Whom its failure names.
+        culprit: Rank,
+    },
+    /// A buffer is not in this process's memory, or not in its peer's.
+    BadAddress {
+        /// The other end of the transfer.
+        peer: Rank,
+    },
+    /// A put or get names memory outside the peer's scratchpad, or a peer's run that has ended.
+    BadTarget {
+        /// The peer.
+        peer: Rank,
+    },
+    /// The job ends: the engine was shut down under the run.
+    ShutDown,
+}
+
+impl Cause {
+    /// The rank that is to blame.
+    pub fn culprit(&self, me: Rank) -> Rank {
+        match *self {
+            Cause::PeerDied { peer, .. }
+            | Cause::PeerLeft { peer }
+            | Cause::SizeMismatch { peer, .. }
+            | Cause::BadAddress { peer }
+            | Cause::BadTarget { peer } => peer,
+            Cause::PeerFailed { culprit, .. } => culprit,
+            Cause::ShutDown => me,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {}: ", self.rank)?;
+        if let Some(operation) = &self.operation {
+            write!(f, "`{operation}`: ")?;
+        }
+        match &self.cause {
+            Cause::PeerDied { peer, death } => write!(f, "rank {peer} {death}"),
+            Cause::PeerLeft { peer } => write!(f, "rank {peer} left the job before it did its part"),
+            Cause::SizeMismatch { peer, sent, expected } => write!(
+                f,
+                "the sizes do not match: rank {peer} sent {sent} bytes, the receive is for {expected} bytes"
+            ),
+            Cause::PeerFailed { peer, culprit } if peer == culprit => {
+                write!(f, "the run of rank {peer} failed")
+            }
+            Cause::PeerFailed { peer, culprit } => {
+                write!(f, "the run of rank {peer} failed because of rank {culprit}")
+            }
+            Cause::BadAddress { peer } => write!(
+                f,
+                "a buffer is not readable or writable memory, here or in rank {peer}: check addresses and sizes"
+            ),
+            Cause::BadTarget { peer } => {
+                write!(f, "outside the scratchpad of rank {peer}'s run, or that run has ended")
+            }
+            Cause::ShutDown => write!(f, "the job was finalized while the run was still going"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,187 @@
+//! Deaths and departures, and runs that fail because of them.
+//!
+//! The job's epoch counts deaths and departures. A rank that sees it change takes in what the gone rank had still
+//! sent, then fails each run that has an operation waiting for it, and tells the other peers of those runs, so
+//! that a failure travels along the dependences and no further.
+
+use super::core::Core;
+use super::failure::{Cause, Failure};
+use super::message::{Kind, control};
+use super::peer::{Body, Gone, Pending, Unexpected};
+use super::run::{RunRef, Scope};
+use crate::bootstrap::Watch;
+use crate::job::{Death, Job, RankState};
+use crate::queue::Header;
+use castell_base::Rank;
+use castell_goal::schedule::OpId;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often the peers' processes are looked at where nobody else watches them.
+pub(super) const LIVENESS_PERIOD: Duration = Duration::from_millis(200);
+
+/// What is known of who lives.
+pub(super) struct Liveness {
+    epoch_seen: u32,
+    looked: Instant,
+    /// Where nobody outside watches the ranks.
+    watch: Option<Watch>,
+}
+
+impl Liveness {
+    pub(super) fn new(watch: Option<Watch>) -> Liveness {
+        Liveness { epoch_seen: 0, looked: Instant::now(), watch }
+    }
+
+    #[inline]
+    pub(super) fn epoch_seen(&self) -> u32 {
+        self.epoch_seen
+    }
+
+    pub(super) fn is_alive(&self, job: &Job, rank: Rank) -> bool {
+        matches!(job.control(rank).state(), RankState::Alive | RankState::Unborn)
+    }
+
+    /// Where nobody watches the processes: looks at all of them now and then, and announces who is gone.
+    pub(super) fn look(&mut self, job: &Job, me: Rank) {
+        let Some(watch) = &mut self.watch else { return };
+        if self.looked.elapsed() < LIVENESS_PERIOD {
+            return;
+        }
+        self.looked = Instant::now();
+        for rank in (0..job.ranks()).map(Rank).filter(|rank| *rank != me) {
+            let control = job.control(rank);
+            let alive = control.state() == RankState::Alive;
+            if alive && watch.has_ended(rank, control.pid(), control.start_time()) {
+                job.mark_dead(rank, Death::Vanished);
+            }
+        }
+    }
+}
+
+impl Core {
+    /// The epoch has changed: somebody died or left.
+    pub(super) fn notice_departures(&mut self, epoch: u32) {
+        self.liveness.epoch_seen = epoch;
+        for rank in (0..self.size).map(Rank) {
+            let gone = match self.job.control(rank).state() {
+                RankState::Dead(death) => Gone::Died(death),
+                RankState::Finished => Gone::Left,
+                RankState::Unborn | RankState::Alive => continue,
+            };
+            if rank != self.me && self.peer(rank).gone.is_none() {
+                self.peer(rank).gone = Some(gone);
+                self.fail_runs_waiting_for(rank);
+            }
+        }
+        self.progressed = true;
+    }
+
+    /// An error if receives from any source have nobody left to wait for, or somebody died.
+    pub(super) fn check_any(&mut self) -> Result<(), Cause> {
+        let dead = (0..self.size).map(Rank).find(|rank| {
+            let gone = self.peers[rank.index()].as_deref().and_then(|peer| peer.gone);
+            matches!(gone, Some(Gone::Died(_)))
+        });
+        if let Some(rank) = dead {
+            return self.check_peer(rank);
+        }
+        let left = |rank: u32| {
+            rank == self.me.0 || self.peers[rank as usize].as_deref().is_some_and(|p| p.gone.is_some())
+        };
+        match (0..self.size).all(left) && self.size > 1 {
+            true => self.check_peer(Rank(if self.me.0 == 0 { 1 } else { 0 })),
+            false => Ok(()),
+        }
+    }
+
+    fn fail_runs_waiting_for(&mut self, rank: Rank) {
+        let cause = match self.check_peer(rank) {
+            Err(cause) => cause,
+            Ok(()) => return,
+        };
+        let any_fails = self.check_any().is_err();
+        let waits = |source: Option<Rank>| source.map_or(any_fails, |source| source == rank);
+        let posted = self.matcher.posted().filter(|(pattern, _)| waits(pattern.source));
+        let mut hit: Vec<(RunRef, OpId)> = posted.map(|(_, posted)| (posted.run, posted.op)).collect();
+        hit.extend(self.transfers.waits().filter(|(.., peer)| *peer == rank).map(|(run, op, _)| (run, op)));
+        hit.extend(self.awaited_gets(rank));
+        let pending = std::mem::take(&mut self.peer(rank).pending);
+        hit.extend(pending.into_iter().filter_map(|item| match item {
+            Pending::Op { run, op } => Some((run, op)),
+            _ => None,
+        }));
+        if let Some(kept) = self.peer(rank).kept.take() {
+            hit.extend(kept.into_operations());
+        }
+        for (run, op) in hit {
+            self.fail_if_live(run, Some(op), cause.clone());
+        }
+    }
+
+    /// Ends a run with an error, tells its peers, and forgets all that it waits for.
+    pub(super) fn fail(&mut self, run: RunRef, op: Option<OpId>, cause: Cause) {
+        let me = self.me;
+        let culprit = cause.culprit(me);
+        let operation = op.map(|op| self.describe(run, op));
+        let found = self.runs[run.slot as usize].as_deref_mut().expect("a live run");
+        found.failed = true;
+        let state = Arc::clone(&found.state);
+        let (numbers, open) = (found.numbers.clone(), found.scope == Scope::Open);
+        self.drop_transfers(run);
+        self.calculations.drop_run(run);
+        self.drop_gets(run);
+        if open {
+            self.matcher.take_posted(|_, posted| posted.run == run);
+        } else {
+            let (_, unexpected) = self.matcher.take_context(run.serial);
+            self.forget(unexpected);
+        }
+        for peer in self.peers.iter_mut().flatten() {
+            peer.pending.retain(|item| !matches!(item, Pending::Op { run: of, .. } if *of == run));
+            if let Some(kept) = &mut peer.kept {
+                kept.drop_run(run);
+            }
+        }
+        if !open {
+            for (peer, number) in numbers {
+                self.send_control(peer, control(Kind::Abort, number, culprit.0, 0, 0), &[]);
+            }
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.drop_run(run);
+        }
+        self.retire(run);
+        self.progressed = true;
+        state.complete(Err(Failure { rank: me, operation, cause }), castell_host::clock::now_ns());
+    }
+
+    /// Messages for a run that failed.
+    fn forget(&mut self, messages: Vec<Unexpected>) {
+        let me = self.me;
+        for message in messages.into_iter().filter(|message| message.source != me) {
+            self.release_budget(message.held_bytes());
+            if let Body::Announced { descriptor, generation, .. } = message.body {
+                self.refuse_transfer(message.source, descriptor, generation);
+            }
+        }
+    }
+
+    /// A peer's run failed: so does ours of the same number, now or when it is started.
+    pub(super) fn take_abort(&mut self, source: Rank, header: &Header) {
+        let culprit = Rank(header.tag);
+        let number = header.run.wrapping_sub(1);
+        match self.peer(source).run_of(number) {
+            Some(run) => self.fail_if_live(run, None, Cause::PeerFailed { peer: source, culprit }),
+            None if (number.wrapping_sub(self.peer(source).runs) as i32) >= 0 => {
+                self.peer(source).aborted.push((number, culprit));
+            }
+            None => {}
+        }
+    }
+
+    /// An operation as it is printed in errors and reports: its text and label.
+    pub(super) fn describe(&self, run: RunRef, op: OpId) -> String {
+        super::describe::describe(self.schedule(run), op)
+    }
+}

@@ -1,0 +1,306 @@
+//! The engine: runs compiled schedules over shared memory.
+//!
+//! Start at [`Comm`]. Inside, read `core.rs` (the state and one turn), then `execute.rs` (operations going out) and
+//! `message.rs` (messages coming in); `drive.rs` says which thread turns the crank.
+
+mod calc;
+mod core;
+mod describe;
+mod drive;
+mod execute;
+mod failure;
+mod fault;
+mod hold;
+mod memory;
+mod message;
+mod onesided;
+mod peer;
+mod record;
+mod run;
+mod stall;
+mod transfer;
+
+pub use core::Counters;
+pub use describe::describe;
+pub use failure::{Cause, Failure};
+pub use hold::UNEXPECTED_BUDGET_BYTES;
+pub use record::Recorded;
+
+use crate::bootstrap::{self, BootstrapError, Watch};
+use crate::job::{Job, JobError, JobOptions};
+use castell_base::Rank;
+use castell_goal::schedule::Schedule;
+use castell_host::topology::Processors;
+use drive::{Patience, Shared};
+use run::{HandleState, Scope};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The largest scratchpad that a run may ask for. Bytes.
+pub const SCRATCHPAD_BYTES_MAX: u64 = 1 << 40;
+
+/// This process's membership in its group. Clones share it; all methods may be called from any thread.
+///
+/// ```
+/// use castell_base::Rank;
+/// use castell_comm::Comm;
+/// use castell_goal::graph::Graph;
+/// use std::sync::Arc;
+///
+/// // Started without a launcher, a process is a group of one.
+/// let comm = Comm::init()?;
+/// let mut graph = Graph::new();
+/// graph.calc(1000);
+/// let schedule = Arc::new(graph.compile()?);
+/// // SAFETY: the schedule names no user memory.
+/// let handle = unsafe { comm.run(&schedule) }?;
+/// handle.wait()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Comm {
+    shared: Arc<Shared>,
+}
+
+/// Why a schedule could not be started.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// The schedule names a rank that the group does not have.
+    #[error("the schedule names rank {rank}, but the group has ranks 0 to {} only", size - 1)]
+    NoSuchRank {
+        /// The rank named.
+        rank: Rank,
+        /// Ranks in the group.
+        size: u32,
+    },
+    /// The scratchpad cannot be had.
+    #[error("a scratchpad of {bytes} bytes cannot be had: allocate less in the graph")]
+    Scratchpad {
+        /// Bytes asked for.
+        bytes: u64,
+    },
+    /// The group was left already.
+    #[error("castell was finalized: nothing can be run any more")]
+    Finalized,
+}
+
+impl Comm {
+    /// Finds this process's group and joins it: the launcher's, that of an `mpirun` or `srun`, or a group of one.
+    ///
+    /// # Errors
+    /// Signs of a launcher without a way to find the group; never silently a group of one.
+    pub fn init() -> Result<Comm, BootstrapError> {
+        let create = |ranks| {
+            let job = Job::create(&JobOptions::new(ranks))?;
+            job.fd()
+                .try_clone_to_owned()
+                .map_err(|error| JobError::Option(format!("no descriptor left: {error}")))
+        };
+        let membership = bootstrap::join::<JobError>(create)?;
+        let job =
+            Job::attach(membership.segment).map_err(|error| BootstrapError::Group(error.to_string()))?;
+        if membership.rank.0 >= job.ranks() {
+            let (rank, ranks) = (membership.rank, job.ranks());
+            return Err(BootstrapError::Group(format!("rank {rank} is not one of the job's {ranks} ranks")));
+        }
+        let looks_itself = !membership.is_supervised && membership.processes_visible && job.ranks() > 1;
+        let watch = looks_itself.then(|| Watch::new(job.ranks()));
+        Ok(Comm::join_watching(job, membership.rank, watch))
+    }
+
+    /// Joins a job, whose ranks somebody watches, as `rank`. Each rank is joined by exactly one process, once.
+    pub fn join(job: Job, rank: Rank) -> Comm {
+        Comm::join_watching(job, rank, None)
+    }
+
+    fn join_watching(job: Job, rank: Rank, watch: Option<Watch>) -> Comm {
+        let job = Arc::new(job);
+        let (pid, start_time) = Watch::own_identity();
+        castell_host::memory::permit_peers();
+        job.join(rank, pid, start_time);
+        let processors = Processors::usable().count();
+        let patience = Patience::of(job.ranks(), processors);
+        let engine = core::Engine::new(Arc::clone(&job), rank, job.ranks() as usize <= processors, watch);
+        let shared = Arc::new(Shared::new(engine, job, rank, patience));
+        let engine = shared.enter();
+        shared.leave(engine);
+        Comm { shared }
+    }
+
+    /// This process's rank.
+    pub fn rank(&self) -> Rank {
+        self.shared.me
+    }
+
+    /// Ranks in the group.
+    pub fn size(&self) -> u32 {
+        self.shared.job.ranks()
+    }
+
+    /// The job behind the group.
+    pub fn job(&self) -> &Job {
+        &self.shared.job
+    }
+
+    /// Starts a schedule and returns; it goes on by itself, also if the application never calls castell again.
+    ///
+    /// The run carries a number with each of its peers: how many runs with that peer were started here before.
+    /// Its messages meet only those of the peer's run of the same number. So both sides of every pair have to run
+    /// their parts of patterns in the same order, and any number of runs may go on at once without meeting each
+    /// other's messages, also of the same schedule.
+    ///
+    /// # Safety
+    /// Buffers in user memory must stay valid, and be left alone as their operations demand, until the run has
+    /// ended; functions of `call` operations must be callable from any thread.
+    ///
+    /// # Errors
+    /// The schedule does not fit the group, or the group was left.
+    pub unsafe fn run(&self, schedule: &Arc<Schedule>) -> Result<Handle, RunError> {
+        self.start(schedule, Scope::Numbered)
+    }
+
+    /// Like [`Comm::run`] but without a number: sends and receives of all open runs meet by source and tag in
+    /// posting order, as in MPI's point-to-point communication. The two sides may cut their operations into runs
+    /// differently.
+    ///
+    /// # Safety
+    /// As for [`Comm::run`].
+    ///
+    /// # Errors
+    /// As for [`Comm::run`].
+    pub unsafe fn run_open(&self, schedule: &Arc<Schedule>) -> Result<Handle, RunError> {
+        self.start(schedule, Scope::Open)
+    }
+
+    /// Runs a schedule to its end: the same as [`Comm::run`] and [`Handle::wait`], a little faster.
+    ///
+    /// # Safety
+    /// As for [`Comm::run`].
+    ///
+    /// # Errors
+    /// As for [`Comm::run`]; the inner result is the run's.
+    pub unsafe fn execute(&self, schedule: &Arc<Schedule>) -> Result<Result<(), Failure>, RunError> {
+        self.admit(schedule)?;
+        let state = Arc::new(HandleState::new());
+        let mut engine = self.shared.enter();
+        engine.core.start(Arc::clone(schedule), Scope::Numbered, Arc::clone(&state));
+        self.shared.drive_for(engine, &state);
+        self.shared.wait(&state);
+        Ok(state.outcome().expect("the run has ended"))
+    }
+
+    fn start(&self, schedule: &Arc<Schedule>, scope: Scope) -> Result<Handle, RunError> {
+        self.admit(schedule)?;
+        let state = Arc::new(HandleState::new());
+        let mut engine = self.shared.enter();
+        engine.core.start(Arc::clone(schedule), scope, Arc::clone(&state));
+        self.shared.leave(engine);
+        Ok(Handle { state, shared: Arc::clone(&self.shared) })
+    }
+
+    fn admit(&self, schedule: &Schedule) -> Result<(), RunError> {
+        if self.shared.shut_down.load(Ordering::Relaxed) {
+            return Err(RunError::Finalized);
+        }
+        let (peers, size) = (schedule.peers(), self.size());
+        let highest = peers.destinations.last().max(peers.sources.last());
+        if let Some(&rank) = highest.filter(|rank| rank.0 >= size) {
+            return Err(RunError::NoSuchRank { rank, size });
+        }
+        let bytes = schedule.scratchpad_bytes();
+        let mut probe: Vec<u64> = Vec::new();
+        if bytes > SCRATCHPAD_BYTES_MAX
+            || (bytes > 1 << 20 && probe.try_reserve_exact(bytes.div_ceil(8) as usize).is_err())
+        {
+            return Err(RunError::Scratchpad { bytes });
+        }
+        Ok(())
+    }
+
+    /// What was sent and received so far.
+    pub fn counters(&self) -> Counters {
+        let engine = self.shared.enter();
+        let counters = engine.core.counters;
+        self.shared.leave(engine);
+        counters
+    }
+
+    /// Factor on the times of `calc` and `sleep` from now on (1 at first).
+    pub fn set_calc_scale(&self, scale: f64) {
+        let mut engine = self.shared.enter();
+        engine.core.calculations.scale = scale;
+        self.shared.leave(engine);
+    }
+
+    /// Starts to record when operations start and finish.
+    pub fn record(&self) {
+        let mut engine = self.shared.enter();
+        engine.core.recorder.get_or_insert_default();
+        self.shared.leave(engine);
+    }
+
+    /// What was recorded since [`Comm::record`] or the last call.
+    pub fn take_record(&self) -> Vec<Recorded> {
+        let mut engine = self.shared.enter();
+        let recorder = engine.core.recorder.as_deref_mut();
+        let recorded = recorder.map(|recorder| std::mem::take(&mut recorder.done)).unwrap_or_default();
+        self.shared.leave(engine);
+        recorded
+    }
+
+    /// Leaves the group: waits for the runs that are going on, then tells the others. Calling it again does nothing.
+    pub fn finalize(&self) {
+        while !self.shared.shut_down.load(Ordering::SeqCst) {
+            let mut engine = self.shared.enter();
+            let going_on = engine.core.any_run();
+            match going_on {
+                Some(state) => self.shared.drive_for(engine, &state),
+                None if !engine.core.blocked.is_empty() => {
+                    engine.turn();
+                    self.shared.leave(engine);
+                    std::thread::yield_now();
+                }
+                None => {
+                    self.shared.leave(engine);
+                    break;
+                }
+            }
+        }
+        if !self.shared.shut_down.swap(true, Ordering::SeqCst) {
+            self.shared.stop();
+            self.shared.job.mark_finished(self.shared.me);
+        }
+    }
+}
+
+/// A run: ask whether it has ended, or wait for it. Dropping the handle does not stop the run.
+pub struct Handle {
+    state: Arc<HandleState>,
+    shared: Arc<Shared>,
+}
+
+impl Handle {
+    /// The outcome if the run has ended. Reads one memory location.
+    pub fn test(&self) -> Option<Result<(), Failure>> {
+        self.state.outcome()
+    }
+
+    /// Whether the run has ended. Reads one memory location.
+    pub fn is_done(&self) -> bool {
+        self.state.is_done()
+    }
+
+    /// Waits until the run has ended.
+    ///
+    /// # Errors
+    /// The run failed; the error names the operation and the peer.
+    pub fn wait(&self) -> Result<(), Failure> {
+        self.shared.wait(&self.state);
+        self.state.outcome().expect("the run has ended")
+    }
+
+    /// When the run ended, nanoseconds on the job's clock; 0 before.
+    pub fn end_ns(&self) -> u64 {
+        self.state.end_ns()
+    }
+}

@@ -1,0 +1,159 @@
+//! A schedule under way.
+
+use super::failure::Failure;
+use castell_base::Rank;
+use castell_goal::schedule::Schedule;
+use castell_goal::stepper::Stepper;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Names a run: its place in the table and a serial number that no other run of this process ever has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RunRef {
+    pub(super) slot: u32,
+    pub(super) serial: u64,
+}
+
+/// How a run finds its counterpart in other ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Only with the run of the same number with that peer.
+    Numbered,
+    /// With all open runs, by source and tag in posting order.
+    Open,
+}
+
+pub(super) struct Run {
+    pub(super) schedule: Arc<Schedule>,
+    pub(super) stepper: Stepper,
+    pub(super) scope: Scope,
+    pub(super) serial: u64,
+    /// `(peer, number + 1)`, sorted by peer; empty for open runs.
+    pub(super) numbers: Vec<(Rank, u32)>,
+    /// 8-byte words, so that every element type is aligned at offsets that are multiples of its size.
+    scratchpad: Box<[u64]>,
+    pub(super) state: Arc<HandleState>,
+    /// In the list of runs that have something to start.
+    pub(super) listed: bool,
+    pub(super) failed: bool,
+}
+
+impl Run {
+    pub(super) fn new(schedule: Arc<Schedule>, scope: Scope, serial: u64, state: Arc<HandleState>) -> Run {
+        let stepper = Stepper::new(&schedule);
+        let scratchpad = vec![0; schedule.scratchpad_bytes().div_ceil(8) as usize].into_boxed_slice();
+        Run {
+            schedule,
+            stepper,
+            scope,
+            serial,
+            numbers: Vec::new(),
+            scratchpad,
+            state,
+            listed: false,
+            failed: false,
+        }
+    }
+
+    /// Makes a finished run ready for the same schedule again without allocating.
+    pub(super) fn restart(&mut self, scope: Scope, serial: u64, state: Arc<HandleState>) {
+        self.stepper.reset(&self.schedule);
+        self.scope = scope;
+        self.serial = serial;
+        self.numbers.clear();
+        self.state = state;
+        self.listed = false;
+        self.failed = false;
+    }
+
+    pub(super) fn scratchpad(&mut self) -> *mut u8 {
+        self.scratchpad.as_mut_ptr().cast()
+    }
+
+    pub(super) fn scratchpad_bytes(&self) -> u64 {
+        self.schedule.scratchpad_bytes()
+    }
+
+    /// What the run's messages to `peer` carry: its number with that peer plus one; 0: open.
+    #[inline]
+    pub(super) fn number_with(&self, peer: Rank) -> u32 {
+        if self.numbers.len() <= 8 {
+            return self.numbers.iter().find(|(rank, _)| *rank == peer).map_or(0, |(_, number)| *number);
+        }
+        let found = self.numbers.binary_search_by_key(&peer, |(rank, _)| *rank);
+        found.map_or(0, |at| self.numbers[at].1)
+    }
+}
+
+/// What a handle and the engine share of a run.
+pub(super) struct HandleState {
+    /// 0 going on, 1 finished, 2 failed.
+    done: AtomicU32,
+    sleepers: AtomicU32,
+    /// When it ended, nanoseconds on the job's clock.
+    end_ns: AtomicU64,
+    failure: Mutex<Option<Failure>>,
+}
+
+impl HandleState {
+    pub(super) fn new() -> HandleState {
+        HandleState {
+            done: AtomicU32::new(0),
+            sleepers: AtomicU32::new(0),
+            end_ns: AtomicU64::new(0),
+            failure: Mutex::new(None),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire) != 0
+    }
+
+    /// The outcome, once done.
+    pub(super) fn outcome(&self) -> Option<Result<(), Failure>> {
+        match self.done.load(Ordering::Acquire) {
+            0 => None,
+            1 => Some(Ok(())),
+            _ => {
+                let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                Some(Err(failure.expect("a failed run says why")))
+            }
+        }
+    }
+
+    pub(super) fn end_ns(&self) -> u64 {
+        self.end_ns.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn complete(&self, outcome: Result<(), Failure>, now_ns: u64) {
+        self.end_ns.store(now_ns, Ordering::Relaxed);
+        let done = match outcome {
+            Ok(()) => 1,
+            Err(failure) => {
+                *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+                2
+            }
+        };
+        // SeqCst on both words: either the sleeper sees `done`, or this side sees the sleeper.
+        self.done.store(done, Ordering::SeqCst);
+        if self.sleepers.load(Ordering::SeqCst) != 0 {
+            self.nudge();
+        }
+    }
+
+    /// Wakes whoever sleeps on this handle, to look around.
+    pub(super) fn nudge(&self) {
+        castell_host::futex::wake(&self.done, i32::MAX, u32::MAX);
+    }
+
+    /// Sleeps until the run ends, somebody nudges, or `patience` is over.
+    pub(super) fn sleep(&self, patience: Duration) {
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        if self.done.load(Ordering::SeqCst) == 0 {
+            castell_host::futex::wait(&self.done, 0, u32::MAX, Some(patience));
+        }
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,49 @@
+//! A group of ranks that are threads of the test.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use castell_base::Rank;
+use castell_comm::job::{Job, JobOptions};
+use castell_comm::{Comm, Handle};
+use castell_goal::graph::Graph;
+use castell_goal::op::Place;
+use std::sync::Arc;
+
+/// Runs `body` in `ranks` ranks and finalizes them.
+pub fn group(ranks: u32, body: impl Fn(&Comm) + Sync) {
+    group_with(&JobOptions::new(ranks), body);
+}
+
+/// The same over a job of one's own choice.
+pub fn group_with(options: &JobOptions, body: impl Fn(&Comm) + Sync) {
+    let job = Job::create(options).expect("a job");
+    std::thread::scope(|scope| {
+        for rank in 0..options.ranks {
+            let fd = job.fd().try_clone_to_owned().expect("a descriptor");
+            let body = &body;
+            scope.spawn(move || {
+                let comm = Comm::join(Job::attach(fd).expect("the job"), Rank(rank));
+                body(&comm);
+                comm.finalize();
+            });
+        }
+    });
+}
+
+/// Compiles and starts a graph. The caller keeps its buffers until the handle is done.
+pub fn start(comm: &Comm, graph: &Graph) -> Handle {
+    let schedule = Arc::new(graph.compile().expect("compiles"));
+    // SAFETY: every test waits before its buffers go.
+    unsafe { comm.run(&schedule) }.expect("starts")
+}
+
+/// The same without a run number.
+pub fn start_open(comm: &Comm, graph: &Graph) -> Handle {
+    let schedule = Arc::new(graph.compile().expect("compiles"));
+    // SAFETY: every test waits before its buffers go.
+    unsafe { comm.run_open(&schedule) }.expect("starts")
+}
+
+/// A buffer of the test as a place.
+pub fn place(buffer: &mut [u8]) -> Place {
+    Place::user(buffer.as_mut_ptr() as u64)
+}
