@@ -2,6 +2,8 @@
 
 use super::plain::{Program, find_program};
 use super::{Params, Sample, Subject, Workload};
+use castell_goal::arithmetic;
+use castell_goal::op::{Arithmetic, ElementType, Operator};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -27,8 +29,10 @@ impl Workload for LocalOps {
     }
 
     fn subjects(&self) -> anyhow::Result<Vec<Box<dyn Subject>>> {
-        let mut subjects: Vec<Box<dyn Subject>> =
-            vec![Box::new(Loop { name: "plain loop, Rust", add: add_plainly })];
+        let mut subjects: Vec<Box<dyn Subject>> = vec![
+            Box::new(Loop { name: "castell", prepare: prepare_castell }),
+            Box::new(Loop { name: "plain loop, Rust", prepare: prepare_plain }),
+        ];
         match find_program("cc") {
             None => eprintln!("castell: no C compiler found: install gcc for the comparison with C"),
             Some(compiler) => {
@@ -48,10 +52,14 @@ impl Workload for LocalOps {
     }
 }
 
-/// A function of this process.
+/// Adds once; owns its operands.
+type Addition = Box<dyn FnMut()>;
+
+/// A loop in this process.
 struct Loop {
     name: &'static str,
-    add: fn(&[f64], &mut [f64]),
+    /// Makes the addition of so many elements.
+    prepare: fn(usize) -> Addition,
 }
 
 impl Subject for Loop {
@@ -61,14 +69,12 @@ impl Subject for Loop {
 
     fn measure(&mut self, case: &Params, samples: u32) -> anyhow::Result<Option<Sample>> {
         let Some(bytes) = case.number("bytes") else { return Ok(None) };
-        let elements = (bytes / 8) as usize;
-        let a: Vec<f64> = (0..elements).map(|i| 1e-9 * i as f64).collect();
-        let mut b = vec![1.0; elements];
+        let mut add = (self.prepare)((bytes / 8) as usize);
         let rounds = (BATCH_BYTES / bytes.max(1)).max(1) as u32;
         let mut batch = || {
             let start = Instant::now();
             for _ in 0..rounds {
-                (self.add)(black_box(&a), black_box(&mut b));
+                add();
             }
             start.elapsed().as_nanos() as f64 / f64::from(rounds)
         };
@@ -77,6 +83,23 @@ impl Subject for Loop {
         }
         Ok(Some(Sample::of((0..samples).map(|_| batch()).collect())))
     }
+}
+
+fn operands(elements: usize) -> (Vec<f64>, Vec<f64>) {
+    ((0..elements).map(|i| 1e-9 * i as f64).collect(), vec![1.0; elements])
+}
+
+fn prepare_castell(elements: usize) -> Addition {
+    let sum = Arithmetic::new(Operator::Add, ElementType::F64).expect("floats can be added");
+    let bytes = |values: Vec<f64>| values.into_iter().flat_map(f64::to_ne_bytes).collect::<Vec<u8>>();
+    let (a, b) = operands(elements);
+    let (a, mut b) = (bytes(a), bytes(b));
+    Box::new(move || arithmetic::apply_onto_second(sum, black_box(&a), black_box(&mut b)))
+}
+
+fn prepare_plain(elements: usize) -> Addition {
+    let (a, mut b) = operands(elements);
+    Box::new(move || add_plainly(black_box(&a), black_box(&mut b)))
 }
 
 fn add_plainly(a: &[f64], b: &mut [f64]) {
