@@ -46,13 +46,25 @@ impl Triple {
 }
 
 impl std::hash::Hash for Triple {
+    /// Multiply and fold, as the keys are small numbers of our own. Eight successive tags come to lie side by side
+    /// (the low bits choose a table's place, the top bits tell neighbours apart): crowds often have tags that count
+    /// up, and are then found with an eighth of the cache misses.
+    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.context);
-        state.write_u64(u64::from(self.source) | u64::from(self.tag) << 32);
+        let neighbour = u64::from(self.tag & 7);
+        let rest = u64::from(self.source) | u64::from(self.tag >> 3) << 32;
+        let mixed = fold(fold(self.context) ^ rest);
+        state.write_u64((mixed << 3 | neighbour) ^ neighbour << 57);
     }
 }
 
-/// Multiply and fold, two words a key: the keys are small numbers of our own, so spreading them is all it takes.
+#[inline]
+fn fold(word: u64) -> u64 {
+    let product = u128::from(word ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
+    (product >> 64) as u64 ^ product as u64
+}
+
+/// Takes the hash that a [`Triple`] makes of itself as it is.
 #[derive(Default)]
 pub(crate) struct TripleHasher(u64);
 
@@ -61,14 +73,13 @@ impl Hasher for TripleHasher {
         self.0
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a triple hashes itself to one word");
     }
 
     #[inline]
     fn write_u64(&mut self, word: u64) {
-        let product = u128::from(self.0 ^ word ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
-        self.0 = (product >> 64) as u64 ^ product as u64;
+        self.0 = word;
     }
 }
 
