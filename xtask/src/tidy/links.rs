@@ -25,6 +25,21 @@ pub fn check(root: &Path, file: &File) -> Vec<Finding> {
     findings
 }
 
+/// Every chapter of the book is in its table of contents.
+pub fn check_book(files: &[File]) -> Vec<Finding> {
+    const SUMMARY: &str = "docs/src/SUMMARY.md";
+    let chapters: Vec<String> = files
+        .iter()
+        .filter(|file| file.path == SUMMARY)
+        .flat_map(|file| markdown_links(&file.text))
+        .map(|(_, path)| format!("docs/src/{path}"))
+        .collect();
+    let is_page = |file: &&File| file.path.starts_with("docs/src/") && file.extension() == "md";
+    let pages = files.iter().filter(is_page).map(|file| &file.path);
+    let missing = pages.filter(|path| *path != SUMMARY && !chapters.contains(path));
+    missing.map(|path| Finding::new(path, 1, format!("not in {SUMMARY}: add a line there"))).collect()
+}
+
 /// Line and path of every relative link outside code blocks.
 fn markdown_links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
@@ -76,6 +91,18 @@ fn vectors(text: &str) -> Vec<(usize, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_without_an_entry_are_named() {
+        let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
+        let summary = file("docs/src/SUMMARY.md", "- [A](a.md)\n");
+        let files = [summary, file("docs/src/a.md", ""), file("docs/src/b.md", "")];
+        let findings = check_book(&files);
+        assert_eq!(
+            findings.iter().map(|finding| finding.path.as_str()).collect::<Vec<_>>(),
+            ["docs/src/b.md"]
+        );
+    }
 
     #[test]
     fn finds_links_and_vectors() {

@@ -74,6 +74,7 @@ fn check(root: &Path) -> anyhow::Result<Vec<Finding>> {
         findings.extend(links::check(root, file));
     }
     findings.extend(unsafe_code::check_pure_rooms(&rooms, &files));
+    findings.extend(links::check_book(&files));
     findings.extend(header::check(&files));
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     Ok(findings)
