@@ -1,1 +1,18 @@
-//! capi: see ARCHITECTURE.md.
+//! The C interface: what `include/goal.h` declares, as `libcastell.so` and `libcastell.a`.
+//!
+//! This room translates and nothing else: arguments into graphs, errors into codes and texts. It keeps the objects
+//! that C programs hold in checked tables, so that a freed, foreign or made-up one is an error and no crash, and lets
+//! no panic out. Start at `graph` and `run`; `registry` is the tables, `error` the way of every failure.
+
+// The exported functions have the names of the paper.
+#![allow(non_snake_case)]
+
+mod error;
+mod extension;
+mod graph;
+mod operation;
+mod process;
+mod registry;
+mod run;
+mod schedule;
+mod types;
