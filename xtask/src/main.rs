@@ -1,9 +1,10 @@
-//! Housekeeping: `cargo xtask tidy` (the house's own rules), `setup` (what the tests need), `ci` (everything).
+//! Housekeeping: `cargo xtask tidy` (the house's own rules), `setup` (what the tests need), `ci` (everything), `install`.
 //!
 //! Start at [`tidy`] for the rules and at [`ci`] for the list of steps.
 #![forbid(unsafe_code)]
 
 mod ci;
+mod install;
 mod readme;
 mod setup;
 mod tidy;
@@ -28,6 +29,8 @@ enum Command {
     Setup,
     /// Formatting, lints, documentation, tidy and all tests
     Ci(ci::Args),
+    /// Build and install the libraries, the header, the program and the pkg-config and CMake files
+    Install(install::Args),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::report(&root),
         Command::Setup => setup::run().map(|()| ExitCode::SUCCESS),
         Command::Ci(args) => ci::run(&root, &args),
+        Command::Install(args) => install::run(&root, &args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");
