@@ -143,7 +143,7 @@ pub(crate) fn push_block(appendix: &mut Vec<u32>, block: Block) {
 }
 
 /// How many words the body behind this head word takes; 0 for unknown kinds.
-#[inline]
+#[inline(always)]
 pub(crate) fn body_words(head: u32) -> usize {
     let size = if head & WIDE == 0 { 1 } else { 2 };
     let tag = (head & TAG != 0) as usize;
@@ -187,7 +187,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// Takes the record at `at` apart; `None` where it does not fit into `words`.
-    #[inline]
+    #[inline(always)]
     pub fn of(words: &[u32], at: usize) -> Option<Layout> {
         let head = *words.get(at)?;
         let mut entries = at + 1;
@@ -216,6 +216,18 @@ impl Layout {
     }
 }
 
+/// Head word and body (with whatever follows it) of the record at `at`, in words that were verified: all that
+/// decoding an operation takes.
+#[inline(always)]
+pub(crate) fn head_and_body(words: &[u32], at: usize) -> (u32, &[u32]) {
+    let head = words[at];
+    let mut body = at + 1 + (head >> COUNT_SHIFT) as usize + (head & LANES != 0) as usize;
+    if head & STARTS != 0 || head >> COUNT_SHIFT == COUNT_ESCAPE {
+        body = Layout::of(words, at).expect("the words were verified").body;
+    }
+    (head, &words[body..])
+}
+
 /// How many words a record with so many successors takes.
 pub(crate) fn record_words(head: u32, successors: usize, start_successors: usize) -> usize {
     let escape = (successors >= COUNT_ESCAPE as usize) as usize;
@@ -232,30 +244,30 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    #[inline]
+    #[inline(always)]
     fn word(&mut self) -> u32 {
         let (first, rest) = self.body.split_first().expect("a body is as long as its head word says");
         self.body = rest;
         *first
     }
 
-    #[inline]
+    #[inline(always)]
     fn size(&mut self) -> u64 {
         let low = u64::from(self.word());
         if self.head & WIDE == 0 { low } else { low | u64::from(self.word()) << 32 }
     }
 
-    #[inline]
+    #[inline(always)]
     fn tag(&mut self) -> u32 {
         if self.head & TAG == 0 { 0 } else { self.word() }
     }
 
-    #[inline]
+    #[inline(always)]
     fn memory(&self, which: usize) -> Memory {
         memory(self.head, which).expect("memory codes were checked when the record was made")
     }
 
-    #[inline]
+    #[inline(always)]
     fn place(&mut self, which: usize) -> Place {
         match self.memory(which) {
             Memory::Void => Place::VOID,
@@ -263,7 +275,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn buffer(&mut self, which: usize) -> Buffer<'a> {
         if self.head & VECTOR == 0 {
             return Buffer::Plain(self.place(which));
@@ -274,7 +286,7 @@ impl<'a> Fields<'a> {
 }
 
 /// The operation behind a checked head word and body; `blocks` is the appendix.
-#[inline]
+#[inline(always)]
 pub(crate) fn decode<'a>(head: u32, body: &'a [u32], blocks: &'a [u32]) -> Op<'a> {
     let mut fields = Fields { head, body, blocks };
     let any = |word: u32| (word != ANY).then_some(word);

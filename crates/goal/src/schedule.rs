@@ -204,10 +204,10 @@ impl Schedule {
     ///
     /// # Panics
     /// Where `id` is not one of this schedule's; so do the other queries, or they answer nonsense.
-    #[inline]
+    #[inline(always)]
     pub fn op(&self, id: OpId) -> Op<'_> {
-        let Layout { head, body, end, .. } = self.layout(id);
-        codec::decode(head, &self.words[body..end], self.blocks())
+        let (head, body) = codec::head_and_body(&self.words, id.0 as usize);
+        codec::decode(head, body, self.blocks())
     }
 
     /// What the operation carries besides. `any` is told as it was set, also where it equals the in-degree.
