@@ -24,6 +24,8 @@ use std::sync::Arc;
 
 /// How many messages one turn takes in before it looks after the rest.
 const MESSAGES_A_TURN: usize = 256;
+/// Turns in a row that only answer what the lanes bring.
+const QUICK_TURNS_MAX: u32 = 16;
 /// More than a full queue of messages: what a gone rank left behind has been taken in by then.
 const POLLS_AT_DEPARTURE: usize = 1024;
 /// Finished runs kept for reuse.
@@ -52,6 +54,7 @@ pub struct Counters {
 pub(super) struct Engine {
     pub(super) inbox: Inbox,
     pub(super) core: Core,
+    quick_turns: u32,
 }
 
 /// Where messages land.
@@ -135,14 +138,21 @@ impl Engine {
             progressed: false,
             job,
         };
-        Engine { inbox, core }
+        Engine { inbox, core, quick_turns: 0 }
     }
 
     /// One turn. Says whether anything moved.
     pub(super) fn turn(&mut self) -> bool {
         let core = &mut self.core;
         core.progressed = false;
-        self.inbox.poll(core);
+        // The quick way for what the lanes bring: answer before looking anywhere else.
+        if self.inbox.poll_lanes(core) && self.quick_turns < QUICK_TURNS_MAX {
+            self.quick_turns += 1;
+            core.start_ready();
+            return true;
+        }
+        self.quick_turns = 0;
+        self.inbox.poll_queue(core);
         if !core.blocked.is_empty() {
             core.retry_pending();
         }
@@ -160,7 +170,8 @@ impl Engine {
                 if self.inbox.is_empty() {
                     break;
                 }
-                self.inbox.poll(core);
+                self.inbox.poll_lanes(core);
+                self.inbox.poll_queue(core);
             }
             core.notice_departures(epoch);
         }
@@ -187,10 +198,15 @@ impl Inbox {
     }
 
     #[inline]
-    fn poll(&mut self, core: &mut Core) {
-        let mut taken =
-            self.lanes.poll(MESSAGES_A_TURN, &mut |header, payload| core.receive(header, payload));
-        taken += self.consumer.poll(MESSAGES_A_TURN, &mut |header, payload| core.receive(header, payload));
+    fn poll_lanes(&mut self, core: &mut Core) -> bool {
+        let taken = self.lanes.poll(MESSAGES_A_TURN, &mut |header, payload| core.receive(header, payload));
+        core.progressed |= taken > 0;
+        taken > 0
+    }
+
+    #[inline]
+    fn poll_queue(&mut self, core: &mut Core) {
+        let taken = self.consumer.poll(MESSAGES_A_TURN, &mut |header, payload| core.receive(header, payload));
         core.progressed |= taken > 0;
     }
 }
