@@ -8,6 +8,7 @@
 
 pub mod arithmetic;
 pub mod binary;
+pub mod check;
 mod codec;
 pub mod compile;
 pub mod graph;

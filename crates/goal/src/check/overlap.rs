@@ -1,0 +1,269 @@
+//! Operations of one rank that may run at the same time and touch the same bytes, at least one of them writing.
+//!
+//! The operations are taken in an order that fits their dependencies. For each byte the table knows who wrote it
+//! last, and who has read it since; a new access has to come surely after those (a read: after the write). What came
+//! before them need not be asked again: either it was found to be in order then, or it was reported.
+//!
+//! Bytes that are treated alike are one entry of the table, so the work follows the number of different ranges.
+//! Accesses of other ranks (put and get) are not known here, and not looked at.
+
+use super::order::Order;
+use super::reach::{Reach, VISITS_MAX};
+use super::{Found, Kind, Severity};
+use crate::graph::{Graph, Vertex};
+use crate::op::{Block, Buffer, Memory, Op, Place};
+use castell_base::Rank;
+use std::collections::BTreeMap;
+
+/// Table entries that may be visited, in a program.
+const ENTRIES_MAX: u64 = 50_000_000;
+
+/// At most so many operations are named as clashing with one.
+const CLASHES_MAX: usize = 4;
+
+/// What may still be done.
+struct Budget {
+    /// Table entries.
+    entries: u64,
+    /// Points of the search for dependencies.
+    visits: u64,
+    /// Questions that were given up.
+    unanswered: u64,
+}
+
+pub(super) fn check(orders: &[Order], found: &mut Found) {
+    let mut budget = Budget { entries: ENTRIES_MAX, visits: VISITS_MAX, unanswered: 0 };
+    let program = found.program;
+    for ((rank, graph), order) in program.graphs().zip(orders) {
+        if !order.acyclic || !graph.vertices().any(|vertex| writes(graph.op(vertex))) {
+            continue;
+        }
+        if !check_rank(rank, graph, order, &mut budget, found) {
+            let message = format!(
+                "overlapping buffers: the search ended in rank {rank}, because there are more than {ENTRIES_MAX} pieces \
+                 of memory to compare"
+            );
+            found.skipped(Some(rank), message);
+            break;
+        }
+    }
+    if budget.unanswered > 0 {
+        let message = format!(
+            "overlapping buffers: {} pairs of operations were passed over, because it takes too long to find out \
+             whether one waits for the other",
+            budget.unanswered
+        );
+        found.skipped(None, message);
+    }
+}
+
+/// Whether the operation writes to memory of its rank.
+fn writes(op: Op) -> bool {
+    let mut writes = false;
+    accesses(op, &mut |access| writes |= access.write);
+    writes
+}
+
+/// A range of bytes that an operation reads or writes.
+#[derive(Clone, Copy)]
+struct Access {
+    memory: Memory,
+    start: u64,
+    end: u64,
+    write: bool,
+}
+
+/// Calls `with` for each non-empty range that the operation touches, reads first.
+fn accesses(op: Op, with: &mut impl FnMut(Access)) {
+    match op {
+        Op::Send { buffer, bytes, .. } => ranges(buffer, bytes, false, with),
+        Op::Recv { buffer, bytes, .. } => ranges(buffer, bytes, true, with),
+        Op::Local { b1, b2, b3, arithmetic, count } => {
+            let bytes = count.saturating_mul(arithmetic.element().bytes());
+            ranges(b1, bytes, false, with);
+            ranges(b2, bytes, false, with);
+            ranges(b3, bytes, true, with);
+        }
+        Op::Wtime { b3 } => ranges(Buffer::Plain(b3), 8, true, with),
+        Op::Put { local, bytes, .. } => ranges(Buffer::Plain(local), bytes, false, with),
+        Op::Get { local, bytes, .. } => ranges(Buffer::Plain(local), bytes, true, with),
+        Op::Proxy | Op::Calc { .. } | Op::Sleep { .. } | Op::Call { .. } => (),
+    }
+}
+
+fn ranges(buffer: Buffer, bytes: u64, write: bool, with: &mut impl FnMut(Access)) {
+    let mut range = |memory, offset: u64, bytes| {
+        if memory != Memory::Void && bytes > 0 {
+            with(Access { memory, start: offset, end: offset.saturating_add(bytes), write });
+        }
+    };
+    match buffer {
+        Buffer::Plain(Place { memory, offset }) => range(memory, offset, bytes),
+        Buffer::Vector(memory, blocks) => {
+            blocks.iter().for_each(|Block { offset, bytes }| range(memory, offset, bytes))
+        }
+    }
+}
+
+/// Returns whether the budget lasted.
+fn check_rank(rank: Rank, graph: &Graph, order: &Order, budget: &mut Budget, found: &mut Found) -> bool {
+    let mut by_place = vec![Vertex(0); graph.len()];
+    graph.vertices().for_each(|vertex| by_place[order.place[vertex.index()] as usize] = vertex);
+    let mut scan = Scan { vertex: Vertex(0), reach: Reach::of(graph, order), budget, clashes: Vec::new() };
+    let mut tables = [Table::default(), Table::default()];
+    for vertex in by_place {
+        scan.vertex = vertex;
+        accesses(graph.op(vertex), &mut |access| {
+            tables[usize::from(access.memory == Memory::Scratch)].add(access, &mut scan);
+        });
+        for clash in scan.clashes.drain(..) {
+            clash.report(rank, vertex, found);
+        }
+        if scan.budget.entries == 0 {
+            return false;
+        }
+    }
+    true
+}
+
+/// The operation in hand, and what was found about it.
+struct Scan<'a, 'b> {
+    vertex: Vertex,
+    reach: Reach<'a>,
+    budget: &'b mut Budget,
+    clashes: Vec<Clash>,
+}
+
+/// Two operations on the same bytes.
+struct Clash {
+    other: Vertex,
+    other_writes: bool,
+    access: Access,
+}
+
+impl Scan<'_, '_> {
+    /// Asks whether `other` is over before the operation in hand starts; notes it where not.
+    fn after(&mut self, other: Vertex, other_writes: bool, access: Access) {
+        let own_business = other == self.vertex && !(other_writes && access.write);
+        let known =
+            self.clashes.iter().any(|clash| clash.other == other) || self.clashes.len() >= CLASHES_MAX;
+        if own_business || known {
+            return;
+        }
+        match self.reach.finished_before(other, self.vertex, &mut self.budget.visits) {
+            Some(true) => (),
+            Some(false) => self.clashes.push(Clash { other, other_writes, access }),
+            None => self.budget.unanswered += 1,
+        }
+    }
+
+    /// Takes `entries` from the budget; false where nothing is left.
+    fn spend(&mut self, entries: u64) -> bool {
+        self.budget.entries = self.budget.entries.saturating_sub(entries);
+        self.budget.entries > 0
+    }
+}
+
+impl Clash {
+    fn report(&self, rank: Rank, vertex: Vertex, found: &mut Found) {
+        let Access { memory, start, end, write } = self.access;
+        let bytes = match memory {
+            Memory::User => format!("bytes {start:#x} to {end:#x} of memory"),
+            _ => format!("bytes {start} to {end} of the scratchpad"),
+        };
+        found.add(Severity::Warning, Kind::Overlap, (rank, vertex), |found| {
+            if self.other == vertex {
+                return format!("two of its own blocks write {bytes}");
+            }
+            let verb = if write { "writes" } else { "reads" };
+            let other_verb = if self.other_writes { "writes" } else { "reads" };
+            let other = found.name_here(rank, self.other);
+            format!(
+                "it {verb} {bytes}, which {other} {other_verb}, and neither waits until the other is over"
+            )
+        });
+    }
+}
+
+/// One memory, in pieces that have been treated alike, by their start.
+#[derive(Default)]
+struct Table(BTreeMap<u64, Piece>);
+
+#[derive(Clone)]
+struct Piece {
+    end: u64,
+    /// Who wrote it last.
+    writer: Option<Vertex>,
+    /// Who has read it since.
+    readers: Vec<Vertex>,
+}
+
+impl Table {
+    fn add(&mut self, access: Access, scan: &mut Scan) {
+        self.split(access.start, scan);
+        self.split(access.end, scan);
+        if access.write { self.write(access, scan) } else { self.read(access, scan) }
+    }
+
+    /// Cuts the piece that has `at` inside in two.
+    fn split(&mut self, at: u64, scan: &mut Scan) {
+        let Some((_, piece)) = self.0.range_mut(..at).next_back() else { return };
+        if piece.end > at && scan.spend(1 + piece.readers.len() as u64) {
+            let behind = piece.clone();
+            piece.end = at;
+            self.0.insert(at, behind);
+        }
+    }
+
+    fn read(&mut self, access: Access, scan: &mut Scan) {
+        let mut gaps = Vec::new();
+        let mut at = access.start;
+        for (&start, piece) in self.0.range_mut(access.start..access.end) {
+            if !scan.spend(1) {
+                return;
+            }
+            if at < start {
+                gaps.push((at, start));
+            }
+            at = piece.end;
+            if let Some(writer) = piece.writer {
+                scan.after(writer, true, Access { start, end: piece.end, ..access });
+            }
+            // A reader that is surely over before this one need not be remembered: whoever comes after this one
+            // comes after that one, too.
+            match piece.readers.last_mut() {
+                Some(last) if *last == scan.vertex => (),
+                Some(last) if scan.reach.plainly_finished_before(*last, scan.vertex) => *last = scan.vertex,
+                _ => piece.readers.push(scan.vertex),
+            }
+        }
+        if at < access.end {
+            gaps.push((at, access.end));
+        }
+        for (start, end) in gaps {
+            self.0.insert(start, Piece { end, writer: None, readers: vec![scan.vertex] });
+        }
+    }
+
+    fn write(&mut self, access: Access, scan: &mut Scan) {
+        let mut covered = Vec::new();
+        for (&start, piece) in self.0.range(access.start..access.end) {
+            if !scan.spend(1 + piece.readers.len() as u64) {
+                return;
+            }
+            covered.push(start);
+            let access = Access { start, end: piece.end, ..access };
+            for &reader in &piece.readers {
+                scan.after(reader, false, access);
+            }
+            if let Some(writer) = piece.writer {
+                scan.after(writer, true, access);
+            }
+        }
+        for start in covered {
+            self.0.remove(&start);
+        }
+        self.0
+            .insert(access.start, Piece { end: access.end, writer: Some(scan.vertex), readers: Vec::new() });
+    }
+}
