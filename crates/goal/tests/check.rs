@@ -139,7 +139,7 @@ fn may_overtake(graph: &Graph, a: Vertex, b: Vertex) -> bool {
 fn bytes_touched(graph: &Graph, vertex: Vertex) -> (u32, u32) {
     let Op::Local { b1, b2, b3, count, .. } = graph.op(vertex) else { panic!() };
     let mask = |buffer| match buffer {
-        Buffer::Plain(Place { memory: Memory::Scratch, offset }) => ((1u64 << count) - 1 << offset) as u32,
+        Buffer::Plain(Place { memory: Memory::Scratch, offset }) => (((1u64 << count) - 1) << offset) as u32,
         _ => 0,
     };
     (mask(b1) | mask(b2), mask(b3))
