@@ -35,7 +35,7 @@ const STEPS: [Step; 9] = [
     ("rustdoc", |root| {
         cargo(root, &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])
     }),
-    ("test", |root| cargo(root, &["test", "--workspace", "--locked"], &[])),
+    ("test", |root| cargo(root, &["test", "--workspace", "--locked", "--no-fail-fast"], &[])),
     ("loom", run_loom),
     ("readme", run_readme),
     ("fuzz", run_fuzz),

@@ -1,6 +1,5 @@
 //! The house's own rules, each a module with one `check`: what no compiler or linter looks at.
 
-mod header;
 mod lengths;
 mod links;
 mod rooms;
@@ -75,7 +74,6 @@ fn check(root: &Path) -> anyhow::Result<Vec<Finding>> {
     }
     findings.extend(unsafe_code::check_pure_rooms(&rooms, &files));
     findings.extend(links::check_book(&files));
-    findings.extend(header::check(&files));
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     Ok(findings)
 }
