@@ -42,7 +42,7 @@ pub extern "C" fn GOAL_ErrorName(code: c_int) -> *const c_char {
 /// Seconds on the clock of `GOAL_WTIME`.
 #[unsafe(no_mangle)]
 pub extern "C" fn GOAL_Wtime() -> c_double {
-    castell_host::clock::now_ns() as f64 * 1e-9
+    castell_host::clock::now_seconds()
 }
 
 /// The library's version.

@@ -60,6 +60,7 @@ pub extern "C" fn GOAL_IsInitialized() -> c_int {
 pub extern "C" fn GOAL_Finalize() -> c_int {
     status("GOAL_Finalize", || {
         require_running()?;
+        run::refuse_inside_call()?;
         let left = PHASE.compare_exchange(RUNNING, LEAVING, Ordering::AcqRel, Ordering::Acquire);
         left.map_err(|_| Error::new(Code::Finalized, "another thread called GOAL_Finalize"))?;
         if let Some(comm) = COMM.write().unwrap_or_else(PoisonError::into_inner).take() {

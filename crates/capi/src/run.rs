@@ -8,11 +8,10 @@ use crate::schedule::shared;
 use crate::types::*;
 use castell_comm::{Cause, Failure, Handle};
 use std::ffi::{c_char, c_int};
-use std::sync::Arc;
 
 /// What a handle stands for. A run that ended well needs no entry: its handle is over and stays so.
 enum Entry {
-    Going(Arc<Handle>),
+    Going(Handle),
     Failed(Failure),
 }
 
@@ -56,6 +55,9 @@ pub extern "C" fn GOAL_Test(handle: GOAL_Handle) -> c_int {
 pub extern "C" fn GOAL_Wait(handle: GOAL_Handle) -> c_int {
     status("GOAL_Wait", || {
         if let Some(run) = going(handle)? {
+            if !run.is_done() {
+                refuse_inside_call()?;
+            }
             settle(handle, run.wait());
         }
         match HANDLES.with(handle as u64, |entry| failure(entry)) {
@@ -120,16 +122,16 @@ fn start(name: &str, sched: GOAL_Schedule, open: bool) -> GOAL_Handle {
         // over (the documentation says so).
         let run = unsafe { if open { comm.run_open(&schedule) } else { comm.run(&schedule) } };
         let run = run.map_err(|error| Error::new(Code::Run, error.to_string()))?;
-        let id = HANDLES.insert(Entry::Going(Arc::new(run))).map_err(|Full| too_many("runs"))?;
+        let id = HANDLES.insert(Entry::Going(run)).map_err(|Full| too_many("runs"))?;
         Ok(id as usize as GOAL_Handle)
     })
 }
 
 /// The run of a handle, unless it is over.
-fn going(handle: GOAL_Handle) -> Result<Option<Arc<Handle>>> {
+fn going(handle: GOAL_Handle) -> Result<Option<Handle>> {
     require_running()?;
     let run = HANDLES.with(handle as u64, |entry| match entry {
-        Entry::Going(run) => Some(Arc::clone(run)),
+        Entry::Going(run) => Some(run.clone()),
         Entry::Failed(_) => None,
     });
     match run {
@@ -145,6 +147,15 @@ fn settle(handle: GOAL_Handle, outcome: std::result::Result<(), Failure>) {
         Ok(()) => drop(HANDLES.remove(handle as u64)),
         Err(failure) => drop(HANDLES.with(handle as u64, |entry| *entry = Entry::Failed(failure))),
     }
+}
+
+/// A function that a run calls would wait for itself.
+pub(crate) fn refuse_inside_call() -> Result<()> {
+    if castell_comm::inside_call() {
+        let message = "called from a function of GOAL_Call, whose run would wait for itself";
+        return Err(Error::new(Code::Run, message));
+    }
+    Ok(())
 }
 
 fn failure(entry: &Entry) -> Option<Failure> {

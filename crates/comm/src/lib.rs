@@ -14,8 +14,10 @@ pub mod job;
 pub mod lane;
 pub mod queue;
 pub mod rendezvous;
+#[cfg(not(loom))]
+pub mod scope;
 
 #[cfg(not(loom))]
-pub use engine::{Cause, Comm, Counters, Failure, Handle, RunError};
+pub use engine::{Cause, Comm, Counters, Failure, Handle, RunError, inside_call};
 #[cfg(not(loom))]
 pub use job::Job;

@@ -96,6 +96,33 @@ static void saved(void) {
     free(saved);
 }
 
+static GOAL_Schedule nothing;
+static _Atomic(GOAL_Handle) itself;
+static void misbehave(void *context) {
+    int *refused = context;
+    struct timespec moment = {0, 1000};
+    while (!atomic_load(&itself)) nanosleep(&moment, NULL); /* GOAL_Run is about to return */
+    refused[0] = GOAL_Run(nothing) == NULL && GOAL_LastErrorCode() == GOAL_ERR_RUN;
+    refused[1] = GOAL_Wait(atomic_load(&itself)) == GOAL_ERR_RUN && GOAL_Test(atomic_load(&itself)) == 0;
+    refused[2] = GOAL_Finalize() == GOAL_ERR_RUN;
+}
+
+/* A user function that starts a run, or waits for its own, gets an error instead of waiting for ever. */
+static void functions_that_wait(void) {
+    int refused[3] = {0};
+    GOAL_Graph g = GOAL_CreateGraph();
+    nothing = GOAL_Compile(g);
+    GOAL_Requires(g, GOAL_Sleep(g, 1000 * 1000), GOAL_Call(g, misbehave, refused)); /* after GOAL_Run has let go */
+    GOAL_Schedule schedule = GOAL_Compile(g);
+    GOAL_Handle handle = GOAL_Run(schedule);
+    atomic_store(&itself, handle);
+    CHECK(GOAL_Wait(handle) == GOAL_SUCCESS);
+    CHECK(refused[0] && refused[1] && refused[2]);
+    GOAL_FreeSchedule(schedule);
+    GOAL_FreeSchedule(nothing);
+    GOAL_FreeGraph(g);
+}
+
 /* The two sides of a message in different open runs. */
 static void open_runs(void) {
     int out = 5, in = 0;
@@ -117,6 +144,7 @@ int main(void) {
     reuse();
     freed_while_running();
     functions();
+    functions_that_wait();
     saved();
     open_runs();
 

@@ -1,5 +1,6 @@
 //! Carrying operations out.
 
+use super::call::call;
 use super::core::{Core, Posted};
 use super::failure::Cause;
 use super::message::{Kind, OPEN_CONTEXT};
@@ -49,9 +50,7 @@ impl Core {
             }
             Op::Call { function, context } => {
                 // SAFETY: who ran the schedule promised that this is the address of such a function.
-                let function: extern "C" fn(*mut std::ffi::c_void) =
-                    unsafe { std::mem::transmute(function as *const ()) };
-                function(context as *mut std::ffi::c_void);
+                unsafe { call(function, context) };
                 Ok(true)
             }
             Op::Calc { ns } => Ok(self.calculations.calc(run, op, ns, schedule.traits(op).concurrent)),

@@ -4,6 +4,7 @@
 //! `message.rs` (messages coming in); `drive.rs` says which thread turns the crank.
 
 mod calc;
+mod call;
 mod core;
 mod describe;
 mod drive;
@@ -20,6 +21,7 @@ mod run;
 mod stall;
 mod transfer;
 
+pub use call::inside_call;
 pub use core::Counters;
 pub use describe::describe;
 pub use failure::{Cause, Failure};
@@ -82,6 +84,11 @@ pub enum RunError {
     /// The group was left already.
     #[error("castell was finalized: nothing can be run any more")]
     Finalized,
+    /// From inside a function of a `call` operation.
+    #[error(
+        "a function that a `call` operation calls cannot start runs: let an operation behind it do what follows"
+    )]
+    InsideCall,
 }
 
 impl Comm {
@@ -199,6 +206,9 @@ impl Comm {
     }
 
     fn admit(&self, schedule: &Schedule) -> Result<(), RunError> {
+        if inside_call() {
+            return Err(RunError::InsideCall);
+        }
         if self.shared.shut_down.load(Ordering::Relaxed) {
             return Err(RunError::Finalized);
         }
@@ -249,7 +259,11 @@ impl Comm {
     }
 
     /// Leaves the group: waits for the runs that are going on, then tells the others. Calling it again does nothing.
+    ///
+    /// # Panics
+    /// Inside a function of a `call` operation, which would wait for itself.
     pub fn finalize(&self) {
+        assert!(!inside_call(), "a function of a `call` operation cannot leave the group");
         while !self.shared.shut_down.load(Ordering::SeqCst) {
             let mut engine = self.shared.enter();
             let going_on = engine.core.any_run();
@@ -274,6 +288,7 @@ impl Comm {
 }
 
 /// A run: ask whether it has ended, or wait for it. Dropping the handle does not stop the run.
+#[derive(Clone)]
 pub struct Handle {
     state: Arc<HandleState>,
     shared: Arc<Shared>,
@@ -294,7 +309,11 @@ impl Handle {
     ///
     /// # Errors
     /// The run failed; the error names the operation and the peer.
+    ///
+    /// # Panics
+    /// Inside a function of a `call` operation, which would wait for itself.
     pub fn wait(&self) -> Result<(), Failure> {
+        assert!(self.is_done() || !inside_call(), "a function of a `call` operation cannot wait for a run");
         self.shared.wait(&self.state);
         self.state.outcome().expect("the run has ended")
     }
