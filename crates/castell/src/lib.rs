@@ -1,4 +1,58 @@
-//! castell: see ARCHITECTURE.md.
+//! Dependency graphs of messages and local operations, built, compiled and run: the Rust library.
+//!
+//! A process describes its part of a communication pattern as a graph, compiles it once and runs it as often as it
+//! likes. A run that was started makes progress by itself, whatever the process computes meanwhile.
+//!
+//! ```
+//! use castell::{Comm, Rank, Tag};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let comm = Comm::init()?; // the group of `castell launch`, of `mpirun` or `srun`, or of one
+//! let (rank, size) = (comm.rank().0, comm.size());
+//! let (next, previous) = (Rank((rank + 1) % size), Rank((rank + size - 1) % size));
+//!
+//! let (token, mut got) = ([rank], [0]);
+//! comm.scope(|scope| -> Result<(), Box<dyn std::error::Error>> {
+//!     let mut graph = scope.graph();
+//!     graph.send(scope.share(&token), next, Tag(0))?;
+//!     graph.recv(scope.lend(&mut got), Some(previous), Some(Tag(0)))?;
+//!     let run = scope.run(&graph.compile()?)?;
+//!     // ... compute something else ...
+//!     Ok(run.wait()?)
+//! })?;
+//! assert_eq!(got, [previous.0]);
+//! comm.finalize();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | to | start at |
+//! |---|---|
+//! | run patterns over borrowed memory, without `unsafe` | [`Comm::scope`], [`ScopedGraph`] |
+//! | build graphs over addresses or the scratchpad, and compile them | [`Graph`], [`Schedule`] |
+//! | run those | [`Comm::run`], [`Comm::run_open`], [`Handle`] |
+//! | read, print and check programs of many ranks | [`Program`](goal::program::Program), [`goal::text`], [`goal::binary`] |
+//! | step through a schedule without running it | [`Stepper`] |
+//! | use it from C or C++ | `goal.h`, described in the book |
+//!
+//! This crate only names what the rooms below offer: [`goal`] is the graphs, [`comm`] runs them, [`host`] is the machine.
+//! Its examples, in `examples/rust`, run under `castell launch -n 4 -- target/debug/examples/hello_graph`.
+#![forbid(unsafe_code)]
+
+pub use castell_base::{Rank, Tag};
+pub use castell_comm::scope::{Buffer, Scope, ScopedGraph, ScopedSchedule, Source};
+pub use castell_comm::{Cause, Comm, Failure, Handle, RunError};
+pub use castell_goal::graph::{Graph, Vertex};
+pub use castell_goal::op::{Arithmetic, ElementType, Operator, Place};
+pub use castell_goal::schedule::Schedule;
+pub use castell_goal::stepper::Stepper;
+
+#[doc(inline)]
+pub use castell_comm as comm;
+#[doc(inline)]
+pub use castell_goal as goal;
+#[doc(inline)]
+pub use castell_host as host;
 
 /// The book's Rust examples, compiled and run with the documentation tests.
 #[cfg(doctest)]
