@@ -73,6 +73,24 @@ pub enum Kind {
     Skipped,
 }
 
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Cycle => "dependency cycle",
+            Kind::Any => "too few dependencies for `any`",
+            Kind::Peer => "peer does not exist",
+            Kind::Bounds => "outside the scratchpad",
+            Kind::SendUnmatched => "send without receive",
+            Kind::RecvUnmatched => "receive without send",
+            Kind::Size => "sizes differ",
+            Kind::Deadlock => "deadlock",
+            Kind::Buffering => "deadlock without buffers",
+            Kind::Overlap => "unordered accesses",
+            Kind::Skipped => "not looked at",
+        })
+    }
+}
+
 /// One thing that is wrong, at one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {

@@ -3,15 +3,19 @@
 //! `docs/src/goal-text.md` describes the language. [`parse`] reads it with a hand-written scanner that allocates
 //! nothing a line; [`print()`] writes a program so that [`parse`] gives the same program back.
 
+mod dot;
 mod error;
 mod labels;
 mod operation;
 mod parser;
 mod print;
+mod print_schedule;
 mod scanner;
 
+pub use dot::print_dot;
 pub use error::{ERRORS_MAX, ParseError, ParseErrors, Problem};
 pub use print::{Operation, Printer, print, print_rank};
+pub use print_schedule::print_schedule;
 
 use crate::program::Program;
 
