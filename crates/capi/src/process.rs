@@ -102,12 +102,13 @@ pub(crate) fn require_running() -> Result<()> {
     }
 }
 
-/// The group.
-pub(crate) fn comm() -> Result<Comm> {
+/// Works with the group, which nobody leaves meanwhile.
+pub(crate) fn with_comm<T>(work: impl FnOnce(&Comm) -> Result<T>) -> Result<T> {
     require_running()?;
-    let comm = COMM.read().unwrap_or_else(PoisonError::into_inner).clone();
+    let comm = COMM.read().unwrap_or_else(PoisonError::into_inner);
     // Between the phase and here another thread may have left the group.
-    comm.ok_or_else(|| Error::new(Code::Finalized, "another thread called GOAL_Finalize"))
+    comm.as_ref()
+        .map_or_else(|| Err(Error::new(Code::Finalized, "another thread called GOAL_Finalize")), work)
 }
 
 /// Rank and size of the group.

@@ -35,6 +35,13 @@ pub(crate) enum Unknown {
     Gone,
 }
 
+/// What becomes of an object that was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Stays,
+    Goes,
+}
+
 /// All places are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
@@ -87,12 +94,24 @@ impl<T, const CHUNKS: usize> Table<T, CHUNKS> {
     pub(crate) fn remove(&self, id: u64) -> Result<T, Unknown> {
         let mut place = self.find(id)?;
         let object = place.object.take().ok_or(Unknown::Gone)?;
-        let worn_out = place.generation == GENERATION_MAX;
-        drop(place);
-        if !worn_out {
-            lock(&self.free).returned.push(index_of(id) as u32);
-        }
+        self.give_back(id, place);
         Ok(object)
+    }
+
+    /// As [`Table::with`]; takes the object out if `work` says so.
+    pub(crate) fn with_or_remove<R>(
+        &self,
+        id: u64,
+        work: impl FnOnce(&mut T) -> (Fate, R),
+    ) -> Result<R, Unknown> {
+        let mut place = self.find(id)?;
+        let (fate, result) = place.object.as_mut().map(work).ok_or(Unknown::Gone)?;
+        if fate == Fate::Goes {
+            let object = place.object.take();
+            self.give_back(id, place);
+            drop(object);
+        }
+        Ok(result)
     }
 
     /// The ids of all objects.
@@ -123,6 +142,14 @@ impl<T, const CHUNKS: usize> Table<T, CHUNKS> {
             now if now == generation => Ok(place),
             now if now > generation => Err(Unknown::Gone),
             _ => Err(Unknown::Foreign),
+        }
+    }
+
+    fn give_back(&self, id: u64, place: MutexGuard<'_, Place<T>>) {
+        let worn_out = place.generation == GENERATION_MAX;
+        drop(place);
+        if !worn_out {
+            lock(&self.free).returned.push(index_of(id) as u32);
         }
     }
 

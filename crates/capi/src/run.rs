@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result, call, number, status};
 use crate::graph::{too_many, unknown};
-use crate::process::{comm, require_running};
-use crate::registry::{Full, Kind, Table, Unknown};
+use crate::process::{require_running, with_comm};
+use crate::registry::{Fate, Full, Kind, Table, Unknown};
 use crate::schedule::shared;
 use crate::types::*;
 use castell_comm::{Cause, Failure, Handle};
@@ -12,6 +12,13 @@ use std::ffi::{c_char, c_int};
 /// What a handle stands for. A run that ended well needs no entry: its handle is over and stays so.
 enum Entry {
     Going(Handle),
+    Failed(Failure),
+}
+
+/// What a handle's run is doing.
+enum State<R> {
+    Going(R),
+    EndedWell,
     Failed(Failure),
 }
 
@@ -33,36 +40,25 @@ pub extern "C" fn GOAL_RunOpen(sched: GOAL_Schedule) -> GOAL_Handle {
 #[unsafe(no_mangle)]
 pub extern "C" fn GOAL_Test(handle: GOAL_Handle) -> c_int {
     // Whatever is not going on is over: a caller who waits for 1 always gets there.
-    call("GOAL_Test", 1, || {
-        require_running()?;
-        let outcome = HANDLES.with(handle as u64, |entry| match entry {
-            Entry::Going(run) if !run.is_done() => None,
-            Entry::Going(run) => run.test(),
-            Entry::Failed(failure) => Some(Err(failure.clone())),
-        });
-        match outcome {
-            Ok(None) => return Ok(0),
-            Ok(Some(outcome)) => settle(handle, outcome),
-            Err(Unknown::Gone) => {}
-            Err(why) => return Err(unknown(why, "handle")),
-        }
-        Ok(1)
-    })
+    call("GOAL_Test", 1, || Ok((!matches!(look(handle, |_| ())?, State::Going(()))).into()))
 }
 
 /// Blocks until the run is over.
 #[unsafe(no_mangle)]
 pub extern "C" fn GOAL_Wait(handle: GOAL_Handle) -> c_int {
     status("GOAL_Wait", || {
-        if let Some(run) = going(handle)? {
-            if !run.is_done() {
-                refuse_inside_call()?;
+        loop {
+            match look(handle, Handle::clone)? {
+                State::EndedWell => return Ok(()),
+                State::Failed(failure) => {
+                    return Err(Error::new(code_of(&failure.cause), failure.to_string()));
+                }
+                State::Going(run) => {
+                    refuse_inside_call()?;
+                    // The next look sees how it ended.
+                    let _ = run.wait();
+                }
             }
-            settle(handle, run.wait());
-        }
-        match HANDLES.with(handle as u64, |entry| failure(entry)) {
-            Ok(Some(failure)) => Err(Error::new(code_of(&failure.cause), failure.to_string())),
-            Ok(None) | Err(_) => Ok(()),
         }
     })
 }
@@ -74,11 +70,10 @@ pub extern "C" fn GOAL_Wait(handle: GOAL_Handle) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GOAL_HandleError(handle: GOAL_Handle, text: *mut c_char, size: usize) -> c_int {
     number("GOAL_HandleError", || {
-        if let Some(outcome) = going(handle)?.and_then(|run| run.test()) {
-            settle(handle, outcome);
-        }
-        let failed = HANDLES.with(handle as u64, |entry| failure(entry)).ok().flatten();
-        let reason = failed.map(|failure| failure.to_string().replace('\0', " ")).unwrap_or_default();
+        let reason = match look(handle, |_| ())? {
+            State::Failed(failure) => failure.to_string().replace('\0', " "),
+            State::Going(()) | State::EndedWell => String::new(),
+        };
         if !text.is_null() && size > 0 {
             let mut copied = reason.len().min(size - 1);
             while !reason.is_char_boundary(copied) {
@@ -117,35 +112,40 @@ pub(crate) fn free_all() {
 fn start(name: &str, sched: GOAL_Schedule, open: bool) -> GOAL_Handle {
     call(name, std::ptr::null_mut(), || {
         let schedule = shared(sched)?;
-        let comm = comm()?;
-        // SAFETY: the program answers for the memory and the functions that it named in the graph, until the run is
-        // over (the documentation says so).
-        let run = unsafe { if open { comm.run_open(&schedule) } else { comm.run(&schedule) } };
-        let run = run.map_err(|error| Error::new(Code::Run, error.to_string()))?;
+        refuse_inside_call()?;
+        let run = with_comm(|comm| {
+            // SAFETY: the program answers for the memory and the functions that it named in the graph, until the run
+            // is over (the documentation says so).
+            let run = unsafe { if open { comm.run_open(&schedule) } else { comm.run(&schedule) } };
+            run.map_err(|error| Error::new(Code::Run, error.to_string()))
+        })?;
         let id = HANDLES.insert(Entry::Going(run)).map_err(|Full| too_many("runs"))?;
         Ok(id as usize as GOAL_Handle)
     })
 }
 
-/// The run of a handle, unless it is over.
-fn going(handle: GOAL_Handle) -> Result<Option<Handle>> {
+/// What the handle's run is doing; `going` is told about it if it goes on. A run that is seen to have ended well is
+/// forgotten, one that failed is kept.
+fn look<R>(handle: GOAL_Handle, going: impl FnOnce(&Handle) -> R) -> Result<State<R>> {
     require_running()?;
-    let run = HANDLES.with(handle as u64, |entry| match entry {
-        Entry::Going(run) => Some(run.clone()),
-        Entry::Failed(_) => None,
+    let seen = HANDLES.with_or_remove(handle as u64, |entry| {
+        let outcome = match entry {
+            Entry::Going(run) if !run.is_done() => return (Fate::Stays, State::Going(going(run))),
+            Entry::Going(run) => run.test().unwrap_or(Ok(())),
+            Entry::Failed(failure) => Err(failure.clone()),
+        };
+        match outcome {
+            Ok(()) => (Fate::Goes, State::EndedWell),
+            Err(failure) => {
+                *entry = Entry::Failed(failure.clone());
+                (Fate::Stays, State::Failed(failure))
+            }
+        }
     });
-    match run {
-        Ok(run) => Ok(run),
-        Err(Unknown::Gone) => Ok(None),
+    match seen {
+        Ok(state) => Ok(state),
+        Err(Unknown::Gone) => Ok(State::EndedWell),
         Err(why) => Err(unknown(why, "handle")),
-    }
-}
-
-/// Notes how a run ended. Whoever comes first does it; for the others there is nothing left to note.
-fn settle(handle: GOAL_Handle, outcome: std::result::Result<(), Failure>) {
-    match outcome {
-        Ok(()) => drop(HANDLES.remove(handle as u64)),
-        Err(failure) => drop(HANDLES.with(handle as u64, |entry| *entry = Entry::Failed(failure))),
     }
 }
 
@@ -156,13 +156,6 @@ pub(crate) fn refuse_inside_call() -> Result<()> {
         return Err(Error::new(Code::Run, message));
     }
     Ok(())
-}
-
-fn failure(entry: &Entry) -> Option<Failure> {
-    match entry {
-        Entry::Going(_) => None,
-        Entry::Failed(failure) => Some(failure.clone()),
-    }
 }
 
 fn code_of(cause: &Cause) -> Code {

@@ -5,7 +5,7 @@ mod registry;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use registry::{Full, Kind, Table, Unknown};
+use registry::{Fate, Full, Kind, Table, Unknown};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -21,7 +21,9 @@ fn made_up_foreign_and_freed_ids_are_told_apart() {
     assert_eq!(graphs.with(0, |object| *object), Err(Unknown::Null));
     assert_eq!(graphs.with(schedule, |object| *object), Err(Unknown::Foreign));
     assert_eq!(handles.with(graph, |object| *object), Err(Unknown::Foreign));
-    assert_eq!(graphs.remove(graph), Ok("graph"));
+    assert_eq!(graphs.with_or_remove(graph, |object| (Fate::Stays, *object)), Ok("graph"));
+    assert_eq!(graphs.with_or_remove(graph, |object| (Fate::Goes, *object)), Ok("graph"));
+    assert_eq!(graphs.with_or_remove(graph, |object| (Fate::Goes, *object)), Err(Unknown::Gone));
     assert_eq!(graphs.remove(graph), Err(Unknown::Gone));
     assert_eq!(graphs.with(graph, |object| *object), Err(Unknown::Gone));
     // The place is used again, the id is not.
