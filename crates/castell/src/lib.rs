@@ -61,4 +61,6 @@ mod book {
     struct GoalGraphs;
     #[doc = include_str!("../../../docs/src/schedules.md")]
     struct Schedules;
+    #[doc = include_str!("../../../docs/src/rust-api.md")]
+    struct RustApi;
 }
