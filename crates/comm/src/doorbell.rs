@@ -167,3 +167,167 @@ impl Doorbell {
         self.bed.1.notify_all();
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+    use std::time::Instant;
+
+    #[test]
+    fn nobody_asleep_means_no_call() {
+        let bell = Doorbell::default();
+        assert!(!bell.ring());
+        bell.quiet();
+        assert!(!bell.ring());
+        assert!(bell.ring_refused());
+        assert!(!bell.ring_refused());
+        let ticket = bell.prepare(Sleeper::Waiter);
+        assert!(bell.ring());
+        assert!(!bell.ring(), "one call a sleep");
+        // Called before it slept: returns at once.
+        bell.sleep(ticket, None);
+        let ticket = bell.prepare(Sleeper::Thread);
+        bell.cancel(ticket);
+        assert!(!bell.ring());
+    }
+
+    #[test]
+    fn the_time_is_up() {
+        let bell = Doorbell::default();
+        let ticket = bell.prepare(Sleeper::Thread);
+        bell.sleep(ticket, Some(Duration::from_millis(1)));
+        assert!(!bell.ring(), "awake again");
+    }
+
+    #[test]
+    fn the_thread_sleeps_on_while_a_waiter_comes_and_goes() {
+        let bell = Doorbell::default();
+        let work = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                while work.load(Ordering::SeqCst) == 0 {
+                    let ticket = bell.prepare(Sleeper::Thread);
+                    if work.load(Ordering::SeqCst) == 0 {
+                        bell.sleep(ticket, None);
+                    } else {
+                        bell.cancel(ticket);
+                    }
+                }
+            });
+            while bell.state.load(Ordering::SeqCst) != THREAD {
+                std::thread::yield_now();
+            }
+            // The application polls for itself, then leaves it to the thread again.
+            bell.attend();
+            assert!(!bell.ring());
+            bell.hand_over();
+            work.store(1, Ordering::SeqCst);
+            assert!(bell.ring());
+            thread.join().expect("the thread ends");
+        });
+    }
+
+    #[test]
+    fn no_wake_up_is_lost() {
+        let (bell, back) = (Doorbell::default(), Doorbell::default());
+        let (there, here) = (AtomicU64::new(0), AtomicU64::new(0));
+        let begin = Instant::now();
+        let listen = |bell: &Doorbell, word: &AtomicU64, round: u64| {
+            while word.load(Ordering::Acquire) < round {
+                let ticket = bell.prepare(Sleeper::Waiter);
+                if word.load(Ordering::Acquire) < round {
+                    bell.sleep(ticket, None);
+                } else {
+                    bell.cancel(ticket);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=20_000 {
+                    listen(&bell, &there, round);
+                    here.store(round, Ordering::Release);
+                    back.ring();
+                }
+            });
+            for round in 1..=20_000 {
+                there.store(round, Ordering::Release);
+                bell.ring();
+                listen(&back, &here, round);
+            }
+        });
+        println!("20000 round trips in {:?}", begin.elapsed());
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::thread;
+    use std::sync::Arc;
+
+    /// A deadlock, which loom finds, is a lost wake-up.
+    fn explore(scene: impl Fn() + Send + Sync + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = model.preemption_bound.or(Some(3));
+        model.check(scene);
+    }
+
+    #[derive(Default)]
+    struct Scene {
+        bell: Doorbell,
+        messages: AtomicU32,
+    }
+
+    impl Scene {
+        fn send(&self) {
+            self.messages.fetch_add(1, Ordering::Relaxed);
+            self.bell.ring();
+        }
+
+        fn listen(&self, sleeper: Sleeper, messages: u32) {
+            while self.messages.load(Ordering::Relaxed) < messages {
+                let ticket = self.bell.prepare(sleeper);
+                if self.messages.load(Ordering::Relaxed) < messages {
+                    self.bell.sleep(ticket, None);
+                } else {
+                    self.bell.cancel(ticket);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_wake_up_is_lost() {
+        explore(|| {
+            let scene = Arc::new(Scene::default());
+            let senders = [1, 2].map(|_| {
+                let scene = scene.clone();
+                thread::spawn(move || scene.send())
+            });
+            scene.listen(Sleeper::Waiter, 2);
+            senders.into_iter().for_each(|sender| sender.join().expect("no panic"));
+        });
+    }
+
+    #[test]
+    fn no_wake_up_is_lost_at_the_hand_over() {
+        explore(|| {
+            let scene = Arc::new(Scene::default());
+            let of_thread = scene.clone();
+            let progress = thread::spawn(move || of_thread.listen(Sleeper::Thread, 1));
+            let of_sender = scene.clone();
+            let sender = thread::spawn(move || of_sender.send());
+            // The application polls once and goes.
+            scene.bell.attend();
+            scene.messages.load(Ordering::Relaxed);
+            scene.bell.hand_over();
+            if scene.messages.load(Ordering::Relaxed) > 0 {
+                scene.bell.call(Sleeper::Thread);
+            }
+            sender.join().expect("no panic");
+            progress.join().expect("no panic");
+        });
+    }
+}

@@ -188,3 +188,172 @@ impl LaneReceiver {
         })
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use castell_host::shm::Segment;
+
+    fn message(sequence: u32) -> (Header, Vec<u8>) {
+        let bytes = sequence % (LANE_PAYLOAD_MAX as u32 + 1);
+        let header = Header { kind: 7, bytes, source: 1, sequence, extra: 3, ..Header::default() };
+        (header, vec![sequence as u8; bytes as usize])
+    }
+
+    #[test]
+    fn a_full_pool_and_long_payloads_are_refused() {
+        let pool = Segment::create("castell-lanes", LANE_POOL_BYTES).expect("shared memory");
+        // SAFETY: zeroed, large enough, alive until the test's end.
+        let claims: Vec<_> =
+            (0..=LANES).map(|me| unsafe { LaneSender::claim(pool.as_ptr(), Rank(me)) }).collect();
+        assert!(claims[..LANES as usize].iter().all(Option::is_some));
+        assert!(claims[LANES as usize].is_none());
+        let mut sender = claims.into_iter().flatten().next().expect("a lane");
+        let header = Header { kind: 1, bytes: 33, ..Header::default() };
+        assert!(!sender.try_send(&header, &[0; 33]));
+        let header = Header { kind: 1, ..Header::default() };
+        assert_eq!((0..100).filter(|_| sender.try_send(&header, &[])).count(), LANE_SLOTS as usize);
+    }
+
+    #[test]
+    fn laps_wrap_around() {
+        let pool = Segment::create("castell-lanes", LANE_POOL_BYTES).expect("shared memory");
+        // SAFETY: as above.
+        let mut sender = unsafe { LaneSender::claim(pool.as_ptr(), Rank(1)) }.expect("a lane");
+        // SAFETY: as above, the only receiver.
+        let mut receiver = unsafe { LaneReceiver::attach(pool.as_ptr()) };
+        // More laps than the header's field counts.
+        let messages = (u32::from(u16::MAX) + 3) * LANE_SLOTS;
+        let mut received = 0;
+        for sequence in 0..messages {
+            let (header, payload) = message(sequence);
+            assert!(sender.try_send(&header, &payload));
+            assert!(!receiver.is_empty());
+            // Backlogs of ever other lengths.
+            if sequence % 7 < 3 || sequence == messages - 1 {
+                receiver.poll(100, &mut |got, _| {
+                    assert_eq!(got.sequence, received);
+                    received += 1;
+                });
+                assert!(receiver.is_empty());
+            }
+        }
+        assert_eq!(received, messages);
+    }
+
+    #[test]
+    fn many_senders_keep_their_order() {
+        let pool = Segment::create("castell-lanes", LANE_POOL_BYTES).expect("shared memory");
+        std::thread::scope(|scope| {
+            for me in 0..6 {
+                // SAFETY: as above, one lane a rank.
+                let mut sender = unsafe { LaneSender::claim(pool.as_ptr(), Rank(me)) }.expect("a lane");
+                scope.spawn(move || {
+                    for sequence in 0..5000 {
+                        let (header, payload) = message(sequence);
+                        while !sender.try_send(&Header { source: me, ..header }, &payload) {
+                            std::thread::yield_now();
+                        }
+                    }
+                });
+            }
+            // SAFETY: as above, the only receiver.
+            let mut receiver = unsafe { LaneReceiver::attach(pool.as_ptr()) };
+            let mut next = [0; 6];
+            while next != [5000; 6] {
+                let polled = receiver.poll(64, &mut |got, bytes| {
+                    let (header, payload) = message(next[got.source as usize]);
+                    assert_eq!(Header { source: 1, spare: 0, ..*got }, header);
+                    assert_eq!(bytes, payload);
+                    next[got.source as usize] += 1;
+                });
+                if polled == 0 {
+                    std::thread::yield_now();
+                }
+            }
+        });
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use castell_base::sync::AtomicU64;
+    use loom::thread;
+    use std::sync::Arc;
+
+    struct Pool(Vec<AtomicU64>);
+
+    impl Pool {
+        fn new() -> Arc<Pool> {
+            Arc::new(Pool((0..LANE_POOL_BYTES / 8).map(|_| AtomicU64::new(0)).collect()))
+        }
+
+        fn base(&self) -> *mut u8 {
+            self.0.as_ptr().cast_mut().cast()
+        }
+    }
+
+    fn explore(scene: impl Fn() + Send + Sync + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = model.preemption_bound.or(Some(3));
+        model.check(scene);
+    }
+
+    fn send(sender: &mut LaneSender, source: u32, sequence: u32) {
+        let header = Header { kind: 1, bytes: 8, source, sequence, extra: 5, ..Header::default() };
+        while !sender.try_send(&header, &[sequence as u8; 8]) {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_lane_wraps_around() {
+        explore(|| {
+            let pool = Pool::new();
+            let base = pool.base();
+            // SAFETY: the pool outlives both ends.
+            let (mut sender, mut receiver) =
+                unsafe { (LaneSender::claim(base, Rank(1)).expect("a lane"), LaneReceiver::attach(base)) };
+            let thread = thread::spawn(move || (0..5).for_each(|sequence| send(&mut sender, 1, sequence)));
+            let mut next = 0;
+            while next < 5 {
+                let polled = receiver.poll(8, &mut |got, payload| {
+                    assert_eq!((got.source, got.sequence, got.extra), (1, next, 5));
+                    assert_eq!(payload, [next as u8; 8]);
+                    next += 1;
+                });
+                if polled == 0 {
+                    thread::yield_now();
+                }
+            }
+            thread.join().expect("no panic");
+            assert!(receiver.is_empty());
+        });
+    }
+
+    #[test]
+    fn lanes_are_claimed_once() {
+        explore(|| {
+            let pool = Pool::new();
+            let claim = |me: u32, pool: Arc<Pool>| {
+                move || {
+                    // SAFETY: the pool outlives the sender.
+                    let mut sender = unsafe { LaneSender::claim(pool.base(), Rank(me)) };
+                    if let Some(sender) = &mut sender {
+                        send(sender, me, 0);
+                    }
+                    u32::from(sender.is_some())
+                }
+            };
+            let threads = [1, 2].map(|me| thread::spawn(claim(me, pool.clone())));
+            // More claims than lanes: one stays without.
+            let mut claimed = claim(3, pool.clone())();
+            // SAFETY: the pool outlives the receiver.
+            let mut receiver = unsafe { LaneReceiver::attach(pool.base()) };
+            claimed += threads.into_iter().map(|thread| thread.join().expect("no panic")).sum::<u32>();
+            assert_eq!(claimed, LANES);
+            assert_eq!(receiver.poll(8, &mut |got, _| assert_eq!(got.sequence, 0)), 2);
+        });
+    }
+}

@@ -24,6 +24,8 @@ mod smsg;
 mod conformance;
 #[cfg(all(test, not(loom)))]
 mod deaths;
+#[cfg(all(test, loom))]
+mod models;
 
 use castell_base::Rank;
 

@@ -94,7 +94,7 @@ impl Producer {
     }
 
     /// Reserves as an insertion does and stops there, as a sender that dies then would.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(crate) fn reserve_and_die(&mut self, payload_bytes: usize, placed: bool) {
         let count = slots_for(payload_bytes) as u32;
         let intent = self.intents.of(self.me.0);

@@ -14,9 +14,9 @@ use super::scmp::{OFFSET_BITS, RESERVE, mark, slot_word, split};
 /// Late reservations of a half that the consumer walks around at a time.
 const HOLES_MAX: usize = 16;
 /// Messages in one poll after which the consumer looks whether producers are being refused already.
-const BACKLOG: usize = 32;
+const BACKLOG: usize = if cfg!(loom) { 1 } else { 32 };
 /// Polls without progress after which the consumer looks whether a reservation is late.
-const PATIENCE: u32 = 64;
+const PATIENCE: u32 = if cfg!(loom) { 1 } else { 64 };
 /// Looks in vain at one late reservation after which it no longer keeps the consumer from sleeping.
 const LOOKS_MAX: u32 = 64;
 
