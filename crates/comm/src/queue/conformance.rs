@@ -1,6 +1,6 @@
 //! What all four designs promise, checked on each of them with the same code.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use castell_base::Rank;
@@ -60,15 +60,15 @@ pub(super) fn check(geometry: &Geometry, got: &Header, bytes: &[u8]) {
 }
 
 /// Lengths that a random message has: mostly short ones.
-pub(super) fn random_bytes(random: &mut impl Rng, geometry: &Geometry) -> usize {
+fn random_bytes(random: &mut impl Rng, bytes_max: usize) -> usize {
     match random.random_range(0..4) {
         0 => 8,
         1 => random.random_range(0..=32),
-        _ => random.random_range(0..=geometry.message_bytes_max()),
+        _ => random.random_range(0..=bytes_max),
     }
 }
 
-fn seed() -> u64 {
+pub(super) fn seed() -> u64 {
     let seed = castell_host::clock::now_ns();
     println!("seed {seed}");
     seed
@@ -89,7 +89,7 @@ fn delivers_what_was_inserted_in_order() {
         for _ in 0..20_000 {
             if random.random_bool(0.7) {
                 let source = random.random_range(0..4);
-                let bytes = random_bytes(&mut random, &geometry);
+                let bytes = random_bytes(&mut random, geometry.message_bytes_max());
                 match insert(&mut ends[source], source as u32, sequences[source], bytes) {
                     Ok(()) => {
                         model[source].push_back((sequences[source], bytes));
@@ -155,30 +155,64 @@ fn too_long_a_message_is_the_callers_fault() {
     let _ = insert(&mut end, 1, 0, geometry.message_bytes_max() + 1);
 }
 
-/// Receives until each of `senders` has been heard `messages` times, in order; yields when there is nothing.
-pub(super) fn receive_all(geometry: &Geometry, consumer: &mut Consumer, senders: u32, messages: u32) {
-    let mut next = vec![0; senders as usize + 1];
-    let mut left = senders * messages;
-    while left > 0 {
-        let polled = consumer.poll(usize::MAX, &mut |got, bytes| {
-            check(geometry, got, bytes);
-            assert_eq!(got.sequence, next[got.source as usize], "{geometry:?}: order of rank {}", got.source);
-            next[got.source as usize] += 1;
-            left -= 1;
-        });
-        if polled == 0 {
+/// Puts each sender's messages in order; finds what is lost, doubled or damaged.
+pub(super) struct Inbox {
+    geometry: Geometry,
+    /// By sender: the next message that is due, and those that came before their turn.
+    pub(super) next: Vec<u32>,
+    early: Vec<BTreeSet<u32>>,
+    out_of_order: u32,
+}
+
+impl Inbox {
+    pub(super) fn new(geometry: &Geometry) -> Inbox {
+        let ranks = geometry.ranks as usize;
+        Inbox {
+            geometry: *geometry,
+            next: vec![0; ranks],
+            early: vec![BTreeSet::new(); ranks],
+            out_of_order: 0,
+        }
+    }
+
+    /// Takes what there is; yields if that is nothing.
+    pub(super) fn receive(&mut self, consumer: &mut Consumer) {
+        if consumer.poll(usize::MAX, &mut |got, bytes| self.take(got, bytes)) == 0 {
             std::thread::yield_now();
         }
+        assert!(self.out_of_order == 0 || consumer.overtakes() > 0, "{:?}: out of order", self.geometry);
+    }
+
+    pub(super) fn take(&mut self, got: &Header, bytes: &[u8]) {
+        check(&self.geometry, got, bytes);
+        let (next, early) = (&mut self.next[got.source as usize], &mut self.early[got.source as usize]);
+        if got.sequence == *next {
+            *next += 1;
+            while early.remove(next) {
+                *next += 1;
+            }
+        } else {
+            self.out_of_order += 1;
+            assert!(got.sequence > *next && early.insert(got.sequence), "{:?}: {got:?} twice", self.geometry);
+        }
+    }
+}
+
+/// Receives until each of `senders` has been heard `messages` times; yields when there is nothing.
+pub(super) fn receive_all(geometry: &Geometry, consumer: &mut Consumer, senders: u32, messages: u32) {
+    let mut inbox = Inbox::new(geometry);
+    while inbox.next[1..=senders as usize].iter().any(|&next| next < messages) {
+        inbox.receive(consumer);
     }
     assert_eq!(consumer.poll(1, &mut |_, _| ()), 0);
     assert!(consumer.is_empty());
 }
 
 /// Inserts `messages` messages of random lengths; yields when refused.
-pub(super) fn send_all(geometry: &Geometry, end: &mut Producer, me: u32, messages: u32, seed: u64) {
+pub(super) fn send_all(end: &mut Producer, me: u32, bytes_max: usize, messages: u32, seed: u64) {
     let mut random = ChaCha8Rng::seed_from_u64(seed ^ u64::from(me));
     for sequence in 0..messages {
-        let bytes = random_bytes(&mut random, geometry);
+        let bytes = random_bytes(&mut random, bytes_max);
         while insert(end, me, sequence, bytes).is_err() {
             std::thread::yield_now();
         }
@@ -194,7 +228,7 @@ fn nothing_is_lost_doubled_or_reordered_between_threads() {
             for me in 1..=8 {
                 // SAFETY: one producer a rank.
                 let mut end = unsafe { memory.producer(Rank(me), Rank(0)) };
-                scope.spawn(move || send_all(&geometry, &mut end, me, 4000, seed));
+                scope.spawn(move || send_all(&mut end, me, geometry.message_bytes_max(), 4000, seed));
             }
             // SAFETY: one consumer.
             let mut consumer = unsafe { memory.consumer(Rank(0)) };
@@ -212,7 +246,7 @@ fn a_limit_of_one_is_enough() {
             for me in 1..=2 {
                 // SAFETY: one producer a rank.
                 let mut end = unsafe { memory.producer(Rank(me), Rank(0)) };
-                scope.spawn(move || send_all(&geometry, &mut end, me, 2000, 1));
+                scope.spawn(move || send_all(&mut end, me, geometry.message_bytes_max(), 2000, 1));
             }
             // SAFETY: one consumer.
             let mut consumer = unsafe { memory.consumer(Rank(0)) };

@@ -146,3 +146,35 @@ fn a_late_end_mark_keeps_its_half_closed() {
     }
     assert_eq!((inserted, received), (15 + 16, 15 + 16), "the other half once, then nothing");
 }
+
+#[test]
+fn a_death_in_the_old_half_is_settled_there() {
+    let geometry = Geometry { slots: 64, ..geometry(QueueKind::Scmp) };
+    let memory = memory(geometry);
+    let (mut ends, mut consumer) = ends(&memory);
+    let (ends, mortal) = ends.split_at_mut(5);
+    let mut sequence = 0;
+    let mut fill = |consumer: &mut Consumer, count: u32| {
+        for _ in 0..count {
+            if insert(&mut ends[1], 1, sequence, 8).is_ok() {
+                sequence += 1;
+            } else if consumer.poll(0, &mut |_, _| ()) == 0 {
+                break;
+            }
+        }
+        sequence
+    };
+    fill(&mut consumer, 40);
+    die(&mut mortal[0], 40, false);
+    let inserted = fill(&mut consumer, 40);
+    // Deep in its backlog, the consumer finds that senders are refused, and flips before it comes to the hole.
+    assert_eq!(consumer.poll(100, &mut |_, _| ()), 40);
+    let is_dead = |rank: Rank| rank.0 == 5;
+    let mut received = 40;
+    for _ in 0..10 {
+        consumer.reclaim_dead(&is_dead);
+        received += consumer.poll(100, &mut |_, _| ()) as u32;
+    }
+    assert_eq!(received, inserted);
+    assert!(consumer.reclaim_dead(&is_dead));
+}

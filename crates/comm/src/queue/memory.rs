@@ -47,7 +47,7 @@ impl QueueMemory {
         unsafe { Consumer::attach(self.area(me), &self.geometry, self.intents(), me) }
     }
 
-    fn intents(&self) -> Intents {
+    pub(super) fn intents(&self) -> Intents {
         // SAFETY: the segment starts with one slot a rank, and a record fits a slot.
         unsafe { Intents::new(self.segment.as_ptr().cast::<Intent>(), SLOT_BYTES, self.geometry.ranks) }
     }

@@ -26,6 +26,8 @@ mod conformance;
 mod deaths;
 #[cfg(all(test, loom))]
 mod models;
+#[cfg(all(test, not(loom)))]
+mod processes;
 
 use castell_base::Rank;
 
@@ -150,6 +152,15 @@ impl Consumer {
             ConsumerEnd::Smsg(end) => end.is_empty(),
             ConsumerEnd::Msgq(end) => end.is_empty(),
             ConsumerEnd::Rlock(end) => end.is_empty(),
+        }
+    }
+
+    /// How many polls delivered messages before others that had been inserted earlier, possibly by the same sender:
+    /// only `Scmp` does, only while a producer is late whose reservation's length cannot be found out.
+    pub fn overtakes(&self) -> u64 {
+        match &self.end {
+            ConsumerEnd::Scmp(end) => end.overtakes(),
+            _ => 0,
         }
     }
 

@@ -71,6 +71,8 @@ pub(crate) struct Consumer {
     looks: u32,
     /// A look before sleeping saw a reservation that is late.
     late: Cell<bool>,
+    /// Polls that went on with the active half before the old one was through.
+    overtakes: u64,
     inquest: Option<Inquest>,
 }
 
@@ -103,6 +105,7 @@ impl Consumer {
             idle: 0,
             looks: 0,
             late: Cell::new(false),
+            overtakes: 0,
             inquest: None,
         }
     }
@@ -159,16 +162,23 @@ impl Consumer {
         match self.walk(old, limit, count, deliver) {
             Stop::UsedUp => true,
             Stop::Limit => false,
-            // A producer of the old half is late, and its messages come before those of the active one: some patience,
-            // then around it, and if that cannot be, on with the active half.
+            // A producer of the old half is late, and what lies behind its reservation comes before the active half's
+            // messages: some patience, then around it, and if that cannot be, on with the active half.
             Stop::Empty => {
                 self.idle = self.idle.wrapping_add(1);
                 if self.idle.is_multiple_of(PATIENCE) {
                     self.walk_around(old, |_| false);
                 }
-                self.idle > 4 * PATIENCE
+                let overtakes = self.idle > 4 * PATIENCE;
+                self.overtakes += u64::from(overtakes);
+                overtakes
             }
         }
+    }
+
+    /// How often the order of a sender's messages may have been broken.
+    pub(crate) fn overtakes(&self) -> u64 {
+        self.overtakes
     }
 
     /// Delivers a half's messages from its position on.
@@ -416,8 +426,17 @@ impl Consumer {
 
 /// The consumer has been through everything up to where the inquest looks.
 fn passed(halves: &[Half; 2], inquest: &Inquest) -> bool {
-    let Some(half) = halves.iter().find(|half| half.generation == inquest.generation) else {
-        return true;
-    };
-    half.holes.is_empty() && (half.used_up || half.position >= inquest.offset)
+    halves.iter().all(|half| {
+        if half.generation == inquest.generation {
+            half.holes.is_empty() && (half.used_up || half.position >= inquest.offset)
+        } else {
+            // The half before that one, or one that opened after it.
+            half.is_free() || half.generation == next(inquest.generation)
+        }
+    })
+}
+
+/// The generation after this one.
+fn next(generation: u32) -> u32 {
+    generation.wrapping_add(1) & ((1 << (64 - OFFSET_BITS)) - 1)
 }
