@@ -1,12 +1,119 @@
 //! `castell launch`.
 
+use anyhow::{Context, bail};
+use castell_comm::job::RANKS_MAX;
+use castell_comm::launch::{Binding, Launch};
+use castell_comm::queue::QueueKind;
+use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  castell launch -n 4 -- ./program input.txt      four processes of ./program on this host
+  castell launch -n 4 --prefix -- ./program       each line of output with its rank in front
+  castell launch -n 2 --bind 0,1 -- ./program     rank 0 on processor 0, rank 1 on processor 1
+  castell launch -n 8 --stall 10s -- ./program    tells who waits for whom after 10 s without progress
+  kill -USR1 PID-OF-CASTELL                       the same, at once
+
+Each process gets CASTELL_RANK and a share of one memory segment; a program that does not use castell just runs N
+times. Standard input goes to rank 0. SIGINT, SIGTERM and SIGHUP are passed on; when castell ends, nothing that the
+program started is left.
+
+Exit code: that of the rank that failed first (128 + signal if it was killed), 0 if none did; 124 after --timeout,
+126 and 127 where the program cannot be executed or found, 2 for wrong usage.";
 
 /// Start N processes of a program that uses castell
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Number of processes (ranks)
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX as i64))]
+    ranks: u32,
+    /// Processors for the ranks: none (the kernel decides), core (one core each, round robin), or a list such as 0,2,4-7
+    #[arg(long, value_name = "none|core|LIST", default_value = "none")]
+    bind: Binding,
+    /// Put `[rank] ` in front of each line of output
+    #[arg(long)]
+    prefix: bool,
+    /// Design of the receive queues
+    #[arg(long, value_name = "scmp|smsg|msgq|rlock", default_value = "scmp")]
+    queue: QueueKind,
+    /// Print who waits for whom after this long without progress
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    stall: Option<Duration>,
+    /// Terminate the others when a rank failed this long ago
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s")]
+    grace: Duration,
+    /// Terminate the job when it takes longer
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+    /// Ranks that count as one node (for the queue msgq)
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks_per_node: Option<u32>,
+    /// Tell what happens
+    #[arg(short, long)]
+    verbose: bool,
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    program: Vec<OsString>,
+}
 
 /// Carries the command out.
-pub fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not built yet")
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let mut launch = Launch::new(args.ranks);
+    launch.job.queue = args.queue;
+    launch.job.stall_ms =
+        args.stall.map_or(Ok(0), |stall| u32::try_from(stall.as_millis())).context("--stall")?;
+    launch.job.ranks_per_node = args.ranks_per_node.unwrap_or(launch.job.ranks_per_node);
+    launch.binding = args.bind;
+    launch.prefix = args.prefix;
+    launch.grace = args.grace;
+    launch.timeout = args.timeout;
+    launch.verbose = args.verbose;
+    let (program, arguments) = args.program.split_first().expect("clap requires a program");
+    match launch.program(program, arguments) {
+        Ok(outcome) => Ok(ExitCode::from(outcome.exit_code())),
+        Err(error) => {
+            eprintln!("castell: {error}");
+            Ok(ExitCode::from(error.exit_code()))
+        }
+    }
+}
+
+/// Reads a time such as `10s`, `250ms`, `2m`, `1.5h`; a plain number is seconds.
+pub(crate) fn parse_duration(text: &str) -> anyhow::Result<Duration> {
+    let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let scale = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" | "" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => bail!("`{unit}` is no unit of time: use us, ms, s, m or h, as in 10s"),
+    };
+    let number: f64 =
+        number.trim().parse().with_context(|| format!("`{text}` is no time: write it as in 10s"))?;
+    match Duration::try_from_secs_f64(number * scale) {
+        Ok(duration) if duration < Duration::from_secs(1 << 32) => Ok(duration),
+        _ => bail!("`{text}` is too long or negative"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        let parsed = |text: &str| parse_duration(text).map_err(|error| format!("{error:#}"));
+        assert_eq!(parsed("10s"), Ok(Duration::from_secs(10)));
+        assert_eq!(parsed("3"), Ok(Duration::from_secs(3)));
+        assert_eq!(parsed("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(parsed("1.5h"), Ok(Duration::from_secs(5400)));
+        for bad in ["", "s", "10 parsecs", "-1s", "1e300h", "nan"] {
+            assert!(parsed(bad).is_err(), "{bad}");
+        }
+    }
 }

@@ -41,6 +41,8 @@ pub struct JobOptions {
     pub queue_slots: u32,
     /// Ranks that count as one node (the `msgq` design needs to know).
     pub ranks_per_node: u32,
+    /// Whether pairs that a schedule names get lanes, or everything goes through the queues.
+    pub lanes: bool,
     /// Messages up to this size are sent eagerly, larger ones by rendezvous. Bytes.
     pub eager_bytes: u32,
     /// Print who waits for whom after this long without progress; 0: never. Milliseconds.
@@ -55,6 +57,7 @@ impl JobOptions {
             queue: QueueKind::Scmp,
             queue_slots: 2048,
             ranks_per_node: ranks.max(1),
+            lanes: true,
             eager_bytes: 8192,
             stall_ms: 0,
         }
@@ -95,6 +98,7 @@ struct Header {
     queue_slots: AtomicU32,
     ranks_per_node: AtomicU32,
     eager_bytes: AtomicU32,
+    lanes: AtomicU32,
     stall_ms: AtomicU32,
     /// Counts deaths and departures; a rank that sees it change looks through the control blocks.
     epoch: AtomicU32,
@@ -213,6 +217,7 @@ impl Job {
         header.queue.store(options.queue as u32, Ordering::Relaxed);
         header.queue_slots.store(options.queue_slots, Ordering::Relaxed);
         header.ranks_per_node.store(options.ranks_per_node.max(1), Ordering::Relaxed);
+        header.lanes.store(u32::from(options.lanes), Ordering::Relaxed);
         header.eager_bytes.store(options.eager_bytes, Ordering::Relaxed);
         header.stall_ms.store(options.stall_ms, Ordering::Relaxed);
         header.version.store(VERSION, Ordering::Relaxed);
@@ -262,6 +267,11 @@ impl Job {
         self.segment.fd()
     }
 
+    /// Size of the segment; memory is used only where it is touched. Bytes.
+    pub fn bytes(&self) -> usize {
+        self.segment.len()
+    }
+
     /// Number of ranks.
     pub fn ranks(&self) -> u32 {
         self.geometry.ranks
@@ -275,6 +285,11 @@ impl Job {
     /// Largest message that is sent eagerly. Bytes.
     pub fn eager_bytes(&self) -> usize {
         self.eager_bytes
+    }
+
+    /// Whether pairs that a schedule names get lanes.
+    pub fn has_lanes(&self) -> bool {
+        self.header().lanes.load(Ordering::Relaxed) != 0
     }
 
     /// After how long without progress a waiting rank prints who waits for whom; 0: never. Milliseconds.
@@ -379,7 +394,7 @@ impl Job {
     }
 
     /// Start of `rank`'s lane pool.
-    pub(crate) fn lanes(&self, rank: Rank) -> *mut u8 {
+    pub(crate) fn lane_pool(&self, rank: Rank) -> *mut u8 {
         self.area(rank)
     }
 

@@ -12,6 +12,8 @@ pub mod engine;
 #[cfg(not(loom))]
 pub mod job;
 pub mod lane;
+#[cfg(not(loom))]
+pub mod launch;
 pub mod queue;
 pub mod rendezvous;
 #[cfg(not(loom))]

@@ -30,6 +30,12 @@ pub fn open_of(pid: Pid, number: RawFd) -> io::Result<OwnedFd> {
     Ok(OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/fd/{number}"))?.into())
 }
 
+/// A pipe: the end to read from and the end to write into, both closed on exec.
+pub fn pipe() -> Result<(OwnedFd, OwnedFd), HostError> {
+    rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .map_err(|error| HostError::system("make a pipe", error))
+}
+
 /// Sends a descriptor through a Unix socket.
 pub fn send(socket: BorrowedFd<'_>, descriptor: BorrowedFd<'_>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -170,6 +170,30 @@ pub struct Birth {
     pub cpus: Vec<u32>,
     /// The signal that it gets when the thread that started it ends, for whatever reason.
     pub parent_death_signal: Option<i32>,
+    /// Descriptors that it gets as standard input, output and error; its parent's where none.
+    pub standard: [Option<RawFd>; 3],
+    /// Its limit of open files; its parent's where none.
+    pub open_files: Option<OpenFilesLimit>,
+}
+
+/// How many files a process may have open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenFilesLimit {
+    soft: u64,
+    hard: u64,
+}
+
+/// Raises this process's limit of open files as far as it may go; gives the limit before.
+pub fn raise_open_files_limit() -> OpenFilesLimit {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is live; the calls read or fill it.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
+        let before = OpenFilesLimit { soft: limit.rlim_cur, hard: limit.rlim_max };
+        limit.rlim_cur = limit.rlim_max;
+        libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        before
+    }
 }
 
 impl Birth {
@@ -192,6 +216,17 @@ impl Birth {
             if unsafe { libc::fcntl(descriptor, libc::F_SETFD, 0) } != 0 {
                 return Err(io::Error::last_os_error());
             }
+        }
+        for (target, source) in self.standard.iter().enumerate() {
+            // SAFETY: dup2 with integers.
+            if source.is_some_and(|source| unsafe { libc::dup2(source, target as RawFd) } < 0) {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        if let Some(limit) = self.open_files {
+            let limit = libc::rlimit { rlim_cur: limit.soft, rlim_max: limit.hard };
+            // SAFETY: a live limit that the call reads. Failure leaves more than was asked for.
+            unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
         }
         if !self.cpus.is_empty() {
             topology::set_affinity_raw(&self.cpus)?;

@@ -108,7 +108,7 @@ impl Engine {
         let inbox = unsafe {
             Inbox {
                 consumer: Consumer::attach(job.queue(me), job.geometry(), job.intents(), me),
-                lanes: LaneReceiver::attach(job.lanes(me)),
+                lanes: LaneReceiver::attach(job.lane_pool(me)),
             }
         };
         let core = Core {
@@ -309,7 +309,7 @@ impl Core {
     /// Destinations that are known before the run starts get a lane, as long as the receiver has one left.
     fn bind_lanes(&mut self, schedule: &Schedule) {
         const LANES_A_RUN: usize = 8;
-        if schedule.peers().destinations.len() > LANES_A_RUN {
+        if schedule.peers().destinations.len() > LANES_A_RUN || !self.job.has_lanes() {
             return;
         }
         let (job, me) = (Arc::clone(&self.job), self.me);

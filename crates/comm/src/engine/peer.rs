@@ -145,7 +145,7 @@ impl Peer {
         }
         self.lane_tried = true;
         // SAFETY: the lane pool lies in the job's segment, which outlives the peer table.
-        self.lane = unsafe { LaneSender::claim(job.lanes(rank), me) };
+        self.lane = unsafe { LaneSender::claim(job.lane_pool(rank), me) };
     }
 
     /// Hands a message over; false if there is no room now. Nothing is reordered: the receiver sorts by sequence.

@@ -1,0 +1,277 @@
+//! `castell launch` with programs that know nothing of castell (mostly `sh`): codes, signals, output, nothing left.
+
+use castell_host::process::{Pid, Process};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+fn castell(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_castell"));
+    command.arg("launch").args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    castell(arguments).output().expect("castell runs")
+}
+
+fn shell(options: &[&str], script: &str) -> Output {
+    run(&[options, &["--", "sh", "-c", script]].concat())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn sorted_lines(bytes: &[u8]) -> Vec<String> {
+    let mut lines: Vec<String> = text(bytes).lines().map(String::from).collect();
+    lines.sort();
+    lines
+}
+
+/// A number of seconds that no other command line has, by which left-overs are found.
+fn mark() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("3{:07}{:02}.5", std::process::id() % 10_000_000, COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Processes that have `part` in their command line (arguments end with a zero byte).
+fn processes_with(part: &str) -> usize {
+    let entries = std::fs::read_dir("/proc").expect("/proc").filter_map(|entry| entry.ok());
+    let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| text(line).contains(part)).count()
+}
+
+fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !ready() {
+        assert!(start.elapsed() < Duration::from_secs(20), "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn wait_for_sleepers(count: usize, mark: &str) {
+    wait_until("all sleep", || processes_with(&format!("sleep\0{mark}\0")) == count);
+}
+
+fn signal(child: &Child, signal: i32) {
+    let process =
+        Pid::from_raw(child.id() as i32).map(Process::open).expect("a process number").expect("alive");
+    process.signal(signal).expect("a signal");
+}
+
+#[test]
+fn every_rank_runs_and_knows_its_number() {
+    let output = shell(&["-n", "5"], "echo $CASTELL_RANK; test -e /proc/self/fd/$CASTELL_JOB_FD");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(sorted_lines(&output.stdout), ["0", "1", "2", "3", "4"]);
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn exit_codes_are_passed_on() {
+    let code = |script: &str| shell(&["-n", "3"], script).status.code();
+    assert_eq!(code("exit 0"), Some(0));
+    assert!(matches!(code("exit $((CASTELL_RANK * 7))"), Some(7 | 14)));
+    // The first one wins.
+    assert_eq!(code("if [ $CASTELL_RANK = 2 ]; then exit 5; fi; sleep 0.3; exit 6"), Some(5));
+    let output = shell(&["-n", "3"], "if [ $CASTELL_RANK = 1 ]; then kill -SEGV $$; fi");
+    assert_eq!(output.status.code(), Some(128 + 11));
+    let message = text(&output.stderr);
+    assert!(message.contains("rank 1 (process ") && message.contains("SIGSEGV"), "{message}");
+}
+
+#[test]
+fn wrong_usage_is_explained() {
+    let cases: [(&[&str], i32, &str); 9] = [
+        (&["-n", "0", "--", "true"], 2, "0 is not in 1..=65536"),
+        (&["-n", "100000", "--", "true"], 2, "100000 is not in 1..=65536"),
+        (&["-n", "2"], 2, "PROGRAM"),
+        (&["--", "true"], 2, "--ranks"),
+        (&["-n", "2", "--queue", "fifo", "--", "true"], 2, "fifo"),
+        (&["-n", "2", "--bind", "5-2", "--", "true"], 2, "goes backwards"),
+        (&["-n", "2", "--bind", "8000", "--", "true"], 1, "processor 8000 may not be used here"),
+        (&["-n", "2", "--", "no-such-program"], 127, "`no-such-program` was not found"),
+        (&["-n", "2", "--", "/etc/passwd"], 126, "cannot be executed"),
+    ];
+    for (arguments, code, message) in cases {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(message), "{arguments:?}: {}", text(&output.stderr));
+    }
+    assert!(text(&run(&["--help"]).stdout).contains("castell launch -n 4 --prefix -- ./program"));
+}
+
+#[test]
+fn prefixed_output_keeps_lines_whole() {
+    let script = "i=0; while [ $i -lt 200 ]; do printf 'a%s' $i; printf 'b%s\\n' $CASTELL_RANK; i=$((i+1)); done; \
+                  echo oops >&2; printf end";
+    let output = shell(&["-n", "4", "--prefix"], script);
+    assert_eq!(output.status.code(), Some(0));
+    let lines = text(&output.stdout);
+    assert_eq!(lines.lines().count(), 4 * 201);
+    for rank in 0..4 {
+        let mine: Vec<&str> =
+            lines.lines().filter_map(|line| line.strip_prefix(&format!("[{rank}] "))).collect();
+        let expected: Vec<String> = (0..200).map(|i| format!("a{i}b{rank}")).chain(["end".into()]).collect();
+        assert_eq!(mine, expected);
+    }
+    assert_eq!(sorted_lines(&output.stderr), ["[0] oops", "[1] oops", "[2] oops", "[3] oops"]);
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_writers() {
+    let mut child =
+        castell(&["-n", "2", "--prefix", "--", "yes"]).stdout(Stdio::piped()).spawn().expect("castell");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    assert!(line.ends_with("] y\n"), "{line}");
+    assert_eq!(child.wait().expect("castell ends").code(), Some(128 + libc::SIGPIPE));
+}
+
+#[test]
+fn input_goes_to_rank_0() {
+    for options in [&["-n", "3"][..], &["-n", "3", "--prefix"]] {
+        let arguments = [options, &["--", "sh", "-c", "echo \"$CASTELL_RANK read $(cat)\""]].concat();
+        let mut child =
+            castell(&arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("castell runs");
+        child.stdin.take().expect("piped").write_all(b"hello").expect("write");
+        let output = child.wait_with_output().expect("castell ends");
+        let lines = text(&output.stdout);
+        assert!(
+            lines.contains("0 read hello\n") && lines.contains("1 read \n") && lines.contains("2 read \n")
+        );
+    }
+}
+
+#[test]
+fn binding() {
+    let masks = |options: &[&str]| -> Vec<String> {
+        let output = shell(options, "grep Cpus_allowed_list /proc/self/status");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let last_word = |line: &String| line.split_whitespace().last().unwrap_or_default().to_string();
+        sorted_lines(&output.stdout).iter().map(last_word).collect()
+    };
+    let all = masks(&["-n", "1"]);
+    let first = all[0].split([',', '-']).next().expect("a processor").to_string();
+    assert_eq!(masks(&["-n", "2", "--bind", &first]), [first.clone(), first.clone()]);
+    let cores = masks(&["-n", "6", "--bind", "core"]);
+    assert!(cores.iter().any(|cpus| cpus.split([',', '-']).next() == Some(&first)), "{cores:?}");
+}
+
+#[test]
+fn interrupts_leave_nothing_behind() {
+    for (number, code) in [(libc::SIGINT, 130), (libc::SIGTERM, 143), (libc::SIGHUP, 129)] {
+        let mark = mark();
+        // The shells wait for children of theirs, one of which has a session of its own. (A shell lets its
+        // background processes ignore SIGINT: only the end of the job reaches them.)
+        let script = format!("sleep {mark} & setsid sleep {mark} & wait");
+        let child =
+            castell(&["-n", "3", "--", "sh", "-c", &script]).stderr(Stdio::piped()).spawn().expect("castell");
+        wait_for_sleepers(6, &mark);
+        signal(&child, number);
+        let output = child.wait_with_output().expect("castell ends");
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+        assert_eq!(processes_with(&mark), 0);
+    }
+}
+
+#[test]
+fn those_who_ignore_signals_are_killed() {
+    let mark = mark();
+    let script = format!("trap '' INT TERM; sleep {mark}; sleep {mark}");
+    let mut child = castell(&["-n", "2", "--grace", "100ms", "--", "sh", "-c", &script])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("castell runs");
+    wait_for_sleepers(2, &mark);
+    signal(&child, libc::SIGINT);
+    let mut messages = BufReader::new(child.stderr.take().expect("piped"));
+    let mut message = String::new();
+    messages.read_line(&mut message).expect("a message");
+    assert!(message.contains("2 ranks still run 0.1 s later: terminating them"), "{message}");
+    // The second signal does not wait for the two seconds.
+    signal(&child, libc::SIGINT);
+    messages.read_to_string(&mut message).expect("more messages");
+    assert!(message.contains("SIGINT again: killing"), "{message}");
+    assert_eq!(child.wait().expect("castell ends").code(), Some(137));
+    assert_eq!(processes_with(&mark), 0);
+}
+
+#[test]
+fn a_failure_ends_the_others_after_the_grace_time() {
+    let mark = mark();
+    let script = format!("if [ $CASTELL_RANK = 1 ]; then exit 4; fi; exec sleep {mark}");
+    let output = shell(&["-n", "4", "--grace", "50ms"], &script);
+    assert_eq!(output.status.code(), Some(4));
+    let message = text(&output.stderr);
+    assert!(message.contains("rank 1 (process ") && message.contains("ended with exit code 4"), "{message}");
+    assert!(message.contains("3 ranks still run 0.05 s later"), "{message}");
+    assert_eq!(processes_with(&mark), 0);
+}
+
+#[test]
+fn a_job_that_takes_too_long_is_ended() {
+    let mark = mark();
+    let output = run(&["-n", "2", "--timeout", "50ms", "--", "sleep", &mark]);
+    assert_eq!(output.status.code(), Some(124), "{}", text(&output.stderr));
+    assert_eq!(processes_with(&mark), 0);
+}
+
+#[test]
+fn a_killed_launcher_leaves_no_ranks() {
+    let mark = mark();
+    let mut child = castell(&["-n", "3", "--", "sleep", &mark]).spawn().expect("castell runs");
+    wait_for_sleepers(3, &mark);
+    child.kill().expect("kill");
+    child.wait().expect("wait");
+    wait_until("nobody sleeps", || processes_with(&mark) == 0);
+}
+
+#[test]
+fn what_the_ranks_leave_running_is_ended() {
+    let mark = mark();
+    let output = shell(&["-n", "2", "--prefix"], &format!("setsid sleep {mark} & echo bye"));
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(sorted_lines(&output.stdout), ["[0] bye", "[1] bye"]);
+    assert_eq!(processes_with(&mark), 0);
+}
+
+#[test]
+fn a_start_that_fails_half_way_is_cleaned_up() {
+    let mark = mark();
+    // Two descriptors a rank for the output, one for the process: the limit is hit after a few ranks.
+    let script = format!("ulimit -n 40; exec \"$0\" launch -n 50 --prefix -- sleep {mark}");
+    let output =
+        Command::new("sh").args(["-c", &script, env!("CARGO_BIN_EXE_castell")]).output().expect("sh runs");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("of 50 could not be started") && message.contains("ulimit -n"), "{message}");
+    assert_eq!(processes_with(&mark), 0);
+}
+
+#[test]
+fn limits_and_signals_of_the_launcher_are_not_the_programs() {
+    let script =
+        "ulimit -S -n 123; exec \"$0\" launch -n 1 -- sh -c 'ulimit -S -n; grep SigBlk /proc/self/status'";
+    let output =
+        Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_castell")]).output().expect("sh runs");
+    assert_eq!(text(&output.stdout), "123\nSigBlk:\t0000000000000000\n");
+}
+
+#[test]
+fn verbose_tells_about_the_job() {
+    let message = text(&run(&["-n", "100", "-v", "--", "true"]).stderr);
+    assert!(message.contains("100 ranks on") && message.contains("more ranks than processors"), "{message}");
+}
+
+#[test]
+fn asking_who_waits_harms_nobody() {
+    let mut command = castell(&["-n", "2", "--", "sh", "-c", "echo ready; sleep 0.2; exit 9"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("castell runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    assert!(lines.next().is_some() && lines.next().is_some());
+    signal(&child, libc::SIGUSR1);
+    assert_eq!(child.wait().expect("castell ends").code(), Some(9));
+}
