@@ -4,6 +4,7 @@ mod bench;
 mod goal;
 mod launch;
 mod run;
+mod source;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -5,10 +5,14 @@
 //! `benches/mpi/`. Every subject measures a case once a round, A B A B …, so that a machine that slows down slows
 //! down all of them; the figures are the median of the rounds' medians and the minimum of their minima.
 
+mod group;
 mod localops;
+mod messages;
 mod peers;
+mod pingpong;
 mod plain;
 mod report;
+mod startup;
 
 use anyhow::Context as _;
 use peers::Peer;
@@ -70,7 +74,8 @@ pub trait Subject {
 }
 
 /// The workloads that castell can measure.
-const WORKLOADS: [&dyn Workload; 1] = [&localops::LocalOps];
+const WORKLOADS: [&dyn Workload; 4] =
+    [&pingpong::PingPong, &messages::Messages, &localops::LocalOps, &startup::StartUp];
 
 /// Carries the command out.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {

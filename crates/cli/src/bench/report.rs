@@ -26,6 +26,11 @@ impl Params {
         self.0.get(name)?.as_u64()
     }
 
+    /// A word among them.
+    pub fn word(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.as_str()
+    }
+
     /// As the arguments of a benchmark program: `--bytes 8 --window 64`.
     pub fn arguments(&self) -> Vec<String> {
         self.words().flat_map(|(name, value)| [format!("--{name}"), value]).collect()

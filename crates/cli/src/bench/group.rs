@@ -1,0 +1,111 @@
+//! Castell as a subject: a group of its own processes, each pinned to a core, that measures and reports.
+
+use super::{Params, Sample, Subject};
+use anyhow::{Context, bail};
+use castell_base::Rank;
+use castell_comm::job::JobOptions;
+use castell_comm::launch::{Binding, Launch};
+use castell_comm::{Comm, Job};
+use castell_goal::graph::Graph;
+use castell_goal::op::Place;
+use castell_goal::schedule::Schedule;
+use castell_host::shm::Segment;
+use std::sync::Arc;
+
+/// What every rank of the group does: takes that many samples, in nanoseconds. Rank 0's count.
+pub type Measure = fn(&Comm, &Params, u32) -> anyhow::Result<Option<Vec<f64>>>;
+
+/// A group of castell's.
+pub struct Group {
+    /// As reports call it.
+    pub name: String,
+    /// Its size and memory.
+    pub options: JobOptions,
+    /// What it measures.
+    pub measure: Measure,
+}
+
+impl Group {
+    /// Castell as users get it.
+    pub fn castell(ranks: u32, measure: Measure) -> Box<dyn Subject> {
+        Box::new(Group { name: "castell".into(), options: JobOptions::new(ranks), measure })
+    }
+}
+
+/// What rank 0 leaves behind: how many samples (`u64::MAX`: the case is not known), then the samples.
+const COUNT_BYTES: usize = 8;
+
+impl Subject for Group {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn measure(&mut self, case: &Params, samples: u32) -> anyhow::Result<Option<Sample>> {
+        let table = Segment::create("castell-samples", COUNT_BYTES + 8 * samples as usize)?;
+        let launch =
+            Launch { job: self.options.clone(), binding: Binding::Core, ..Launch::new(self.options.ranks) };
+        let body = |rank: Rank, job: Job| {
+            let comm = Comm::join(job, rank);
+            comm.job().gate(1);
+            let outcome = (self.measure)(&comm, case, samples);
+            match outcome {
+                Ok(taken) if rank == Rank(0) => leave_behind(&table, taken.as_deref()),
+                Ok(_) => {}
+                Err(error) => {
+                    eprintln!("castell: rank {rank}: {error:#}");
+                    return 1;
+                }
+            }
+            comm.finalize();
+            0
+        };
+        // SAFETY: this process has one thread: benchmarks start none, and the progress bar draws in this one.
+        let outcome = unsafe { launch.fork(&body) }?;
+        if outcome.first_failure.is_some() {
+            bail!("{}: a rank failed", self.name);
+        }
+        Ok(take_over(&table).map(Sample::of))
+    }
+}
+
+fn leave_behind(table: &Segment, taken: Option<&[f64]>) {
+    let base = table.as_ptr();
+    let count = taken.map_or(u64::MAX, |samples| samples.len() as u64);
+    // SAFETY: the table holds the count and as many samples as were asked for; only rank 0 writes, before it ends.
+    unsafe {
+        base.cast::<u64>().write(count);
+        for (at, sample) in taken.unwrap_or_default().iter().enumerate() {
+            assert!(COUNT_BYTES + 8 * at < table.len());
+            base.add(COUNT_BYTES + 8 * at).cast::<f64>().write(*sample);
+        }
+    }
+}
+
+fn take_over(table: &Segment) -> Option<Vec<f64>> {
+    let base = table.as_ptr();
+    // SAFETY: rank 0 has ended; what it did not write is zero.
+    let count = unsafe { base.cast::<u64>().read() };
+    let sample = |at: u64| {
+        // SAFETY: as above, and within what `leave_behind` wrote.
+        unsafe { base.add(COUNT_BYTES + 8 * at as usize).cast::<f64>().read() }
+    };
+    (count != u64::MAX && count > 0).then(|| (0..count).map(sample).collect())
+}
+
+/// Compiles a graph and runs it to its end, `1 + count` times; `after` looks at the result of all but the first.
+pub fn repeat(comm: &Comm, graph: &Graph, count: u32, mut after: impl FnMut()) -> anyhow::Result<()> {
+    let schedule: Arc<Schedule> = Arc::new(graph.compile().context("the benchmark's graph")?);
+    for round in 0..=count {
+        // SAFETY: the caller keeps the graph's buffers until this returns, and looks at them between runs only.
+        unsafe { comm.execute(&schedule) }??;
+        if round > 0 {
+            after();
+        }
+    }
+    Ok(())
+}
+
+/// A variable of the benchmark as a buffer.
+pub fn place_of<T>(variable: &mut T) -> Place {
+    Place::user(std::ptr::from_mut(variable) as u64)
+}

@@ -1,0 +1,189 @@
+//! `castell run`: a GOAL program, executed by real processes.
+
+mod results;
+mod timeline;
+
+use crate::source;
+use anyhow::{Context, bail};
+use castell_base::Rank;
+use castell_comm::job::JobOptions;
+use castell_comm::launch::{Binding, Launch};
+use castell_comm::queue::QueueKind;
+use castell_comm::{Comm, Job};
+use castell_goal::schedule::Schedule;
+use results::{Results, Summary};
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Execute a GOAL program with real processes
+///
+/// One process a rank; each executes its graph over shared memory, and reports when it was through.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  castell run examples/goal/wavefront.goal
+  castell run trace.goal --calc-scale 0.001 --timeline timeline.json   (open it in ui.perfetto.dev)
+  castell run trace.bin --queue smsg --json")]
+pub struct Args {
+    /// The program: GOAL text, LogGOPSim's binary format, or compiled schedules; `-` is standard input
+    file: PathBuf,
+    /// Number of processes; the program's own number of ranks if not given
+    #[arg(short = 'n', long = "ranks", value_name = "N")]
+    ranks: Option<u32>,
+    /// How messages travel
+    #[arg(long, value_enum, default_value_t = Transport::Shm)]
+    transport: Transport,
+    /// Design of the receive queues: scmp, smsg, msgq or rlock
+    #[arg(long, default_value_t = QueueKind::Scmp)]
+    queue: QueueKind,
+    /// 64-byte slots a half of a rank's receive queue, a power of two
+    #[arg(long, default_value_t = 2048, value_name = "SLOTS")]
+    queue_slots: u32,
+    /// Ranks that count as one node (the msgq design needs to know)
+    #[arg(long, value_name = "K")]
+    ranks_per_node: Option<u32>,
+    /// Messages up to this size are sent eagerly, larger ones by rendezvous
+    #[arg(long, default_value_t = 8192, value_name = "BYTES")]
+    eager: u32,
+    /// Factor on all computing and sleeping times
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = scale)]
+    calc_scale: f64,
+    /// Bind ranks to processors: none, core, or a list such as 0,2,4-7
+    #[arg(long, default_value = "none")]
+    bind: Binding,
+    /// After this long without progress, print who waits for whom (10s, 500ms; 0: never)
+    #[arg(long, default_value = "10s", value_parser = crate::launch::parse_duration)]
+    stall: Duration,
+    /// Write when each operation started and finished: a Chrome/Perfetto trace
+    #[arg(long, value_name = "FILE.json")]
+    timeline: Option<PathBuf>,
+    /// Do not check the program first (sends without receives then wait for ever)
+    #[arg(long)]
+    no_check: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Transport {
+    /// Shared memory
+    Shm,
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(scale) if scale.is_finite() && scale >= 0.0 => Ok(scale),
+        _ => Err("a number from 0 on, such as 0.001".into()),
+    }
+}
+
+/// Carries the command out.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Transport::Shm = args.transport;
+    let schedules = compile(&args)?;
+    let ranks = schedules.len() as u32;
+    let operations: Vec<usize> = schedules.iter().map(|schedule| schedule.len()).collect();
+    let recording = args.timeline.is_some();
+    let results = Results::create(&operations, recording)?;
+    let launch = Launch {
+        job: JobOptions {
+            queue: args.queue,
+            queue_slots: args.queue_slots,
+            ranks_per_node: args.ranks_per_node.unwrap_or(ranks),
+            eager_bytes: args.eager,
+            stall_ms: u32::try_from(args.stall.as_millis()).unwrap_or(u32::MAX),
+            ..JobOptions::new(ranks)
+        },
+        binding: args.bind.clone(),
+        ..Launch::new(ranks)
+    };
+    let body = |rank: Rank, job: Job| execute(&schedules[rank.index()], rank, job, &results, &args);
+    // SAFETY: this process has started no thread.
+    let outcome = unsafe { launch.fork(&body) }?;
+    let summary = results.summary(&outcome.endings);
+    if let Some(file) = &args.timeline {
+        let timeline = timeline::collect(&args.file, &schedules, &results, &summary);
+        let out = std::fs::File::create(file).with_context(|| format!("cannot write {}", file.display()))?;
+        castell_trace::write_chrome(&timeline, &mut std::io::BufWriter::new(out))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    report(&args, &summary, &operations);
+    let code = if summary.failures.is_empty() { 0 } else { 1 };
+    Ok(ExitCode::from(code))
+}
+
+fn compile(args: &Args) -> anyhow::Result<Vec<Arc<Schedule>>> {
+    let program = source::program(&args.file)?;
+    if !args.no_check {
+        source::insist(&program, &args.file)?;
+    }
+    let schedules = source::schedules(&program, &args.file)?;
+    let ranks = schedules.len() as u32;
+    if ranks == 0 {
+        bail!("{}: the program has no ranks", args.file.display());
+    }
+    if let Some(asked) = args.ranks.filter(|asked| *asked != ranks) {
+        bail!("{} is a program of {ranks} ranks and cannot be run with {asked}", args.file.display());
+    }
+    Ok(schedules.into_iter().map(Arc::new).collect())
+}
+
+/// One rank's process.
+fn execute(schedule: &Arc<Schedule>, rank: Rank, job: Job, results: &Results, args: &Args) -> i32 {
+    let comm = Comm::join(job, rank);
+    comm.set_calc_scale(args.calc_scale);
+    if results.is_recording() {
+        comm.record();
+    }
+    comm.job().gate(1);
+    let start_ns = castell_host::clock::now_ns();
+    // SAFETY: `source::schedules` refuses programs that name addresses.
+    let outcome = unsafe { comm.execute(schedule) };
+    let end_ns = castell_host::clock::now_ns();
+    let failure = match outcome {
+        Ok(Ok(())) => None,
+        Ok(Err(failure)) => Some(failure.to_string()),
+        Err(error) => Some(format!("rank {rank}: {error}")),
+    };
+    results.enter(rank, start_ns, end_ns, comm.counters(), failure.as_deref());
+    results.enter_records(rank, &comm.take_record());
+    comm.finalize();
+    i32::from(failure.is_some())
+}
+
+fn report(args: &Args, summary: &Summary, operations: &[usize]) {
+    for failure in &summary.failures {
+        eprintln!("castell: {failure}");
+    }
+    let (messages, bytes) = (summary.messages.iter().sum::<u64>(), summary.bytes.iter().sum::<u64>());
+    if args.json {
+        let mut object = json!({"ranks": summary.end_ns.len(), "wall_ns": summary.wall_ns, "end_ns": summary.end_ns,
+            "messages": messages, "bytes": bytes});
+        if !summary.failures.is_empty() {
+            object["failures"] = json!(summary.failures);
+        }
+        println!("{object}");
+        return;
+    }
+    println!("{:>6} {:>12} {:>12} {:>16} {:>14}", "rank", "operations", "messages", "bytes", "end");
+    for (rank, operations) in operations.iter().enumerate() {
+        let end = milliseconds(summary.end_ns[rank]);
+        println!(
+            "{rank:>6} {operations:>12} {:>12} {:>16} {end:>14}",
+            summary.messages[rank], summary.bytes[rank]
+        );
+    }
+    let total: usize = operations.iter().sum();
+    let wall = milliseconds(summary.wall_ns);
+    println!("{:>6} {total:>12} {messages:>12} {bytes:>16} {wall:>14}", "all");
+    if let Some(file) = &args.timeline {
+        println!("timeline: {} (open it in ui.perfetto.dev or chrome://tracing)", file.display());
+    }
+}
+
+fn milliseconds(ns: u64) -> String {
+    format!("{:.3} ms", ns as f64 / 1e6)
+}

@@ -1,0 +1,104 @@
+//! Programs from files, whatever their format.
+
+use anyhow::{Context, bail};
+use castell_base::Rank;
+use castell_goal::check::{Problem, Severity, check};
+use castell_goal::graph::{Graph, Vertex};
+use castell_goal::op::{Buffer, Memory, Op};
+use castell_goal::program::Program;
+use castell_goal::schedule::Schedule;
+use castell_goal::{binary, text};
+use std::io::Read;
+use std::path::Path;
+
+/// The bytes of a file; `-` is standard input.
+pub fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
+    if file == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::stdin().read_to_end(&mut bytes).context("cannot read standard input")?;
+        return Ok(bytes);
+    }
+    std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
+}
+
+/// A program from a file in LogGOPSim's binary format or in GOAL text; its content tells which.
+pub fn program(file: &Path) -> anyhow::Result<Program> {
+    let bytes = read(file)?;
+    let name = file.display().to_string();
+    if binary::is_loggopsim(&bytes) {
+        return binary::read(&bytes).with_context(|| name);
+    }
+    Ok(text::parse(&bytes, &name)?)
+}
+
+/// Checks a program and refuses it if it cannot run to its end; warnings are printed.
+///
+/// # Errors
+/// All errors that the check found.
+pub fn insist(program: &Program, file: &Path) -> anyhow::Result<()> {
+    let report = check(program);
+    let of = |severity| report.problems.iter().filter(move |problem| problem.severity == severity);
+    let mut errors: Vec<String> = of(Severity::Error).map(|problem| describe(problem, file)).collect();
+    for warning in of(Severity::Warning) {
+        eprintln!("castell: warning: {}", describe(warning, file));
+    }
+    let unlisted: u64 = report.unlisted.iter().map(|(_, count)| count).sum();
+    if unlisted > 0 && !errors.is_empty() {
+        errors.push(format!("{}: and {unlisted} more problems of these kinds", file.display()));
+    }
+    if !errors.is_empty() {
+        bail!(
+            "{}\nthe program would not run to its end (--no-check runs it all the same)",
+            errors.join("\n")
+        );
+    }
+    Ok(())
+}
+
+fn describe(problem: &Problem, file: &Path) -> String {
+    let mut place = file.display().to_string();
+    for number in [problem.line, problem.column.map(u32::from)].into_iter().flatten() {
+        place.push_str(&format!(":{number}"));
+    }
+    format!("{place}: {}", problem.message)
+}
+
+/// What each rank of a program executes, for execution by processes that are still to be started.
+///
+/// # Errors
+/// The program cannot be compiled, or names addresses: they mean nothing in another process.
+pub fn schedules(program: &Program, file: &Path) -> anyhow::Result<Vec<Schedule>> {
+    let ranks = program.num_ranks();
+    let compiled = (0..ranks).map(Rank).map(|rank| {
+        let graph = program.rank(rank);
+        refuse_addresses(graph).with_context(|| format!("{}: rank {rank}", file.display()))?;
+        let schedule = graph.compile().and_then(|schedule| schedule.for_group(rank, ranks));
+        schedule.with_context(|| format!("{}: rank {rank}", file.display()))
+    });
+    compiled.collect()
+}
+
+fn refuse_addresses(graph: &Graph) -> anyhow::Result<()> {
+    for vertex in (0..graph.len() as u32).map(Vertex) {
+        let is_address = |buffer: &Buffer<'_>| match buffer {
+            Buffer::Plain(place) => place.memory == Memory::User,
+            Buffer::Vector(memory, _) => *memory == Memory::User,
+        };
+        let names_one = match graph.op(vertex) {
+            Op::Call { .. } => true,
+            Op::Send { buffer, .. } | Op::Recv { buffer, .. } => is_address(&buffer),
+            Op::Local { b1, b2, b3, .. } => [b1, b2, b3].iter().any(is_address),
+            Op::Wtime { b3: place } | Op::Put { local: place, .. } | Op::Get { local: place, .. } => {
+                is_address(&Buffer::Plain(place))
+            }
+            Op::Proxy | Op::Calc { .. } | Op::Sleep { .. } => false,
+        };
+        if names_one {
+            bail!(
+                "operation {} names an address, which means nothing in a new process: use the scratchpad (@offset)",
+                graph.name(vertex)
+            );
+        }
+    }
+    Ok(())
+}
