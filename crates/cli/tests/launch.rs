@@ -36,11 +36,16 @@ fn mark() -> String {
     format!("3{:07}{:02}.5", std::process::id() % 10_000_000, COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Processes that have `part` in their command line (arguments end with a zero byte).
-fn processes_with(part: &str) -> usize {
+/// Command lines of all processes (arguments end with a zero byte).
+fn command_lines() -> impl Iterator<Item = String> {
     let entries = std::fs::read_dir("/proc").expect("/proc").filter_map(|entry| entry.ok());
     let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-    lines.filter(|line| text(line).contains(part)).count()
+    lines.map(|line| text(&line))
+}
+
+/// Processes that have `part` in their command line.
+fn processes_with(part: &str) -> usize {
+    command_lines().filter(|line| line.contains(part)).count()
 }
 
 fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
@@ -52,7 +57,9 @@ fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
 }
 
 fn wait_for_sleepers(count: usize, mark: &str) {
-    wait_until("all sleep", || processes_with(&format!("sleep\0{mark}\0")) == count);
+    // Not the launcher, whose command line ends in the same words.
+    let sleeper = format!("sleep\0{mark}\0");
+    wait_until("all sleep", || command_lines().filter(|line| *line == sleeper).count() == count);
 }
 
 fn signal(child: &Child, signal: i32) {
