@@ -155,3 +155,18 @@ fn many_blocks_on_one_line() {
     };
     assert_eq!(blocks.iter().last(), Some(Block { offset: 159_984, bytes: 8 }));
 }
+
+/// The examples of the page that describes the language.
+#[test]
+fn documented_examples_are_read() {
+    let page = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/goal-text.md");
+    let page = fs::read_to_string(page).unwrap();
+    let examples: Vec<_> =
+        page.split("```goal\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert_eq!(examples.len(), 3);
+    for example in examples {
+        let program = text::parse(example, "example").unwrap_or_else(|errors| panic!("{errors}"));
+        let report = castell_goal::check::check(&program);
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
+    }
+}
