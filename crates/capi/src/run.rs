@@ -163,6 +163,6 @@ fn code_of(cause: &Cause) -> Code {
         Cause::PeerDied { .. } | Cause::PeerLeft { .. } | Cause::PeerFailed { .. } => Code::Peer,
         Cause::SizeMismatch { .. } => Code::Size,
         Cause::BadAddress { .. } | Cause::BadTarget { .. } => Code::Buffer,
-        Cause::ShutDown => Code::Failed,
+        _ => Code::Failed,
     }
 }

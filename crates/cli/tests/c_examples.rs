@@ -1,0 +1,81 @@
+//! The C and C++ examples against the installed library, under the installed `castell launch`: built with the flags of
+//! pkg-config, and with CMake.
+
+#[path = "../../capi/tests/installed/mod.rs"]
+mod installed;
+
+use installed::{Installed, output, root, sources};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+const GROUPS: [u32; 5] = [1, 2, 3, 4, 8];
+
+/// One installation for all tests of this file.
+fn installed() -> &'static Installed {
+    static INSTALLED: OnceLock<Installed> = OnceLock::new();
+    INSTALLED.get_or_init(|| Installed::new("c-examples"))
+}
+
+fn launch(ranks: u32, program: &Path) -> Output {
+    let mut launcher = Command::new(installed().prefix.join("bin/castell"));
+    launcher.args(["launch", "--timeout", "60s", "-n"]).arg(ranks.to_string()).arg("--").arg(program);
+    launcher.output().expect("castell can be started")
+}
+
+fn check_examples(folder: &str) {
+    for source in sources(folder) {
+        let program = installed().compile(&source);
+        for ranks in GROUPS {
+            let run = launch(ranks, &program);
+            let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+            let what = format!("{} as a group of {ranks}", source.display());
+            assert!(run.status.success(), "{what} ended with {}:\n{out}{err}", run.status);
+            assert!(!out.is_empty(), "{what} said nothing");
+        }
+    }
+}
+
+#[test]
+fn c_examples_check_themselves_in_groups_of_any_size() {
+    check_examples("examples/c");
+}
+
+#[test]
+fn cpp_examples_check_themselves_in_groups_of_any_size() {
+    check_examples("examples/cpp");
+}
+
+#[test]
+fn the_papers_listings_run_as_printed() {
+    let program = installed().compile(&root().join("crates/capi/tests/c/listings.cpp"));
+    for ranks in GROUPS {
+        let run = launch(ranks, &program);
+        assert!(run.status.success(), "group of {ranks}: {}", String::from_utf8_lossy(&run.stderr));
+    }
+}
+
+#[test]
+fn a_dead_rank_fails_what_depends_on_it_and_nothing_else() {
+    let program = installed().compile(&root().join("crates/cli/tests/c/peer_dies.c"));
+    let run = launch(4, &program);
+    let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert_eq!(run.status.code(), Some(128 + 9), "{out}{err}");
+    for rank in [0, 2, 3] {
+        assert!(out.contains(&format!("rank {rank}: ")), "rank {rank} did not get through:\n{out}{err}");
+    }
+}
+
+#[test]
+fn cmake_finds_the_library_and_the_launcher() {
+    let build = installed().prefix.join("cmake-build");
+    // CMake remembers paths: a folder that was moved here from elsewhere would be refused.
+    let _ = std::fs::remove_dir_all(&build);
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(root().join("examples")).arg("-B").arg(&build);
+    output(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", installed().prefix.display())));
+    output(Command::new("cmake").arg("--build").arg(&build).args(["--target", "forward_c", "forward_cpp"]));
+    let tests =
+        output(Command::new("ctest").current_dir(&build).args(["--no-tests=error", "-R", "^forward_"]));
+    assert!(tests.contains("100% tests passed"), "{tests}");
+}
