@@ -1,16 +1,17 @@
 //! `castell goal`: looks at programs in any of the formats, and turns one into another.
 
+use crate::source::{self, name};
 use anyhow::Context;
 use castell_base::Rank;
 use castell_goal::check::{self, Problem, Report, Severity};
-use castell_goal::file::{self, Contents, ReadError};
+use castell_goal::file::{Contents, ReadError};
 use castell_goal::program::Program;
 use castell_goal::schedule_set::ScheduleSet;
 use castell_goal::{binary, text};
 use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
 use std::ffi::OsStr;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -121,26 +122,6 @@ impl Out {
     }
 }
 
-/// A file as messages name it.
-fn name(path: &Path) -> String {
-    if path == OsStr::new("-") { "standard input".into() } else { path.display().to_string() }
-}
-
-fn read_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let context = || format!("cannot read {}", name(path));
-    if path == OsStr::new("-") {
-        let mut bytes = Vec::new();
-        io::stdin().lock().read_to_end(&mut bytes).with_context(context)?;
-        return Ok(bytes);
-    }
-    std::fs::read(path).with_context(context)
-}
-
-/// Reads a program to look at: addresses in it do no harm.
-fn read(path: &Path) -> anyhow::Result<Contents> {
-    Ok(file::read(&read_bytes(path)?, &name(path), true)?)
-}
-
 #[derive(Serialize)]
 struct CheckJson {
     ok: bool,
@@ -178,7 +159,7 @@ impl From<Problem> for ProblemJson {
 }
 
 fn run_check(path: &Path, json: bool, out: &mut Out) -> anyhow::Result<ExitCode> {
-    let contents = match read(path) {
+    let contents = match source::contents(path) {
         Ok(contents) => contents,
         Err(error) if json => {
             let problems = unreadable(&error);
@@ -256,7 +237,7 @@ fn dump(
     dot: bool,
     out: &mut Out,
 ) -> anyhow::Result<ExitCode> {
-    let contents = read(path)?;
+    let contents = source::contents(path)?;
     let ranks = match &contents {
         Contents::Program(program) => program.num_ranks(),
         Contents::Schedules(set) => set.num_ranks(),
@@ -328,7 +309,7 @@ fn convert(input: &Path, output: &Path, to: Option<To>, out: &mut Out) -> anyhow
         );
         return Ok(ExitCode::from(2));
     };
-    let contents = read(input)?;
+    let contents = source::contents(input)?;
     let bytes = match (to, contents) {
         (To::Text, contents) => {
             let mut bytes = Vec::new();

@@ -3,11 +3,11 @@
 use anyhow::{Context, bail};
 use castell_base::Rank;
 use castell_goal::check::{Problem, Severity, check};
+use castell_goal::file::Contents;
 use castell_goal::graph::{Graph, Vertex};
 use castell_goal::op::{Buffer, Memory, Op};
 use castell_goal::program::Program;
 use castell_goal::schedule::Schedule;
-use castell_goal::{binary, text};
 use std::io::Read;
 use std::path::Path;
 
@@ -21,14 +21,19 @@ pub fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// A program from a file in LogGOPSim's binary format or in GOAL text; its content tells which.
+/// What a file holds, whatever its format; its content tells which. Addresses are let through: to look at.
+pub fn contents(file: &Path) -> anyhow::Result<Contents> {
+    Ok(castell_goal::file::read(&read(file)?, &name(file), true)?)
+}
+
+/// A program from a file in any format.
 pub fn program(file: &Path) -> anyhow::Result<Program> {
-    let bytes = read(file)?;
-    let name = file.display().to_string();
-    if binary::is_loggopsim(&bytes) {
-        return binary::read(&bytes).with_context(|| name);
-    }
-    Ok(text::parse(&bytes, &name)?)
+    Ok(contents(file)?.into_program())
+}
+
+/// A file as messages name it.
+pub fn name(file: &Path) -> String {
+    if file == Path::new("-") { "standard input".into() } else { file.display().to_string() }
 }
 
 /// Checks a program and refuses it if it cannot run to its end; warnings are printed.
