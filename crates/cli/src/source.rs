@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 use castell_base::Rank;
+use castell_comm::job::RANKS_MAX;
 use castell_goal::check::{Problem, Severity, check};
 use castell_goal::file::Contents;
 use castell_goal::graph::{Graph, Vertex};
@@ -74,6 +75,9 @@ fn describe(problem: &Problem, file: &Path) -> String {
 /// The program cannot be compiled, or names addresses: they mean nothing in another process.
 pub fn schedules(program: &Program, file: &Path) -> anyhow::Result<Vec<Schedule>> {
     let ranks = program.num_ranks();
+    if ranks > RANKS_MAX {
+        bail!("{}: the program has {ranks} ranks; a job has at most {RANKS_MAX}", file.display());
+    }
     let compiled = (0..ranks).map(Rank).map(|rank| {
         let graph = program.rank(rank);
         refuse_addresses(graph).with_context(|| format!("{}: rank {rank}", file.display()))?;

@@ -151,26 +151,32 @@ impl<'a> World<'a> {
     fn report(&self, severity: Severity, kind: Kind, found: &mut Found) {
         let mut search = Search { world: self, program: found.program, waits_for: HashMap::new() };
         let Some(first) = search.first() else { return };
-        let circle = search.circle(first);
+        let (circle, closed) = search.circle(first);
         let unfinished: u64 = self.ranks.iter().map(|state| state.stepper.unfinished()).sum();
         let ranks = self.ranks.iter().filter(|state| !state.stepper.is_finished()).count();
         found.add(severity, kind, circle[0], |found| {
             const SHOWN: usize = 16;
             let mut message = String::from(match kind {
-                Kind::Buffering => "unless its messages are buffered, this program does not finish: it",
-                _ => "deadlock: it",
+                Kind::Buffering => "unless its messages are buffered, this program does not finish: it waits",
+                _ => "deadlock: it waits",
             });
-            for &(rank, vertex) in circle[1..].iter().take(SHOWN) {
-                let _ = write!(message, " waits for {}, which", found.name(rank, vertex));
-            }
+            let shown: Vec<String> = circle[1..]
+                .iter()
+                .take(SHOWN)
+                .map(|&(rank, vertex)| format!(" for {}", found.name(rank, vertex)))
+                .collect();
+            message += &shown.join(", which waits");
             if circle.len() - 1 > SHOWN {
-                let _ = write!(message, " waits for {} others, the last of which", circle.len() - 1 - SHOWN);
+                let _ = write!(message, ", which waits for {} others", circle.len() - 1 - SHOWN);
             }
-            let again = found.program.name(circle[0].0, circle[0].1);
-            let _ = write!(
-                message,
-                " waits for {again} again; {unfinished} operations of {ranks} ranks never finish"
-            );
+            if closed {
+                let _ = write!(
+                    message,
+                    ", which waits for {} again",
+                    found.program.name(circle[0].0, circle[0].1)
+                );
+            }
+            let _ = write!(message, "; {unfinished} operations of {ranks} ranks never finish");
             message
         });
     }
@@ -195,19 +201,20 @@ impl Search<'_> {
         })
     }
 
-    /// Follows what waits for what until it comes around; without what led there.
-    fn circle(&mut self, first: Site) -> Vec<Site> {
+    /// Follows what waits for what until it comes around (then what led there is left out), or for so many steps.
+    fn circle(&mut self, first: Site) -> (Vec<Site>, bool) {
+        const STEPS_MAX: usize = 1000;
         let (mut chain, mut at) = (Vec::new(), HashMap::new());
         let mut next = Some(first);
-        while let Some(site) = next {
+        while let Some(site) = next.filter(|_| chain.len() < STEPS_MAX) {
             if let Some(&start) = at.get(&site) {
-                return chain.split_off(start);
+                return (chain.split_off(start), true);
             }
             at.insert(site, chain.len());
             chain.push(site);
             next = self.awaited(site);
         }
-        chain
+        (chain, false)
     }
 
     /// What an operation that has not finished waits for.

@@ -24,9 +24,12 @@ impl Leftover {
 /// Classes of messages that fit a class of receives: indices into the list of receives, most specific first.
 pub(super) type Fits = [Option<u32>; 4];
 
+/// Arcs that all phases of the algorithm together may look at; real programs need a few phases.
+const ARCS_MAX: usize = 1_000_000_000;
+
 /// Matches as many messages as possible. `messages` holds the number of each class and what it fits, `receives` the
-/// number of each class.
-pub(super) fn leftover(messages: &[(u64, Fits)], receives: &[u64]) -> Leftover {
+/// number of each class. `None` where it took too long.
+pub(super) fn leftover(messages: &[(u64, Fits)], receives: &[u64]) -> Option<Leftover> {
     let receive_node = |receive: usize| messages.len() + receive;
     let (source, sink) = (receive_node(receives.len()), receive_node(receives.len()) + 1);
     let mut network = Network::new(sink + 1);
@@ -46,9 +49,11 @@ pub(super) fn leftover(messages: &[(u64, Fits)], receives: &[u64]) -> Leftover {
             network.add(message, receive_node(*receive as usize), *count);
         }
     }
-    network.maximise(source, sink);
+    if !network.maximise(source, sink) {
+        return None;
+    }
     let left = |arcs: Vec<usize>| arcs.into_iter().map(|arc| network.arcs[arc].capacity).collect();
-    Leftover { messages: left(from_source), receives: left(to_sink) }
+    Some(Leftover { messages: left(from_source), receives: left(to_sink) })
 }
 
 /// A flow network; each arc lies beside its reverse, so that number `arc ^ 1` is the other direction.
@@ -82,11 +87,12 @@ impl Network {
         arc
     }
 
-    fn maximise(&mut self, source: usize, sink: usize) {
-        loop {
+    /// Returns whether the phases sufficed.
+    fn maximise(&mut self, source: usize, sink: usize) -> bool {
+        for _ in 0..(ARCS_MAX / self.arcs.len().max(1)).max(20) {
             let level = self.levels(source);
             if level[sink] == u32::MAX {
-                return;
+                return true;
             }
             let mut next = self.last.clone();
             while let Some(path) = self.path(source, sink, &level, &mut next) {
@@ -97,6 +103,7 @@ impl Network {
                 }
             }
         }
+        false
     }
 
     /// Distance of each node from the source over arcs that may still flow.
@@ -156,14 +163,14 @@ mod tests {
         // Receives: 0 from any source under tag 1; 1 from source 0 under any tag. Both messages fit the first; only
         // one fits the second, so it has to go there.
         let messages = [(1, fits([-1, 1, 0, -1])), (1, fits([-1, -1, 0, -1]))];
-        assert!(leftover(&messages, &[1, 1]).is_empty());
+        assert!(leftover(&messages, &[1, 1]).unwrap().is_empty());
         let messages = [(1, fits([-1, 0, 1, -1])), (1, fits([-1, -1, 0, -1]))];
-        assert!(leftover(&messages, &[1, 1]).is_empty());
+        assert!(leftover(&messages, &[1, 1]).unwrap().is_empty());
     }
 
     #[test]
     fn what_fits_nowhere_is_left() {
-        let left = leftover(&[(3, fits([0, -1, -1, -1])), (2, fits([-1; 4]))], &[2, 4]);
+        let left = leftover(&[(3, fits([0, -1, -1, -1])), (2, fits([-1; 4]))], &[2, 4]).unwrap();
         assert_eq!(left, Leftover { messages: vec![1, 2], receives: vec![0, 4] });
     }
 
@@ -179,7 +186,7 @@ mod tests {
             let messages: Vec<_> = (0..random.random_range(1..4))
                 .map(|_| (random.random_range(0..3), fits([0; 4].map(|_| class(&mut random)))))
                 .collect();
-            let left = leftover(&messages, &receives);
+            let left = leftover(&messages, &receives).unwrap();
             let units: Vec<Fits> =
                 messages.iter().flat_map(|&(count, fits)| vec![fits; count as usize]).collect();
             let matched = units.len() as u64 - left.messages.iter().sum::<u64>();

@@ -40,6 +40,8 @@ pub(super) struct Labels<'a> {
 }
 
 const SLOTS_MIN: usize = 64;
+/// A wrong label is compared with so many others.
+const COMPARED_MAX: usize = 50_000;
 const RUN: u32 = 32;
 
 impl<'a> Labels<'a> {
@@ -97,7 +99,7 @@ impl<'a> Labels<'a> {
     /// The label most like `label`, if one is similar; of several, the first in the text.
     pub fn closest(&self, label: &[u8]) -> Option<&'a [u8]> {
         let limit = (1 + label.len() / 4).min(label.len().saturating_sub(1));
-        let current = self.slots.iter().filter(|slot| slot.generation == self.generation);
+        let current = self.slots.iter().filter(|slot| slot.generation == self.generation).take(COMPARED_MAX);
         let similar = current.filter(|slot| (slot.bytes as usize).abs_diff(label.len()) <= limit);
         similar
             .filter_map(|slot| {
@@ -181,7 +183,7 @@ fn mix(value: u64) -> u64 {
 /// Edits (insert, delete, replace, swap neighbours) from `a` to `b`, unless there are more than `limit` or a label
 /// is too long to be worth it.
 fn distance(a: &[u8], b: &[u8], limit: usize) -> Option<usize> {
-    const LONG: usize = 64;
+    const LONG: usize = 32;
     if a.len() > LONG || b.len() > LONG {
         return None;
     }
