@@ -2,7 +2,7 @@
 
 use castell_host::process::{Pid, Process};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -36,16 +36,15 @@ fn mark() -> String {
     format!("3{:07}{:02}.5", std::process::id() % 10_000_000, COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Command lines of all processes (arguments end with a zero byte).
-fn command_lines() -> impl Iterator<Item = String> {
+/// Processes whose command line (each argument ends with a zero byte) `fits`.
+fn processes(fits: impl Fn(&str) -> bool) -> usize {
     let entries = std::fs::read_dir("/proc").expect("/proc").filter_map(|entry| entry.ok());
     let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-    lines.map(|line| text(&line))
+    lines.filter(|line| fits(&text(line))).count()
 }
 
-/// Processes that have `part` in their command line.
-fn processes_with(part: &str) -> usize {
-    command_lines().filter(|line| line.contains(part)).count()
+fn processes_with(mark: &str) -> usize {
+    processes(|line| line.contains(mark))
 }
 
 fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
@@ -57,15 +56,41 @@ fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
 }
 
 fn wait_for_sleepers(count: usize, mark: &str) {
-    // Not the launcher, whose command line ends in the same words.
     let sleeper = format!("sleep\0{mark}\0");
-    wait_until("all sleep", || command_lines().filter(|line| *line == sleeper).count() == count);
+    wait_until("all sleep", || processes(|line| line == sleeper) == count);
 }
 
-fn signal(child: &Child, signal: i32) {
-    let process =
-        Pid::from_raw(child.id() as i32).map(Process::open).expect("a process number").expect("alive");
-    process.signal(signal).expect("a signal");
+/// A launcher that is running; killed where a test fails.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Running {
+        Running(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("castell runs"))
+    }
+
+    fn signal(&self, signal: i32) {
+        let pid = Pid::from_raw(self.0.id() as i32).expect("a process number");
+        Process::open(pid).and_then(|process| process.signal(signal)).expect("a signal");
+    }
+
+    fn output(&mut self) -> BufReader<ChildStdout> {
+        BufReader::new(self.0.stdout.take().expect("piped"))
+    }
+
+    fn messages(&mut self) -> BufReader<ChildStderr> {
+        BufReader::new(self.0.stderr.take().expect("piped"))
+    }
+
+    fn code(&mut self) -> Option<i32> {
+        self.0.wait().expect("castell ends").code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]
@@ -129,23 +154,21 @@ fn prefixed_output_keeps_lines_whole() {
 
 #[test]
 fn a_reader_that_leaves_ends_the_writers() {
-    let mut child =
-        castell(&["-n", "2", "--prefix", "--", "yes"]).stdout(Stdio::piped()).spawn().expect("castell");
+    let mut launcher = Running::start(&mut castell(&["-n", "2", "--prefix", "--", "yes"]));
     let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    launcher.output().read_line(&mut line).expect("a line");
     assert!(line.ends_with("] y\n"), "{line}");
-    assert_eq!(child.wait().expect("castell ends").code(), Some(128 + libc::SIGPIPE));
+    assert_eq!(launcher.code(), Some(128 + libc::SIGPIPE));
 }
 
 #[test]
 fn input_goes_to_rank_0() {
     for options in [&["-n", "3"][..], &["-n", "3", "--prefix"]] {
         let arguments = [options, &["--", "sh", "-c", "echo \"$CASTELL_RANK read $(cat)\""]].concat();
-        let mut child =
-            castell(&arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("castell runs");
-        child.stdin.take().expect("piped").write_all(b"hello").expect("write");
-        let output = child.wait_with_output().expect("castell ends");
-        let lines = text(&output.stdout);
+        let mut launcher = Running::start(castell(&arguments).stdin(Stdio::piped()));
+        launcher.0.stdin.take().expect("piped").write_all(b"hello").expect("write");
+        let mut lines = String::new();
+        launcher.output().read_to_string(&mut lines).expect("text");
         assert!(
             lines.contains("0 read hello\n") && lines.contains("1 read \n") && lines.contains("2 read \n")
         );
@@ -174,12 +197,10 @@ fn interrupts_leave_nothing_behind() {
         // The shells wait for children of theirs, one of which has a session of its own. (A shell lets its
         // background processes ignore SIGINT: only the end of the job reaches them.)
         let script = format!("sleep {mark} & setsid sleep {mark} & wait");
-        let child =
-            castell(&["-n", "3", "--", "sh", "-c", &script]).stderr(Stdio::piped()).spawn().expect("castell");
+        let mut launcher = Running::start(&mut castell(&["-n", "3", "--", "sh", "-c", &script]));
         wait_for_sleepers(6, &mark);
-        signal(&child, number);
-        let output = child.wait_with_output().expect("castell ends");
-        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+        launcher.signal(number);
+        assert_eq!(launcher.code(), Some(code));
         assert_eq!(processes_with(&mark), 0);
     }
 }
@@ -188,21 +209,19 @@ fn interrupts_leave_nothing_behind() {
 fn those_who_ignore_signals_are_killed() {
     let mark = mark();
     let script = format!("trap '' INT TERM; sleep {mark}; sleep {mark}");
-    let mut child = castell(&["-n", "2", "--grace", "100ms", "--", "sh", "-c", &script])
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("castell runs");
+    let mut launcher =
+        Running::start(&mut castell(&["-n", "2", "--grace", "100ms", "--", "sh", "-c", &script]));
     wait_for_sleepers(2, &mark);
-    signal(&child, libc::SIGINT);
-    let mut messages = BufReader::new(child.stderr.take().expect("piped"));
+    launcher.signal(libc::SIGINT);
+    let mut messages = launcher.messages();
     let mut message = String::new();
     messages.read_line(&mut message).expect("a message");
     assert!(message.contains("2 ranks still run 0.1 s later: terminating them"), "{message}");
     // The second signal does not wait for the two seconds.
-    signal(&child, libc::SIGINT);
+    launcher.signal(libc::SIGINT);
     messages.read_to_string(&mut message).expect("more messages");
     assert!(message.contains("SIGINT again: killing"), "{message}");
-    assert_eq!(child.wait().expect("castell ends").code(), Some(137));
+    assert_eq!(launcher.code(), Some(137));
     assert_eq!(processes_with(&mark), 0);
 }
 
@@ -229,10 +248,10 @@ fn a_job_that_takes_too_long_is_ended() {
 #[test]
 fn a_killed_launcher_leaves_no_ranks() {
     let mark = mark();
-    let mut child = castell(&["-n", "3", "--", "sleep", &mark]).spawn().expect("castell runs");
+    let mut launcher = Running::start(&mut castell(&["-n", "3", "--", "sleep", &mark]));
     wait_for_sleepers(3, &mark);
-    child.kill().expect("kill");
-    child.wait().expect("wait");
+    launcher.signal(libc::SIGKILL);
+    assert_eq!(launcher.code(), None);
     wait_until("nobody sleeps", || processes_with(&mark) == 0);
 }
 
@@ -275,10 +294,10 @@ fn verbose_tells_about_the_job() {
 
 #[test]
 fn asking_who_waits_harms_nobody() {
-    let mut command = castell(&["-n", "2", "--", "sh", "-c", "echo ready; sleep 0.2; exit 9"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("castell runs");
-    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let script = "echo ready; sleep 0.2; exit 9";
+    let mut launcher = Running::start(&mut castell(&["-n", "2", "--", "sh", "-c", script]));
+    let mut lines = launcher.output().lines();
     assert!(lines.next().is_some() && lines.next().is_some());
-    signal(&child, libc::SIGUSR1);
-    assert_eq!(child.wait().expect("castell ends").code(), Some(9));
+    launcher.signal(libc::SIGUSR1);
+    assert_eq!(launcher.code(), Some(9));
 }

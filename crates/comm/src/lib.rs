@@ -2,7 +2,8 @@
 //!
 //! One folder a transport or protocol: [`queue`] (where messages land), [`lane`] (dedicated slots for known pairs),
 //! [`doorbell`] (who sleeps and who wakes it), [`rendezvous`] (large messages), [`job`] (the segment that they share),
-//! [`bootstrap`] (finding the group), [`engine`] (everything put together: start there, at [`Comm`]).
+//! [`launch`] (starting and watching the processes), [`bootstrap`] (finding the group), [`engine`] (everything put
+//! together: start there, at [`Comm`]).
 //! This room knows nothing of how graphs are built or read, and nothing of tasks.
 
 pub mod bootstrap;
