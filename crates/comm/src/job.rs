@@ -84,6 +84,17 @@ pub enum JobError {
     /// The segment could not be made or mapped.
     #[error("the job's shared memory could not be set up: {0}")]
     Memory(#[from] castell_host::HostError),
+    /// A second process for one rank.
+    #[error(
+        "process {pid} has joined the group as rank {rank} already, and each rank is one process, once: start one \
+         program a rank, and from a script no second one that uses castell"
+    )]
+    Taken {
+        /// The rank.
+        rank: Rank,
+        /// The process that has it.
+        pid: u32,
+    },
     /// The file is not a job's segment.
     #[error("the shared memory that was handed over is not a castell job of this version ({0})")]
     Foreign(&'static str),
@@ -330,11 +341,18 @@ impl Job {
     }
 
     /// Enters this process as `rank`. `start_time` tells it from a later process with the same id.
-    pub fn join(&self, rank: Rank, pid: u32, start_time: u64) {
+    ///
+    /// # Errors
+    /// Another process, or this one before, was that rank: what it left in the queues cannot be taken over.
+    pub fn join(&self, rank: Rank, pid: u32, start_time: u64) -> Result<(), JobError> {
         let control = self.control(rank);
+        if let Err(before) = control.pid.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Acquire) {
+            return Err(JobError::Taken { rank, pid: before });
+        }
         control.start_time.store(start_time, Ordering::Relaxed);
-        control.pid.store(pid, Ordering::Release);
-        control.state.store(1, Ordering::Release);
+        // Whoever watches may have announced this process's death before it came here.
+        let _ = control.state.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire);
+        Ok(())
     }
 
     /// Marks `rank` as gone in order and tells everybody.
@@ -449,7 +467,9 @@ mod tests {
     #[test]
     fn a_job_is_found_again_through_its_file() {
         let job = Job::create(&JobOptions::new(3)).expect("a small job");
-        job.join(Rank(2), 77, 5);
+        job.join(Rank(2), 77, 5).expect("nobody has it");
+        let error = job.join(Rank(2), 78, 6).expect_err("taken").to_string();
+        assert!(error.contains("process 77") && error.contains("rank 2"), "{error}");
         let other = Job::attach(job.fd().try_clone_to_owned().expect("a descriptor")).expect("the same job");
         assert_eq!(other.ranks(), 3);
         assert_eq!((other.control(Rank(2)).pid(), other.control(Rank(2)).state()), (77, RankState::Alive));

@@ -4,12 +4,16 @@
 
 mod slurm;
 
-use castell_base::Rank;
+use castell_base::{Rank, Tag};
+use castell_comm::Comm;
 use castell_comm::bootstrap::{self, Watch};
+use castell_goal::graph::Graph;
+use castell_goal::op::Place;
 use castell_host::HostError;
 use castell_host::shm::Segment;
 use std::os::fd::OwnedFd;
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -23,7 +27,10 @@ const IDENTITIES: usize = 100;
 /// The ranks' part: joins, meets the others in the shared memory, tells what it saw. A normal test run passes by.
 #[test]
 fn as_a_rank() {
-    let Ok(role) = std::env::var(ROLE) else { return };
+    let role = std::env::var(ROLE).unwrap_or_default();
+    if !["stay", "leave"].contains(&role.as_str()) {
+        return;
+    }
     let membership = bootstrap::join(create).unwrap_or_else(|error| {
         eprintln!("refused: {error}");
         std::process::exit(3);
@@ -52,6 +59,26 @@ fn as_a_rank() {
     }
 }
 
+/// The ranks' part where one of them is killed: the others' runs fail and name it.
+#[test]
+fn as_a_rank_among_mortals() {
+    if std::env::var(ROLE).as_deref() != Ok("mortal") {
+        return;
+    }
+    let comm = Comm::init().expect("a group");
+    if comm.rank() == Rank(1) {
+        // SAFETY: no arguments but a signal.
+        unsafe { libc::raise(libc::SIGKILL) };
+    }
+    let mut graph = Graph::new();
+    graph.allocate_scratchpad(8);
+    graph.recv(Place::scratch(0), 8, Some(Rank(1)), Some(Tag(0))).expect("a receive");
+    let schedule = Arc::new(graph.compile().expect("a schedule"));
+    // SAFETY: all buffers lie in the scratchpad.
+    let failure = unsafe { comm.run(&schedule) }.expect("a run").wait().expect_err("nobody sends");
+    println!("\nrank {}: {failure}", comm.rank());
+}
+
 fn create(ranks: u32) -> Result<OwnedFd, HostError> {
     let segment = Segment::create("castell-test", 4096)?;
     // SAFETY: inside the segment, aligned, nobody else has it yet.
@@ -67,11 +94,11 @@ fn wait_for(ready: &mut dyn FnMut() -> bool) {
     }
 }
 
-/// The command line by which a launcher starts this executable as a rank.
+/// The command line by which a launcher starts this executable as a rank: both tests that play one, as the role says.
 fn rank_program() -> [String; 4] {
     let executable = std::env::current_exe().expect("this executable");
     let executable = executable.to_str().expect("a path").to_string();
-    [executable, "--exact".into(), "as_a_rank".into(), "--nocapture".into()]
+    [executable, "as_a_rank".into(), "--nocapture".into(), "--test-threads=1".into()]
 }
 
 /// Runs a launcher in a clean environment; none, with a line that says so, where it is not installed.
@@ -117,6 +144,15 @@ fn expect_refusal(output: &Output, parts: &[&str]) {
     assert!(!String::from_utf8_lossy(&output.stdout).contains("met all"));
 }
 
+/// Whether Open MPI is built with a PMIx of its own, which nobody else can use; says so.
+fn lacks_library(output: &Output) -> bool {
+    let lacks = String::from_utf8_lossy(&output.stderr).contains("PMIx client library cannot be used");
+    if lacks {
+        println!("skipped: Open MPI brings no libpmix.so.2 here");
+    }
+    lacks
+}
+
 fn saw_the_others_end(output: &Output) -> bool {
     String::from_utf8_lossy(&output.stdout).contains("rank 0 saw all others end")
 }
@@ -132,8 +168,7 @@ fn alone_without_launcher() {
 #[test]
 fn open_mpi() {
     let Some(output) = launch(&OPEN_MPI, "leave", &[]) else { return };
-    if String::from_utf8_lossy(&output.stderr).contains("PMIx client library cannot be used") {
-        println!("skipped: Open MPI brings no libpmix.so.2 here");
+    if lacks_library(&output) {
         return;
     }
     expect_group(&output, 3, true);
@@ -158,6 +193,22 @@ fn mpich() {
     let Some(output) = launch(&["mpiexec.mpich", "-n", "5"], "leave", &[]) else { return };
     expect_group(&output, 5, true);
     assert!(saw_the_others_end(&output));
+}
+
+#[test]
+fn a_death_is_noticed_without_castells_launcher() {
+    // Else the launcher ends all ranks when one dies.
+    let launcher = [&OPEN_MPI[..], &["--enable-recovery"]].concat();
+    let Some(output) = launch(&launcher, "mortal", &[]) else { return };
+    if lacks_library(&output) {
+        return;
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    for rank in [0, 2] {
+        let told =
+            text.lines().any(|line| line.starts_with(&format!("rank {rank}: ")) && line.contains("rank 1"));
+        assert!(told, "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 #[test]

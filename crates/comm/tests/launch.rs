@@ -20,13 +20,14 @@ fn main() {
         std::process::exit(as_a_rank(&role));
     }
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let cases: [(&str, fn()); 7] = [
+    let cases: [(&str, fn()); 8] = [
         ("forked_ranks_share_the_job", forked_ranks_share_the_job),
         ("a_death_is_seen_at_once", a_death_is_seen_at_once),
         ("ranks_that_never_join_are_known", ranks_that_never_join_are_known),
         ("panics_are_failures", panics_are_failures),
         ("reports_are_asked_for", reports_are_asked_for),
         ("programs_find_the_job", programs_find_the_job),
+        ("a_second_program_for_a_rank_is_refused", a_second_program_for_a_rank_is_refused),
         ("a_program_behind_a_script_is_watched", a_program_behind_a_script_is_watched),
     ];
     for (name, case) in
@@ -46,7 +47,7 @@ fn fork(ranks: u32, body: &dyn Fn(Rank, Job) -> i32) -> Outcome {
 
 fn join(job: &Job, rank: Rank) {
     let (pid, start_time) = Watch::own_identity();
-    job.join(rank, pid, start_time);
+    job.join(rank, pid, start_time).expect("nobody has the rank");
 }
 
 /// Waits until the job shows `rank` in a state that `fits`; 0 for success.
@@ -140,6 +141,7 @@ fn as_a_rank(role: &str) -> i32 {
                 .map(|other| expect_state(&job, Rank(other), |state| state != RankState::Unborn))
                 .sum()
         }
+        "once" => 0,
         // Under a script that goes on: only this process ends.
         _ if rank == Rank(1) => {
             std::thread::sleep(Duration::from_millis(600));
@@ -153,6 +155,11 @@ fn programs_find_the_job() {
     let mut launch = Launch::new(3);
     launch.binding = format!("{}", Processors::usable().cpus[0]).parse().expect("a list");
     assert_eq!(launch_myself(&launch, &[], "meet").endings, [Ended::Exited(0); 3]);
+}
+
+fn a_second_program_for_a_rank_is_refused() {
+    let script = "\"$0\" && ! \"$0\" 2>/dev/null";
+    assert_eq!(launch_myself(&Launch::new(2), &["sh", "-c", script], "once").endings, [Ended::Exited(0); 2]);
 }
 
 fn a_program_behind_a_script_is_watched() {

@@ -112,26 +112,30 @@ impl Comm {
         }
         let looks_itself = !membership.is_supervised && membership.processes_visible && job.ranks() > 1;
         let watch = looks_itself.then(|| Watch::new(job.ranks()));
-        Ok(Comm::join_watching(job, membership.rank, watch))
+        Comm::join_watching(job, membership.rank, watch)
+            .map_err(|error| BootstrapError::Group(error.to_string()))
     }
 
-    /// Joins a job, whose ranks somebody watches, as `rank`. Each rank is joined by exactly one process, once.
+    /// Joins a job, whose ranks somebody watches, as `rank`.
+    ///
+    /// # Panics
+    /// Each rank is joined by exactly one process, once.
     pub fn join(job: Job, rank: Rank) -> Comm {
-        Comm::join_watching(job, rank, None)
+        Comm::join_watching(job, rank, None).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn join_watching(job: Job, rank: Rank, watch: Option<Watch>) -> Comm {
+    fn join_watching(job: Job, rank: Rank, watch: Option<Watch>) -> Result<Comm, JobError> {
         let job = Arc::new(job);
         let (pid, start_time) = Watch::own_identity();
         castell_host::memory::permit_peers();
-        job.join(rank, pid, start_time);
+        job.join(rank, pid, start_time)?;
         let processors = Processors::usable().count();
         let patience = Patience::of(job.ranks(), processors);
         let engine = core::Engine::new(Arc::clone(&job), rank, job.ranks() as usize <= processors, watch);
         let shared = Arc::new(Shared::new(engine, job, rank, patience));
         let engine = shared.enter();
         shared.leave(engine);
-        Comm { shared }
+        Ok(Comm { shared })
     }
 
     /// This process's rank.
