@@ -4,6 +4,8 @@
 //! thread when none waits. The rank's doorbell says which, so that a sender wakes the right one or nobody:
 //!
 //! - a waiting thread spins a little, yields, then sleeps on the doorbell as its waiter;
+//! - other application threads that want the engine meanwhile, to start a run say, get it between two turns; those
+//!   that want to wait sleep on their handles;
 //! - a thread that leaves while runs go on hands over to the progress thread, which sleeps on the doorbell and costs
 //!   nothing until a message comes; it is started at the first need;
 //! - with no run going on nobody is woken: messages wait in the queue, and when it is full, with their senders.
@@ -15,7 +17,7 @@ use crate::job::Job;
 use castell_base::Rank;
 use castell_host::clock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -42,7 +44,9 @@ impl Patience {
 /// The progress thread spins but shortly: the application is computing.
 const THREAD_TURNS: u32 = 20;
 /// Pause before a refused message is tried again when nobody has anything better to do.
-const RETRY_PAUSE: Duration = Duration::from_micros(50);
+pub(super) const RETRY_PAUSE: Duration = Duration::from_micros(50);
+/// How long the thread that drives lets those pass who want the engine, at a time. Yields.
+const YIELDS_TO_OTHERS: u32 = 100;
 /// A sleeper looks around this often even if nothing wakes it (liveness, stall reports).
 const LOOK_PERIOD: Duration = Duration::from_millis(200);
 
@@ -51,10 +55,11 @@ pub(super) struct Shared {
     pub(super) job: Arc<Job>,
     pub(super) me: Rank,
     patience: Patience,
-    /// Application threads that want the engine.
+    /// Application threads that want the engine and do not have it.
     wanting: AtomicU32,
     /// Handles on which application threads sleep because another one drives.
     waiting: Mutex<Vec<Arc<HandleState>>>,
+    /// Changes only with the engine in hand.
     app_drives: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
     thread_runs: AtomicBool,
@@ -83,15 +88,46 @@ impl Shared {
 
     /// Takes the engine for an application thread.
     pub(super) fn enter(&self) -> MutexGuard<'_, Engine> {
+        let engine = match self.engine.try_lock() {
+            Ok(engine) => engine,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => self.enter_after_another(),
+        };
+        self.bell().attend();
+        engine
+    }
+
+    #[cold]
+    fn enter_after_another(&self) -> MutexGuard<'_, Engine> {
         self.wanting.fetch_add(1, Ordering::SeqCst);
+        // A thread that drives may be asleep with the engine in hand.
+        self.bell().call(Sleeper::Waiter);
         let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
         self.wanting.fetch_sub(1, Ordering::SeqCst);
+        engine
+    }
+
+    /// The thread that drives lets those pass who want the engine.
+    #[cold]
+    fn give_way<'a>(&'a self, engine: MutexGuard<'a, Engine>) -> MutexGuard<'a, Engine> {
+        drop(engine);
+        for _ in 0..YIELDS_TO_OTHERS {
+            if self.wanting.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
         self.bell().attend();
         engine
     }
 
     /// Gives the engine back; hands over to the progress thread if something is going on.
     pub(super) fn leave(self: &Arc<Self>, engine: MutexGuard<'_, Engine>) {
+        if self.app_drives.load(Ordering::SeqCst) {
+            // Who drives waits for the engine, and attends to the bell when it has it.
+            return;
+        }
         if engine.core.running == 0 {
             self.bell().quiet();
             return;
@@ -131,21 +167,28 @@ impl Shared {
         }
     }
 
-    /// Drives until `state` is done, then leaves.
-    pub(super) fn drive_for(self: &Arc<Self>, mut engine: MutexGuard<'_, Engine>, state: &HandleState) {
-        if state.is_done() {
+    /// Drives until `state` is done, then leaves. Leaves at once if another application thread drives.
+    pub(super) fn drive_for<'a>(
+        self: &'a Arc<Self>,
+        mut engine: MutexGuard<'a, Engine>,
+        state: &HandleState,
+    ) {
+        if state.is_done() || self.app_drives.load(Ordering::SeqCst) {
             return self.leave(engine);
         }
         self.app_drives.store(true, Ordering::SeqCst);
-        let mut watch = Watch::new(&self.job);
         let mut idle = 0;
         while !state.is_done() {
+            if self.wanting.load(Ordering::Relaxed) > 0 {
+                engine = self.give_way(engine);
+            }
             if engine.turn() {
                 idle = 0;
-                watch.moved();
+                engine.core.liveness.silence.moved();
                 continue;
             }
             if engine.core.calculations.is_computing() {
+                engine.report_if_asked();
                 continue;
             }
             idle += 1;
@@ -155,7 +198,7 @@ impl Shared {
                 std::thread::yield_now();
             } else {
                 self.sleep_as_waiter(&mut engine);
-                watch.look(&mut engine);
+                engine.look_around();
                 // One more round of yields before the next sleep, no more spinning.
                 idle = self.patience.spins;
             }
@@ -174,7 +217,9 @@ impl Shared {
         }
         let Some(patience) = time_to_sleep(engine) else { return };
         let ticket = self.bell().prepare(Sleeper::Waiter);
-        if engine.is_inbox_empty() && engine.core.job.epoch() == engine.core.liveness.epoch_seen() {
+        let is_wanted = self.wanting.load(Ordering::SeqCst) > 0;
+        let changed = engine.core.job.epoch() != engine.core.liveness.epoch_seen();
+        if engine.is_inbox_empty() && !changed && !is_wanted {
             self.bell().sleep(ticket, Some(patience));
         } else {
             self.bell().cancel(ticket);
@@ -197,7 +242,6 @@ impl Shared {
 
     /// The progress thread.
     fn progress(self: &Arc<Self>) {
-        let mut watch = Watch::new(&self.job);
         // The ticket is taken before the looks below: a call that comes after them ends the sleep at once.
         let (mut ticket, mut patience) = (self.bell().ticket(Sleeper::Thread), Duration::ZERO);
         loop {
@@ -214,24 +258,24 @@ impl Shared {
             let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
             if engine.core.running > 0 {
                 self.bell().attend();
-                (ticket, patience) = self.drive_unattended(engine, &mut watch);
+                (ticket, patience) = self.drive_unattended(engine);
             }
         }
     }
 
     /// Drives while there is something to do; says how long to sleep then.
-    fn drive_unattended(&self, mut engine: MutexGuard<'_, Engine>, watch: &mut Watch) -> (Ticket, Duration) {
+    fn drive_unattended(&self, mut engine: MutexGuard<'_, Engine>) -> (Ticket, Duration) {
         let mut idle = 0;
         while engine.core.running > 0 && self.wanting.load(Ordering::SeqCst) == 0 && idle < THREAD_TURNS {
             if engine.turn() {
                 idle = 0;
-                watch.moved();
+                engine.core.liveness.silence.moved();
             } else if !engine.core.calculations.is_computing() {
                 idle += 1;
                 std::hint::spin_loop();
             }
         }
-        watch.look(&mut engine);
+        engine.look_around();
         if engine.core.running == 0 {
             let ticket = self.bell().ticket(Sleeper::Thread);
             self.bell().quiet();
@@ -250,7 +294,6 @@ impl Shared {
 
     /// Ends the progress thread.
     pub(super) fn stop(&self) {
-        self.shut_down.store(true, Ordering::SeqCst);
         self.bell().call(Sleeper::Thread);
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
             // A panic in it has been printed; nothing is left to do about it here.
@@ -269,46 +312,6 @@ fn time_to_sleep(engine: &Engine) -> Option<Duration> {
         Some(due) => {
             let left = due.saturating_sub(clock::now_ns());
             (left > 0).then(|| Duration::from_nanos(left).min(LOOK_PERIOD))
-        }
-    }
-}
-
-/// Looks after what nobody rings for: peers that die unwatched, and long silence.
-struct Watch {
-    moved_ns: u64,
-    reported: bool,
-    requests_seen: u32,
-}
-
-impl Watch {
-    fn new(job: &Job) -> Watch {
-        Watch { moved_ns: clock::now_ns(), reported: false, requests_seen: job.stall_requests() }
-    }
-
-    fn moved(&mut self) {
-        self.moved_ns = 0;
-        self.reported = false;
-    }
-
-    fn look(&mut self, engine: &mut Engine) {
-        let job = Arc::clone(&engine.core.job);
-        engine.core.liveness.look(&job, engine.core.me);
-        engine.reclaim_from_dead();
-        let now = clock::now_ns();
-        if self.moved_ns == 0 {
-            self.moved_ns = now;
-        }
-        let (stall_ms, silent_ms) = (u64::from(job.stall_ms()), (now - self.moved_ns) / 1_000_000);
-        let asked = job.stall_requests() != self.requests_seen;
-        self.requests_seen = job.stall_requests();
-        if asked {
-            eprint!("{}", engine.core.stall_report("asked who waits for whom"));
-        } else if stall_ms > 0 && silent_ms >= stall_ms && !self.reported && engine.core.running > 0 {
-            self.reported = true;
-            eprint!(
-                "{}",
-                engine.core.stall_report(&format!("nothing moved for {} s", silent_ms as f64 / 1000.0))
-            );
         }
     }
 }

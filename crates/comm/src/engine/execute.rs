@@ -71,7 +71,7 @@ impl Core {
         tag: Tag,
     ) -> Result<bool, Cause> {
         if dest == self.me {
-            return Ok(self.send_to_self(run, op, buffer, bytes, tag));
+            return self.send_to_self(run, op, buffer, bytes, tag);
         }
         self.check_peer(dest)?;
         let peer = self.peer(dest);
@@ -205,7 +205,14 @@ impl Core {
     }
 
     /// A message from this rank to itself: copied at once if it is small or expected, else left where it is.
-    fn send_to_self(&mut self, run: RunRef, op: OpId, buffer: Buffer<'_>, bytes: u64, tag: Tag) -> bool {
+    fn send_to_self(
+        &mut self,
+        run: RunRef,
+        op: OpId,
+        buffer: Buffer<'_>,
+        bytes: u64,
+        tag: Tag,
+    ) -> Result<bool, Cause> {
         self.counters.messages += 1;
         self.counters.bytes += bytes;
         let context = self.context_of(run);
@@ -225,15 +232,28 @@ impl Core {
                 Unexpected { source: me, body: Body::Own { run, op } }
             }
         });
+        let mut outcome = Ok(copied);
         match taken {
+            // Whoever carries this send out has to hear of the end of its own run.
+            Some(posted) if posted.run == run && self.receive_bytes(posted) != bytes => {
+                let expected = self.receive_bytes(posted);
+                outcome = Err(Cause::SizeMismatch { peer: me, sent: bytes, expected });
+            }
             Some(posted) => {
                 self.deliver(posted, me, payload);
-                copied = true;
+                outcome = Ok(true);
             }
             None => self.counters.unexpected += 1,
         }
         self.gathered = gathered;
-        copied
+        outcome
+    }
+
+    fn receive_bytes(&self, posted: Posted) -> u64 {
+        let Op::Recv { bytes, .. } = self.schedule(posted.run).op(posted.op) else {
+            unreachable!("only receives are posted");
+        };
+        bytes
     }
 
     /// What messages of the run to this rank itself are matched under.

@@ -9,6 +9,7 @@ use super::failure::{Cause, Failure};
 use super::message::{Kind, control};
 use super::peer::{Body, Gone, Pending, Unexpected};
 use super::run::{RunRef, Scope};
+use super::stall::Silence;
 use crate::bootstrap::Watch;
 use crate::job::{Death, Job, RankState};
 use crate::queue::Header;
@@ -26,11 +27,13 @@ pub(super) struct Liveness {
     looked: Instant,
     /// Where nobody outside watches the ranks.
     watch: Option<Watch>,
+    /// How long nothing has moved.
+    pub(super) silence: Silence,
 }
 
 impl Liveness {
     pub(super) fn new(watch: Option<Watch>) -> Liveness {
-        Liveness { epoch_seen: 0, looked: Instant::now(), watch }
+        Liveness { epoch_seen: 0, looked: Instant::now(), watch, silence: Silence::default() }
     }
 
     #[inline]
@@ -172,12 +175,26 @@ impl Core {
         let culprit = Rank(header.tag);
         let number = header.run.wrapping_sub(1);
         match self.peer(source).run_of(number) {
-            Some(run) => self.fail_if_live(run, None, Cause::PeerFailed { peer: source, culprit }),
+            Some(run) => {
+                let op = self.waits_for(run, source);
+                self.fail_if_live(run, op, Cause::PeerFailed { peer: source, culprit });
+            }
             None if (number.wrapping_sub(self.peer(source).runs) as i32) >= 0 => {
                 self.peer(source).aborted.push((number, culprit));
             }
             None => {}
         }
+    }
+
+    /// An operation of the run that waits for `peer`, if there is one.
+    fn waits_for(&self, run: RunRef, peer: Rank) -> Option<OpId> {
+        let posted = self.matcher.posted().filter(|(_, posted)| posted.run == run);
+        let from_peer = |source: Option<Rank>| source.is_none_or(|source| source == peer);
+        let receives = posted.filter(|(pattern, _)| from_peer(pattern.source)).map(|(_, posted)| posted.op);
+        let large = self.transfers.waits().filter(|(of, _, with)| *of == run && *with == peer);
+        let gets = self.awaited_gets(peer).into_iter().filter(|(of, _)| *of == run).map(|(_, op)| op);
+        // The first in the schedule, so that errors do not depend on the order in which messages came.
+        receives.chain(large.map(|(_, op, _)| op)).chain(gets).min()
     }
 
     /// An operation as it is printed in errors and reports: its text and label.

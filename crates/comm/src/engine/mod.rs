@@ -33,10 +33,11 @@ use crate::job::{Job, JobError, JobOptions};
 use castell_base::Rank;
 use castell_goal::schedule::Schedule;
 use castell_host::topology::Processors;
+use core::Engine;
 use drive::{Patience, Shared};
 use run::{HandleState, Scope};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 
 /// The largest scratchpad that a run may ask for. Bytes.
 pub const SCRATCHPAD_BYTES_MAX: u64 = 1 << 40;
@@ -191,30 +192,39 @@ impl Comm {
     /// # Errors
     /// As for [`Comm::run`]; the inner result is the run's.
     pub unsafe fn execute(&self, schedule: &Arc<Schedule>) -> Result<Result<(), Failure>, RunError> {
-        self.admit(schedule)?;
-        let state = Arc::new(HandleState::new());
-        let mut engine = self.shared.enter();
-        engine.core.start(Arc::clone(schedule), Scope::Numbered, Arc::clone(&state));
+        let (state, engine) = self.begin(schedule, Scope::Numbered)?;
         self.shared.drive_for(engine, &state);
         self.shared.wait(&state);
         Ok(state.outcome().expect("the run has ended"))
     }
 
     fn start(&self, schedule: &Arc<Schedule>, scope: Scope) -> Result<Handle, RunError> {
+        let (state, engine) = self.begin(schedule, scope)?;
+        self.shared.leave(engine);
+        Ok(Handle { state, shared: Arc::clone(&self.shared) })
+    }
+
+    fn begin(
+        &self,
+        schedule: &Arc<Schedule>,
+        scope: Scope,
+    ) -> Result<(Arc<HandleState>, MutexGuard<'_, Engine>), RunError> {
         self.admit(schedule)?;
         let state = Arc::new(HandleState::new());
         let mut engine = self.shared.enter();
-        engine.core.start(Arc::clone(schedule), scope, Arc::clone(&state));
-        self.shared.leave(engine);
-        Ok(Handle { state, shared: Arc::clone(&self.shared) })
+        if self.shared.shut_down.load(Ordering::Relaxed) {
+            self.shared.leave(engine);
+            return Err(RunError::Finalized);
+        }
+        let core = &mut engine.core;
+        core.liveness.silence.run_starts(&core.job, core.running == 0);
+        core.start(Arc::clone(schedule), scope, Arc::clone(&state));
+        Ok((state, engine))
     }
 
     fn admit(&self, schedule: &Schedule) -> Result<(), RunError> {
         if inside_call() {
             return Err(RunError::InsideCall);
-        }
-        if self.shared.shut_down.load(Ordering::Relaxed) {
-            return Err(RunError::Finalized);
         }
         let (peers, size) = (schedule.peers(), self.size());
         let highest = peers.destinations.last().max(peers.sources.last());
@@ -268,25 +278,29 @@ impl Comm {
     /// Inside a function of a `call` operation, which would wait for itself.
     pub fn finalize(&self) {
         assert!(!inside_call(), "a function of a `call` operation cannot leave the group");
-        while !self.shared.shut_down.load(Ordering::SeqCst) {
+        loop {
             let mut engine = self.shared.enter();
-            let going_on = engine.core.any_run();
-            match going_on {
-                Some(state) => self.shared.drive_for(engine, &state),
+            match engine.core.any_run() {
+                Some(state) => {
+                    self.shared.drive_for(engine, &state);
+                    self.shared.wait(&state);
+                }
                 None if !engine.core.blocked.is_empty() => {
                     engine.turn();
                     self.shared.leave(engine);
-                    std::thread::yield_now();
+                    std::thread::sleep(drive::RETRY_PAUSE);
                 }
                 None => {
+                    // With the engine in hand, so that no other thread starts a run that nobody would look after.
+                    let was_shut_down = self.shared.shut_down.swap(true, Ordering::SeqCst);
                     self.shared.leave(engine);
-                    break;
+                    if !was_shut_down {
+                        self.shared.stop();
+                        self.shared.job.mark_finished(self.shared.me);
+                    }
+                    return;
                 }
             }
-        }
-        if !self.shared.shut_down.swap(true, Ordering::SeqCst) {
-            self.shared.stop();
-            self.shared.job.mark_finished(self.shared.me);
         }
     }
 }

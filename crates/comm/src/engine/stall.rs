@@ -1,13 +1,78 @@
-//! Who waits for whom, in words.
+//! Who waits for whom, in words: after long silence, or when somebody asks.
 
-use super::core::Core;
+use super::core::{Core, Engine};
 use super::run::RunRef;
+use crate::job::Job;
 use castell_base::Rank;
 use castell_goal::schedule::OpId;
+use castell_host::clock;
 use std::fmt::Write;
+use std::sync::Arc;
 
 /// Lines a rank prints at most.
 const LINES_MAX: usize = 16;
+
+/// How long nothing has moved, and what was said about it.
+#[derive(Default)]
+pub(super) struct Silence {
+    /// Since when; 0: something moved since it was last looked at.
+    since_ns: u64,
+    reported: bool,
+    requests_seen: u32,
+}
+
+impl Silence {
+    /// Something moved.
+    #[inline]
+    pub(super) fn moved(&mut self) {
+        self.since_ns = 0;
+        self.reported = false;
+    }
+
+    /// A run starts: requests from before do not concern it if it is the only one.
+    pub(super) fn run_starts(&mut self, job: &Job, alone: bool) {
+        self.moved();
+        if alone {
+            self.requests_seen = job.stall_requests();
+        }
+    }
+}
+
+impl Engine {
+    /// Looks after what nobody rings for: peers that die unwatched, and long silence.
+    pub(super) fn look_around(&mut self) {
+        let job = Arc::clone(&self.core.job);
+        self.core.liveness.look(&job, self.core.me);
+        self.reclaim_from_dead();
+        let now = clock::now_ns();
+        let silence = &mut self.core.liveness.silence;
+        if silence.since_ns == 0 {
+            silence.since_ns = now;
+        }
+        let (stall_ms, silent_ms) = (u64::from(job.stall_ms()), (now - silence.since_ns) / 1_000_000);
+        if self.report_if_asked() {
+            return;
+        }
+        let silence = &mut self.core.liveness.silence;
+        if stall_ms > 0 && silent_ms >= stall_ms && !silence.reported && self.core.running > 0 {
+            silence.reported = true;
+            let why = format!("nothing moved for {} s", silent_ms as f64 / 1000.0);
+            eprint!("{}", self.core.stall_report(&why));
+        }
+    }
+
+    /// Prints who waits for whom if somebody asked since the last time.
+    pub(super) fn report_if_asked(&mut self) -> bool {
+        let requests = self.core.job.stall_requests();
+        let silence = &mut self.core.liveness.silence;
+        let asked = requests != silence.requests_seen;
+        if asked {
+            silence.requests_seen = requests;
+            eprint!("{}", self.core.stall_report("asked who waits for whom"));
+        }
+        asked
+    }
+}
 
 impl Core {
     /// What this rank waits for, a line an operation: rank, operation, label, peer, tag.
@@ -37,7 +102,8 @@ impl Core {
     }
 
     fn print_waits(&mut self, why: &str, waits: &[(RunRef, OpId, String)]) -> String {
-        let mut text = format!("castell: rank {}: {why}; {} runs going on\n", self.me, self.running);
+        let runs = if self.running == 1 { "1 run".to_string() } else { format!("{} runs", self.running) };
+        let mut text = format!("castell: rank {}: {why}; {} going on\n", self.me, runs);
         for (run, op, whom) in waits.iter().take(LINES_MAX) {
             if self.run(*run).is_some() {
                 let operation = self.describe(*run, *op);
