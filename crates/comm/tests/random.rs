@@ -86,9 +86,13 @@ fn run(comm: &Comm, parts: &mut [Part], open: &[bool], rounds: u64, seed: u64, w
         }
         let mut handles: Vec<(usize, Handle)> = Vec::new();
         for (at, schedule) in schedules.iter().enumerate() {
-            // SAFETY: the parts keep the memory; nobody looks at it before the run has ended.
-            let handle =
-                if open[at] { unsafe { comm.run_open(schedule) } } else { unsafe { comm.run(schedule) } };
+            let handle = if open[at] {
+                // SAFETY: the parts keep the memory; nobody looks at it before the run has ended.
+                unsafe { comm.run_open(schedule) }
+            } else {
+                // SAFETY: as above.
+                unsafe { comm.run(schedule) }
+            };
             handles.push((at, handle.expect("starts")));
             if draw.one_in(8) {
                 std::thread::sleep(Duration::from_micros(300));

@@ -248,3 +248,23 @@ fn a_message_to_oneself_of_another_size_fails_the_run() {
         }
     }
 }
+
+#[test]
+fn a_message_to_oneself_meets_any_source_after_all_others_left() {
+    group(2, |comm| {
+        if comm.rank() == Rank(1) {
+            return;
+        }
+        let mut graph = Graph::new();
+        let pause = graph.sleep(30_000_000).expect("legal");
+        let send = graph.send(Place::VOID, 8, Rank(0), Tag(0)).expect("legal");
+        graph.recv(Place::VOID, 8, None, Some(Tag(0))).expect("legal");
+        graph.requires(pause, send).expect("legal");
+        start(comm, &graph).wait().expect("no failure");
+        // Without one there is nobody left to wait for.
+        let mut graph = Graph::new();
+        graph.recv(Place::VOID, 8, None, Some(Tag(0))).expect("legal");
+        let failure = start(comm, &graph).wait().expect_err("nobody sends");
+        assert!(failure.to_string().contains("rank 1 left the job"), "{failure}");
+    });
+}

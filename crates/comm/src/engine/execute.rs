@@ -304,7 +304,7 @@ impl Core {
         let fate = match source {
             Some(source) if source != self.me => self.check_peer(source),
             Some(_) => Ok(()),
-            None => self.check_any(),
+            None => self.check_any(run),
         };
         if let Err(cause) = fate {
             self.matcher.take_posted(|_, posted| posted.run == run && posted.op == op);

@@ -8,7 +8,7 @@ use super::core::Core;
 use super::failure::{Cause, Failure};
 use super::message::{Kind, control};
 use super::peer::{Body, Gone, Pending, Unexpected};
-use super::run::{RunRef, Scope};
+use super::run::{Run, RunRef, Scope};
 use super::stall::Silence;
 use crate::bootstrap::Watch;
 use crate::job::{Death, Job, RankState};
@@ -80,21 +80,33 @@ impl Core {
         self.progressed = true;
     }
 
-    /// An error if receives from any source have nobody left to wait for, or somebody died.
-    pub(super) fn check_any(&mut self) -> Result<(), Cause> {
-        let dead = (0..self.size).map(Rank).find(|rank| {
-            let gone = self.peers[rank.index()].as_deref().and_then(|peer| peer.gone);
-            matches!(gone, Some(Gone::Died(_)))
-        });
-        if let Some(rank) = dead {
-            return self.check_peer(rank);
+    /// An error if the run's receives from any source have nobody left to wait for, or somebody died.
+    pub(super) fn check_any(&mut self, run: RunRef) -> Result<(), Cause> {
+        let gone = |rank: &Rank| self.peers[rank.index()].as_deref().and_then(|peer| peer.gone);
+        let others = (0..self.size).map(Rank).filter(|rank| *rank != self.me);
+        let mut first = None;
+        for rank in others.clone() {
+            match gone(&rank) {
+                Some(Gone::Died(_)) => return self.check_peer(rank),
+                Some(Gone::Left) => first = first.or(Some(rank)),
+                None => {}
+            }
         }
-        let left = |rank: u32| {
-            rank == self.me.0 || self.peers[rank as usize].as_deref().is_some_and(|p| p.gone.is_some())
-        };
-        match (0..self.size).all(left) && self.size > 1 {
-            true => self.check_peer(Rank(if self.me.0 == 0 { 1 } else { 0 })),
-            false => Ok(()),
+        match first {
+            Some(rank) if others.clone().all(|rank| gone(&rank).is_some()) && !self.sends_to_itself(run) => {
+                self.check_peer(rank)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a message of this rank to itself may still come for a receive of the run.
+    fn sends_to_itself(&self, run: RunRef) -> bool {
+        let to_itself = |run: &Run| run.schedule.peers().destinations.binary_search(&self.me).is_ok();
+        let found = self.runs[run.slot as usize].as_deref().expect("a live run");
+        match found.scope {
+            Scope::Numbered => to_itself(found),
+            Scope::Open => self.runs.iter().flatten().any(|run| run.scope == Scope::Open && to_itself(run)),
         }
     }
 
@@ -103,10 +115,12 @@ impl Core {
             Err(cause) => cause,
             Ok(()) => return,
         };
-        let any_fails = self.check_any().is_err();
-        let waits = |source: Option<Rank>| source.map_or(any_fails, |source| source == rank);
-        let posted = self.matcher.posted().filter(|(pattern, _)| waits(pattern.source));
-        let mut hit: Vec<(RunRef, OpId)> = posted.map(|(_, posted)| (posted.run, posted.op)).collect();
+        let posted =
+            self.matcher.posted().filter(|(pattern, _)| pattern.source.is_none_or(|source| source == rank));
+        let mut hit: Vec<(RunRef, OpId, bool)> =
+            posted.map(|(pattern, posted)| (posted.run, posted.op, pattern.source.is_none())).collect();
+        hit.retain(|(run, _, any)| !any || self.check_any(*run).is_err());
+        let mut hit: Vec<(RunRef, OpId)> = hit.into_iter().map(|(run, op, _)| (run, op)).collect();
         hit.extend(self.transfers.waits().filter(|(.., peer)| *peer == rank).map(|(run, op, _)| (run, op)));
         hit.extend(self.awaited_gets(rank));
         let pending = std::mem::take(&mut self.peer(rank).pending);
