@@ -210,7 +210,8 @@ impl<'a> Parser<'a> {
         self.labels.clear();
         self.scratchpad_seen = false;
         let graph = std::mem::take(&mut self.graph);
-        if self.open.take().is_some_and(|open| !open.discard) {
+        // After an error there will be no program: then graphs are not kept.
+        if self.open.take().is_some_and(|open| !open.discard) && self.errors.is_empty() {
             self.ranks.push(graph);
         }
     }
