@@ -2,6 +2,7 @@
 
 use castell_host::process::{Pid, Process};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -210,13 +211,13 @@ fn those_who_ignore_signals_are_killed() {
     let mark = mark();
     let script = format!("trap '' INT TERM; sleep {mark}; sleep {mark}");
     let mut launcher =
-        Running::start(&mut castell(&["-n", "2", "--grace", "100ms", "--", "sh", "-c", &script]));
+        Running::start(&mut castell(&["-n", "2", "--grace", "200ms", "--", "sh", "-c", &script]));
     wait_for_sleepers(2, &mark);
     launcher.signal(libc::SIGINT);
     let mut messages = launcher.messages();
     let mut message = String::new();
     messages.read_line(&mut message).expect("a message");
-    assert!(message.contains("2 ranks still run 0.1 s later: terminating them"), "{message}");
+    assert!(message.contains("2 ranks still run 0.2 s later: terminating them"), "{message}");
     // The second signal does not wait for the two seconds.
     launcher.signal(libc::SIGINT);
     messages.read_to_string(&mut message).expect("more messages");
@@ -300,4 +301,18 @@ fn asking_who_waits_harms_nobody() {
     assert!(lines.next().is_some() && lines.next().is_some());
     launcher.signal(libc::SIGUSR1);
     assert_eq!(launcher.code(), Some(9));
+}
+
+#[test]
+fn one_signal_to_the_process_and_its_group_counts_once() {
+    // As timeout does it.
+    let script = "trap 'sleep 0.1; exit 7' TERM; echo ready; while :; do sleep 0.01; done";
+    let mut launcher = Running::start(castell(&["-n", "2", "--", "sh", "-c", script]).process_group(0));
+    let mut lines = launcher.output().lines();
+    assert!(lines.next().is_some() && lines.next().is_some());
+    let group = launcher.0.id().to_string();
+    launcher.signal(libc::SIGTERM);
+    let kill = Command::new("sh").args(["-c", "kill -s TERM -$0", &group]).status().expect("sh runs");
+    assert!(kill.success());
+    assert_eq!(launcher.code(), Some(7));
 }

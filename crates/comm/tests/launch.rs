@@ -20,11 +20,12 @@ fn main() {
         std::process::exit(as_a_rank(&role));
     }
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let cases: [(&str, fn()); 8] = [
+    let cases: [(&str, fn()); 9] = [
         ("forked_ranks_share_the_job", forked_ranks_share_the_job),
         ("a_death_is_seen_at_once", a_death_is_seen_at_once),
         ("ranks_that_never_join_are_known", ranks_that_never_join_are_known),
         ("panics_are_failures", panics_are_failures),
+        ("threads_are_not_forked", threads_are_not_forked),
         ("reports_are_asked_for", reports_are_asked_for),
         ("programs_find_the_job", programs_find_the_job),
         ("a_second_program_for_a_rank_is_refused", a_second_program_for_a_rank_is_refused),
@@ -41,8 +42,7 @@ fn main() {
 
 fn fork(ranks: u32, body: &dyn Fn(Rank, Job) -> i32) -> Outcome {
     let launch = Launch { grace: Duration::from_secs(20), ..Launch::new(ranks) };
-    // SAFETY: this program has one thread.
-    unsafe { launch.fork(body) }.expect("the ranks start")
+    launch.fork(body).expect("the ranks start")
 }
 
 fn join(job: &Job, rank: Rank) {
@@ -100,6 +100,16 @@ fn ranks_that_never_join_are_known() {
 fn panics_are_failures() {
     let outcome = fork(2, &|rank, _| if rank == Rank(1) { panic!("on purpose") } else { 0 });
     assert_eq!(outcome.endings, [Ended::Exited(0), Ended::Exited(101)]);
+}
+
+fn threads_are_not_forked() {
+    let error = std::thread::scope(|scope| {
+        scope
+            .spawn(|| Launch::new(1).fork(&|_, _| 0).expect_err("two threads").to_string())
+            .join()
+            .expect("a thread")
+    });
+    assert!(error.contains("2 threads"), "{error}");
 }
 
 fn reports_are_asked_for() {

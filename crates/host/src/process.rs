@@ -297,6 +297,12 @@ fn take_hold(pid: Pid) -> Result<Process, HostError> {
     })
 }
 
+/// How many threads this process has; none where `/proc` does not tell.
+pub fn threads() -> Option<usize> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Threads:"))?.trim().parse().ok()
+}
+
 /// Makes this process inherit the orphans among its descendants, so that [`children`] finds every one of them.
 pub fn adopt_orphans() -> Result<(), HostError> {
     // SAFETY: prctl with integers.
@@ -343,6 +349,15 @@ mod tests {
         assert_eq!((killed.code(), killed.to_string().as_str()), (137, "was killed by SIGKILL"));
         assert!(child.has_ended());
         child.signal(libc::SIGTERM).expect("signals to the dead are fine");
+    }
+
+    #[test]
+    fn threads_are_counted() {
+        let before = threads().expect("/proc");
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(threads().expect("/proc") >= 2));
+        });
+        assert!(before >= 1);
     }
 
     #[test]

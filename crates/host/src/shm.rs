@@ -7,6 +7,7 @@ use crate::HostError;
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::AtomicU64;
 
 /// A mapped piece of shared memory of a fixed size, zeroed when it is created.
 ///
@@ -78,6 +79,12 @@ impl Segment {
         self.map.as_mut_ptr()
     }
 
+    /// The segment as words that any process may read and write at any time. A rest of less than a word is left out.
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: mapped for as long as `self` lives, aligned to a page, and atomics may be shared and hold any bits.
+        unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), self.len() / size_of::<AtomicU64>()) }
+    }
+
     /// The size in bytes; never 0.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
@@ -142,7 +149,7 @@ mod tests {
         let segment = Segment::create("castell-test", 4096).expect("memfd");
         assert!(rustix::fs::ftruncate(segment.fd(), 0).is_err());
         segment.advise_huge_pages();
-        // SAFETY: inside the segment.
-        assert_eq!(unsafe { segment.as_ptr().read() }, 0);
+        assert_eq!(segment.words().len(), 512);
+        assert!(segment.words().iter().all(|word| word.load(std::sync::atomic::Ordering::Relaxed) == 0));
     }
 }

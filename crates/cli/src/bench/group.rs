@@ -11,6 +11,7 @@ use castell_goal::op::Place;
 use castell_goal::schedule::Schedule;
 use castell_host::shm::Segment;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// What every rank of the group does: takes that many samples, in nanoseconds. Rank 0's count.
 pub type Measure = fn(&Comm, &Params, u32) -> anyhow::Result<Option<Vec<f64>>>;
@@ -33,7 +34,8 @@ impl Group {
 }
 
 /// What rank 0 leaves behind: how many samples (`u64::MAX`: the case is not known), then the samples.
-const COUNT_BYTES: usize = 8;
+const COUNT: usize = 0;
+const SAMPLES: usize = 1;
 
 impl Subject for Group {
     fn name(&self) -> String {
@@ -41,7 +43,7 @@ impl Subject for Group {
     }
 
     fn measure(&mut self, case: &Params, samples: u32) -> anyhow::Result<Option<Sample>> {
-        let table = Segment::create("castell-samples", COUNT_BYTES + 8 * samples as usize)?;
+        let table = Segment::create("castell-samples", 8 * (SAMPLES + samples as usize))?;
         let launch =
             Launch { job: self.options.clone(), binding: Binding::Core, ..Launch::new(self.options.ranks) };
         let body = |rank: Rank, job: Job| {
@@ -59,8 +61,7 @@ impl Subject for Group {
             comm.finalize();
             0
         };
-        // SAFETY: this process has one thread: benchmarks start none, and the progress bar draws in this one.
-        let outcome = unsafe { launch.fork(&body) }?;
+        let outcome = launch.fork(&body)?;
         if outcome.first_failure.is_some() {
             bail!("{}: a rank failed", self.name);
         }
@@ -69,27 +70,18 @@ impl Subject for Group {
 }
 
 fn leave_behind(table: &Segment, taken: Option<&[f64]>) {
-    let base = table.as_ptr();
-    let count = taken.map_or(u64::MAX, |samples| samples.len() as u64);
-    // SAFETY: the table holds the count and as many samples as were asked for; only rank 0 writes, before it ends.
-    unsafe {
-        base.cast::<u64>().write(count);
-        for (at, sample) in taken.unwrap_or_default().iter().enumerate() {
-            assert!(COUNT_BYTES + 8 * at < table.len());
-            base.add(COUNT_BYTES + 8 * at).cast::<f64>().write(*sample);
-        }
+    let words = table.words();
+    for (word, sample) in words[SAMPLES..].iter().zip(taken.unwrap_or_default()) {
+        word.store(sample.to_bits(), Ordering::Relaxed);
     }
+    words[COUNT].store(taken.map_or(u64::MAX, |samples| samples.len() as u64), Ordering::Release);
 }
 
 fn take_over(table: &Segment) -> Option<Vec<f64>> {
-    let base = table.as_ptr();
-    // SAFETY: rank 0 has ended; what it did not write is zero.
-    let count = unsafe { base.cast::<u64>().read() };
-    let sample = |at: u64| {
-        // SAFETY: as above, and within what `leave_behind` wrote.
-        unsafe { base.add(COUNT_BYTES + 8 * at as usize).cast::<f64>().read() }
-    };
-    (count != u64::MAX && count > 0).then(|| (0..count).map(sample).collect())
+    let words = table.words();
+    let count = words[COUNT].load(Ordering::Acquire);
+    let samples = words[SAMPLES..].iter().map(|word| f64::from_bits(word.load(Ordering::Relaxed)));
+    (count != u64::MAX && count > 0).then(|| samples.take(count as usize).collect())
 }
 
 /// Compiles a graph and runs it to its end, `1 + count` times; `after` looks at the result of all but the first.

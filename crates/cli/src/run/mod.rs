@@ -101,8 +101,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         ..Launch::new(ranks)
     };
     let body = |rank: Rank, job: Job| execute(&schedules[rank.index()], rank, job, &results, &args);
-    // SAFETY: this process has started no thread.
-    let outcome = unsafe { launch.fork(&body) }?;
+    let outcome = launch.fork(&body)?;
     let summary = results.summary(&outcome.endings);
     if let Some(file) = &args.timeline {
         let timeline = timeline::collect(&args.file, &schedules, &results, &summary);

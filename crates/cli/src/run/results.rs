@@ -6,37 +6,29 @@ use castell_comm::engine::Recorded;
 use castell_goal::schedule::OpId;
 use castell_host::process::Ended;
 use castell_host::shm::Segment;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The words of an entry: numbers, then a failure's text.
+const ENTRY_WORDS: usize = 128;
+/// 0: the rank never got here.
+const ENTERED: usize = 0;
+const START_NS: usize = 1;
+const END_NS: usize = 2;
+const MESSAGES: usize = 3;
+const BYTES: usize = 4;
+/// Length of the text, plus 1 if there is a failure.
+const TEXT_BYTES: usize = 5;
+const RECORDS: usize = 6;
+const TEXT: usize = 8;
 /// Bytes of a failure's text that are kept.
-const TEXT_BYTES: usize = 960;
-
-#[repr(C)]
-struct Entry {
-    /// 0: the rank never got here.
-    entered: u64,
-    start_ns: u64,
-    end_ns: u64,
-    messages: u64,
-    bytes: u64,
-    /// Length of the text, plus 1 if there is a failure.
-    text: u64,
-    records: u64,
-    spare: u64,
-    characters: [u8; TEXT_BYTES],
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Record {
-    op: u64,
-    start_ns: u64,
-    end_ns: u64,
-}
+const TEXT_BYTES_MAX: usize = (ENTRY_WORDS - TEXT) * 8;
+/// The words of a record: operation, start, end.
+const RECORD_WORDS: usize = 3;
 
 /// The table.
 pub struct Results {
     segment: Segment,
-    /// Where each rank's records start, and how many fit. Bytes from the start, count.
+    /// Where each rank's records start, and how many fit. Words from the start, count.
     records: Vec<(usize, usize)>,
     recording: bool,
 }
@@ -60,14 +52,14 @@ pub struct Summary {
 impl Results {
     /// A table for ranks with that many operations each.
     pub fn create(operations: &[usize], recording: bool) -> anyhow::Result<Results> {
-        let mut at = operations.len() * size_of::<Entry>();
+        let mut at = operations.len() * ENTRY_WORDS;
         let mut records = Vec::with_capacity(operations.len());
         for operations in operations {
             let count = if recording { *operations } else { 0 };
             records.push((at, count));
-            at += count * size_of::<Record>();
+            at += count * RECORD_WORDS;
         }
-        let segment = Segment::create("castell-results", at.max(1))?;
+        let segment = Segment::create("castell-results", at.max(1) * 8)?;
         Ok(Results { segment, records, recording })
     }
 
@@ -76,88 +68,116 @@ impl Results {
         self.recording
     }
 
-    fn entry(&self, rank: Rank) -> *mut Entry {
-        assert!(rank.index() < self.records.len());
-        // SAFETY: the segment starts with an entry a rank.
-        unsafe { self.segment.as_ptr().cast::<Entry>().add(rank.index()) }
+    fn entry(&self, rank: Rank) -> &[AtomicU64] {
+        &self.segment.words()[rank.index() * ENTRY_WORDS..][..ENTRY_WORDS]
     }
 
-    fn records_of(&self, rank: Rank) -> *mut Record {
-        // SAFETY: inside the segment, see `create`; 8-byte aligned since all parts are.
-        unsafe { self.segment.as_ptr().add(self.records[rank.index()].0).cast() }
+    fn number(&self, rank: Rank, which: usize) -> u64 {
+        self.entry(rank)[which].load(Ordering::Acquire)
+    }
+
+    fn records_of(&self, rank: Rank) -> std::slice::ChunksExact<'_, AtomicU64> {
+        let (at, count) = self.records[rank.index()];
+        self.segment.words()[at..][..count * RECORD_WORDS].chunks_exact(RECORD_WORDS)
     }
 
     /// A rank's process: enters its outcome.
     pub fn enter(&self, rank: Rank, start_ns: u64, end_ns: u64, counters: Counters, failure: Option<&str>) {
-        let mut characters = [0; TEXT_BYTES];
+        let entry = self.entry(rank);
         let text = failure.unwrap_or_default().as_bytes();
-        let length = text.len().min(TEXT_BYTES);
-        characters[..length].copy_from_slice(&text[..length]);
-        let entry = Entry {
-            entered: 1,
-            start_ns,
-            end_ns,
-            messages: counters.messages,
-            bytes: counters.bytes,
-            text: failure.map_or(0, |_| length as u64 + 1),
-            records: 0,
-            spare: 0,
-            characters,
-        };
-        // SAFETY: the entry is this rank's; the parent reads it after this process has ended.
-        unsafe { self.entry(rank).write(entry) };
+        let text = &text[..text.len().min(TEXT_BYTES_MAX)];
+        for (word, bytes) in entry[TEXT..].iter().zip(text.chunks(8)) {
+            let mut padded = [0; 8];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_ne_bytes(padded), Ordering::Relaxed);
+        }
+        let numbers = [
+            (START_NS, start_ns),
+            (END_NS, end_ns),
+            (MESSAGES, counters.messages),
+            (BYTES, counters.bytes),
+            (TEXT_BYTES, failure.map_or(0, |_| text.len() as u64 + 1)),
+            (ENTERED, 1),
+        ];
+        for (which, number) in numbers {
+            entry[which].store(number, Ordering::Release);
+        }
     }
 
     /// A rank's process: enters when its operations started and finished.
     pub fn enter_records(&self, rank: Rank, recorded: &[Recorded]) {
-        let count = recorded.len().min(self.records[rank.index()].1);
-        for (at, recorded) in recorded[..count].iter().enumerate() {
-            let record =
-                Record { op: recorded.op.0.into(), start_ns: recorded.start_ns, end_ns: recorded.end_ns };
-            // SAFETY: within the rank's own part of the segment.
-            unsafe { self.records_of(rank).add(at).write(record) };
+        let mut count = 0;
+        for (words, recorded) in self.records_of(rank).zip(recorded) {
+            let record = [recorded.op.0.into(), recorded.start_ns, recorded.end_ns];
+            for (word, number) in words.iter().zip(record) {
+                word.store(number, Ordering::Relaxed);
+            }
+            count += 1;
         }
-        // SAFETY: as in `enter`.
-        unsafe { (*self.entry(rank)).records = count as u64 };
+        self.entry(rank)[RECORDS].store(count, Ordering::Release);
     }
 
     /// After the end: what a rank recorded.
     pub fn recorded(&self, rank: Rank) -> Vec<Recorded> {
-        // SAFETY: the rank's process has ended; what it did not write is zero.
-        let count = unsafe { (*self.entry(rank)).records } as usize;
-        let all = (0..count.min(self.records[rank.index()].1)).map(|at| {
-            // SAFETY: as above.
-            let record = unsafe { self.records_of(rank).add(at).read() };
-            Recorded { run: 1, op: OpId(record.op as u32), start_ns: record.start_ns, end_ns: record.end_ns }
-        });
-        all.collect()
+        let record = |words: &[AtomicU64]| {
+            let [op, start_ns, end_ns] = std::array::from_fn(|at| words[at].load(Ordering::Relaxed));
+            Recorded { run: 1, op: OpId(op as u32), start_ns, end_ns }
+        };
+        self.records_of(rank).take(self.number(rank, RECORDS) as usize).map(record).collect()
+    }
+
+    /// The text of a rank's failure, if it entered one.
+    fn failure(&self, rank: Rank) -> Option<String> {
+        let bytes = self.number(rank, TEXT_BYTES).checked_sub(1)?;
+        let words = self.entry(rank)[TEXT..].iter();
+        let text: Vec<u8> = words.flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect();
+        Some(String::from_utf8_lossy(&text[..text.len().min(bytes as usize)]).into_owned())
     }
 
     /// After the end: everything together.
     pub fn summary(&self, endings: &[Ended]) -> Summary {
-        // SAFETY: the ranks' processes have ended; what they did not write is zero.
-        let entries: Vec<&Entry> =
-            (0..endings.len()).map(|r| unsafe { &*self.entry(Rank(r as u32)) }).collect();
-        let entered = entries.iter().filter(|entry| entry.entered == 1);
-        let zero_ns = entered.clone().map(|entry| entry.start_ns).min().unwrap_or(0);
-        let last_ns = entered.map(|entry| entry.end_ns).max().unwrap_or(0);
+        let ranks = || (0..endings.len() as u32).map(Rank);
+        let column = |which: usize| ranks().map(|rank| self.number(rank, which)).collect::<Vec<u64>>();
+        let entered = || ranks().filter(|rank| self.number(*rank, ENTERED) == 1);
+        let zero_ns = entered().map(|rank| self.number(rank, START_NS)).min().unwrap_or(0);
+        let last_ns = entered().map(|rank| self.number(rank, END_NS)).max().unwrap_or(0);
         let mut failures = Vec::new();
-        for (rank, (entry, ending)) in entries.iter().zip(endings).enumerate() {
-            let text = (entry.text as usize).saturating_sub(1).min(TEXT_BYTES);
-            let text = String::from_utf8_lossy(&entry.characters[..text]).into_owned();
-            match (entry.entered == 1, entry.text > 0) {
-                (true, true) => failures.push(text),
-                (true, false) if ending.is_success() => {}
-                _ => failures.push(format!("rank {rank}: {ending}")),
+        for (rank, ending) in ranks().zip(endings) {
+            match self.failure(rank) {
+                Some(text) => failures.push(text),
+                None if self.number(rank, ENTERED) == 1 && ending.is_success() => {}
+                None => failures.push(format!("rank {rank}: {ending}")),
             }
         }
         Summary {
-            end_ns: entries.iter().map(|entry| entry.end_ns.saturating_sub(zero_ns)).collect(),
+            end_ns: column(END_NS).into_iter().map(|end| end.saturating_sub(zero_ns)).collect(),
             wall_ns: last_ns.saturating_sub(zero_ns),
             zero_ns,
-            messages: entries.iter().map(|entry| entry.messages).collect(),
-            bytes: entries.iter().map(|entry| entry.bytes).collect(),
+            messages: column(MESSAGES),
+            bytes: column(BYTES),
             failures,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_entered_comes_out() {
+        let results = Results::create(&[2, 0, 1], true).expect("a table");
+        let counters = Counters { messages: 3, bytes: 40, ..Counters::default() };
+        let text = "rank 0: too late ".repeat(100);
+        results.enter(Rank(0), 100, 250, counters, Some(&text));
+        results.enter(Rank(1), 110, 260, counters, None);
+        let recorded = |op| Recorded { run: 1, op: OpId(op), start_ns: 7, end_ns: 9 };
+        results.enter_records(Rank(0), &[recorded(5), recorded(6), recorded(7)]);
+        let ops = |rank| results.recorded(Rank(rank)).iter().map(|record| record.op.0).collect::<Vec<u32>>();
+        assert_eq!((ops(0), ops(1), ops(2)), (vec![5, 6], vec![], vec![]));
+        let summary = results.summary(&[Ended::Exited(1), Ended::Exited(0), Ended::Killed(9)]);
+        assert_eq!((summary.zero_ns, summary.wall_ns, &summary.end_ns[..]), (100, 160, &[150, 160, 0][..]));
+        assert_eq!((&summary.messages[..], &summary.bytes[..]), (&[3, 3, 0][..], &[40, 40, 0][..]));
+        assert_eq!(summary.failures, [&text[..TEXT_BYTES_MAX], "rank 2: was killed by SIGKILL"]);
     }
 }

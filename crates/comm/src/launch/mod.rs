@@ -92,6 +92,14 @@ pub enum LaunchError {
     /// Something that all ranks need cannot be had.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// A process with several threads cannot be forked: locks that the others hold would stay locked in the child.
+    #[error(
+        "ranks cannot be forked from a process with {threads} threads (0: /proc does not tell): fork them first"
+    )]
+    Threads {
+        /// How many it has.
+        threads: usize,
+    },
     /// There is no such program.
     #[error("`{program}` was not found: give a path such as ./{program}, or the name of a program in PATH")]
     NotFound {
@@ -178,13 +186,15 @@ impl Launch {
 
     /// Runs `body` as every rank in a child of this process, which ends with the code that it returns.
     ///
-    /// # Safety
-    /// This process has to have one thread only, as for [`process::fork`].
-    ///
     /// # Errors
-    /// Not all ranks could be started. That a rank fails is an outcome, not an error.
-    pub unsafe fn fork(&self, body: &dyn Fn(Rank, Job) -> i32) -> Result<Outcome, LaunchError> {
-        // SAFETY: as the caller promises.
+    /// This process has more than one thread, or not all ranks could be started. That a rank fails is an outcome, not
+    /// an error.
+    pub fn fork(&self, body: &dyn Fn(Rank, Job) -> i32) -> Result<Outcome, LaunchError> {
+        match process::threads() {
+            Some(1) => {}
+            threads => return Err(LaunchError::Threads { threads: threads.unwrap_or(0) }),
+        }
+        // SAFETY: there is one thread, this one.
         self.run(|started, rank| unsafe { started.fork(rank, body) })
     }
 

@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 
 /// Between SIGTERM and SIGKILL.
 const KILL_AFTER: Duration = Duration::from_secs(2);
+/// Signals closer together than this count as one: `timeout` sends its own to the process and to its group.
+const SIGNALS_APART: Duration = Duration::from_millis(100);
 /// How long descendants that outlived their rank have between SIGTERM and SIGKILL.
 const ORPHAN_GRACE: Duration = Duration::from_millis(500);
 /// How often ranks that have not joined are looked at, at first and later.
@@ -76,6 +78,7 @@ pub(super) struct Supervisor<'a> {
     look_period: Duration,
     first_failure: Option<Rank>,
     timed_out: bool,
+    last_signal: Option<Instant>,
 }
 
 impl<'a> Supervisor<'a> {
@@ -103,6 +106,7 @@ impl<'a> Supervisor<'a> {
             look_period: UNBORN_PERIOD.0,
             first_failure: None,
             timed_out: false,
+            last_signal: None,
         }
     }
 
@@ -179,6 +183,12 @@ impl<'a> Supervisor<'a> {
             self.job.request_stall_report();
             return;
         }
+        let now = Instant::now();
+        let is_echo = self.last_signal.is_some_and(|last| now < last + SIGNALS_APART);
+        self.last_signal = Some(now);
+        if is_echo {
+            return;
+        }
         let name = signal::name(arrived.signal);
         if self.phase != Phase::Running {
             self.say(&format!("{name} again: killing the ranks that are left"));
@@ -189,7 +199,7 @@ impl<'a> Supervisor<'a> {
         if !arrived.from_kernel {
             self.signal_all(arrived.signal);
         }
-        self.phase = Phase::Ending(Instant::now() + self.launch.grace);
+        self.phase = Phase::Ending(now + self.launch.grace);
     }
 
     /// Takes notice of the end of a rank's process, or of the one that joined in its place.
