@@ -84,6 +84,19 @@ impl Area {
         }
     }
 
+    /// Asks for the cache line at word `index`, to write there soon.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, index: usize) {
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        // SAFETY: asking changes nothing, whatever the address.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_ET0>(self.word(index).as_ptr().cast());
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+        let _ = index;
+    }
+
     #[cfg(not(loom))]
     #[inline(always)]
     fn write_payload(&self, index: usize, payload: &[u8]) {

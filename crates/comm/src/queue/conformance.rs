@@ -146,6 +146,23 @@ fn takes_the_longest_message_again_and_again() {
 }
 
 #[test]
+fn whoever_fills_half_a_half_at_a_time_is_never_refused_by_a_receiver_that_keeps_up() {
+    for geometry in tiny(2).filter(|geometry| matches!(geometry.kind, QueueKind::Scmp | QueueKind::Rlock)) {
+        let memory = memory(geometry);
+        // SAFETY: one producer, one consumer.
+        let (mut end, mut consumer) =
+            unsafe { (memory.producer(Rank(1), Rank(0)), memory.consumer(Rank(0))) };
+        for burst in 0..1000 {
+            let length = burst % (geometry.slots / 2 + 1);
+            for message in 0..length {
+                insert(&mut end, 1, message, 8).expect("there is room");
+            }
+            assert_eq!(consumer.poll(100, &mut |_, _| ()), length as usize, "{geometry:?}");
+        }
+    }
+}
+
+#[test]
 #[should_panic(expected = "cannot be inserted")]
 fn too_long_a_message_is_the_callers_fault() {
     let geometry = Geometry::new(QueueKind::Scmp, 2);

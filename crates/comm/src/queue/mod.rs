@@ -12,6 +12,8 @@ pub(crate) mod area;
 mod geometry;
 mod header;
 mod intent;
+#[cfg(not(loom))]
+pub mod measure;
 pub mod memory;
 mod msgq;
 mod ring;

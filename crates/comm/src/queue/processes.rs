@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use castell_base::Rank;
-use castell_host::process::{self, Ended, Process};
+use castell_host::process::{self, Birth, Ended, Process};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -11,17 +11,26 @@ use super::conformance::{Inbox, header, memory, payload, receive_all, seed, send
 use super::memory::QueueMemory;
 use super::{Consumer, Geometry, QueueKind};
 
-/// A process that inserts messages of random lengths as rank `me` at rank 0.
-fn sender(memory: &QueueMemory, me: u32, messages: u32, seed: u64) -> Process {
+/// A process that ends with this test, however that ends.
+fn fork(body: impl FnOnce()) -> Process {
+    let birth = Birth { parent_death_signal: Some(libc::SIGKILL), ..Birth::default() };
     // SAFETY: glibc keeps its allocator usable in a forked child, and the child takes no other lock.
     let child = unsafe {
-        process::fork(|| {
-            let mut end = memory.producer(Rank(me), Rank(0));
-            send_all(&mut end, me, memory.geometry().message_bytes_max(), messages, seed);
+        process::fork_with(&birth, || {
+            body();
             0
         })
     };
     child.expect("fork")
+}
+
+/// A process that inserts messages of random lengths as rank `me` at rank 0.
+fn sender(memory: &QueueMemory, me: u32, messages: u32, seed: u64) -> Process {
+    fork(|| {
+        // SAFETY: one producer a rank.
+        let mut end = unsafe { memory.producer(Rank(me), Rank(0)) };
+        send_all(&mut end, me, memory.geometry().message_bytes_max(), messages, seed);
+    })
 }
 
 #[test]
@@ -47,24 +56,20 @@ fn endless(
     sequences: impl Iterator<Item = u32>,
     pause: impl Fn(),
 ) -> Process {
-    // SAFETY: as in `sender`.
-    let child = unsafe {
-        process::fork(|| {
-            let mut end = memory.producer(Rank(me), Rank(0));
-            let mut message = (header(me, 0, bytes), payload(me, 0, bytes));
-            for sequence in sequences {
-                if sequence != message.0.sequence {
-                    message = (header(me, sequence, bytes), payload(me, sequence, bytes));
-                }
-                while end.try_insert(&message.0, &message.1).is_err() {
-                    std::thread::yield_now();
-                }
-                pause();
+    fork(|| {
+        // SAFETY: one producer a rank.
+        let mut end = unsafe { memory.producer(Rank(me), Rank(0)) };
+        let mut message = (header(me, 0, bytes), payload(me, 0, bytes));
+        for sequence in sequences {
+            if sequence != message.0.sequence {
+                message = (header(me, sequence, bytes), payload(me, sequence, bytes));
             }
-            0
-        })
-    };
-    child.expect("fork")
+            while end.try_insert(&message.0, &message.1).is_err() {
+                std::thread::yield_now();
+            }
+            pause();
+        }
+    })
 }
 
 /// A sender that is there to the end.

@@ -93,12 +93,16 @@ impl Writer {
 pub(crate) struct Reader {
     ring: Area,
     slots: u64,
+    /// Everything before this position is delivered.
     head: u64,
+    /// Everything before this position is empty again, and the writers know it.
+    cleared: u64,
 }
 
 impl Reader {
     pub(crate) fn new(ring: Area, slots: u32) -> Reader {
-        Reader { ring, slots: u64::from(slots), head: ring.word(HEAD).load(Ordering::Relaxed) }
+        let head = ring.word(HEAD).load(Ordering::Relaxed);
+        Reader { ring, slots: u64::from(slots), head, cleared: head }
     }
 
     #[inline(always)]
@@ -109,8 +113,8 @@ impl Reader {
     #[inline]
     pub(crate) fn poll(&mut self, limit: usize, deliver: &mut impl FnMut(&Header, &[u8])) -> usize {
         let mut count = 0;
-        let before = self.head;
-        while count < limit {
+        // Once around, the next slot is one that was read and not emptied yet.
+        while count < limit && self.head - self.cleared < self.slots {
             let word = self.slot_word(self.head);
             let first = self.ring.word(word).load(Ordering::Acquire);
             if first == 0 {
@@ -118,20 +122,28 @@ impl Reader {
             }
             assert!(spare_of(first) == mark(self.head), "a receive ring is damaged: {first:#x} is no header");
             if kind_of(first) == PADDING {
-                self.ring.clear_slots(word, 1);
                 self.head = (self.head | (self.slots - 1)) + 1;
                 continue;
             }
-            let slots = slots_for(bytes_of(first) as usize);
             self.ring.deliver(word, first, deliver);
-            self.ring.clear_slots(word, slots);
-            self.head += slots as u64;
+            self.head += slots_for(bytes_of(first) as usize) as u64;
             count += 1;
         }
-        if self.head != before {
-            self.ring.word(HEAD).store(self.head, Ordering::Release);
+        // Slots are not emptied as they are read: a message is answered sooner if the emptying waits until the answer is
+        // under way. But the writers must not run out of slots meanwhile.
+        if self.head != self.cleared && (count == 0 || self.head - self.cleared >= self.slots / 4) {
+            self.clear();
         }
         count
+    }
+
+    /// Empties what was read and returns it to the writers.
+    fn clear(&mut self) {
+        for position in self.cleared..self.head {
+            self.ring.clear_slots(self.slot_word(position), 1);
+        }
+        self.cleared = self.head;
+        self.ring.word(HEAD).store(self.head, Ordering::Release);
     }
 
     /// Rank that holds the writers' lock.
@@ -141,6 +153,7 @@ impl Reader {
 
     /// Frees the ring from a writer that died with the lock: keeps what it published, forgets what it began.
     pub(crate) fn repair(&mut self) {
+        self.clear();
         let mut tail = self.ring.word(TAIL).load(Ordering::Relaxed).max(self.head);
         loop {
             let first = self.ring.word(self.slot_word(tail)).load(Ordering::Acquire);

@@ -15,6 +15,9 @@ pub(super) const RESERVE: usize = 0;
 const SLOTS: usize = 16;
 pub(super) const OFFSET_BITS: u32 = 40;
 
+/// Slots that a sender asks for ahead of its messages: what comes from another core arrives in time then.
+const AHEAD: u32 = 8;
+
 pub(crate) fn area_words(geometry: &Geometry) -> usize {
     SLOTS + 2 * geometry.slots as usize * SLOT_WORDS
 }
@@ -46,11 +49,15 @@ pub(crate) struct Producer {
     dest: Rank,
     /// The last insertion was refused: look before reserving, so that waiting senders don't fight for R.
     refused: bool,
+    /// Where the next reservation lies if nobody else comes between.
+    next: (u32, u32),
+    /// Slots before this offset have been asked for.
+    fetched: u32,
 }
 
 impl Producer {
     pub(crate) fn new(area: Area, geometry: &Geometry, intents: Intents, me: Rank, dest: Rank) -> Producer {
-        Producer { area, slots: geometry.slots, intents, me, dest, refused: false }
+        Producer { area, slots: geometry.slots, intents, me, dest, refused: false, next: (0, 0), fetched: 0 }
     }
 
     #[inline(always)]
@@ -60,7 +67,8 @@ impl Producer {
         if self.refused && split(reserve.load(Ordering::Relaxed)).1 >= u64::from(self.slots) {
             return Err(Refused);
         }
-        let intent = self.intents.of(self.me.0);
+        let intents = self.intents;
+        let intent = intents.of(self.me.0);
         intent.announce(self.dest.0, count);
         // Acquire: the slots were emptied before the consumer opened this half. Release: a consumer that sees the
         // reservation sees the announcement.
@@ -72,10 +80,30 @@ impl Producer {
         }
         let offset = offset as u32;
         intent.place(generation, offset);
+        self.fetch_ahead(generation, offset, count);
         let word = slot_word(self.slots, generation, offset);
         self.area.publish(word, header, mark(offset), payload);
         intent.withdraw();
         Ok(())
+    }
+
+    /// Asks for the next slots' cache lines while nobody else inserts.
+    ///
+    /// The consumer had them last, and the next fetch-add would wait until they are here and written. With other senders in
+    /// between, the next slots are theirs, and asking would take them away.
+    #[inline(always)]
+    fn fetch_ahead(&mut self, generation: u32, offset: u32, count: u32) {
+        let end = offset + count;
+        if self.next == (generation, offset) {
+            let ahead = (end + AHEAD).min(self.slots);
+            for slot in self.fetched.max(end)..ahead {
+                self.area.prefetch(slot_word(self.slots, generation, slot));
+            }
+            self.fetched = ahead;
+        } else {
+            self.fetched = 0;
+        }
+        self.next = (generation, end);
     }
 
     /// Ends a reservation that does not fit. The first such one of a half marks where the half's messages end; the later

@@ -17,6 +17,10 @@ const HOLES_MAX: usize = 16;
 const BACKLOG: usize = if cfg!(loom) { 1 } else { 32 };
 /// Polls without progress after which the consumer looks whether a reservation is late.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 64 };
+/// Polls without progress between two such looks, at most: each takes R away from the producers.
+const PATIENCE_MAX: u32 = if cfg!(loom) { 1 } else { 4096 };
+/// Slots that a poll empties when it has nothing else to do.
+const CLEAR_IDLE: u32 = 8;
 /// Looks in vain at one late reservation after which it no longer keeps the consumer from sleeping.
 const LOOKS_MAX: u32 = 64;
 
@@ -32,15 +36,20 @@ struct Half {
     generation: u32,
     /// Everything before this offset is delivered or a hole.
     position: u32,
-    /// The half's end is reached.
+    /// Everything before this offset is empty again.
+    cleared: u32,
+    /// No message lies at or behind this offset. (Nor behind an end mark before it.)
+    end: u32,
+    /// The end is reached.
     used_up: bool,
     holes: Vec<Hole>,
 }
 
 impl Half {
-    fn open(&mut self, generation: u32) {
+    fn open(&mut self, generation: u32, slots: u32) {
         debug_assert!(self.holes.is_empty());
-        (self.generation, self.position, self.used_up) = (generation, 0, false);
+        (self.generation, self.end, self.used_up) = (generation, slots, false);
+        (self.position, self.cleared) = (0, 0);
     }
 
     /// All that was reserved in this half, when it was active, is delivered.
@@ -65,8 +74,9 @@ pub(crate) struct Consumer {
     /// The half that takes reservations, as R says; only the consumer changes it.
     active: usize,
     halves: [Half; 2],
-    /// Polls without progress.
+    /// Polls without progress, and at how many of them the next look at what is late is due.
     idle: u32,
+    patience: u32,
     /// Looks at a late reservation since something was delivered.
     looks: u32,
     /// A look before sleeping saw a reservation that is late.
@@ -92,6 +102,8 @@ impl Consumer {
         let half = |generation, used_up| Half {
             generation,
             position: 0,
+            cleared: 0,
+            end: geometry.slots,
             used_up,
             holes: Vec::with_capacity(HOLES_MAX),
         };
@@ -103,6 +115,7 @@ impl Consumer {
             active: 0,
             halves: [half(0, false), half(u32::MAX, true)],
             idle: 0,
+            patience: PATIENCE,
             looks: 0,
             late: Cell::new(false),
             overtakes: 0,
@@ -120,16 +133,41 @@ impl Consumer {
             self.poll_active(limit, &mut count, deliver);
         }
         if count > 0 {
-            self.idle = 0;
-            self.looks = 0;
+            (self.idle, self.patience, self.looks) = (0, PATIENCE, 0);
+            self.clear(old, 4 * count as u32);
         } else {
-            self.idle = self.idle.wrapping_add(1);
-            if self.idle.is_multiple_of(PATIENCE) || self.late.get() {
-                self.walk_around(self.active, |_| false);
-            }
+            self.idle_poll();
         }
         self.late.set(false);
         count
+    }
+
+    /// Nothing came: time to look for what is late, and to empty what was read. (Slots are not emptied as they are read:
+    /// a message is answered sooner if the emptying waits until the answer is under way.)
+    #[inline]
+    fn idle_poll(&mut self) {
+        self.idle = self.idle.wrapping_add(1);
+        if self.idle >= self.patience || self.late.get() {
+            self.patience = (2 * self.patience).min(self.idle.saturating_add(PATIENCE_MAX));
+            self.walk_around(self.active, |_| false);
+        }
+        let old = self.active ^ 1;
+        self.clear(old, CLEAR_IDLE);
+        self.clear(self.active, CLEAR_IDLE);
+    }
+
+    /// Empties up to `budget` slots of those that were read; not beyond a hole, which is emptied by itself.
+    #[inline]
+    fn clear(&mut self, half: usize, budget: u32) {
+        let Half { position, cleared, ref holes, .. } = self.halves[half];
+        if cleared < position {
+            let stop = holes.iter().map(|hole| hole.offset).min().unwrap_or(position);
+            let to = cleared.saturating_add(budget).min(stop);
+            if to > cleared {
+                self.area.clear_slots(self.slot_word(half, cleared), (to - cleared) as usize);
+                self.halves[half].cleared = to;
+            }
+        }
     }
 
     #[inline]
@@ -137,7 +175,14 @@ impl Consumer {
         loop {
             let half = self.active;
             match self.walk(half, limit, count, deliver) {
-                Stop::Limit | Stop::Empty => return,
+                Stop::Limit => return,
+                Stop::Empty => {
+                    // Up to date, and the half is more than half full: the other one has more room for what comes.
+                    if half == self.active && self.halves[half].position > self.slots / 2 {
+                        self.flip();
+                    }
+                    return;
+                }
                 // The half became the old one during the walk: now the new one.
                 Stop::UsedUp if half != self.active => {}
                 Stop::UsedUp if self.flip() => {}
@@ -192,7 +237,7 @@ impl Consumer {
     ) -> Stop {
         loop {
             let position = self.halves[half].position;
-            if self.halves[half].used_up || position == self.slots {
+            if self.halves[half].used_up || position == self.halves[half].end {
                 self.halves[half].used_up = true;
                 return Stop::UsedUp;
             }
@@ -211,10 +256,12 @@ impl Consumer {
                     return Stop::Limit;
                 }
             }
-            let slots = self.take(word, position, first, count, deliver);
-            match slots {
+            match self.take(word, position, first, count, deliver) {
                 Some(slots) => self.halves[half].position = position + slots,
-                None => self.halves[half].used_up = true,
+                None => {
+                    self.area.clear_slots(word, 1);
+                    self.halves[half].used_up = true;
+                }
             }
             if count.is_multiple_of(BACKLOG) && half == self.active && self.refuses() {
                 self.flip();
@@ -222,7 +269,7 @@ impl Consumer {
         }
     }
 
-    /// Delivers and empties the slots of one message; `None`: it was the mark of a half's end.
+    /// Delivers one message and says how many slots it covers; `None`: it was the mark of a half's end.
     #[inline(always)]
     fn take(
         &self,
@@ -239,28 +286,30 @@ impl Consumer {
             self.me
         );
         if kind_of(first) == PADDING {
-            self.area.clear_slots(word, 1);
             return None;
         }
         self.area.deliver(word, first, deliver);
-        self.area.clear_slots(word, slots as usize);
         *count += 1;
         Some(slots)
     }
 
-    /// Lets producers go on in the other half, if that is free.
+    /// Lets producers go on in the other half, if that is free. The active one becomes the old one.
     fn flip(&mut self) -> bool {
-        let other = self.active ^ 1;
+        let (old, other) = (self.active, self.active ^ 1);
         if !self.halves[other].is_free() {
             return false;
         }
-        let generation =
-            self.halves[self.active].generation.wrapping_add(1) & ((1 << (64 - OFFSET_BITS)) - 1);
-        self.halves[other].open(generation);
+        self.clear(other, u32::MAX);
+        let generation = next(self.halves[old].generation);
+        self.halves[other].open(generation, self.slots);
         // Release: the other half's slots are empty for whoever reserves them. Acquire: the announcements of all who
         // reserved in the old half are visible from here on.
-        self.area.word(RESERVE).swap(u64::from(generation) << OFFSET_BITS, Ordering::AcqRel);
+        let reserve = self.area.word(RESERVE).swap(u64::from(generation) << OFFSET_BITS, Ordering::AcqRel);
         self.active = other;
+        // Beyond the last slot lie only refused reservations; then the old half has an end mark, or is full.
+        let old = &mut self.halves[old];
+        old.end = split(reserve).1.min(u64::from(self.slots)) as u32;
+        old.used_up |= old.position == old.end;
         true
     }
 
@@ -281,6 +330,7 @@ impl Consumer {
                     i += 1;
                 } else {
                     self.take(word, hole.offset, first, count, deliver);
+                    self.area.clear_slots(word, hole.slots as usize);
                     self.halves[half].holes.remove(i);
                 }
             }
@@ -289,12 +339,12 @@ impl Consumer {
 
     /// Whether a reservation at a half's position is made and not finished.
     fn is_stuck(&self, half: usize) -> bool {
-        let Half { position, used_up, .. } = self.halves[half];
+        let Half { position, end, used_up, .. } = self.halves[half];
         let made = || {
             half != self.active
                 || split(self.area.word(RESERVE).load(Ordering::Acquire)).1 > u64::from(position)
         };
-        !used_up && position < self.slots && made() && !self.is_filled(half, position)
+        !used_up && position < end && made() && !self.is_filled(half, position)
     }
 
     /// If the reservation at a half's position is late, remembers it as a hole and goes on behind it. Needs to know its
@@ -305,7 +355,7 @@ impl Consumer {
             return;
         }
         self.looks += 1;
-        let Half { generation, position, .. } = self.halves[half];
+        let Half { generation, position, end, .. } = self.halves[half];
         let mut lengths = Vec::new();
         let mut all_dead = true;
         for rank in 0..self.intents.ranks() {
@@ -332,10 +382,10 @@ impl Consumer {
         }
         let length = match lengths[..] {
             [length] => length,
-            [_, _, ..] if all_dead => self.guess(half, position, &lengths),
+            [_, _, ..] if all_dead => self.guess(half, &lengths),
             _ => return,
         };
-        let slots = length.min(self.slots - position);
+        let slots = length.min(end - position);
         let state = &mut self.halves[half];
         state.holes.push(Hole { offset: position, slots });
         state.position += slots;
@@ -343,11 +393,12 @@ impl Consumer {
     }
 
     /// Several ranks died while they reserved different lengths here: takes the length behind which the queue reads on.
-    fn guess(&self, half: usize, position: u32, lengths: &[u32]) -> u32 {
+    fn guess(&self, half: usize, lengths: &[u32]) -> u32 {
+        let Half { position, end, .. } = self.halves[half];
         let reads_on = |&&length: &&u32| {
             let next = position + length;
-            next == self.slots
-                || next < self.slots
+            next == end
+                || next < end
                     && spare_of(self.area.word(self.slot_word(half, next)).load(Ordering::Acquire))
                         == mark(next)
         };
@@ -358,7 +409,7 @@ impl Consumer {
     pub(crate) fn is_empty(&self) -> bool {
         for (half, state) in self.halves.iter().enumerate() {
             let mut places = state.holes.iter().map(|hole| hole.offset).collect::<Vec<_>>();
-            if !state.used_up && state.position < self.slots {
+            if !state.used_up && state.position < state.end {
                 places.push(state.position);
             }
             if places.into_iter().any(|offset| self.is_filled(half, offset)) {

@@ -1,0 +1,345 @@
+//! Measures the queues themselves, without an engine: insertion under many-to-one load, and ping-pong.
+//!
+//! Senders are processes of their own, as many as asked for; where they are more than the machine has processors, they
+//! take turns, and waiting yields. For `castell bench queues` and `experiments/receive-queues`.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use castell_base::Rank;
+use castell_host::clock::now_ns;
+use castell_host::process::{self, Birth, Ended, Process};
+use castell_host::shm::Segment;
+use castell_host::{HostError, topology::Processors};
+
+use super::memory::QueueMemory;
+use super::{Consumer, Geometry, Header, Producer, QueueKind};
+use crate::lane::{LANE_PAYLOAD_MAX, LANE_POOL_BYTES, LaneReceiver, LaneSender};
+
+/// Messages whose insertion is one sample of [`insertion`].
+pub const MESSAGES: u32 = 8;
+/// Round trips whose mean is one sample of [`latency`].
+pub const ROUND_TRIPS: u32 = 10;
+/// Looks at a word before a waiting process yields.
+const SPINS: u32 = 200;
+
+/// Why there is no measurement.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// The system refused something.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// A measuring process ended early.
+    #[error("a measuring process {0} before it was done; what it printed says more")]
+    Lost(Ended),
+}
+
+/// Measured times in nanoseconds, sorted.
+#[derive(Clone, Debug)]
+pub struct Times(Vec<f64>);
+
+impl Times {
+    fn new(mut ns: Vec<f64>) -> Times {
+        ns.sort_by(f64::total_cmp);
+        Times(ns)
+    }
+
+    /// The value below which the fraction `q` of the samples lies.
+    pub fn quantile(&self, q: f64) -> f64 {
+        self.0[((self.0.len() - 1) as f64 * q).round() as usize]
+    }
+
+    /// All samples, sorted.
+    pub fn samples(&self) -> &[f64] {
+        &self.0
+    }
+}
+
+/// What the processes of a measurement share besides the queues.
+struct Board {
+    segment: Segment,
+}
+
+impl Board {
+    fn create(results: usize) -> Result<Board, HostError> {
+        Ok(Board { segment: Segment::create("castell-measure", 128 + results * 8)? })
+    }
+
+    fn word(&self, index: usize) -> &AtomicU64 {
+        assert!(index * 8 < self.segment.len());
+        // SAFETY: inside the segment, aligned; all access is atomic.
+        unsafe { &*self.segment.as_ptr().cast::<AtomicU64>().add(index) }
+    }
+
+    /// The round that may begin.
+    fn round(&self) -> &AtomicU64 {
+        self.word(0)
+    }
+
+    /// Insertions that are done, a count over all rounds and senders.
+    fn done(&self) -> &AtomicU64 {
+        self.word(8)
+    }
+
+    fn result(&self, index: usize) -> &AtomicU64 {
+        self.word(16 + index)
+    }
+}
+
+/// Looks for something, ever less eagerly.
+#[derive(Default)]
+struct Patience(u32);
+
+impl Patience {
+    fn wait(&mut self) {
+        self.0 += 1;
+        if self.0 > SPINS {
+            std::thread::yield_now();
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+fn fork(body: impl FnOnce()) -> Result<Process, HostError> {
+    let birth = Birth { parent_death_signal: Some(libc::SIGKILL), ..Birth::default() };
+    // SAFETY: the child maps nothing and prints nothing; glibc keeps its allocator usable in a forked child.
+    unsafe {
+        process::fork_with(&birth, || {
+            body();
+            0
+        })
+    }
+}
+
+fn reap(children: Vec<Process>) -> Result<(), MeasureError> {
+    for child in children {
+        let ended = child.wait()?;
+        if !ended.is_success() {
+            return Err(MeasureError::Lost(ended));
+        }
+    }
+    Ok(())
+}
+
+/// Looks now and then whether a child was lost; those that have done their part are taken out.
+fn watch(children: &mut Vec<Process>, looks: &mut u64) -> Result<(), MeasureError> {
+    *looks += 1;
+    if looks.is_multiple_of(1 << 14) {
+        let (ended, running) = std::mem::take(children).into_iter().partition(Process::has_ended);
+        *children = running;
+        reap(ended)?;
+    }
+    Ok(())
+}
+
+/// How long it takes a sender to insert [`MESSAGES`] messages of 8 bytes while all others do the same: `producers`
+/// processes, `rounds` rounds, one sample a process and round. The rounds are separated, so that no time is spent
+/// waiting for the receiver.
+pub fn insertion(geometry: Geometry, producers: u32, rounds: u32) -> Result<Times, MeasureError> {
+    assert!(geometry.ranks > producers, "the receiver and each producer is a rank");
+    let memory = QueueMemory::create(geometry, 1)?;
+    memory.populate();
+    let board = Board::create((producers * rounds) as usize)?;
+    let mut children = Vec::new();
+    for me in 1..=producers {
+        children.push(fork(|| insert_rounds(&memory, &board, me, rounds))?);
+    }
+    // SAFETY: the only consumer.
+    let mut consumer = unsafe { memory.consumer(Rank(0)) };
+    // A tenth more rounds, at first, to warm up.
+    let warm_up = u64::from(rounds / 10);
+    let (mut received, mut looks) = (0, 0);
+    for round in 1..=u64::from(rounds) + warm_up {
+        board.round().store(round, Ordering::Release);
+        let inserted = round * u64::from(producers);
+        let mut patience = Patience::default();
+        while received < inserted * u64::from(MESSAGES) || board.done().load(Ordering::Acquire) < inserted {
+            match consumer.poll(usize::MAX, &mut |_, _| received += 1) {
+                0 => patience.wait(),
+                _ => patience = Patience::default(),
+            }
+            watch(&mut children, &mut looks)?;
+        }
+    }
+    reap(children)?;
+    let count = (producers * rounds) as usize;
+    Ok(Times::new((0..count).map(|i| board.result(i).load(Ordering::Relaxed) as f64).collect()))
+}
+
+fn insert_rounds(memory: &QueueMemory, board: &Board, me: u32, rounds: u32) {
+    // SAFETY: one producer a rank.
+    let mut end = unsafe { memory.producer(Rank(me), Rank(0)) };
+    memory.populate();
+    let mut header = Header { kind: 1, bytes: 8, source: me, ..Header::default() };
+    let warm_up = rounds / 10;
+    for round in 1..=rounds + warm_up {
+        let mut patience = Patience::default();
+        while board.round().load(Ordering::Acquire) < u64::from(round) {
+            patience.wait();
+        }
+        let begin = now_ns();
+        for _ in 0..MESSAGES {
+            while end.try_insert(&header, &begin.to_ne_bytes()).is_err() {
+                std::thread::yield_now();
+            }
+            header.sequence = header.sequence.wrapping_add(1);
+        }
+        let took = now_ns() - begin;
+        if round > warm_up {
+            let index = (me - 1) * rounds + round - warm_up - 1;
+            board.result(index as usize).store(took, Ordering::Relaxed);
+        }
+        board.done().fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// A way from one rank to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Through a receive queue.
+    Queue(QueueKind),
+    /// Through a lane.
+    Lane,
+}
+
+impl Way {
+    /// The four queues and the lane.
+    pub const ALL: [Way; 5] = [
+        Way::Queue(QueueKind::Scmp),
+        Way::Queue(QueueKind::Smsg),
+        Way::Queue(QueueKind::Msgq),
+        Way::Queue(QueueKind::Rlock),
+        Way::Lane,
+    ];
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Way::Queue(kind) => kind.fmt(f),
+            Way::Lane => f.write_str("lane"),
+        }
+    }
+}
+
+enum Sender {
+    Queue(Producer),
+    Lane(LaneSender),
+}
+
+enum Receiver {
+    Queue(Consumer),
+    Lane(LaneReceiver),
+}
+
+impl Sender {
+    #[inline(always)]
+    fn send(&mut self, header: &Header, payload: &[u8]) {
+        let mut patience = Patience::default();
+        while !match self {
+            Sender::Queue(end) => end.try_insert(header, payload).is_ok(),
+            Sender::Lane(end) => end.try_send(header, payload),
+        } {
+            patience.wait();
+        }
+    }
+}
+
+impl Receiver {
+    #[inline(always)]
+    fn receive(&mut self, sequence: u32) {
+        let mut patience = Patience::default();
+        let mut take = |got: &Header, _: &[u8]| assert_eq!(got.sequence, sequence);
+        while match self {
+            Receiver::Queue(end) => end.poll(1, &mut take),
+            Receiver::Lane(end) => end.poll(1, &mut take),
+        } == 0
+        {
+            patience.wait();
+        }
+    }
+}
+
+/// Half the time of a round trip between two processes with payloads of `bytes` bytes, `samples` samples of
+/// [`ROUND_TRIPS`] round trips each; `None` where such a message does not fit the way.
+pub fn latency(way: Way, bytes: usize, samples: u32) -> Result<Option<Times>, MeasureError> {
+    let kind = if let Way::Queue(kind) = way { kind } else { QueueKind::Scmp };
+    let geometry = Geometry { ring_slots: 512, ..Geometry::new(kind, 2) };
+    if bytes > if way == Way::Lane { LANE_PAYLOAD_MAX } else { geometry.message_bytes_max() } {
+        return Ok(None);
+    }
+    let memory = QueueMemory::create(geometry, 2)?;
+    memory.populate();
+    let pools = Segment::create("castell-lanes", 2 * LANE_POOL_BYTES)?;
+    let ends = |me: u32| {
+        // SAFETY: each of the two ranks makes its ends once, in its own process, and drops them before the memory; the
+        // pools lie one behind the other.
+        unsafe {
+            let pool = |rank: u32| pools.as_ptr().add(rank as usize * LANE_POOL_BYTES);
+            let (me, peer) = (Rank(me), Rank(1 - me));
+            match way {
+                Way::Queue(_) => {
+                    (Sender::Queue(memory.producer(me, peer)), Receiver::Queue(memory.consumer(me)))
+                }
+                Way::Lane => (
+                    Sender::Lane(LaneSender::claim(pool(peer.0), me).expect("nobody else claims a lane")),
+                    Receiver::Lane(LaneReceiver::attach(pool(me.0))),
+                ),
+            }
+        }
+    };
+    let warm_up = samples / 10;
+    let count = (samples + warm_up) * ROUND_TRIPS;
+    let child = fork(|| {
+        let (mut sender, mut receiver) = ends(1);
+        memory.populate();
+        let payload = vec![1; bytes];
+        for sequence in 0..count {
+            receiver.receive(sequence);
+            sender.send(&ping(1, sequence, bytes), &payload);
+        }
+    })?;
+    let (mut sender, mut receiver) = ends(0);
+    let payload = vec![1; bytes];
+    let mut times = Vec::with_capacity((samples + warm_up) as usize);
+    for sample in 0..samples + warm_up {
+        let begin = now_ns();
+        for sequence in sample * ROUND_TRIPS..(sample + 1) * ROUND_TRIPS {
+            sender.send(&ping(0, sequence, bytes), &payload);
+            receiver.receive(sequence);
+        }
+        times.push((now_ns() - begin) as f64 / f64::from(2 * ROUND_TRIPS));
+    }
+    reap(vec![child])?;
+    Ok(Some(Times::new(times.split_off(warm_up as usize))))
+}
+
+fn ping(source: u32, sequence: u32, bytes: usize) -> Header {
+    Header { kind: 1, bytes: bytes as u32, source, sequence, ..Header::default() }
+}
+
+/// Processors that this process may use: with more ranks than that, ranks take turns.
+pub fn processors() -> usize {
+    Processors::usable().count()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_design_can_be_measured() {
+        for kind in QueueKind::ALL {
+            let geometry = Geometry { ranks_per_node: 3, ..Geometry::new(kind, 6) };
+            let times = insertion(geometry, 5, 20).expect("five senders");
+            assert_eq!(times.samples().len(), 100);
+            assert!(times.quantile(0.0) > 0.0 && times.quantile(0.5) <= times.quantile(1.0));
+        }
+        for way in Way::ALL {
+            let times = latency(way, 8, 10).expect("two processes").expect("8 bytes fit everywhere");
+            assert_eq!(times.samples().len(), 10);
+        }
+        assert!(latency(Way::Lane, 100, 10).expect("two processes").is_none());
+    }
+}
