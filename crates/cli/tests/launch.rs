@@ -312,7 +312,7 @@ fn one_signal_to_the_process_and_its_group_counts_once() {
     assert!(lines.next().is_some() && lines.next().is_some());
     let group = launcher.0.id().to_string();
     launcher.signal(libc::SIGTERM);
-    let kill = Command::new("sh").args(["-c", "kill -s TERM -$0", &group]).status().expect("sh runs");
+    let kill = Command::new("sh").args(["-c", "kill -s TERM -- -$0", &group]).status().expect("sh runs");
     assert!(kill.success());
     assert_eq!(launcher.code(), Some(7));
 }
