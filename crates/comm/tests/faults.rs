@@ -72,8 +72,7 @@ fn ranks_with(job: JobOptions, body: &Body<'_>) -> Outcome {
             |()| 0,
         )
     };
-    // SAFETY: this program has one thread.
-    unsafe { launch.fork(&as_rank) }.expect("the ranks start")
+    launch.fork(&as_rank).expect("the ranks start")
 }
 
 fn ranks(ranks: u32, body: &Body<'_>) -> Outcome {
@@ -276,8 +275,7 @@ fn whoever_never_joined_is_dead_too() {
         comm.finalize();
         i32::from(outcome.is_err())
     };
-    // SAFETY: this program has one thread.
-    expect_one_dead(&unsafe { launch.fork(&body) }.expect("the ranks start"), 2);
+    expect_one_dead(&launch.fork(&body).expect("the ranks start"), 2);
 }
 
 fn a_full_queue_of_a_dead_rank() {
@@ -388,8 +386,7 @@ fn exiting_early_is_named() {
             comm.finalize();
             i32::from(outcome.is_err())
         };
-        // SAFETY: this program has one thread.
-        let outcome = unsafe { launch.fork(&body) }.expect("the ranks start");
+        let outcome = launch.fork(&body).expect("the ranks start");
         assert_eq!(outcome.endings, [Ended::Exited(0), Ended::Exited(code)]);
     }
 }
