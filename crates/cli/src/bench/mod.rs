@@ -11,6 +11,7 @@ mod messages;
 mod peers;
 mod pingpong;
 mod plain;
+mod queues;
 mod report;
 mod startup;
 
@@ -74,8 +75,8 @@ pub trait Subject {
 }
 
 /// The workloads that castell can measure.
-const WORKLOADS: [&dyn Workload; 4] =
-    [&pingpong::PingPong, &messages::Messages, &localops::LocalOps, &startup::StartUp];
+const WORKLOADS: [&dyn Workload; 5] =
+    [&pingpong::PingPong, &messages::Messages, &localops::LocalOps, &queues::Queues, &startup::StartUp];
 
 /// Carries the command out.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
