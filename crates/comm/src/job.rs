@@ -1,7 +1,7 @@
 //! The job: one shared memory segment that every rank maps.
 //!
 //! ```text
-//! [header: one page] [control block a rank: 256 B] [area a rank: lane pool | receive queue | rendezvous descriptors]
+//! [header: one page] [control block a rank: 256 B] [area a rank: lane pool | receive queue | descriptors and pipes of large messages]
 //! ```
 //! Nothing in it has a name in a file system: it lives exactly as long as a process has it open. Zeroed memory is
 //! the valid first state of every part.
@@ -9,7 +9,7 @@
 use crate::doorbell::{Doorbell, Sleeper};
 use crate::lane::LANE_POOL_BYTES;
 use crate::queue::{Geometry, Intent, Intents, QueueKind};
-use crate::rendezvous::{DESCRIPTORS, Descriptor};
+use crate::rendezvous::{DESCRIPTORS, Descriptor, PIPE_BYTES, PIPES};
 use castell_base::Rank;
 use castell_host::shm::Segment;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -20,6 +20,9 @@ const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 4096;
 const CONTROL_BYTES: usize = 256;
 const PAGE: usize = 4096;
+
+/// Processors are told apart up to 64 times this number.
+const PROCESSOR_WORDS: usize = 16;
 
 /// The lane pool of a rank, up to the next page.
 const LANES_BYTES: usize = LANE_POOL_BYTES.div_ceil(PAGE) * PAGE;
@@ -117,6 +120,10 @@ struct Header {
     stall_requests: AtomicU32,
     /// How many ranks stand at the gate, see [`Job::gate`].
     gate: AtomicU32,
+    /// How many ranks have joined.
+    joined: AtomicU32,
+    /// The processors that some rank may run on, a bit each; more than fit here count as the last ones do.
+    processors: [AtomicU64; PROCESSOR_WORDS],
 }
 
 /// Where a rank is in its life.
@@ -318,6 +325,18 @@ impl Job {
         self.header().stall_requests.load(Ordering::Relaxed)
     }
 
+    /// Whether every rank has joined.
+    pub fn is_complete(&self) -> bool {
+        self.header().joined.load(Ordering::Acquire) >= self.ranks()
+    }
+
+    /// Whether there are more ranks than processors that those may run on which have joined.
+    pub fn is_crowded(&self) -> bool {
+        let words = self.header().processors.iter();
+        let processors: u32 = words.map(|word| word.load(Ordering::Relaxed).count_ones()).sum();
+        self.ranks() > processors
+    }
+
     /// Asks every rank to print who waits for whom.
     pub fn request_stall_report(&self) {
         self.header().stall_requests.fetch_add(1, Ordering::Relaxed);
@@ -340,16 +359,22 @@ impl Job {
         unsafe { Intents::new(first, CONTROL_BYTES, self.geometry.ranks) }
     }
 
-    /// Enters this process as `rank`. `start_time` tells it from a later process with the same id.
+    /// Enters this process as `rank`, which may run on `cpus`. `start_time` tells it from a later process with the same
+    /// id.
     ///
     /// # Errors
     /// Another process, or this one before, was that rank: what it left in the queues cannot be taken over.
-    pub fn join(&self, rank: Rank, pid: u32, start_time: u64) -> Result<(), JobError> {
+    pub fn join(&self, rank: Rank, pid: u32, start_time: u64, cpus: &[u32]) -> Result<(), JobError> {
         let control = self.control(rank);
         if let Err(before) = control.pid.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Acquire) {
             return Err(JobError::Taken { rank, pid: before });
         }
         control.start_time.store(start_time, Ordering::Relaxed);
+        for cpu in cpus {
+            let bit = (*cpu as usize).min(64 * PROCESSOR_WORDS - 1);
+            self.header().processors[bit / 64].fetch_or(1 << (bit % 64), Ordering::Relaxed);
+        }
+        self.header().joined.fetch_add(1, Ordering::Release);
         // Whoever watches may have announced this process's death before it came here.
         let _ = control.state.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire);
         Ok(())
@@ -429,6 +454,14 @@ impl Job {
         unsafe { &*self.area(rank).add(offset).cast::<[Descriptor; DESCRIPTORS]>() }
     }
 
+    /// One of `rank`'s pipes, filled by it as a sender.
+    pub(crate) fn pipe(&self, rank: Rank, pipe: usize) -> *mut u8 {
+        assert!(pipe < PIPES, "a rank has {PIPES} pipes");
+        let offset = area_bytes(&self.geometry) - (PIPES - pipe) * PIPE_BYTES as usize;
+        // SAFETY: inside the rank's area, which was checked against the segment's length.
+        unsafe { self.area(rank).add(offset) }
+    }
+
     fn area(&self, rank: Rank) -> *mut u8 {
         assert!(rank.0 < self.geometry.ranks, "rank {rank} is outside the job");
         let offset = areas_offset(&self.geometry) + rank.index() * area_bytes(&self.geometry);
@@ -445,7 +478,7 @@ impl Job {
 /// Bytes of receiving memory that every rank of such a job has, whatever it receives.
 pub fn area_bytes(geometry: &Geometry) -> usize {
     let descriptors = round_up(size_of::<[Descriptor; DESCRIPTORS]>(), PAGE);
-    LANES_BYTES + round_up(geometry.bytes_per_rank(), PAGE) + descriptors
+    LANES_BYTES + round_up(geometry.bytes_per_rank(), PAGE) + descriptors + PIPES * PIPE_BYTES as usize
 }
 
 fn areas_offset(geometry: &Geometry) -> usize {
@@ -467,8 +500,9 @@ mod tests {
     #[test]
     fn a_job_is_found_again_through_its_file() {
         let job = Job::create(&JobOptions::new(3)).expect("a small job");
-        job.join(Rank(2), 77, 5).expect("nobody has it");
-        let error = job.join(Rank(2), 78, 6).expect_err("taken").to_string();
+        job.join(Rank(2), 77, 5, &[0]).expect("nobody has it");
+        assert!(job.is_crowded() && !job.is_complete());
+        let error = job.join(Rank(2), 78, 6, &[1]).expect_err("taken").to_string();
         assert!(error.contains("process 77") && error.contains("rank 2"), "{error}");
         let other = Job::attach(job.fd().try_clone_to_owned().expect("a descriptor")).expect("the same job");
         assert_eq!(other.ranks(), 3);

@@ -1,10 +1,14 @@
 //! The shared half of the rendezvous: descriptors in the sender's area.
 //!
-//! A sender announces a large message by a descriptor. The receiver pulls it straight out of the sender's memory,
-//! and where there is a core to spare the sender pushes at the same time: both claim chunks from one cursor.
+//! A sender announces a large message by a descriptor. It travels in one of three ways:
+//!
+//! - through a *pipe*: a ring of chunks in the sender's area, which the sender fills while the receiver empties it.
+//!   Two copies, but both in cache and at the same time; the first choice, see `experiments/large-messages`;
+//! - if all pipes of the sender are taken: the receiver copies straight out of the sender's memory;
+//! - if the kernel forbids that: as fragments through the receive queue.
 //!
 //! ```text
-//!            announce            open                 all bytes copied
+//!            announce            open                 all bytes taken
 //!   FREE ──────────────▶ ANNOUNCED ──────▶ OPEN ──────────────────────▶ DONE ──▶ FREE
 //!                 (sender)    │  (receiver)  │         (receiver)          (sender)
 //!                             ├──────────────┴──▶ STREAM (receiver may not copy: the sender sends fragments) ─▶ DONE
@@ -13,12 +17,18 @@
 //! The state word carries a generation, so that an announcement that was withdrawn cannot be taken for the
 //! descriptor's next use.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Descriptors a rank: so many large messages can be under way from it at a time; more wait with their sender.
 pub const DESCRIPTORS: usize = 64;
-/// What one claim copies, in bytes: long enough to hide the system call, short enough to share the work.
-pub const CHUNK_BYTES: u64 = 128 * 1024;
+/// What is copied at a time from another process's memory, in bytes: messages of others come in between.
+pub const CHUNK_BYTES: u64 = 256 * 1024;
+/// Pipes a rank.
+pub const PIPES: usize = 4;
+/// Bytes of a pipe: both ends' copies of it stay in the second-level cache.
+pub const PIPE_BYTES: u64 = 32 * PIPE_CHUNK_BYTES;
+/// What is filled and taken at a time, in bytes: the receiver takes one while the sender fills the next.
+pub const PIPE_CHUNK_BYTES: u64 = 4 * 1024;
 
 /// Where a transfer stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,24 +47,24 @@ pub enum State {
     Refused = 5,
 }
 
-/// One transfer. 128 bytes: the words that both sides add to lie in a line of their own.
-#[repr(C, align(128))]
+/// One transfer: a cache line for what is said once, and one for each word that a side keeps writing.
+#[repr(C, align(64))]
 pub struct Descriptor {
     /// `generation << 8 | state`.
     state: AtomicU64,
     /// Where the bytes lie in the sender's memory.
     pub source_address: AtomicU64,
-    /// Where they go in the receiver's memory; 0: several pieces, the receiver copies alone.
-    pub target_address: AtomicU64,
     /// Message size.
     pub bytes: AtomicU64,
-    pad: [u64; 4],
-    /// First byte that nobody has claimed.
-    pub cursor: AtomicU64,
-    /// Bytes that have arrived.
-    pub done: AtomicU64,
-    /// 1 while the sender writes into the receiver's memory.
-    pub pushing: AtomicU32,
+    /// The pipe that carries it, plus 1; 0: none.
+    pub pipe: AtomicU64,
+    pad0: [u64; 4],
+    /// Bytes that the sender has put into the pipe.
+    pub filled: AtomicU64,
+    pad1: [u64; 7],
+    /// Bytes that the receiver has taken, by whichever way.
+    pub taken: AtomicU64,
+    pad2: [u64; 7],
 }
 
 impl Descriptor {
@@ -75,17 +85,17 @@ impl Descriptor {
     }
 
     /// Sender: takes a free descriptor into use and says its generation.
-    pub fn announce(&self, address: u64, bytes: u64) -> Option<u32> {
+    pub fn announce(&self, address: u64, bytes: u64, pipe: Option<usize>) -> Option<u32> {
         let word = self.state.load(Ordering::Acquire);
         if word & 0xff != State::Free as u64 {
             return None;
         }
         let generation = ((word >> 8) as u32).wrapping_add(1);
         self.source_address.store(address, Ordering::Relaxed);
-        self.target_address.store(0, Ordering::Relaxed);
         self.bytes.store(bytes, Ordering::Relaxed);
-        self.cursor.store(0, Ordering::Relaxed);
-        self.done.store(0, Ordering::Relaxed);
+        self.pipe.store(pipe.map_or(0, |pipe| pipe as u64 + 1), Ordering::Relaxed);
+        self.filled.store(0, Ordering::Relaxed);
+        self.taken.store(0, Ordering::Relaxed);
         self.state.store(word_of(generation, State::Announced), Ordering::Release);
         Some(generation)
     }
@@ -99,16 +109,6 @@ impl Descriptor {
     pub fn advance(&self, generation: u32, from: State, to: State) -> bool {
         let (from, to) = (word_of(generation, from), word_of(generation, to));
         self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    /// Claims the next chunk: its offset and length.
-    pub fn claim(&self) -> Option<(u64, u64)> {
-        let bytes = self.bytes.load(Ordering::Relaxed);
-        if self.cursor.load(Ordering::Relaxed) >= bytes {
-            return None;
-        }
-        let offset = self.cursor.fetch_add(CHUNK_BYTES, Ordering::Relaxed);
-        (offset < bytes).then(|| (offset, CHUNK_BYTES.min(bytes - offset)))
     }
 }
 
@@ -128,25 +128,14 @@ mod tests {
     #[test]
     fn a_withdrawn_announcement_is_never_opened() {
         let d = descriptor();
-        let first = d.announce(1, 10).expect("free");
-        assert_eq!(d.announce(1, 10), None);
+        let first = d.announce(1, 10, None).expect("free");
+        assert_eq!(d.announce(1, 10, None), None);
         d.free(first);
-        let second = d.announce(2, 20).expect("free again");
+        let second = d.announce(2, 20, Some(3)).expect("free again");
         assert!(!d.advance(first, State::Announced, State::Open));
         assert!(d.advance(second, State::Announced, State::Open));
         assert_eq!(d.state(first), None);
         assert_eq!(d.state(second), Some(State::Open));
-    }
-
-    #[test]
-    fn chunks_cover_the_message_once() {
-        let d = descriptor();
-        d.announce(0, 3 * CHUNK_BYTES + 5).expect("free");
-        let mut next = 0;
-        while let Some((offset, bytes)) = d.claim() {
-            assert_eq!(offset, next);
-            next += bytes;
-        }
-        assert_eq!(next, 3 * CHUNK_BYTES + 5);
+        assert_eq!(d.pipe.load(Ordering::Relaxed), 4);
     }
 }

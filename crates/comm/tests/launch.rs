@@ -47,7 +47,7 @@ fn fork(ranks: u32, body: &dyn Fn(Rank, Job) -> i32) -> Outcome {
 
 fn join(job: &Job, rank: Rank) {
     let (pid, start_time) = Watch::own_identity();
-    job.join(rank, pid, start_time).expect("nobody has the rank");
+    job.join(rank, pid, start_time, &[]).expect("nobody has the rank");
 }
 
 /// Waits until the job shows `rank` in a state that `fits`; 0 for success.

@@ -43,7 +43,7 @@ impl Workload for PingPong {
 
 fn measure(comm: &Comm, case: &Params, samples: u32) -> anyhow::Result<Option<Vec<f64>>> {
     let Some(bytes) = case.number("bytes") else { return Ok(None) };
-    let mut payload = vec![0_u8; bytes as usize];
+    let mut payload = vec![1_u8; bytes as usize];
     let mut stamps = [0.0_f64; 2];
     let graph = ping_pong(comm.rank(), Place::user(payload.as_mut_ptr() as u64), bytes, &mut stamps)?;
     let mut taken = Vec::with_capacity(samples as usize);

@@ -68,6 +68,10 @@ pub(super) struct Core {
     pub(super) size: u32,
     pub(super) job: Arc<Job>,
     pub(super) peers: Vec<Option<Box<Peer>>>,
+    /// Ranks that were sent something since their doorbells were last looked at.
+    unrung: Vec<Rank>,
+    /// A doorbell was looked at since the last [`Core::ring`].
+    has_rung: bool,
     /// Ranks to which something is pending.
     pub(super) blocked: Vec<Rank>,
     pub(super) matcher: Matcher<Posted, Unexpected>,
@@ -92,8 +96,6 @@ pub(super) struct Core {
     pub(super) put_progress: HashMap<(u64, u32), u64>,
     pub(super) counters: Counters,
     pub(super) recorder: Option<Box<Recorder>>,
-    /// Large messages may be copied by both ends: there is a core for each rank.
-    pub(super) cores_to_spare: bool,
     pub(super) progressed: bool,
 }
 
@@ -102,7 +104,7 @@ pub(super) struct Core {
 unsafe impl Send for Engine {}
 
 impl Engine {
-    pub(super) fn new(job: Arc<Job>, me: Rank, cores_to_spare: bool, watch: Option<Watch>) -> Engine {
+    pub(super) fn new(job: Arc<Job>, me: Rank, watch: Option<Watch>) -> Engine {
         let size = job.ranks();
         // SAFETY: both lie in the job's segment, which `core.job` keeps mapped; this process alone receives as `me`.
         let inbox = unsafe {
@@ -115,6 +117,8 @@ impl Engine {
             me,
             size,
             peers: (0..size).map(|_| None).collect(),
+            unrung: Vec::new(),
+            has_rung: false,
             blocked: Vec::new(),
             matcher: Matcher::new(),
             runs: Vec::new(),
@@ -134,7 +138,6 @@ impl Engine {
             put_progress: HashMap::new(),
             counters: Counters::default(),
             recorder: None,
-            cores_to_spare,
             progressed: false,
             job,
         };
@@ -149,6 +152,7 @@ impl Engine {
         if self.inbox.poll_lanes(core) && self.quick_turns < QUICK_TURNS_MAX {
             self.quick_turns += 1;
             core.start_ready();
+            core.ring();
             return true;
         }
         self.quick_turns = 0;
@@ -176,6 +180,7 @@ impl Engine {
             core.notice_departures(epoch);
         }
         core.start_ready();
+        core.ring();
         core.progressed
     }
 
@@ -275,6 +280,7 @@ impl Core {
         }
         self.list(reference);
         self.start_ready();
+        self.ring();
         reference
     }
 
@@ -416,16 +422,43 @@ impl Core {
             return;
         }
         header.source = self.me.0;
-        let job = Arc::clone(&self.job);
         let peer = self.peer(dest);
         if peer.gone.is_some() {
             return;
         }
         if peer.pending.is_empty() && peer.push(&mut header, payload) {
-            job.control(dest).doorbell.ring();
+            self.touch(dest);
         } else {
             peer.pending.push_back(super::peer::Pending::Control { header, payload: payload.into() });
             self.block(dest);
+        }
+    }
+
+    /// Something was sent to `dest`: its doorbell is to be looked at before this thread does anything else for long.
+    ///
+    /// One look for the first message of a turn and one for all others to that rank: the look needs a full memory
+    /// barrier, and a receiver that is awake does not depend on it.
+    #[inline]
+    pub(super) fn touch(&mut self, dest: Rank) {
+        if !self.has_rung {
+            self.has_rung = true;
+            self.job.control(dest).doorbell.ring();
+            return;
+        }
+        let peer = self.peer(dest);
+        if !peer.unrung {
+            peer.unrung = true;
+            self.unrung.push(dest);
+        }
+    }
+
+    /// Wakes those who sleep and were sent something.
+    #[inline]
+    pub(super) fn ring(&mut self) {
+        self.has_rung = false;
+        while let Some(dest) = self.unrung.pop() {
+            self.peer(dest).unrung = false;
+            self.job.control(dest).doorbell.ring();
         }
     }
 

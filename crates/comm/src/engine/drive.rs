@@ -17,7 +17,7 @@ use crate::job::Job;
 use castell_base::Rank;
 use castell_host::clock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -36,8 +36,8 @@ impl Patience {
     /// More ranks than cores: who spins keeps another rank from running.
     const CROWDED: Patience = Patience { spins: 20, yields: 100 };
 
-    pub(super) fn of(ranks: u32, processors: usize) -> Patience {
-        if ranks as usize <= processors { Patience::ALONE } else { Patience::CROWDED }
+    fn of(job: &Job) -> Patience {
+        if job.is_crowded() { Patience::CROWDED } else { Patience::ALONE }
     }
 }
 
@@ -54,7 +54,8 @@ pub(super) struct Shared {
     engine: Mutex<Engine>,
     pub(super) job: Arc<Job>,
     pub(super) me: Rank,
-    patience: Patience,
+    /// Known for good once every rank has joined.
+    patience: OnceLock<Patience>,
     /// Application threads that want the engine and do not have it.
     wanting: AtomicU32,
     /// Handles on which application threads sleep because another one drives.
@@ -67,12 +68,12 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(engine: Engine, job: Arc<Job>, me: Rank, patience: Patience) -> Shared {
+    pub(super) fn new(engine: Engine, job: Arc<Job>, me: Rank) -> Shared {
         Shared {
             engine: Mutex::new(engine),
             job,
             me,
-            patience,
+            patience: OnceLock::new(),
             wanting: AtomicU32::new(0),
             waiting: Mutex::new(Vec::new()),
             app_drives: AtomicBool::new(false),
@@ -84,6 +85,14 @@ impl Shared {
 
     fn bell(&self) -> &Doorbell {
         &self.job.control(self.me).doorbell
+    }
+
+    fn patience(&self) -> Patience {
+        match self.patience.get() {
+            Some(patience) => *patience,
+            None if self.job.is_complete() => *self.patience.get_or_init(|| Patience::of(&self.job)),
+            None => Patience::of(&self.job),
+        }
     }
 
     /// Takes the engine for an application thread.
@@ -177,6 +186,7 @@ impl Shared {
             return self.leave(engine);
         }
         self.app_drives.store(true, Ordering::SeqCst);
+        let patience = self.patience();
         let mut idle = 0;
         while !state.is_done() {
             if self.wanting.load(Ordering::Relaxed) > 0 {
@@ -192,15 +202,15 @@ impl Shared {
                 continue;
             }
             idle += 1;
-            if idle < self.patience.spins {
+            if idle < patience.spins {
                 std::hint::spin_loop();
-            } else if idle < self.patience.spins + self.patience.yields {
+            } else if idle < patience.spins + patience.yields {
                 std::thread::yield_now();
             } else {
                 self.sleep_as_waiter(&mut engine);
                 engine.look_around();
                 // One more round of yields before the next sleep, no more spinning.
-                idle = self.patience.spins;
+                idle = patience.spins;
             }
         }
         self.app_drives.store(false, Ordering::SeqCst);

@@ -128,7 +128,7 @@ impl Core {
                     if !self.peer(dest).push(&mut header, &payload) {
                         return Some(Pending::Control { header, payload });
                     }
-                    self.job.control(dest).doorbell.ring();
+                    self.touch(dest);
                 }
             }
             Pending::Fragments { descriptor, generation, offset } => {
@@ -198,7 +198,7 @@ impl Core {
         if !peer.push(&mut header, payload) {
             return Sent::Refused;
         }
-        self.job.control(dest).doorbell.ring();
+        self.touch(dest);
         self.counters.messages += 1;
         self.counters.bytes += bytes;
         Sent::Whole

@@ -41,10 +41,6 @@ impl Liveness {
         self.epoch_seen
     }
 
-    pub(super) fn is_alive(&self, job: &Job, rank: Rank) -> bool {
-        matches!(job.control(rank).state(), RankState::Alive | RankState::Unborn)
-    }
-
     /// Where nobody watches the processes: looks at all of them now and then, and announces who is gone.
     pub(super) fn look(&mut self, job: &Job, me: Rank) {
         let Some(watch) = &mut self.watch else { return };
@@ -121,7 +117,7 @@ impl Core {
             posted.map(|(pattern, posted)| (posted.run, posted.op, pattern.source.is_none())).collect();
         hit.retain(|(run, _, any)| !any || self.check_any(*run).is_err());
         let mut hit: Vec<(RunRef, OpId)> = hit.into_iter().map(|(run, op, _)| (run, op)).collect();
-        hit.extend(self.transfers.waits().filter(|(.., peer)| *peer == rank).map(|(run, op, _)| (run, op)));
+        hit.extend(self.transfers_in_vain(rank));
         hit.extend(self.awaited_gets(rank));
         let pending = std::mem::take(&mut self.peer(rank).pending);
         hit.extend(pending.into_iter().filter_map(|item| match item {

@@ -78,7 +78,7 @@ impl Core {
             peer.stash.insert(header.sequence, (*header, payload.into()));
             return;
         }
-        peer.next_receive = peer.next_receive.wrapping_add(1);
+        peer.advance_receive();
         self.handle(source, header, payload);
         loop {
             let peer = self.peer(source);
@@ -87,7 +87,7 @@ impl Core {
                 return;
             }
             let Some((header, payload)) = peer.stash.remove(&next) else { return };
-            peer.next_receive = next.wrapping_add(1);
+            peer.advance_receive();
             self.handle(source, &header, &payload);
         }
     }

@@ -34,7 +34,7 @@ use castell_base::Rank;
 use castell_goal::schedule::Schedule;
 use castell_host::topology::Processors;
 use core::Engine;
-use drive::{Patience, Shared};
+use drive::Shared;
 use run::{HandleState, Scope};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
@@ -129,11 +129,9 @@ impl Comm {
         let job = Arc::new(job);
         let (pid, start_time) = Watch::own_identity();
         castell_host::memory::permit_peers();
-        job.join(rank, pid, start_time)?;
-        let processors = Processors::usable().count();
-        let patience = Patience::of(job.ranks(), processors);
-        let engine = core::Engine::new(Arc::clone(&job), rank, job.ranks() as usize <= processors, watch);
-        let shared = Arc::new(Shared::new(engine, job, rank, patience));
+        job.join(rank, pid, start_time, &Processors::usable().cpus)?;
+        let engine = core::Engine::new(Arc::clone(&job), rank, watch);
+        let shared = Arc::new(Shared::new(engine, job, rank));
         let engine = shared.enter();
         shared.leave(engine);
         Ok(Comm { shared })

@@ -123,7 +123,7 @@ impl Core {
                 }
                 return Sent::Refused;
             }
-            self.job.control(dest).doorbell.ring();
+            self.touch(dest);
             offset += length;
             if offset >= bytes {
                 break;
@@ -154,7 +154,7 @@ impl Core {
         if !peer.push(&mut header, &payload) {
             return Sent::Refused;
         }
-        self.job.control(source).doorbell.ring();
+        self.touch(source);
         self.awaited.push(Awaited { run, op, source, token, left: bytes });
         self.counters.messages += 1;
         Sent::Announced

@@ -95,6 +95,10 @@ pub(super) struct Peer {
     producer: Producer,
     lane: Option<LaneSender>,
     lane_tried: bool,
+    /// The lane was full: until the peer answers, everything goes through its queue, which takes more at a time.
+    bursting: bool,
+    /// Something was sent since the peer's doorbell was last looked at.
+    pub(super) unrung: bool,
     next_send: u32,
     /// Sequence number of the next message from this peer.
     pub(super) next_receive: u32,
@@ -124,6 +128,8 @@ impl Peer {
             producer,
             lane: None,
             lane_tried: false,
+            bursting: false,
+            unrung: false,
             next_send: 0,
             next_receive: 0,
             stash: BTreeMap::new(),
@@ -154,10 +160,19 @@ impl Peer {
         header.sequence = self.next_send;
         header.bytes = payload.len() as u32;
         let by_lane = payload.len() <= LANE_PAYLOAD_MAX
+            && !self.bursting
             && self.lane.as_mut().is_some_and(|lane| lane.try_send(header, payload));
+        self.bursting |= !by_lane;
         let sent = by_lane || self.producer.try_insert(header, payload).is_ok();
         self.next_send = self.next_send.wrapping_add(u32::from(sent));
         sent
+    }
+
+    /// The peer's next message in order has come.
+    #[inline]
+    pub(super) fn advance_receive(&mut self) {
+        self.next_receive = self.next_receive.wrapping_add(1);
+        self.bursting = false;
     }
 
     /// The run here that carries `number`.

@@ -1,4 +1,5 @@
-//! Large messages: announced by the sender, pulled by the receiver, pushed by both where a core is to spare.
+//! Large messages: announced by the sender, then moved through a pipe, by a copy between processes, or as fragments
+//! (`rendezvous.rs` has the states).
 
 use super::core::{Core, Posted};
 use super::failure::Cause;
@@ -6,7 +7,7 @@ use super::message::{Kind, control};
 use super::peer::Pending;
 use super::run::RunRef;
 use crate::queue::Header;
-use crate::rendezvous::{DESCRIPTORS, Descriptor, State};
+use crate::rendezvous::{CHUNK_BYTES, DESCRIPTORS, Descriptor, PIPE_BYTES, PIPE_CHUNK_BYTES, PIPES, State};
 use castell_base::Rank;
 use castell_goal::op::{Buffer, Op};
 use castell_goal::schedule::OpId;
@@ -21,10 +22,16 @@ struct Outgoing {
     dest: Rank,
     descriptor: u32,
     generation: u32,
-    /// A vector buffer's bytes, gathered once.
+    bytes: u64,
+    /// Where the bytes lie, for a pipe; it gathers by itself.
+    pieces: Vec<(u64, u64)>,
+    pipe: Option<usize>,
+    /// A vector buffer's bytes, gathered once, where there is no pipe.
     _gathered: Option<Vec<u8>>,
-    /// Fragments are being sent: the receiver may not read our memory.
+    /// Fragments are being sent.
     streaming: bool,
+    /// All bytes are in the pipe: the send is finished, the pipe is still in use.
+    piped: bool,
 }
 
 /// A large message that this rank receives.
@@ -37,17 +44,34 @@ struct Incoming {
     /// Where the bytes go.
     pieces: Vec<(u64, u64)>,
     bytes: u64,
-    /// Bytes that came as fragments.
-    streamed: Option<u64>,
+    taken: u64,
+    way: Way,
+}
+
+/// How the bytes come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Pipe(usize),
+    Copy,
+    Fragments,
 }
 
 #[derive(Default)]
 pub(super) struct Transfers {
     outgoing: Vec<Outgoing>,
     incoming: Vec<Incoming>,
+    pipes_taken: [bool; PIPES],
     /// The kernel does not let processes of this job copy from each other.
     forbidden: bool,
     next_descriptor: usize,
+}
+
+/// What a step did for a transfer.
+enum Step {
+    Nothing,
+    Moved,
+    Complete,
+    Failed(Cause),
 }
 
 impl Transfers {
@@ -56,14 +80,15 @@ impl Transfers {
         !self.outgoing.is_empty() || !self.incoming.is_empty()
     }
 
-    /// Whether there is copying to do that no message announces.
+    /// Whether there is copying to do that nobody rings for.
     pub(super) fn needs_turning(&self) -> bool {
-        self.incoming.iter().any(|incoming| incoming.streamed.is_none())
+        self.incoming.iter().any(|incoming| incoming.way == Way::Copy)
     }
 
-    /// The transfers that wait for `run`'s peers: operation, peer, whether it is a send.
+    /// The operations that wait for large messages, and for whom.
     pub(super) fn waits(&self) -> impl Iterator<Item = (RunRef, OpId, Rank)> + '_ {
-        let outgoing = self.outgoing.iter().map(|outgoing| (outgoing.run, outgoing.op, outgoing.dest));
+        let outgoing = self.outgoing.iter().filter(|outgoing| !outgoing.piped);
+        let outgoing = outgoing.map(|outgoing| (outgoing.run, outgoing.op, outgoing.dest));
         outgoing.chain(self.incoming.iter().map(|incoming| (incoming.run, incoming.op, incoming.source)))
     }
 }
@@ -88,19 +113,21 @@ impl Core {
         mut header: Header,
     ) -> bool {
         let space = self.space(run);
-        let mut gathered = None;
-        let address = match buffer {
-            Buffer::Plain(place) => space.place(place) as u64,
-            Buffer::Vector(..) => {
+        let pipe = self.transfers.pipes_taken.iter().position(|taken| !taken);
+        let (mut gathered, mut pieces, mut address) = (None, Vec::new(), 0);
+        match (buffer, pipe) {
+            (_, Some(_)) => pieces = space.pieces(buffer, bytes),
+            (Buffer::Plain(place), None) => address = space.place(place) as u64,
+            (Buffer::Vector(..), None) => {
                 let mut all = Vec::with_capacity(bytes as usize);
                 // SAFETY: who ran the schedule answers for user memory; nothing writes to a buffer being sent.
                 unsafe { space.gather(buffer, bytes, &mut all) };
-                gathered.insert(all).as_ptr() as u64
+                address = gathered.insert(all).as_ptr() as u64;
             }
-        };
+        }
         let first = self.transfers.next_descriptor;
         let free = (0..DESCRIPTORS).map(|step| (first + step) % DESCRIPTORS).find_map(|at| {
-            let generation = self.job.descriptors(self.me)[at].announce(address, bytes)?;
+            let generation = self.job.descriptors(self.me)[at].announce(address, bytes, pipe)?;
             Some((at as u32, generation))
         });
         let Some((descriptor, generation)) = free else { return false };
@@ -111,13 +138,27 @@ impl Core {
             self.descriptor(self.me, descriptor).free(generation);
             return false;
         }
-        self.job.control(dest).doorbell.ring();
+        self.touch(dest);
+        self.ring();
         self.transfers.next_descriptor = descriptor as usize + 1;
+        if let Some(pipe) = pipe {
+            self.transfers.pipes_taken[pipe] = true;
+        }
         self.counters.messages += 1;
         self.counters.bytes += bytes;
-        let outgoing =
-            Outgoing { run, op, dest, descriptor, generation, _gathered: gathered, streaming: false };
-        self.transfers.outgoing.push(outgoing);
+        self.transfers.outgoing.push(Outgoing {
+            run,
+            op,
+            dest,
+            descriptor,
+            generation,
+            bytes,
+            pieces,
+            pipe,
+            _gathered: gathered,
+            streaming: false,
+            piped: false,
+        });
         true
     }
 
@@ -159,19 +200,19 @@ impl Core {
         }
         let pieces = self.space(run).pieces(buffer, bytes);
         let shared = self.descriptor(source, descriptor);
-        if let [(address, _)] = pieces[..] {
-            shared.target_address.store(address, Ordering::Relaxed);
-        }
-        let streams = self.transfers.forbidden;
-        let next = if streams { State::Stream } else { State::Open };
+        let way = match shared.pipe.load(Ordering::Relaxed) {
+            0 if self.transfers.forbidden => Way::Fragments,
+            0 => Way::Copy,
+            pipe => Way::Pipe(pipe as usize - 1),
+        };
+        let next = if way == Way::Fragments { State::Stream } else { State::Open };
         if !shared.advance(generation, State::Announced, next) {
             return Err(Cause::PeerFailed { peer: source, culprit: source });
         }
-        if streams {
-            self.job.control(source).doorbell.ring();
+        if way == Way::Fragments {
+            self.touch(source);
         }
-        let streamed = streams.then_some(0);
-        let incoming = Incoming { run, op, source, descriptor, generation, pieces, bytes, streamed };
+        let incoming = Incoming { run, op, source, descriptor, generation, pieces, bytes, taken: 0, way };
         self.transfers.incoming.push(incoming);
         self.progressed = true;
         Ok(false)
@@ -180,10 +221,9 @@ impl Core {
     /// Receiver: will not take an announced message.
     pub(super) fn refuse_transfer(&mut self, source: Rank, descriptor: u32, generation: u32) {
         let shared = self.descriptor(source, descriptor);
-        for state in [State::Announced, State::Open, State::Stream] {
-            if shared.advance(generation, state, State::Refused) {
-                self.job.control(source).doorbell.ring();
-            }
+        let states = [State::Announced, State::Open, State::Stream];
+        if states.into_iter().any(|state| shared.advance(generation, state, State::Refused)) {
+            self.touch(source);
         }
     }
 
@@ -191,11 +231,24 @@ impl Core {
     pub(super) fn move_transfers(&mut self) {
         let mut at = 0;
         while at < self.transfers.incoming.len() {
-            if self.pull(at) {
-                let done = self.transfers.incoming.swap_remove(at);
-                self.finish(done.run, done.op);
-            } else {
-                at += 1;
+            let step = self.take_in(at);
+            self.progressed |= !matches!(step, Step::Nothing);
+            match step {
+                Step::Complete => {
+                    let done = self.transfers.incoming.swap_remove(at);
+                    self.descriptor(done.source, done.descriptor).advance(
+                        done.generation,
+                        if done.way == Way::Fragments { State::Stream } else { State::Open },
+                        State::Done,
+                    );
+                    self.touch(done.source);
+                    self.finish(done.run, done.op);
+                }
+                Step::Failed(cause) => {
+                    let Incoming { run, op, .. } = self.transfers.incoming[at];
+                    self.fail(run, Some(op), cause);
+                }
+                Step::Nothing | Step::Moved => at += 1,
             }
         }
         let mut at = 0;
@@ -204,124 +257,158 @@ impl Core {
         }
     }
 
-    /// Receiver: copies a chunk. Says whether the message is complete.
-    fn pull(&mut self, at: usize) -> bool {
-        let incoming = &self.transfers.incoming[at];
-        if incoming.streamed.is_some() {
-            return false;
+    /// Receiver: takes what has come.
+    fn take_in(&mut self, at: usize) -> Step {
+        match self.transfers.incoming[at].way {
+            Way::Pipe(pipe) => self.empty_pipe(at, pipe),
+            Way::Copy => self.copy_chunk(at),
+            Way::Fragments => Step::Nothing,
         }
-        let (source, descriptor, generation) = (incoming.source, incoming.descriptor, incoming.generation);
-        let (bytes, pid) = (incoming.bytes, Pid::from_raw(self.job.control(source).pid() as i32));
-        let shared = self.descriptor(source, descriptor);
-        let Some((offset, length)) = shared.claim() else {
-            if shared.done.load(Ordering::Acquire) != bytes {
-                return false;
-            }
-            let done = shared.advance(generation, State::Open, State::Done);
-            self.job.control(source).doorbell.ring();
-            return done;
-        };
-        let remote = Region {
-            address: (shared.source_address.load(Ordering::Relaxed) + offset) as usize,
-            bytes: length as usize,
-        };
-        let local = regions(&incoming.pieces, offset, length);
-        let gone = CopyError::PeerGone { pid: Pid::current() };
-        // SAFETY: the local regions are the receive's own buffer, which belongs to it alone until it is finished.
-        let copied = pid.map_or(Err(gone), |pid| unsafe { memory::read_regions(pid, &[remote], &local) });
-        match copied {
-            Ok(()) => {
-                shared.done.fetch_add(length, Ordering::AcqRel);
-            }
-            Err(CopyError::Forbidden { .. }) => self.fall_back(at),
-            // The death will be announced; until then the transfer stands still.
-            Err(CopyError::PeerGone { .. }) => return false,
-            Err(CopyError::BadAddress { .. } | CopyError::Other { .. }) => {
-                let (run, op) = (incoming.run, incoming.op);
-                self.fail(run, Some(op), Cause::BadAddress { peer: source });
-                return false;
-            }
-        }
-        self.progressed = true;
-        false
     }
 
-    /// Receiver: may not read the sender's memory; asks for fragments.
-    fn fall_back(&mut self, at: usize) {
-        self.transfers.forbidden = true;
-        let incoming = &mut self.transfers.incoming[at];
-        incoming.streamed = Some(0);
-        let (source, descriptor, generation) = (incoming.source, incoming.descriptor, incoming.generation);
+    /// Receiver: empties the sender's pipe.
+    fn empty_pipe(&mut self, at: usize, pipe: usize) -> Step {
+        let Incoming { source, descriptor, generation, bytes, .. } = self.transfers.incoming[at];
+        let base = self.job.pipe(source, pipe);
+        let mut moved = false;
+        loop {
+            let shared = self.descriptor(source, descriptor);
+            let filled = shared.filled.load(Ordering::Acquire);
+            if shared.state(generation) != Some(State::Open) {
+                return Step::Failed(Cause::PeerFailed { peer: source, culprit: source });
+            }
+            let incoming = &mut self.transfers.incoming[at];
+            let taken = incoming.taken;
+            if filled == taken {
+                if !moved {
+                    return Step::Nothing;
+                }
+                // The pipe may have been full and the sender asleep.
+                self.touch(source);
+                return Step::Moved;
+            }
+            let length = (filled - taken).min(PIPE_CHUNK_BYTES - taken % PIPE_CHUNK_BYTES);
+            let mut from = base.wrapping_add((taken % PIPE_BYTES) as usize);
+            for region in regions(&incoming.pieces, taken, length) {
+                // SAFETY: the sender does not touch these bytes of its pipe before `taken` says so; the region is
+                // part of the receive's own buffer.
+                unsafe { std::ptr::copy_nonoverlapping(from, region.address as *mut u8, region.bytes) };
+                from = from.wrapping_add(region.bytes);
+            }
+            incoming.taken = taken + length;
+            let shared = self.descriptor(source, descriptor);
+            shared.taken.store(taken + length, Ordering::Release);
+            moved = true;
+            if taken + length == bytes {
+                return Step::Complete;
+            }
+        }
+    }
+
+    /// Receiver: copies a chunk out of the sender's memory.
+    fn copy_chunk(&mut self, at: usize) -> Step {
+        let Incoming { source, descriptor, generation, bytes, taken, .. } = self.transfers.incoming[at];
         let shared = self.descriptor(source, descriptor);
-        shared.advance(generation, State::Open, State::Stream);
-        self.job.control(source).doorbell.ring();
+        if shared.state(generation) != Some(State::Open) {
+            return Step::Failed(Cause::PeerFailed { peer: source, culprit: source });
+        }
+        let length = CHUNK_BYTES.min(bytes - taken);
+        let address = shared.source_address.load(Ordering::Relaxed) + taken;
+        let remote = Region { address: address as usize, bytes: length as usize };
+        let local = regions(&self.transfers.incoming[at].pieces, taken, length);
+        // The death will be announced; until then the transfer stands still.
+        let Some(pid) = Pid::from_raw(self.job.control(source).pid() as i32) else { return Step::Nothing };
+        // SAFETY: the local regions are the receive's own buffer, which belongs to it alone until it is finished.
+        match unsafe { memory::read_regions(pid, &[remote], &local) } {
+            Ok(()) => {}
+            Err(CopyError::PeerGone { .. }) => return Step::Nothing,
+            Err(CopyError::Forbidden { .. }) => {
+                self.transfers.forbidden = true;
+                let incoming = &mut self.transfers.incoming[at];
+                (incoming.way, incoming.taken) = (Way::Fragments, 0);
+                self.descriptor(source, descriptor).advance(generation, State::Open, State::Stream);
+                self.touch(source);
+                return Step::Moved;
+            }
+            Err(CopyError::BadAddress { .. } | CopyError::Other { .. }) => {
+                return Step::Failed(Cause::BadAddress { peer: source });
+            }
+        }
+        self.transfers.incoming[at].taken += length;
+        if taken + length == bytes { Step::Complete } else { Step::Moved }
     }
 
     /// Sender: looks after one outgoing message. Says whether it is off the list.
     fn attend(&mut self, at: usize) -> bool {
         let outgoing = &self.transfers.outgoing[at];
         let (run, op, dest) = (outgoing.run, outgoing.op, outgoing.dest);
-        let (descriptor, generation, streaming) =
-            (outgoing.descriptor, outgoing.generation, outgoing.streaming);
-        let shared = self.descriptor(self.me, descriptor);
-        match shared.state(generation) {
-            Some(State::Open) if self.cores_to_spare => self.push_chunk(at),
+        let (descriptor, generation, piped) = (outgoing.descriptor, outgoing.generation, outgoing.piped);
+        let (streaming, has_pipe) = (outgoing.streaming, outgoing.pipe.is_some());
+        match self.descriptor(self.me, descriptor).state(generation) {
+            Some(State::Done) => {
+                self.release(at);
+                if !piped {
+                    self.finish(run, op);
+                }
+                return true;
+            }
+            Some(State::Refused) => {
+                self.release(at);
+                if !piped {
+                    self.fail(run, Some(op), Cause::PeerFailed { peer: dest, culprit: dest });
+                }
+                return true;
+            }
             Some(State::Stream) if !streaming => {
                 self.transfers.outgoing[at].streaming = true;
                 self.peer(dest).pending.push_back(Pending::Fragments { descriptor, generation, offset: 0 });
                 self.block(dest);
                 self.progressed = true;
             }
-            Some(State::Done) => {
-                shared.free(generation);
-                self.transfers.outgoing.swap_remove(at);
-                self.finish(run, op);
-                return true;
-            }
-            Some(State::Refused) => {
-                shared.free(generation);
-                self.transfers.outgoing.swap_remove(at);
-                self.fail(run, Some(op), Cause::PeerFailed { peer: dest, culprit: dest });
-                return true;
-            }
+            Some(State::Announced | State::Open) if has_pipe && !piped => self.fill_pipe(at),
             _ => {}
         }
         false
     }
 
-    /// Sender: writes a chunk into the receiver's buffer.
-    fn push_chunk(&mut self, at: usize) {
+    /// Sender: takes an outgoing message off the list and its descriptor and pipe out of use.
+    fn release(&mut self, at: usize) {
+        let outgoing = self.transfers.outgoing.swap_remove(at);
+        self.descriptor(self.me, outgoing.descriptor).free(outgoing.generation);
+        if let Some(pipe) = outgoing.pipe {
+            self.transfers.pipes_taken[pipe] = false;
+        }
+        self.progressed = true;
+    }
+
+    /// Sender: fills its pipe as far as there is room. When all is in, the send is finished.
+    fn fill_pipe(&mut self, at: usize) {
         let outgoing = &self.transfers.outgoing[at];
-        let (dest, generation) = (outgoing.dest, outgoing.generation);
-        let shared = self.descriptor(self.me, outgoing.descriptor);
-        let target = shared.target_address.load(Ordering::Acquire);
-        let Some(pid) = Pid::from_raw(self.job.control(dest).pid() as i32) else { return };
-        if target == 0 || self.transfers.forbidden {
-            return;
-        }
-        // The receiver does not let go of its buffer while `pushing` is set: it is looked at after the state.
-        shared.pushing.store(1, Ordering::SeqCst);
-        if shared.state(generation) == Some(State::Open)
-            && let Some((offset, length)) = shared.claim()
-        {
-            let source = shared.source_address.load(Ordering::Relaxed) + offset;
-            let local = Region { address: source as usize, bytes: length as usize };
-            let remote = Region { address: (target + offset) as usize, bytes: length as usize };
-            // SAFETY: the receiver opened this transfer for that buffer and waits for exactly these bytes.
-            match unsafe { memory::write_regions(pid, &[remote], &[local]) } {
-                Ok(()) => {
-                    shared.done.fetch_add(length, Ordering::AcqRel);
-                    self.job.control(dest).doorbell.ring();
-                }
-                // The chunk is lost to the receiver's count: it has to take everything as fragments.
-                Err(_) => {
-                    shared.advance(generation, State::Open, State::Stream);
-                    self.job.control(dest).doorbell.ring();
-                }
+        let (run, op, dest, bytes) = (outgoing.run, outgoing.op, outgoing.dest, outgoing.bytes);
+        let base = self.job.pipe(self.me, outgoing.pipe.expect("a transfer by pipe"));
+        let descriptor = outgoing.descriptor;
+        loop {
+            let shared = self.descriptor(self.me, descriptor);
+            let filled = shared.filled.load(Ordering::Relaxed);
+            let room = PIPE_BYTES - (filled - shared.taken.load(Ordering::Acquire));
+            let length = room.min(bytes - filled).min(PIPE_CHUNK_BYTES - filled % PIPE_CHUNK_BYTES);
+            if length == 0 {
+                return self.touch(dest);
             }
+            let mut to = base.wrapping_add((filled % PIPE_BYTES) as usize);
+            for region in regions(&self.transfers.outgoing[at].pieces, filled, length) {
+                // SAFETY: the receiver has taken what was there; the region is part of the send's own buffer.
+                unsafe { std::ptr::copy_nonoverlapping(region.address as *const u8, to, region.bytes) };
+                to = to.wrapping_add(region.bytes);
+            }
+            shared.filled.store(filled + length, Ordering::Release);
             self.progressed = true;
+            if filled + length == bytes {
+                self.transfers.outgoing[at].piped = true;
+                self.touch(dest);
+                return self.finish(run, op);
+            }
         }
-        self.descriptor(self.me, self.transfers.outgoing[at].descriptor).pushing.store(0, Ordering::SeqCst);
     }
 
     /// Sender: as many fragments as there is room for; gives back what is left.
@@ -353,7 +440,7 @@ impl Core {
             if !self.peer(dest).push(&mut header, &payload) {
                 return Some(Pending::Fragments { descriptor, generation, offset });
             }
-            self.job.control(dest).doorbell.ring();
+            self.touch(dest);
             self.progressed = true;
             offset += length;
         }
@@ -378,32 +465,46 @@ impl Core {
             unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), region.address as *mut u8, piece.len()) };
             rest = behind;
         }
-        // Fragments come in order from 0; what was pulled or pushed before they began is written again.
-        let streamed = offset + bytes.len() as u64;
-        incoming.streamed = Some(streamed);
-        if streamed == incoming.bytes {
+        // Fragments come in order from 0.
+        incoming.taken = offset + bytes.len() as u64;
+        if incoming.taken == incoming.bytes {
             let done = self.transfers.incoming.swap_remove(at);
             self.descriptor(source, descriptor).advance(generation, State::Stream, State::Done);
-            self.job.control(source).doorbell.ring();
+            self.touch(source);
             self.finish(done.run, done.op);
         }
     }
 
-    /// Gives up the transfers of a run that failed. Nobody writes into its buffers afterwards.
+    /// Gives up the transfers of a run that failed.
     pub(super) fn drop_transfers(&mut self, run: RunRef) {
         while let Some(at) = self.transfers.incoming.iter().position(|incoming| incoming.run == run) {
             let gone = self.transfers.incoming.swap_remove(at);
             self.refuse_transfer(gone.source, gone.descriptor, gone.generation);
-            let shared = self.descriptor(gone.source, gone.descriptor);
-            while shared.pushing.load(Ordering::SeqCst) != 0 && self.liveness.is_alive(&self.job, gone.source)
-            {
-                std::thread::yield_now();
+        }
+        let unfinished = |outgoing: &Outgoing| outgoing.run == run && !outgoing.piped;
+        while let Some(at) = self.transfers.outgoing.iter().position(unfinished) {
+            self.release(at);
+        }
+    }
+
+    /// Forgets what a rank that is gone will not take any more, and says which operations wait for it in vain: not
+    /// those whose bytes are all in the pipe.
+    pub(super) fn transfers_in_vain(&mut self, rank: Rank) -> Vec<(RunRef, OpId)> {
+        let piped = |outgoing: &Outgoing| outgoing.dest == rank && outgoing.piped;
+        while let Some(at) = self.transfers.outgoing.iter().position(piped) {
+            self.release(at);
+        }
+        let transfers = &self.transfers;
+        let outgoing = transfers.outgoing.iter().filter(|outgoing| outgoing.dest == rank);
+        let mut vain: Vec<_> = outgoing.map(|outgoing| (outgoing.run, outgoing.op)).collect();
+        for incoming in transfers.incoming.iter().filter(|incoming| incoming.source == rank) {
+            let filled = self.descriptor(rank, incoming.descriptor).filled.load(Ordering::Acquire);
+            let arrives = matches!(incoming.way, Way::Pipe(_)) && filled == incoming.bytes;
+            if !arrives {
+                vain.push((incoming.run, incoming.op));
             }
         }
-        while let Some(at) = self.transfers.outgoing.iter().position(|outgoing| outgoing.run == run) {
-            let gone = self.transfers.outgoing.swap_remove(at);
-            self.descriptor(self.me, gone.descriptor).free(gone.generation);
-        }
+        vain
     }
 }
 
