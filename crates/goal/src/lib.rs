@@ -3,7 +3,8 @@
 //! A graph is one rank's part in a communication pattern: vertices are operations, an edge `u -> v` lets `v`
 //! start only once `u` has finished (or has started). This room does no I/O, reads no clock and has no `unsafe`.
 //! Start at [`op`] (what a vertex can be), then [`graph`] (the builder), [`schedule`] (the compiled form) and
-//! [`stepper`] (the interpreter that the simulator and the engine share).
+//! [`stepper`] (the interpreter that the simulator and the engine share). All ranks together are a [`program`]: [`text`]
+//! and [`binary`] read and write it, [`check`] says what is wrong with it, [`schedule_set`] is what it compiles to.
 #![forbid(unsafe_code)]
 
 pub mod arithmetic;
