@@ -6,7 +6,6 @@ use castell_comm::job::RANKS_MAX;
 use castell_goal::check::{Problem, Severity, check};
 use castell_goal::file::Contents;
 use castell_goal::graph::{Graph, Vertex};
-use castell_goal::op::{Buffer, Memory, Op};
 use castell_goal::program::Program;
 use castell_goal::schedule::Schedule;
 use std::io::Read;
@@ -89,20 +88,7 @@ pub fn schedules(program: &Program, file: &Path) -> anyhow::Result<Vec<Schedule>
 
 fn refuse_addresses(graph: &Graph) -> anyhow::Result<()> {
     for vertex in (0..graph.len() as u32).map(Vertex) {
-        let is_address = |buffer: &Buffer<'_>| match buffer {
-            Buffer::Plain(place) => place.memory == Memory::User,
-            Buffer::Vector(memory, _) => *memory == Memory::User,
-        };
-        let names_one = match graph.op(vertex) {
-            Op::Call { .. } => true,
-            Op::Send { buffer, .. } | Op::Recv { buffer, .. } => is_address(&buffer),
-            Op::Local { b1, b2, b3, .. } => [b1, b2, b3].iter().any(is_address),
-            Op::Wtime { b3: place } | Op::Put { local: place, .. } | Op::Get { local: place, .. } => {
-                is_address(&Buffer::Plain(place))
-            }
-            Op::Proxy | Op::Calc { .. } | Op::Sleep { .. } => false,
-        };
-        if names_one {
+        if graph.op(vertex).names_address() {
             bail!(
                 "operation {} names an address, which means nothing in a new process: use the scratchpad (@offset)",
                 graph.name(vertex)

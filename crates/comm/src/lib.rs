@@ -15,6 +15,8 @@ pub mod job;
 pub mod lane;
 #[cfg(not(loom))]
 pub mod launch;
+#[cfg(not(loom))]
+pub mod measure;
 pub mod queue;
 pub mod rendezvous;
 #[cfg(not(loom))]

@@ -304,6 +304,26 @@ pub enum Op<'a> {
     },
 }
 
+impl Op<'_> {
+    /// Whether it names an address: a buffer in user memory, or a function.
+    pub fn names_address(&self) -> bool {
+        let is_address = |buffer: &Buffer<'_>| match buffer {
+            Buffer::Plain(place) => place.memory == Memory::User,
+            Buffer::Vector(memory, _) => *memory == Memory::User,
+        };
+        match self {
+            Op::Call { .. } => true,
+            Op::Send { buffer, .. } | Op::Recv { buffer, .. } => is_address(buffer),
+            Op::Local { b1, b2, b3, .. } => [b1, b2, b3].into_iter().any(is_address),
+            Op::Wtime { b3: place } => place.memory == Memory::User,
+            Op::Put { local, remote, .. } | Op::Get { local, remote, .. } => {
+                [local, remote].into_iter().any(|place| place.memory == Memory::User)
+            }
+            Op::Proxy | Op::Calc { .. } | Op::Sleep { .. } => false,
+        }
+    }
+}
+
 /// What every vertex may carry besides its operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Traits {

@@ -1,16 +1,12 @@
 //! Castell as a subject: a group of its own processes, each pinned to a core, that measures and reports.
 
 use super::{Params, Sample, Subject};
-use anyhow::{Context, bail};
+use anyhow::bail;
 use castell_base::Rank;
 use castell_comm::job::JobOptions;
 use castell_comm::launch::{Binding, Launch};
 use castell_comm::{Comm, Job};
-use castell_goal::graph::Graph;
-use castell_goal::op::Place;
-use castell_goal::schedule::Schedule;
 use castell_host::shm::Segment;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// What every rank of the group does: takes that many samples, in nanoseconds. Rank 0's count.
@@ -82,22 +78,4 @@ fn take_over(table: &Segment) -> Option<Vec<f64>> {
     let count = words[COUNT].load(Ordering::Acquire);
     let samples = words[SAMPLES..].iter().map(|word| f64::from_bits(word.load(Ordering::Relaxed)));
     (count != u64::MAX && count > 0).then(|| samples.take(count as usize).collect())
-}
-
-/// Compiles a graph and runs it to its end, `1 + count` times; `after` looks at the result of all but the first.
-pub fn repeat(comm: &Comm, graph: &Graph, count: u32, mut after: impl FnMut()) -> anyhow::Result<()> {
-    let schedule: Arc<Schedule> = Arc::new(graph.compile().context("the benchmark's graph")?);
-    for round in 0..=count {
-        // SAFETY: the caller keeps the graph's buffers until this returns, and looks at them between runs only.
-        unsafe { comm.execute(&schedule) }??;
-        if round > 0 {
-            after();
-        }
-    }
-    Ok(())
-}
-
-/// A variable of the benchmark as a buffer.
-pub fn place_of<T>(variable: &mut T) -> Place {
-    Place::user(std::ptr::from_mut(variable) as u64)
 }

@@ -76,6 +76,11 @@ pub enum RunError {
         /// Ranks in the group.
         size: u32,
     },
+    /// The schedule names addresses where none are allowed.
+    #[error(
+        "the schedule names an address of user memory or a function; only scratchpad buffers are allowed here"
+    )]
+    NamesAddresses,
     /// The scratchpad cannot be had.
     #[error("a scratchpad of {bytes} bytes cannot be had: allocate less in the graph")]
     Scratchpad {
@@ -194,6 +199,21 @@ impl Comm {
         self.shared.drive_for(engine, &state);
         self.shared.wait(&state);
         Ok(state.outcome().expect("the run has ended"))
+    }
+
+    /// Runs a schedule to its end that names neither user memory nor functions, as one from a file.
+    ///
+    /// # Errors
+    /// As for [`Comm::execute`]; and the schedule names an address.
+    pub fn execute_without_addresses(
+        &self,
+        schedule: &Arc<Schedule>,
+    ) -> Result<Result<(), Failure>, RunError> {
+        if schedule.operations().any(|op| schedule.op(op).names_address()) {
+            return Err(RunError::NamesAddresses);
+        }
+        // SAFETY: the schedule's buffers lie in its scratchpad, whose bounds were checked when it was compiled.
+        unsafe { self.execute(schedule) }
     }
 
     fn start(&self, schedule: &Arc<Schedule>, scope: Scope) -> Result<Handle, RunError> {
