@@ -56,8 +56,12 @@ impl Engine {
         let silence = &mut self.core.liveness.silence;
         if stall_ms > 0 && silent_ms >= stall_ms && !silence.reported && self.core.running > 0 {
             silence.reported = true;
-            let why = format!("nothing moved for {} s", silent_ms as f64 / 1000.0);
-            eprint!("{}", self.core.stall_report(&why));
+            let waits = self.core.waits();
+            // Who only sleeps waits for nobody.
+            if !waits.is_empty() || !self.core.calculations.is_any() {
+                let why = format!("nothing moved for {} s", silent_ms as f64 / 1000.0);
+                eprint!("{}", self.core.print_waits(&why, &waits));
+            }
         }
     }
 
@@ -68,15 +72,16 @@ impl Engine {
         let asked = requests != silence.requests_seen;
         if asked {
             silence.requests_seen = requests;
-            eprint!("{}", self.core.stall_report("asked who waits for whom"));
+            let waits = self.core.waits();
+            eprint!("{}", self.core.print_waits("asked who waits for whom", &waits));
         }
         asked
     }
 }
 
 impl Core {
-    /// What this rank waits for, a line an operation: rank, operation, label, peer, tag.
-    pub(super) fn stall_report(&mut self, why: &str) -> String {
+    /// What this rank waits for: operations, and for whom each of them waits.
+    fn waits(&mut self) -> Vec<(RunRef, OpId, String)> {
         let mut waits: Vec<(RunRef, OpId, String)> = Vec::new();
         let posted: Vec<_> =
             self.matcher.posted().map(|(pattern, at)| (at.run, at.op, pattern.source)).collect();
@@ -98,9 +103,10 @@ impl Core {
             let whom = format!("no room in the receive queue of rank {rank}{standing}");
             waits.extend(ops.into_iter().map(|(run, op)| (run, op, whom.clone())));
         }
-        self.print_waits(why, &waits)
+        waits
     }
 
+    /// A line for each operation that waits: rank, operation, label, peer, tag.
     fn print_waits(&mut self, why: &str, waits: &[(RunRef, OpId, String)]) -> String {
         let runs = if self.running == 1 { "1 run".to_string() } else { format!("{} runs", self.running) };
         let mut text = format!("castell: rank {}: {why}; {} going on\n", self.me, runs);
