@@ -57,7 +57,9 @@ fn try_one(seed: u64) {
             Pattern::draw(&mut draw, ranks, steps, at * 100_000, open)
         })
         .collect();
-    let what = format!("seed {seed}: {count} patterns, {options:?}");
+    // Mostly so small that senders have to hold their messages now and then.
+    let budget = draw.of(&[0, 1000, 100_000, 64 << 20]);
+    let what = format!("seed {seed}: {count} patterns, budget {budget}, {options:?}");
     let rounds = 2;
     let calls: u64 = patterns.iter().flat_map(|pattern| &pattern.parts).map(|part| part.calls).sum();
     let calls_before = CALLS.load(Ordering::SeqCst);
@@ -69,6 +71,7 @@ fn try_one(seed: u64) {
     let watchdog = Watchdog::new(&what);
     group_with(&options, |comm| {
         watchdog.watch(comm);
+        comm.set_unexpected_budget(budget);
         let mut parts = parts[comm.rank().index()].lock().expect("one thread a rank");
         run(comm, &mut parts, &open, rounds, seed, &what);
     });

@@ -49,6 +49,8 @@ pub struct Counters {
     pub unexpected: u64,
     /// Messages that no receive of a finished run took.
     pub orphans: u64,
+    /// The most bytes that messages without a receive took up here at a time.
+    pub unexpected_bytes_max: u64,
 }
 
 pub(super) struct Engine {

@@ -21,7 +21,7 @@ use castell_goal::op::Op;
 use castell_goal::schedule::OpId;
 use std::collections::{HashMap, VecDeque};
 
-/// Bytes of unexpected messages that a rank keeps before it asks senders to hold.
+/// Bytes of unexpected messages that a rank keeps before it asks senders to hold, unless it is told otherwise.
 pub const UNEXPECTED_BUDGET_BYTES: u64 = 64 << 20;
 
 /// What this rank asked a peer to do.
@@ -33,44 +33,134 @@ pub(super) enum Holding {
 }
 
 /// A send that stays here, with its place in the order of all of them.
-type KeptSend = (u64, RunRef, OpId);
+#[derive(Clone, Copy)]
+struct KeptSend {
+    order: u64,
+    run: RunRef,
+    op: OpId,
+}
 
-/// Sends that stay with their sender, by run number and tag.
+/// Sends that stay with their sender, and what was asked for in vain. Finding one costs the same however many there
+/// are.
 #[derive(Default)]
 pub(super) struct Kept {
-    sends: HashMap<(u32, Tag), VecDeque<KeptSend>>,
-    /// Fetches that found nothing: number and tag.
-    wanted: Vec<(u32, Option<Tag>)>,
+    /// By run number.
+    runs: HashMap<u32, KeptRun>,
+    /// Fetches that found nothing, by number and tag (none: any), with their place in the order of all of them.
+    wanted: HashMap<(u32, Option<Tag>), VecDeque<u64>>,
     next: u64,
 }
 
+/// The kept sends of one run number.
+#[derive(Default)]
+struct KeptRun {
+    /// In order; none where one was fetched.
+    sends: VecDeque<Option<KeptSend>>,
+    /// How many were taken off the front of `sends`.
+    taken: u64,
+    /// Each tag's sends, as numbers of the sends of this run.
+    tags: HashMap<Tag, VecDeque<u64>>,
+}
+
+impl KeptRun {
+    fn push(&mut self, tag: Tag, send: KeptSend) {
+        self.tags.entry(tag).or_default().push_back(self.taken + self.sends.len() as u64);
+        self.sends.push_back(Some(send));
+    }
+
+    /// The first send with that tag.
+    fn take_tag(&mut self, tag: Tag) -> Option<KeptSend> {
+        let numbers = self.tags.get_mut(&tag)?;
+        let number = numbers.pop_front().expect("empty lists are removed");
+        if numbers.is_empty() {
+            self.tags.remove(&tag);
+        }
+        let send = self.sends[(number - self.taken) as usize].take();
+        while let Some(None) = self.sends.front() {
+            self.sends.pop_front();
+            self.taken += 1;
+        }
+        send
+    }
+
+    fn drop_run(&mut self, run: RunRef) {
+        if !self.sends.iter().flatten().any(|send| send.run == run) {
+            return;
+        }
+        let (mut old, taken) = (std::mem::take(&mut self.sends), self.taken);
+        let mut tags: Vec<(u64, Tag)> = Vec::with_capacity(old.len());
+        for (tag, numbers) in self.tags.drain() {
+            tags.extend(numbers.into_iter().map(|number| (number, tag)));
+        }
+        tags.sort_unstable_by_key(|(number, _)| *number);
+        for (number, tag) in tags {
+            if let Some(send) = old[(number - taken) as usize].take_if(|send| send.run != run) {
+                self.push(tag, send);
+            }
+        }
+    }
+
+    /// The first send, whose tag `tag_of` tells.
+    fn take_any(&mut self, tag_of: impl FnOnce(&KeptSend) -> Tag) -> Option<KeptSend> {
+        // The front is never an empty place.
+        let tag = tag_of(self.sends.front()?.as_ref()?);
+        self.take_tag(tag)
+    }
+}
+
 impl Kept {
+    fn all(self) -> impl Iterator<Item = KeptSend> {
+        self.runs.into_values().flat_map(|run| run.sends).flatten()
+    }
+
     /// Every operation that is kept.
     pub(super) fn into_operations(self) -> impl Iterator<Item = (RunRef, OpId)> {
-        self.sends.into_values().flatten().map(|(_, run, op)| (run, op))
+        self.all().map(|send| (send.run, send.op))
     }
 
     /// Forgets a run that failed.
     pub(super) fn drop_run(&mut self, run: RunRef) {
-        for sends in self.sends.values_mut() {
-            sends.retain(|(_, of, _)| *of != run);
+        for kept in self.runs.values_mut() {
+            kept.drop_run(run);
         }
-        self.sends.retain(|_, sends| !sends.is_empty());
+    }
+
+    /// Whether a fetch waits for such a send; it waits no longer then.
+    fn take_wish(&mut self, number: u32, tag: Tag) -> bool {
+        let keys = [(number, Some(tag)), (number, None)];
+        let first =
+            |key: &(u32, Option<Tag>)| self.wanted.get(key).and_then(|places| places.front().copied());
+        let Some(key) = keys.into_iter().filter(|key| first(key).is_some()).min_by_key(first) else {
+            return false;
+        };
+        let places = self.wanted.get_mut(&key).expect("it was found above");
+        places.pop_front();
+        if places.is_empty() {
+            self.wanted.remove(&key);
+        }
+        true
     }
 }
 
-#[derive(Default)]
 pub(super) struct Budget {
+    pub(super) limit_bytes: u64,
     held_bytes: u64,
     /// Peers that were asked to hold.
     holding: Vec<Rank>,
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget { limit_bytes: UNEXPECTED_BUDGET_BYTES, held_bytes: 0, holding: Vec::new() }
+    }
 }
 
 impl Core {
     /// An unexpected message was kept.
     pub(super) fn charge(&mut self, source: Rank, header: &Header, payload: &[u8]) {
         self.budget.held_bytes += cost(header, payload);
-        if self.budget.held_bytes > UNEXPECTED_BUDGET_BYTES && self.peer(source).holding == Holding::No {
+        self.counters.unexpected_bytes_max = self.counters.unexpected_bytes_max.max(self.budget.held_bytes);
+        if self.budget.held_bytes > self.budget.limit_bytes && self.peer(source).holding == Holding::No {
             self.peer(source).holding = Holding::Asked;
             self.budget.holding.push(source);
             self.send_control(source, control(Kind::Hold, 0, 0, 0, 0), &[]);
@@ -81,7 +171,7 @@ impl Core {
     #[inline]
     pub(super) fn release_budget(&mut self, bytes: u64) {
         self.budget.held_bytes -= bytes;
-        if !self.budget.holding.is_empty() && self.budget.held_bytes < UNEXPECTED_BUDGET_BYTES / 2 {
+        if !self.budget.holding.is_empty() && self.budget.held_bytes <= self.budget.limit_bytes / 2 {
             self.resume_senders();
         }
     }
@@ -163,38 +253,34 @@ impl Core {
         };
         let number = self.run(run).map_or(0, |found| found.number_with(dest));
         let kept = self.peer(dest).kept.get_or_insert_default();
-        let fits =
-            |wanted: &(u32, Option<Tag>)| wanted.0 == number && wanted.1.is_none_or(|wanted| wanted == tag);
-        if let Some(at) = kept.wanted.iter().position(fits) {
-            kept.wanted.remove(at);
+        if kept.take_wish(number, tag) {
             self.peer(dest).pending.push_back(Pending::Op { run, op });
             return self.block(dest);
         }
-        kept.sends.entry((number, tag)).or_default().push_back((kept.next, run, op));
+        let order = kept.next;
         kept.next += 1;
+        kept.runs.entry(number).or_default().push(tag, KeptSend { order, run, op });
     }
 
     /// Sender: sends the first kept message that fits, or notes the wish.
     pub(super) fn serve_fetch(&mut self, dest: Rank, header: &Header) {
         let number = header.run;
         let tag = (header.flags & 1 == 0).then_some(Tag(header.tag));
-        let Some(kept) = self.peer(dest).kept.as_deref_mut() else { return };
-        let key = match tag {
-            Some(tag) => Some((number, tag)).filter(|key| kept.sends.contains_key(key)),
-            None => {
-                let of_run = kept.sends.iter().filter(|((kept_number, _), _)| *kept_number == number);
-                of_run.min_by_key(|(_, sends)| sends.front().map(|(order, ..)| *order)).map(|(key, _)| *key)
-            }
-        };
-        let Some(key) = key else {
-            kept.wanted.push((number, tag));
-            return;
-        };
-        let sends = kept.sends.get_mut(&key).expect("it was found above");
-        let (_, run, op) = sends.pop_front().expect("empty lists are removed");
-        if sends.is_empty() {
-            kept.sends.remove(&key);
+        let Some(mut kept) = self.peer(dest).kept.take() else { return };
+        let found = kept.runs.get_mut(&number).and_then(|sends| match tag {
+            Some(tag) => sends.take_tag(tag),
+            None => sends.take_any(|send| match self.schedule(send.run).op(send.op) {
+                Op::Send { tag, .. } => tag,
+                _ => unreachable!("only sends are kept"),
+            }),
+        });
+        if found.is_none() {
+            let place = kept.next;
+            kept.next += 1;
+            kept.wanted.entry((number, tag)).or_default().push_back(place);
         }
+        self.peer(dest).kept = Some(kept);
+        let Some(KeptSend { run, op, .. }) = found else { return };
         self.peer(dest).pending.push_back(Pending::Op { run, op });
         self.block(dest);
         self.progressed = true;
@@ -203,9 +289,10 @@ impl Core {
     /// Sender: everything that was kept goes out, in order.
     pub(super) fn stop_keeping(&mut self, dest: Rank) {
         let Some(kept) = self.peer(dest).kept.take() else { return };
-        let mut sends: Vec<_> = kept.sends.into_values().flatten().collect();
-        sends.sort_unstable_by_key(|(order, ..)| *order);
-        self.peer(dest).pending.extend(sends.into_iter().map(|(_, run, op)| Pending::Op { run, op }));
+        let mut sends: Vec<KeptSend> = kept.all().collect();
+        sends.sort_unstable_by_key(|send| send.order);
+        let sends = sends.into_iter().map(|KeptSend { run, op, .. }| Pending::Op { run, op });
+        self.peer(dest).pending.extend(sends);
         if !self.peer(dest).pending.is_empty() {
             self.block(dest);
         }

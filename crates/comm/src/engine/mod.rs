@@ -274,6 +274,14 @@ impl Comm {
         self.shared.leave(engine);
     }
 
+    /// How many bytes of messages without a receive this rank keeps from now on before senders have to hold theirs
+    /// ([`UNEXPECTED_BUDGET_BYTES`] at first).
+    pub fn set_unexpected_budget(&self, bytes: u64) {
+        let mut engine = self.shared.enter();
+        engine.core.budget.limit_bytes = bytes;
+        self.shared.leave(engine);
+    }
+
     /// Starts to record when operations start and finish.
     pub fn record(&self) {
         let mut engine = self.shared.enter();
