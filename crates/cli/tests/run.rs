@@ -286,7 +286,9 @@ fn a_stall_is_reported_once_and_again_after_progress() {
     let lines = waiting.read_until("`never: recv 16b from 1 tag 5` waits for rank 1");
     let with = |part: &str| lines.iter().filter(|line| line.contains(part)).count();
     assert_eq!(with("castell: rank 0:   `first: recv 8b from 1 tag 3` waits for rank 1"), 1, "{lines:?}");
-    assert_eq!(with("castell: rank 1:   `lost: recv 24b from any tag 6` waits for any rank"), 1, "{lines:?}");
+    // Rank 1 has sent something meanwhile, and its second report may be there first.
+    let lost = with("castell: rank 1:   `lost: recv 24b from any tag 6` waits for any rank");
+    assert!((1..=2).contains(&lost), "{lines:?}");
     assert_eq!(with("castell: rank 0: nothing moved for "), 2, "{lines:?}");
     assert!(waiting.child.try_wait().expect("a child").is_none(), "it goes on waiting");
 }
