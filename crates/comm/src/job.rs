@@ -46,6 +46,8 @@ pub struct JobOptions {
     pub ranks_per_node: u32,
     /// Whether pairs that a schedule names get lanes, or everything goes through the queues.
     pub lanes: bool,
+    /// Whether large messages may go through pipes, or are copied from process to process.
+    pub pipes: bool,
     /// Messages up to this size are sent eagerly, larger ones by rendezvous. Bytes.
     pub eager_bytes: u32,
     /// Print who waits for whom after this long without progress; 0: never. Milliseconds.
@@ -61,6 +63,7 @@ impl JobOptions {
             queue_slots: 2048,
             ranks_per_node: ranks.max(1),
             lanes: true,
+            pipes: true,
             eager_bytes: 8192,
             stall_ms: 0,
         }
@@ -113,6 +116,7 @@ struct Header {
     ranks_per_node: AtomicU32,
     eager_bytes: AtomicU32,
     lanes: AtomicU32,
+    pipes: AtomicU32,
     stall_ms: AtomicU32,
     /// Counts deaths and departures; a rank that sees it change looks through the control blocks.
     epoch: AtomicU32,
@@ -235,6 +239,7 @@ impl Job {
         header.queue.store(options.queue as u32, Ordering::Relaxed);
         header.queue_slots.store(options.queue_slots, Ordering::Relaxed);
         header.ranks_per_node.store(options.ranks_per_node.max(1), Ordering::Relaxed);
+        header.pipes.store(u32::from(options.pipes), Ordering::Relaxed);
         header.lanes.store(u32::from(options.lanes), Ordering::Relaxed);
         header.eager_bytes.store(options.eager_bytes, Ordering::Relaxed);
         header.stall_ms.store(options.stall_ms, Ordering::Relaxed);
@@ -308,6 +313,11 @@ impl Job {
     /// Whether pairs that a schedule names get lanes.
     pub fn has_lanes(&self) -> bool {
         self.header().lanes.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether large messages may go through pipes.
+    pub fn has_pipes(&self) -> bool {
+        self.header().pipes.load(Ordering::Relaxed) != 0
     }
 
     /// After how long without progress a waiting rank prints who waits for whom; 0: never. Milliseconds.

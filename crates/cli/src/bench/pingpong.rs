@@ -3,7 +3,6 @@
 use super::group::Group;
 use super::{Params, Subject, Workload};
 use castell_comm::job::JobOptions;
-use castell_comm::queue::QueueKind;
 use castell_comm::{Comm, measure};
 
 /// The workload (ESPGOAL, section 6.3).
@@ -24,10 +23,14 @@ impl Workload for PingPong {
     }
 
     fn subjects(&self) -> anyhow::Result<Vec<Box<dyn Subject>>> {
-        let queue_only = JobOptions { queue: QueueKind::Scmp, lanes: false, ..JobOptions::new(2) };
-        let by_queue: Box<dyn Subject> =
-            Box::new(Group { name: "castell, no lanes".into(), options: queue_only, measure });
-        Ok(vec![Group::castell(2, measure), by_queue])
+        let variant = |name: &str, options: JobOptions| -> Box<dyn Subject> {
+            Box::new(Group { name: format!("castell, {name}"), options, measure })
+        };
+        Ok(vec![
+            Group::castell(2, measure),
+            variant("no lanes", JobOptions { lanes: false, ..JobOptions::new(2) }),
+            variant("no pipes", JobOptions { pipes: false, ..JobOptions::new(2) }),
+        ])
     }
 
     fn peer_ranks(&self) -> Option<u32> {

@@ -113,7 +113,8 @@ impl Core {
         mut header: Header,
     ) -> bool {
         let space = self.space(run);
-        let pipe = self.transfers.pipes_taken.iter().position(|taken| !taken);
+        let free = self.transfers.pipes_taken.iter().position(|taken| !taken);
+        let pipe = free.filter(|_| self.job.has_pipes());
         let (mut gathered, mut pieces, mut address) = (None, Vec::new(), 0);
         match (buffer, pipe) {
             (_, Some(_)) => pieces = space.pieces(buffer, bytes),
