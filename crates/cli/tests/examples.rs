@@ -1,4 +1,4 @@
-//! The GOAL programs below `examples/` are what their generator writes and pass the check.
+//! The GOAL programs below `examples/` are what their generator writes, pass the check, and run.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -39,5 +39,18 @@ fn examples_pass_the_check() {
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report in JSON");
         assert_eq!(report["ok"], true, "{}: {report}", program.display());
         assert_eq!(report["problems"].as_array().map(Vec::len), Some(0), "{}: {report}", program.display());
+    }
+}
+
+#[test]
+fn examples_run() {
+    for program in programs() {
+        let text = std::fs::read_to_string(&program).expect("the example can be read");
+        let sends = text.lines().filter(|line| line.contains(": send ")).count();
+        let output = castell(&program, &["run"], &["--calc-scale", "0.001", "--json"]);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report in JSON");
+        assert_eq!(report["messages"].as_u64(), Some(sends as u64), "{}: {report}", program.display());
+        let ranks = report["ranks"].as_u64().map(|ranks| ranks as usize);
+        assert_eq!(report["end_ns"].as_array().map(Vec::len), ranks, "{}: {report}", program.display());
     }
 }
