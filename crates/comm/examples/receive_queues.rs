@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use castell_comm::queue::measure::{Way, insertion, latency, processors};
+use castell_comm::queue::measure::{Insertion, Load, Times, Way, insertion, latency, processors};
 use castell_comm::queue::{Geometry, QueueKind};
 
 /// Rounds in which the designs take turns.
@@ -50,8 +50,8 @@ fn latencies(samples: u32) -> Result<String, Box<dyn Error>> {
         for turn in 0..TURNS {
             for way in Way::ALL {
                 let Some(times) = latency(way, bytes, samples / TURNS)? else { continue };
-                let q = [0.25, 0.5, 0.75, 0.99].map(|q| format!("{:.1}", times.quantile(q))).join(",");
-                let _ = writeln!(csv, "{way},{bytes},{turn},{q},{}", times.samples().len());
+                let quantiles = quantiles(&times, &[0.25, 0.5, 0.75, 0.99], 1);
+                let _ = writeln!(csv, "{way},{bytes},{turn},{quantiles},{}", times.samples().len());
             }
         }
     }
@@ -59,21 +59,33 @@ fn latencies(samples: u32) -> Result<String, Box<dyn Error>> {
 }
 
 fn insertions(samples: u32) -> Result<String, Box<dyn Error>> {
-    let mut csv =
-        String::from("design,producers,turn,p1_ns,p25_ns,median_ns,p75_ns,p99_ns,p999_ns,mean_ns,samples\n");
+    let mut csv = String::from(
+        "design,load,producers,turn,p1_ns,p25_ns,median_ns,p75_ns,p99_ns,p999_ns,mean_ns,samples,messages_per_second\n",
+    );
     for producers in PRODUCERS {
         eprintln!("insertion, {producers} producers");
         for turn in 0..TURNS {
-            for kind in QueueKind::ALL {
-                let rounds = (samples / TURNS / producers).max(1);
-                let times = insertion(geometry(kind, producers + 1, 8), producers, rounds)?;
-                let q = [0.01, 0.25, 0.5, 0.75, 0.99, 0.999]
-                    .map(|q| format!("{:.0}", times.quantile(q)))
-                    .join(",");
-                let mean = times.samples().iter().sum::<f64>() / times.samples().len() as f64;
-                let _ = writeln!(csv, "{kind},{producers},{turn},{q},{mean:.0},{}", times.samples().len());
+            for (name, load) in [("rounds", Load::Rounds), ("flood", Load::Flood)] {
+                for kind in QueueKind::ALL {
+                    let rounds = (samples / TURNS / producers).max(1);
+                    let geometry = geometry(kind, producers + 1, 8);
+                    let Insertion { times, messages_per_second } =
+                        insertion(geometry, load, producers, rounds)?;
+                    let count = times.samples().len();
+                    let mean = times.samples().iter().sum::<f64>() / count as f64;
+                    let quantiles = quantiles(&times, &[0.01, 0.25, 0.5, 0.75, 0.99, 0.999], 0);
+                    let rate = messages_per_second.round();
+                    let _ = writeln!(
+                        csv,
+                        "{kind},{name},{producers},{turn},{quantiles},{mean:.0},{count},{rate}"
+                    );
+                }
             }
         }
     }
     Ok(csv)
+}
+
+fn quantiles(times: &Times, of: &[f64], digits: usize) -> String {
+    of.iter().map(|&q| format!("{:.digits$}", times.quantile(q))).collect::<Vec<_>>().join(",")
 }

@@ -5,7 +5,7 @@
 //! `experiments/receive-queues` takes the same measurements with quantiles.
 
 use super::{Params, Sample, Subject, Workload};
-use castell_comm::queue::measure::{Way, insertion, latency};
+use castell_comm::queue::measure::{Load, Way, insertion, latency};
 use castell_comm::queue::{Geometry, QueueKind};
 
 const RANKS_PER_NODE: u32 = 8;
@@ -50,7 +50,7 @@ impl Subject for Design {
             (_, Some(producers), Way::Queue(kind)) => {
                 let producers = producers as u32;
                 let rounds = samples.div_ceil(producers);
-                Some(insertion(queue(kind, producers + 1), producers, rounds)?)
+                Some(insertion(queue(kind, producers + 1), Load::Rounds, producers, rounds)?.times)
             }
             _ => None,
         };

@@ -1,10 +1,11 @@
 //! Measures the queues themselves, without an engine: insertion under many-to-one load, and ping-pong.
 //!
-//! Senders are processes of their own, as many as asked for; where they are more than the machine has processors, they
-//! take turns, and waiting yields. For `castell bench queues` and `experiments/receive-queues`.
+//! Each rank is a process, bound to one processor after the other, as ranks of a job are: where ranks are more than
+//! processors, they take turns, and waiting yields. For `castell bench queues` and `experiments/receive-queues`.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use castell_base::Rank;
 use castell_host::clock::now_ns;
@@ -62,7 +63,7 @@ struct Board {
 
 impl Board {
     fn create(results: usize) -> Result<Board, HostError> {
-        Ok(Board { segment: Segment::create("castell-measure", 128 + results * 8)? })
+        Ok(Board { segment: Segment::create("castell-measure", 192 + results * 8)? })
     }
 
     fn word(&self, index: usize) -> &AtomicU64 {
@@ -76,13 +77,22 @@ impl Board {
         self.word(0)
     }
 
-    /// Insertions that are done, a count over all rounds and senders.
+    /// Samples that are taken, a count over all rounds and senders.
     fn done(&self) -> &AtomicU64 {
         self.word(8)
     }
 
+    /// How long all of it took, for the receiver.
+    fn whole_ns(&self) -> &AtomicU64 {
+        self.word(16)
+    }
+
     fn result(&self, index: usize) -> &AtomicU64 {
-        self.word(16 + index)
+        self.word(24 + index)
+    }
+
+    fn times(&self, count: usize, scale: f64) -> Times {
+        Times::new((0..count).map(|i| self.result(i).load(Ordering::Relaxed) as f64 * scale).collect())
     }
 }
 
@@ -101,78 +111,114 @@ impl Patience {
     }
 }
 
-fn fork(body: impl FnOnce()) -> Result<Process, HostError> {
-    let birth = Birth { parent_death_signal: Some(libc::SIGKILL), ..Birth::default() };
-    // SAFETY: the child maps nothing and prints nothing; glibc keeps its allocator usable in a forked child.
-    unsafe {
-        process::fork_with(&birth, || {
-            body();
-            0
-        })
+/// Runs `body(rank)` in a process for each rank and waits for all of them.
+fn on_ranks(ranks: u32, body: impl Fn(u32)) -> Result<(), MeasureError> {
+    let cpus = Processors::usable().cpus;
+    let mut children = Vec::new();
+    for rank in 0..ranks {
+        let cpu = cpus[rank as usize % cpus.len()];
+        let birth = Birth { cpus: vec![cpu], parent_death_signal: Some(libc::SIGKILL), ..Birth::default() };
+        // SAFETY: the child prints nothing; glibc keeps its allocator usable in a forked child.
+        let child = unsafe {
+            process::fork_with(&birth, || {
+                body(rank);
+                0
+            })
+        };
+        children.push(child?);
     }
+    wait_for(children)
 }
 
-fn reap(children: Vec<Process>) -> Result<(), MeasureError> {
-    for child in children {
-        let ended = child.wait()?;
-        if !ended.is_success() {
-            return Err(MeasureError::Lost(ended));
+/// An error, and an end of the others, once one of the processes fails.
+fn wait_for(mut children: Vec<Process>) -> Result<(), MeasureError> {
+    while !children.is_empty() {
+        // Seldom: looking takes time from those that are measured.
+        std::thread::sleep(Duration::from_millis(5));
+        let (ended, running) = children.into_iter().partition::<Vec<_>, _>(Process::has_ended);
+        children = running;
+        for child in ended {
+            let how = child.wait()?;
+            if !how.is_success() {
+                for child in &children {
+                    child.signal(libc::SIGKILL)?;
+                    child.wait()?;
+                }
+                return Err(MeasureError::Lost(how));
+            }
         }
     }
     Ok(())
 }
 
-/// Looks now and then whether a child was lost; those that have done their part are taken out.
-fn watch(children: &mut Vec<Process>, looks: &mut u64) -> Result<(), MeasureError> {
-    *looks += 1;
-    if looks.is_multiple_of(1 << 14) {
-        let (ended, running) = std::mem::take(children).into_iter().partition(Process::has_ended);
-        *children = running;
-        reap(ended)?;
-    }
-    Ok(())
+/// How the senders of [`insertion`] go on after a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// They begin the next one together, when the receiver has everything: no time is spent waiting for the receiver.
+    Rounds,
+    /// They go on at once: the queue is full most of the time, and the receiver's speed limits everybody's.
+    Flood,
+}
+
+/// What [`insertion`] measured.
+#[derive(Clone, Debug)]
+pub struct Insertion {
+    /// One sample a sender and round: the time to insert [`MESSAGES`] messages.
+    pub times: Times,
+    /// Messages that the receiver took in a second.
+    pub messages_per_second: f64,
 }
 
 /// How long it takes a sender to insert [`MESSAGES`] messages of 8 bytes while all others do the same: `producers`
-/// processes, `rounds` rounds, one sample a process and round. The rounds are separated, so that no time is spent
-/// waiting for the receiver.
-pub fn insertion(geometry: Geometry, producers: u32, rounds: u32) -> Result<Times, MeasureError> {
+/// processes, `rounds` samples each.
+pub fn insertion(
+    geometry: Geometry,
+    load: Load,
+    producers: u32,
+    rounds: u32,
+) -> Result<Insertion, MeasureError> {
     assert!(geometry.ranks > producers, "the receiver and each producer is a rank");
     let memory = QueueMemory::create(geometry, 1)?;
-    memory.populate();
     let board = Board::create((producers * rounds) as usize)?;
-    let mut children = Vec::new();
-    for me in 1..=producers {
-        children.push(fork(|| insert_rounds(&memory, &board, me, rounds))?);
-    }
+    // Some more at first, to warm up: at least once through both halves, with all pages mapped.
+    let warm_up = rounds / 10;
+    on_ranks(producers + 1, |rank| match rank {
+        0 => receive_rounds(&memory, &board, load, producers, rounds + warm_up),
+        _ => insert_rounds(&memory, &board, rank, rounds, warm_up),
+    })?;
+    let messages = u64::from(rounds + warm_up) * u64::from(producers) * u64::from(MESSAGES);
+    let seconds = board.whole_ns().load(Ordering::Relaxed) as f64 * 1e-9;
+    let times = board.times((producers * rounds) as usize, 1.0);
+    Ok(Insertion { times, messages_per_second: messages as f64 / seconds })
+}
+
+fn receive_rounds(memory: &QueueMemory, board: &Board, load: Load, producers: u32, rounds: u32) {
     // SAFETY: the only consumer.
     let mut consumer = unsafe { memory.consumer(Rank(0)) };
-    // A tenth more rounds, at first, to warm up.
-    let warm_up = u64::from(rounds / 10);
-    let (mut received, mut looks) = (0, 0);
-    for round in 1..=u64::from(rounds) + warm_up {
+    memory.populate();
+    let begin = now_ns();
+    let mut received = 0;
+    let mut round = 0;
+    while round < u64::from(rounds) {
+        round = if load == Load::Rounds { round + 1 } else { rounds.into() };
         board.round().store(round, Ordering::Release);
         let inserted = round * u64::from(producers);
         let mut patience = Patience::default();
         while received < inserted * u64::from(MESSAGES) || board.done().load(Ordering::Acquire) < inserted {
-            match consumer.poll(usize::MAX, &mut |_, _| received += 1) {
+            match consumer.poll(64, &mut |_, _| received += 1) {
                 0 => patience.wait(),
                 _ => patience = Patience::default(),
             }
-            watch(&mut children, &mut looks)?;
         }
     }
-    reap(children)?;
-    let count = (producers * rounds) as usize;
-    Ok(Times::new((0..count).map(|i| board.result(i).load(Ordering::Relaxed) as f64).collect()))
+    board.whole_ns().store(now_ns() - begin, Ordering::Relaxed);
 }
 
-fn insert_rounds(memory: &QueueMemory, board: &Board, me: u32, rounds: u32) {
+fn insert_rounds(memory: &QueueMemory, board: &Board, me: u32, rounds: u32, warm_up: u32) {
     // SAFETY: one producer a rank.
     let mut end = unsafe { memory.producer(Rank(me), Rank(0)) };
     memory.populate();
     let mut header = Header { kind: 1, bytes: 8, source: me, ..Header::default() };
-    let warm_up = rounds / 10;
     for round in 1..=rounds + warm_up {
         let mut patience = Patience::default();
         while board.round().load(Ordering::Acquire) < u64::from(round) {
@@ -247,10 +293,14 @@ impl Sender {
 }
 
 impl Receiver {
+    /// Waits for message `sequence` and copies its payload, as a receiver does.
     #[inline(always)]
-    fn receive(&mut self, sequence: u32) {
+    fn receive(&mut self, sequence: u32, buffer: &mut [u8]) {
         let mut patience = Patience::default();
-        let mut take = |got: &Header, _: &[u8]| assert_eq!(got.sequence, sequence);
+        let mut take = |got: &Header, payload: &[u8]| {
+            assert_eq!(got.sequence, sequence);
+            buffer.copy_from_slice(payload);
+        };
         while match self {
             Receiver::Queue(end) => end.poll(1, &mut take),
             Receiver::Lane(end) => end.poll(1, &mut take),
@@ -265,12 +315,14 @@ impl Receiver {
 /// [`ROUND_TRIPS`] round trips each; `None` where such a message does not fit the way.
 pub fn latency(way: Way, bytes: usize, samples: u32) -> Result<Option<Times>, MeasureError> {
     let kind = if let Way::Queue(kind) = way { kind } else { QueueKind::Scmp };
-    let geometry = Geometry { ring_slots: 512, ..Geometry::new(kind, 2) };
+    // Rings as large as a half: what is compared is the protocol, not the room.
+    let geometry = Geometry::new(kind, 2);
+    let geometry = Geometry { ring_slots: geometry.slots, ..geometry };
     if bytes > if way == Way::Lane { LANE_PAYLOAD_MAX } else { geometry.message_bytes_max() } {
         return Ok(None);
     }
     let memory = QueueMemory::create(geometry, 2)?;
-    memory.populate();
+    let board = Board::create(samples as usize)?;
     let pools = Segment::create("castell-lanes", 2 * LANE_POOL_BYTES)?;
     let ends = |me: u32| {
         // SAFETY: each of the two ranks makes its ends once, in its own process, and drops them before the memory; the
@@ -290,29 +342,27 @@ pub fn latency(way: Way, bytes: usize, samples: u32) -> Result<Option<Times>, Me
         }
     };
     let warm_up = samples / 10;
-    let count = (samples + warm_up) * ROUND_TRIPS;
-    let child = fork(|| {
-        let (mut sender, mut receiver) = ends(1);
+    on_ranks(2, |me| {
+        let (mut sender, mut receiver) = ends(me);
         memory.populate();
-        let payload = vec![1; bytes];
-        for sequence in 0..count {
-            receiver.receive(sequence);
-            sender.send(&ping(1, sequence, bytes), &payload);
+        let (payload, mut buffer) = (vec![1; bytes], vec![0; bytes]);
+        for sample in 0..samples + warm_up {
+            let begin = now_ns();
+            for sequence in sample * ROUND_TRIPS..(sample + 1) * ROUND_TRIPS {
+                if me == 0 {
+                    sender.send(&ping(0, sequence, bytes), &payload);
+                    receiver.receive(sequence, &mut buffer);
+                } else {
+                    receiver.receive(sequence, &mut buffer);
+                    sender.send(&ping(1, sequence, bytes), &payload);
+                }
+            }
+            if me == 0 && sample >= warm_up {
+                board.result((sample - warm_up) as usize).store(now_ns() - begin, Ordering::Relaxed);
+            }
         }
     })?;
-    let (mut sender, mut receiver) = ends(0);
-    let payload = vec![1; bytes];
-    let mut times = Vec::with_capacity((samples + warm_up) as usize);
-    for sample in 0..samples + warm_up {
-        let begin = now_ns();
-        for sequence in sample * ROUND_TRIPS..(sample + 1) * ROUND_TRIPS {
-            sender.send(&ping(0, sequence, bytes), &payload);
-            receiver.receive(sequence);
-        }
-        times.push((now_ns() - begin) as f64 / f64::from(2 * ROUND_TRIPS));
-    }
-    reap(vec![child])?;
-    Ok(Some(Times::new(times.split_off(warm_up as usize))))
+    Ok(Some(board.times(samples as usize, 1.0 / f64::from(2 * ROUND_TRIPS))))
 }
 
 fn ping(source: u32, sequence: u32, bytes: usize) -> Header {
@@ -332,9 +382,13 @@ mod tests {
     fn every_design_can_be_measured() {
         for kind in QueueKind::ALL {
             let geometry = Geometry { ranks_per_node: 3, ..Geometry::new(kind, 6) };
-            let times = insertion(geometry, 5, 20).expect("five senders");
-            assert_eq!(times.samples().len(), 100);
-            assert!(times.quantile(0.0) > 0.0 && times.quantile(0.5) <= times.quantile(1.0));
+            for load in [Load::Rounds, Load::Flood] {
+                let Insertion { times, messages_per_second } =
+                    insertion(geometry, load, 5, 20).expect("five senders");
+                assert_eq!(times.samples().len(), 100);
+                assert!(times.quantile(0.0) > 0.0 && times.quantile(0.5) <= times.quantile(1.0));
+                assert!(messages_per_second > 0.0);
+            }
         }
         for way in Way::ALL {
             let times = latency(way, 8, 10).expect("two processes").expect("8 bytes fit everywhere");
