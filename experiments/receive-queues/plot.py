@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Draws latency.svg, insertion.svg and memory.svg from the CSV files beside this script, and prints a summary.
+"""Draws latency.svg, insertion-rounds.svg, insertion-flood.svg and memory.svg from the CSV files beside this script,
+and writes tables.md.
 
 Needs nothing but Python. The designs were measured in several turns: a point is the median over the turns of the turn's
 quantile.
 """
 
+import contextlib
 import csv
 import math
 import statistics
@@ -148,9 +150,9 @@ def insertion(folder, load):
             for design, by in series.items():
                 # Straight in a linear diagram, bent in this one.
                 rise, start = slope(by)
-                at = [(v, max(low, start + rise * v)) for v in range(1, 32, 3)]
+                at = [(v, start + rise * v) for v in range(1, 32, 2) if start + rise * v >= low]
                 lines += [(design, *a, *b) for a, b in zip(at, at[1:])]
-        panels.append(panel(i * WIDTH, f"Insertion of 8 messages, {title}", series, x, y, "producers",
+        panels.append(panel(i * WIDTH, f"{load}: insertion of 8 messages, {title}", series, x, y, "producers",
                             "time", [(v, v) for v in (1, 8, 16, 24, 31)], decades(low, high, nanoseconds), lines))
     write(folder / f"insertion-{load}.svg", panels)
     return median, p99
@@ -169,17 +171,30 @@ def main():
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     ways = latency(folder)
     median, p99 = insertion(folder, "rounds")
+    flood_median, flood_p99 = insertion(folder, "flood")
     bytes_by = memory(folder)
-    print("| design | half round trip 8 B | 1 KiB | insertion, 1 producer | 31 producers | p99, 31 producers | p99 slope a producer |")
-    print("|---|---|---|---|---|---|---|")
-    for design in ways:
-        cells = [f"{ways[design][8]:.0f} ns", f"{ways[design][1024]:.0f} ns" if 1024 in ways[design] else ""]
-        if design in median:
-            m, p = median[design], p99[design]
-            cells += [f"{m[1]:.0f} ns", f"{m[31]:.0f} ns", f"{p[31]:.0f} ns", f"{slope(p)[0]:+.0f} ns"]
-        print(f"| {design} | " + " | ".join(cells + [""] * (6 - len(cells))) + " |")
+    with open(folder / "tables.md", "w") as file, contextlib.redirect_stdout(file):
+        print_tables(folder, ways, median, p99, flood_median, flood_p99, bytes_by)
+
+
+def print_tables(folder, ways, median, p99, flood_median, flood_p99, bytes_by):
+    print("# Receive queues: the numbers\n\nWritten by `plot.py`.\n")
+    print("| design | half round trip 8 B | 1 KiB | 8 KiB |\n|---|---|---|---|")
+    for design, by in ways.items():
+        print(f"| {design} | " + " | ".join(f"{by[b]:.0f} ns" if b in by else "" for b in (8, 1024, 8192)) + " |")
+    for name, m, p in [("rounds", median, p99), ("flood", flood_median, flood_p99)]:
+        print(f"\n| {name} | median, 1 producer | 31 producers | p99, 1 producer | 31 producers | p99 slope a producer |")
+        print("|---|---|---|---|---|---|")
+        for design in m:
+            cells = [m[design][1], m[design][31], p[design][1], p[design][31]]
+            print(f"| {design} | " + " | ".join(f"{ns:.0f} ns" for ns in cells) + f" | {slope(p[design])[0]:+.0f} ns |")
+    print("\n| flood | messages a second, 1 producer | 31 producers | p99.9, 31 producers |\n|---|---|---|---|")
+    flood = [row for row in read(folder, "insertion.csv") if row["load"] == "flood"]
+    rate, p999 = points(flood, "producers", "messages_per_second"), points(flood, "producers", "p999_ns")
+    for design, by in rate.items():
+        print(f"| {design} | {by[1] / 1e6:.1f} M | {by[31] / 1e6:.1f} M | {p999[design][31] / 1e3:.0f} µs |")
     print()
-    print("| ranks | " + " | ".join(bytes_by) + " |\n|---" * 1 + "|---" * len(bytes_by) + "|")
+    print("| ranks | " + " | ".join(bytes_by) + " |\n|---" + "|---" * len(bytes_by) + "|")
     for ranks in (2, 64, 1024, 10_000):
         print(f"| {ranks} | " + " | ".join(f"{by[ranks] / 1024:.0f} KiB" for by in bytes_by.values()) + " |")
 

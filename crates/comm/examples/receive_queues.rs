@@ -67,7 +67,9 @@ fn insertions(samples: u32) -> Result<String, Box<dyn Error>> {
         for turn in 0..TURNS {
             for (name, load) in [("rounds", Load::Rounds), ("flood", Load::Flood)] {
                 for kind in QueueKind::ALL {
-                    let rounds = (samples / TURNS / producers).max(1);
+                    // A flood needs time to fill the queue, and several time slices for each sender.
+                    let together = if load == Load::Rounds { producers } else { 1 };
+                    let rounds = (samples / TURNS / together).max(1);
                     let geometry = geometry(kind, producers + 1, 8);
                     let Insertion { times, messages_per_second } =
                         insertion(geometry, load, producers, rounds)?;
