@@ -162,7 +162,8 @@ impl Comm {
     /// The run carries a number with each of its peers: how many runs with that peer were started here before.
     /// Its messages meet only those of the peer's run of the same number. So both sides of every pair have to run
     /// their parts of patterns in the same order, and any number of runs may go on at once without meeting each
-    /// other's messages, also of the same schedule.
+    /// other's messages, also of the same schedule. A schedule that receives from any source counts as a run with
+    /// every rank: use [`Comm::run_open`] for it where not all ranks take part.
     ///
     /// # Safety
     /// Buffers in user memory must stay valid, and be left alone as their operations demand, until the run has
