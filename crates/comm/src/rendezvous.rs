@@ -26,9 +26,13 @@ pub const CHUNK_BYTES: u64 = 256 * 1024;
 /// Pipes a rank.
 pub const PIPES: usize = 4;
 /// Bytes of a pipe: both ends' copies of it stay in the second-level cache.
-pub const PIPE_BYTES: u64 = 32 * PIPE_CHUNK_BYTES;
-/// What is filled and taken at a time, in bytes: the receiver takes one while the sender fills the next.
-pub const PIPE_CHUNK_BYTES: u64 = 4 * 1024;
+pub const PIPE_BYTES: u64 = 256 * 1024;
+
+/// What is filled and taken at a time of a message of that size: the receiver takes one piece while the sender fills
+/// the next, so short messages need short pieces. Bytes; divides [`PIPE_BYTES`].
+pub fn pipe_chunk_bytes(message_bytes: u64) -> u64 {
+    if message_bytes < 256 * 1024 { 4 * 1024 } else { 32 * 1024 }
+}
 
 /// Where a transfer stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use super::message::{Kind, control};
 use super::peer::Pending;
 use super::run::RunRef;
 use crate::queue::Header;
-use crate::rendezvous::{CHUNK_BYTES, DESCRIPTORS, Descriptor, PIPE_BYTES, PIPE_CHUNK_BYTES, PIPES, State};
+use crate::rendezvous::{CHUNK_BYTES, DESCRIPTORS, Descriptor, PIPE_BYTES, PIPES, State, pipe_chunk_bytes};
 use castell_base::Rank;
 use castell_goal::op::{Buffer, Op};
 use castell_goal::schedule::OpId;
@@ -270,7 +270,7 @@ impl Core {
     /// Receiver: empties the sender's pipe.
     fn empty_pipe(&mut self, at: usize, pipe: usize) -> Step {
         let Incoming { source, descriptor, generation, bytes, .. } = self.transfers.incoming[at];
-        let base = self.job.pipe(source, pipe);
+        let (base, chunk) = (self.job.pipe(source, pipe), pipe_chunk_bytes(bytes));
         let mut moved = false;
         loop {
             let shared = self.descriptor(source, descriptor);
@@ -288,7 +288,7 @@ impl Core {
                 self.touch(source);
                 return Step::Moved;
             }
-            let length = (filled - taken).min(PIPE_CHUNK_BYTES - taken % PIPE_CHUNK_BYTES);
+            let length = (filled - taken).min(chunk - taken % chunk);
             let mut from = base.wrapping_add((taken % PIPE_BYTES) as usize);
             for region in regions(&incoming.pieces, taken, length) {
                 // SAFETY: the sender does not touch these bytes of its pipe before `taken` says so; the region is
@@ -387,12 +387,13 @@ impl Core {
         let outgoing = &self.transfers.outgoing[at];
         let (run, op, dest, bytes) = (outgoing.run, outgoing.op, outgoing.dest, outgoing.bytes);
         let base = self.job.pipe(self.me, outgoing.pipe.expect("a transfer by pipe"));
+        let chunk = pipe_chunk_bytes(bytes);
         let descriptor = outgoing.descriptor;
         loop {
             let shared = self.descriptor(self.me, descriptor);
             let filled = shared.filled.load(Ordering::Relaxed);
             let room = PIPE_BYTES - (filled - shared.taken.load(Ordering::Acquire));
-            let length = room.min(bytes - filled).min(PIPE_CHUNK_BYTES - filled % PIPE_CHUNK_BYTES);
+            let length = room.min(bytes - filled).min(chunk - filled % chunk);
             if length == 0 {
                 return self.touch(dest);
             }
