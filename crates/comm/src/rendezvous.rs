@@ -3,7 +3,7 @@
 //! A sender announces a large message by a descriptor. It travels in one of three ways:
 //!
 //! - through a *pipe*: a ring of chunks in the sender's area, which the sender fills while the receiver empties it.
-//!   Two copies, but both in cache and at the same time; the first choice, see `experiments/large-messages`;
+//!   Two copies, but both in cache and at the same time; the first choice, see `docs/decisions/0004`;
 //! - if all pipes of the sender are taken: the receiver copies straight out of the sender's memory;
 //! - if the kernel forbids that: as fragments through the receive queue.
 //!
