@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 
 /// Writes a timeline as a Chrome/Perfetto trace: a process a rank, a track an activity (and more where spans of one
-/// activity overlap without nesting), an arrow a message. Times are microseconds there, with three decimals.
+/// activity overlap without nesting), an arrow a message. Times are microseconds there, with six decimals; Perfetto
+/// shows whole nanoseconds of them.
 ///
 /// ```
 /// use castell_trace::{Timeline, write_chrome};
@@ -19,7 +20,9 @@ use std::io::{self, Write};
 /// Whatever the writer says.
 pub fn write_chrome(timeline: &Timeline, out: &mut impl Write) -> io::Result<()> {
     let title = Value::from(timeline.title.as_str());
-    write!(out, "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"title\":{title}}},\"traceEvents\":[")?;
+    let subtitle = Value::from(timeline.subtitle.as_str());
+    write!(out, "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"title\":{title},\"subtitle\":{subtitle}}},")?;
+    write!(out, "\"traceEvents\":[")?;
     let mut events = Events { out, first: true };
     for rank in 0..timeline.ranks {
         let name =
@@ -31,7 +34,7 @@ pub fn write_chrome(timeline: &Timeline, out: &mut impl Write) -> io::Result<()>
     }
     let mut tracks = Tracks::new(timeline.ranks);
     let mut spans: Vec<&Span> = timeline.spans.iter().collect();
-    spans.sort_by_key(|span| (span.start_ns, u64::MAX - span.end_ns));
+    spans.sort_by_key(|span| (span.start_ps, u64::MAX - span.end_ps));
     for span in spans {
         let (track, is_new) = tracks.place(span);
         if is_new {
@@ -40,13 +43,13 @@ pub fn write_chrome(timeline: &Timeline, out: &mut impl Write) -> io::Result<()>
             events.put(&name)?;
         }
         events.put(&json!({"name": span.name, "cat": span.activity.name(), "ph": "X", "pid": span.rank.0,
-            "tid": track, "ts": micros(span.start_ns), "dur": micros(span.end_ns - span.start_ns)}))?;
+            "tid": track, "ts": micros(span.start_ps), "dur": micros(span.end_ps - span.start_ps)}))?;
     }
     for (id, message) in timeline.messages.iter().enumerate() {
         let (from, to) = (message.from.0, message.to.0);
-        let (start, end) = (micros(message.sent_ns), micros(message.received_ns));
+        let (start, end) = (micros(message.sent_ps), micros(message.received_ps));
         events.put(&json!({"name": "message", "cat": "message", "ph": "s", "id": id, "pid": from,
-            "tid": track_of(Activity::Send, 0), "ts": start}))?;
+            "tid": track_of(Activity::Send, 0), "ts": start, "args": {"bytes": message.bytes, "tag": message.tag.0}}))?;
         events
             .put(&json!({"name": "message", "cat": "message", "ph": "f", "bp": "e", "id": id, "pid": to,
             "tid": track_of(Activity::Recv, 0), "ts": end}))?;
@@ -67,8 +70,8 @@ impl<W: Write> Events<'_, W> {
     }
 }
 
-fn micros(ns: u64) -> f64 {
-    ns as f64 / 1000.0
+fn micros(ps: u64) -> f64 {
+    ps as f64 / 1e6
 }
 
 /// Tracks of one activity have numbers of their own: 16 at most, then they share the last.
@@ -81,22 +84,22 @@ fn track_of(activity: Activity, lane: usize) -> usize {
 /// Finds each span a track on which it overlaps no other.
 struct Tracks {
     /// By rank and track: when it is free again; `None`: not used yet.
-    free_ns: Vec<[Option<u64>; 4 * TRACKS_AN_ACTIVITY]>,
+    free_ps: Vec<[Option<u64>; Activity::ALL.len() * TRACKS_AN_ACTIVITY]>,
 }
 
 impl Tracks {
     fn new(ranks: u32) -> Tracks {
-        Tracks { free_ns: vec![[None; 4 * TRACKS_AN_ACTIVITY]; ranks as usize] }
+        Tracks { free_ps: vec![[None; Activity::ALL.len() * TRACKS_AN_ACTIVITY]; ranks as usize] }
     }
 
     /// The track of a span, spans coming in order of their starts; and whether it is the track's first.
     fn place(&mut self, span: &Span) -> (usize, bool) {
-        let free = &mut self.free_ns[span.rank.index()];
+        let free = &mut self.free_ps[span.rank.index()];
         let lanes = (0..TRACKS_AN_ACTIVITY).map(|lane| track_of(span.activity, lane));
-        let fits = lanes.clone().find(|track| free[*track].is_none_or(|free_ns| free_ns <= span.start_ns));
+        let fits = lanes.clone().find(|track| free[*track].is_none_or(|free_ps| free_ps <= span.start_ps));
         let track = fits.unwrap_or(track_of(span.activity, TRACKS_AN_ACTIVITY - 1));
         let is_new = free[track].is_none();
-        free[track] = Some(free[track].unwrap_or(0).max(span.end_ns));
+        free[track] = Some(free[track].unwrap_or(0).max(span.end_ps));
         (track, is_new)
     }
 }
@@ -105,24 +108,33 @@ impl Tracks {
 mod tests {
     use super::*;
     use crate::Message;
-    use castell_base::Rank;
+    use castell_base::{Rank, Tag};
 
-    fn span(rank: u32, activity: Activity, start_ns: u64, end_ns: u64) -> Span {
-        Span { rank: Rank(rank), name: format!("\"{start_ns}\""), activity, start_ns, end_ns }
+    fn span(rank: u32, activity: Activity, start_ps: u64, end_ps: u64) -> Span {
+        Span { rank: Rank(rank), name: format!("\"{start_ps}\""), activity, start_ps, end_ps }
     }
 
     #[test]
     fn spans_that_overlap_lie_on_tracks_of_their_own() {
         let timeline = Timeline {
             title: "two \"ranks\"".into(),
+            subtitle: "no <model>".into(),
             ranks: 2,
             spans: vec![
-                span(0, Activity::Send, 0, 100),
-                span(0, Activity::Send, 50, 60),
-                span(0, Activity::Send, 100, 200),
-                span(1, Activity::Recv, 10, 1500),
+                span(0, Activity::Send, 0, 100_000),
+                span(0, Activity::Send, 50_000, 60_000),
+                span(0, Activity::Send, 100_000, 200_000),
+                span(1, Activity::Recv, 10_000, 1_500_001),
             ],
-            messages: vec![Message { from: Rank(0), sent_ns: 0, to: Rank(1), received_ns: 1500 }],
+            messages: vec![Message {
+                from: Rank(0),
+                to: Rank(1),
+                tag: Tag(7),
+                bytes: 64,
+                sent_ps: 0,
+                arrived_ps: 1_500_001,
+                received_ps: 1_500_001,
+            }],
         };
         let mut out = Vec::new();
         write_chrome(&timeline, &mut out).expect("memory takes everything");
@@ -133,6 +145,11 @@ mod tests {
         assert_eq!(tracks, [&json!(0), &json!(1), &json!(0)]);
         assert_eq!(spans[3]["dur"], json!(0.1));
         assert_eq!(events.iter().filter(|event| event["ph"] == "s" || event["ph"] == "f").count(), 2);
+        let (depart, arrive) =
+            (events.iter().find(|e| e["ph"] == "s"), events.iter().find(|e| e["ph"] == "f"));
+        assert_eq!(depart.expect("an arrow")["args"], json!({"bytes": 64, "tag": 7}));
+        assert_eq!(arrive.expect("an arrow")["ts"], json!(1.500001));
+        assert_eq!(parsed["otherData"]["subtitle"], "no <model>");
         assert_eq!(parsed["otherData"]["title"], "two \"ranks\"");
     }
 }

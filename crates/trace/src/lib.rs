@@ -7,30 +7,31 @@ mod chrome;
 
 pub use chrome::write_chrome;
 
-use castell_base::Rank;
+use castell_base::{Rank, Tag};
 
 /// What a span's time went into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Activity {
-    /// A message on its way out.
+    /// Busy with a message on its way out.
     Send,
-    /// Waiting for a message and taking it in.
+    /// Busy with a message coming in; in a recording of real processes also the wait for it.
     Recv,
     /// Computing.
     Compute,
     /// Anything else: local operations, time stamps, one-sided operations.
     Other,
+    /// Nothing to do until a message or another operation comes.
+    Wait,
 }
 
 impl Activity {
+    /// Every activity, in the order of its number.
+    pub const ALL: [Activity; 5] =
+        [Activity::Send, Activity::Recv, Activity::Compute, Activity::Other, Activity::Wait];
+
     /// The word for it, as viewers show it.
     pub fn name(self) -> &'static str {
-        match self {
-            Activity::Send => "send",
-            Activity::Recv => "recv",
-            Activity::Compute => "compute",
-            Activity::Other => "other",
-        }
+        ["send", "recv", "compute", "other", "wait"][self as usize]
     }
 }
 
@@ -43,34 +44,51 @@ pub struct Span {
     pub name: String,
     /// What it is.
     pub activity: Activity,
-    /// Start, in nanoseconds from the timeline's zero.
-    pub start_ns: u64,
-    /// End.
-    pub end_ns: u64,
+    /// Start, in picoseconds from the timeline's zero.
+    pub start_ps: u64,
+    /// End, in picoseconds; not before the start.
+    pub end_ps: u64,
 }
 
-/// A message from one rank to another: an arrow.
+/// A message from one rank to another: an arrow. Times are picoseconds from the timeline's zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Sender.
     pub from: Rank,
-    /// When its send started. Nanoseconds.
-    pub sent_ns: u64,
     /// Receiver.
     pub to: Rank,
-    /// When its receive was finished. Nanoseconds.
-    pub received_ns: u64,
+    /// Its label.
+    pub tag: Tag,
+    /// Its size.
+    pub bytes: u64,
+    /// When it left its sender; where nobody knows, when its send started.
+    pub sent_ps: u64,
+    /// When it reached its receiver; where nobody knows, the same as `received_ps`.
+    pub arrived_ps: u64,
+    /// When its receive was finished.
+    pub received_ps: u64,
 }
 
-/// A whole run.
+/// A whole run, real or simulated.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
-    /// Shown as its title.
+    /// Its title: the program or the schedule.
     pub title: String,
+    /// Shown below: the cost model with its parameters, or how messages travelled. May be empty.
+    pub subtitle: String,
     /// How many ranks.
     pub ranks: u32,
     /// What they did.
     pub spans: Vec<Span>,
     /// What they sent.
     pub messages: Vec<Message>,
+}
+
+impl Timeline {
+    /// The last moment that is in it, in picoseconds.
+    pub fn end_ps(&self) -> u64 {
+        let spans = self.spans.iter().map(|span| span.end_ps);
+        let messages = self.messages.iter().map(|message| message.received_ps.max(message.arrived_ps));
+        spans.chain(messages).max().unwrap_or(0)
+    }
 }

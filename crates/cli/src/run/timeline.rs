@@ -14,7 +14,8 @@ use std::sync::Arc;
 pub fn collect(file: &Path, schedules: &[Arc<Schedule>], results: &Results, summary: &Summary) -> Timeline {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let mut timeline = Timeline {
-        title: format!("{name}, shared memory"),
+        title: name.into_owned(),
+        subtitle: "executed over shared memory".into(),
         ranks: schedules.len() as u32,
         ..Timeline::default()
     };
@@ -44,13 +45,23 @@ fn span(rank: Rank, schedule: &Schedule, recorded: &Recorded) -> Span {
         _ => Activity::Other,
     };
     let name = describe(schedule, recorded.op);
-    Span { rank, name, activity, start_ns: recorded.start_ns, end_ns: recorded.end_ns }
+    Span {
+        rank,
+        name,
+        activity,
+        start_ps: picoseconds(recorded.start_ns),
+        end_ps: picoseconds(recorded.end_ns),
+    }
 }
 
-/// When the sends started, and when the receives were through. Nanoseconds.
+fn picoseconds(ns: u64) -> u64 {
+    ns.saturating_mul(1000)
+}
+
+/// When the sends started and how many bytes each had; and when the receives were through. Nanoseconds.
 #[derive(Default)]
 struct Ends {
-    sent_ns: Vec<u64>,
+    sent: Vec<(u64, u64)>,
     received_ns: Vec<u64>,
 }
 
@@ -64,8 +75,8 @@ struct MessageEnds {
 impl MessageEnds {
     fn add(&mut self, rank: Rank, op: Op<'_>, recorded: &Recorded) {
         match op {
-            Op::Send { dest, tag, .. } => {
-                self.ends.entry((rank, dest, tag)).or_default().sent_ns.push(recorded.start_ns);
+            Op::Send { dest, tag, bytes, .. } => {
+                self.ends.entry((rank, dest, tag)).or_default().sent.push((recorded.start_ns, bytes));
             }
             Op::Recv { source: Some(source), tag: Some(tag), .. } => {
                 self.ends.entry((source, rank, tag)).or_default().received_ns.push(recorded.end_ns);
@@ -76,11 +87,16 @@ impl MessageEnds {
 
     fn pair(self) -> Vec<Message> {
         let mut messages = Vec::new();
-        for ((from, to, _), ends) in self.ends {
-            let pairs = ends.sent_ns.into_iter().zip(ends.received_ns);
-            messages.extend(pairs.map(|(sent_ns, received_ns)| Message { from, sent_ns, to, received_ns }));
+        for ((from, to, tag), ends) in self.ends {
+            let pairs = ends.sent.into_iter().zip(ends.received_ns);
+            messages.extend(pairs.map(|((sent_ns, bytes), received_ns)| {
+                let received_ps = picoseconds(received_ns);
+                // The engine records when operations are through, not when bytes come in.
+                let (sent_ps, arrived_ps) = (picoseconds(sent_ns), received_ps);
+                Message { from, to, tag, bytes, sent_ps, arrived_ps, received_ps }
+            }));
         }
-        messages.sort_by_key(|message| (message.sent_ns, message.from, message.to));
+        messages.sort_by_key(|message| (message.sent_ps, message.from, message.to, message.tag));
         messages
     }
 }
