@@ -1,0 +1,225 @@
+//! A task's life: made, registered, run, completed, done, disposed of.
+
+use crate::context::Context;
+use crate::current::Thread;
+use crate::dependences::{self, Declaration};
+use crate::error::{Fault, TaskError, panic_message};
+use crate::schedulable::ReadyList;
+use crate::task::{Attributes, Birth, CLOSURE_AT, Parts, Task, TaskRef, Verb, flag};
+use castell_base::sync::Ordering;
+use std::mem::{ManuallyDrop, needs_drop};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// What lies behind a header: the closure, and after the body its result.
+union Body<F, R> {
+    closure: ManuallyDrop<F>,
+    result: ManuallyDrop<R>,
+}
+
+/// Makes a record. It is not seen by anybody until [`submit`].
+///
+/// # Safety
+/// The closure must be allowed to run on another thread, and what it borrows must live until the task is done.
+#[inline]
+pub(crate) unsafe fn create<F, R>(
+    thread: &Thread,
+    parent: *const Task,
+    attributes: Attributes,
+    accesses: usize,
+    references: u32,
+    closure: F,
+) -> TaskRef
+where
+    F: FnOnce(&Context<'_>) -> R,
+{
+    const { assert!(align_of::<Body<F, R>>() <= 64, "over-aligned closures belong in a box") };
+    let parts = Parts::of(size_of::<Body<F, R>>(), accesses);
+    let mut attributes = attributes;
+    if needs_drop::<R>() {
+        attributes.flags |= flag::DROPS;
+    }
+    // SAFETY: a parent is alive while its body creates children.
+    let (depth, group) = unsafe { parent.as_ref() }
+        .map_or((0, std::ptr::null()), |parent| (parent.depth.saturating_add(1), parent.group));
+    let shared = Arc::as_ptr(&thread.shared);
+    let run = run::<F, R>;
+    let chunk = thread.shared.memory.allocate(thread.worker.get(), parts.bytes);
+    let birth = Birth { shared, parent, group, depth, attributes, parts, references, run };
+    // SAFETY: the chunk is as long as asked for; the closure's place starts at `CLOSURE_AT`, aligned to 64.
+    unsafe {
+        let task = Task::write(chunk, birth);
+        chunk.add(CLOSURE_AT).cast::<F>().write(closure);
+        task
+    }
+}
+
+/// Runs, skips or drops what `create` put behind the header.
+unsafe fn run<F, R>(thread: &Thread, task: &Task, verb: Verb)
+where
+    F: FnOnce(&Context<'_>) -> R,
+{
+    let body = task.closure().cast::<Body<F, R>>();
+    match verb {
+        Verb::Call => {
+            // SAFETY: the closure is there until it is called or skipped, which happens once.
+            let closure = unsafe { ManuallyDrop::take(&mut (*body).closure) };
+            match catch_unwind(AssertUnwindSafe(|| closure(&Context::of(thread)))) {
+                Ok(result) => {
+                    // SAFETY: the closure was moved out: the place is free for the result.
+                    unsafe { (*body).result = ManuallyDrop::new(result) };
+                    task.set_own(flag::RETURNED);
+                }
+                Err(payload) => {
+                    let label = task.label().to_owned();
+                    let error = TaskError::Panicked { label, message: panic_message(&*payload) };
+                    fail(task, error);
+                }
+            }
+        }
+        Verb::Skip => {
+            // SAFETY: as above. A panic in a destructor must not end the worker.
+            let closure = unsafe { ManuallyDrop::take(&mut (*body).closure) };
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(closure)));
+        }
+        Verb::Dispose => {
+            if task.has(flag::RETURNED) {
+                // SAFETY: the result was written and not taken.
+                let result = unsafe { ManuallyDrop::take(&mut (*body).result) };
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(result)));
+            }
+        }
+    }
+}
+
+/// The task failed: who waits for its data is skipped, and the wait of its creator learns why.
+pub(crate) fn fail(task: &Task, error: TaskError) {
+    task.poison();
+    task.note_fault(Fault { error });
+}
+
+/// Registers a new task's accesses and hands it to the scheduler when it is ready.
+///
+/// # Safety
+/// `task` comes from [`create`] on this thread with room for these accesses, as a child of the thread's current task or
+/// as a root.
+#[inline]
+pub(crate) unsafe fn submit(thread: &Thread, task: TaskRef, declared: &[Declaration]) {
+    // SAFETY: the caller's promise.
+    let record = unsafe { task.as_ref() };
+    if let Some(parent) = record.parent() {
+        parent.children.add();
+    }
+    if !declared.is_empty() {
+        // SAFETY: on the thread of the parent's body, before anybody else sees it.
+        unsafe { dependences::register(task, declared) };
+        if !record.unblock(1) {
+            return;
+        }
+    }
+    // SAFETY: ready, so it is alive until it has run, and in no list.
+    unsafe { thread.shared.scheduler.add(task, thread.worker.get()) };
+    thread.shared.workers.notify();
+}
+
+/// Runs a ready task to its end; returns the one to run next on this thread, if one was made ready for it.
+///
+/// # Safety
+/// `task` was got from the scheduler (or from here) and is run by nobody else.
+pub(crate) unsafe fn execute(thread: &Thread, task: TaskRef) -> Option<TaskRef> {
+    // SAFETY: a task lives at least until it has run.
+    let record = unsafe { task.as_ref() };
+    let outer = thread.task.replace(record);
+    // SAFETY: an enclosing group outlives the tasks in it.
+    let cancelled = unsafe { record.group.as_ref() }.is_some_and(|group| group.is_cancelled());
+    let verb = if cancelled || record.has(flag::POISONED) { Verb::Skip } else { Verb::Call };
+    // SAFETY: once, by whoever got it.
+    unsafe { (record.run)(thread, record, verb) };
+    thread.task.set(outer);
+    // Only the body adds events: alone, nobody else touches the count any more.
+    if record.events.load(Ordering::Acquire) == 1 || record.events.fetch_sub(1, Ordering::AcqRel) == 1 {
+        return completed(thread, task);
+    }
+    None
+}
+
+/// Body and external events are over: the accesses go on to the successors; returns one to run next, if any.
+pub(crate) fn completed(thread: &Thread, task: TaskRef) -> Option<TaskRef> {
+    // SAFETY: the birth's reference is ours to end.
+    let record = unsafe { task.as_ref() };
+    let mut ready = ReadyList::new();
+    if !record.accesses().is_empty() {
+        // SAFETY: once, and alive.
+        unsafe { dependences::complete(record, &mut ready) };
+    }
+    if record.children.close() {
+        done(thread, task, &mut ready);
+    }
+    if ready.is_empty() {
+        return None;
+    }
+    let several = ready.len() > 1;
+    // SAFETY: what became ready is alive and in no other list.
+    let next = unsafe { thread.shared.scheduler.add_ready(ready, thread.worker.get()) };
+    if several {
+        thread.shared.workers.notify();
+    }
+    next
+}
+
+/// The task and its descendants are done: tells the parent, and goes up while it was the last one there.
+fn done(thread: &Thread, task: TaskRef, ready: &mut ReadyList<Task>) {
+    let mut task = task;
+    loop {
+        // SAFETY: the birth's reference is ended below.
+        let record = unsafe { task.as_ref() };
+        if !record.accesses().is_empty() || !record.domain.load(Ordering::Relaxed).is_null() {
+            // SAFETY: once, after `complete`.
+            unsafe { dependences::descendants_done(record, ready) };
+        }
+        let parent = record.parent();
+        if let Some(parent) = parent
+            && let Some(fault) = record.take_fault()
+        {
+            parent.note_fault(fault);
+        }
+        if record.is_shared() && record.set(flag::DONE) & flag::AWAITED != 0 {
+            thread.shared.waiting.wake();
+        }
+        // SAFETY: the birth's reference.
+        unsafe { release(thread, task) };
+        let Some(parent) = parent else { return };
+        if !parent.children.remove() {
+            return;
+        }
+        if parent.wake_waiter() {
+            return;
+        }
+        task = NonNull::from(parent);
+    }
+}
+
+/// Ends a reference to a record, and disposes of it if that was the last.
+///
+/// # Safety
+/// The caller holds a reference and does not use it any more.
+#[inline]
+pub(crate) unsafe fn release(thread: &Thread, task: TaskRef) {
+    // SAFETY: the caller's reference keeps it alive.
+    let record = unsafe { task.as_ref() };
+    if !record.release_reference() {
+        return;
+    }
+    // SAFETY: that was the last reference.
+    unsafe {
+        if record.has(flag::DROPS) {
+            (record.run)(thread, record, Verb::Dispose);
+        }
+        let extras = record.extras.load(Ordering::Acquire);
+        if !extras.is_null() {
+            drop(Box::from_raw(extras));
+        }
+        thread.shared.memory.free(thread.worker.get(), task.cast(), record.bytes as usize);
+    }
+}

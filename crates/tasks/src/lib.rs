@@ -1,0 +1,39 @@
+//! Tasks: pieces of code with the data that they read and write, run by workers on this machine.
+//!
+//! The program creates tasks in order; [`dependences`] finds which must wait for which, [`scheduler`] decides where a
+//! ready one runs, [`workers`] are the threads that run it, [`memory`] gives and takes records back. [`task`] is the
+//! record that all of them share. This room knows nothing of messages: what else can complete a task or wants to be
+//! polled comes through external events and polling services.
+//!
+//! Start at [`Runtime`], then [`task::Task`].
+
+#[cfg(not(loom))]
+mod context;
+#[cfg(not(loom))]
+mod current;
+#[cfg(not(loom))]
+pub mod dependences;
+#[cfg(not(loom))]
+mod error;
+#[cfg(not(loom))]
+mod execute;
+#[cfg(not(loom))]
+mod group;
+pub mod memory;
+#[cfg(not(loom))]
+mod runtime;
+pub mod schedulable;
+pub mod scheduler;
+#[cfg(not(loom))]
+pub mod task;
+#[cfg(not(loom))]
+mod wait;
+#[cfg(not(loom))]
+pub mod workers;
+
+#[cfg(not(loom))]
+pub use context::Context;
+#[cfg(not(loom))]
+pub use error::TaskError;
+#[cfg(not(loom))]
+pub use runtime::{Builder, Runtime};

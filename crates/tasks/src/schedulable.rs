@@ -1,0 +1,83 @@
+//! What a scheduler has to know of the things that it queues, so that its queues can be tested with other things.
+
+use castell_base::sync::{AtomicPtr, Ordering};
+use std::ptr::NonNull;
+
+/// Something that a scheduler can queue: it brings its own link, so queueing allocates nothing.
+///
+/// # Safety
+/// `link` must always return the same cell of `self`, and nobody but the holder of the reference in a queue may write
+/// it: from `add` to `get`, that is the scheduler.
+pub unsafe trait Schedulable: Sized {
+    /// The cell for the next one in whatever list holds this.
+    fn link(&self) -> &AtomicPtr<Self>;
+    /// Larger runs earlier, where the policy looks at it.
+    fn priority(&self) -> i32;
+    /// The NUMA node on which most of its data was written last, if known.
+    fn place(&self) -> Option<u16>;
+    /// Whether this was created, directly or not, by `ancestor`.
+    fn descends_from(&self, ancestor: &Self) -> bool;
+}
+
+/// A list of ready tasks through their links: what completing a task made ready, oldest first.
+pub struct ReadyList<T: Schedulable> {
+    first: *mut T,
+    last: *mut T,
+    length: usize,
+}
+
+impl<T: Schedulable> ReadyList<T> {
+    /// Nothing.
+    pub const fn new() -> Self {
+        ReadyList { first: std::ptr::null_mut(), last: std::ptr::null_mut(), length: 0 }
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.first.is_null()
+    }
+
+    /// How many.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Adds one behind the others.
+    ///
+    /// # Safety
+    /// `task` is alive, in no other list, and stays so until it is popped.
+    #[inline]
+    pub unsafe fn push(&mut self, task: NonNull<T>) {
+        // SAFETY: alive, and its link is ours while it is in our list.
+        unsafe { task.as_ref() }.link().store(std::ptr::null_mut(), Ordering::Relaxed);
+        if self.last.is_null() {
+            self.first = task.as_ptr();
+        } else {
+            // SAFETY: what was pushed stays alive until it is popped.
+            unsafe { &*self.last }.link().store(task.as_ptr(), Ordering::Relaxed);
+        }
+        self.last = task.as_ptr();
+        self.length += 1;
+    }
+
+    /// Takes the oldest.
+    #[inline]
+    pub fn pop(&mut self) -> Option<NonNull<T>> {
+        let first = NonNull::new(self.first)?;
+        // SAFETY: what was pushed stays alive until it is popped.
+        self.first = unsafe { first.as_ref() }.link().load(Ordering::Relaxed);
+        if self.first.is_null() {
+            self.last = std::ptr::null_mut();
+        }
+        self.length -= 1;
+        Some(first)
+    }
+}
+
+impl<T: Schedulable> Default for ReadyList<T> {
+    fn default() -> Self {
+        ReadyList::new()
+    }
+}

@@ -1,0 +1,470 @@
+//! The record of a task: one allocation, `header | closure | accesses`.
+//!
+//! ```text
+//! offset 0    line 1: what a queue and the worker that runs it look at
+//!        64   line 2: what its children and its events touch
+//!        128  the closure (and later its result), aligned to at most 64
+//!        ...  the accesses, `access_count` of them
+//! ```
+//!
+//! Four counters rule its life:
+//!
+//! | counter | starts at | falls to zero when |
+//! |---|---|---|
+//! | `blocking` | 1, plus unsatisfied strong accesses | it is ready to run |
+//! | `events` | 1 for the body, plus external events | it has completed: its accesses are released |
+//! | `children` | see [`Children`] | body and all descendants are done: its parent is told |
+//! | `references` | 1 for its life, plus handles and accesses still linked | its memory is given back |
+
+use crate::current::Thread;
+use crate::dependences::{Access, Domain};
+use crate::error::Fault;
+use crate::group::Group;
+use crate::runtime::Shared;
+use crate::schedulable::Schedulable;
+use castell_base::sync::{AtomicI64, AtomicPtr, AtomicU32, Ordering};
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
+
+/// A live task, by address. Whoever holds one knows why the record is still there.
+pub type TaskRef = NonNull<Task>;
+
+/// Runs the closure behind a record, or drops it unrun.
+///
+/// # Safety
+/// Called once, with the record whose closure it was made for.
+pub type Run = unsafe fn(&Thread, &Task, Verb);
+
+/// What [`Run`] is asked to do with the closure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Call it.
+    Call,
+    /// Drop it: the task is skipped.
+    Skip,
+    /// The record goes: drop what the closure left (its result, if nobody took it).
+    Dispose,
+}
+
+/// What a task is, as bits of [`Task::flags`].
+pub mod flag {
+    /// Its children run inline, at once.
+    pub const FINAL: u32 = 1 << 0;
+    /// Its accesses are released only after all its descendants are done.
+    pub const WAIT: u32 = 1 << 1;
+    /// Its creator waits for it (`if(0)`).
+    pub const UNDEFERRED: u32 = 1 << 2;
+    /// It failed, or waited for one that did: its body does not run, and who waits for its data is poisoned too.
+    pub const POISONED: u32 = 1 << 3;
+    /// Its body has begun.
+    pub const STARTED: u32 = 1 << 4;
+    /// The root of a tree of tasks: it has no parent.
+    pub const ROOT: u32 = 1 << 5;
+    /// A worksharing task: several workers run its iterations.
+    pub const SHARED_LOOP: u32 = 1 << 6;
+    /// Its body returned, and its result lies where the closure was.
+    pub const RETURNED: u32 = 1 << 7;
+    /// The record has something to drop when it goes.
+    pub const DROPS: u32 = 1 << 8;
+    /// It and all its descendants are done. Only set where a handle may look.
+    pub const DONE: u32 = 1 << 9;
+    /// Somebody sleeps until it is [`DONE`].
+    pub const AWAITED: u32 = 1 << 10;
+    /// It counts in the group in which it was created.
+    pub const MEMBER: u32 = 1 << 11;
+}
+
+/// The record. Only `task.rs` and `execute.rs` make and dispose of it.
+#[repr(C, align(64))]
+pub struct Task {
+    // Line 1.
+    next: AtomicPtr<Task>,
+    pub(crate) run: Run,
+    pub(crate) shared: *const Shared,
+    pub(crate) parent: *const Task,
+    flags: AtomicU32,
+    /// Unsatisfied strong accesses, plus 1 until registration is over.
+    blocking: AtomicU32,
+    /// External events not yet fulfilled, plus 1 for the body.
+    pub(crate) events: AtomicU32,
+    /// Who still needs the record: see the table above.
+    references: AtomicU32,
+    pub(crate) priority: i32,
+    /// Bytes of the whole allocation.
+    pub(crate) bytes: u32,
+    /// Distance to the root.
+    pub(crate) depth: u16,
+    /// The NUMA node of most of its data plus 1; 0: not known.
+    place: u16,
+    access_count: u16,
+    /// Where the accesses start, in units of 8 bytes from the record.
+    accesses_at: u16,
+    // Line 2.
+    pub(crate) children: Children,
+    /// Where its children's accesses are registered: made with the first child that has some.
+    pub(crate) domain: AtomicPtr<Domain>,
+    /// What few tasks need: made when the first of it is.
+    pub(crate) extras: AtomicPtr<Extras>,
+    /// The thread of its body, while that waits for the children.
+    pub(crate) waiter: AtomicPtr<Thread>,
+    /// The innermost group around it; a group outlives the tasks in it.
+    pub(crate) group: *const Group,
+    label_start: *const u8,
+    label_length: u32,
+    /// The programmer's estimate of the work in it, in units of their own.
+    pub(crate) cost: u32,
+}
+
+/// What is fixed when a task is created.
+#[derive(Clone, Copy)]
+pub struct Attributes {
+    /// Name for messages, timelines and drawings.
+    pub label: &'static str,
+    /// Larger runs earlier, where the scheduler's policy looks at it.
+    pub priority: i32,
+    /// The programmer's estimate of the work in it.
+    pub cost: u32,
+    /// Bits of [`flag`].
+    pub flags: u32,
+}
+
+impl Attributes {
+    /// No label, priority 0.
+    pub const NONE: Attributes = Attributes { label: "", priority: 0, cost: 0, flags: 0 };
+}
+
+/// Where the parts of a record lie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts {
+    pub(crate) bytes: usize,
+    pub(crate) accesses_at: usize,
+    pub(crate) access_count: usize,
+}
+
+/// Offset of the closure.
+pub(crate) const CLOSURE_AT: usize = size_of::<Task>();
+
+impl Parts {
+    /// A record for a closure of `closure` bytes (alignment at most 64) and `access_count` accesses.
+    #[inline]
+    pub(crate) fn of(closure: usize, access_count: usize) -> Parts {
+        let align = align_of::<Access>().max(8);
+        let accesses_at = (CLOSURE_AT + closure + align - 1) & !(align - 1);
+        let bytes = (accesses_at + access_count * size_of::<Access>() + 63) & !63;
+        Parts { bytes, accesses_at, access_count }
+    }
+}
+
+/// How a record is begun.
+pub(crate) struct Birth {
+    pub(crate) shared: *const Shared,
+    pub(crate) parent: *const Task,
+    pub(crate) group: *const Group,
+    pub(crate) depth: u16,
+    pub(crate) attributes: Attributes,
+    pub(crate) parts: Parts,
+    pub(crate) references: u32,
+    pub(crate) run: Run,
+}
+
+impl Task {
+    /// Writes a new header to `at`.
+    ///
+    /// # Safety
+    /// `at` is aligned to 64 and has `birth.parts.bytes` bytes that are ours.
+    #[inline]
+    pub(crate) unsafe fn write(at: NonNull<u8>, birth: Birth) -> TaskRef {
+        let task = at.cast::<Task>();
+        let Attributes { label, priority, cost, flags } = birth.attributes;
+        let header = Task {
+            next: AtomicPtr::new(std::ptr::null_mut()),
+            run: birth.run,
+            shared: birth.shared,
+            parent: birth.parent,
+            flags: AtomicU32::new(flags),
+            blocking: AtomicU32::new(1),
+            events: AtomicU32::new(1),
+            references: AtomicU32::new(birth.references),
+            priority,
+            bytes: birth.parts.bytes as u32,
+            depth: birth.depth,
+            place: 0,
+            access_count: birth.parts.access_count as u16,
+            accesses_at: (birth.parts.accesses_at / 8) as u16,
+            children: Children::new(),
+            domain: AtomicPtr::new(std::ptr::null_mut()),
+            extras: AtomicPtr::new(std::ptr::null_mut()),
+            waiter: AtomicPtr::new(std::ptr::null_mut()),
+            group: birth.group,
+            label_start: label.as_ptr(),
+            label_length: label.len() as u32,
+            cost,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { task.write(header) };
+        task
+    }
+
+    /// Where the closure lies.
+    #[inline]
+    pub(crate) fn closure(&self) -> *mut u8 {
+        std::ptr::from_ref(self).cast_mut().cast::<u8>().wrapping_add(CLOSURE_AT)
+    }
+
+    /// Its accesses, in the order in which they were declared.
+    #[inline]
+    pub fn accesses(&self) -> &[Access] {
+        if self.access_count == 0 {
+            return &[];
+        }
+        let start = std::ptr::from_ref(self).cast::<u8>().wrapping_add(usize::from(self.accesses_at) * 8);
+        // SAFETY: whoever made the record wrote that many accesses there before anybody else saw it.
+        unsafe { std::slice::from_raw_parts(start.cast::<Access>(), usize::from(self.access_count)) }
+    }
+
+    /// Where the accesses are to be written, before anybody else sees the record.
+    #[inline]
+    pub(crate) fn accesses_start(&self) -> *mut Access {
+        let at = usize::from(self.accesses_at) * 8;
+        std::ptr::from_ref(self).cast_mut().cast::<u8>().wrapping_add(at).cast()
+    }
+
+    /// Who created it; `None` for a root.
+    #[inline]
+    pub fn parent(&self) -> Option<&Task> {
+        // SAFETY: a parent's record outlives its children: each holds a place in its count of children.
+        unsafe { self.parent.as_ref() }
+    }
+
+    /// The name that its creator gave it; empty if none.
+    #[inline]
+    pub fn label(&self) -> &'static str {
+        // SAFETY: taken apart from a `&'static str` in `write`.
+        unsafe {
+            let bytes = std::slice::from_raw_parts(self.label_start, self.label_length as usize);
+            std::str::from_utf8_unchecked(bytes)
+        }
+    }
+
+    /// Whether all bits of `mask` ([`flag`]) are set.
+    #[inline]
+    pub fn has(&self, mask: u32) -> bool {
+        self.flags.load(Ordering::Acquire) & mask == mask
+    }
+
+    /// Sets bits of [`flag`]; returns those before.
+    #[inline]
+    pub(crate) fn set(&self, mask: u32) -> u32 {
+        self.flags.fetch_or(mask, Ordering::AcqRel)
+    }
+
+    /// Sets bits of [`flag`] while nobody else does: from its body.
+    #[inline]
+    pub(crate) fn set_own(&self, mask: u32) {
+        self.flags.store(self.flags.load(Ordering::Relaxed) | mask, Ordering::Release);
+    }
+
+    /// Whether anybody but its own life holds a reference.
+    #[inline]
+    pub(crate) fn is_shared(&self) -> bool {
+        self.references.load(Ordering::Acquire) > 1
+    }
+
+    /// Wakes the thread of its body, if that waits for the children rather than having ended.
+    pub(crate) fn wake_waiter(&self) -> bool {
+        let waiter = self.waiter.load(Ordering::Acquire);
+        if waiter.is_null() {
+            return false;
+        }
+        // SAFETY: the thread is in the wait that set the pointer, until its bell rings.
+        let bell = unsafe { &(*waiter).bell };
+        bell.store(1, Ordering::Release);
+        // The address is only a key here: a wake that comes after the thread went on is one too many, no more.
+        castell_host::futex::wake(bell, 1, u32::MAX);
+        true
+    }
+
+    /// Marks it so that its body is skipped, because what it waits for failed. To be called before the satisfaction
+    /// that makes it ready.
+    #[inline]
+    pub fn poison(&self) {
+        self.set(flag::POISONED);
+    }
+
+    /// `count` more accesses have to be satisfied before it may run. Only before it can be seen by others, or while
+    /// the caller holds one of those counted.
+    #[inline]
+    pub fn block(&self, count: u32) {
+        self.blocking.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// `count` of them are; true if it became ready: then the caller hands it to a [`crate::schedulable::ReadyList`].
+    #[inline]
+    pub fn unblock(&self, count: u32) -> bool {
+        // Acquire and release: what predecessors wrote is seen by whoever makes the task ready, and so by its body.
+        self.blocking.fetch_sub(count, Ordering::AcqRel) == count
+    }
+
+    /// What few tasks need; made on the first call.
+    pub(crate) fn extras(&self) -> &Extras {
+        let mut extras = self.extras.load(Ordering::Acquire);
+        if extras.is_null() {
+            let fresh = Box::into_raw(Box::<Extras>::default());
+            let null = std::ptr::null_mut();
+            match self.extras.compare_exchange(null, fresh, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => extras = fresh,
+                Err(theirs) => {
+                    // SAFETY: just made, and nobody else saw it.
+                    drop(unsafe { Box::from_raw(fresh) });
+                    extras = theirs;
+                }
+            }
+        }
+        // SAFETY: lives as long as the record.
+        unsafe { &*extras }
+    }
+
+    /// Takes the failure that was noted in it or below it.
+    pub(crate) fn take_fault(&self) -> Option<Fault> {
+        // SAFETY: lives as long as the record.
+        let extras = unsafe { self.extras.load(Ordering::Acquire).as_ref() }?;
+        extras.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Notes a failure, unless there is one already: the first is the cause.
+    pub(crate) fn note_fault(&self, fault: Fault) {
+        self.extras().fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
+    }
+
+    /// Unsatisfied accesses, plus 1 during registration.
+    pub fn blocked_by(&self) -> u32 {
+        self.blocking.load(Ordering::Acquire)
+    }
+
+    /// Keeps the record.
+    #[inline]
+    pub fn retain(&self) {
+        self.references.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Ends what [`Task::retain`], an access or the birth began; true if the record is to be disposed of.
+    #[inline]
+    #[must_use]
+    pub(crate) fn release_reference(&self) -> bool {
+        // Alone: nobody else can come by another reference, so no read-modify-write is needed.
+        if self.references.load(Ordering::Acquire) == 1 {
+            return true;
+        }
+        self.references.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}
+
+// SAFETY: `link` is the header's `next`, which only queues and ready lists write.
+unsafe impl Schedulable for Task {
+    #[inline]
+    fn link(&self) -> &AtomicPtr<Task> {
+        &self.next
+    }
+
+    #[inline]
+    fn priority(&self) -> i32 {
+        self.priority
+    }
+
+    #[inline]
+    fn place(&self) -> Option<u16> {
+        self.place.checked_sub(1)
+    }
+
+    #[inline]
+    fn descends_from(&self, ancestor: &Task) -> bool {
+        let mut task = self;
+        while task.depth > ancestor.depth {
+            let Some(parent) = task.parent() else { return false };
+            if std::ptr::eq(parent, ancestor) {
+                return true;
+            }
+            task = parent;
+        }
+        false
+    }
+}
+
+/// What few tasks need.
+#[derive(Default)]
+pub struct Extras {
+    /// The first failure in it or below it, until a wait takes it.
+    pub(crate) fault: Mutex<Option<Fault>>,
+}
+
+/// How many children are not done yet, and whether the body is.
+///
+/// Children that end subtract 1 from a balance that starts at [`Children::OPEN`]; the body counts those that it creates
+/// in a plain cell, and adds that count when it waits or ends. So creating a child costs no atomic operation.
+pub struct Children {
+    balance: AtomicI64,
+    created: Cell<i64>,
+}
+
+impl Children {
+    /// The balance of a body that has not ended and has no children.
+    const OPEN: i64 = 1 << 62;
+
+    const fn new() -> Self {
+        Children { balance: AtomicI64::new(Self::OPEN), created: Cell::new(0) }
+    }
+
+    /// The body creates a child. Only from the body's thread.
+    #[inline]
+    pub(crate) fn add(&self) {
+        self.created.set(self.created.get() + 1);
+    }
+
+    /// How many children are not done. Only from the body's thread.
+    #[inline]
+    pub(crate) fn live(&self) -> i64 {
+        self.created.get() - (Self::OPEN - self.balance.load(Ordering::Acquire))
+    }
+
+    /// The body is about to sleep: from now on [`Children::remove`] says who was the last. True if there is no child
+    /// left to wait for; then the body has not begun to wait.
+    pub(crate) fn begin_wait(&self) -> bool {
+        let created = self.created.get();
+        if self.balance.fetch_sub(Self::OPEN - created, Ordering::AcqRel) == Self::OPEN - created {
+            self.balance.store(Self::OPEN, Ordering::Relaxed);
+            self.created.set(0);
+            return true;
+        }
+        false
+    }
+
+    /// The body goes on; false if the last child has said so meanwhile (then somebody is about to wake the body).
+    pub(crate) fn end_wait(&self) -> bool {
+        let created = self.created.get();
+        let before = self.balance.fetch_add(Self::OPEN - created, Ordering::AcqRel);
+        before != 0
+    }
+
+    /// All that were created are done: counting starts again, so that it never runs over.
+    pub(crate) fn forget(&self) {
+        self.balance.store(Self::OPEN, Ordering::Relaxed);
+        self.created.set(0);
+    }
+
+    /// A child is done, with all its descendants; true if it was the last and the body has ended.
+    #[inline]
+    pub(crate) fn remove(&self) -> bool {
+        self.balance.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// The body ends and creates no more; true if no child is live.
+    #[inline]
+    pub(crate) fn close(&self) -> bool {
+        let created = self.created.get();
+        if self.balance.load(Ordering::Acquire) == Self::OPEN - created {
+            return true; // nobody else can touch it
+        }
+        self.balance.fetch_sub(Self::OPEN - created, Ordering::AcqRel) == Self::OPEN - created
+    }
+}
