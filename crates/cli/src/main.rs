@@ -5,6 +5,7 @@ mod goal;
 mod launch;
 mod run;
 mod source;
+mod timeline;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -172,6 +172,25 @@ fn a_timeline_has_every_operation_and_every_message() {
 }
 
 #[test]
+fn the_name_of_a_timeline_tells_its_format() {
+    let directory = directory();
+    let file = program(&directory, &summing(4, 80));
+    let out = directory.path().join("timeline.svg");
+    let output = run(&[&file, "--timeline", out.to_str().expect("a path"), "--theme", "dark"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("timeline.svg (open it in a browser)"));
+    let drawing = std::fs::read_to_string(&out).expect("written");
+    assert!(
+        drawing.starts_with("<svg ")
+            && drawing.contains(">rank 1</text>")
+            && drawing.contains("s0: send 80b to 1")
+    );
+    let unknown = run(&[&file, "--timeline", "timeline.pdf"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains(".svg"), "{}", text(&unknown.stderr));
+}
+
+#[test]
 fn what_cannot_run_is_refused_with_the_reason() {
     let directory = directory();
     let good = example("pingpong.goal");

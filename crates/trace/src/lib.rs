@@ -4,8 +4,11 @@
 #![forbid(unsafe_code)]
 
 mod chrome;
+pub mod svg;
+mod units;
 
 pub use chrome::write_chrome;
+pub use svg::{SvgOptions, Theme, write_svg};
 
 use castell_base::{Rank, Tag};
 

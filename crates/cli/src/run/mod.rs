@@ -4,7 +4,8 @@ mod results;
 mod timeline;
 
 use crate::source;
-use anyhow::{Context, bail};
+use crate::timeline::TimelineArgs;
+use anyhow::bail;
 use castell_base::Rank;
 use castell_comm::job::JobOptions;
 use castell_comm::launch::{Binding, Launch};
@@ -24,7 +25,7 @@ use std::time::Duration;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   castell run examples/goal/wavefront.goal
-  castell run trace.goal --calc-scale 0.001 --timeline timeline.json   (open it in ui.perfetto.dev)
+  castell run trace.goal --calc-scale 0.001 --timeline timeline.svg   (.json: for ui.perfetto.dev)
   castell run trace.bin --queue smsg --json")]
 pub struct Args {
     /// The program: GOAL text, LogGOPSim's binary format, or compiled schedules; `-` is standard input
@@ -56,9 +57,8 @@ pub struct Args {
     /// After this long without progress, print who waits for whom (10s, 500ms; 0: never)
     #[arg(long, default_value = "10s", value_parser = crate::launch::parse_duration)]
     stall: Duration,
-    /// Write when each operation started and finished: a Chrome/Perfetto trace
-    #[arg(long, value_name = "FILE.json")]
-    timeline: Option<PathBuf>,
+    #[command(flatten)]
+    timeline: TimelineArgs,
     /// Do not check the program first (sends without receives then wait for ever)
     #[arg(long)]
     no_check: bool,
@@ -86,7 +86,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let schedules = compile(&args)?;
     let ranks = schedules.len() as u32;
     let operations: Vec<usize> = schedules.iter().map(|schedule| schedule.len()).collect();
-    let recording = args.timeline.is_some();
+    let recording = args.timeline.timeline.is_some();
     let results = Results::create(&operations, recording)?;
     let launch = Launch {
         job: JobOptions {
@@ -103,13 +103,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let body = |rank: Rank, job: Job| execute(&schedules[rank.index()], rank, job, &results, &args);
     let outcome = launch.fork(&body)?;
     let summary = results.summary(&outcome.endings);
-    if let Some(file) = &args.timeline {
+    let mut written = None;
+    if recording {
         let timeline = timeline::collect(&args.file, &schedules, &results, &summary);
-        let out = std::fs::File::create(file).with_context(|| format!("cannot write {}", file.display()))?;
-        castell_trace::write_chrome(&timeline, &mut std::io::BufWriter::new(out))
-            .with_context(|| format!("cannot write {}", file.display()))?;
+        written = args.timeline.write(&timeline)?;
     }
     report(&args, &summary, &operations);
+    if let (Some(line), false) = (written, args.json) {
+        println!("{line}");
+    }
     let code = if summary.failures.is_empty() { 0 } else { 1 };
     Ok(ExitCode::from(code))
 }
@@ -177,9 +179,6 @@ fn report(args: &Args, summary: &Summary, operations: &[usize]) {
     let total: usize = operations.iter().sum();
     let wall = milliseconds(summary.wall_ns);
     println!("{:>6} {total:>12} {messages:>12} {bytes:>16} {wall:>14}", "all");
-    if let Some(file) = &args.timeline {
-        println!("timeline: {} (open it in ui.perfetto.dev or chrome://tracing)", file.display());
-    }
 }
 
 fn milliseconds(ns: u64) -> String {

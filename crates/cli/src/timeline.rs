@@ -1,0 +1,87 @@
+//! `--timeline FILE`: the ending of the name says what is written.
+
+use anyhow::Context;
+use castell_trace::{SvgOptions, Theme, Timeline};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// The options of every command that draws timelines.
+#[derive(clap::Args, Clone, Debug)]
+pub struct TimelineArgs {
+    /// Write when each operation started and finished: a drawing (.svg), or a trace for Perfetto and Chrome (.json)
+    #[arg(long, value_name = "FILE", value_parser = file)]
+    pub timeline: Option<TimelineFile>,
+    /// Colours of the drawing
+    #[arg(long, value_enum, default_value_t = Colours::Auto, requires = "timeline")]
+    theme: Colours,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Colours {
+    /// As the reader's system prefers
+    Auto,
+    /// Dark on white
+    Light,
+    /// Light on black
+    Dark,
+}
+
+/// A file whose name says which of the formats it gets.
+#[derive(Clone, Debug)]
+pub struct TimelineFile {
+    path: PathBuf,
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Format {
+    Svg,
+    Chrome,
+}
+
+fn file(name: &str) -> Result<TimelineFile, String> {
+    let path = PathBuf::from(name);
+    let format = match path.extension().and_then(|ending| ending.to_str()) {
+        Some("svg") => Format::Svg,
+        Some("json") => Format::Chrome,
+        _ => {
+            return Err(
+                "the ending of the name tells the format: .svg (a drawing) or .json (Perfetto)".into()
+            );
+        }
+    };
+    Ok(TimelineFile { path, format })
+}
+
+impl TimelineArgs {
+    /// Writes the timeline where one was asked for, and returns a line that says so.
+    ///
+    /// # Errors
+    /// Files that cannot be written.
+    pub fn write(&self, timeline: &Timeline) -> anyhow::Result<Option<String>> {
+        let Some(TimelineFile { path, format }) = &self.timeline else { return Ok(None) };
+        let theme = match self.theme {
+            Colours::Auto => Theme::Auto,
+            Colours::Light => Theme::Light,
+            Colours::Dark => Theme::Dark,
+        };
+        let mut out = create(path)?;
+        let (written, viewer) = match format {
+            Format::Svg => {
+                let options = SvgOptions { theme, ..SvgOptions::default() };
+                (castell_trace::write_svg(timeline, &options, &mut out), "a browser")
+            }
+            Format::Chrome => {
+                (castell_trace::write_chrome(timeline, &mut out), "ui.perfetto.dev or chrome://tracing")
+            }
+        };
+        written.and_then(|()| out.flush()).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Some(format!("timeline: {} (open it in {viewer})", path.display())))
+    }
+}
+
+fn create(path: &Path) -> anyhow::Result<BufWriter<File>> {
+    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(BufWriter::new(file))
+}

@@ -1,0 +1,158 @@
+//! Everything around what happened: title, legend, lines, axis.
+
+use super::arrows;
+use super::paper::{CHARACTER, MARGIN, Paper};
+use super::theme::{self, Theme};
+use super::xml::{Escaped, Px};
+use crate::units::marks;
+use crate::{Activity, Timeline};
+use std::io::{self, Write};
+
+/// The root element, style sheet, paper, title and subtitle.
+pub(super) fn open(timeline: &Timeline, theme: Theme, paper: &Paper, out: &mut impl Write) -> io::Result<()> {
+    let (width, height) = (Px(paper.width), Px(paper.height));
+    let summary = summary(timeline, paper);
+    let title = if timeline.title.is_empty() { "timeline" } else { &timeline.title };
+    writeln!(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
+         role=\"img\" aria-labelledby=\"title summary\">"
+    )?;
+    writeln!(out, "<title id=\"title\">{}</title>", Escaped(title))?;
+    writeln!(out, "<desc id=\"summary\">{}. {}</desc>", Escaped(&timeline.subtitle), Escaped(&summary))?;
+    writeln!(out, "<style>{}</style>", theme::style(theme))?;
+    let (_, _, head) = arrows::looks(timeline.messages.len());
+    writeln!(
+        out,
+        "<defs><marker id=\"head\" viewBox=\"0 0 8 6\" refX=\"7.5\" refY=\"3\" markerWidth=\"{head}\" markerHeight=\"{}\" \
+         markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path class=\"head\" d=\"M0 0L8 3L0 6z\"/></marker></defs>",
+        Px(head * 0.75)
+    )?;
+    writeln!(out, "<rect class=\"paper\" width=\"{width}\" height=\"{height}\"/>")?;
+    for (class, y, text) in paper.head() {
+        writeln!(out, "<text class=\"{class}\" x=\"{MARGIN}\" y=\"{y}\">{}</text>", Escaped(text))?;
+    }
+    let notes = std::iter::once(&summary).chain(&paper.notes);
+    for (index, note) in notes.enumerate() {
+        let y = paper.notes_y(index);
+        writeln!(out, "<text class=\"quiet\" x=\"{MARGIN}\" y=\"{y}\">{}</text>", Escaped(note))?;
+    }
+    Ok(())
+}
+
+fn summary(timeline: &Timeline, paper: &Paper) -> String {
+    let plural = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let ranks = plural(timeline.ranks.into(), "rank");
+    let messages = plural(timeline.messages.len() as u64, "message");
+    let ends = &paper.rank_ends_ps;
+    let (first, last) = (ends.iter().min().copied().unwrap_or(0), ends.iter().max().copied().unwrap_or(0));
+    let (last, skew) = (paper.unit.time(last), paper.unit.time(last - first));
+    format!("{ranks}, {messages}; the last rank ends at {last}, {skew} after the first")
+}
+
+/// A sample of each colour that is used, and what it stands for.
+pub(super) fn legend(timeline: &Timeline, paper: &Paper, out: &mut impl Write) -> io::Result<()> {
+    let order = [Activity::Compute, Activity::Send, Activity::Recv, Activity::Other, Activity::Wait];
+    let mut used =
+        order.map(|activity| (activity, timeline.spans.iter().any(|span| span.activity == activity)));
+    // Gaps are waiting, too.
+    used[4].1 = paper.one_by_one;
+    let y = paper.legend_y;
+    let mut x = MARGIN;
+    for (activity, _) in used.into_iter().filter(|(_, used)| *used) {
+        let (thick, name) = match activity {
+            Activity::Compute => (10.0, "computing"),
+            Activity::Send => (10.0, "sending"),
+            Activity::Recv => (10.0, "receiving"),
+            Activity::Other => (10.0, "other"),
+            Activity::Wait => (3.0, "waiting"),
+        };
+        let (top, class) = (Px(y - 4.0 - thick / 2.0), activity.name());
+        writeln!(
+            out,
+            "<rect class=\"{class}\" x=\"{}\" y=\"{top}\" width=\"18\" height=\"{thick}\"/>\
+             <text x=\"{}\" y=\"{}\">{name}</text>",
+            Px(x),
+            Px(x + 24.0),
+            Px(y)
+        )?;
+        x += 24.0 + name.len() as f64 * CHARACTER + 18.0;
+    }
+    if paper.arrows && !timeline.messages.is_empty() {
+        let (from, to, middle) = (Px(x), Px(x + 24.0), Px(y - 4.0));
+        writeln!(
+            out,
+            "<path class=\"arrow\" d=\"M{from} {middle}H{to}\" marker-end=\"url(#head)\"/>\
+             <text x=\"{}\" y=\"{}\">message, from its departure to its arrival</text>",
+            Px(x + 30.0),
+            Px(y)
+        )?;
+    }
+    Ok(())
+}
+
+/// A stripe or line a rank with its name and its end, and the axis with its grid.
+pub(super) fn lines_and_axis(paper: &Paper, out: &mut impl Write) -> io::Result<()> {
+    for line in (1..paper.lines).step_by(2) {
+        let y = Px(paper.top + f64::from(line) * paper.pitch);
+        let (width, height) = (Px(paper.width - 2.0 * MARGIN), Px(paper.pitch));
+        writeln!(
+            out,
+            "<rect class=\"stripe\" x=\"{MARGIN}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>"
+        )?;
+    }
+    axis(paper, out)?;
+    if paper.ranks_a_line > 1 {
+        let (x, y) = (Px(paper.left - 8.0), Px(paper.top - 3.0));
+        writeln!(out, "<text class=\"quiet end\" x=\"{x}\" y=\"{y}\">ranks</text>")?;
+    }
+    let ranks = paper.rank_ends_ps.len() as u32;
+    for line in 0..paper.lines {
+        let first = line * paper.ranks_a_line;
+        let last = (first + paper.ranks_a_line).min(ranks) - 1;
+        let name =
+            if paper.ranks_a_line == 1 { format!("rank {first}") } else { format!("{first} – {last}") };
+        let middle = paper.top + (f64::from(line) + 0.5) * paper.pitch;
+        let ends = &paper.rank_ends_ps[first as usize..=last as usize];
+        let end_ps = ends.iter().max().copied().unwrap_or(0);
+        let (text_y, left, right) = (Px(middle + 4.0), Px(paper.left), Px(paper.right));
+        let base = if paper.one_by_one { middle } else { paper.floor(line) };
+        writeln!(
+            out,
+            "<text class=\"end\" x=\"{}\" y=\"{text_y}\">{name}</text>\
+             <path class=\"base\" d=\"M{left} {}H{right}\"/>\
+             <text class=\"quiet\" x=\"{}\" y=\"{text_y}\">{}</text>",
+            Px(paper.left - 8.0),
+            Px(base),
+            Px(paper.right + 8.0),
+            paper.unit.time(end_ps)
+        )?;
+    }
+    Ok(())
+}
+
+fn axis(paper: &Paper, out: &mut impl Write) -> io::Result<()> {
+    let (left, right, top, bottom) = (Px(paper.left), Px(paper.right), Px(paper.top), Px(paper.bottom));
+    let marks_max = ((paper.right - paper.left) / 90.0) as u64;
+    for mark in marks(paper.end_ps, marks_max) {
+        let x = Px(paper.x(mark));
+        let number = paper.unit.number(mark);
+        writeln!(
+            out,
+            "<path class=\"grid\" d=\"M{x} {top}V{}\"/><text class=\"middle\" x=\"{x}\" y=\"{}\">{number}</text>",
+            Px(paper.bottom + 5.0),
+            Px(paper.bottom + 19.0)
+        )?;
+    }
+    writeln!(
+        out,
+        "<path class=\"axis\" d=\"M{left} {bottom}H{right}\"/>\
+         <text class=\"quiet middle\" x=\"{}\" y=\"{}\">time in {}</text>\
+         <text class=\"quiet\" x=\"{}\" y=\"{}\">end</text>",
+        Px((paper.left + paper.right) / 2.0),
+        Px(paper.bottom + 37.0),
+        paper.unit.name,
+        Px(paper.right + 8.0),
+        Px(paper.top - 3.0)
+    )
+}

@@ -1,0 +1,87 @@
+//! A timeline as a drawing: a line a rank, a bar an operation, an arrow a message.
+//!
+//! `paper` says where things lie, `theme` how they look, `bars` and `arrows` draw what happened, `shares` draws it
+//! where there is too much to draw one by one.
+
+mod arrows;
+mod bars;
+mod frame;
+mod paper;
+mod shares;
+mod theme;
+mod xml;
+
+pub use theme::Theme;
+
+use crate::Timeline;
+use paper::Paper;
+use std::io::{self, Write};
+
+/// Lines that a drawing has at most; of more ranks, neighbours share a line.
+pub const LINES_MAX: u32 = 64;
+/// Bars that are drawn one by one; more are drawn as shares of the time.
+pub const BARS_MAX: usize = 10_000;
+/// Arrows that are drawn; of more messages, none is.
+pub const ARROWS_MAX: usize = 2_000;
+
+/// How a drawing looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SvgOptions {
+    /// Colours.
+    pub theme: Theme,
+    /// Width in pixels, 400 to 10,000 (numbers outside count as the nearest inside); the height follows from the ranks.
+    pub width: u32,
+}
+
+impl Default for SvgOptions {
+    fn default() -> SvgOptions {
+        SvgOptions { theme: Theme::Auto, width: 1200 }
+    }
+}
+
+/// Writes a timeline as an SVG drawing: title and subtitle, legend, a line a rank with its end, bars of what it was
+/// busy with, an arrow from each message's departure to its arrival, a time axis. Exact times are in the tooltips.
+///
+/// The size of the file is bounded whatever the timeline holds: above [`LINES_MAX`] ranks or [`BARS_MAX`] spans, a line
+/// shows by the height of the colours what share of their time its ranks spent on what; above [`ARROWS_MAX`] messages
+/// none is drawn. The drawing says so where it happens.
+///
+/// ```
+/// use castell_trace::{SvgOptions, Timeline, write_svg};
+/// let mut out = Vec::new();
+/// let timeline = Timeline { title: "a < b".into(), ranks: 2, ..Timeline::default() };
+/// write_svg(&timeline, &SvgOptions::default(), &mut out)?;
+/// assert!(String::from_utf8(out).unwrap().contains("a &lt; b"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// Whatever the writer says.
+///
+/// # Panics
+/// Where a span or message names a rank that the timeline does not have.
+pub fn write_svg(timeline: &Timeline, options: &SvgOptions, out: &mut impl Write) -> io::Result<()> {
+    let spans = timeline.spans.iter().map(|span| span.rank);
+    let ends = timeline.messages.iter().flat_map(|message| [message.from, message.to]);
+    for rank in spans.chain(ends) {
+        assert!(rank.0 < timeline.ranks, "rank {rank} in a timeline of {}", timeline.ranks);
+    }
+    let one_by_one = timeline.ranks <= LINES_MAX && timeline.spans.len() <= BARS_MAX;
+    let arrows = timeline.ranks <= LINES_MAX && timeline.messages.len() <= ARROWS_MAX;
+    let paper = Paper::new(timeline, options.width.clamp(400, 10_000), one_by_one, arrows);
+    frame::open(timeline, options.theme, &paper, out)?;
+    frame::legend(timeline, &paper, out)?;
+    frame::lines_and_axis(&paper, out)?;
+    if one_by_one {
+        bars::waits(timeline, &paper, out)?;
+    } else {
+        shares::draw(timeline, &paper, out)?;
+    }
+    if arrows {
+        arrows::draw(timeline, &paper, out)?;
+    }
+    if one_by_one {
+        bars::draw(timeline, &paper, out)?;
+    }
+    writeln!(out, "</svg>")
+}

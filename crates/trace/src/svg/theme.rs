@@ -1,0 +1,131 @@
+//! Colours. The activities' are from a palette that stays distinct under the usual kinds of colour blindness (Okabe and
+//! Ito, "Color Universal Design", 2008), lightened on dark paper; they also differ in lightness.
+
+use crate::Activity;
+use std::fmt::Write;
+
+/// Light or dark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Theme {
+    /// As the reader's system prefers; light where it does not say.
+    #[default]
+    Auto,
+    /// Dark on white.
+    Light,
+    /// Light on black.
+    Dark,
+}
+
+/// One theme's colours.
+struct Palette {
+    paper: &'static str,
+    ink: &'static str,
+    /// Less important text.
+    quiet: &'static str,
+    /// Grid lines and the ranks' base lines.
+    line: &'static str,
+    /// Every second rank's background.
+    stripe: &'static str,
+    arrow: &'static str,
+    /// Fill and text of each activity, in the order of [`Activity::ALL`].
+    activities: [(&'static str, &'static str); 5],
+}
+
+const LIGHT: Palette = Palette {
+    paper: "#ffffff",
+    ink: "#1b1f24",
+    quiet: "#57606a",
+    line: "#d5dae0",
+    stripe: "#f5f7f9",
+    arrow: "#3d444d",
+    activities: [
+        ("#e69f00", "#1b1f24"),
+        ("#009e73", "#ffffff"),
+        ("#0072b2", "#ffffff"),
+        ("#cc79a7", "#1b1f24"),
+        ("#9aa4b0", "#1b1f24"),
+    ],
+};
+
+const DARK: Palette = Palette {
+    paper: "#14171c",
+    ink: "#e8ebef",
+    quiet: "#9da7b3",
+    line: "#333a44",
+    stripe: "#1a1e25",
+    arrow: "#c3cad3",
+    activities: [
+        ("#f0b429", "#14171c"),
+        ("#2bbf91", "#14171c"),
+        ("#56b4e9", "#14171c"),
+        ("#dd9fc2", "#14171c"),
+        ("#6b7684", "#e8ebef"),
+    ],
+};
+
+/// The style sheet.
+pub(super) fn style(theme: Theme) -> String {
+    let mut css = String::from(
+        "text{font-family:system-ui,\"DejaVu Sans\",sans-serif;font-size:12px}\
+         .title{font-size:17px;font-weight:600}.tiny{font-size:10px}.end{text-anchor:end}.middle{text-anchor:middle}\
+         .grid{stroke-width:1}.base{stroke-width:1}.arrow{fill:none}.bar:hover,.arrow:hover{opacity:.6}\n",
+    );
+    match theme {
+        Theme::Light => css += &rules(&LIGHT),
+        Theme::Dark => css += &rules(&DARK),
+        Theme::Auto => {
+            css += &rules(&LIGHT);
+            css += &format!("@media (prefers-color-scheme:dark){{\n{}}}\n", rules(&DARK));
+        }
+    }
+    css
+}
+
+fn rules(palette: &Palette) -> String {
+    let Palette { paper, ink, quiet, line, stripe, arrow, activities } = palette;
+    let mut css = format!(
+        ".paper{{fill:{paper}}}text{{fill:{ink}}}.quiet{{fill:{quiet}}}.grid,.base,.axis{{stroke:{line}}}\
+         .stripe{{fill:{stripe}}}.arrow{{stroke:{arrow}}}.head{{fill:{arrow}}}\n"
+    );
+    for (activity, (fill, text)) in Activity::ALL.iter().zip(activities) {
+        let name = activity.name();
+        let _ = writeln!(css, ".{name}{{fill:{fill}}}.on-{name}{{fill:{text}}}");
+    }
+    css
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Relative luminance and contrast as in WCAG 2.1, section 1.4.
+    fn luminance(colour: &str) -> f64 {
+        let channel = |at: usize| {
+            let value = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).expect("two digits")) / 255.0;
+            if value <= 0.040_45 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+    }
+
+    fn contrast(a: &str, b: &str) -> f64 {
+        let (a, b) = (luminance(a), luminance(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    #[test]
+    fn everything_can_be_told_from_the_paper() {
+        for palette in [LIGHT, DARK] {
+            for background in [palette.paper, palette.stripe] {
+                assert!(contrast(palette.ink, background) > 7.0);
+                assert!(contrast(palette.quiet, background) > 4.5);
+                assert!(contrast(palette.arrow, background) > 4.5);
+                for (fill, text) in palette.activities {
+                    let seen = contrast(fill, background);
+                    assert!(seen > 2.0, "{fill} on {background}: {seen:.2}");
+                    let read = contrast(text, fill);
+                    assert!(read > 3.0, "{text} on {fill}: {read:.2}");
+                }
+            }
+        }
+    }
+}
