@@ -1,0 +1,13 @@
+//! Collective operations as graphs: generators of patterns by name, and the allreduce schedule language.
+//!
+//! This room turns a name, a number of ranks and a size into graphs; it runs nothing and knows no machine. Start at
+//! [`pattern`] (what a generator gives) and [`generator`] (from names to patterns); [`language`] holds the words for
+//! butterfly-like allreduces.
+#![forbid(unsafe_code)]
+
+pub mod dissemination;
+pub mod generator;
+pub mod language;
+pub mod pattern;
+pub mod point;
+pub mod tree;
