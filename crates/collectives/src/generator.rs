@@ -1,10 +1,13 @@
 //! From names to patterns: `barrier:dissemination`, `allreduce:a4,a2`, `pingpong:100`.
 
-use crate::dissemination::Dissemination;
+use crate::dissemination::{Dissemination, WayDissemination};
+use crate::halving::HalvingDoubling;
 use crate::language::{self, Allreduce, Stage, Word};
+use crate::linear::{self, Linear, LinearAlltoall, LinearBarrier};
 use crate::pattern::{PS_A_NS, Pattern};
 use crate::point::{Multicast, PingPong};
-use crate::tree::BinomialBroadcast;
+use crate::ring::{ChainBroadcast, DoubleRing, RingAllreduce};
+use crate::tree::{self, BinaryBroadcast, Binomial};
 use castell_base::{Rank, Time};
 
 /// What a pattern needs to know besides its name; each pattern takes what it has use for.
@@ -18,12 +21,16 @@ pub struct Options {
     pub compute: Time,
     /// Where broadcasts begin and reductions end.
     pub root: Rank,
+    /// Size of a piece, for what goes in pieces; at least 1.
+    pub segment_bytes: u64,
+    /// Messages that a rank sends a round, for what has a choice; at least 1.
+    pub ways: u32,
 }
 
 impl Options {
-    /// `ranks` ranks, 8 bytes, no computation, root 0.
+    /// `ranks` ranks, 8 bytes, no computation, root 0, segments of 64 KiB, 1 way.
     pub fn new(ranks: u32) -> Options {
-        Options { ranks, bytes: 8, compute: Time(0), root: Rank(0) }
+        Options { ranks, bytes: 8, compute: Time(0), root: Rank(0), segment_bytes: 65536, ways: 1 }
     }
 }
 
@@ -66,29 +73,23 @@ pub enum GeneratorError {
     },
 }
 
-/// Finds patterns by name.
+/// A pattern that has a name.
 #[derive(Clone, Copy, Debug)]
 pub struct Generator {
-    /// The name, with `[...]` around what may be left out.
+    /// The name, as `operation:algorithm` mostly.
     pub name: &'static str,
+    /// What LogGOPSim's generator calls the same pattern, with the same vertices in the same order; or empty.
+    pub alias: &'static str,
     /// What it does, in a line.
     pub summary: &'static str,
+    make: fn(&Options) -> Result<Box<dyn Pattern>, GeneratorError>,
 }
-
-/// All patterns that have a name.
-pub const GENERATORS: &[Generator] = &[
-    Generator { name: "pingpong[:rounds]", summary: "ranks 0 and 1 send a message to and fro" },
-    Generator { name: "multicast", summary: "the root sends a message to each other rank" },
-    Generator { name: "barrier:dissemination", summary: "⌈log2 ranks⌉ rounds, distances double" },
-    Generator { name: "bcast:binomial", summary: "along a binomial tree, distances double" },
-    Generator {
-        name: "allreduce:recursive-doubling",
-        summary: "pairs exchange and reduce, distances double",
-    },
-];
 
 impl Generator {
     /// The pattern of that name.
+    ///
+    /// Besides the names in [`GENERATORS`] there are `pingpong:` with a number of rounds, and `allreduce:` with a word
+    /// of the [`language`].
     ///
     /// ```
     /// use castell_collectives::generator::{Generator, Options};
@@ -103,33 +104,85 @@ impl Generator {
     /// A name that nobody has, a word that does not fit, options that cannot be.
     pub fn parse(name: &str, options: &Options) -> Result<Box<dyn Pattern>, GeneratorError> {
         check(options)?;
-        let &Options { ranks, bytes, compute, root } = options;
-        let (operation, algorithm) = name.split_once(':').map_or((name, None), |(o, a)| (o, Some(a)));
-        Ok(match (operation, algorithm) {
-            ("pingpong", rounds) => {
-                let rounds = rounds.unwrap_or("1").parse();
-                let rounds = rounds.map_err(|_| GeneratorError::Count { name: name.into() })?;
-                Box::new(PingPong::new(ranks, bytes, rounds))
+        let is_named = |generator: &&Generator| name == generator.name || name == generator.alias;
+        if let Some(generator) = GENERATORS.iter().find(is_named).filter(|_| !name.is_empty()) {
+            return (generator.make)(options);
+        }
+        let &Options { ranks, bytes, compute, .. } = options;
+        match name.split_once(':') {
+            Some(("pingpong", rounds)) => {
+                let rounds = rounds.parse().map_err(|_| GeneratorError::Count { name: name.into() })?;
+                Ok(Box::new(PingPong::new(ranks, bytes, rounds)))
             }
-            ("multicast", None) => Box::new(Multicast::new(ranks, bytes, root)),
-            ("barrier", Some("dissemination")) => Box::new(Dissemination::new(ranks, bytes, compute)),
-            ("bcast", Some("binomial")) => Box::new(BinomialBroadcast::new(ranks, bytes, root)),
-            ("allreduce", Some("recursive-doubling")) => {
-                if !ranks.is_power_of_two() {
-                    return Err(GeneratorError::PowerOfTwo { name: name.into(), ranks });
-                }
-                let stages = vec![Stage::Factor { factor: 2 }; ranks.trailing_zeros() as usize];
-                Box::new(Allreduce::new(Word { stages }, ranks, bytes, compute)?)
-            }
-            ("allreduce", Some(word)) => {
+            Some(("allreduce", word)) => {
                 let word: Result<Word, _> = word.parse();
                 let word = word.map_err(|error| GeneratorError::Word { name: name.into(), error })?;
-                Box::new(Allreduce::new(word, ranks, bytes, compute)?)
+                Ok(Box::new(Allreduce::new(word, ranks, bytes, compute)?))
             }
-            _ => return Err(GeneratorError::Unknown { name: name.into() }),
-        })
+            _ => Err(GeneratorError::Unknown { name: name.into() }),
+        }
     }
 }
+
+/// Writes the table of generators: name, alias, summary, and the pattern made of options `o`.
+macro_rules! generators {
+    ($($name:literal, $alias:literal, $summary:literal, |$o:ident| $make:expr;)*) => {
+        &[$(Generator {
+            name: $name,
+            alias: $alias,
+            summary: $summary,
+            make: |$o: &Options| -> Result<Box<dyn Pattern>, GeneratorError> { Ok(Box::new($make)) },
+        }),*]
+    };
+}
+
+/// All patterns that have a name.
+pub const GENERATORS: &[Generator] = generators! {
+    "pingpong", "", "ranks 0 and 1 send a message to and fro; pingpong:100 does it 100 times",
+        |o| PingPong::new(o.ranks, o.bytes, 1);
+    "multicast", "", "the root sends a message to each other rank", |o| Multicast::new(o.ranks, o.bytes, o.root);
+    "double-ring", "doublering", "a message round the ring in both directions",
+        |o| DoubleRing::new(o.ranks, o.bytes);
+    "barrier:dissemination", "dissemination", "⌈log2 ranks⌉ rounds, distances double",
+        |o| Dissemination::new(o.ranks, o.bytes, o.compute);
+    "barrier:linear", "linbarrier", "rank 0 hears from all, then tells all (1-byte messages)",
+        |o| LinearBarrier::new(o.ranks);
+    "bcast:binomial", "binomialtreebcast", "along a binomial tree, distances double",
+        |o| Binomial::new(tree::Direction::Broadcast, o.ranks, o.bytes, o.root);
+    "bcast:binary", "binarytreebcast", "along a binary tree",
+        |o| BinaryBroadcast::new(o.ranks, o.bytes, o.root);
+    "bcast:chain", "pipelinedring", "along a chain, in segments",
+        |o| ChainBroadcast::new(o.ranks, o.bytes, o.segment_bytes, o.root, false);
+    "bcast:chain-in-step", "pipelinedringdep", "along a chain; the next segment is taken once the last one is passed on",
+        |o| ChainBroadcast::new(o.ranks, o.bytes, o.segment_bytes, o.root, true);
+    "gather:linear", "gather", "all others send to the root",
+        |o| Linear::new(linear::Direction::Gather, o.ranks, o.bytes, o.root);
+    "scatter:linear", "scatter", "the root sends to all others",
+        |o| Linear::new(linear::Direction::Scatter, o.ranks, o.bytes, o.root);
+    "alltoall:linear", "linear_alltoall", "everybody sends to everybody at once",
+        |o| LinearAlltoall::new(o.ranks, o.bytes);
+    "reduce:binomial", "binomialtreereduce", "along a binomial tree, distances double",
+        |o| Binomial::new(tree::Direction::Reduce, o.ranks, o.bytes, o.root);
+    "allreduce:recursive-doubling", "", "pairs exchange and reduce, distances double; powers of two",
+        |o| {
+            let name = "allreduce:recursive-doubling";
+            let stages = o.ranks.is_power_of_two().then(|| o.ranks.trailing_zeros() as usize);
+            let stages = stages.ok_or(GeneratorError::PowerOfTwo { name: name.into(), ranks: o.ranks })?;
+            let word = Word { stages: vec![Stage::Factor { factor: 2 }; stages] };
+            Allreduce::new(word, o.ranks, o.bytes, o.compute)?
+        };
+    "allreduce:halving-doubling", "allreduce_recdoub",
+        "recursive halving and reducing, then recursive doubling; powers of two",
+        |o| {
+            let name = "allreduce:halving-doubling";
+            let pattern = HalvingDoubling::new(o.ranks, o.bytes, o.compute);
+            pattern.ok_or(GeneratorError::PowerOfTwo { name: name.into(), ranks: o.ranks })?
+        };
+    "allreduce:ring", "allreduce_ring", "a reduce-scatter round the ring, then an allgather",
+        |o| RingAllreduce::new(o.ranks, o.bytes, o.compute);
+    "allreduce:dissemination", "nwaydissemination", "each round to `ways` others; a calc of 1 ns a byte",
+        |o| WayDissemination::new(o.ranks, o.bytes, o.ways);
+};
 
 fn check(options: &Options) -> Result<(), GeneratorError> {
     let refuse = |message: String| Err(GeneratorError::Options(message));
@@ -142,6 +195,9 @@ fn check(options: &Options) -> Result<(), GeneratorError> {
     if options.root.0 >= options.ranks {
         let (root, ranks) = (options.root, options.ranks);
         return refuse(format!("root {root} is not among the ranks 0 to {}", ranks - 1));
+    }
+    if options.segment_bytes == 0 || options.ways == 0 {
+        return refuse("segments have at least 1 byte, and there is at least 1 way".into());
     }
     if !options.compute.0.is_multiple_of(PS_A_NS) {
         return refuse(format!("the computation of {} is not whole nanoseconds", options.compute));

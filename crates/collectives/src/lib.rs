@@ -7,7 +7,10 @@
 
 pub mod dissemination;
 pub mod generator;
+pub mod halving;
 pub mod language;
+pub mod linear;
 pub mod pattern;
 pub mod point;
+pub mod ring;
 pub mod tree;

@@ -1,9 +1,10 @@
 //! Patterns as a whole: their graphs fit together, and their promises about themselves hold.
 
 use castell_base::{Rank, Time};
-use castell_collectives::generator::{Generator, Options};
+use castell_collectives::generator::{GENERATORS, Generator, Options};
 use castell_collectives::pattern::Pattern;
 use castell_goal::check;
+use castell_goal::op::Op;
 
 fn pattern(name: &str, options: &Options) -> Box<dyn Pattern> {
     Generator::parse(name, options).unwrap_or_else(|error| panic!("{name}: {error}"))
@@ -34,9 +35,13 @@ fn consistent(pattern: &dyn Pattern) {
 fn patterns_of_any_size_fit_together() {
     for ranks in 1..=40 {
         for root in [0, ranks / 2, ranks - 1] {
-            let options = Options { root: Rank(root), ..Options::new(ranks) };
-            for name in ["pingpong", "pingpong:3", "multicast", "barrier:dissemination", "bcast:binomial"] {
-                consistent(&*pattern(name, &options));
+            let segment_bytes = 3;
+            let options = Options { root: Rank(root), segment_bytes, ways: 2, ..Options::new(ranks) };
+            for name in GENERATORS.iter().map(|generator| generator.name).chain(["pingpong:3"]) {
+                let only_powers = name.ends_with("doubling");
+                if !only_powers || ranks.is_power_of_two() {
+                    consistent(&*pattern(name, &options));
+                }
             }
         }
     }
@@ -50,9 +55,6 @@ fn words_of_factors_fit_together() {
             let options = Options { compute, ..Options::new(ranks) };
             consistent(&*pattern(&format!("allreduce:{word}"), &options));
         }
-    }
-    for exponent in 0..6 {
-        consistent(&*pattern("allreduce:recursive-doubling", &Options::new(1 << exponent)));
     }
 }
 
@@ -78,4 +80,26 @@ fn refusals_say_what_to_do() {
     assert!(refusal("multicast", &Options { root: Rank(8), ..eight.clone() }).contains("root 8"));
     assert!(refusal("multicast", &Options { compute: Time(1), ..eight }).contains("whole nanoseconds"));
     assert!(refusal("multicast", &Options::new(0)).contains("at least 1 rank"));
+}
+
+/// The number of events in LogGOPSim's results is that of operations and messages.
+#[test]
+fn loggopsims_patterns_have_its_number_of_events() {
+    let vectors = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/sim/loggopsim-golden.csv");
+    let table = std::fs::read_to_string(vectors).unwrap();
+    let mut compared = 0;
+    for line in table.lines().skip(2) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [alias, ranks, bytes, events, _] = fields[..] else { panic!("{line}") };
+        let Ok(events) = events.parse::<u64>() else { continue };
+        let (ranks, bytes) = (ranks.parse().unwrap(), bytes.parse().unwrap());
+        let options = Options { bytes, segment_bytes: 1, ..Options::new(ranks) };
+        let program = pattern(alias, &options).program().unwrap();
+        let vertices =
+            program.graphs().flat_map(|(_, graph)| graph.vertices().map(|vertex| graph.op(vertex)));
+        let ours: u64 = vertices.map(|op| 1 + u64::from(matches!(op, Op::Send { .. }))).sum();
+        assert_eq!(ours, events, "{line}");
+        compared += 1;
+    }
+    assert_eq!(compared, 50);
 }
