@@ -1,0 +1,218 @@
+//! What a task declares: a kind of access to a region.
+
+use std::fmt;
+
+use crate::region::Region;
+
+/// What a task does with the bytes of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Reads. Consecutive readers run at once.
+    In = 0,
+    /// Writes without reading. Orders tasks exactly as [`Kind::InOut`] does: nothing is renamed.
+    Out = 1,
+    /// Reads and writes.
+    InOut = 2,
+    /// Reads and writes; consecutive commutative tasks run one at a time in any order.
+    Commutative = 3,
+    /// Reads and writes with the program's own synchronisation; consecutive concurrent tasks run at once.
+    Concurrent = 4,
+    /// Adds to a private copy, which is combined with the original later; consecutive reductions with the same
+    /// [`ReductionId`] run at once.
+    Reduction = 5,
+}
+
+impl Kind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Kind; 6] =
+        [Kind::In, Kind::Out, Kind::InOut, Kind::Commutative, Kind::Concurrent, Kind::Reduction];
+
+    /// Whether neighbours of this same kind may share the bytes instead of waiting for each other.
+    pub const fn shares(self) -> bool {
+        !matches!(self, Kind::Out | Kind::InOut)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::In => "in",
+            Kind::Out => "out",
+            Kind::InOut => "inout",
+            Kind::Commutative => "commutative",
+            Kind::Concurrent => "concurrent",
+            Kind::Reduction => "reduction",
+        })
+    }
+}
+
+/// Tells reductions apart: the operator and element type, numbered by whoever runs the tasks. Neighbours form a group only
+/// if their ids are equal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ReductionId(pub u32);
+
+/// One declared access of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Access {
+    /// The bytes.
+    pub region: Region,
+    /// What is done with them.
+    pub kind: Kind,
+    /// Weak: the task itself does not touch the bytes, only its descendants may. A weak access never delays its task.
+    pub weak: bool,
+    /// The reduction, for [`Kind::Reduction`]; otherwise ignored.
+    pub reduction: ReductionId,
+}
+
+/// What is wrong with the accesses that a task declares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AccessError {
+    /// A reduction and something else on the same bytes of one task.
+    #[error(
+        "a task declares a reduction on {region} and another access to the same bytes; declare only one of them"
+    )]
+    ReductionOverlaps {
+        /// The bytes declared twice.
+        region: Region,
+    },
+}
+
+impl Access {
+    /// An access that the task itself makes.
+    pub const fn strong(kind: Kind, region: Region) -> Access {
+        Access { region, kind, weak: false, reduction: ReductionId(0) }
+    }
+
+    /// An access that only descendants of the task may make.
+    pub const fn weak(kind: Kind, region: Region) -> Access {
+        Access { region, kind, weak: true, reduction: ReductionId(0) }
+    }
+
+    /// A reduction of the given id.
+    pub const fn reduction(reduction: ReductionId, region: Region) -> Access {
+        Access { region, kind: Kind::Reduction, weak: false, reduction }
+    }
+
+    /// Whether this access and `next`, its neighbour behind it, may hold the bytes together.
+    pub fn groups_with(&self, next: &Access) -> bool {
+        self.kind.shares()
+            && self.kind == next.kind
+            && (self.kind != Kind::Reduction || self.reduction == next.reduction)
+    }
+}
+
+/// Whether no two of the accesses share a byte. Tasks register only such lists; [`disjoint`] makes one.
+///
+/// Costs a comparison a pair up to eight accesses, a sorted copy above.
+pub fn are_disjoint(accesses: &[Access]) -> bool {
+    if accesses.len() <= 8 {
+        return accesses
+            .iter()
+            .enumerate()
+            .all(|(index, one)| accesses[..index].iter().all(|other| !one.region.overlaps(other.region)));
+    }
+    let mut regions: Vec<Region> = accesses.iter().map(|access| access.region).collect();
+    regions.sort_unstable_by_key(|region| region.start());
+    regions.windows(2).all(|pair| !pair[0].overlaps(pair[1]))
+}
+
+/// The same demands as `accesses`, as disjoint accesses in ascending order: where several overlap, the bytes get their union
+/// (equal kinds stay, different ones make an inout; weak only if all are).
+///
+/// # Errors
+/// [`AccessError::ReductionOverlaps`] where a reduction meets another access.
+pub fn disjoint(accesses: &[Access]) -> Result<Vec<Access>, AccessError> {
+    let mut cuts: Vec<usize> =
+        accesses.iter().flat_map(|access| [access.region.start(), access.region.end()]).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    let mut sorted = accesses.to_vec();
+    sorted.sort_by_key(|access| access.region.start());
+    let mut open: Vec<Access> = Vec::new();
+    let mut waiting = sorted.into_iter().peekable();
+    let mut result: Vec<Access> = Vec::new();
+    for cut in cuts.windows(2) {
+        open.retain(|access| access.region.end() > cut[0]);
+        while let Some(access) = waiting.next_if(|access| access.region.start() <= cut[0]) {
+            open.push(access);
+        }
+        let (Some(first), Some(region)) = (open.first(), Region::between(cut[0], cut[1])) else { continue };
+        let mut union = Access { region, ..*first };
+        for access in &open[1..] {
+            union = union_of(union, *access)?;
+        }
+        append(&mut result, union, &open);
+    }
+    Ok(result)
+}
+
+/// Appends `piece`, or extends the last access if it is of the same single declaration.
+fn append(result: &mut Vec<Access>, piece: Access, open: &[Access]) {
+    if let (Some(last), [only]) = (result.last_mut(), open) {
+        let same = Access { region: piece.region, ..*last } == piece;
+        if same && last.region.end() == piece.region.start() && only.region.covers(last.region) {
+            last.region =
+                Region::between(last.region.start(), piece.region.end()).expect("both are not empty");
+            return;
+        }
+    }
+    result.push(piece);
+}
+
+fn union_of(one: Access, other: Access) -> Result<Access, AccessError> {
+    let weak = one.weak && other.weak;
+    if one.kind == other.kind && one.reduction == other.reduction {
+        return Ok(Access { weak, ..one });
+    }
+    if one.kind == Kind::Reduction || other.kind == Kind::Reduction {
+        return Err(AccessError::ReductionOverlaps { region: one.region });
+    }
+    let kind = if one.kind == other.kind { one.kind } else { Kind::InOut };
+    Ok(Access { kind, weak, ..one })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(kind: Kind, start: usize, end: usize) -> Access {
+        Access::strong(kind, Region::between(start, end).expect("not empty"))
+    }
+
+    #[test]
+    fn unions_of_overlapping_accesses() {
+        let declared = [access(Kind::In, 0, 10), access(Kind::Out, 5, 15), access(Kind::In, 20, 30)];
+        let expected = [
+            access(Kind::In, 0, 5),
+            access(Kind::InOut, 5, 10),
+            access(Kind::Out, 10, 15),
+            access(Kind::In, 20, 30),
+        ];
+        assert!(!are_disjoint(&declared));
+        assert_eq!(disjoint(&declared).expect("legal"), expected);
+        assert!(are_disjoint(&expected));
+    }
+
+    #[test]
+    fn a_strong_access_wins_over_a_weak_one() {
+        let region = Region::between(0, 8).expect("not empty");
+        let both = [Access::weak(Kind::In, region), Access::strong(Kind::In, region)];
+        assert_eq!(disjoint(&both).expect("legal"), [Access::strong(Kind::In, region)]);
+    }
+
+    #[test]
+    fn a_reduction_tolerates_no_company() {
+        let region = Region::between(0, 8).expect("not empty");
+        let both = [Access::reduction(ReductionId(1), region), Access::strong(Kind::In, region)];
+        assert_eq!(disjoint(&both), Err(AccessError::ReductionOverlaps { region }));
+    }
+
+    #[test]
+    fn declarations_that_do_not_overlap_stay_whole() {
+        let many: Vec<Access> =
+            (0..12).map(|index| access(Kind::InOut, index * 10, index * 10 + 10)).collect();
+        assert!(are_disjoint(&many));
+        assert_eq!(disjoint(&many).expect("legal"), many);
+    }
+}

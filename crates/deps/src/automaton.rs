@@ -1,0 +1,518 @@
+//! The automaton of one access: a state of 32 bits, messages that only ever set bits, and the effects of each step.
+//!
+//! The idea of one atomic word of flags an access, whose changes say what to tell the neighbours, is that of D. Álvarez,
+//! K. Sala, M. Maroñas, A. Roca, V. Beltran, "Advanced synchronization techniques for task-based runtime systems", PPoPP
+//! 2021. The states, the rules and a drawing are in `automaton.md` beside this file.
+
+use std::fmt;
+use std::ops::{BitAnd, BitOr, BitOrAssign, Not};
+
+use crate::access::{Access, Kind};
+
+/// A set of the five permissions that travel along a chain of accesses to the same bytes.
+///
+/// An access holds the token of a kind once every access before it that conflicts with that kind is complete. `WRITE`
+/// conflicts with everything, so who holds it holds, or is about to get, all of them.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Tokens(u32);
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // In the order of the bits: read, concurrent, commutative, reduce, write.
+        "rcmxw"
+            .chars()
+            .enumerate()
+            .filter(|(bit, _)| self.0 >> bit & 1 == 1)
+            .try_for_each(|(_, name)| write!(f, "{name}"))
+    }
+}
+
+impl Tokens {
+    /// No token.
+    pub const NONE: Tokens = Tokens(0);
+    /// Readers may run.
+    pub const READ: Tokens = Tokens(1);
+    /// Concurrent accesses may run.
+    pub const CONCURRENT: Tokens = Tokens(2);
+    /// Commutative accesses may run, one at a time.
+    pub const COMMUTATIVE: Tokens = Tokens(4);
+    /// Reductions of the group may run, each on its private copy.
+    pub const REDUCE: Tokens = Tokens(8);
+    /// Everything before is complete.
+    pub const WRITE: Tokens = Tokens(16);
+    /// All five.
+    pub const ALL: Tokens = Tokens(31);
+
+    /// The token without which an access of this kind cannot start.
+    pub const fn needed_by(kind: Kind) -> Tokens {
+        match kind {
+            Kind::In => Tokens::READ,
+            Kind::Out | Kind::InOut => Tokens::WRITE,
+            Kind::Commutative => Tokens::COMMUTATIVE,
+            Kind::Concurrent => Tokens::CONCURRENT,
+            Kind::Reduction => Tokens::REDUCE,
+        }
+    }
+
+    /// What an access of this kind lets pass while it is not complete.
+    const fn shared_by(kind: Kind) -> Tokens {
+        if kind.shares() { Tokens::needed_by(kind) } else { Tokens::NONE }
+    }
+
+    /// Whether every token of `other` is among these.
+    pub const fn contains(self, other: Tokens) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl BitOr for Tokens {
+    type Output = Tokens;
+    fn bitor(self, other: Tokens) -> Tokens {
+        Tokens(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Tokens {
+    fn bitor_assign(&mut self, other: Tokens) {
+        self.0 |= other.0;
+    }
+}
+
+impl BitAnd for Tokens {
+    type Output = Tokens;
+    fn bitand(self, other: Tokens) -> Tokens {
+        Tokens(self.0 & other.0)
+    }
+}
+
+impl Not for Tokens {
+    type Output = Tokens;
+    fn not(self) -> Tokens {
+        Tokens(!self.0 & Tokens::ALL.0)
+    }
+}
+
+const CHILD_SHIFT: u32 = 5;
+const ACKNOWLEDGED_SHIFT: u32 = 10;
+const FINISHED: u32 = 1 << 15;
+const NEXT: u32 = 1 << 16;
+const NEXT_SHARES: u32 = 1 << 17;
+const NEXT_IS_PARENT: u32 = 1 << 18;
+const CLOSED: u32 = 1 << 19;
+const HAS_CHILDREN: u32 = 1 << 20;
+const FEEDS_CHILD: u32 = 1 << 21;
+const COMBINED: u32 = 1 << 22;
+const SPLIT: u32 = 1 << 23;
+const WEAK: u32 = 1 << 24;
+const KIND_SHIFT: u32 = 25;
+const KINDS: [Kind; 8] = [
+    Kind::In,
+    Kind::Out,
+    Kind::InOut,
+    Kind::Commutative,
+    Kind::Concurrent,
+    Kind::Reduction,
+    // Never written: two numbers more keep the look-up free of a bounds check.
+    Kind::InOut,
+    Kind::InOut,
+];
+
+/// What can happen to an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Message {
+    /// From the neighbour before, or from the parent's access: these tokens are yours. Each token comes once.
+    Satisfied(Tokens),
+    /// From the end of the chain of children's accesses inside this one: they hold these tokens no longer. Each comes once.
+    ChildrenPassed(Tokens),
+    /// The task's body has finished, or has released these bytes: neither it nor later children will use them.
+    Finished,
+    /// A neighbour has been put behind.
+    Linked {
+        /// The neighbour can use a token of this access' own kind before this access is complete.
+        shares: bool,
+        /// The neighbour is the parent's access: tokens go there as [`Message::ChildrenPassed`].
+        parent: bool,
+    },
+    /// Nobody will ever be put behind.
+    Closed,
+    /// Children have accesses inside this one, and it is not complete before they pass on their tokens.
+    ChildrenLinked {
+        /// Their first access wants this one's tokens.
+        feeds: bool,
+    },
+    /// The private copy of a reduction is in the original.
+    Combined,
+    /// Whoever carried out an effect with `acknowledge` no longer looks at this access.
+    Acknowledged(Tokens),
+}
+
+impl Message {
+    /// The bits that the message sets.
+    const fn bits(self) -> u32 {
+        match self {
+            Message::Satisfied(tokens) => tokens.0,
+            Message::ChildrenPassed(tokens) => tokens.0 << CHILD_SHIFT,
+            Message::Finished => FINISHED,
+            Message::Linked { shares, parent } => {
+                NEXT | if shares { NEXT_SHARES } else { 0 } | if parent { NEXT_IS_PARENT } else { 0 }
+            }
+            Message::Closed => CLOSED,
+            Message::ChildrenLinked { feeds } => HAS_CHILDREN | if feeds { FEEDS_CHILD } else { 0 },
+            Message::Combined => COMBINED,
+            Message::Acknowledged(tokens) => tokens.0 << ACKNOWLEDGED_SHIFT,
+        }
+    }
+}
+
+/// What a step asks of whoever carries it out. Several may be asked at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Send these to the neighbour behind, as `Satisfied`, or `ChildrenPassed` if it is the parent's access.
+    pub to_next: Tokens,
+    /// The neighbour behind is the parent's access.
+    pub next_is_parent: bool,
+    /// Send these to the first child's access, as `Satisfied`.
+    pub to_child: Tokens,
+    /// The task has one access less to wait for.
+    pub satisfied: bool,
+    /// Add the private copy to the original, then send `Combined` to this access.
+    pub combine: bool,
+    /// With `combine`: no neighbour of the same group is behind, so this is the end of the group.
+    pub group_ends: bool,
+    /// Give back the exclusive use of a commutative access' bytes.
+    pub exclusion_ends: bool,
+    /// Once the address of the neighbour has been read, send `Acknowledged(to_next)` to this access.
+    pub acknowledge: bool,
+    /// Nobody needs this access any more, but for `to_next`: it can go.
+    pub dispose: bool,
+}
+
+/// The state of an access: a word to be changed with compare-and-swap.
+///
+/// ```
+/// use castell_deps::{Access, Kind, Message, Region, State, Tokens};
+/// let region = Region::new(0x1000, 8).unwrap();
+/// let state = State::new(&Access::strong(Kind::InOut, region), Tokens::NONE);
+/// let (state, effects) = state.after(Message::Satisfied(Tokens::ALL));
+/// assert!(effects.satisfied && state.is_satisfied());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct State(u32);
+
+impl State {
+    /// The state of a new access that starts with some tokens.
+    pub fn new(access: &Access, tokens: Tokens) -> State {
+        State(tokens.0 | if access.weak { WEAK } else { 0 } | (access.kind as u32) << KIND_SHIFT)
+    }
+
+    /// The word.
+    #[inline]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The state in a word that [`State::bits`] gave.
+    #[inline]
+    pub const fn from_bits(bits: u32) -> State {
+        State(bits)
+    }
+
+    /// The step that a message causes. The caller has seen that the access is not split.
+    #[inline]
+    pub fn after(self, message: Message) -> (State, Effects) {
+        let mut new = State(self.0 | message.bits());
+        let is_link = matches!(message, Message::Linked { .. });
+        if is_link && self.kind() == Kind::Reduction && self.is_combinable() {
+            // The group ended when its last copy was combined: too late to join.
+            new.0 &= !NEXT_SHARES;
+        }
+        let before = self.passed();
+        let passed = new.passed();
+        let to_next = passed & !before;
+        let acknowledged = self.acknowledged();
+        let mut effects = Effects {
+            to_next,
+            next_is_parent: new.has(NEXT_IS_PARENT),
+            to_child: new.fed() & !self.fed(),
+            satisfied: !new.has(WEAK) && new.is_satisfied() && !self.is_satisfied(),
+            ..Effects::default()
+        };
+        if new.kind() == Kind::Reduction && new.is_combinable() && !self.is_combinable() {
+            effects.combine = true;
+            effects.group_ends = !new.has(NEXT_SHARES);
+        }
+        if new.kind() == Kind::Commutative {
+            effects.exclusion_ends = new.ends_exclusion() && !self.ends_exclusion();
+        }
+        if new.has(NEXT) {
+            if is_link || new.is_done() && acknowledged.contains(before) {
+                // Nobody else is about to read the neighbour's address, and the caller knows it or is the one who disposes.
+                new.0 |= to_next.0 << ACKNOWLEDGED_SHIFT;
+            } else {
+                effects.acknowledge = !to_next.is_empty();
+            }
+            effects.dispose = new.is_disposable() && !self.is_disposable();
+        } else {
+            effects.dispose = new.has(CLOSED) && new.is_done() && !(self.has(CLOSED) && self.is_done());
+        }
+        (new, effects)
+    }
+
+    /// Marks the access as split: from now on its pieces get its messages.
+    #[inline]
+    pub const fn split(self) -> State {
+        State(self.0 | SPLIT)
+    }
+
+    /// Whether the access was split into pieces that get its messages.
+    #[inline]
+    pub const fn is_split(self) -> bool {
+        self.has(SPLIT)
+    }
+
+    /// Whether everything before is complete and so is the access, children's included: what comes behind need not wait.
+    #[inline]
+    pub fn is_done(self) -> bool {
+        self.tokens() == Tokens::ALL && self.opened() == Tokens::ALL
+    }
+
+    /// The tokens that the access holds.
+    #[inline]
+    pub const fn tokens(self) -> Tokens {
+        Tokens(self.0 & Tokens::ALL.0)
+    }
+
+    /// Whether the access holds the token of its kind.
+    #[inline]
+    pub fn is_satisfied(self) -> bool {
+        self.tokens().contains(Tokens::needed_by(self.kind()))
+    }
+
+    /// Whether the access delays its task: strong, and without the token of its kind.
+    #[inline]
+    pub fn delays_task(self) -> bool {
+        !self.has(WEAK) && !self.is_satisfied()
+    }
+
+    /// Whether the access is weak.
+    #[inline]
+    pub const fn is_weak(self) -> bool {
+        self.has(WEAK)
+    }
+
+    /// Whether the task has finished with the bytes.
+    #[inline]
+    pub const fn is_finished(self) -> bool {
+        self.has(FINISHED)
+    }
+
+    /// Whether children's accesses inside this one hold it up or did so.
+    #[inline]
+    pub const fn has_children(self) -> bool {
+        self.has(HAS_CHILDREN)
+    }
+
+    /// The kind of access.
+    #[inline]
+    pub const fn kind(self) -> Kind {
+        KINDS[(self.0 >> KIND_SHIFT) as usize & 7]
+    }
+
+    const fn has(self, bit: u32) -> bool {
+        self.0 & bit != 0
+    }
+
+    const fn children_passed(self) -> Tokens {
+        Tokens(self.0 >> CHILD_SHIFT & Tokens::ALL.0)
+    }
+
+    const fn acknowledged(self) -> Tokens {
+        Tokens(self.0 >> ACKNOWLEDGED_SHIFT & Tokens::ALL.0)
+    }
+
+    /// What the task and its children no longer hold back.
+    #[inline]
+    fn opened(self) -> Tokens {
+        let copied = self.kind() == Kind::Reduction && !self.has(WEAK) && !self.has(COMBINED);
+        if !self.has(FINISHED) || copied {
+            Tokens::NONE
+        } else if self.has(HAS_CHILDREN) {
+            self.children_passed()
+        } else {
+            Tokens::ALL
+        }
+    }
+
+    /// What has gone to the neighbour behind.
+    #[inline]
+    fn passed(self) -> Tokens {
+        if !self.has(NEXT) {
+            return Tokens::NONE;
+        }
+        let shared = if self.has(NEXT_SHARES) { Tokens::shared_by(self.kind()) } else { Tokens::NONE };
+        self.tokens() & (self.opened() | shared)
+    }
+
+    /// Whether every token has come, has been passed on, and no passer still looks at this access.
+    fn is_disposable(self) -> bool {
+        self.has(NEXT) && self.is_done() && self.acknowledged() == Tokens::ALL
+    }
+
+    /// What has gone to the first child's access.
+    #[inline]
+    fn fed(self) -> Tokens {
+        if self.has(FEEDS_CHILD) { self.tokens() } else { Tokens::NONE }
+    }
+
+    /// Whether the private copy of a reduction is final and its turn has come.
+    fn is_combinable(self) -> bool {
+        let children_done = !self.has(HAS_CHILDREN) || self.children_passed() == Tokens::ALL;
+        !self.has(WEAK) && self.has(FINISHED) && self.tokens().contains(Tokens::WRITE) && children_done
+    }
+
+    /// Whether a commutative task and its children have finished with the bytes.
+    fn ends_exclusion(self) -> bool {
+        !self.has(WEAK) && self.opened() == Tokens::ALL
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.has(WEAK) { "weak " } else { "" }, self.kind())?;
+        for (title, tokens) in [
+            ("has", self.tokens()),
+            ("children passed", self.children_passed()),
+            ("acknowledged", self.acknowledged()),
+        ] {
+            if !tokens.is_empty() {
+                write!(f, ", {title} {tokens:?}")?;
+            }
+        }
+        let flags = [
+            (FINISHED, "finished"),
+            (NEXT, "next"),
+            (NEXT_SHARES, "next shares"),
+            (NEXT_IS_PARENT, "next is parent"),
+            (CLOSED, "closed"),
+            (HAS_CHILDREN, "has children"),
+            (FEEDS_CHILD, "feeds child"),
+            (COMBINED, "combined"),
+            (SPLIT, "split"),
+        ];
+        flags.iter().filter(|(bit, _)| self.has(*bit)).try_for_each(|(_, name)| write!(f, ", {name}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::region::Region;
+
+    fn new(kind: Kind, weak: bool, tokens: Tokens) -> State {
+        let region = Region::new(64, 8).expect("not empty");
+        State::new(&Access { weak, ..Access::strong(kind, region) }, tokens)
+    }
+
+    fn run(mut state: State, messages: &[Message]) -> (State, Vec<Effects>) {
+        let mut all = Vec::new();
+        for message in messages {
+            let (after, effects) = state.after(*message);
+            state = after;
+            all.push(effects);
+        }
+        (state, all)
+    }
+
+    const NEXT_WAITS: Message = Message::Linked { shares: false, parent: false };
+    const NEXT_SHARES_TOO: Message = Message::Linked { shares: true, parent: false };
+
+    #[test]
+    fn a_chain_of_writers_takes_two_steps_a_task() {
+        let (_, effects) = run(
+            new(Kind::InOut, false, Tokens::NONE),
+            &[NEXT_WAITS, Message::Satisfied(Tokens::ALL), Message::Finished],
+        );
+        assert!(effects[1].satisfied && effects[1].to_next.is_empty());
+        assert!(effects[2].dispose && !effects[2].acknowledge);
+        assert_eq!(effects[2].to_next, Tokens::ALL);
+    }
+
+    #[test]
+    fn a_reader_lets_readers_pass_and_is_acknowledged_before_it_goes() {
+        let read = Tokens::READ;
+        let (state, effects) = run(
+            new(Kind::In, false, Tokens::NONE),
+            &[NEXT_SHARES_TOO, Message::Satisfied(Tokens::ALL), Message::Finished],
+        );
+        assert!(effects[1].to_next == read && effects[1].acknowledge);
+        assert!(effects[2].to_next == !read && effects[2].acknowledge && !effects[2].dispose);
+        let (state, effects) = state.after(Message::Acknowledged(!read));
+        assert!(!effects.dispose);
+        assert!(state.after(Message::Acknowledged(read)).1.dispose);
+    }
+
+    #[test]
+    fn a_weak_access_passes_what_its_children_passed() {
+        let (_, effects) = run(
+            new(Kind::InOut, true, Tokens::READ),
+            &[
+                Message::ChildrenLinked { feeds: true },
+                NEXT_SHARES_TOO,
+                Message::Finished,
+                Message::ChildrenPassed(Tokens::READ),
+                Message::Satisfied(!Tokens::READ),
+                Message::ChildrenPassed(!Tokens::READ),
+            ],
+        );
+        let passed: Vec<Tokens> = effects.iter().map(|step| step.to_next).collect();
+        let none = Tokens::NONE;
+        assert_eq!(passed, [none, none, none, Tokens::READ, none, !Tokens::READ]);
+        assert_eq!(effects[0].to_child, Tokens::READ);
+        assert_eq!(effects[4].to_child, !Tokens::READ);
+        assert!(effects.iter().all(|step| !step.satisfied));
+    }
+
+    #[test]
+    fn a_reduction_is_combined_in_its_turn_and_only_then_seen() {
+        let reduce = Tokens::REDUCE;
+        let (state, effects) = run(
+            new(Kind::Reduction, false, Tokens::NONE),
+            &[NEXT_SHARES_TOO, Message::Satisfied(reduce), Message::Finished, Message::Satisfied(!reduce)],
+        );
+        assert!(effects[1].satisfied && effects[1].to_next == reduce);
+        assert!(!effects[2].combine && effects[2].to_next.is_empty());
+        assert!(effects[3].combine && !effects[3].group_ends && effects[3].to_next.is_empty());
+        assert_eq!(state.after(Message::Combined).1.to_next, !reduce);
+    }
+
+    #[test]
+    fn nobody_joins_a_reduction_whose_group_has_ended() {
+        let (state, effects) =
+            run(new(Kind::Reduction, false, Tokens::ALL), &[Message::Finished, NEXT_SHARES_TOO]);
+        assert!(effects[0].combine && effects[0].group_ends);
+        assert!(effects[1].to_next.is_empty());
+        assert_eq!(state.after(Message::Combined).1.to_next, Tokens::ALL);
+    }
+
+    #[test]
+    fn exclusion_ends_with_the_children() {
+        let (_, effects) = run(
+            new(Kind::Commutative, false, Tokens::COMMUTATIVE),
+            &[
+                Message::ChildrenLinked { feeds: false },
+                Message::Finished,
+                Message::ChildrenPassed(Tokens::ALL),
+                Message::Satisfied(!Tokens::COMMUTATIVE),
+                Message::Closed,
+            ],
+        );
+        let ends: Vec<bool> = effects.iter().map(|step| step.exclusion_ends).collect();
+        assert_eq!(ends, [false, false, true, false, false]);
+        assert!(effects[4].dispose);
+    }
+}

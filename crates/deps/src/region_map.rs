@@ -1,0 +1,357 @@
+//! A map from disjoint regions to values: a look-up of an exact match is one probe, everything else goes by order.
+
+use crate::region::Region;
+
+/// Regions an ordered block holds at most; a block is searched by halving, an insertion moves half of it.
+const BLOCK_REGIONS: usize = 64;
+
+/// A map whose keys are disjoint regions.
+///
+/// An exact match is found through a hash of its start. A region that is not in the map is inserted only if it overlaps
+/// nothing, which the ordered list of regions tells; the list is quickest for regions that come near the last one.
+#[derive(Debug)]
+pub struct RegionMap<V> {
+    /// A power of two of slots, at most five eighths full; linear probing.
+    slots: Vec<Option<(Region, V)>>,
+    shift: u32,
+    length: usize,
+    order: Order,
+}
+
+impl<V: Copy> Default for RegionMap<V> {
+    fn default() -> Self {
+        RegionMap::new()
+    }
+}
+
+impl<V: Copy> RegionMap<V> {
+    /// An empty map; allocates with the first insertion.
+    pub const fn new() -> Self {
+        RegionMap { slots: Vec::new(), shift: usize::BITS, length: 0, order: Order::new() }
+    }
+
+    /// The number of regions.
+    pub const fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether the map has no region.
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The value of exactly this region.
+    #[inline]
+    pub fn get_mut(&mut self, region: Region) -> Option<&mut V> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        let mask = self.slots.len() - 1;
+        let mut index = self.home(region.start());
+        // Two loops would be one borrow simpler and one probe dearer.
+        loop {
+            match &self.slots[index & mask] {
+                None => return None,
+                Some((found, _)) if found.start() == region.start() => break,
+                Some(_) => index += 1,
+            }
+        }
+        match &mut self.slots[index & mask] {
+            Some((found, value)) if found.length() == region.length() => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Inserts a region that overlaps none; gives the value back otherwise.
+    ///
+    /// # Errors
+    /// `Err(value)` if some region of the map overlaps `region`.
+    pub fn insert(&mut self, region: Region, value: V) -> Result<(), V> {
+        if !self.order.insert(region) {
+            return Err(value);
+        }
+        if self.is_full() {
+            self.rebuild((self.slots.len() * 2).max(16));
+        }
+        self.place(region, value);
+        self.length += 1;
+        Ok(())
+    }
+
+    /// Whether the next insertion needs more room: the moment to [`retain`](RegionMap::retain) only what is needed.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.length * 8 >= self.slots.len() * 5
+    }
+
+    /// Removes exactly this region.
+    pub fn remove(&mut self, region: Region) -> Option<V> {
+        self.get_mut(region)?;
+        self.order.remove(region);
+        let mask = self.slots.len() - 1;
+        let mut hole = self.home(region.start()) & mask;
+        while self.slots[hole].as_ref().is_some_and(|(found, _)| found.start() != region.start()) {
+            hole = (hole + 1) & mask;
+        }
+        let (_, value) = self.slots[hole].take()?;
+        // Whoever probed past the hole moves into it.
+        let mut index = (hole + 1) & mask;
+        while let Some((found, _)) = &self.slots[index] {
+            let home = self.home(found.start()) & mask;
+            if (index.wrapping_sub(home) & mask) >= (index.wrapping_sub(hole) & mask) {
+                self.slots.swap(hole, index);
+                hole = index;
+            }
+            index = (index + 1) & mask;
+        }
+        self.length -= 1;
+        Some(value)
+    }
+
+    /// The regions that overlap `region`, ascending, with their values.
+    pub fn overlapping(&mut self, region: Region) -> Vec<(Region, V)> {
+        let regions = self.order.overlapping(region);
+        regions.into_iter().filter_map(|found| self.get_mut(found).map(|value| (found, *value))).collect()
+    }
+
+    /// Keeps the regions for which `keep` says so. Room that would be less than a quarter used is given back.
+    pub fn retain(&mut self, mut keep: impl FnMut(Region, &mut V) -> bool) {
+        let mut kept = Vec::with_capacity(self.length);
+        for slot in &mut self.slots {
+            if let Some((region, mut value)) = slot.take()
+                && keep(region, &mut value)
+            {
+                kept.push((region, value));
+            }
+        }
+        kept.sort_unstable_by_key(|(region, _)| region.start());
+        self.order.refill(kept.iter().map(|(region, _)| *region));
+        self.length = kept.len();
+        if self.slots.len() > 16 && self.length * 4 < self.slots.len() {
+            self.rebuild((self.length * 4).next_power_of_two().max(16));
+        }
+        for (region, value) in kept {
+            self.place(region, value);
+        }
+    }
+
+    /// All regions with their values, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (Region, V)> + '_ {
+        self.slots.iter().flatten().copied()
+    }
+
+    /// Where the search for a start begins; taken modulo the number of slots.
+    #[inline]
+    fn home(&self, start: usize) -> usize {
+        start.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize) >> (self.shift & (usize::BITS - 1))
+    }
+
+    fn place(&mut self, region: Region, value: V) {
+        let mask = self.slots.len() - 1;
+        let mut index = self.home(region.start()) & mask;
+        while self.slots[index].is_some() {
+            index = (index + 1) & mask;
+        }
+        self.slots[index] = Some((region, value));
+    }
+
+    fn rebuild(&mut self, slots: usize) {
+        let old = std::mem::take(&mut self.slots);
+        self.slots.resize_with(slots, || None);
+        self.shift = usize::BITS - slots.trailing_zeros();
+        for (region, value) in old.into_iter().flatten() {
+            self.place(region, value);
+        }
+    }
+}
+
+/// Disjoint regions in ascending order, in blocks.
+#[derive(Debug)]
+struct Order {
+    /// Never empty blocks, ascending.
+    blocks: Vec<Vec<Region>>,
+    /// The start of each block's first region.
+    firsts: Vec<usize>,
+    /// The block of the last insertion.
+    hint: usize,
+}
+
+impl Order {
+    const fn new() -> Order {
+        Order { blocks: Vec::new(), firsts: Vec::new(), hint: 0 }
+    }
+
+    /// The block in which a region with this start is or belongs: the last that starts no later, or the first.
+    #[inline]
+    fn block_of(&self, start: usize) -> usize {
+        let hint = self.hint;
+        let after_first = self.firsts.get(hint).is_some_and(|first| *first <= start);
+        if after_first && self.firsts.get(hint + 1).is_none_or(|next| start < *next) {
+            return hint;
+        }
+        self.firsts.partition_point(|first| *first <= start).saturating_sub(1)
+    }
+
+    /// Inserts a region unless it overlaps one.
+    fn insert(&mut self, region: Region) -> bool {
+        if self.blocks.is_empty() {
+            self.push_block(0, vec![region]);
+            return true;
+        }
+        let index = self.block_of(region.start());
+        let block = &self.blocks[index];
+        let at_end = block.last().is_some_and(|last| last.start() < region.start());
+        let position =
+            if at_end { block.len() } else { block.partition_point(|found| found.start() < region.start()) };
+        let before = if position > 0 { block.get(position - 1) } else { None };
+        let behind = block.get(position).or_else(|| self.blocks.get(index + 1).and_then(|next| next.first()));
+        if before.is_some_and(|found| found.overlaps(region))
+            || behind.is_some_and(|found| found.overlaps(region))
+        {
+            return false;
+        }
+        self.insert_at(index, position, region);
+        true
+    }
+
+    fn insert_at(&mut self, index: usize, position: usize, region: Region) {
+        let block = &mut self.blocks[index];
+        self.hint = index;
+        if block.len() < BLOCK_REGIONS {
+            block.insert(position, region);
+            self.firsts[index] = block[0].start();
+        } else if position == block.len() {
+            // Ascending programs fill block after block.
+            self.push_block(index + 1, vec![region]);
+        } else {
+            let mut upper = block.split_off(BLOCK_REGIONS / 2);
+            if position <= block.len() {
+                block.insert(position, region);
+            } else {
+                upper.insert(position - block.len(), region);
+            }
+            self.firsts[index] = block[0].start();
+            self.push_block(index + 1, upper);
+        }
+    }
+
+    fn push_block(&mut self, index: usize, mut block: Vec<Region>) {
+        block.reserve_exact(BLOCK_REGIONS - block.len());
+        self.firsts.insert(index, block[0].start());
+        self.blocks.insert(index, block);
+        self.hint = index;
+    }
+
+    fn remove(&mut self, region: Region) {
+        let index = self.block_of(region.start());
+        let block = &mut self.blocks[index];
+        if let Ok(position) = block.binary_search_by_key(&region.start(), |found| found.start()) {
+            block.remove(position);
+        }
+        if let Some(first) = block.first() {
+            self.firsts[index] = first.start();
+        } else {
+            self.blocks.remove(index);
+            self.firsts.remove(index);
+            self.hint = 0;
+        }
+    }
+
+    fn overlapping(&self, region: Region) -> Vec<Region> {
+        if self.blocks.is_empty() {
+            return Vec::new();
+        }
+        let index = self.block_of(region.start());
+        let skipped = self.blocks[index].partition_point(|found| found.end() <= region.start());
+        self.blocks[index..]
+            .iter()
+            .flatten()
+            .skip(skipped)
+            .take_while(|found| found.start() < region.end())
+            .copied()
+            .collect()
+    }
+
+    fn refill(&mut self, regions: impl Iterator<Item = Region>) {
+        self.blocks.clear();
+        self.firsts.clear();
+        self.hint = 0;
+        for region in regions {
+            match self.blocks.last_mut() {
+                Some(block) if block.len() < BLOCK_REGIONS => block.push(region),
+                _ => self.push_block(self.blocks.len(), vec![region]),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+    use std::collections::BTreeMap;
+
+    fn region(start: usize, length: usize) -> Region {
+        Region::new(start, length).expect("not empty")
+    }
+
+    #[test]
+    fn behaves_like_an_ordered_map() {
+        for seed in 0..40 {
+            println!("seed {seed}");
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            let mut map = RegionMap::new();
+            let mut model: BTreeMap<usize, (Region, u64)> = BTreeMap::new();
+            let span = random.random_range(50..4000);
+            for step in 0..2000 {
+                let found = region(random.random_range(0..span), random.random_range(1..20));
+                let overlapping: Vec<_> =
+                    model.values().copied().filter(|(other, _)| other.overlaps(found)).collect();
+                assert_eq!(map.overlapping(found), overlapping);
+                match random.random_range(0..10) {
+                    0..6 => {
+                        let fits = overlapping.is_empty();
+                        assert_eq!(map.insert(found, step).is_ok(), fits);
+                        if fits {
+                            model.insert(found.start(), (found, step));
+                        }
+                    }
+                    6..9 => {
+                        let target = overlapping.first().map_or(found, |(other, _)| *other);
+                        let removed = overlapping.first().map(|(_, value)| *value);
+                        assert_eq!(map.remove(target), removed);
+                        assert_eq!(model.remove(&target.start()).map(|(_, value)| value), removed);
+                    }
+                    _ if step % 50 == 0 => {
+                        map.retain(|_, value| *value % 3 != 0);
+                        model.retain(|_, (_, value)| *value % 3 != 0);
+                    }
+                    _ => assert_eq!(
+                        map.get_mut(found).copied(),
+                        overlapping.iter().find(|(other, _)| *other == found).map(|(_, value)| *value)
+                    ),
+                }
+                assert_eq!(map.len(), model.len());
+            }
+            let mut all: Vec<_> = map.iter().collect();
+            all.sort_by_key(|(found, _)| found.start());
+            assert_eq!(all, model.into_values().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn ascending_and_descending_insertions() {
+        for descending in [false, true] {
+            let mut map = RegionMap::new();
+            for index in 0..1000_usize {
+                let index = if descending { 999 - index } else { index };
+                map.insert(region(64 * index, 64), index).expect("disjoint");
+            }
+            assert!(map.insert(region(100, 1), 0).is_err());
+            assert_eq!(map.get_mut(region(64 * 500, 64)), Some(&mut 500));
+            assert_eq!(map.get_mut(region(64 * 500, 32)), None);
+            assert_eq!(map.overlapping(region(63, 66)).len(), 3);
+        }
+    }
+}
