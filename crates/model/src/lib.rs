@@ -1,0 +1,33 @@
+//! Cost models: how long a message or a step takes, as exact functions of a few parameters.
+//!
+//! What this room does: it holds the models' parameters ([`Model`] and a struct a model), reads and prints them, and
+//! evaluates closed formulas. What it refuses to do: it executes no program (that is the simulator's), does no I/O and
+//! reads no clock.
+//!
+//! Start reading at [`Model`]; then [`LogGops`] and [`Plb`], the two that are used most.
+//!
+//! ```
+//! use castell_base::Time;
+//! use castell_model::Model;
+//!
+//! let model = Model::parse("loggops:L=2500ns,o=1us")?;
+//! let Model::LogGops(loggops) = &model else { unreachable!() };
+//! assert_eq!(loggops.overhead, Time::from_ns(1000));
+//! assert_eq!(loggops.latency + loggops.overhead, Time::from_ns(3500));
+//! // What is printed reads as the same model.
+//! assert_eq!(Model::parse(&model.to_string())?, model);
+//! # Ok::<(), castell_model::ModelError>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod by_size;
+mod error;
+mod model;
+mod models;
+mod parameters;
+
+pub use by_size::BySize;
+pub use error::ModelError;
+pub use model::Model;
+pub use models::{Bsp, Lb, LogGops, LogGp, LogGps, LogP, Plb};

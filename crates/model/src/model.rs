@@ -1,0 +1,140 @@
+//! Any of the models, and its text.
+
+use crate::ModelError;
+use crate::models::{Bsp, Lb, LogGops, LogGp, LogGps, LogP, Plb};
+use crate::parameters::{self, Parameters};
+use std::fmt;
+use std::str::FromStr;
+
+/// A cost model with its parameters.
+///
+/// As text it is the model's name, and after a colon the parameters that differ from the defaults:
+/// `plb:alpha_p=880ns,alpha_r=380ns`. Times have units (`ps`, `ns`, `us`, `ms`, `s`); times a byte are written as times
+/// (`0.4ns`) or as rates (`10GB/s`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Model {
+    /// Supersteps.
+    Bsp(Bsp),
+    /// Latency and bandwidth.
+    Lb(Lb),
+    /// Latency, overhead, gap.
+    LogP(LogP),
+    /// With a gap a byte.
+    LogGp(LogGp),
+    /// With rendezvous.
+    LogGps(LogGps),
+    /// With an overhead a byte: LogGOPSim's.
+    LogGops(LogGops),
+    /// Pipelining latency and bandwidth.
+    Plb(Plb),
+}
+
+/// Runs `$do` with `$parameters` as whichever struct `$model` holds.
+macro_rules! each {
+    ($model:expr, $parameters:ident => $do:expr) => {
+        match $model {
+            Model::Bsp($parameters) => $do,
+            Model::Lb($parameters) => $do,
+            Model::LogP($parameters) => $do,
+            Model::LogGp($parameters) => $do,
+            Model::LogGps($parameters) => $do,
+            Model::LogGops($parameters) => $do,
+            Model::Plb($parameters) => $do,
+        }
+    };
+}
+
+impl Model {
+    /// The names of all models, as they are written.
+    pub const NAMES: &'static [&'static str] =
+        &[Bsp::NAME, Lb::NAME, LogP::NAME, LogGp::NAME, LogGps::NAME, LogGops::NAME, Plb::NAME];
+
+    /// Reads a model; see [`Model`] for what is written. Parameters that are not named take their defaults.
+    ///
+    /// # Errors
+    ///
+    /// Unknown names, values that are not what the parameter is, a parameter given twice.
+    pub fn parse(text: &str) -> Result<Model, ModelError> {
+        let (name, list) = text.split_once(':').unwrap_or((text, ""));
+        Ok(match name.trim().to_ascii_lowercase().as_str() {
+            Bsp::NAME => Model::Bsp(parameters::parse(list)?),
+            Lb::NAME => Model::Lb(parameters::parse(list)?),
+            LogP::NAME => Model::LogP(parameters::parse(list)?),
+            LogGp::NAME => Model::LogGp(parameters::parse(list)?),
+            LogGps::NAME => Model::LogGps(parameters::parse(list)?),
+            LogGops::NAME => Model::LogGops(parameters::parse(list)?),
+            Plb::NAME => Model::Plb(parameters::parse(list)?),
+            _ => {
+                let found = name.trim().chars().take(80).collect();
+                return Err(ModelError::UnknownModel { found, known: Model::NAMES.join(", ") });
+            }
+        })
+    }
+
+    /// The model's name, as it is written.
+    pub fn name(&self) -> &'static str {
+        fn name<P: Parameters>(_: &P) -> &'static str {
+            P::NAME
+        }
+        each!(self, parameters => name(parameters))
+    }
+}
+
+impl FromStr for Model {
+    type Err = ModelError;
+    fn from_str(text: &str) -> Result<Model, ModelError> {
+        Model::parse(text)
+    }
+}
+
+/// With every parameter, in a form that [`Model::parse`] reads as the same model.
+impl fmt::Display for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&each!(self, parameters => parameters::print(parameters.clone())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_alone_is_a_model_with_defaults_that_prints_as_itself() {
+        for name in Model::NAMES {
+            let model = Model::parse(name).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(model.name(), *name);
+            assert_eq!(Model::parse(&model.to_string()).as_ref(), Ok(&model), "{model}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_read_and_printed() {
+        let model = Model::parse("loggops:L=2500ns,o=1500ns,g=1000ns,G=6ns,O=0,S=65535").unwrap();
+        assert_eq!(model, Model::LogGops(LogGops::default()));
+        assert_eq!(model.to_string(), "loggops:L=2.5us,o=1.5us,g=1us,G=6ns,O=0ns,S=65535");
+        let model = Model::parse("PLB: alpha_p = table(8:880ns, 64:890ns), beta=0.4ns").unwrap();
+        assert_eq!(
+            model.to_string(),
+            "plb:alpha_p=table(8:880ns,64:890ns),alpha_r=380ns,beta=400ps,gamma=0ns"
+        );
+    }
+
+    #[test]
+    fn errors_say_what_was_expected() {
+        for (text, message) in [
+            ("loggop", "unknown model `loggop`: expected one of bsp, lb, logp"),
+            ("", "unknown model ``"),
+            ("loggops:X=3", "loggops has no parameter `X`: expected one of L, o, g, G, O, S"),
+            ("loggops:L=3", "loggops: L: expected a time such as 880ns"),
+            ("loggops:S=many", "loggops: S: expected a whole number, found `many`"),
+            ("logp:L=1ns,L=2ns", "logp: `L` is given twice"),
+            ("logp:L", "logp: expected `parameter=value`, found `L`; an example: logp:L=2.5us"),
+            ("logp:L=1ns,", "logp: expected `parameter=value`, found ``"),
+            ("plb:alpha_p=table(8:1)", "plb: alpha_p: expected a time"),
+        ] {
+            let error = Model::parse(text).unwrap_err().to_string();
+            assert!(error.starts_with(message), "{text}: {error}");
+        }
+    }
+}
