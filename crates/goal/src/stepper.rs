@@ -71,15 +71,29 @@ impl Stepper {
     /// released.
     #[inline]
     pub fn take(&mut self, schedule: &Schedule) -> Option<OpId> {
+        let op = self.take_ready()?;
+        self.start(schedule, op);
+        Some(op)
+    }
+
+    /// The next operation that is ready, if any, without starting it: for callers that know only later when it starts,
+    /// and say so with [`Stepper::start`] before they say that it has finished.
+    #[inline]
+    pub fn take_ready(&mut self) -> Option<OpId> {
         if self.head == self.tail {
             return None;
         }
         let at = self.ring[self.head as usize & (self.ring.len() - 1)];
         self.head = self.head.wrapping_add(1);
-        if schedule.words()[at as usize] & STARTS != 0 {
-            self.started(schedule, at);
-        }
         Some(OpId(at))
+    }
+
+    /// The operation, taken by [`Stepper::take_ready`], starts: what waits for that is released.
+    #[inline]
+    pub fn start(&mut self, schedule: &Schedule, op: OpId) {
+        if schedule.words()[op.0 as usize] & STARTS != 0 {
+            self.started(schedule, op.0);
+        }
     }
 
     /// The operation, taken before, has finished: what waits for that is released.
