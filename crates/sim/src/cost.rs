@@ -1,0 +1,63 @@
+//! What the reference engine asks a cost model.
+
+use castell_base::Time;
+
+/// Which operation the question is about: what costs and noise may depend on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Occasion {
+    /// Size of the message.
+    pub bytes: u64,
+    /// How many messages were handled back to back before this one.
+    pub burst: u32,
+}
+
+/// What a message costs where it leaves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SendCost {
+    /// The processor is occupied so long.
+    pub processor: Time,
+    /// The network interface cannot send so long.
+    pub interface: Time,
+    /// From the start of the send until the message is at its receiver.
+    pub transit: Time,
+    /// From then until all its bytes are there.
+    pub tail: Time,
+}
+
+/// What a message costs where it arrives.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ArrivalCost {
+    /// The processor is occupied so long.
+    pub processor: Time,
+    /// The network interface cannot receive so long.
+    pub interface: Time,
+}
+
+/// A cost model, as the engine sees it.
+pub(crate) trait Costs {
+    /// A message is sent, put, or asked for by a get.
+    fn send(&mut self, occasion: &Occasion) -> SendCost;
+
+    /// A message arrives.
+    fn arrival(&mut self, occasion: &Occasion) -> ArrivalCost;
+
+    /// Whether an arrival waits for the receiver's processor and interface.
+    fn arrival_waits(&self) -> bool;
+
+    /// Whether a message of this size waits for its receive (rendezvous).
+    fn rendezvous(&self, bytes: u64) -> bool;
+
+    /// How long computing of nominally `time` takes.
+    fn compute(&mut self, occasion: &Occasion, time: Time) -> Time;
+
+    /// How long a local operation on `bytes` bytes takes.
+    fn local(&mut self, occasion: &Occasion, bytes: u64) -> Time;
+
+    /// How many messages may be on their way from or to one rank at the same time, if that is limited.
+    fn capacity(&self) -> Option<u32> {
+        None
+    }
+
+    /// What the slowest link of a network may take for all bytes without delaying the message: they are paid for.
+    fn bytes_paid(&self, bytes: u64) -> Time;
+}

@@ -1,0 +1,27 @@
+//! Programs simulated in virtual time: what each rank's end would be on a machine that a cost model describes.
+//!
+//! The graphs that are simulated are the ones that run: goal's stepper says what may start, goal's matcher which message
+//! goes to which receive. This room does no I/O, reads no clock, draws random numbers only from a key that the caller
+//! chooses, and gives the same bits on every machine.
+//!
+//! Start at [`Simulation`], then [`Machine`] (what a program runs on), [`instrument`] (what can be watched) and
+//! `reference`, the engine that knows every operation and every model.
+#![forbid(unsafe_code)]
+
+mod cost;
+mod costs;
+pub mod deadlock;
+mod error;
+pub mod instrument;
+mod machine;
+pub mod network;
+mod outcome;
+mod reference;
+mod simulation;
+mod source;
+
+pub use error::{OperationName, SimError};
+pub use machine::{Machine, Ties};
+pub use outcome::Outcome;
+pub use simulation::Simulation;
+pub use source::Source;

@@ -1,0 +1,73 @@
+//! Shared links: where messages wait for one another between their ranks.
+//!
+//! The head of a message goes from link to link of its route. At each link messages are served in the order in which
+//! their heads reach it; where heads come at the same time, in the machine's order of ties. A link is taken for as long
+//! as all bytes need to pass it, and the head goes on after the link's latency (cut-through: a message does not wait
+//! until it is stored). Links have room for whatever waits for them, so nothing backs up into links before.
+
+use castell_base::{Rank, Time};
+use std::collections::HashMap;
+
+/// A network of directed links, as the engine sees it.
+pub trait Network: Send + Sync {
+    /// How many directed links there are.
+    fn links(&self) -> usize;
+    /// How many ranks have a place.
+    fn ranks(&self) -> u32;
+    /// The links from one rank to another, in order.
+    fn route(&self, from: Rank, to: Rank) -> Vec<u32>;
+    /// How long the head of a message takes over a link.
+    fn latency(&self, link: u32) -> Time;
+    /// How long a link is taken by that many bytes.
+    fn transfer(&self, link: u32, bytes: u64) -> Time;
+}
+
+/// The state of all links.
+pub(crate) struct Traffic<'a> {
+    network: &'a dyn Network,
+    free: Vec<Time>,
+    known: HashMap<(Rank, Rank), Vec<u32>>,
+}
+
+/// A message's way over one link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Passage {
+    pub link: u32,
+    /// When its head gets onto the link.
+    pub enters: Time,
+    /// When its head is at the other end.
+    pub leaves: Time,
+}
+
+/// So many routes are kept; more are looked up anew.
+const ROUTES_KEPT: usize = 1 << 20;
+
+impl<'a> Traffic<'a> {
+    pub fn new(network: &'a dyn Network) -> Traffic<'a> {
+        Traffic { network, free: vec![Time::ZERO; network.links()], known: HashMap::new() }
+    }
+
+    /// A head that has `hops` links behind it goes over the next one; `None` at the end of its route.
+    pub fn pass(&mut self, from: Rank, to: Rank, hops: u32, bytes: u64, now: Time) -> Option<Passage> {
+        let link = *self.route(from, to).get(hops as usize)?;
+        let free = &mut self.free[link as usize];
+        let enters = now.max(*free);
+        *free = enters + self.network.transfer(link, bytes);
+        Some(Passage { link, enters, leaves: enters + self.network.latency(link) })
+    }
+
+    /// How long the slowest link of the route takes for all bytes.
+    pub fn slowest(&mut self, from: Rank, to: Rank, bytes: u64) -> Time {
+        let network = self.network;
+        let links = self.route(from, to).iter();
+        links.map(|&link| network.transfer(link, bytes)).max().unwrap_or(Time::ZERO)
+    }
+
+    fn route(&mut self, from: Rank, to: Rank) -> &[u32] {
+        if self.known.len() >= ROUTES_KEPT {
+            self.known.clear();
+        }
+        let network = self.network;
+        self.known.entry((from, to)).or_insert_with(|| network.route(from, to))
+    }
+}

@@ -1,0 +1,355 @@
+//! What happens to messages: sends, puts and gets, arrivals, receives, rendezvous, the network in between.
+
+use super::{Burst, Engine, Event, Place};
+use crate::cost::{Costs, Occasion, SendCost};
+use crate::error::SimError;
+use crate::instrument::{Cause, Flight, Instrument};
+use crate::machine::Ties;
+use castell_base::{Rank, Tag, Time};
+use castell_goal::matching::{Key, Pattern};
+use castell_goal::op::Op;
+use castell_goal::schedule::OpId;
+use castell_trace::Activity;
+
+/// A message under way or unexpected.
+pub(super) struct Message {
+    pub flight: Flight,
+    purpose: Purpose,
+    /// Processor and interface: those of the send, at both sides.
+    processor: u8,
+    interface: u8,
+    /// From its arrival until all its bytes are there.
+    tail: Time,
+    /// From the end of the network to the receiver.
+    rest: Time,
+    /// Links of the route that are behind it.
+    hops: u32,
+    data: Vec<u8>,
+}
+
+/// What a message is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// To be received.
+    Send,
+    /// To be written.
+    Put,
+    /// Asks for bytes.
+    Ask,
+    /// Brings bytes that were asked for.
+    Answer,
+}
+
+impl<C: Costs, I: Instrument> Engine<'_, C, I> {
+    /// A send, put or get starts, if processor and interface are free.
+    pub(super) fn send(
+        &mut self,
+        rank: Rank,
+        operation: OpId,
+        now: Time,
+        place: Place,
+    ) -> Result<(), SimError> {
+        let traits = self.schedules.of(rank).traits(operation);
+        let (processor, interface) = (traits.cpu as usize, traits.nic as usize);
+        let (purpose, to, tag, bytes) = self.envelope(rank, operation);
+        let state = &mut self.ranks[rank.index()];
+        let mut free = state.sending[interface];
+        if !traits.concurrent {
+            free = free.max(state.processors[processor]);
+        }
+        if free > now {
+            return self.push(free, place, Event::Operation(rank, operation), (rank, operation));
+        }
+        if self.is_full(rank, to) {
+            self.stalled.push((rank, operation, place));
+            return Ok(());
+        }
+        let on_the_way = if purpose == Purpose::Ask { 0 } else { bytes };
+        let state = &self.ranks[rank.index()];
+        let occasion = Occasion { bytes: on_the_way, burst: state.sends.before(now) };
+        let cost = self.costs.send(&occasion);
+        let busy_until = now + cost.processor;
+        let state = &mut self.ranks[rank.index()];
+        state.sends = Burst { until: busy_until.max(now + cost.interface), count: occasion.burst + 1 };
+        if !traits.concurrent {
+            state.processors[processor] = busy_until;
+        }
+        state.sending[interface] = now + cost.interface;
+        state.in_flight[0] += 1;
+        self.ranks[to.index()].in_flight[1] += 1;
+
+        self.start(rank, operation, now);
+        let lane = (!traits.concurrent).then_some(traits.cpu);
+        self.instrument.busy(rank, lane, Activity::Send, (rank, operation), now, busy_until);
+        let number = self.departed;
+        self.departed += 1;
+        let flight = Flight { number, from: rank, to, tag, bytes: on_the_way, operation, started: now };
+        let lanes = (traits.cpu, traits.nic);
+        let data = self.outgoing(purpose, rank, operation)?;
+        self.depart(flight, purpose, lanes, cost, data)?;
+        match purpose {
+            Purpose::Send if !self.costs.rendezvous(bytes) => self.complete(rank, operation, now, busy_until),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the operation sends: purpose, receiver, label, bytes.
+    fn envelope(&self, rank: Rank, operation: OpId) -> (Purpose, Rank, Tag, u64) {
+        match self.schedules.of(rank).op(operation) {
+            Op::Send { bytes, dest, tag, .. } => (Purpose::Send, dest, tag, bytes),
+            Op::Put { bytes, dest, .. } => (Purpose::Put, dest, Tag(0), bytes),
+            Op::Get { bytes, source, .. } => (Purpose::Ask, source, Tag(0), bytes),
+            _ => unreachable!("only these send"),
+        }
+    }
+
+    /// The bytes that go out, where data are carried.
+    fn outgoing(&self, purpose: Purpose, rank: Rank, operation: OpId) -> Result<Vec<u8>, SimError> {
+        match &self.memory {
+            Some(memory) if purpose != Purpose::Ask => memory.gather(self.schedules, rank, operation),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Puts a message on its way.
+    fn depart(
+        &mut self,
+        flight: Flight,
+        purpose: Purpose,
+        (processor, interface): (u8, u8),
+        cost: SendCost,
+        data: Vec<u8>,
+    ) -> Result<(), SimError> {
+        // Into the network when the processor has let go of it, as far as the model has it travel at all by then.
+        let enters = cost.processor.min(cost.transit);
+        let message = Message {
+            flight,
+            purpose,
+            processor,
+            interface,
+            tail: cost.tail,
+            rest: cost.transit - enters,
+            hops: 0,
+            data,
+        };
+        let place = match self.ties {
+            Ties::Insertion => {
+                self.created += 1;
+                (self.created, 0)
+            }
+            // Messages come before operations, in the order of senders, then of sending.
+            Ties::Rank => {
+                let sent = &mut self.ranks[flight.from.index()].sent;
+                *sent += 1;
+                ((u64::from(flight.to.0) << 8) | 1, (u64::from(flight.from.0) << 32) | *sent)
+            }
+        };
+        let index = match self.free_messages.pop() {
+            Some(index) => {
+                self.messages[index as usize] = message;
+                index
+            }
+            None => {
+                self.messages.push(message);
+                self.messages.len() as u32 - 1
+            }
+        };
+        self.outcome.events += 1;
+        let about = (flight.from, flight.operation);
+        self.instrument.departed(&flight, flight.started + enters);
+        if self.traffic.is_some() && flight.from != flight.to {
+            return self.push(flight.started + enters, place, Event::Hop(index), about);
+        }
+        self.push(flight.started + cost.transit, place, Event::Arrival(index), about)
+    }
+
+    /// The head of a message reaches the next link of its route, or has left the last one.
+    pub(super) fn hop(&mut self, index: u32, now: Time, place: Place) -> Result<(), SimError> {
+        let message = &mut self.messages[index as usize];
+        let traffic = self.traffic.as_mut().expect("only networks have hops");
+        let flight = message.flight;
+        let about = (flight.from, flight.operation);
+        match traffic.pass(flight.from, flight.to, message.hops, flight.bytes, now) {
+            Some(passage) => {
+                message.hops += 1;
+                if passage.enters > now {
+                    self.instrument.contended(&flight, passage.link, now, passage.enters);
+                }
+                self.push(passage.leaves, place, Event::Hop(index), about)
+            }
+            None => {
+                // Bytes that the model has not paid for follow the head as fast as the slowest link lets them.
+                let slowest = traffic.slowest(flight.from, flight.to, flight.bytes);
+                let behind = slowest - self.costs.bytes_paid(flight.bytes);
+                let rest = message.rest;
+                self.push(now + rest + behind, place, Event::Arrival(index), about)
+            }
+        }
+    }
+
+    /// A message is at its receiver.
+    pub(super) fn arrival(&mut self, index: u32, now: Time, place: Place) -> Result<(), SimError> {
+        let message = &self.messages[index as usize];
+        let (flight, purpose) = (message.flight, message.purpose);
+        if purpose != Purpose::Send {
+            return self.one_sided_arrival(index, now);
+        }
+        let (processor, interface) = (message.processor as usize, message.interface as usize);
+        let state = &self.ranks[flight.to.index()];
+        let mut burst = 0;
+        if self.costs.arrival_waits() {
+            let free = state.processors[processor].max(state.receiving[interface]);
+            if free > now {
+                return self.push(free, place, Event::Arrival(index), (flight.from, flight.operation));
+            }
+            burst = state.arrivals.before(now);
+        }
+        let occasion = Occasion { bytes: flight.bytes, burst };
+        let cost = self.costs.arrival(&occasion);
+        let busy_until = now + cost.processor;
+        if self.costs.arrival_waits() {
+            let state = &mut self.ranks[flight.to.index()];
+            state.processors[processor] = busy_until;
+            state.receiving[interface] = now + cost.interface;
+            state.arrivals = Burst { until: busy_until.max(now + cost.interface), count: burst + 1 };
+            let by = (flight.from, flight.operation);
+            self.instrument.busy(flight.to, Some(processor as u8), Activity::Recv, by, now, busy_until);
+        }
+        self.instrument.arrived(&flight, now, busy_until);
+        self.landed(&flight, now)?;
+        let key = Key { context: 0, source: flight.from, tag: flight.tag };
+        let state = &mut self.ranks[flight.to.index()];
+        let posted = state.matcher.arrive(key, || index);
+        self.instrument.queues(flight.to, now, state.matcher.posted_len(), state.matcher.unexpected_len());
+        match posted {
+            Some(receive) => self.meet(index, receive, (processor, interface), now, busy_until),
+            None => Ok(()),
+        }
+    }
+
+    /// A receive is posted.
+    pub(super) fn receive(&mut self, rank: Rank, operation: OpId, now: Time) -> Result<(), SimError> {
+        let schedule = self.schedules.of(rank);
+        let Op::Recv { source, tag, .. } = schedule.op(operation) else { unreachable!("a receive") };
+        let traits = schedule.traits(operation);
+        self.start(rank, operation, now);
+        let state = &mut self.ranks[rank.index()];
+        let message = state.matcher.post(Pattern { context: 0, source, tag }, operation);
+        self.instrument.queues(rank, now, state.matcher.posted_len(), state.matcher.unexpected_len());
+        match message {
+            Some(index) => self.meet(index, operation, (traits.cpu as usize, traits.nic as usize), now, now),
+            None => Ok(()),
+        }
+    }
+
+    /// A message and its receive have found each other; the receive is over at `done`.
+    fn meet(
+        &mut self,
+        index: u32,
+        receive: OpId,
+        (processor, interface): (usize, usize),
+        now: Time,
+        done: Time,
+    ) -> Result<(), SimError> {
+        let flight = self.messages[index as usize].flight;
+        let data = std::mem::take(&mut self.messages[index as usize].data);
+        self.free_messages.push(index);
+        let Op::Recv { bytes: expected, .. } = self.schedules.of(flight.to).op(receive) else {
+            unreachable!("a receive")
+        };
+        if expected != flight.bytes {
+            return Err(SimError::SizeMismatch {
+                send: self.schedules.name(flight.from, flight.operation),
+                sent: flight.bytes,
+                recv: self.schedules.name(flight.to, receive),
+                expected,
+            });
+        }
+        if let Some(memory) = &mut self.memory {
+            memory.scatter(self.schedules, flight.to, receive, &data)?;
+        }
+        self.instrument.received(&flight, receive, now, done);
+        if self.costs.rendezvous(flight.bytes) {
+            // The sender goes on from here. Nothing tells it: no time passes for an answer (as in LogGOPSim, which
+            // takes processor and interface of whoever completes the meeting).
+            let state = &mut self.ranks[flight.from.index()];
+            state.processors[processor] = state.processors[processor].max(now);
+            state.sending[interface] = state.sending[interface].max(now);
+            self.complete(flight.from, flight.operation, now, now)?;
+            if let Some((_, cause)) = self.touched.last_mut() {
+                *cause = Cause::Receive(flight.to, receive);
+            }
+        }
+        self.complete(flight.to, receive, now, done)
+    }
+
+    /// A put, a question or an answer is at its receiver, whose processor takes no part.
+    fn one_sided_arrival(&mut self, index: u32, now: Time) -> Result<(), SimError> {
+        let message = &mut self.messages[index as usize];
+        let (flight, purpose, tail) = (message.flight, message.purpose, message.tail);
+        let lanes = (message.processor, message.interface);
+        let data = std::mem::take(&mut message.data);
+        self.free_messages.push(index);
+        self.instrument.arrived(&flight, now, now + tail);
+        self.landed(&flight, now)?;
+        match purpose {
+            Purpose::Send => unreachable!("is received"),
+            Purpose::Put => {
+                if let Some(memory) = &mut self.memory {
+                    memory.write_put(self.schedules, &flight, &data)?;
+                }
+                self.complete_later(flight.from, flight.operation, now + tail)
+            }
+            Purpose::Answer => {
+                if let Some(memory) = &mut self.memory {
+                    memory.scatter(self.schedules, flight.to, flight.operation, &data)?;
+                }
+                self.complete_later(flight.to, flight.operation, now + tail)
+            }
+            Purpose::Ask => self.answer(flight, lanes, now),
+        }
+    }
+
+    /// Sends back what a get asked for; it occupies no processor.
+    fn answer(&mut self, question: Flight, lanes: (u8, u8), now: Time) -> Result<(), SimError> {
+        let (_, _, _, bytes) = self.envelope(question.from, question.operation);
+        let data = match &self.memory {
+            Some(memory) => memory.read_get(self.schedules, &question)?,
+            None => Vec::new(),
+        };
+        let cost = self.costs.send(&Occasion { bytes, burst: 0 });
+        let cost = SendCost { processor: Time::ZERO, transit: cost.transit - cost.processor, ..cost };
+        let flight = Flight {
+            number: self.departed,
+            from: question.to,
+            to: question.from,
+            bytes,
+            started: now,
+            ..question
+        };
+        self.departed += 1;
+        self.ranks[flight.from.index()].in_flight[0] += 1;
+        self.ranks[flight.to.index()].in_flight[1] += 1;
+        self.depart(flight, Purpose::Answer, lanes, cost, data)
+    }
+
+    /// Whether the model lets no more messages be on their way between these ranks.
+    fn is_full(&self, from: Rank, to: Rank) -> bool {
+        let Some(capacity) = self.costs.capacity() else { return false };
+        let most = self.ranks[from.index()].in_flight[0].max(self.ranks[to.index()].in_flight[1]);
+        most >= capacity
+    }
+
+    /// A message is no longer on its way: sends that waited for that try again.
+    fn landed(&mut self, flight: &Flight, now: Time) -> Result<(), SimError> {
+        self.ranks[flight.from.index()].in_flight[0] -= 1;
+        self.ranks[flight.to.index()].in_flight[1] -= 1;
+        if self.costs.capacity().is_none() {
+            return Ok(());
+        }
+        for (rank, operation, place) in std::mem::take(&mut self.stalled) {
+            self.push(now, place, Event::Operation(rank, operation), (rank, operation))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,38 @@
+//! Events in the order in which they happen.
+
+use castell_base::{Rank, Time};
+use castell_goal::schedule::OpId;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Event {
+    /// An operation starts, if what it needs is free.
+    Operation(Rank, OpId),
+    /// A message is at its receiver.
+    Arrival(u32),
+    /// An operation has finished.
+    Finish(Rank, OpId),
+    /// The head of a message reaches the next link of its route.
+    Hop(u32),
+}
+
+/// Where an event stands among those of the same time: two words, compared in order. No two events have the same.
+pub(super) type Place = (u64, u64);
+
+/// All that is to happen. Holds at most one event for each operation under way and for each message under way.
+#[derive(Default)]
+pub(super) struct Queue {
+    heap: BinaryHeap<Reverse<(Time, Place, Event)>>,
+}
+
+impl Queue {
+    pub fn push(&mut self, time: Time, place: Place, event: Event) {
+        self.heap.push(Reverse((time, place, event)));
+    }
+
+    pub fn pop(&mut self) -> Option<(Time, Place, Event)> {
+        self.heap.pop().map(|Reverse(event)| event)
+    }
+}

@@ -1,0 +1,73 @@
+//! A simulation: a program, a machine, and what is to be known.
+
+use crate::error::SimError;
+use crate::instrument::{Blind, Instrument};
+use crate::machine::Machine;
+use crate::network::Traffic;
+use crate::outcome::Outcome;
+use crate::reference::{Engine, Setting};
+use crate::source::Source;
+
+/// A program to be simulated on a machine.
+///
+/// ```
+/// use castell_goal::text;
+/// use castell_sim::{Machine, Simulation};
+///
+/// let program = text::parse(
+///     "num_ranks 2\n\
+///      rank 0 { s: send 8b to 1 tag 0 }\n\
+///      rank 1 { r: recv 8b from 0 tag 0\n c: calc 100\n c requires r }",
+///     "",
+/// )?;
+/// let outcome = Simulation::new(&program, &Machine::loggopsim()).run()?;
+/// // o + L until the message is there, o + 7 G to take it in, 100 ns to compute.
+/// assert_eq!(outcome.makespan().as_ns_f64(), 1500.0 + 2500.0 + 1500.0 + 7.0 * 6.0 + 100.0);
+/// assert_eq!(outcome.events, 4);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Simulation<'a> {
+    source: Source<'a>,
+    machine: &'a Machine,
+    memory: Option<Vec<Vec<u8>>>,
+}
+
+impl<'a> Simulation<'a> {
+    /// Prepares to simulate `source` on `machine`.
+    pub fn new(source: impl Into<Source<'a>>, machine: &'a Machine) -> Simulation<'a> {
+        Simulation { source: source.into(), machine, memory: None }
+    }
+
+    /// Lets messages carry data and local operations compute, starting from these scratchpads, one a rank; zeros for
+    /// ranks at the end that have none here. [`Outcome::memory`] has them afterwards.
+    pub fn with_memory(mut self, scratchpads: Vec<Vec<u8>>) -> Simulation<'a> {
+        self.memory = Some(scratchpads);
+        self
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What [`SimError`] lists: programs that cannot run to their end, or times beyond 213 days.
+    pub fn run(self) -> Result<Outcome, SimError> {
+        self.run_with(Blind)
+    }
+
+    /// Runs it and shows it to an instrument; `&mut` to one is one, and so is a pair.
+    ///
+    /// # Errors
+    /// As [`Simulation::run`].
+    pub fn run_with(self, instrument: impl Instrument) -> Result<Outcome, SimError> {
+        let schedules = self.source.schedules()?;
+        let network = self.machine.network.as_deref();
+        if let Some(places) =
+            network.map(|network| network.ranks()).filter(|&places| places < schedules.ranks())
+        {
+            let ranks = schedules.ranks();
+            return Err(SimError::NetworkTooSmall { ranks, places });
+        }
+        let traffic = network.map(Traffic::new);
+        let setting = Setting { ties: self.machine.ties, traffic, memory: self.memory };
+        Engine::new(&schedules, self.machine.costs, instrument, setting)?.run()
+    }
+}

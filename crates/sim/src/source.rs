@@ -1,0 +1,157 @@
+//! Where a program comes from.
+
+use crate::error::{OperationName, SimError};
+use castell_base::Rank;
+use castell_goal::op::Op;
+use castell_goal::program::Program;
+use castell_goal::schedule::{OpId, Schedule};
+use castell_goal::schedule_set::ScheduleSet;
+use std::borrow::Cow;
+
+/// A program to simulate.
+#[derive(Clone, Copy)]
+pub enum Source<'a> {
+    /// Graphs; they are compiled first.
+    Program(&'a Program),
+    /// Compiled schedules, one a rank.
+    Schedules(&'a [Schedule]),
+    /// Compiled schedules from a file.
+    Set(&'a ScheduleSet),
+}
+
+impl<'a> From<&'a Program> for Source<'a> {
+    fn from(program: &'a Program) -> Self {
+        Source::Program(program)
+    }
+}
+
+impl<'a> From<&'a [Schedule]> for Source<'a> {
+    fn from(schedules: &'a [Schedule]) -> Self {
+        Source::Schedules(schedules)
+    }
+}
+
+impl<'a> From<&'a ScheduleSet> for Source<'a> {
+    fn from(set: &'a ScheduleSet) -> Self {
+        Source::Set(set)
+    }
+}
+
+impl<'a> Source<'a> {
+    /// Size of the program.
+    pub fn ranks(&self) -> u32 {
+        match self {
+            Source::Program(program) => program.num_ranks(),
+            Source::Schedules(schedules) => schedules.len() as u32,
+            Source::Set(set) => set.num_ranks(),
+        }
+    }
+
+    /// Each rank's schedule.
+    ///
+    /// # Errors
+    /// A graph that cannot be compiled, a peer that does not exist.
+    pub(crate) fn schedules(&self) -> Result<Schedules<'a>, SimError> {
+        let schedules = match *self {
+            Source::Program(program) => compile(program)?,
+            Source::Schedules(schedules) => schedules.iter().map(Cow::Borrowed).collect(),
+            Source::Set(set) => {
+                (0..set.num_ranks()).map(|rank| Cow::Borrowed(set.rank(Rank(rank)))).collect()
+            }
+        };
+        let schedules = Schedules { schedules };
+        schedules.check_peers()?;
+        Ok(schedules)
+    }
+}
+
+fn compile<'a>(program: &Program) -> Result<Vec<Cow<'a, Schedule>>, SimError> {
+    let compile = |rank: u32| {
+        let compiled = program.rank(Rank(rank)).compile();
+        compiled.map(Cow::Owned).map_err(|error| SimError::Compile { rank: Rank(rank), error })
+    };
+    (0..program.num_ranks()).map(compile).collect()
+}
+
+/// All ranks' schedules.
+pub(crate) struct Schedules<'a> {
+    schedules: Vec<Cow<'a, Schedule>>,
+}
+
+impl Schedules<'_> {
+    pub fn ranks(&self) -> u32 {
+        self.schedules.len() as u32
+    }
+
+    #[inline]
+    pub fn of(&self, rank: Rank) -> &Schedule {
+        &self.schedules[rank.index()]
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (Rank, &Schedule)> {
+        self.schedules.iter().enumerate().map(|(rank, schedule)| (Rank(rank as u32), &**schedule))
+    }
+
+    /// An operation as messages name it.
+    pub fn name(&self, rank: Rank, operation: OpId) -> Box<OperationName> {
+        let schedule = self.of(rank);
+        let name = match schedule.label(operation) {
+            Some(label) => format!("`{label}`"),
+            None => {
+                let number = schedule.operations().position(|id| id == operation).unwrap_or(0);
+                format!("operation {number}")
+            }
+        };
+        Box::new(OperationName { rank, name, what: describe(schedule.op(operation)) })
+    }
+
+    fn check_peers(&self) -> Result<(), SimError> {
+        let ranks = self.ranks();
+        for (rank, schedule) in self.iter() {
+            let peers = schedule.peers();
+            let last = peers.destinations.last().max(peers.sources.last());
+            if last.is_none_or(|last| last.0 < ranks) {
+                continue;
+            }
+            for operation in schedule.operations() {
+                if let Some(peer) = peer(schedule.op(operation)).filter(|peer| peer.0 >= ranks) {
+                    let operation = self.name(rank, operation);
+                    return Err(SimError::UnknownRank { operation, peer, ranks });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The other rank of an operation, if it has one.
+fn peer(op: Op<'_>) -> Option<Rank> {
+    match op {
+        Op::Send { dest, .. } | Op::Put { dest, .. } => Some(dest),
+        Op::Recv { source, .. } => source,
+        Op::Get { source, .. } => Some(source),
+        _ => None,
+    }
+}
+
+/// What an operation does, in a few words.
+fn describe(op: Op<'_>) -> String {
+    match op {
+        Op::Proxy => "proxy".into(),
+        Op::Send { bytes, dest, tag, .. } => format!("send of {bytes} bytes to rank {dest}, tag {tag}"),
+        Op::Recv { bytes, source, tag, .. } => {
+            let source = source.map_or("any rank".into(), |source| format!("rank {source}"));
+            let tag = tag.map_or("any tag".into(), |tag| format!("tag {tag}"));
+            format!("recv of {bytes} bytes from {source}, {tag}")
+        }
+        Op::Calc { ns } => format!("calc of {ns} ns"),
+        Op::Sleep { ns } => format!("sleep of {ns} ns"),
+        Op::Local { arithmetic, count, .. } => {
+            format!("{} of {count} {}", arithmetic.operator().name(), arithmetic.element().name())
+        }
+        Op::Wtime { .. } => "wtime".into(),
+        Op::Call { .. } => "call".into(),
+        Op::Put { bytes, dest, .. } => format!("put of {bytes} bytes to rank {dest}"),
+        Op::Get { bytes, source, .. } => format!("get of {bytes} bytes from rank {source}"),
+    }
+}
