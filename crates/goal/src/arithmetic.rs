@@ -80,6 +80,16 @@ enum Buffers<'a> {
     OntoSecond { b1: &'a [u8], b2_and_b3: &'a mut [u8] },
 }
 
+impl Buffers<'_> {
+    fn bytes(&self) -> usize {
+        match self {
+            Buffers::Three { b3, .. } => b3.len(),
+            Buffers::OntoFirst { b2, .. } => b2.len(),
+            Buffers::OntoSecond { b1, .. } => b1.len(),
+        }
+    }
+}
+
 /// A type of elements, `N` bytes wide.
 trait Element<const N: usize>: Copy {
     fn load(bytes: [u8; N]) -> Self;
@@ -173,7 +183,24 @@ macro_rules! floats {
     };
 }
 
+/// Below so many bytes a wider vector saves less than finding out that there is one.
+const WIDE_VECTORS_FROM_BYTES: usize = 256;
+
+/// Runs the loops with the widest vectors that this processor has. Results are the same bits with any: no element
+/// depends on another, and nothing is contracted into fused operations.
 fn dispatch(arithmetic: Arithmetic, buffers: Buffers<'_>) {
+    if buffers.bytes() < WIDE_VECTORS_FROM_BYTES {
+        run(arithmetic, buffers);
+    } else {
+        pulp::Arch::new().dispatch(
+            #[inline(always)]
+            || run(arithmetic, buffers),
+        );
+    }
+}
+
+#[inline(always)]
+fn run(arithmetic: Arithmetic, buffers: Buffers<'_>) {
     let operator = arithmetic.operator();
     match arithmetic.element() {
         ElementType::I8 => integers!(operator, buffers, i8, u8),
