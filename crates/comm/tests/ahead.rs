@@ -140,3 +140,35 @@ fn several_senders_share_the_budget() {
         assert!(most <= (2 << 20) + SLACK_BYTES, "{most} bytes were kept");
     });
 }
+
+#[test]
+fn messages_that_no_receive_takes_are_dropped_with_their_run() {
+    const ROUNDS: u64 = 100;
+    const EACH: u64 = 100;
+    group(2, |comm| {
+        let memory = [0_u8; BYTES as usize];
+        let place = Place::user(memory.as_ptr() as u64);
+        let mut graph = Graph::new();
+        if comm.rank() == Rank(1) {
+            let go = graph.send(Place::VOID, 0, Rank(0), GO).expect("legal");
+            for _ in 0..EACH {
+                let send = graph.send(place, BYTES, Rank(0), Tag(1)).expect("legal");
+                graph.irequires(send, go).expect("legal");
+            }
+            graph.recv(Place::VOID, 0, Some(Rank(0)), Some(GO)).expect("legal");
+        } else {
+            let go = graph.recv(Place::VOID, 0, Some(Rank(1)), Some(GO)).expect("legal");
+            let answer = graph.send(Place::VOID, 0, Rank(1), GO).expect("legal");
+            graph.requires(go, answer).expect("legal");
+        }
+        let mut most = 0;
+        for _ in 0..ROUNDS {
+            most = run(comm, &graph, false);
+        }
+        if comm.rank() == Rank(0) {
+            // Those of the last round may still be under way.
+            assert!(comm.counters().orphans >= (ROUNDS - 1) * EACH);
+            assert!(most < ROUNDS * EACH * BYTES / 4, "{most} bytes of finished runs were kept");
+        }
+    });
+}

@@ -386,6 +386,9 @@ impl Core {
         found.listed = false;
         if found.stepper.is_finished() {
             let state = Arc::clone(&found.state);
+            if found.unexpected > 0 {
+                self.drop_unexpected(run);
+            }
             self.retire(run);
             state.complete(Ok(()), castell_host::clock::now_ns());
         }

@@ -243,7 +243,10 @@ impl Core {
                 self.deliver(posted, me, payload);
                 outcome = Ok(true);
             }
-            None => self.counters.unexpected += 1,
+            None => {
+                self.counters.unexpected += 1;
+                self.note_unexpected((context != OPEN_CONTEXT).then_some(run));
+            }
         }
         self.gathered = gathered;
         outcome
@@ -278,6 +281,9 @@ impl Core {
         let Some(found) = self.matcher.post(Pattern { context, source, tag }, posted) else {
             return self.expect(run, op, source, tag);
         };
+        if context != OPEN_CONTEXT {
+            self.runs[run.slot as usize].as_deref_mut().expect("a live run").unexpected -= 1;
+        }
         let from = found.source;
         if from != self.me {
             self.release_budget(found.held_bytes());

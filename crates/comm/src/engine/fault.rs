@@ -169,8 +169,8 @@ impl Core {
         state.complete(Err(Failure { rank: me, operation, cause }), castell_host::clock::now_ns());
     }
 
-    /// Messages for a run that failed.
-    fn forget(&mut self, messages: Vec<Unexpected>) {
+    /// Messages for a run that has ended.
+    pub(super) fn forget(&mut self, messages: Vec<Unexpected>) {
         let me = self.me;
         for message in messages.into_iter().filter(|message| message.source != me) {
             self.release_budget(message.held_bytes());

@@ -136,18 +136,26 @@ impl Core {
     #[inline]
     fn arrive(&mut self, source: Rank, header: &Header, payload: &[u8]) {
         match self.belongs(source, header.run) {
-            Belongs::To(context, _) => self.match_message(source, context, header, payload),
+            Belongs::To(context, run) => self.match_message(source, context, run, header, payload),
             Belongs::Early(number) => self.keep_early(source, number, header, payload),
             Belongs::Nowhere => self.refuse_orphan(source, header),
         }
     }
 
     #[inline]
-    fn match_message(&mut self, source: Rank, context: u64, header: &Header, payload: &[u8]) {
+    fn match_message(
+        &mut self,
+        source: Rank,
+        context: u64,
+        run: Option<RunRef>,
+        header: &Header,
+        payload: &[u8],
+    ) {
         let key = Key { context, source, tag: Tag(header.tag) };
         let unexpected = || message_of(source, header, payload);
         let Some(posted) = self.matcher.arrive(key, unexpected) else {
             self.counters.unexpected += 1;
+            self.note_unexpected(run);
             self.charge(source, header, payload);
             return;
         };
@@ -159,10 +167,27 @@ impl Core {
         }
     }
 
+    /// A message of a numbered run waits for a receive that may never come.
+    #[inline]
+    pub(super) fn note_unexpected(&mut self, run: Option<RunRef>) {
+        if let Some(run) = run {
+            self.runs[run.slot as usize].as_deref_mut().expect("a live run").unexpected += 1;
+        }
+    }
+
+    /// A run has finished while messages for it wait: no receive will take them.
+    #[cold]
+    pub(super) fn drop_unexpected(&mut self, run: RunRef) {
+        let messages = self.matcher.take_unexpected(|key, _| key.context == run.serial);
+        self.counters.orphans += messages.len() as u64;
+        self.forget(messages);
+    }
+
     /// Keeps a message, or anything else of a run's, until this rank starts the run.
     pub(super) fn keep_early(&mut self, source: Rank, number: u32, header: &Header, payload: &[u8]) {
         self.counters.unexpected += 1;
-        self.peer(source).early.push_back(Early { number, header: *header, payload: payload.into() });
+        let early = Early { header: *header, payload: payload.into() };
+        self.peer(source).early.entry(number).or_default().push(early);
         self.charge(source, header, payload);
     }
 
@@ -186,10 +211,8 @@ impl Core {
     }
 
     fn take_in_early_from(&mut self, source: Rank, number: u32) {
-        let early = std::mem::take(&mut self.peer(source).early);
-        let (now, later) = early.into_iter().partition(|message| message.number == number);
-        self.peer(source).early = later;
-        for Early { header, payload, .. } in now {
+        let now = self.peer(source).early.remove(&number).unwrap_or_default();
+        for Early { header, payload } in now {
             self.release_budget(cost(&header, &payload));
             self.counters.unexpected -= 1;
             self.handle(source, &header, &payload);

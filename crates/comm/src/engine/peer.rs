@@ -60,7 +60,6 @@ impl Unexpected {
 
 /// A message of a run that this rank has not started yet.
 pub(super) struct Early {
-    pub(super) number: u32,
     pub(super) header: Header,
     pub(super) payload: Box<[u8]>,
 }
@@ -108,7 +107,8 @@ pub(super) struct Peer {
     /// How many numbered runs with this peer have been started here.
     pub(super) runs: u32,
     pub(super) active: Vec<ActiveRun>,
-    pub(super) early: VecDeque<Early>,
+    /// By the number of the run that they are for, in order.
+    pub(super) early: BTreeMap<u32, Vec<Early>>,
     /// Numbers of runs that the peer gave up before they were started here, and who was to blame.
     pub(super) aborted: Vec<(u32, Rank)>,
     /// Set once all that it sent has been taken in.
@@ -136,7 +136,7 @@ impl Peer {
             pending: VecDeque::new(),
             runs: 0,
             active: Vec::new(),
-            early: VecDeque::new(),
+            early: BTreeMap::new(),
             aborted: Vec::new(),
             gone: None,
             holding: Holding::No,

@@ -34,6 +34,8 @@ pub(super) struct Run {
     /// 8-byte words, so that every element type is aligned at offsets that are multiples of its size.
     scratchpad: Box<[u64]>,
     pub(super) state: Arc<HandleState>,
+    /// Messages that wait under this run's context (numbered runs).
+    pub(super) unexpected: u32,
     /// In the list of runs that have something to start.
     pub(super) listed: bool,
     pub(super) failed: bool,
@@ -51,6 +53,7 @@ impl Run {
             numbers: Vec::new(),
             scratchpad,
             state,
+            unexpected: 0,
             listed: false,
             failed: false,
         }
@@ -63,6 +66,7 @@ impl Run {
         self.serial = serial;
         self.numbers.clear();
         self.state = state;
+        self.unexpected = 0;
         self.listed = false;
         self.failed = false;
     }
