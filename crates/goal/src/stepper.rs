@@ -2,6 +2,7 @@
 
 use crate::codec::{COUNT_ESCAPE, COUNT_SHIFT, Layout, SOLE, STARTS};
 use crate::schedule::{ANY_JOIN, OpId, Schedule};
+use std::ops::DerefMut;
 
 /// The state of one run of a [`Schedule`]: a counter for each operation that waits for several, and a ring of those
 /// that are ready, first in, first out.
@@ -32,15 +33,40 @@ use crate::schedule::{ANY_JOIN, OpId, Schedule};
 /// assert!(stepper.is_finished());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// The state lies in vectors of its own, or in memory that is lent ([`Stepper::begin_in`], [`Stepper::resume_in`]): so
+/// a run can be carried on by several processes in turn.
 #[derive(Clone, Debug, Default)]
-pub struct Stepper {
+pub struct Stepper<M = Vec<u32>> {
     /// Unmet dependencies of each join.
-    counters: Vec<u32>,
+    counters: M,
     /// A power of two of places; `head` and `tail` count on and are masked.
-    ring: Vec<u32>,
+    ring: M,
+    cursor: Cursor,
+}
+
+/// Where a run stands, beside its counters and its ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
     head: u32,
     tail: u32,
     unfinished: u32,
+}
+
+/// The memory that a run's state takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateWords {
+    /// Words of counters.
+    pub counters: usize,
+    /// Words of the ring.
+    pub ring: usize,
+}
+
+impl StateWords {
+    /// What a run of this schedule takes.
+    pub fn of(schedule: &Schedule) -> StateWords {
+        StateWords { counters: schedule.needs().len(), ring: schedule.ready_max().next_power_of_two() }
+    }
 }
 
 impl Stepper {
@@ -55,13 +81,37 @@ impl Stepper {
     pub fn reset(&mut self, schedule: &Schedule) {
         self.counters.clear();
         self.counters.extend_from_slice(schedule.needs());
-        let places = schedule.ready_max().next_power_of_two();
+        let places = StateWords::of(schedule).ring;
         if self.ring.len() < places {
             self.ring.resize(places, 0);
         }
-        self.unfinished = schedule.len() as u32;
-        self.head = 0;
-        self.tail = 0;
+        self.begin(schedule);
+    }
+}
+
+impl<'a> Stepper<&'a mut [u32]> {
+    /// The state of a run that has not begun, in memory of the sizes that [`StateWords::of`] tells.
+    pub fn begin_in(schedule: &Schedule, counters: &'a mut [u32], ring: &'a mut [u32]) -> Self {
+        counters.copy_from_slice(schedule.needs());
+        let mut stepper = Stepper { counters, ring, cursor: Cursor::default() };
+        stepper.begin(schedule);
+        stepper
+    }
+
+    /// The state of a run that stands where [`Stepper::cursor`] told, in the memory that it was in.
+    pub fn resume_in(counters: &'a mut [u32], ring: &'a mut [u32], cursor: Cursor) -> Self {
+        Stepper { counters, ring, cursor }
+    }
+
+    /// Where the run stands.
+    pub fn cursor(&self) -> Cursor {
+        self.cursor
+    }
+}
+
+impl<M: DerefMut<Target = [u32]>> Stepper<M> {
+    fn begin(&mut self, schedule: &Schedule) {
+        self.cursor = Cursor { head: 0, tail: 0, unfinished: schedule.len() as u32 };
         for id in schedule.operations().take(schedule.independent()) {
             self.push(id.0);
         }
@@ -80,11 +130,11 @@ impl Stepper {
     /// and say so with [`Stepper::start`] before they say that it has finished.
     #[inline]
     pub fn take_ready(&mut self) -> Option<OpId> {
-        if self.head == self.tail {
+        if self.cursor.head == self.cursor.tail {
             return None;
         }
-        let at = self.ring[self.head as usize & (self.ring.len() - 1)];
-        self.head = self.head.wrapping_add(1);
+        let at = self.ring[self.cursor.head as usize & (self.ring.len() - 1)];
+        self.cursor.head = self.cursor.head.wrapping_add(1);
         Some(OpId(at))
     }
 
@@ -102,7 +152,7 @@ impl Stepper {
     /// Where more operations finish than the schedule has.
     #[inline]
     pub fn finish(&mut self, schedule: &Schedule, op: OpId) {
-        self.unfinished = self.unfinished.checked_sub(1).expect("each operation finishes once");
+        self.cursor.unfinished = self.cursor.unfinished.checked_sub(1).expect("each operation finishes once");
         let words = schedule.words();
         let at = op.0 as usize;
         let head = words[at];
@@ -120,26 +170,26 @@ impl Stepper {
     /// Whether all operations have finished.
     #[inline]
     pub fn is_finished(&self) -> bool {
-        self.unfinished == 0
+        self.cursor.unfinished == 0
     }
 
     /// How many operations have not finished.
     #[inline]
     pub fn unfinished(&self) -> u64 {
-        u64::from(self.unfinished)
+        u64::from(self.cursor.unfinished)
     }
 
     /// How many operations are ready to be taken.
     #[inline]
     pub fn ready(&self) -> usize {
-        self.tail.wrapping_sub(self.head) as usize
+        self.cursor.tail.wrapping_sub(self.cursor.head) as usize
     }
 
     #[inline]
     fn push(&mut self, at: u32) {
         let mask = self.ring.len() - 1;
-        self.ring[self.tail as usize & mask] = at;
-        self.tail = self.tail.wrapping_add(1);
+        self.ring[self.cursor.tail as usize & mask] = at;
+        self.cursor.tail = self.cursor.tail.wrapping_add(1);
     }
 
     #[inline]
