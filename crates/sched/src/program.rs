@@ -1,0 +1,214 @@
+//! Programs for [`simulate()`](crate::simulate()): what tasks create, wait for and depend on, and the paper's two benchmarks.
+
+/// What a body does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step<Task> {
+    /// It computes for so long.
+    Work {
+        /// In nanoseconds.
+        ns: u64,
+    },
+    /// It creates a task.
+    Create(Creation<Task>),
+    /// It waits for the tasks that it has created.
+    Wait,
+}
+
+/// A task to be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Creation<Task> {
+    /// What it is.
+    pub task: Task,
+    /// A number by which later tasks name it, unique in a run; needed where others depend on it.
+    pub key: Option<u64>,
+    /// The keys of the tasks that have to finish first; each of them was created before.
+    pub after: Vec<u64>,
+    /// Larger runs earlier, under the policy that looks at it.
+    pub priority: i32,
+}
+
+impl<Task> Creation<Task> {
+    /// A task that depends on nothing.
+    pub fn new(task: Task) -> Creation<Task> {
+        Creation { task, key: None, after: Vec::new(), priority: 0 }
+    }
+}
+
+/// A program: the same steps for the same task, however often it is asked.
+pub trait Program {
+    /// What tells one task from another.
+    type Task: Clone;
+    /// The main task.
+    fn main(&self) -> Self::Task;
+    /// The step of a task's body with this number, counted from 0; `None` behind the last.
+    fn step(&self, task: &Self::Task, number: u64) -> Option<Step<Self::Task>>;
+}
+
+/// multiaxpy-noop (paper, appendix A.1): a vector is split in two until a block is left, for which a leaf computes, and
+/// that several times over.
+#[derive(Clone, Copy, Debug)]
+pub struct Multiaxpy {
+    /// Elements of the vector: a power of two times the block.
+    pub elements: u64,
+    /// Elements of a block.
+    pub block: u64,
+    /// How often.
+    pub iterations: u64,
+    /// What a leaf computes for each element, in picoseconds.
+    pub element_ps: u64,
+}
+
+/// A task of [`Multiaxpy`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AxpyTask {
+    /// Creates one tree an iteration.
+    Main,
+    /// Splits so many elements, or computes them.
+    Part(u64),
+}
+
+impl Multiaxpy {
+    /// How many tasks it creates, main included: 1 + iterations × nodes of the tree.
+    pub fn tasks(&self) -> u64 {
+        let leaves = (self.elements / self.block.max(1)).max(1).next_power_of_two();
+        1 + self.iterations * (2 * leaves - 1)
+    }
+}
+
+impl Program for Multiaxpy {
+    type Task = AxpyTask;
+
+    fn main(&self) -> AxpyTask {
+        AxpyTask::Main
+    }
+
+    fn step(&self, task: &AxpyTask, number: u64) -> Option<Step<AxpyTask>> {
+        match *task {
+            AxpyTask::Main if number >= 2 * self.iterations => None,
+            AxpyTask::Main if number.is_multiple_of(2) => {
+                Some(Step::Create(Creation::new(AxpyTask::Part(self.elements))))
+            }
+            AxpyTask::Main => Some(Step::Wait),
+            AxpyTask::Part(elements) if elements <= self.block => {
+                (number == 0).then_some(Step::Work { ns: elements * self.element_ps / 1000 })
+            }
+            AxpyTask::Part(elements) => {
+                (number < 2).then(|| Step::Create(Creation::new(AxpyTask::Part(elements.div_ceil(2)))))
+            }
+        }
+    }
+}
+
+/// Cholesky factorisation by tiles (paper, appendix A.2): one creator, dependences between the tiles' tasks.
+#[derive(Clone, Debug)]
+pub struct Cholesky {
+    tiles: u64,
+    /// What one task computes, in nanoseconds: potrf, trsm, syrk, gemm.
+    kernels_ns: [u64; 4],
+    order: Vec<CholeskyTask>,
+}
+
+/// A task of [`Cholesky`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CholeskyTask {
+    /// Creates all others.
+    Main,
+    /// Factorises tile (k, k).
+    Potrf(u64),
+    /// Solves for tile (i, k).
+    Trsm(u64, u64),
+    /// Updates tile (i, i) with tile (i, k).
+    Syrk(u64, u64),
+    /// Updates tile (i, j) with tiles (i, k) and (j, k).
+    Gemm(u64, u64, u64),
+}
+
+impl Cholesky {
+    /// A matrix of `tiles` × `tiles` tiles, whose kernels take so many nanoseconds: potrf, trsm, syrk, gemm.
+    pub fn new(tiles: u64, kernels_ns: [u64; 4]) -> Cholesky {
+        let mut order = Vec::new();
+        for k in 0..tiles {
+            order.push(CholeskyTask::Potrf(k));
+            order.extend((k + 1..tiles).map(|i| CholeskyTask::Trsm(i, k)));
+            for i in k + 1..tiles {
+                order.extend((k + 1..i).map(|j| CholeskyTask::Gemm(i, j, k)));
+                order.push(CholeskyTask::Syrk(i, k));
+            }
+        }
+        Cholesky { tiles, kernels_ns, order }
+    }
+
+    /// How many tasks it creates, main included.
+    pub fn tasks(&self) -> u64 {
+        1 + self.order.len() as u64
+    }
+
+    /// The task's number: the tile that it writes, and the step of the elimination.
+    fn key(&self, i: u64, j: u64, k: u64) -> u64 {
+        (i * self.tiles + j) * self.tiles + k
+    }
+
+    fn creation(&self, task: CholeskyTask) -> Creation<CholeskyTask> {
+        // Tile (i, j) was last written by its update in step k - 1, and is final after step j.
+        let updated = |i, j, k: u64| k.checked_sub(1).map(|k| self.key(i, j, k));
+        let (key, after) = match task {
+            CholeskyTask::Main => return Creation::new(task),
+            CholeskyTask::Potrf(k) => (self.key(k, k, k), vec![updated(k, k, k)]),
+            CholeskyTask::Trsm(i, k) => (self.key(i, k, k), vec![updated(i, k, k), Some(self.key(k, k, k))]),
+            CholeskyTask::Syrk(i, k) => (self.key(i, i, k), vec![updated(i, i, k), Some(self.key(i, k, k))]),
+            CholeskyTask::Gemm(i, j, k) => {
+                let panels = [self.key(i, k, k), self.key(j, k, k)];
+                (self.key(i, j, k), vec![updated(i, j, k), Some(panels[0]), Some(panels[1])])
+            }
+        };
+        Creation { key: Some(key), after: after.into_iter().flatten().collect(), ..Creation::new(task) }
+    }
+}
+
+impl Program for Cholesky {
+    type Task = CholeskyTask;
+
+    fn main(&self) -> CholeskyTask {
+        CholeskyTask::Main
+    }
+
+    fn step(&self, task: &CholeskyTask, number: u64) -> Option<Step<CholeskyTask>> {
+        let kernel = match task {
+            CholeskyTask::Main => {
+                let creation = self.order.get(number as usize).map(|&task| Step::Create(self.creation(task)));
+                return creation.or((number == self.order.len() as u64).then_some(Step::Wait));
+            }
+            CholeskyTask::Potrf(..) => 0,
+            CholeskyTask::Trsm(..) => 1,
+            CholeskyTask::Syrk(..) => 2,
+            CholeskyTask::Gemm(..) => 3,
+        };
+        (number == 0).then_some(Step::Work { ns: self.kernels_ns[kernel] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn counts_are_the_papers() {
+        // Tables A.1 and A.2.
+        let axpy = |block| Multiaxpy { elements: 1 << 30, block, iterations: 10, element_ps: 1 }.tasks();
+        assert_eq!([1024, 8192, 131_072].map(axpy), [20_971_511, 2_621_431, 163_831]);
+        let counts = [2, 4, 8, 16, 32, 64].map(|tiles| Cholesky::new(tiles, [1; 4]).tasks());
+        assert_eq!(counts, [5, 21, 121, 817, 5985, 45_761]);
+    }
+
+    #[test]
+    fn cholesky_depends_on_what_was_created_before() {
+        let cholesky = Cholesky::new(5, [1; 4]);
+        let mut seen = HashSet::new();
+        for &task in &cholesky.order {
+            let creation = cholesky.creation(task);
+            assert!(creation.after.iter().all(|key| seen.contains(key)), "{task:?}");
+            assert!(seen.insert(creation.key.expect("others depend on it")), "{task:?}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! A queue of ready tasks under one of three policies.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::str::FromStr;
+
+/// In which order a queue gives its tasks out (paper, section 4.1.4; priority is ours).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum QueuePolicy {
+    /// One task: the oldest. A set: the youngest.
+    Fifo,
+    /// One task: the youngest. A set: the oldest.
+    #[default]
+    Lifo,
+    /// One task: the highest priority, the oldest among equals. A set: the lowest, the youngest among equals.
+    Priority,
+}
+
+impl fmt::Display for QueuePolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            QueuePolicy::Fifo => "fifo",
+            QueuePolicy::Lifo => "lifo",
+            QueuePolicy::Priority => "priority",
+        })
+    }
+}
+
+impl FromStr for QueuePolicy {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<QueuePolicy, ()> {
+        match text {
+            "fifo" => Ok(QueuePolicy::Fifo),
+            "lifo" => Ok(QueuePolicy::Lifo),
+            "priority" => Ok(QueuePolicy::Priority),
+            _ => Err(()),
+        }
+    }
+}
+
+/// Ready tasks in the order in which they came, given out as the policy says.
+#[derive(Clone, Debug)]
+pub struct ReadyQueue<T> {
+    policy: QueuePolicy,
+    length: usize,
+    /// By priority; one entry, priority 0, unless the policy is priority. No list is empty.
+    lists: BTreeMap<i32, VecDeque<T>>,
+}
+
+impl<T> ReadyQueue<T> {
+    /// An empty queue.
+    pub fn new(policy: QueuePolicy) -> ReadyQueue<T> {
+        ReadyQueue { policy, length: 0, lists: BTreeMap::new() }
+    }
+
+    /// How many tasks it holds.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Adds a task as the youngest.
+    pub fn add(&mut self, priority: i32, task: T) {
+        let list = if self.policy == QueuePolicy::Priority { priority } else { 0 };
+        self.lists.entry(list).or_default().push_back(task);
+        self.length += 1;
+    }
+
+    /// Takes the task that is next.
+    pub fn take(&mut self) -> Option<T> {
+        let mut entry = self.lists.last_entry()?;
+        let task = match self.policy {
+            QueuePolicy::Lifo => entry.get_mut().pop_back(),
+            QueuePolicy::Fifo | QueuePolicy::Priority => entry.get_mut().pop_front(),
+        };
+        if entry.get().is_empty() {
+            entry.remove();
+        }
+        self.length -= usize::from(task.is_some());
+        task
+    }
+
+    /// Takes up to `count` tasks for another queue: those that this one would give out last. They come in the order in
+    /// which they would have to be added elsewhere.
+    pub fn take_set(&mut self, count: usize) -> Vec<T> {
+        let mut set = VecDeque::with_capacity(count.min(self.length));
+        while set.len() < count {
+            let Some(mut entry) = self.lists.first_entry() else { break };
+            match self.policy {
+                QueuePolicy::Lifo => set.extend(entry.get_mut().pop_front()),
+                QueuePolicy::Fifo | QueuePolicy::Priority => {
+                    if let Some(task) = entry.get_mut().pop_back() {
+                        set.push_front(task);
+                    }
+                }
+            }
+            if entry.get().is_empty() {
+                entry.remove();
+            }
+        }
+        self.length -= set.len();
+        set.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(policy: QueuePolicy) -> ReadyQueue<u32> {
+        let mut queue = ReadyQueue::new(policy);
+        for (task, priority) in [(0, 5), (1, 0), (2, 9), (3, 5), (4, 0)] {
+            queue.add(priority, task);
+        }
+        queue
+    }
+
+    fn drained(mut queue: ReadyQueue<u32>) -> Vec<u32> {
+        std::iter::from_fn(|| queue.take()).collect()
+    }
+
+    #[test]
+    fn one_task() {
+        assert_eq!(drained(filled(QueuePolicy::Fifo)), [0, 1, 2, 3, 4]);
+        assert_eq!(drained(filled(QueuePolicy::Lifo)), [4, 3, 2, 1, 0]);
+        assert_eq!(drained(filled(QueuePolicy::Priority)), [2, 0, 3, 1, 4]);
+    }
+
+    #[test]
+    fn sets_come_from_the_other_end() {
+        for (policy, set, rest) in [
+            (QueuePolicy::Fifo, [3, 4], [0, 1, 2]),
+            (QueuePolicy::Lifo, [0, 1], [4, 3, 2]),
+            (QueuePolicy::Priority, [1, 4], [2, 0, 3]),
+        ] {
+            let mut queue = filled(policy);
+            assert_eq!(queue.take_set(2), set, "{policy}");
+            assert_eq!(queue.len(), 3);
+            assert_eq!(drained(queue), rest, "{policy}");
+        }
+        let mut queue = filled(QueuePolicy::Fifo);
+        assert_eq!(queue.take_set(9), [0, 1, 2, 3, 4]);
+        assert!(queue.is_empty() && queue.take().is_none() && queue.take_set(1).is_empty());
+    }
+
+    #[test]
+    fn names() {
+        for policy in [QueuePolicy::Fifo, QueuePolicy::Lifo, QueuePolicy::Priority] {
+            assert_eq!(policy.to_string().parse(), Ok(policy));
+        }
+        assert!("stack".parse::<QueuePolicy>().is_err());
+    }
+}
