@@ -1,57 +1,48 @@
 //! Cost models as the reference engine sees them.
 
 use crate::cost::{ArrivalCost, Costs, Occasion, SendCost};
-use castell_base::{PerByte, Time};
+use castell_base::Time;
+use castell_model::{Lb, LogGops, LogP, Plb};
 
 /// LogP and what grew from it, with LogGOPSim's rules (Hoefler, Schneider, Lumsdaine: "LogGOPSim", HPDC 2010).
 ///
 /// A message of n bytes occupies its sender's processor for o + (n-1)O and the interface for g + (n-1)G; o + L after its
 /// start it is at its receiver, where it occupies the processor for o + max((n-1)O, (n-1)G) and the interface for
-/// g + (n-1)G. Messages above S bytes last until their receive is posted.
-///
-/// Without a byte, n - 1 is -1: like LogGOPSim we subtract O and G then, from the larger part the smaller of them that is
-/// not 0. LogGOPSim's clock runs backwards where they are larger than what they are subtracted from; here nothing
-/// takes less than no time.
-#[derive(Clone, Copy, Debug)]
+/// g + (n-1)G. Messages above S bytes last until their receive is posted. LogGOPSim's clock runs backwards where an
+/// empty message's -1 byte is larger than o; here nothing takes less than no time.
+#[derive(Clone, Debug)]
 pub(crate) struct LogCosts {
-    pub latency: Time,
-    pub overhead: Time,
-    pub gap: Time,
-    pub gap_per_byte: PerByte,
-    pub overhead_per_byte: PerByte,
-    /// Largest size that does not wait for its receive; `None`: no size does.
-    pub eager_max: Option<u64>,
+    pub model: LogGops,
+    /// Messages that may be on their way from, and to, one rank (LogP).
     pub capacity: Option<u32>,
 }
 
-/// `base` + (bytes - 1) · `per_byte`.
-fn with_bytes(base: Time, per_byte: PerByte, bytes: u64) -> Time {
-    match bytes.checked_sub(1) {
-        Some(more) => base + per_byte.of(more),
-        None => base - per_byte.of(1),
+impl LogCosts {
+    /// LogP, with at most ⌈L/g⌉ messages (at least one) on their way from, and to, a rank.
+    pub fn logp(model: LogP) -> LogCosts {
+        let capacity = match model.gap {
+            Time::ZERO => None,
+            gap => Some(u32::try_from(model.latency.0.div_ceil(gap.0)).unwrap_or(u32::MAX).max(1)),
+        };
+        // Also a message of several bytes is one message: LogP's are small, and cost the same.
+        let grown: castell_model::LogGp = model.into();
+        let grown: castell_model::LogGps = grown.into();
+        LogCosts { model: grown.into(), capacity }
     }
 }
 
 impl Costs for LogCosts {
     fn send(&mut self, &Occasion { bytes, .. }: &Occasion) -> SendCost {
         SendCost {
-            processor: with_bytes(self.overhead, self.overhead_per_byte, bytes),
-            interface: with_bytes(self.gap, self.gap_per_byte, bytes),
-            transit: self.overhead + self.latency,
-            tail: self.gap_per_byte.of(bytes.saturating_sub(1)),
+            processor: self.model.send_busy(bytes),
+            interface: self.model.interface_busy(bytes),
+            transit: self.model.flight(),
+            tail: self.bytes_paid(bytes),
         }
     }
 
     fn arrival(&mut self, &Occasion { bytes, .. }: &Occasion) -> ArrivalCost {
-        let per_byte = [self.overhead_per_byte, self.gap_per_byte];
-        let processor = match bytes {
-            0 => {
-                let costs = per_byte.map(|per_byte| per_byte.of(1)).into_iter();
-                self.overhead - costs.filter(|&cost| cost > Time::ZERO).min().unwrap_or(Time::ZERO)
-            }
-            _ => self.overhead + per_byte[0].of(bytes - 1).max(per_byte[1].of(bytes - 1)),
-        };
-        ArrivalCost { processor, interface: with_bytes(self.gap, self.gap_per_byte, bytes) }
+        ArrivalCost { processor: self.model.arrival_busy(bytes), interface: self.model.interface_busy(bytes) }
     }
 
     fn arrival_waits(&self) -> bool {
@@ -59,7 +50,7 @@ impl Costs for LogCosts {
     }
 
     fn rendezvous(&self, bytes: u64) -> bool {
-        self.eager_max.is_some_and(|eager_max| bytes > eager_max)
+        !self.model.is_eager(bytes)
     }
 
     fn compute(&mut self, _: &Occasion, time: Time) -> Time {
@@ -75,6 +66,72 @@ impl Costs for LogCosts {
     }
 
     fn bytes_paid(&self, bytes: u64) -> Time {
-        self.gap_per_byte.of(bytes.saturating_sub(1))
+        self.model.gap_per_byte.of(bytes.saturating_sub(1))
+    }
+}
+
+/// PLB: a send occupies its processor for α_r, and the message is there α_p + nβ later; receiving costs nothing. Reducing
+/// costs γ a byte.
+impl Costs for Plb {
+    fn send(&mut self, &Occasion { bytes, .. }: &Occasion) -> SendCost {
+        let processor = self.send_busy(bytes);
+        SendCost { processor, transit: processor + self.flight(bytes), ..SendCost::default() }
+    }
+
+    fn arrival(&mut self, _: &Occasion) -> ArrivalCost {
+        ArrivalCost::default()
+    }
+
+    fn arrival_waits(&self) -> bool {
+        false
+    }
+
+    fn rendezvous(&self, _: u64) -> bool {
+        false
+    }
+
+    fn compute(&mut self, _: &Occasion, time: Time) -> Time {
+        time
+    }
+
+    fn local(&mut self, _: &Occasion, bytes: u64) -> Time {
+        self.reduction(bytes)
+    }
+
+    fn bytes_paid(&self, bytes: u64) -> Time {
+        self.beta.of(bytes)
+    }
+}
+
+/// LB: a send occupies its processor until the message is there, α + nβ later; receiving costs nothing. Reducing costs γ a
+/// byte.
+impl Costs for Lb {
+    fn send(&mut self, &Occasion { bytes, .. }: &Occasion) -> SendCost {
+        let time = self.message(bytes);
+        SendCost { processor: time, transit: time, ..SendCost::default() }
+    }
+
+    fn arrival(&mut self, _: &Occasion) -> ArrivalCost {
+        ArrivalCost::default()
+    }
+
+    fn arrival_waits(&self) -> bool {
+        false
+    }
+
+    fn rendezvous(&self, _: u64) -> bool {
+        false
+    }
+
+    fn compute(&mut self, _: &Occasion, time: Time) -> Time {
+        time
+    }
+
+    fn local(&mut self, _: &Occasion, bytes: u64) -> Time {
+        self.reduction(bytes)
+    }
+
+    fn bytes_paid(&self, bytes: u64) -> Time {
+        self.beta.of(bytes)
     }
 }

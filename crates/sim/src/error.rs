@@ -112,16 +112,9 @@ pub enum SimError {
         /// Ranks that the network has room for.
         places: u32,
     },
-    /// A model that has no meaning for this operation.
-    #[error("{operation}: {model} has no {what}; choose another model or remove the operation")]
-    Unsupported {
-        /// The operation.
-        operation: Box<OperationName>,
-        /// The model's name.
-        model: &'static str,
-        /// What it does not know.
-        what: &'static str,
-    },
+    /// A model that this engine does not know.
+    #[error("the simulator does not know the model {0}; choose another one")]
+    UnknownModel(&'static str),
     /// An engine that was asked for by name cannot run this.
     #[error("the {engine} engine cannot simulate this: {reason}; let castell choose the engine")]
     Engine {

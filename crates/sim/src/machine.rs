@@ -1,14 +1,14 @@
 //! What a program runs on.
 
-use crate::costs::LogCosts;
 use crate::network::Network;
-use castell_base::{PerByte, Time};
+use castell_model::Model;
 use std::sync::Arc;
 
 /// A machine: what things cost on it, and what comes first where times are equal.
 #[derive(Clone)]
 pub struct Machine {
-    pub(crate) costs: LogCosts,
+    /// What messages, computing and local operations cost.
+    pub model: Model,
     /// Links that messages share; without one they never meet on their way.
     pub network: Option<Arc<dyn Network>>,
     /// The rule of ties.
@@ -16,22 +16,24 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// LogGOPS with LogGOPSim's default parameters and order: L = 2.5 us, o = 1.5 us, g = 1 us, G = 6 ns, O = 0,
-    /// S = 65,535 bytes.
-    pub fn loggopsim() -> Machine {
-        Machine {
-            costs: LogCosts {
-                latency: Time::from_ns(2_500),
-                overhead: Time::from_ns(1_500),
-                gap: Time::from_ns(1_000),
-                gap_per_byte: PerByte::from_ns(6),
-                overhead_per_byte: PerByte::ZERO,
-                eager_max: Some(65_535),
-                capacity: None,
-            },
-            network: None,
-            ties: Ties::Insertion,
-        }
+    /// A machine of this model without a network, with the model's own rule of ties: LogGOPSim's for LogP, LogGP, LogGPS
+    /// and LogGOPS, by rank for the others.
+    pub fn new(model: Model) -> Machine {
+        let ties = match model {
+            Model::LogP(_) | Model::LogGp(_) | Model::LogGps(_) | Model::LogGops(_) => Ties::Insertion,
+            _ => Ties::Rank,
+        };
+        Machine { model, network: None, ties }
+    }
+
+    /// The same with links that messages share.
+    pub fn with_network(self, network: Arc<dyn Network>) -> Machine {
+        Machine { network: Some(network), ..self }
+    }
+
+    /// The same with another rule of ties.
+    pub fn with_ties(self, ties: Ties) -> Machine {
+        Machine { ties, ..self }
     }
 }
 

@@ -1,17 +1,20 @@
 //! A simulation: a program, a machine, and what is to be known.
 
+use crate::costs::LogCosts;
 use crate::error::SimError;
 use crate::instrument::{Blind, Instrument};
 use crate::machine::Machine;
 use crate::network::Traffic;
 use crate::outcome::Outcome;
-use crate::reference::{Engine, Setting};
+use crate::reference::Setting;
 use crate::source::Source;
+use castell_model::{LogGps, Model};
 
 /// A program to be simulated on a machine.
 ///
 /// ```
 /// use castell_goal::text;
+/// use castell_model::Model;
 /// use castell_sim::{Machine, Simulation};
 ///
 /// let program = text::parse(
@@ -20,7 +23,8 @@ use crate::source::Source;
 ///      rank 1 { r: recv 8b from 0 tag 0\n c: calc 100\n c requires r }",
 ///     "",
 /// )?;
-/// let outcome = Simulation::new(&program, &Machine::loggopsim()).run()?;
+/// let machine = Machine::new(Model::parse("loggops")?);
+/// let outcome = Simulation::new(&program, &machine).run()?;
 /// // o + L until the message is there, o + 7 G to take it in, 100 ns to compute.
 /// assert_eq!(outcome.makespan().as_ns_f64(), 1500.0 + 2500.0 + 1500.0 + 7.0 * 6.0 + 100.0);
 /// assert_eq!(outcome.events, 4);
@@ -66,8 +70,27 @@ impl<'a> Simulation<'a> {
             let ranks = schedules.ranks();
             return Err(SimError::NetworkTooSmall { ranks, places });
         }
-        let traffic = network.map(Traffic::new);
-        let setting = Setting { ties: self.machine.ties, traffic, memory: self.memory };
-        Engine::new(&schedules, self.machine.costs, instrument, setting)?.run()
+        let setting = Setting {
+            schedules: &schedules,
+            ties: self.machine.ties,
+            traffic: network.map(Traffic::new),
+            memory: self.memory,
+        };
+        match &self.machine.model {
+            Model::LogP(model) => setting.run(LogCosts::logp(model.clone()), instrument),
+            Model::LogGp(model) => {
+                let grown: LogGps = model.clone().into();
+                setting.run(LogCosts { model: grown.into(), capacity: None }, instrument)
+            }
+            Model::LogGps(model) => {
+                setting.run(LogCosts { model: model.clone().into(), capacity: None }, instrument)
+            }
+            Model::LogGops(model) => {
+                setting.run(LogCosts { model: model.clone(), capacity: None }, instrument)
+            }
+            Model::Plb(model) => setting.run(model.clone(), instrument),
+            Model::Lb(model) => setting.run(model.clone(), instrument),
+            other => Err(SimError::UnknownModel(other.name())),
+        }
     }
 }

@@ -27,7 +27,7 @@ use messages::Message;
 use queue::{Event, Place, Queue};
 
 /// A run under way.
-pub(crate) struct Engine<'a, C, I> {
+struct Engine<'a, C, I> {
     schedules: &'a Schedules<'a>,
     costs: C,
     instrument: I,
@@ -88,21 +88,25 @@ impl Burst {
     }
 }
 
-/// What a run starts from besides schedules and costs.
+/// What a run starts from besides costs.
 pub(crate) struct Setting<'a> {
+    pub schedules: &'a Schedules<'a>,
     pub ties: Ties,
     pub traffic: Option<Traffic<'a>>,
     /// Initial scratchpads, where data are carried.
     pub memory: Option<Vec<Vec<u8>>>,
 }
 
+impl Setting<'_> {
+    /// Runs to the end.
+    pub fn run(self, costs: impl Costs, instrument: impl Instrument) -> Result<Outcome, SimError> {
+        Engine::new(self, costs, instrument)?.run()
+    }
+}
+
 impl<'a, C: Costs, I: Instrument> Engine<'a, C, I> {
-    pub fn new(
-        schedules: &'a Schedules<'a>,
-        costs: C,
-        instrument: I,
-        setting: Setting<'a>,
-    ) -> Result<Self, SimError> {
+    fn new(setting: Setting<'a>, costs: C, instrument: I) -> Result<Self, SimError> {
+        let schedules = setting.schedules;
         let lanes = Lanes::of(schedules);
         let memory = setting.memory.map(|bytes| Memory::new(schedules, bytes)).transpose()?;
         let ranks = schedules.iter().map(|(_, schedule)| RankState {
@@ -140,8 +144,7 @@ impl<'a, C: Costs, I: Instrument> Engine<'a, C, I> {
         })
     }
 
-    /// Runs to the end.
-    pub fn run(mut self) -> Result<Outcome, SimError> {
+    fn run(mut self) -> Result<Outcome, SimError> {
         for rank in (0..self.schedules.ranks()).map(Rank) {
             self.release(rank, Time::ZERO, Cause::Start)?;
         }
