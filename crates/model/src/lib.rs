@@ -4,7 +4,8 @@
 //! evaluates closed formulas. What it refuses to do: it executes no program (that is the simulator's), does no I/O and
 //! reads no clock.
 //!
-//! Start reading at [`Model`]; then [`LogGops`] and [`Plb`], the two that are used most.
+//! Start reading at [`Model`]; then [`LogGops`] and [`Plb`], the two that are used most, and [`ClosedForms`] for what can
+//! be computed from them.
 //!
 //! ```
 //! use castell_base::Time;
@@ -21,13 +22,20 @@
 
 #![forbid(unsafe_code)]
 
+mod by_count;
 mod by_size;
+mod closed_forms;
 mod error;
+mod lambert;
 mod model;
 mod models;
 mod parameters;
 
-pub use by_size::BySize;
+pub use by_count::ByCount;
+pub use by_size::{BySize, Table};
+pub use closed_forms::{ClosedForms, Tree};
 pub use error::ModelError;
 pub use model::Model;
-pub use models::{Bsp, Lb, LogGops, LogGp, LogGps, LogP, Plb};
+pub use models::{
+    Bsp, Lb, LogGops, LogGp, LogGps, LogP, LogfP, Lop, Plb, Work, largest_useful_fan_out, optimal_fan_out,
+};

@@ -1,8 +1,10 @@
 //! Any of the models, and its text.
 
 use crate::ModelError;
-use crate::models::{Bsp, Lb, LogGops, LogGp, LogGps, LogP, Plb};
+use crate::closed_forms::{ClosedForms, Tree};
+use crate::models::{Bsp, Lb, LogGops, LogGp, LogGps, LogP, LogfP, Lop, Plb};
 use crate::parameters::{self, Parameters};
+use castell_base::Time;
 use std::fmt;
 use std::str::FromStr;
 
@@ -26,6 +28,10 @@ pub enum Model {
     LogGps(LogGps),
     /// With an overhead a byte: LogGOPSim's.
     LogGops(LogGops),
+    /// Overheads that depend on the number of messages.
+    Lop(Lop),
+    /// LogP whose gap spares the first messages.
+    LogfP(LogfP),
     /// Pipelining latency and bandwidth.
     Plb(Plb),
 }
@@ -40,6 +46,8 @@ macro_rules! each {
             Model::LogGp($parameters) => $do,
             Model::LogGps($parameters) => $do,
             Model::LogGops($parameters) => $do,
+            Model::Lop($parameters) => $do,
+            Model::LogfP($parameters) => $do,
             Model::Plb($parameters) => $do,
         }
     };
@@ -47,8 +55,17 @@ macro_rules! each {
 
 impl Model {
     /// The names of all models, as they are written.
-    pub const NAMES: &'static [&'static str] =
-        &[Bsp::NAME, Lb::NAME, LogP::NAME, LogGp::NAME, LogGps::NAME, LogGops::NAME, Plb::NAME];
+    pub const NAMES: &'static [&'static str] = &[
+        Bsp::NAME,
+        Lb::NAME,
+        LogP::NAME,
+        LogGp::NAME,
+        LogGps::NAME,
+        LogGops::NAME,
+        Lop::NAME,
+        LogfP::NAME,
+        Plb::NAME,
+    ];
 
     /// Reads a model; see [`Model`] for what is written. Parameters that are not named take their defaults.
     ///
@@ -64,11 +81,24 @@ impl Model {
             LogGp::NAME => Model::LogGp(parameters::parse(list)?),
             LogGps::NAME => Model::LogGps(parameters::parse(list)?),
             LogGops::NAME => Model::LogGops(parameters::parse(list)?),
+            Lop::NAME => Model::Lop(parameters::parse(list)?),
+            LogfP::NAME => Model::LogfP(parameters::parse(list)?),
             Plb::NAME => Model::Plb(parameters::parse(list)?),
             _ => {
                 let found = name.trim().chars().take(80).collect();
                 return Err(ModelError::UnknownModel { found, known: Model::NAMES.join(", ") });
             }
+        })
+    }
+
+    /// The LogGOPS model that this one is a special case of: for LogP, LogGP, LogGPS and LogGOPS itself.
+    pub fn as_loggops(&self) -> Option<LogGops> {
+        Some(match self {
+            Model::LogP(model) => model.clone().into(),
+            Model::LogGp(model) => model.clone().into(),
+            Model::LogGps(model) => model.clone().into(),
+            Model::LogGops(model) => model.clone(),
+            _ => return None,
         })
     }
 
@@ -78,6 +108,29 @@ impl Model {
             P::NAME
         }
         each!(self, parameters => name(parameters))
+    }
+}
+
+/// Those of whichever model it is.
+impl ClosedForms for Model {
+    fn arrival(&self, index: u64, count: u64, bytes: u64) -> Time {
+        each!(self, parameters => parameters.arrival(index, count, bytes))
+    }
+
+    fn exchange(&self, bytes: u64) -> (Time, Time) {
+        each!(self, parameters => parameters.exchange(bytes))
+    }
+
+    fn reduction(&self, bytes: u64) -> Time {
+        each!(self, parameters => parameters.reduction(bytes))
+    }
+
+    fn multicast(&self, peers: u64, bytes: u64) -> Time {
+        each!(self, parameters => parameters.multicast(peers, bytes))
+    }
+
+    fn broadcast(&self, tree: Tree, ranks: u64, bytes: u64) -> Time {
+        each!(self, parameters => parameters.broadcast(tree, ranks, bytes))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Parameters by name: what lets every model be read and printed by the same few functions.
 
-use crate::{BySize, ModelError};
+use crate::{ByCount, BySize, ModelError};
 use castell_base::{PerByte, Time};
 
 /// A struct of parameters that have names.
@@ -16,6 +16,7 @@ pub(crate) enum Slot<'a> {
     Time(&'a mut Time),
     PerByte(&'a mut PerByte),
     BySize(&'a mut BySize),
+    ByCount(&'a mut ByCount),
     Count(&'a mut u64),
 }
 
@@ -27,6 +28,7 @@ impl Slot<'_> {
                 **per_byte = PerByte::parse(text).map_err(|error| error.to_string())?;
             }
             Slot::BySize(by_size) => **by_size = BySize::parse(text)?,
+            Slot::ByCount(by_count) => **by_count = ByCount::parse(text)?,
             Slot::Count(count) => {
                 **count = text.parse().map_err(|_| format!("expected a whole number, found `{text}`"))?;
             }
@@ -39,6 +41,7 @@ impl Slot<'_> {
             Slot::Time(time) => time.to_string(),
             Slot::PerByte(per_byte) => per_byte.to_string(),
             Slot::BySize(by_size) => by_size.to_string(),
+            Slot::ByCount(by_count) => by_count.to_string(),
             Slot::Count(count) => count.to_string(),
         }
     }

@@ -1,5 +1,6 @@
 //! Latency and bandwidth.
 
+use crate::ClosedForms;
 use crate::parameters::{Parameters, Slot};
 use castell_base::{PerByte, Time};
 
@@ -28,9 +29,25 @@ impl Lb {
     pub fn message(&self, bytes: u64) -> Time {
         self.alpha + self.beta.of(bytes)
     }
+}
 
-    /// Reducing `bytes` bytes: nγ.
-    pub fn reduction(&self, bytes: u64) -> Time {
+/// A rank sends its messages one after the other and waits for each; an exchange is one message in each direction at the
+/// same time.
+impl ClosedForms for Lb {
+    fn arrival(&self, index: u64, _count: u64, bytes: u64) -> Time {
+        self.message(bytes) * index
+    }
+
+    fn multicast(&self, peers: u64, bytes: u64) -> Time {
+        self.message(bytes) * peers
+    }
+
+    fn exchange(&self, bytes: u64) -> (Time, Time) {
+        (self.message(bytes), Time::ZERO)
+    }
+
+    /// nγ.
+    fn reduction(&self, bytes: u64) -> Time {
         self.gamma.of(bytes)
     }
 }
@@ -43,5 +60,27 @@ impl Parameters for Lb {
             ("beta", Slot::PerByte(&mut self.beta)),
             ("gamma", Slot::PerByte(&mut self.gamma)),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tree;
+
+    #[test]
+    fn every_message_takes_alpha_and_beta() {
+        let lb = Lb { alpha: Time(1000), beta: PerByte::new(1, 2), gamma: PerByte::new(1, 4) };
+        assert_eq!(lb.message(9), Time(1005));
+        assert_eq!(lb.ping_pong(8), Time(2008));
+        assert_eq!(lb.multicast(3, 8), Time(3012));
+        assert_eq!(lb.broadcast(Tree::BINOMIAL, 8, 8), Time(3012));
+        assert_eq!(lb.broadcast(Tree::BINOMIAL, 9, 8), Time(4016));
+        assert_eq!(lb.broadcast(Tree::Linear, 9, 8), Time(8 * 1004));
+        assert_eq!(lb.broadcast(Tree::Chain, 9, 8), Time(8 * 1004));
+        // Equations 5.2 and 5.3 of the thesis.
+        assert_eq!(lb.recursive_doubling(8, 8, Time::ZERO), Time(3 * 1006));
+        assert_eq!(lb.recursive_doubling(9, 8, Time::ZERO), Time(5 * 1006));
+        assert_eq!(lb.recursive_doubling(1, 8, Time::ZERO), Time::ZERO);
     }
 }

@@ -3,6 +3,7 @@
 //! All four share L, o and g, and their defaults are LogGOPSim's: L = 2500 ns, o = 1500 ns, g = 1000 ns, G = 6 ns,
 //! O = 0, S = 65535.
 
+use crate::ClosedForms;
 use crate::parameters::{Parameters, Slot};
 use castell_base::{PerByte, Time};
 
@@ -116,6 +117,49 @@ impl LogGops {
     }
 }
 
+/// Sends start max(o + (n-1)O, g + (n-1)G) apart; a message can be used o + L + o + max((n-1)O, (n-1)G) after its send
+/// started. Above S bytes nothing changes, since receives are posted before their messages arrive and a rank's messages
+/// don't wait for each other.
+impl ClosedForms for LogGops {
+    fn arrival(&self, index: u64, _count: u64, bytes: u64) -> Time {
+        let interval = self.send_busy(bytes).max(self.interface_busy(bytes));
+        interval * index.saturating_sub(1) + self.flight() + self.arrival_busy(bytes)
+    }
+
+    fn multicast(&self, peers: u64, bytes: u64) -> Time {
+        if peers == 0 { Time::ZERO } else { self.arrival(peers, peers, bytes) }
+    }
+
+    /// A message may arrive while its receiver is still busy with sending its own.
+    fn exchange(&self, bytes: u64) -> (Time, Time) {
+        let start = self.flight().max(self.send_busy(bytes));
+        (start + self.arrival_busy(bytes), self.interface_busy(bytes))
+    }
+}
+
+/// Those of the LogGOPS that a model is a special case of.
+macro_rules! closed_forms_of_loggops {
+    ($model:ident) => {
+        impl ClosedForms for $model {
+            fn arrival(&self, index: u64, count: u64, bytes: u64) -> Time {
+                LogGops::from(self.clone()).arrival(index, count, bytes)
+            }
+
+            fn multicast(&self, peers: u64, bytes: u64) -> Time {
+                LogGops::from(self.clone()).multicast(peers, bytes)
+            }
+
+            fn exchange(&self, bytes: u64) -> (Time, Time) {
+                LogGops::from(self.clone()).exchange(bytes)
+            }
+        }
+    };
+}
+
+closed_forms_of_loggops!(LogP);
+closed_forms_of_loggops!(LogGp);
+closed_forms_of_loggops!(LogGps);
+
 /// `first + (bytes - 1) * each`, where an empty message costs one byte less than `first`, but no less than nothing.
 fn after_first(first: Time, each: PerByte, bytes: u64) -> Time {
     match bytes {
@@ -182,6 +226,20 @@ impl From<LogGps> for LogGops {
     }
 }
 
+impl From<LogP> for LogGops {
+    /// Every byte after the first is free. LogP's limit of ⌈L/g⌉ messages under way is not part of LogGOPS.
+    fn from(model: LogP) -> LogGops {
+        LogGp::from(model).into()
+    }
+}
+
+impl From<LogGp> for LogGops {
+    /// Without rendezvous, and bytes cost the processor nothing.
+    fn from(model: LogGp) -> LogGops {
+        LogGps::from(model).into()
+    }
+}
+
 impl Parameters for LogP {
     const NAME: &'static str = "logp";
     fn slots(&mut self) -> Vec<(&'static str, Slot<'_>)> {
@@ -235,6 +293,7 @@ impl Parameters for LogGops {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Tree;
 
     #[test]
     fn messages_cost_what_loggopsim_charges() {
@@ -255,5 +314,33 @@ mod tests {
         assert_eq!(model.arrival_busy(0), Time::from_ns(1494));
         let both = LogGops { overhead_per_byte: PerByte::from_ns(2), ..model };
         assert_eq!(both.arrival_busy(0), Time::from_ns(1498));
+    }
+
+    #[test]
+    fn closed_forms_give_what_loggopsim_gives() {
+        // Its end times for 8-byte messages: log2 P times 5542 ns for the symmetric patterns.
+        let model = LogGops::default();
+        assert_eq!(model.broadcast(Tree::BINOMIAL, 262_144, 8), Time::from_ns(18 * 5542));
+        assert_eq!(model.dissemination(1024, 8), Time::from_ns(55_420));
+        assert_eq!(model.recursive_doubling(1024, 8, Time::ZERO), Time::from_ns(55_420));
+        assert_eq!(model.ping_pong(8), Time::from_ns(2 * 5542));
+    }
+
+    #[test]
+    fn the_gap_holds_sends_apart_if_it_is_longer_than_the_overhead() {
+        let model = LogGp { gap: Time::from_ns(2000), ..LogGp::default() };
+        assert_eq!(model.multicast(3, 1), Time::from_ns(2 * 2000 + 5500));
+        assert_eq!(model.multicast(3, 101), Time::from_ns(2 * 2600 + 5500 + 600));
+        let fast = LogP { latency: Time(10), overhead: Time(1), gap: Time(100) };
+        // Two rounds: the second send waits for the gap after the first.
+        assert_eq!(fast.recursive_doubling(4, 1, Time::ZERO), Time(100 + 12));
+    }
+
+    #[test]
+    fn an_arrival_waits_for_its_receivers_own_send() {
+        let model = LogGops { overhead_per_byte: PerByte::from_ns(1000), ..LogGops::default() };
+        // Sending 8 bytes takes 1500 + 7000 ns, longer than the 4000 ns of flight.
+        assert_eq!(model.exchange(8).0, Time::from_ns(2 * 8500));
+        assert_eq!(model.ping_pong(8), Time::from_ns(2 * (4000 + 8500)));
     }
 }

@@ -2,10 +2,14 @@
 
 mod bsp;
 mod lb;
+mod logfp;
 mod logp;
+mod lop;
 mod plb;
 
-pub use bsp::Bsp;
+pub use bsp::{Bsp, Work};
 pub use lb::Lb;
+pub use logfp::LogfP;
 pub use logp::{LogGops, LogGp, LogGps, LogP};
-pub use plb::Plb;
+pub use lop::Lop;
+pub use plb::{Plb, largest_useful_fan_out, optimal_fan_out};
