@@ -1,21 +1,179 @@
 //! What a task's body can ask of the runtime.
 
+use crate::counts::make_room;
 use crate::current::Thread;
-use crate::dependences::Declaration;
-use crate::error::TaskError;
-use crate::execute::{create, submit};
-use crate::task::Attributes;
-use crate::wait::wait_children;
+use crate::data::{Accesses, Declarations};
+use crate::dependences::{self, Declaration};
+use crate::error::{Fault, TaskError};
+use crate::execute::{create, execute, fail, submit};
+use crate::group::Group;
+use crate::handle::Handle;
+use crate::pause::{Event, Waker, block};
+use crate::schedulable::ReadyList;
+use crate::task::{Attributes, Task, TaskRef, flag};
+use crate::wait::{run_chain, wait_children, wait_task};
+use std::fmt::Display;
+use std::time::Duration;
 
 /// A body's view of the runtime. It cannot leave the body.
 pub struct Context<'t> {
     thread: &'t Thread,
 }
 
+/// A task that is about to be created: [`Context::task`].
+#[must_use = "`submit` or `spawn` creates the task"]
+pub struct NewTask<'c, 't> {
+    context: &'c Context<'t>,
+    attributes: Attributes,
+}
+
 impl<'t> Context<'t> {
     #[inline]
     pub(crate) fn of(thread: &'t Thread) -> Context<'t> {
         Context { thread }
+    }
+
+    #[inline]
+    pub(crate) fn thread(&self) -> &'t Thread {
+        self.thread
+    }
+
+    /// The task whose body this is.
+    #[inline]
+    pub(crate) fn current(&self) -> &Task {
+        // SAFETY: a context exists only inside a body, whose task is alive.
+        unsafe { &*self.thread.task.get() }
+    }
+
+    /// A new child, to be described and then created.
+    #[inline]
+    pub fn task(&self) -> NewTask<'_, 't> {
+        NewTask { context: self, attributes: Attributes::NONE }
+    }
+
+    /// Creates a child that runs `body` once its `accesses` are satisfied, in the order in which children were created.
+    #[inline]
+    pub fn submit<A: Accesses>(
+        &self,
+        accesses: A,
+        body: impl for<'b> FnOnce(&Context<'b>, A::Guards<'b>) + Send + 'static,
+    ) {
+        self.task().submit(accesses, body);
+    }
+
+    /// Like [`Context::submit`]; the handle gives the body's value.
+    #[inline]
+    pub fn spawn<A: Accesses, R: Send + 'static>(
+        &self,
+        accesses: A,
+        body: impl for<'b> FnOnce(&Context<'b>, A::Guards<'b>) -> R + Send + 'static,
+    ) -> Handle<R> {
+        self.task().spawn(accesses, body)
+    }
+
+    /// Waits until all tasks that this body created are done, with all that they created. Runs ready ones meanwhile.
+    ///
+    /// # Errors
+    /// The first failure among them; it is gone then, and tasks created later run.
+    #[inline]
+    pub fn taskwait(&self) -> Result<(), TaskError> {
+        wait_children(self.thread);
+        self.take_fault()
+    }
+
+    #[inline]
+    fn take_fault(&self) -> Result<(), TaskError> {
+        self.current().take_fault().map_or(Ok(()), |fault| Err(fault.error))
+    }
+
+    /// Runs `body`, then waits for the tasks that it created, not for earlier ones. [`Context::cancel`] inside it, also
+    /// from those tasks, skips those that have not begun.
+    ///
+    /// # Errors
+    /// The first failure among the tasks.
+    pub fn group<R>(&self, body: impl FnOnce() -> R) -> Result<R, TaskError> {
+        let result = Group::with(self.thread, body);
+        self.take_fault().map(|()| result)
+    }
+
+    /// Cancels the innermost group around this point: its tasks that have not begun are skipped, and
+    /// [`Context::is_cancelled`] tells the others. False if there is no group.
+    pub fn cancel(&self) -> bool {
+        // SAFETY: a group outlives the tasks in it, and the body that opened it.
+        let group = unsafe { self.thread.group.get().as_ref() };
+        group.inspect(|group| group.cancel()).is_some()
+    }
+
+    /// Whether a group around this point was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        // SAFETY: as in `cancel`.
+        unsafe { self.thread.group.get().as_ref() }.is_some_and(Group::is_cancelled)
+    }
+
+    /// Says that this task fails: its successors are skipped, and the wait of its creator returns `error`'s text. The body
+    /// goes on until it returns.
+    pub fn fail(&self, error: impl Display) {
+        let label = self.current().label().to_owned();
+        fail(self.current(), TaskError::Failed { label, message: error.to_string() });
+    }
+
+    /// This task's label; empty if it has none.
+    pub fn label(&self) -> &'static str {
+        self.current().label()
+    }
+
+    /// Whether this task is final: its children run at once, in place.
+    pub fn is_final(&self) -> bool {
+        self.current().has(flag::FINAL)
+    }
+
+    /// An event that this task has to see before it completes, besides the end of its body.
+    pub fn event(&self) -> Event {
+        Event::of(self.current())
+    }
+
+    /// What wakes this task from [`Context::block`]: to be given to whoever shall do so.
+    pub fn pausing(&self) -> Waker {
+        Waker::of(self.current())
+    }
+
+    /// Pauses until a [`Waker`] of this task is used; if that has happened since the last pause, not at all. Another thread
+    /// uses the CPU meanwhile.
+    pub fn block(&self) {
+        block(self.thread, self.current(), None);
+    }
+
+    /// Like [`Context::block`], for at most `timeout`; true if it was woken by its waker.
+    pub fn block_for(&self, timeout: Duration) -> bool {
+        block(self.thread, self.current(), Some(timeout))
+    }
+
+    /// Waits until the children that access `declared` regions in a way that conflicts with it are done.
+    ///
+    /// # Errors
+    /// The first failure among the children so far.
+    ///
+    /// # Safety
+    /// The regions lie inside those that the current task may pass on.
+    pub(crate) unsafe fn wait_for_raw(&self, declared: &[Declaration]) -> Result<(), TaskError> {
+        if self.current().children.live() > 0 {
+            let attributes = Attributes { label: "wait", flags: flag::UNDEFERRED, ..Attributes::NONE };
+            // SAFETY: the body does nothing.
+            unsafe { self.submit_raw(attributes, declared, |_| ()) };
+        }
+        self.take_fault()
+    }
+
+    /// Lets the part of this task's accesses that lies inside a region go to the successors, before the body ends.
+    pub(crate) fn release_raw(&self, declared: Declaration) {
+        let mut ready = ReadyList::new();
+        // SAFETY: from the task's body.
+        unsafe { dependences::release(self.current(), declared.start, declared.length, &mut ready) };
+        while let Some(task) = ready.pop() {
+            // SAFETY: made ready just now.
+            unsafe { self.thread.shared.scheduler.add(task, self.thread.worker.get()) };
+            self.thread.shared.workers.notify();
+        }
     }
 
     /// Creates a task that accesses `declared` regions.
@@ -25,26 +183,148 @@ impl<'t> Context<'t> {
     /// and be left alone by everything that is not ordered with it; the regions must lie inside those that the current
     /// task declared.
     #[inline]
-    pub unsafe fn spawn_raw<F>(&self, attributes: Attributes, declared: &[Declaration], body: F)
+    pub unsafe fn submit_raw<F>(&self, attributes: Attributes, declared: &[Declaration], body: F)
     where
         F: FnOnce(&Context<'_>) + Send + 'static,
     {
-        let parent = self.thread.task.get();
+        // SAFETY: the caller's promise.
+        unsafe { self.begin(attributes, declared, 1, Ok(()), body) };
+    }
+
+    /// Creates a record and starts its life; with `checked` an error, as one that has failed already.
+    ///
+    /// # Safety
+    /// As for [`Context::submit_raw`]; `references` are passed to the caller, except for the first.
+    #[inline]
+    unsafe fn begin<F, R>(
+        &self,
+        mut attributes: Attributes,
+        declared: &[Declaration],
+        references: u32,
+        checked: Result<(), TaskError>,
+        body: F,
+    ) -> TaskRef
+    where
+        F: FnOnce(&Context<'_>) -> R + Send + 'static,
+    {
+        let parent = self.current();
+        if parent.has(flag::FINAL) {
+            attributes.flags |= flag::FINAL | flag::UNDEFERRED;
+        }
+        let checked = checked.and_then(|()| make_room(self.thread, attributes.label));
+        let undeferred = attributes.flags & flag::UNDEFERRED != 0;
+        let declared = if checked.is_ok() { declared } else { &[] };
         // SAFETY: the closure is `Send` and borrows nothing; the parent is the current task.
         unsafe {
-            let task = create(self.thread, parent, attributes, declared.len(), 1, body);
-            submit(self.thread, task, declared);
+            let references = references + u32::from(undeferred);
+            let task = create(self.thread, parent, attributes, declared.len(), references, body);
+            if let Err(error) = checked {
+                task.as_ref().poison();
+                task.as_ref().note_fault(Fault { error });
+            }
+            let is_ours = submit(self.thread, task, declared);
+            if undeferred {
+                self.finish_undeferred(task, is_ours);
+            }
+            task
         }
     }
 
-    /// Waits until all tasks that this body created are done, with all that they created.
-    ///
-    /// # Errors
-    /// The first failure among them.
-    pub fn taskwait(&self) -> Result<(), TaskError> {
-        wait_children(self.thread);
-        // SAFETY: the body's task is alive.
-        let fault = unsafe { self.thread.task.get().as_ref() }.and_then(|task| task.take_fault());
-        fault.map_or(Ok(()), |fault| Err(fault.error))
+    /// Runs an undeferred task if that is ours to do, or waits for it; then ends the reference that kept it for that.
+    #[cold]
+    unsafe fn finish_undeferred(&self, task: TaskRef, is_ours: bool) {
+        if is_ours {
+            // SAFETY: ready, and handed to nobody else.
+            if let Some(next) = unsafe { execute(self.thread, task) } {
+                run_chain(self.thread, self.current(), next);
+            }
+        }
+        // SAFETY: the reference keeps the record.
+        wait_task(self.thread, unsafe { task.as_ref() });
+        // SAFETY: that reference.
+        unsafe { crate::execute::release(self.thread, task) };
+    }
+}
+
+impl NewTask<'_, '_> {
+    /// A name for messages, timelines and drawings.
+    pub fn label(mut self, label: &'static str) -> Self {
+        self.attributes.label = label;
+        self
+    }
+
+    /// Larger runs earlier, where the scheduler's policy looks at it; 0 without a call.
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.attributes.priority = priority;
+        self
+    }
+
+    /// An estimate of the work in it, in units of the program's own.
+    pub fn cost(mut self, cost: u32) -> Self {
+        self.attributes.cost = cost;
+        self
+    }
+
+    /// Its accesses are released only when all its descendants are done, not one by one.
+    pub fn wait(mut self) -> Self {
+        self.attributes.flags |= flag::WAIT;
+        self
+    }
+
+    /// If so, its children run at once, in place, and so do theirs.
+    pub fn final_if(mut self, is_final: bool) -> Self {
+        self.attributes.flags |= if is_final { flag::FINAL } else { 0 };
+        self
+    }
+
+    /// If not, its creator waits for it before going on, and runs it itself where it can.
+    pub fn deferred_if(mut self, deferred: bool) -> Self {
+        self.attributes.flags |= if deferred { 0 } else { flag::UNDEFERRED };
+        self
+    }
+
+    /// As [`Context::submit`].
+    #[inline]
+    pub fn submit<A: Accesses>(
+        self,
+        accesses: A,
+        body: impl for<'b> FnOnce(&Context<'b>, A::Guards<'b>) + Send + 'static,
+    ) {
+        self.begin(1, accesses, body);
+    }
+
+    /// As [`Context::spawn`].
+    #[inline]
+    pub fn spawn<A: Accesses, R: Send + 'static>(
+        self,
+        accesses: A,
+        body: impl for<'b> FnOnce(&Context<'b>, A::Guards<'b>) -> R + Send + 'static,
+    ) -> Handle<R> {
+        let task = self.begin(2, accesses, body);
+        // SAFETY: the second reference.
+        unsafe { Handle::new(task) }
+    }
+
+    #[inline]
+    fn begin<A: Accesses, R>(
+        self,
+        references: u32,
+        accesses: A,
+        body: impl for<'b> FnOnce(&Context<'b>, A::Guards<'b>) -> R + Send + 'static,
+    ) -> TaskRef {
+        let mut declarations = Declarations::new();
+        let checked = accesses
+            .declare(self.context.current(), &mut declarations)
+            .and_then(|()| declarations.check_disjoint(self.attributes.label));
+        let stored = accesses.store();
+        let run = move |context: &Context<'_>| {
+            // SAFETY: the task runs, and this is the only call.
+            let guards = unsafe { A::guards(&stored) };
+            body(context, guards)
+        };
+        let declared = declarations.as_slice();
+        // SAFETY: the guards give access to what was declared, and the types let a body pass on no more than it was
+        // given; the data is kept by what was stored.
+        unsafe { self.context.begin(self.attributes, declared, references, checked, run) }
     }
 }

@@ -14,13 +14,62 @@ pub enum TaskError {
         /// The panic's message.
         message: String,
     },
-    /// A task's body returned an error.
+    /// A task's body said that it failed.
     #[error("task `{label}` failed: {message}; its successors were skipped")]
     Failed {
         /// The label of the task.
         label: String,
         /// The error as text.
         message: String,
+    },
+    /// A task was skipped: what it waited for failed, or its group was cancelled.
+    #[error("task `{label}` was skipped: what it waited for failed, or its group was cancelled")]
+    Skipped {
+        /// The label of the task.
+        label: String,
+    },
+    /// Data of another task that is not done.
+    #[error(
+        "task `{label}` used data that another task owns and that is not done: declare the access where the data is \
+         owned, or wait for the owner first"
+    )]
+    NotOwner {
+        /// The task that used it; empty outside of tasks.
+        label: String,
+    },
+    /// Two requests of one task for the same bytes.
+    #[error(
+        "task `{label}` asks twice for bytes from {start:#x} (+{length}), and not only to read: ask once, or for parts \
+         that do not overlap"
+    )]
+    Overlap {
+        /// The task.
+        label: String,
+        /// Address of one of them.
+        start: usize,
+        /// Its length in bytes.
+        length: usize,
+    },
+    /// More tasks exist than the runtime may hold, and none of them can run.
+    #[error(
+        "task `{label}` was not created: {live} tasks exist, none of them can run, and the limit is {limit}: wait \
+         before creating more, or raise the limit"
+    )]
+    TooManyTasks {
+        /// The task that was to be created.
+        label: String,
+        /// How many exist.
+        live: u64,
+        /// The hard limit.
+        limit: u64,
+    },
+    /// The process was forked: threads do not survive that.
+    #[error(
+        "this runtime belongs to the process {owner}, of which this one is a fork: build a runtime of its own here"
+    )]
+    Forked {
+        /// The process that built it.
+        owner: u32,
     },
     /// A thread of the runtime could not be started.
     #[error("could not start worker {worker}: {reason}; ask for fewer workers or a smaller stack")]
@@ -33,6 +82,7 @@ pub enum TaskError {
 }
 
 /// A failure on its way to a wait.
+#[derive(Clone)]
 pub(crate) struct Fault {
     pub(crate) error: TaskError,
 }

@@ -1,11 +1,14 @@
 //! A task's life: made, registered, run, completed, done, disposed of.
 
+use crate::children::Left;
 use crate::context::Context;
 use crate::current::Thread;
 use crate::dependences::{self, Declaration};
 use crate::error::{Fault, TaskError, panic_message};
 use crate::schedulable::ReadyList;
+use crate::stall::note_events;
 use crate::task::{Attributes, Birth, CLOSURE_AT, Parts, Task, TaskRef, Verb, flag};
+use crate::wait::WAITING;
 use castell_base::sync::Ordering;
 use std::mem::{ManuallyDrop, needs_drop};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,9 +44,10 @@ where
         attributes.flags |= flag::DROPS;
     }
     // SAFETY: a parent is alive while its body creates children.
-    let (depth, group) = unsafe { parent.as_ref() }
-        .map_or((0, std::ptr::null()), |parent| (parent.depth.saturating_add(1), parent.group));
+    let depth = unsafe { parent.as_ref() }.map_or(0, |parent| parent.depth.saturating_add(1));
+    let group = if depth == 0 { std::ptr::null() } else { thread.group.get() };
     let shared = Arc::as_ptr(&thread.shared);
+    thread.count_created();
     let run = run::<F, R>;
     let chunk = thread.shared.memory.allocate(thread.worker.get(), parts.bytes);
     let birth = Birth { shared, parent, group, depth, attributes, parts, references, run };
@@ -99,28 +103,39 @@ pub(crate) fn fail(task: &Task, error: TaskError) {
     task.note_fault(Fault { error });
 }
 
-/// Registers a new task's accesses and hands it to the scheduler when it is ready.
+/// Registers a new task's accesses and hands it to the scheduler when it is ready; true if the caller is to run it instead,
+/// because it is undeferred and ready.
 ///
 /// # Safety
 /// `task` comes from [`create`] on this thread with room for these accesses, as a child of the thread's current task or
 /// as a root.
 #[inline]
-pub(crate) unsafe fn submit(thread: &Thread, task: TaskRef, declared: &[Declaration]) {
+pub(crate) unsafe fn submit(thread: &Thread, task: TaskRef, declared: &[Declaration]) -> bool {
     // SAFETY: the caller's promise.
     let record = unsafe { task.as_ref() };
     if let Some(parent) = record.parent() {
         parent.children.add();
+        // SAFETY: an open group outlives the tasks in it.
+        if let Some(group) = unsafe { record.group.as_ref() }
+            && !std::ptr::eq(group, parent.group)
+        {
+            group.members.add();
+        }
     }
     if !declared.is_empty() {
         // SAFETY: on the thread of the parent's body, before anybody else sees it.
         unsafe { dependences::register(task, declared) };
         if !record.unblock(1) {
-            return;
+            return false;
         }
+    }
+    if record.has(flag::UNDEFERRED) {
+        return true;
     }
     // SAFETY: ready, so it is alive until it has run, and in no list.
     unsafe { thread.shared.scheduler.add(task, thread.worker.get()) };
     thread.shared.workers.notify();
+    false
 }
 
 /// Runs a ready task to its end; returns the one to run next on this thread, if one was made ready for it.
@@ -131,14 +146,21 @@ pub(crate) unsafe fn execute(thread: &Thread, task: TaskRef) -> Option<TaskRef> 
     // SAFETY: a task lives at least until it has run.
     let record = unsafe { task.as_ref() };
     let outer = thread.task.replace(record);
+    let outer_group = thread.group.replace(record.group);
     // SAFETY: an enclosing group outlives the tasks in it.
     let cancelled = unsafe { record.group.as_ref() }.is_some_and(|group| group.is_cancelled());
     let verb = if cancelled || record.has(flag::POISONED) { Verb::Skip } else { Verb::Call };
     // SAFETY: once, by whoever got it.
     unsafe { (record.run)(thread, record, verb) };
     thread.task.set(outer);
+    thread.group.set(outer_group);
     // Only the body adds events: alone, nobody else touches the count any more.
-    if record.events.load(Ordering::Acquire) == 1 || record.events.fetch_sub(1, Ordering::AcqRel) == 1 {
+    if record.events.load(Ordering::Acquire) == 1 {
+        return completed(thread, task);
+    }
+    note_events(thread, record);
+    if record.events.fetch_sub(1, Ordering::AcqRel) == 1 {
+        thread.shared.stall.forget(task);
         return completed(thread, task);
     }
     None
@@ -179,25 +201,38 @@ fn done(thread: &Thread, task: TaskRef, ready: &mut ReadyList<Task>) {
             unsafe { dependences::descendants_done(record, ready) };
         }
         let parent = record.parent();
-        if let Some(parent) = parent
-            && let Some(fault) = record.take_fault()
-        {
-            parent.note_fault(fault);
+        if !record.extras.load(Ordering::Acquire).is_null() {
+            settle(record);
         }
+        // SAFETY: an open group outlives the tasks in it, and this one has not left it yet.
+        let group = unsafe { record.group.as_ref() }
+            .filter(|group| parent.is_some_and(|parent| !std::ptr::eq(*group, parent.group)));
         if record.is_shared() && record.set(flag::DONE) & flag::AWAITED != 0 {
-            thread.shared.waiting.wake();
+            WAITING.wake();
+        }
+        if let Some(group) = group {
+            group.members.remove();
         }
         // SAFETY: the birth's reference.
         unsafe { release(thread, task) };
-        let Some(parent) = parent else { return };
-        if !parent.children.remove() {
+        let Some(parent) = parent else {
+            thread.shared.roots.end();
             return;
-        }
-        if parent.wake_waiter() {
+        };
+        if parent.children.remove() != Left::Nobody {
             return;
         }
         task = NonNull::from(parent);
     }
+}
+
+/// A done task's failure goes to its parent, and its data may be owned by others.
+#[cold]
+fn settle(record: &Task) {
+    if let (Some(parent), Some(fault)) = (record.parent(), record.fault()) {
+        parent.note_fault(fault);
+    }
+    record.end_life();
 }
 
 /// Ends a reference to a record, and disposes of it if that was the last.
@@ -220,6 +255,7 @@ pub(crate) unsafe fn release(thread: &Thread, task: TaskRef) {
         if !extras.is_null() {
             drop(Box::from_raw(extras));
         }
+        thread.count_disposed();
         thread.shared.memory.free(thread.worker.get(), task.cast(), record.bytes as usize);
     }
 }

@@ -1,15 +1,33 @@
 //! Groups of tasks that are waited for, and cancelled, together.
 
+use crate::children::Children;
+use crate::current::Thread;
+use crate::wait::wait_counted;
 use castell_base::sync::{AtomicBool, Ordering};
 
-/// A group around tasks; it lives on the stack of the body that opened it.
+/// A group around tasks; it lives on the stack of the body that opened it, which waits for the tasks in it.
 pub struct Group {
     outer: *const Group,
     cancelled: AtomicBool,
+    /// The tasks that the body itself created in it; what those create is theirs.
+    pub(crate) members: Children,
 }
 
 impl Group {
+    /// Opens a group inside the thread's present one, runs `body` in it and waits for the tasks that it created. If
+    /// `body` panics, the group is cancelled first.
+    pub(crate) fn with<R>(thread: &Thread, body: impl FnOnce() -> R) -> R {
+        let outer = thread.group.get();
+        let group = Group { outer, cancelled: AtomicBool::new(false), members: Children::new() };
+        let close = Close { thread, group: &group };
+        thread.group.set(&group);
+        let result = body();
+        drop(close);
+        result
+    }
+
     /// Whether it or one around it was cancelled: tasks in it that have not begun are skipped.
+    #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
         let mut group = Some(self);
         while let Some(inner) = group {
@@ -20,5 +38,25 @@ impl Group {
             group = unsafe { inner.outer.as_ref() };
         }
         false
+    }
+
+    /// Skips all tasks in it that have not begun.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Close<'a> {
+    thread: &'a Thread,
+    group: &'a Group,
+}
+
+impl Drop for Close<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.group.cancel();
+        }
+        wait_counted(self.thread, &self.group.members);
+        self.thread.group.set(self.group.outer);
     }
 }

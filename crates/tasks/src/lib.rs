@@ -8,9 +8,15 @@
 //! Start at [`Runtime`], then [`task::Task`].
 
 #[cfg(not(loom))]
+mod children;
+#[cfg(not(loom))]
 mod context;
 #[cfg(not(loom))]
+mod counts;
+#[cfg(not(loom))]
 mod current;
+#[cfg(not(loom))]
+pub mod data;
 #[cfg(not(loom))]
 pub mod dependences;
 #[cfg(not(loom))]
@@ -19,11 +25,17 @@ mod error;
 mod execute;
 #[cfg(not(loom))]
 mod group;
+#[cfg(not(loom))]
+mod handle;
 pub mod memory;
+#[cfg(not(loom))]
+mod pause;
 #[cfg(not(loom))]
 mod runtime;
 pub mod schedulable;
 pub mod scheduler;
+#[cfg(not(loom))]
+mod stall;
 #[cfg(not(loom))]
 pub mod task;
 #[cfg(not(loom))]
@@ -32,8 +44,16 @@ mod wait;
 pub mod workers;
 
 #[cfg(not(loom))]
-pub use context::Context;
+pub use context::{Context, NewTask};
+#[cfg(not(loom))]
+pub use counts::Limits;
 #[cfg(not(loom))]
 pub use error::TaskError;
 #[cfg(not(loom))]
+pub use handle::Handle;
+#[cfg(not(loom))]
+pub use pause::{Event, Waker};
+#[cfg(not(loom))]
 pub use runtime::{Builder, Runtime};
+#[cfg(not(loom))]
+pub use stall::{Stall, Waiting, Why};

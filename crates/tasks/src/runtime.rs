@@ -1,34 +1,73 @@
 //! A runtime: its workers and what they share.
 
 use crate::context::Context;
+use crate::counts::{Counts, Limits};
 use crate::current::Thread;
 use crate::error::TaskError;
-use crate::execute::{create, release, submit};
+use crate::execute::{create, submit};
+use crate::handle::Handle;
 use crate::memory::Memory;
 use crate::scheduler::Scheduler;
-use crate::task::{Attributes, Task};
-use crate::wait::Waiting;
+use crate::stall::{Report, Stall, Stalls, watch};
+use crate::task::{Attributes, Task, flag};
 use crate::workers::Workers;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// What all threads of a runtime share.
 pub struct Shared {
     pub(crate) memory: Memory,
     pub(crate) scheduler: Scheduler<Task>,
     pub(crate) workers: Workers,
-    pub(crate) waiting: Waiting,
+    pub(crate) counts: Counts,
+    pub(crate) stall: Stalls,
+    pub(crate) roots: Roots,
+    /// The process that built it: threads do not survive a fork.
+    process: u32,
+}
+
+/// The tasks without a parent that are not done.
+#[derive(Default)]
+pub(crate) struct Roots {
+    live: Mutex<u64>,
+    none: Condvar,
+}
+
+impl Roots {
+    /// One is created.
+    fn begin(&self) {
+        *self.live.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    }
+
+    /// One is done.
+    pub(crate) fn end(&self) {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        *live -= 1;
+        if *live == 0 {
+            self.none.notify_all();
+        }
+    }
+
+    /// Waits until there is none.
+    fn wait(&self) {
+        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let _none = self.none.wait_while(live, |live| *live > 0).unwrap_or_else(PoisonError::into_inner);
+    }
 }
 
 /// How a runtime is to be.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Builder {
     workers: Option<usize>,
     stack_bytes: usize,
+    limits: Limits,
+    watchdog: Option<(Duration, Report)>,
 }
 
 impl Default for Builder {
     fn default() -> Self {
-        Builder { workers: None, stack_bytes: 8 << 20 }
+        Builder { workers: None, stack_bytes: 8 << 20, limits: Limits::default(), watchdog: None }
     }
 }
 
@@ -45,6 +84,18 @@ impl Builder {
         self
     }
 
+    /// When creators help instead of creating, and when creating becomes an error.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Calls `report` when no task has completed for `patience` although some wait for the world outside.
+    pub fn watchdog(mut self, patience: Duration, report: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
+        self.watchdog = Some((patience, Arc::new(report)));
+        self
+    }
+
     /// Starts it.
     ///
     /// # Errors
@@ -55,17 +106,25 @@ impl Builder {
             memory: Memory,
             scheduler: Scheduler::new(),
             workers: Workers::default(),
-            waiting: Waiting::default(),
+            counts: Counts::new(self.limits),
+            stall: Stalls::default(),
+            roots: Roots::default(),
+            process: std::process::id(),
         });
-        let runtime = Runtime { shared };
+        let runtime = Runtime { shared, watchdog: Mutex::new(None) };
         Workers::start(&runtime.shared, count, self.stack_bytes)?;
+        if let Some((patience, report)) = self.watchdog {
+            runtime.start_watchdog(patience, report)?;
+        }
         Ok(runtime)
     }
 }
 
-/// Workers, and the tasks that they run. Several can exist in a process. Dropping it ends the workers.
+/// Workers, and the tasks that they run. Several can exist in a process. Dropping it ends the workers; tasks that were
+/// submitted to it must be done by then, or it waits for them.
 pub struct Runtime {
     shared: Arc<Shared>,
+    watchdog: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Runtime {
@@ -78,37 +137,88 @@ impl Runtime {
     /// runtime, `body` is part of that task.
     ///
     /// # Errors
-    /// The first failure of a task that nobody below waited for. If `body` itself panics, so does this.
+    /// The first failure of a task that nobody below waited for, `body`'s own panic included.
     pub fn run<R: Send>(&self, body: impl FnOnce(&Context<'_>) -> R + Send) -> Result<R, TaskError> {
+        self.check_process()?;
         if let Some(thread) = Thread::current().filter(|thread| Arc::ptr_eq(&thread.shared, &self.shared)) {
             let context = Context::of(thread);
             let result = body(&context);
             return context.taskwait().map(|()| result);
         }
         let thread = Thread::new(&self.shared, None);
-        let mut result = None;
-        let place = &mut result;
         // SAFETY: `body` is `Send`, and what it borrows lives until the task is done, which is waited for here. The
-        // second reference, ours, keeps the record.
+        // handle takes the second reference.
         unsafe {
-            let root =
-                create(&thread, std::ptr::null(), Attributes::NONE, 0, 2, move |context: &Context<'_>| {
-                    *place = Some(body(context));
-                });
-            submit(&thread, root, &[]);
-            self.shared.waiting.sleep_until_done(root.as_ref());
-            let fault = root.as_ref().take_fault();
-            release(&thread, root);
-            if let Some(fault) = fault {
-                return Err(fault.error);
-            }
+            let handle = self.start(&thread, Attributes::NONE, body);
+            handle.join()
         }
-        Ok(result.expect("a body that did not fail left its result"))
+    }
+
+    /// Runs `body` as a task of its own, without accesses, from any thread.
+    ///
+    /// # Errors
+    /// The process was forked since the runtime was built.
+    pub fn spawn<R: Send + 'static>(
+        &self,
+        body: impl FnOnce(&Context<'_>) -> R + Send + 'static,
+    ) -> Result<Handle<R>, TaskError> {
+        self.check_process()?;
+        let thread = Thread::new(&self.shared, None);
+        // SAFETY: `body` is `Send` and borrows nothing; the handle takes the second reference.
+        Ok(unsafe { self.start(&thread, Attributes::NONE, body) })
+    }
+
+    /// Makes and submits a root.
+    ///
+    /// # Safety
+    /// What `body` borrows lives until it is done.
+    unsafe fn start<R>(
+        &self,
+        thread: &Thread,
+        mut attributes: Attributes,
+        body: impl FnOnce(&Context<'_>) -> R + Send,
+    ) -> Handle<R> {
+        attributes.flags |= flag::ROOT;
+        self.shared.roots.begin();
+        // SAFETY: the caller's promise; a record with two references, the second for the handle.
+        unsafe {
+            let root = create(thread, std::ptr::null(), attributes, 0, 2, body);
+            submit(thread, root, &[]);
+            Handle::new(root)
+        }
+    }
+
+    fn check_process(&self) -> Result<(), TaskError> {
+        let owner = self.shared.process;
+        if owner == std::process::id() { Ok(()) } else { Err(TaskError::Forked { owner }) }
+    }
+
+    fn start_watchdog(&self, patience: Duration, report: Report) -> Result<(), TaskError> {
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new()
+            .name("castell-watch".to_owned())
+            .spawn(move || watch(&shared, patience, &report))
+            .map_err(|error| TaskError::NoThread { worker: 0, reason: error.to_string() })?;
+        *self.watchdog.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(())
     }
 }
 
 impl Drop for Runtime {
     fn drop(&mut self) {
+        if self.shared.process != std::process::id() {
+            return; // a fork's copy: its threads are not here
+        }
+        self.shared.roots.wait();
         self.shared.workers.stop();
+        self.shared.stall.stop();
+        if let Some(thread) = self.watchdog.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            // A report that panics has printed why.
+            let _ = thread.join();
+        }
+        if self.shared.counts.live() > 0 {
+            // Handles and wakers still point to records: the memory stays for them.
+            std::mem::forget(Arc::clone(&self.shared));
+        }
     }
 }

@@ -16,16 +16,18 @@
 //! | `children` | see [`Children`] | body and all descendants are done: its parent is told |
 //! | `references` | 1 for its life, plus handles and accesses still linked | its memory is given back |
 
+use crate::children::Children;
 use crate::current::Thread;
+use crate::data::Life;
 use crate::dependences::{Access, Domain};
 use crate::error::Fault;
 use crate::group::Group;
+use crate::pause::PauseState;
 use crate::runtime::Shared;
 use crate::schedulable::Schedulable;
-use castell_base::sync::{AtomicI64, AtomicPtr, AtomicU32, Ordering};
-use std::cell::Cell;
+use castell_base::sync::{AtomicPtr, AtomicU32, Ordering};
 use std::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A live task, by address. Whoever holds one knows why the record is still there.
 pub type TaskRef = NonNull<Task>;
@@ -106,8 +108,6 @@ pub struct Task {
     pub(crate) domain: AtomicPtr<Domain>,
     /// What few tasks need: made when the first of it is.
     pub(crate) extras: AtomicPtr<Extras>,
-    /// The thread of its body, while that waits for the children.
-    pub(crate) waiter: AtomicPtr<Thread>,
     /// The innermost group around it; a group outlives the tasks in it.
     pub(crate) group: *const Group,
     label_start: *const u8,
@@ -195,7 +195,6 @@ impl Task {
             children: Children::new(),
             domain: AtomicPtr::new(std::ptr::null_mut()),
             extras: AtomicPtr::new(std::ptr::null_mut()),
-            waiter: AtomicPtr::new(std::ptr::null_mut()),
             group: birth.group,
             label_start: label.as_ptr(),
             label_length: label.len() as u32,
@@ -265,24 +264,15 @@ impl Task {
         self.flags.store(self.flags.load(Ordering::Relaxed) | mask, Ordering::Release);
     }
 
+    /// Takes bits of [`flag`] back.
+    pub(crate) fn clear(&self, mask: u32) {
+        self.flags.fetch_and(!mask, Ordering::AcqRel);
+    }
+
     /// Whether anybody but its own life holds a reference.
     #[inline]
     pub(crate) fn is_shared(&self) -> bool {
         self.references.load(Ordering::Acquire) > 1
-    }
-
-    /// Wakes the thread of its body, if that waits for the children rather than having ended.
-    pub(crate) fn wake_waiter(&self) -> bool {
-        let waiter = self.waiter.load(Ordering::Acquire);
-        if waiter.is_null() {
-            return false;
-        }
-        // SAFETY: the thread is in the wait that set the pointer, until its bell rings.
-        let bell = unsafe { &(*waiter).bell };
-        bell.store(1, Ordering::Release);
-        // The address is only a key here: a wake that comes after the thread went on is one too many, no more.
-        castell_host::futex::wake(bell, 1, u32::MAX);
-        true
     }
 
     /// Marks it so that its body is skipped, because what it waits for failed. To be called before the satisfaction
@@ -323,6 +313,44 @@ impl Task {
         }
         // SAFETY: lives as long as the record.
         unsafe { &*extras }
+    }
+
+    /// Its life, as the data that it owns knows it; null if it owns none.
+    #[inline]
+    pub(crate) fn life_if_any(&self) -> *const Life {
+        // SAFETY: lives as long as the record.
+        let extras = unsafe { self.extras.load(Ordering::Acquire).as_ref() };
+        extras.map_or(std::ptr::null(), |extras| extras.life.load(Ordering::Acquire))
+    }
+
+    /// Its life. Only from its body.
+    pub(crate) fn life(&self) -> Arc<Life> {
+        let place = &self.extras().life;
+        let mut life = place.load(Ordering::Acquire).cast_const();
+        if life.is_null() {
+            life = Arc::into_raw(Arc::<Life>::default());
+            place.store(life.cast_mut(), Ordering::Release);
+        }
+        // SAFETY: came from `Arc::into_raw`, and the extras keep their count.
+        unsafe {
+            Arc::increment_strong_count(life);
+            Arc::from_raw(life)
+        }
+    }
+
+    /// The task and its descendants are done: others may own its data.
+    pub(crate) fn end_life(&self) {
+        // SAFETY: alive while the extras keep their count, and they live as long as the record.
+        if let Some(life) = unsafe { self.life_if_any().as_ref() } {
+            life.end();
+        }
+    }
+
+    /// The failure that was noted in it or below it.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        // SAFETY: lives as long as the record.
+        let extras = unsafe { self.extras.load(Ordering::Acquire).as_ref() }?;
+        extras.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Takes the failure that was noted in it or below it.
@@ -396,75 +424,18 @@ unsafe impl Schedulable for Task {
 pub struct Extras {
     /// The first failure in it or below it, until a wait takes it.
     pub(crate) fault: Mutex<Option<Fault>>,
+    /// Made when it first owns data.
+    life: AtomicPtr<Life>,
+    /// For who pauses it.
+    pub(crate) pause: PauseState,
 }
 
-/// How many children are not done yet, and whether the body is.
-///
-/// Children that end subtract 1 from a balance that starts at [`Children::OPEN`]; the body counts those that it creates
-/// in a plain cell, and adds that count when it waits or ends. So creating a child costs no atomic operation.
-pub struct Children {
-    balance: AtomicI64,
-    created: Cell<i64>,
-}
-
-impl Children {
-    /// The balance of a body that has not ended and has no children.
-    const OPEN: i64 = 1 << 62;
-
-    const fn new() -> Self {
-        Children { balance: AtomicI64::new(Self::OPEN), created: Cell::new(0) }
-    }
-
-    /// The body creates a child. Only from the body's thread.
-    #[inline]
-    pub(crate) fn add(&self) {
-        self.created.set(self.created.get() + 1);
-    }
-
-    /// How many children are not done. Only from the body's thread.
-    #[inline]
-    pub(crate) fn live(&self) -> i64 {
-        self.created.get() - (Self::OPEN - self.balance.load(Ordering::Acquire))
-    }
-
-    /// The body is about to sleep: from now on [`Children::remove`] says who was the last. True if there is no child
-    /// left to wait for; then the body has not begun to wait.
-    pub(crate) fn begin_wait(&self) -> bool {
-        let created = self.created.get();
-        if self.balance.fetch_sub(Self::OPEN - created, Ordering::AcqRel) == Self::OPEN - created {
-            self.balance.store(Self::OPEN, Ordering::Relaxed);
-            self.created.set(0);
-            return true;
+impl Drop for Extras {
+    fn drop(&mut self) {
+        let life = self.life.load(Ordering::Acquire);
+        if !life.is_null() {
+            // SAFETY: came from `Arc::into_raw` in `Task::life`.
+            unsafe { Arc::from_raw(life) }.end();
         }
-        false
-    }
-
-    /// The body goes on; false if the last child has said so meanwhile (then somebody is about to wake the body).
-    pub(crate) fn end_wait(&self) -> bool {
-        let created = self.created.get();
-        let before = self.balance.fetch_add(Self::OPEN - created, Ordering::AcqRel);
-        before != 0
-    }
-
-    /// All that were created are done: counting starts again, so that it never runs over.
-    pub(crate) fn forget(&self) {
-        self.balance.store(Self::OPEN, Ordering::Relaxed);
-        self.created.set(0);
-    }
-
-    /// A child is done, with all its descendants; true if it was the last and the body has ended.
-    #[inline]
-    pub(crate) fn remove(&self) -> bool {
-        self.balance.fetch_sub(1, Ordering::AcqRel) == 1
-    }
-
-    /// The body ends and creates no more; true if no child is live.
-    #[inline]
-    pub(crate) fn close(&self) -> bool {
-        let created = self.created.get();
-        if self.balance.load(Ordering::Acquire) == Self::OPEN - created {
-            return true; // nobody else can touch it
-        }
-        self.balance.fetch_sub(Self::OPEN - created, Ordering::AcqRel) == Self::OPEN - created
     }
 }

@@ -11,7 +11,7 @@ fn runtime(workers: usize) -> Runtime {
 
 fn spawn(context: &Context<'_>, body: impl FnOnce(&Context<'_>) + Send + 'static) {
     // SAFETY: it accesses nothing but atomics.
-    unsafe { context.spawn_raw(Attributes::NONE, &[], body) }
+    unsafe { context.submit_raw(Attributes::NONE, &[], body) }
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn writers_of_one_place_run_in_order() {
                     *place += 1;
                 };
                 // SAFETY: as declared.
-                unsafe { context.spawn_raw(Attributes::NONE, &declared, body) };
+                unsafe { context.submit_raw(Attributes::NONE, &declared, body) };
             }
         })
         .expect("in order");
@@ -64,11 +64,11 @@ fn a_panic_reaches_the_wait_and_skips_successors() {
         let attributes = Attributes { label: "first", ..Attributes::NONE };
         // SAFETY: it accesses nothing but an atomic.
         unsafe {
-            context.spawn_raw(attributes, &declared, |_| {
+            context.submit_raw(attributes, &declared, |_| {
                 std::thread::sleep(std::time::Duration::from_millis(20));
                 panic!("it went wrong")
             });
-            context.spawn_raw(Attributes::NONE, &declared, |_| {
+            context.submit_raw(Attributes::NONE, &declared, |_| {
                 RUN.fetch_add(1, Ordering::Relaxed);
             });
         }

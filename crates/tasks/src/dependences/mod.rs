@@ -109,6 +109,12 @@ fn conflict(a: &Declaration, b: &Declaration) -> bool {
 /// Called once; the record is alive.
 pub unsafe fn complete(_task: &Task, _ready: &mut ReadyList<Task>) {}
 
+/// The running task needs the bytes from `start` no more: they go to whoever waits for them.
+///
+/// # Safety
+/// From the task's body.
+pub unsafe fn release(_task: &Task, _start: usize, _length: usize, _ready: &mut ReadyList<Task>) {}
+
 /// The task and all its descendants are done: what they still held goes on. The domain is empty and can go.
 ///
 /// # Safety

@@ -1,0 +1,104 @@
+//! How many records exist, and what happens when that becomes too many.
+
+use crate::current::{Counters, Thread};
+use crate::error::TaskError;
+use crate::task::Task;
+use crate::wait::run_descendant;
+use castell_base::sync::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How often a thread compares the number of records with the limits: once in this many that it makes.
+const LOOK_EVERY: u64 = 64;
+
+/// When a creator stops creating and helps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// With more tasks than this, a creator runs ready ones of its own.
+    pub high: u64,
+    /// Until no more than this many are left.
+    pub low: u64,
+    /// With this many, and nothing that its creator could run, a task is not created: an error.
+    pub hard: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { high: 32 << 10, low: 16 << 10, hard: 16 << 20 }
+    }
+}
+
+/// Records, counted thread by thread.
+pub(crate) struct Counts {
+    threads: Mutex<Vec<Arc<Counters>>>,
+    pub(crate) foreign: Counters,
+    pub(crate) limits: Limits,
+}
+
+impl Counts {
+    pub(crate) fn new(limits: Limits) -> Counts {
+        Counts { threads: Mutex::default(), foreign: Counters::default(), limits }
+    }
+
+    /// Counters for a new thread.
+    pub(crate) fn register(&self) -> Arc<Counters> {
+        let counters = Arc::<Counters>::default();
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
+        counters
+    }
+
+    /// How many records exist: exact when nothing goes on, otherwise a moment's view.
+    pub(crate) fn live(&self) -> u64 {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = || threads.iter().map(|counters| &**counters).chain([&self.foreign]);
+        // What is disposed of was made before: reading in this order never sees more ends than beginnings.
+        let disposed: u64 = all().map(|counters| counters.disposed.load(Ordering::Acquire)).sum();
+        let created: u64 = all().map(|counters| counters.created.load(Ordering::Relaxed)).sum();
+        created.saturating_sub(disposed)
+    }
+}
+
+impl Counts {
+    /// How many records were disposed of so far.
+    pub(crate) fn disposed(&self) -> u64 {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = threads.iter().map(|counters| &**counters).chain([&self.foreign]);
+        all.map(|counters| counters.disposed.load(Ordering::Acquire)).sum()
+    }
+}
+
+/// Called by a body before it creates a task: with too many about, runs some first.
+///
+/// # Errors
+/// There are too many, and nothing can be run here.
+#[inline]
+pub(crate) fn make_room(thread: &Thread, label: &str) -> Result<(), TaskError> {
+    if thread.created().is_multiple_of(LOOK_EVERY) { look(thread, label) } else { Ok(()) }
+}
+
+#[cold]
+fn look(thread: &Thread, label: &str) -> Result<(), TaskError> {
+    let counts = &thread.shared.counts;
+    let Limits { high, low, hard } = counts.limits;
+    if counts.live() < high.min(hard) {
+        return Ok(());
+    }
+    // SAFETY: a body's task is alive.
+    if let Some(task) = unsafe { thread.task.get().as_ref() } {
+        help(thread, task, low);
+    }
+    let live = counts.live();
+    if live >= hard {
+        return Err(TaskError::TooManyTasks { label: label.to_owned(), live, limit: hard });
+    }
+    Ok(())
+}
+
+fn help(thread: &Thread, task: &Task, low: u64) {
+    let mut ran = 0_u64;
+    while run_descendant(thread, task) {
+        ran += 1;
+        if ran.is_multiple_of(LOOK_EVERY) && thread.shared.counts.live() <= low {
+            return;
+        }
+    }
+}
