@@ -2,9 +2,9 @@
 
 use crate::dissemination::{Dissemination, WayDissemination};
 use crate::halving::HalvingDoubling;
-use crate::language::{self, Allreduce, Stage, Word};
+use crate::language::{self, Allreduce, Word};
 use crate::linear::{self, Linear, LinearAlltoall, LinearBarrier};
-use crate::pattern::{PS_A_NS, Pattern};
+use crate::pattern::{Named, PS_A_NS, Pattern};
 use crate::point::{Multicast, PingPong};
 use crate::ring::{ChainBroadcast, DoubleRing, RingAllreduce};
 use crate::tree::{self, BinaryBroadcast, Binomial};
@@ -95,8 +95,8 @@ impl Generator {
     /// use castell_collectives::generator::{Generator, Options};
     /// let pattern = Generator::parse("allreduce:a4,a2", &Options::new(8))?;
     /// assert_eq!(pattern.name(), "allreduce:a4,a2");
-    /// let error = Generator::parse("allreduce:a4,a2", &Options::new(7)).err().unwrap();
-    /// assert!(error.to_string().contains("is for 8 ranks"), "{error}");
+    /// let error = Generator::parse("allreduce:a4,a2", &Options::new(16)).err().unwrap();
+    /// assert!(error.to_string().contains("ranks 0 and 8 would disagree"), "{error}");
     /// # Ok::<(), castell_collectives::generator::GeneratorError>(())
     /// ```
     ///
@@ -163,13 +163,10 @@ pub const GENERATORS: &[Generator] = generators! {
         |o| LinearAlltoall::new(o.ranks, o.bytes);
     "reduce:binomial", "binomialtreereduce", "along a binomial tree, distances double",
         |o| Binomial::new(tree::Direction::Reduce, o.ranks, o.bytes, o.root);
-    "allreduce:recursive-doubling", "", "pairs exchange and reduce, distances double; powers of two",
+    "allreduce:recursive-doubling", "", "pairs exchange and reduce, distances double",
         |o| {
-            let name = "allreduce:recursive-doubling";
-            let stages = o.ranks.is_power_of_two().then(|| o.ranks.trailing_zeros() as usize);
-            let stages = stages.ok_or(GeneratorError::PowerOfTwo { name: name.into(), ranks: o.ranks })?;
-            let word = Word { stages: vec![Stage::Factor { factor: 2 }; stages] };
-            Allreduce::new(word, o.ranks, o.bytes, o.compute)?
+            let word = Word::recursive_doubling(o.ranks);
+            Named { name: "allreduce:recursive-doubling", pattern: Allreduce::new(word, o.ranks, o.bytes, o.compute)? }
         };
     "allreduce:halving-doubling", "allreduce_recdoub",
         "recursive halving and reducing, then recursive doubling; powers of two",

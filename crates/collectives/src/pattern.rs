@@ -57,8 +57,11 @@ pub trait Pattern: Send + Sync {
 }
 
 /// A pattern in rounds: in round r each rank sends a message to each of `to(r, rank, 0..fan)`, receives one from each
-/// of `from(r, rank, 0..fan)`, and computes once they are all there. The sends of a round wait for the computation
-/// of the round before (without one, for its receives); receives wait for nothing.
+/// of `from(r, rank, 0..fan)`, and computes once they are all there and the computation of the round before is over.
+/// The sends of a round wait for the computation of the round before; receives wait for nothing.
+///
+/// A round without computation is over when its receives are, also if the round before is not: so LogGOPSim's patterns
+/// have it. That makes a difference only where messages overtake one another.
 pub trait Rounds: Send + Sync {
     /// Number of rounds.
     fn count(&self) -> u32;
@@ -84,10 +87,38 @@ pub trait Rounds: Send + Sync {
     }
 }
 
+/// A pattern under another name.
+pub(crate) struct Named<P> {
+    pub name: &'static str,
+    pub pattern: P,
+}
+
+impl<P: Pattern> Pattern for Named<P> {
+    fn ranks(&self) -> u32 {
+        self.pattern.ranks()
+    }
+
+    fn name(&self) -> String {
+        self.name.into()
+    }
+
+    fn build(&self, rank: Rank, graph: &mut Graph) -> Result<(), GraphError> {
+        self.pattern.build(rank, graph)
+    }
+
+    fn operations(&self, rank: Rank) -> u64 {
+        self.pattern.operations(rank)
+    }
+
+    fn rounds(&self) -> Option<&dyn Rounds> {
+        self.pattern.rounds()
+    }
+}
+
 /// Appends one rank's part of a pattern in rounds: in each round the sends in order, the receives in order, then
 /// `calc`. A round without computation gets a `calc 0` only where several receives meet several sends, to join them.
 pub(crate) fn build_rounds(rounds: &dyn Rounds, rank: Rank, graph: &mut Graph) -> Result<(), GraphError> {
-    let mut before = Vec::new();
+    let (mut before, mut last_calc) = (Vec::new(), None);
     for round in 0..rounds.count() {
         let (bytes, tag) = (rounds.bytes(round), rounds.tag(round));
         let place = castell_goal::op::Place::VOID;
@@ -103,10 +134,11 @@ pub(crate) fn build_rounds(rounds: &dyn Rounds, rank: Rank, graph: &mut Graph) -
         }
         if computes(rounds, round) {
             let calc = graph.calc(rounds.compute(round).0 / PS_A_NS)?;
-            for vertex in before.drain(..) {
+            for vertex in before.drain(..).chain(last_calc) {
                 graph.requires(vertex, calc)?;
             }
             before.push(calc);
+            last_calc = Some(calc);
         }
     }
     Ok(())

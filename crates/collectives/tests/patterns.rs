@@ -38,7 +38,7 @@ fn patterns_of_any_size_fit_together() {
             let segment_bytes = 3;
             let options = Options { root: Rank(root), segment_bytes, ways: 2, ..Options::new(ranks) };
             for name in GENERATORS.iter().map(|generator| generator.name).chain(["pingpong:3"]) {
-                let only_powers = name.ends_with("doubling");
+                let only_powers = name.ends_with("halving-doubling");
                 if !only_powers || ranks.is_power_of_two() {
                     consistent(&*pattern(name, &options));
                 }
@@ -48,7 +48,7 @@ fn patterns_of_any_size_fit_together() {
 }
 
 #[test]
-fn words_of_factors_fit_together() {
+fn the_messages_of_words_fit_together() {
     for (word, ranks) in [("a2", 2), ("a8", 8), ("a2,a2,a2", 8), ("a3,a2", 6), ("a2,a3", 6), ("a4,a3,a5", 60)]
     {
         for compute in [Time(0), Time(10_000)] {
@@ -74,9 +74,9 @@ fn refusals_say_what_to_do() {
     assert!(refusal("allgather:magic", &eight).contains("`allgather:magic` is no pattern"));
     assert!(refusal("allreduce:a4,b2", &eight).contains("character 4: expected a stage"));
     assert!(refusal("allreduce:a1", &eight).contains("a factor of at least 2, found `1`"));
-    assert!(refusal("allreduce:a4,a3", &eight).contains("for 12 ranks"));
+    assert!(refusal("allreduce:a4,a3", &eight).contains("no multiple of 12"));
     assert!(refusal("pingpong:x", &eight).contains("number of rounds"));
-    assert!(refusal("allreduce:recursive-doubling", &Options::new(6)).contains("power of two"));
+    assert!(refusal("allreduce:halving-doubling", &Options::new(6)).contains("power of two"));
     assert!(refusal("multicast", &Options { root: Rank(8), ..eight.clone() }).contains("root 8"));
     assert!(refusal("multicast", &Options { compute: Time(1), ..eight }).contains("whole nanoseconds"));
     assert!(refusal("multicast", &Options::new(0)).contains("at least 1 rank"));

@@ -1,6 +1,6 @@
 //! From text to words.
 
-use super::{Stage, Word};
+use super::{Fold, Merged, Stage, Word};
 
 /// Text that is no word of the language.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,10 +16,15 @@ pub struct ParseError {
     pub found: String,
 }
 
-/// Reads a whole word.
+/// Reads a whole word; nothing at all is the empty word.
 pub(super) fn word(text: &str) -> Result<Word, ParseError> {
     let mut scanner = Scanner { text, at: 0 };
-    let mut stages = vec![stage(&mut scanner)?];
+    let mut stages = Vec::new();
+    scanner.skip_spaces();
+    if scanner.at == text.len() {
+        return Ok(Word { stages });
+    }
+    stages.push(stage(&mut scanner)?);
     while scanner.take(',') {
         stages.push(stage(&mut scanner)?);
     }
@@ -30,11 +35,52 @@ pub(super) fn word(text: &str) -> Result<Word, ParseError> {
 }
 
 fn stage(scanner: &mut Scanner<'_>) -> Result<Stage, ParseError> {
-    if !scanner.take('a') {
-        return Err(scanner.error("a stage such as `a4`"));
+    for letter in ['a', 'c', 'e', 'm', 'n', 'r', 'g'] {
+        if scanner.take(letter) {
+            return Ok(match letter {
+                'a' => Stage::Factor { factor: factor(scanner)? },
+                'c' => Stage::Collapse(fold(scanner)?),
+                'e' => Stage::Expand(fold(scanner)?),
+                'm' => Stage::Merge(merged(scanner)?),
+                'n' => Stage::InverseMerge(merged(scanner)?),
+                'r' => Stage::ReduceScatter { factor: factor(scanner)? },
+                _ => Stage::Allgather { factor: factor(scanner)? },
+            });
+        }
     }
-    let factor = scanner.number(2, "a factor of at least 2")?;
-    Ok(Stage::Factor { factor })
+    Err(scanner.error("a stage: a4, c6m2, e6m2, m1g2a3, n1g3a2, r4 or g4"))
+}
+
+fn factor(scanner: &mut Scanner<'_>) -> Result<u32, ParseError> {
+    scanner.number(2, "a factor of at least 2")
+}
+
+/// The `6m2` of `c6m2`, the `3m3k2` of `c3m3k2`.
+fn fold(scanner: &mut Scanner<'_>) -> Result<Fold, ParseError> {
+    let ranks = scanner.number(2, "a number of ranks, at least 2")?;
+    scanner.letter('m', "`m` and the block size, as in `c6m2`")?;
+    let block = scanner.number(2, "a block size of at least 2")?;
+    let keep = if scanner.take('k') {
+        let at = scanner.at;
+        let keep = scanner.number(1, "1, or 2 of a block of 3")?;
+        if keep != 1 && (keep, block) != (2, 3) {
+            scanner.at = at;
+            return Err(scanner.error("1, or 2 of a block of 3"));
+        }
+        keep
+    } else {
+        1
+    };
+    Ok(Fold { ranks, block, keep })
+}
+
+/// The `1g2a3` of `m1g2a3`.
+fn merged(scanner: &mut Scanner<'_>) -> Result<Merged, ParseError> {
+    let remainder = scanner.number(1, "a number of ranks that stand aside, at least 1")?;
+    scanner.letter('g', "`g` and the number of groups, as in `m1g2a3`")?;
+    let groups = scanner.number(1, "a number of groups, at least 1")?;
+    scanner.letter('a', "`a` and the factor, as in `m1g2a3`")?;
+    Ok(Merged { remainder, groups, factor: factor(scanner)? })
 }
 
 struct Scanner<'a> {
@@ -49,6 +95,11 @@ impl Scanner<'_> {
         let found = self.text[self.at..].starts_with(wanted);
         self.at += if found { wanted.len_utf8() } else { 0 };
         found
+    }
+
+    /// Steps over `wanted`, which has to stand here.
+    fn letter(&mut self, wanted: char, expected: &'static str) -> Result<(), ParseError> {
+        if self.take(wanted) { Ok(()) } else { Err(self.error(expected)) }
     }
 
     /// A decimal number of at least `least`.

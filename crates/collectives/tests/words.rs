@@ -1,0 +1,275 @@
+//! Words of the allreduce language, executed with symbols: each element of a rank's vector is the expression that made
+//! it, so that equal expressions mean equal bits whatever the operator.
+
+use castell_base::Rank;
+use castell_collectives::language::{Fitted, Labelling, Operand, Stage, Word};
+use std::collections::HashMap;
+
+/// Elements of the vector.
+const ELEMENTS: usize = 24;
+
+/// An expression: a hash of its tree, and the ranks that it combines in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Expression {
+    tree: u64,
+    ranks: Vec<u32>,
+}
+
+fn combine(left: &Expression, right: &Expression) -> Expression {
+    let tree =
+        left.tree.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) ^ right.tree.wrapping_add(0x5851_f42d);
+    let ranks = left.ranks.iter().chain(&right.ranks).copied().collect();
+    Expression { tree: tree.wrapping_mul(0xbf58_476d_1ce4_e5b9), ranks }
+}
+
+/// Runs a word and returns each rank's vector, and messages and their elements as they were sent.
+fn execute(fitted: &Fitted) -> (Vec<Vec<Expression>>, u64, u64) {
+    let ranks = fitted.ranks();
+    let leaf = |rank| Expression { tree: u64::from(rank) + 1, ranks: vec![rank] };
+    let mut vectors: Vec<Vec<Expression>> = (0..ranks).map(|rank| vec![leaf(rank); ELEMENTS]).collect();
+    let (mut messages, mut elements) = (0, 0);
+    for stage in 0..fitted.word().stages.len() {
+        let before = vectors.clone();
+        let steps: Vec<_> = (0..ranks).map(|rank| fitted.steps(Rank(rank), ELEMENTS as u64)).collect();
+        let of_stage = |rank: u32| steps[rank as usize].iter().find(|step| step.stage == stage);
+        let mut sent = HashMap::new();
+        for (rank, step) in (0..ranks).filter_map(|rank| Some((rank, of_stage(rank)?))) {
+            for transfer in &step.sends {
+                let earlier = sent.insert((rank, transfer.peer.0), transfer.segment);
+                assert_eq!(earlier, None, "two messages {rank} -> {} in stage {stage}", transfer.peer);
+                messages += 1;
+                elements += transfer.segment.count;
+            }
+        }
+        for (rank, step) in (0..ranks).filter_map(|rank| Some((rank, of_stage(rank)?))) {
+            for transfer in &step.receives {
+                let found = sent.remove(&(transfer.peer.0, rank));
+                assert_eq!(found, Some(transfer.segment), "{} -> {rank} in stage {stage}", transfer.peer);
+            }
+            let mine = &mut vectors[rank as usize];
+            let Some(reduction) = &step.reduction else {
+                for transfer in &step.receives {
+                    let range = transfer.segment.first as usize..;
+                    let range = range.start..range.start + transfer.segment.count as usize;
+                    mine[range.clone()].clone_from_slice(&before[transfer.peer.index()][range]);
+                }
+                continue;
+            };
+            let segment = reduction.segment;
+            for element in segment.first as usize..(segment.first + segment.count) as usize {
+                let operand = |operand: &Operand| match *operand {
+                    Operand::Own => &before[rank as usize][element],
+                    Operand::Received(index) => &before[step.receives[index].peer.index()][element],
+                };
+                let mut operands = reduction.operands.iter().map(operand);
+                let first = operands.next().unwrap().clone();
+                mine[element] = operands.fold(first, |left, right| combine(&left, right));
+            }
+        }
+        assert!(sent.is_empty(), "messages nobody waits for in stage {stage}: {sent:?}");
+    }
+    (vectors, messages, elements)
+}
+
+/// All ranks end with the same expressions, each rank in them once; ordered where that is promised. Counts are right.
+fn holds(text: &str, ranks: u32, labelling: Labelling) {
+    let what = format!("{text} on {ranks} ranks, {labelling:?}");
+    let word: Word = text.parse().unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(word.to_string(), text);
+    let fitted =
+        Fitted::with_labelling(word, ranks, labelling).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let (vectors, messages, elements) = execute(&fitted);
+    for vector in &vectors {
+        assert_eq!(vector, &vectors[0], "{what}: ranks disagree");
+    }
+    for expression in &vectors[0] {
+        let mut combined = expression.ranks.clone();
+        if !fitted.keeps_order() {
+            combined.sort_unstable();
+        }
+        assert_eq!(combined, (0..ranks).collect::<Vec<_>>(), "{what}");
+    }
+    let cost = fitted.cost(ELEMENTS as u64);
+    let divides = (ELEMENTS as u64).is_multiple_of(parts(fitted.word()));
+    if divides {
+        assert_eq!((cost.messages(), cost.bytes_total()), (messages, elements), "{what}");
+        for (stage, cost) in cost.stages.iter().enumerate() {
+            let steps = (0..ranks).flat_map(|rank| fitted.steps(Rank(rank), ELEMENTS as u64));
+            let steps: Vec<_> = steps.filter(|step| step.stage == stage).collect();
+            let in_a_row = steps.iter().map(|step| step.sends.len()).max().unwrap() as u64;
+            assert_eq!(cost.in_a_row, in_a_row, "{what}, stage {stage}");
+            let reduced = |step: &castell_collectives::language::Step| {
+                step.reduction.as_ref().map_or(0, |reduction| reduction.operands.len() as u64 - 1)
+            };
+            assert_eq!(cost.reductions, steps.iter().map(reduced).max().unwrap(), "{what}, stage {stage}");
+        }
+    }
+}
+
+/// The smallest part of the vector that the word makes is one of so many.
+fn parts(word: &Word) -> u64 {
+    let factors = word.stages.iter().map(|stage| match stage {
+        Stage::ReduceScatter { factor } => u64::from(*factor),
+        Stage::Collapse(fold) => u64::from(fold.keep),
+        _ => 1,
+    });
+    factors.product()
+}
+
+fn holds_both(text: &str, ranks: u32) {
+    holds(text, ranks, Labelling::RemaindersFirst);
+    holds(text, ranks, Labelling::Neighbours);
+}
+
+/// All ordered factorisations.
+fn factorisations(ranks: u32) -> Vec<Vec<u32>> {
+    if ranks == 1 {
+        return vec![vec![]];
+    }
+    let divisors = (2..=ranks).filter(|factor| ranks.is_multiple_of(*factor));
+    let longer =
+        |factor| factorisations(ranks / factor).into_iter().map(move |rest| [vec![factor], rest].concat());
+    divisors.flat_map(longer).collect()
+}
+
+#[test]
+fn factors_agree() {
+    for ranks in 1..=48 {
+        for factors in factorisations(ranks) {
+            holds_both(&Word::of_factors(factors).to_string(), ranks);
+        }
+    }
+}
+
+#[test]
+fn recursive_doubling_fits_any_number() {
+    for ranks in 1..=70 {
+        holds_both(&Word::recursive_doubling(ranks).to_string(), ranks);
+    }
+}
+
+#[test]
+fn merged_ranks_get_the_result() {
+    for working in 4..=24 {
+        for factors in factorisations(working).into_iter().filter(|factors| factors.len() > 1) {
+            for remainder in [1, 2, 3, working - 1, working, 2 * working + 1] {
+                holds_both(&Word::merged(&factors, remainder).to_string(), working + remainder);
+            }
+        }
+    }
+}
+
+#[test]
+fn collapses_stand_anywhere_before_the_end() {
+    let words = [
+        ("c6m2,a2,a2,e6m2", 7),
+        ("c6m3,a3,e6m3", 7),
+        ("c8m4,a2,e8m4", 8),
+        ("c8m8,e8m8", 8),
+        ("a2,c4m2,a2,e4m2", 6),
+        ("a3,c12m4,a2,e12m4", 15),
+        ("c4m2,c4m2,a2,e4m2,e4m2", 6),
+        ("c6m2,a2,c4m2,a2,e4m2,e6m2", 9),
+        ("c3m3k2,a2,a2,e3m3k2", 5),
+        ("c6m3k2,a2,a3,e6m3k2", 8),
+        ("c3m3k2,a2,e3m3k2", 3),
+        ("a2,c6m3k2,a2,e6m3k2", 6),
+        ("a2,c6m3k2,a2,a3,e6m3k2", 14),
+        ("c3m3k2,a2,c6m3k2,a2,e6m3k2,e3m3k2", 7),
+        ("c4m2,c3m3k2,a2,a2,e3m3k2,e4m2", 7),
+    ];
+    for (word, ranks) in words {
+        holds_both(word, ranks);
+    }
+}
+
+#[test]
+fn vectors_are_split_and_put_together() {
+    let words = [
+        ("r2,g2", 2),
+        ("r2,r2,r2,g2,g2,g2", 8),
+        ("r8,g8", 8),
+        ("r3,a2,g3", 6),
+        ("a2,r3,g3", 6),
+        ("r2,g2,a3", 6),
+        ("r4,r3,g3,g4", 12),
+        ("r2,a3,r2,g2,g2", 12),
+        ("r5,a2,r7,g7,g5", 70),
+        ("c6m2,r2,r2,g2,g2,e6m2", 7),
+        ("c3m3k2,r2,r2,g2,g2,e3m3k2", 5),
+        ("r2,c4m2,r2,g2,e4m2,g2", 6),
+        ("r2,c6m3k2,a2,e6m3k2,g2", 6),
+    ];
+    for (word, ranks) in words {
+        holds_both(word, ranks);
+    }
+}
+
+#[test]
+fn messages_are_counted_as_in_the_thesis() {
+    let messages = |text: &str, ranks| Fitted::new(text.parse().unwrap(), ranks).unwrap().cost(8).messages();
+    let counted = [
+        ("a2,a2,a2", 8, 24),
+        ("a8", 8, 56),
+        ("c6m2,a2,a2,e6m2", 7, 14),
+        ("m1g2a3,n1g3a2", 7, 23),
+        ("m3g2a2,n3g2a2", 7, 20),
+        ("a3,a2", 6, 18),
+        ("a4,a4,a4", 64, 576),
+        ("a2,a2,a2,a2,a2,a2", 64, 384),
+        ("a8,a8", 64, 896),
+        ("a8,a3,a4", 96, 1152),
+        ("a8,a4,a4", 128, 1664),
+        ("a4,a4,a4,a4,a4", 1024, 15360),
+    ];
+    for (word, ranks, expected) in counted {
+        assert_eq!(messages(word, ranks), expected, "{word}");
+    }
+}
+
+#[test]
+fn misfits_say_why() {
+    let misfit = |text: &str, ranks| {
+        let error = Fitted::new(text.parse().unwrap(), ranks).unwrap_err().to_string();
+        error.strip_prefix(&format!("`{text}` does not fit {ranks} ranks: ")).unwrap().to_owned()
+    };
+    assert_eq!(
+        misfit("a4,a2", 12),
+        "a2 cuts in groups of 2 at distance 4, but 12 working ranks are no multiple of 8"
+    );
+    assert_eq!(
+        misfit("a2,a2", 8),
+        "at the end 4 consecutive working ranks agree and there are 8, so ranks 0 and 4 would disagree; \
+         the factors have to multiply to 8"
+    );
+    assert_eq!(
+        misfit("c6m2,a2,e6m2", 7),
+        "before e6m2 2 consecutive working ranks agree and there are 4, so ranks 1 and 5 would disagree; \
+         the factors have to multiply to 4"
+    );
+    assert_eq!(
+        misfit("c6m2,a2,a2", 7),
+        "c6m2 is never undone, so the ranks that it sends home never get the result; add e6m2 behind it"
+    );
+    assert_eq!(
+        misfit("c5m2,a2,a2", 7),
+        "c5m2 needs whole blocks of 2 among 7 working ranks at distance 1: a multiple of 2"
+    );
+    assert_eq!(
+        misfit("r2,a2", 4),
+        "r2 is never undone, so each rank is left with a part of the result; add g2 behind it"
+    );
+    assert_eq!(misfit("r2,r4,g2,g4", 8), "g2 undoes nothing: r4 has to be undone first");
+    assert_eq!(misfit("a2,g2", 4), "g2 undoes nothing: nothing is open there");
+    assert_eq!(misfit("m1g2a3,n1g3a2", 8), "m1g2a3 is for 7 ranks; with the factor 3 it can be m2g2a3");
+    assert_eq!(misfit("m1g2a3,n1g2a2", 7), "n1g2a2 is for 5 ranks; with the factor 2 it can be n1g3a2");
+    assert_eq!(
+        misfit("m1g2a3,a2", 7),
+        "m1g2a3 is never undone, so the ranks that stand aside never get the result; add a last stage n1g…a… behind it"
+    );
+    assert_eq!(
+        misfit("a2,m1g2a3", 7),
+        "a2 cuts in groups of 2 at distance 1, but 7 working ranks are no multiple of 2"
+    );
+    assert_eq!(misfit("a7,m1g2a3", 7), "m1g2a3 can only be the first stage");
+}
