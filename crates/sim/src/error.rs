@@ -3,6 +3,7 @@
 use crate::deadlock::Deadlock;
 use castell_base::Rank;
 use castell_goal::compile::CompileError;
+use castell_goal::graph::GraphError;
 use std::fmt;
 
 /// An operation as messages name it.
@@ -32,6 +33,14 @@ pub enum SimError {
         rank: Rank,
         /// What is wrong with its graph.
         error: CompileError,
+    },
+    /// A rank's graph could not be made.
+    #[error("rank {rank}: {error}")]
+    Generate {
+        /// The rank.
+        rank: Rank,
+        /// Why not.
+        error: GraphError,
     },
     /// A peer outside the program.
     #[error("{operation}: there is no rank {peer} in a program of {ranks} ranks; correct the peer")]

@@ -2,6 +2,8 @@
 
 use crate::error::{OperationName, SimError};
 use castell_base::Rank;
+use castell_collectives::pattern::Pattern;
+use castell_goal::graph::Graph;
 use castell_goal::op::Op;
 use castell_goal::program::Program;
 use castell_goal::schedule::{OpId, Schedule};
@@ -17,6 +19,8 @@ pub enum Source<'a> {
     Schedules(&'a [Schedule]),
     /// Compiled schedules from a file.
     Set(&'a ScheduleSet),
+    /// A generator; each rank's graph is made and compiled.
+    Pattern(&'a dyn Pattern),
 }
 
 impl<'a> From<&'a Program> for Source<'a> {
@@ -28,6 +32,18 @@ impl<'a> From<&'a Program> for Source<'a> {
 impl<'a> From<&'a [Schedule]> for Source<'a> {
     fn from(schedules: &'a [Schedule]) -> Self {
         Source::Schedules(schedules)
+    }
+}
+
+impl<'a> From<&'a dyn Pattern> for Source<'a> {
+    fn from(pattern: &'a dyn Pattern) -> Self {
+        Source::Pattern(pattern)
+    }
+}
+
+impl<'a> From<&'a Box<dyn Pattern>> for Source<'a> {
+    fn from(pattern: &'a Box<dyn Pattern>) -> Self {
+        Source::Pattern(&**pattern)
     }
 }
 
@@ -44,6 +60,7 @@ impl<'a> Source<'a> {
             Source::Program(program) => program.num_ranks(),
             Source::Schedules(schedules) => schedules.len() as u32,
             Source::Set(set) => set.num_ranks(),
+            Source::Pattern(pattern) => pattern.ranks(),
         }
     }
 
@@ -54,6 +71,7 @@ impl<'a> Source<'a> {
     pub(crate) fn schedules(&self) -> Result<Schedules<'a>, SimError> {
         let schedules = match *self {
             Source::Program(program) => compile(program)?,
+            Source::Pattern(pattern) => generate(pattern)?,
             Source::Schedules(schedules) => schedules.iter().map(Cow::Borrowed).collect(),
             Source::Set(set) => {
                 (0..set.num_ranks()).map(|rank| Cow::Borrowed(set.rank(Rank(rank)))).collect()
@@ -71,6 +89,16 @@ fn compile<'a>(program: &Program) -> Result<Vec<Cow<'a, Schedule>>, SimError> {
         compiled.map(Cow::Owned).map_err(|error| SimError::Compile { rank: Rank(rank), error })
     };
     (0..program.num_ranks()).map(compile).collect()
+}
+
+fn generate<'a>(pattern: &dyn Pattern) -> Result<Vec<Cow<'a, Schedule>>, SimError> {
+    let generate = |rank: u32| {
+        let (rank, mut graph) = (Rank(rank), Graph::new());
+        pattern.build(rank, &mut graph).map_err(|error| SimError::Generate { rank, error })?;
+        let compiled = graph.compile().map_err(|error| SimError::Compile { rank, error })?;
+        Ok(Cow::Owned(compiled))
+    };
+    (0..pattern.ranks()).map(generate).collect()
 }
 
 /// All ranks' schedules.

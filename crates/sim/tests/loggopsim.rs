@@ -1,0 +1,53 @@
+//! Under LogGOPS the simulator gives LogGOPSim's own end times.
+//!
+//! The vectors were made with LogGOPSim as it is published, but for one thing: operations that become ready together were
+//! put in order by a stable sort, so that its results follow from its rules and not from its sort.
+
+use castell_base::Time;
+use castell_collectives::generator::{Generator, Options};
+use castell_goal::file;
+use castell_model::Model;
+use castell_sim::{Machine, Outcome, Simulation, Source};
+use std::path::Path;
+
+const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/sim");
+
+fn loggopsim() -> Machine {
+    Machine::new(Model::parse("loggops").unwrap())
+}
+
+fn run(source: Source<'_>, machine: &Machine) -> Outcome {
+    Simulation::new(source, machine).run().unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn generated_patterns_end_when_loggopsim_says() {
+    let text = std::fs::read_to_string(Path::new(VECTORS).join("loggopsim-golden.csv")).unwrap();
+    let mut compared = 0;
+    for line in text.lines().filter(|line| !line.starts_with('#')).skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [name, ranks, bytes, events, end_ns] = fields[..] else { panic!("{line}") };
+        let (Ok(events), Ok(end_ns)) = (events.parse::<u64>(), end_ns.parse()) else { continue };
+        let mut options = Options::new(ranks.parse().unwrap());
+        options.bytes = bytes.parse().unwrap();
+        options.segment_bytes = 1;
+        let pattern = Generator::parse(name, &options).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let outcome = run(Source::from(&pattern), &loggopsim());
+        assert_eq!((outcome.makespan(), outcome.events), (Time::from_ns(end_ns), events), "{line}");
+        compared += 1;
+    }
+    assert!(compared > 40, "only {compared} lines were compared");
+}
+
+/// A trace of four processes that is kept beside a clone, where there is one.
+#[test]
+fn a_trace_of_sweep3d_ends_when_loggopsim_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/sweep3d-4.goal");
+    let Ok(bytes) = std::fs::read(&path) else {
+        println!("there is no {}: nothing to compare", path.display());
+        return;
+    };
+    let program = file::read(&bytes, "sweep3d-4.goal", false).unwrap().into_program();
+    let outcome = run(Source::from(&program), &loggopsim());
+    assert_eq!(outcome.makespan(), Time::from_ns(42_441_527_748));
+}
