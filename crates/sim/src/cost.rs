@@ -3,12 +3,16 @@
 use castell_base::Time;
 
 /// Which operation the question is about: what costs and noise may depend on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Occasion {
     /// Size of the message.
     pub bytes: u64,
-    /// How many messages were handled back to back before this one.
+    /// How many messages were sent directly before this one, each as soon as the one before let it.
     pub burst: u32,
+    /// Since when, counted back from now.
+    pub elapsed: Time,
+    /// How many sends of the rank became ready at the same time as this one, with it.
+    pub together: u32,
 }
 
 /// What a message costs where it leaves.
@@ -45,13 +49,19 @@ pub(crate) trait Costs {
     fn arrival_waits(&self) -> bool;
 
     /// Whether a message of this size waits for its receive (rendezvous).
-    fn rendezvous(&self, bytes: u64) -> bool;
+    fn rendezvous(&self, _bytes: u64) -> bool {
+        false
+    }
 
     /// How long computing of nominally `time` takes.
-    fn compute(&mut self, occasion: &Occasion, time: Time) -> Time;
+    fn compute(&mut self, _occasion: &Occasion, time: Time) -> Time {
+        time
+    }
 
     /// How long a local operation on `bytes` bytes takes.
-    fn local(&mut self, occasion: &Occasion, bytes: u64) -> Time;
+    fn local(&mut self, _occasion: &Occasion, _bytes: u64) -> Time {
+        Time::ZERO
+    }
 
     /// How many messages may be on their way from or to one rank at the same time, if that is limited.
     fn capacity(&self) -> Option<u32> {
@@ -59,5 +69,7 @@ pub(crate) trait Costs {
     }
 
     /// What the slowest link of a network may take for all bytes without delaying the message: they are paid for.
-    fn bytes_paid(&self, bytes: u64) -> Time;
+    fn bytes_paid(&self, _bytes: u64) -> Time {
+        Time::ZERO
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::cost::{ArrivalCost, Costs, Occasion, SendCost};
 use castell_base::Time;
-use castell_model::{Lb, LogGops, LogP, Plb};
+use castell_model::{ClosedForms, Lb, LogGops, LogP, LogfP, Lop, Plb};
 
 /// LogP and what grew from it, with LogGOPSim's rules (Hoefler, Schneider, Lumsdaine: "LogGOPSim", HPDC 2010).
 ///
@@ -53,14 +53,6 @@ impl Costs for LogCosts {
         !self.model.is_eager(bytes)
     }
 
-    fn compute(&mut self, _: &Occasion, time: Time) -> Time {
-        time
-    }
-
-    fn local(&mut self, _: &Occasion, _: u64) -> Time {
-        Time::ZERO
-    }
-
     fn capacity(&self) -> Option<u32> {
         self.capacity
     }
@@ -84,14 +76,6 @@ impl Costs for Plb {
 
     fn arrival_waits(&self) -> bool {
         false
-    }
-
-    fn rendezvous(&self, _: u64) -> bool {
-        false
-    }
-
-    fn compute(&mut self, _: &Occasion, time: Time) -> Time {
-        time
     }
 
     fn local(&mut self, _: &Occasion, bytes: u64) -> Time {
@@ -119,19 +103,51 @@ impl Costs for Lb {
         false
     }
 
-    fn rendezvous(&self, _: u64) -> bool {
-        false
-    }
-
-    fn compute(&mut self, _: &Occasion, time: Time) -> Time {
-        time
-    }
-
     fn local(&mut self, _: &Occasion, bytes: u64) -> Time {
         self.reduction(bytes)
     }
 
     fn bytes_paid(&self, bytes: u64) -> Time {
         self.beta.of(bytes)
+    }
+}
+
+/// LogfP: the i-th message of a burst starts no earlier than (i-f)g after the first; o_max is paid once a burst. A burst
+/// is a rank's messages of which each starts as soon as the one before lets it.
+impl Costs for LogfP {
+    fn send(&mut self, &Occasion { burst, elapsed, .. }: &Occasion) -> SendCost {
+        let index = u64::from(burst) + 1;
+        let processor = self.send_busy(index);
+        SendCost {
+            processor,
+            interface: self.earliest_start(index + 1) - elapsed,
+            transit: processor + self.latency,
+            tail: Time::ZERO,
+        }
+    }
+
+    fn arrival(&mut self, _: &Occasion) -> ArrivalCost {
+        ArrivalCost { processor: self.receive_busy(), interface: Time::ZERO }
+    }
+
+    fn arrival_waits(&self) -> bool {
+        true
+    }
+}
+
+/// LoP: overheads and hardware times depend on how many messages are sent at once: as many sends as become ready at a rank
+/// at the same time.
+impl Costs for Lop {
+    fn send(&mut self, &Occasion { together, .. }: &Occasion) -> SendCost {
+        let processor = self.overhead_send.of(together.into());
+        SendCost { processor, transit: processor + self.flight(together.into()), ..SendCost::default() }
+    }
+
+    fn arrival(&mut self, &Occasion { together, .. }: &Occasion) -> ArrivalCost {
+        ArrivalCost { processor: self.overhead_receive.of(together.into()), interface: Time::ZERO }
+    }
+
+    fn arrival_waits(&self) -> bool {
+        true
     }
 }

@@ -121,6 +121,9 @@ pub enum SimError {
         /// Ranks that the network has room for.
         places: u32,
     },
+    /// A model without messages of their own meets a network.
+    #[error("under {0}, messages are exchanged all at once and meet on no links; leave the network out")]
+    NoNetwork(&'static str),
     /// A model that this engine does not know.
     #[error("the simulator does not know the model {0}; choose another one")]
     UnknownModel(&'static str),

@@ -24,4 +24,4 @@ pub use error::{OperationName, SimError};
 pub use machine::{Machine, Ties};
 pub use outcome::Outcome;
 pub use simulation::Simulation;
-pub use source::Source;
+pub use source::{Schedules, Source};

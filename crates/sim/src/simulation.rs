@@ -7,7 +7,7 @@ use crate::machine::Machine;
 use crate::network::Traffic;
 use crate::outcome::Outcome;
 use crate::reference::Setting;
-use crate::source::Source;
+use crate::source::{Schedules, Source};
 use castell_model::{LogGps, Model};
 
 /// A program to be simulated on a machine.
@@ -62,7 +62,7 @@ impl<'a> Simulation<'a> {
     /// # Errors
     /// As [`Simulation::run`].
     pub fn run_with(self, instrument: impl Instrument) -> Result<Outcome, SimError> {
-        let schedules = self.source.schedules()?;
+        let schedules = Schedules::new(self.source)?;
         let network = self.machine.network.as_deref();
         if let Some(places) =
             network.map(|network| network.ranks()).filter(|&places| places < schedules.ranks())
@@ -90,6 +90,10 @@ impl<'a> Simulation<'a> {
             }
             Model::Plb(model) => setting.run(model.clone(), instrument),
             Model::Lb(model) => setting.run(model.clone(), instrument),
+            Model::LogfP(model) => setting.run(model.clone(), instrument),
+            Model::Lop(model) => setting.run(model.clone(), instrument),
+            Model::Bsp(_) if network.is_some() => Err(SimError::NoNetwork("bsp")),
+            Model::Bsp(model) => setting.run_supersteps(model.clone(), instrument),
             other => Err(SimError::UnknownModel(other.name())),
         }
     }

@@ -1,6 +1,7 @@
 //! Where a program comes from.
 
 use crate::error::{OperationName, SimError};
+use crate::instrument::Flight;
 use castell_base::Rank;
 use castell_collectives::pattern::Pattern;
 use castell_goal::graph::Graph;
@@ -21,6 +22,14 @@ pub enum Source<'a> {
     Set(&'a ScheduleSet),
     /// A generator; each rank's graph is made and compiled.
     Pattern(&'a dyn Pattern),
+    /// What was compiled before.
+    Compiled(&'a Schedules<'a>),
+}
+
+impl<'a> From<&'a Schedules<'a>> for Source<'a> {
+    fn from(schedules: &'a Schedules<'a>) -> Self {
+        Source::Compiled(schedules)
+    }
 }
 
 impl<'a> From<&'a Program> for Source<'a> {
@@ -61,25 +70,8 @@ impl<'a> Source<'a> {
             Source::Schedules(schedules) => schedules.len() as u32,
             Source::Set(set) => set.num_ranks(),
             Source::Pattern(pattern) => pattern.ranks(),
+            Source::Compiled(schedules) => schedules.ranks(),
         }
-    }
-
-    /// Each rank's schedule.
-    ///
-    /// # Errors
-    /// A graph that cannot be compiled, a peer that does not exist.
-    pub(crate) fn schedules(&self) -> Result<Schedules<'a>, SimError> {
-        let schedules = match *self {
-            Source::Program(program) => compile(program)?,
-            Source::Pattern(pattern) => generate(pattern)?,
-            Source::Schedules(schedules) => schedules.iter().map(Cow::Borrowed).collect(),
-            Source::Set(set) => {
-                (0..set.num_ranks()).map(|rank| Cow::Borrowed(set.rank(Rank(rank)))).collect()
-            }
-        };
-        let schedules = Schedules { schedules };
-        schedules.check_peers()?;
-        Ok(schedules)
     }
 }
 
@@ -101,21 +93,59 @@ fn generate<'a>(pattern: &dyn Pattern) -> Result<Vec<Cow<'a, Schedule>>, SimErro
     (0..pattern.ranks()).map(generate).collect()
 }
 
-/// All ranks' schedules.
-pub(crate) struct Schedules<'a> {
+/// A program that was compiled once, to be simulated any number of times.
+///
+/// ```
+/// use castell_collectives::generator::{Generator, Options};
+/// use castell_sim::{Schedules, Source};
+/// let pattern = Generator::parse("pingpong", &Options::new(2))?;
+/// let schedules = Schedules::new(Source::from(&pattern))?;
+/// assert_eq!(schedules.ranks(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Schedules<'a> {
     schedules: Vec<Cow<'a, Schedule>>,
 }
 
-impl Schedules<'_> {
+impl<'a> Schedules<'a> {
+    /// Compiles a program and looks whether the peers that it names exist.
+    ///
+    /// # Errors
+    /// A graph that cannot be compiled, a peer that does not exist.
+    pub fn new(source: impl Into<Source<'a>>) -> Result<Schedules<'a>, SimError> {
+        let schedules = match source.into() {
+            Source::Program(program) => compile(program)?,
+            Source::Pattern(pattern) => generate(pattern)?,
+            Source::Schedules(schedules) => schedules.iter().map(Cow::Borrowed).collect(),
+            Source::Set(set) => {
+                (0..set.num_ranks()).map(|rank| Cow::Borrowed(set.rank(Rank(rank)))).collect()
+            }
+            Source::Compiled(schedules) => {
+                // They were looked at already.
+                let borrowed = schedules.iter().map(|(_, schedule)| Cow::Borrowed(schedule));
+                return Ok(Schedules { schedules: borrowed.collect() });
+            }
+        };
+        let schedules = Schedules { schedules };
+        schedules.check_peers()?;
+        Ok(schedules)
+    }
+
+    /// Size of the program.
     pub fn ranks(&self) -> u32 {
         self.schedules.len() as u32
     }
 
+    /// What a rank executes.
+    ///
+    /// # Panics
+    /// Where there is no such rank.
     #[inline]
     pub fn of(&self, rank: Rank) -> &Schedule {
         &self.schedules[rank.index()]
     }
 
+    /// What all ranks execute.
     pub fn iter(&self) -> impl Iterator<Item = (Rank, &Schedule)> {
         self.schedules.iter().enumerate().map(|(rank, schedule)| (Rank(rank as u32), &**schedule))
     }
@@ -131,6 +161,22 @@ impl Schedules<'_> {
             }
         };
         Box::new(OperationName { rank, name, what: describe(schedule.op(operation)) })
+    }
+
+    /// Whether a message fits its receive.
+    ///
+    /// # Errors
+    /// It does not.
+    pub(crate) fn check_sizes(&self, message: &Flight, receive: OpId) -> Result<(), SimError> {
+        match self.of(message.to).op(receive) {
+            Op::Recv { bytes, .. } if bytes != message.bytes => Err(SimError::SizeMismatch {
+                send: self.name(message.from, message.operation),
+                sent: message.bytes,
+                recv: self.name(message.to, receive),
+                expected: bytes,
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn check_peers(&self) -> Result<(), SimError> {

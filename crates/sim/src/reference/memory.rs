@@ -38,13 +38,7 @@ impl Memory {
     }
 
     /// Carries out an operation that concerns its rank only.
-    pub fn execute(
-        &mut self,
-        schedules: &Schedules<'_>,
-        rank: Rank,
-        operation: OpId,
-        now: Time,
-    ) -> Result<(), SimError> {
+    pub fn execute(&mut self, schedules: &Schedules<'_>, rank: Rank, operation: OpId, now: Time) {
         match schedules.of(rank).op(operation) {
             Op::Local { b1, b2, b3, arithmetic, count } => {
                 let bytes = count * arithmetic.element().bytes();
@@ -59,37 +53,24 @@ impl Memory {
             }
             _ => {}
         }
-        Ok(())
     }
 
     /// What a send or put sends.
-    pub fn gather(
-        &self,
-        schedules: &Schedules<'_>,
-        rank: Rank,
-        operation: OpId,
-    ) -> Result<Vec<u8>, SimError> {
-        Ok(match schedules.of(rank).op(operation) {
+    pub fn gather(&self, schedules: &Schedules<'_>, rank: Rank, operation: OpId) -> Vec<u8> {
+        match schedules.of(rank).op(operation) {
             Op::Send { buffer, bytes, .. } => self.read(rank, buffer, bytes),
             Op::Put { local, bytes, .. } => self.read(rank, Buffer::Plain(local), bytes),
             _ => Vec::new(),
-        })
+        }
     }
 
     /// Stores what a receive or get was given.
-    pub fn scatter(
-        &mut self,
-        schedules: &Schedules<'_>,
-        rank: Rank,
-        operation: OpId,
-        data: &[u8],
-    ) -> Result<(), SimError> {
+    pub fn scatter(&mut self, schedules: &Schedules<'_>, rank: Rank, operation: OpId, data: &[u8]) {
         match schedules.of(rank).op(operation) {
             Op::Recv { buffer, .. } => self.write(rank, buffer, data),
             Op::Get { local, .. } => self.write(rank, Buffer::Plain(local), data),
             _ => {}
         }
-        Ok(())
     }
 
     /// Stores what a put brought.

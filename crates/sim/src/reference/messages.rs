@@ -24,6 +24,8 @@ pub(super) struct Message {
     rest: Time,
     /// Links of the route that are behind it.
     hops: u32,
+    /// Messages that were sent at once.
+    together: u32,
     data: Vec<u8>,
 }
 
@@ -44,8 +46,8 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
     /// A send, put or get starts, if processor and interface are free.
     pub(super) fn send(
         &mut self,
-        rank: Rank,
-        operation: OpId,
+        (rank, operation): (Rank, OpId),
+        together: u32,
         now: Time,
         place: Place,
     ) -> Result<(), SimError> {
@@ -58,19 +60,21 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
             free = free.max(state.processors[processor]);
         }
         if free > now {
-            return self.push(free, place, Event::Operation(rank, operation), (rank, operation));
+            return self.push(free, place, Event::Operation(rank, operation, together), (rank, operation));
         }
         if self.is_full(rank, to) {
-            self.stalled.push((rank, operation, place));
+            self.stalled.push((Event::Operation(rank, operation, together), place));
             return Ok(());
         }
         let on_the_way = if purpose == Purpose::Ask { 0 } else { bytes };
-        let state = &self.ranks[rank.index()];
-        let occasion = Occasion { bytes: on_the_way, burst: state.sends.before(now) };
+        let burst = self.ranks[rank.index()].sends.at(now);
+        let elapsed = now - burst.since;
+        let occasion = Occasion { bytes: on_the_way, burst: burst.count, elapsed, together };
         let cost = self.costs.send(&occasion);
         let busy_until = now + cost.processor;
         let state = &mut self.ranks[rank.index()];
-        state.sends = Burst { until: busy_until.max(now + cost.interface), count: occasion.burst + 1 };
+        let until = busy_until.max(now + cost.interface);
+        state.sends = Burst { until, count: burst.count + 1, ..burst };
         if !traits.concurrent {
             state.processors[processor] = busy_until;
         }
@@ -85,8 +89,8 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
         self.departed += 1;
         let flight = Flight { number, from: rank, to, tag, bytes: on_the_way, operation, started: now };
         let lanes = (traits.cpu, traits.nic);
-        let data = self.outgoing(purpose, rank, operation)?;
-        self.depart(flight, purpose, lanes, cost, data)?;
+        let data = self.outgoing(purpose, rank, operation);
+        self.depart(flight, purpose, lanes, (cost, together), data)?;
         match purpose {
             Purpose::Send if !self.costs.rendezvous(bytes) => self.complete(rank, operation, now, busy_until),
             _ => Ok(()),
@@ -104,10 +108,10 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
     }
 
     /// The bytes that go out, where data are carried.
-    fn outgoing(&self, purpose: Purpose, rank: Rank, operation: OpId) -> Result<Vec<u8>, SimError> {
+    fn outgoing(&self, purpose: Purpose, rank: Rank, operation: OpId) -> Vec<u8> {
         match &self.memory {
             Some(memory) if purpose != Purpose::Ask => memory.gather(self.schedules, rank, operation),
-            _ => Ok(Vec::new()),
+            _ => Vec::new(),
         }
     }
 
@@ -117,7 +121,7 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
         flight: Flight,
         purpose: Purpose,
         (processor, interface): (u8, u8),
-        cost: SendCost,
+        (cost, together): (SendCost, u32),
         data: Vec<u8>,
     ) -> Result<(), SimError> {
         // Into the network when the processor has let go of it, as far as the model has it travel at all by then.
@@ -130,6 +134,7 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
             tail: cost.tail,
             rest: cost.transit - enters,
             hops: 0,
+            together,
             data,
         };
         let place = match self.ties {
@@ -190,28 +195,25 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
     /// A message is at its receiver.
     pub(super) fn arrival(&mut self, index: u32, now: Time, place: Place) -> Result<(), SimError> {
         let message = &self.messages[index as usize];
-        let (flight, purpose) = (message.flight, message.purpose);
+        let (flight, purpose, together) = (message.flight, message.purpose, message.together);
         if purpose != Purpose::Send {
             return self.one_sided_arrival(index, now);
         }
         let (processor, interface) = (message.processor as usize, message.interface as usize);
         let state = &self.ranks[flight.to.index()];
-        let mut burst = 0;
         if self.costs.arrival_waits() {
             let free = state.processors[processor].max(state.receiving[interface]);
             if free > now {
                 return self.push(free, place, Event::Arrival(index), (flight.from, flight.operation));
             }
-            burst = state.arrivals.before(now);
         }
-        let occasion = Occasion { bytes: flight.bytes, burst };
+        let occasion = Occasion { bytes: flight.bytes, together, ..Occasion::default() };
         let cost = self.costs.arrival(&occasion);
         let busy_until = now + cost.processor;
         if self.costs.arrival_waits() {
             let state = &mut self.ranks[flight.to.index()];
             state.processors[processor] = busy_until;
             state.receiving[interface] = now + cost.interface;
-            state.arrivals = Burst { until: busy_until.max(now + cost.interface), count: burst + 1 };
             let by = (flight.from, flight.operation);
             self.instrument.busy(flight.to, Some(processor as u8), Activity::Recv, by, now, busy_until);
         }
@@ -254,19 +256,9 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
         let flight = self.messages[index as usize].flight;
         let data = std::mem::take(&mut self.messages[index as usize].data);
         self.free_messages.push(index);
-        let Op::Recv { bytes: expected, .. } = self.schedules.of(flight.to).op(receive) else {
-            unreachable!("a receive")
-        };
-        if expected != flight.bytes {
-            return Err(SimError::SizeMismatch {
-                send: self.schedules.name(flight.from, flight.operation),
-                sent: flight.bytes,
-                recv: self.schedules.name(flight.to, receive),
-                expected,
-            });
-        }
+        self.schedules.check_sizes(&flight, receive)?;
         if let Some(memory) = &mut self.memory {
-            memory.scatter(self.schedules, flight.to, receive, &data)?;
+            memory.scatter(self.schedules, flight.to, receive, &data);
         }
         self.instrument.received(&flight, receive, now, done);
         if self.costs.rendezvous(flight.bytes) {
@@ -302,7 +294,7 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
             }
             Purpose::Answer => {
                 if let Some(memory) = &mut self.memory {
-                    memory.scatter(self.schedules, flight.to, flight.operation, &data)?;
+                    memory.scatter(self.schedules, flight.to, flight.operation, &data);
                 }
                 self.complete_later(flight.to, flight.operation, now + tail)
             }
@@ -317,7 +309,7 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
             Some(memory) => memory.read_get(self.schedules, &question)?,
             None => Vec::new(),
         };
-        let cost = self.costs.send(&Occasion { bytes, burst: 0 });
+        let cost = self.costs.send(&Occasion { bytes, together: 1, ..Occasion::default() });
         let cost = SendCost { processor: Time::ZERO, transit: cost.transit - cost.processor, ..cost };
         let flight = Flight {
             number: self.departed,
@@ -330,7 +322,7 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
         self.departed += 1;
         self.ranks[flight.from.index()].in_flight[0] += 1;
         self.ranks[flight.to.index()].in_flight[1] += 1;
-        self.depart(flight, Purpose::Answer, lanes, cost, data)
+        self.depart(flight, Purpose::Answer, lanes, (cost, 1), data)
     }
 
     /// Whether the model lets no more messages be on their way between these ranks.
@@ -347,8 +339,8 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
         if self.costs.capacity().is_none() {
             return Ok(());
         }
-        for (rank, operation, place) in std::mem::take(&mut self.stalled) {
-            self.push(now, place, Event::Operation(rank, operation), (rank, operation))?;
+        for (event, place) in std::mem::take(&mut self.stalled) {
+            self.push(now, place, event, (flight.from, flight.operation))?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@
 mod memory;
 mod messages;
 mod queue;
+mod supersteps;
 
 use crate::cost::{Costs, Occasion};
 use crate::deadlock;
@@ -51,7 +52,7 @@ struct Engine<'a, C, I> {
     touched: Vec<(Rank, Cause)>,
     ready: Vec<OpId>,
     /// Sends that wait until fewer messages are on their way.
-    stalled: Vec<(Rank, OpId, Place)>,
+    stalled: Vec<(Event, Place)>,
     outcome: Outcome,
 }
 
@@ -66,7 +67,6 @@ struct RankState {
     /// When each interface can receive.
     receiving: Vec<Time>,
     sends: Burst,
-    arrivals: Burst,
     /// Messages sent by this rank so far.
     sent: u64,
     /// Messages on their way from and to this rank.
@@ -77,14 +77,15 @@ struct RankState {
 /// Messages that were handled one directly behind the other.
 #[derive(Clone, Copy, Default)]
 struct Burst {
+    since: Time,
     until: Time,
     count: u32,
 }
 
 impl Burst {
-    /// How many came directly before one that is handled now.
-    fn before(&self, now: Time) -> u32 {
-        if self.count > 0 && self.until == now { self.count } else { 0 }
+    /// The burst that a message belongs to that is handled now.
+    fn at(self, now: Time) -> Burst {
+        if self.count > 0 && self.until == now { self } else { Burst { since: now, until: now, count: 0 } }
     }
 }
 
@@ -116,7 +117,6 @@ impl<'a, C: Costs, I: Instrument> Engine<'a, C, I> {
             sending: vec![Time::ZERO; lanes.interfaces],
             receiving: vec![Time::ZERO; lanes.interfaces],
             sends: Burst::default(),
-            arrivals: Burst::default(),
             sent: 0,
             in_flight: [0; 2],
             end: Time::ZERO,
@@ -150,7 +150,9 @@ impl<'a, C: Costs, I: Instrument> Engine<'a, C, I> {
         }
         while let Some((now, place, event)) = self.queue.pop() {
             match event {
-                Event::Operation(rank, operation) => self.operation(rank, operation, now, place)?,
+                Event::Operation(rank, operation, together) => {
+                    self.operation((rank, operation), together, now, place)?;
+                }
                 Event::Arrival(message) => self.arrival(message, now, place)?,
                 Event::Finish(rank, operation) => self.finish(rank, operation),
                 Event::Hop(message) => self.hop(message, now, place)?,
@@ -207,6 +209,8 @@ impl<'a, C: Costs, I: Instrument> Engine<'a, C, I> {
         }
         // Stable: within a class in the order in which they became ready.
         ready.sort_by_key(|&operation| Class::of(schedule.op(operation)));
+        let is_send = |&operation: &OpId| Class::of(schedule.op(operation)) == Class::Send;
+        let together = ready.partition_point(is_send) as u32;
         for &operation in &ready {
             let (op, traits) = (schedule.op(operation), schedule.traits(operation));
             let state = &self.ranks[rank.index()];
@@ -219,7 +223,7 @@ impl<'a, C: Costs, I: Instrument> Engine<'a, C, I> {
             }
             self.instrument.ready(rank, operation, at, cause);
             let place = self.place_of(rank, operation);
-            self.push(at, place, Event::Operation(rank, operation), (rank, operation))?;
+            self.push(at, place, Event::Operation(rank, operation, together), (rank, operation))?;
         }
         ready.clear();
         self.ready = ready;
@@ -261,24 +265,32 @@ impl<'a, C: Costs, I: Instrument> Engine<'a, C, I> {
         Ok(())
     }
 
-    fn operation(&mut self, rank: Rank, operation: OpId, now: Time, place: Place) -> Result<(), SimError> {
+    fn operation(
+        &mut self,
+        (rank, operation): (Rank, OpId),
+        together: u32,
+        now: Time,
+        place: Place,
+    ) -> Result<(), SimError> {
         let schedules = self.schedules;
         match schedules.of(rank).op(operation) {
-            Op::Send { .. } | Op::Put { .. } | Op::Get { .. } => self.send(rank, operation, now, place),
+            Op::Send { .. } | Op::Put { .. } | Op::Get { .. } => {
+                self.send((rank, operation), together, now, place)
+            }
             Op::Recv { .. } => self.receive(rank, operation, now),
             Op::Calc { ns } => {
-                let time = self.costs.compute(&Occasion { bytes: 0, burst: 0 }, from_ns(ns));
+                let time = self.costs.compute(&Occasion::default(), from_ns(ns));
                 self.compute((rank, operation), now, place, time, Activity::Compute)
             }
             Op::Sleep { ns } => self.compute((rank, operation), now, place, from_ns(ns), Activity::Wait),
             Op::Local { arithmetic, count, .. } => {
                 let bytes = count.saturating_mul(arithmetic.element().bytes());
-                let time = self.costs.local(&Occasion { bytes, burst: 0 }, bytes);
+                let time = self.costs.local(&Occasion { bytes, ..Occasion::default() }, bytes);
                 self.compute((rank, operation), now, place, time, Activity::Other)
             }
             Op::Proxy | Op::Wtime { .. } | Op::Call { .. } => {
                 self.start(rank, operation, now);
-                self.execute_locally(rank, operation, now)?;
+                self.execute_locally(rank, operation, now);
                 self.complete(rank, operation, now, now)
             }
         }
@@ -298,13 +310,13 @@ impl<'a, C: Costs, I: Instrument> Engine<'a, C, I> {
         if !traits.concurrent {
             let free = self.ranks[rank.index()].processors[traits.cpu as usize];
             if free > now {
-                return self.push(free, place, Event::Operation(rank, operation), (rank, operation));
+                return self.push(free, place, Event::Operation(rank, operation, 0), (rank, operation));
             }
             self.ranks[rank.index()].processors[traits.cpu as usize] = end;
         }
         let processor = (!traits.concurrent).then_some(traits.cpu);
         self.start(rank, operation, now);
-        self.execute_locally(rank, operation, now)?;
+        self.execute_locally(rank, operation, now);
         self.instrument.busy(rank, processor, activity, (rank, operation), now, end);
         if traits.concurrent {
             self.complete_later(rank, operation, end)
@@ -313,10 +325,9 @@ impl<'a, C: Costs, I: Instrument> Engine<'a, C, I> {
         }
     }
 
-    fn execute_locally(&mut self, rank: Rank, operation: OpId, now: Time) -> Result<(), SimError> {
-        match &mut self.memory {
-            None => Ok(()),
-            Some(memory) => memory.execute(self.schedules, rank, operation, now),
+    fn execute_locally(&mut self, rank: Rank, operation: OpId, now: Time) {
+        if let Some(memory) = &mut self.memory {
+            memory.execute(self.schedules, rank, operation, now);
         }
     }
 

@@ -8,8 +8,8 @@ use std::collections::BinaryHeap;
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
-    /// An operation starts, if what it needs is free.
-    Operation(Rank, OpId),
+    /// An operation starts, if what it needs is free. With how many sends of its rank it became ready, itself counted.
+    Operation(Rank, OpId, u32),
     /// A message is at its receiver.
     Arrival(u32),
     /// An operation has finished.
