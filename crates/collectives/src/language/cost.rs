@@ -2,7 +2,7 @@
 
 use super::{Fitted, Fold, Merged, Stage};
 use castell_base::Time;
-use castell_model::{Bsp, Lb, Plb};
+use castell_model::{Bsp, ClosedForms, Lb, Plb};
 
 /// What one stage costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
