@@ -26,10 +26,12 @@ mod by_count;
 mod by_size;
 mod closed_forms;
 mod error;
+pub mod fit;
 mod lambert;
 mod model;
 mod models;
 mod parameters;
+pub mod statistics;
 
 pub use by_count::ByCount;
 pub use by_size::{BySize, Table};
