@@ -1,4 +1,4 @@
-//! The automaton of one access: a state of 32 bits, messages that only ever set bits, and the effects of each step.
+//! The automaton of one access: a state of 64 bits, messages that only ever set bits, and the effects of each step.
 //!
 //! The idea of one atomic word of flags an access, whose changes say what to tell the neighbours, is that of D. Álvarez,
 //! K. Sala, M. Maroñas, A. Roca, V. Beltran, "Advanced synchronization techniques for task-based runtime systems", PPoPP
@@ -14,7 +14,7 @@ use crate::access::{Access, Kind};
 /// An access holds the token of a kind once every access before it that conflicts with that kind is complete. `WRITE`
 /// conflicts with everything, so who holds it holds, or is about to get, all of them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Tokens(u32);
+pub struct Tokens(u64);
 
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,19 +97,43 @@ impl Not for Tokens {
     }
 }
 
+/// Tokens on their way, and which of them are poisoned: a task on whose data they depend has failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Permits {
+    /// The tokens.
+    pub tokens: Tokens,
+    /// Those of `tokens` that are poisoned: a task that starts by one of them must not run its body.
+    pub poisoned: Tokens,
+}
+
+impl Permits {
+    /// Tokens that nothing has poisoned.
+    pub const fn clean(tokens: Tokens) -> Permits {
+        Permits { tokens, poisoned: Tokens::NONE }
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.tokens.is_empty()
+    }
+}
+
 const CHILD_SHIFT: u32 = 5;
 const ACKNOWLEDGED_SHIFT: u32 = 10;
-const FINISHED: u32 = 1 << 15;
-const NEXT: u32 = 1 << 16;
-const NEXT_SHARES: u32 = 1 << 17;
-const NEXT_IS_PARENT: u32 = 1 << 18;
-const CLOSED: u32 = 1 << 19;
-const HAS_CHILDREN: u32 = 1 << 20;
-const FEEDS_CHILD: u32 = 1 << 21;
-const COMBINED: u32 = 1 << 22;
-const SPLIT: u32 = 1 << 23;
-const WEAK: u32 = 1 << 24;
+const FINISHED: u64 = 1 << 15;
+const NEXT: u64 = 1 << 16;
+const NEXT_SHARES: u64 = 1 << 17;
+const NEXT_IS_PARENT: u64 = 1 << 18;
+const CLOSED: u64 = 1 << 19;
+const HAS_CHILDREN: u64 = 1 << 20;
+const FEEDS_CHILD: u64 = 1 << 21;
+const COMBINED: u64 = 1 << 22;
+const SPLIT: u64 = 1 << 23;
+const WEAK: u64 = 1 << 24;
 const KIND_SHIFT: u32 = 25;
+const POISONED_SHIFT: u32 = 32;
+const CHILD_POISONED_SHIFT: u32 = 37;
+const FAILED: u64 = 1 << 42;
 const KINDS: [Kind; 8] = [
     Kind::In,
     Kind::Out,
@@ -126,11 +150,14 @@ const KINDS: [Kind; 8] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
     /// From the neighbour before, or from the parent's access: these tokens are yours. Each token comes once.
-    Satisfied(Tokens),
+    Satisfied(Permits),
     /// From the end of the chain of children's accesses inside this one: they hold these tokens no longer. Each comes once.
-    ChildrenPassed(Tokens),
+    ChildrenPassed(Permits),
     /// The task's body has finished, or has released these bytes: neither it nor later children will use them.
-    Finished,
+    Finished {
+        /// It failed or was skipped: what it would have written is not there.
+        failed: bool,
+    },
     /// A neighbour has been put behind.
     Linked {
         /// The neighbour can use a token of this access' own kind before this access is complete.
@@ -153,11 +180,13 @@ pub enum Message {
 
 impl Message {
     /// The bits that the message sets.
-    const fn bits(self) -> u32 {
+    const fn bits(self) -> u64 {
         match self {
-            Message::Satisfied(tokens) => tokens.0,
-            Message::ChildrenPassed(tokens) => tokens.0 << CHILD_SHIFT,
-            Message::Finished => FINISHED,
+            Message::Satisfied(permits) => permits.tokens.0 | permits.poisoned.0 << POISONED_SHIFT,
+            Message::ChildrenPassed(permits) => {
+                permits.tokens.0 << CHILD_SHIFT | permits.poisoned.0 << CHILD_POISONED_SHIFT
+            }
+            Message::Finished { failed } => FINISHED | if failed { FAILED } else { 0 },
             Message::Linked { shares, parent } => {
                 NEXT | if shares { NEXT_SHARES } else { 0 } | if parent { NEXT_IS_PARENT } else { 0 }
             }
@@ -173,20 +202,22 @@ impl Message {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
     /// Send these to the neighbour behind, as `Satisfied`, or `ChildrenPassed` if it is the parent's access.
-    pub to_next: Tokens,
+    pub to_next: Permits,
     /// The neighbour behind is the parent's access.
     pub next_is_parent: bool,
     /// Send these to the first child's access, as `Satisfied`.
-    pub to_child: Tokens,
+    pub to_child: Permits,
     /// The task has one access less to wait for.
     pub satisfied: bool,
+    /// With `satisfied`: by a poisoned token, so the task's body must not run.
+    pub poisons: bool,
     /// Add the private copy to the original, then send `Combined` to this access.
     pub combine: bool,
     /// With `combine`: no neighbour of the same group is behind, so this is the end of the group.
     pub group_ends: bool,
     /// Give back the exclusive use of a commutative access' bytes.
     pub exclusion_ends: bool,
-    /// Once the address of the neighbour has been read, send `Acknowledged(to_next)` to this access.
+    /// Once the address of the neighbour has been read, send `Acknowledged` with `to_next`'s tokens to this access.
     pub acknowledge: bool,
     /// Nobody needs this access any more, but for `to_next`: it can go.
     pub dispose: bool,
@@ -195,30 +226,32 @@ pub struct Effects {
 /// The state of an access: a word to be changed with compare-and-swap.
 ///
 /// ```
-/// use castell_deps::{Access, Kind, Message, Region, State, Tokens};
+/// use castell_deps::{Access, Kind, Message, Permits, Region, State, Tokens};
 /// let region = Region::new(0x1000, 8).unwrap();
-/// let state = State::new(&Access::strong(Kind::InOut, region), Tokens::NONE);
-/// let (state, effects) = state.after(Message::Satisfied(Tokens::ALL));
+/// let state = State::new(&Access::strong(Kind::InOut, region), Permits::default());
+/// let (state, effects) = state.after(Message::Satisfied(Permits::clean(Tokens::ALL)));
 /// assert!(effects.satisfied && state.is_satisfied());
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct State(u32);
+pub struct State(u64);
 
 impl State {
     /// The state of a new access that starts with some tokens.
-    pub fn new(access: &Access, tokens: Tokens) -> State {
-        State(tokens.0 | if access.weak { WEAK } else { 0 } | (access.kind as u32) << KIND_SHIFT)
+    #[inline]
+    pub fn new(access: &Access, held: Permits) -> State {
+        let weak = if access.weak { WEAK } else { 0 };
+        State(Message::Satisfied(held).bits() | weak | (access.kind as u64) << KIND_SHIFT)
     }
 
     /// The word.
     #[inline]
-    pub const fn bits(self) -> u32 {
+    pub const fn bits(self) -> u64 {
         self.0
     }
 
     /// The state in a word that [`State::bits`] gave.
     #[inline]
-    pub const fn from_bits(bits: u32) -> State {
+    pub const fn from_bits(bits: u64) -> State {
         State(bits)
     }
 
@@ -236,10 +269,11 @@ impl State {
         let to_next = passed & !before;
         let acknowledged = self.acknowledged();
         let mut effects = Effects {
-            to_next,
+            to_next: Permits { tokens: to_next, poisoned: new.poisoned_behind(to_next) },
             next_is_parent: new.has(NEXT_IS_PARENT),
-            to_child: new.fed() & !self.fed(),
+            to_child: new.feed(new.fed() & !self.fed()),
             satisfied: !new.has(WEAK) && new.is_satisfied() && !self.is_satisfied(),
+            poisons: new.poisoned().contains(Tokens::needed_by(new.kind())),
             ..Effects::default()
         };
         if new.kind() == Kind::Reduction && new.is_combinable() && !self.is_combinable() {
@@ -279,6 +313,17 @@ impl State {
     #[inline]
     pub fn is_done(self) -> bool {
         self.tokens() == Tokens::ALL && self.opened() == Tokens::ALL
+    }
+
+    /// What an access that is done hands to a neighbour behind: all tokens.
+    #[inline]
+    pub fn handed_on(self) -> Permits {
+        Permits { tokens: Tokens::ALL, poisoned: self.poisoned_behind(Tokens::ALL) }
+    }
+
+    /// Forgets failures: for an access that is done and will be linked later, once the failure has been reported.
+    pub const fn forgiven(self) -> State {
+        State(self.0 & ((1 << POISONED_SHIFT) - 1))
     }
 
     /// The tokens that the access holds.
@@ -323,7 +368,7 @@ impl State {
         KINDS[(self.0 >> KIND_SHIFT) as usize & 7]
     }
 
-    const fn has(self, bit: u32) -> bool {
+    const fn has(self, bit: u64) -> bool {
         self.0 & bit != 0
     }
 
@@ -333,6 +378,36 @@ impl State {
 
     const fn acknowledged(self) -> Tokens {
         Tokens(self.0 >> ACKNOWLEDGED_SHIFT & Tokens::ALL.0)
+    }
+
+    /// The poisoned tokens among those held.
+    #[inline]
+    pub const fn poisoned(self) -> Tokens {
+        Tokens(self.0 >> POISONED_SHIFT & Tokens::ALL.0)
+    }
+
+    /// Which of these tokens leave poisoned: those that came so, from before or from the children, and all that an access
+    /// that failed did not let pass before.
+    #[inline]
+    fn poisoned_behind(self, tokens: Tokens) -> Tokens {
+        if self.0 >> POISONED_SHIFT == 0 {
+            return Tokens::NONE;
+        }
+        let children = Tokens(self.0 >> CHILD_POISONED_SHIFT & Tokens::ALL.0);
+        let own = if self.has(FAILED) { !self.shared() } else { Tokens::NONE };
+        tokens & (self.poisoned() | children | own)
+    }
+
+    /// These tokens on their way to the first child's access.
+    #[inline]
+    fn feed(self, tokens: Tokens) -> Permits {
+        Permits { tokens, poisoned: tokens & self.poisoned() }
+    }
+
+    /// What passes early.
+    #[inline]
+    fn shared(self) -> Tokens {
+        if self.has(NEXT_SHARES) { Tokens::shared_by(self.kind()) } else { Tokens::NONE }
     }
 
     /// What the task and its children no longer hold back.
@@ -354,8 +429,7 @@ impl State {
         if !self.has(NEXT) {
             return Tokens::NONE;
         }
-        let shared = if self.has(NEXT_SHARES) { Tokens::shared_by(self.kind()) } else { Tokens::NONE };
-        self.tokens() & (self.opened() | shared)
+        self.tokens() & (self.opened() | self.shared())
     }
 
     /// Whether every token has come, has been passed on, and no passer still looks at this access.
@@ -388,6 +462,8 @@ impl fmt::Debug for State {
             ("has", self.tokens()),
             ("children passed", self.children_passed()),
             ("acknowledged", self.acknowledged()),
+            ("poisoned", self.poisoned()),
+            ("poisoned by children", Tokens(self.0 >> CHILD_POISONED_SHIFT & Tokens::ALL.0)),
         ] {
             if !tokens.is_empty() {
                 write!(f, ", {title} {tokens:?}")?;
@@ -403,6 +479,7 @@ impl fmt::Debug for State {
             (FEEDS_CHILD, "feeds child"),
             (COMBINED, "combined"),
             (SPLIT, "split"),
+            (FAILED, "failed"),
         ];
         flags.iter().filter(|(bit, _)| self.has(*bit)).try_for_each(|(_, name)| write!(f, ", {name}"))
     }
@@ -415,7 +492,7 @@ mod tests {
 
     fn new(kind: Kind, weak: bool, tokens: Tokens) -> State {
         let region = Region::new(64, 8).expect("not empty");
-        State::new(&Access { weak, ..Access::strong(kind, region) }, tokens)
+        State::new(&Access { weak, ..Access::strong(kind, region) }, Permits::clean(tokens))
     }
 
     fn run(mut state: State, messages: &[Message]) -> (State, Vec<Effects>) {
@@ -428,6 +505,7 @@ mod tests {
         (state, all)
     }
 
+    const FINISHES: Message = Message::Finished { failed: false };
     const NEXT_WAITS: Message = Message::Linked { shares: false, parent: false };
     const NEXT_SHARES_TOO: Message = Message::Linked { shares: true, parent: false };
 
@@ -435,11 +513,11 @@ mod tests {
     fn a_chain_of_writers_takes_two_steps_a_task() {
         let (_, effects) = run(
             new(Kind::InOut, false, Tokens::NONE),
-            &[NEXT_WAITS, Message::Satisfied(Tokens::ALL), Message::Finished],
+            &[NEXT_WAITS, Message::Satisfied(Permits::clean(Tokens::ALL)), FINISHES],
         );
         assert!(effects[1].satisfied && effects[1].to_next.is_empty());
         assert!(effects[2].dispose && !effects[2].acknowledge);
-        assert_eq!(effects[2].to_next, Tokens::ALL);
+        assert_eq!(effects[2].to_next.tokens, Tokens::ALL);
     }
 
     #[test]
@@ -447,10 +525,10 @@ mod tests {
         let read = Tokens::READ;
         let (state, effects) = run(
             new(Kind::In, false, Tokens::NONE),
-            &[NEXT_SHARES_TOO, Message::Satisfied(Tokens::ALL), Message::Finished],
+            &[NEXT_SHARES_TOO, Message::Satisfied(Permits::clean(Tokens::ALL)), FINISHES],
         );
-        assert!(effects[1].to_next == read && effects[1].acknowledge);
-        assert!(effects[2].to_next == !read && effects[2].acknowledge && !effects[2].dispose);
+        assert!(effects[1].to_next.tokens == read && effects[1].acknowledge);
+        assert!(effects[2].to_next.tokens == !read && effects[2].acknowledge && !effects[2].dispose);
         let (state, effects) = state.after(Message::Acknowledged(!read));
         assert!(!effects.dispose);
         assert!(state.after(Message::Acknowledged(read)).1.dispose);
@@ -463,17 +541,17 @@ mod tests {
             &[
                 Message::ChildrenLinked { feeds: true },
                 NEXT_SHARES_TOO,
-                Message::Finished,
-                Message::ChildrenPassed(Tokens::READ),
-                Message::Satisfied(!Tokens::READ),
-                Message::ChildrenPassed(!Tokens::READ),
+                FINISHES,
+                Message::ChildrenPassed(Permits::clean(Tokens::READ)),
+                Message::Satisfied(Permits::clean(!Tokens::READ)),
+                Message::ChildrenPassed(Permits::clean(!Tokens::READ)),
             ],
         );
-        let passed: Vec<Tokens> = effects.iter().map(|step| step.to_next).collect();
+        let passed: Vec<Tokens> = effects.iter().map(|step| step.to_next.tokens).collect();
         let none = Tokens::NONE;
         assert_eq!(passed, [none, none, none, Tokens::READ, none, !Tokens::READ]);
-        assert_eq!(effects[0].to_child, Tokens::READ);
-        assert_eq!(effects[4].to_child, !Tokens::READ);
+        assert_eq!(effects[0].to_child.tokens, Tokens::READ);
+        assert_eq!(effects[4].to_child.tokens, !Tokens::READ);
         assert!(effects.iter().all(|step| !step.satisfied));
     }
 
@@ -482,21 +560,25 @@ mod tests {
         let reduce = Tokens::REDUCE;
         let (state, effects) = run(
             new(Kind::Reduction, false, Tokens::NONE),
-            &[NEXT_SHARES_TOO, Message::Satisfied(reduce), Message::Finished, Message::Satisfied(!reduce)],
+            &[
+                NEXT_SHARES_TOO,
+                Message::Satisfied(Permits::clean(reduce)),
+                FINISHES,
+                Message::Satisfied(Permits::clean(!reduce)),
+            ],
         );
-        assert!(effects[1].satisfied && effects[1].to_next == reduce);
+        assert!(effects[1].satisfied && effects[1].to_next.tokens == reduce);
         assert!(!effects[2].combine && effects[2].to_next.is_empty());
         assert!(effects[3].combine && !effects[3].group_ends && effects[3].to_next.is_empty());
-        assert_eq!(state.after(Message::Combined).1.to_next, !reduce);
+        assert_eq!(state.after(Message::Combined).1.to_next.tokens, !reduce);
     }
 
     #[test]
     fn nobody_joins_a_reduction_whose_group_has_ended() {
-        let (state, effects) =
-            run(new(Kind::Reduction, false, Tokens::ALL), &[Message::Finished, NEXT_SHARES_TOO]);
+        let (state, effects) = run(new(Kind::Reduction, false, Tokens::ALL), &[FINISHES, NEXT_SHARES_TOO]);
         assert!(effects[0].combine && effects[0].group_ends);
         assert!(effects[1].to_next.is_empty());
-        assert_eq!(state.after(Message::Combined).1.to_next, Tokens::ALL);
+        assert_eq!(state.after(Message::Combined).1.to_next.tokens, Tokens::ALL);
     }
 
     #[test]
@@ -505,14 +587,28 @@ mod tests {
             new(Kind::Commutative, false, Tokens::COMMUTATIVE),
             &[
                 Message::ChildrenLinked { feeds: false },
-                Message::Finished,
-                Message::ChildrenPassed(Tokens::ALL),
-                Message::Satisfied(!Tokens::COMMUTATIVE),
+                FINISHES,
+                Message::ChildrenPassed(Permits::clean(Tokens::ALL)),
+                Message::Satisfied(Permits::clean(!Tokens::COMMUTATIVE)),
                 Message::Closed,
             ],
         );
         let ends: Vec<bool> = effects.iter().map(|step| step.exclusion_ends).collect();
         assert_eq!(ends, [false, false, true, false, false]);
         assert!(effects[4].dispose);
+    }
+
+    #[test]
+    fn failure_travels_with_what_depends_on_it() {
+        let failed = Message::Finished { failed: true };
+        let (_, effects) = run(new(Kind::InOut, false, Tokens::ALL), &[NEXT_WAITS, failed]);
+        assert_eq!(effects[1].to_next.poisoned, Tokens::ALL);
+        // A reader that failed wrote nothing that another reader would miss; a writer behind both must not run.
+        let (_, effects) = run(new(Kind::In, false, Tokens::ALL), &[failed, NEXT_SHARES_TOO]);
+        assert_eq!(effects[1].to_next, Permits { tokens: Tokens::ALL, poisoned: !Tokens::READ });
+        let poison = Permits { tokens: Tokens::ALL, poisoned: Tokens::ALL };
+        let (state, effects) = new(Kind::InOut, false, Tokens::NONE).after(Message::Satisfied(poison));
+        assert!(effects.satisfied && effects.poisons);
+        assert_eq!(state.forgiven().handed_on(), Permits::clean(Tokens::ALL));
     }
 }
