@@ -344,6 +344,18 @@ impl State {
         !self.has(WEAK) && !self.is_satisfied()
     }
 
+    /// Whether the access keeps, or will keep, other commutative tasks from its bytes.
+    #[inline]
+    pub fn holds_exclusion(self) -> bool {
+        self.kind() == Kind::Commutative && !self.has(WEAK) && !self.ends_exclusion()
+    }
+
+    /// Whether nothing that failed has touched the access.
+    #[inline]
+    pub const fn is_clean(self) -> bool {
+        self.0 >> POISONED_SHIFT == 0
+    }
+
     /// Whether the access is weak.
     #[inline]
     pub const fn is_weak(self) -> bool {

@@ -78,6 +78,10 @@ impl<'t> Context<'t> {
     #[inline]
     pub fn taskwait(&self) -> Result<(), TaskError> {
         wait_children(self.thread);
+        let mut ready = ReadyList::new();
+        // SAFETY: on the thread of the body, which has no live child.
+        unsafe { dependences::children_done(self.thread, self.current(), &mut ready) };
+        debug_assert!(ready.is_empty(), "nobody is left to become ready");
         self.take_fault()
     }
 
@@ -168,7 +172,9 @@ impl<'t> Context<'t> {
     pub(crate) fn release_raw(&self, declared: Declaration) {
         let mut ready = ReadyList::new();
         // SAFETY: from the task's body.
-        unsafe { dependences::release(self.current(), declared.start, declared.length, &mut ready) };
+        unsafe {
+            dependences::release(self.thread, self.current(), declared.start, declared.length, &mut ready)
+        };
         while let Some(task) = ready.pop() {
             // SAFETY: made ready just now.
             unsafe { self.thread.shared.scheduler.add(task, self.thread.worker.get()) };

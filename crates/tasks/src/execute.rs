@@ -123,9 +123,13 @@ pub(crate) unsafe fn submit(thread: &Thread, task: TaskRef, declared: &[Declarat
         }
     }
     if !declared.is_empty() {
+        let mut ready = ReadyList::new();
         // SAFETY: on the thread of the parent's body, before anybody else sees it.
-        unsafe { dependences::register(task, declared) };
-        if !record.unblock(1) {
+        let is_ready = unsafe { dependences::register(thread, task, declared, &mut ready) };
+        if !ready.is_empty() {
+            add_all(thread, ready);
+        }
+        if !is_ready {
             return false;
         }
     }
@@ -136,6 +140,16 @@ pub(crate) unsafe fn submit(thread: &Thread, task: TaskRef, declared: &[Declarat
     unsafe { thread.shared.scheduler.add(task, thread.worker.get()) };
     thread.shared.workers.notify();
     false
+}
+
+/// Hands tasks that became ready while another was registered to the scheduler.
+#[cold]
+pub(crate) fn add_all(thread: &Thread, mut ready: ReadyList<Task>) {
+    while let Some(task) = ready.pop() {
+        // SAFETY: ready, so it is alive until it has run, and in no list.
+        unsafe { thread.shared.scheduler.add(task, thread.worker.get()) };
+    }
+    thread.shared.workers.notify();
 }
 
 /// Runs a ready task to its end; returns the one to run next on this thread, if one was made ready for it.
@@ -171,9 +185,9 @@ pub(crate) fn completed(thread: &Thread, task: TaskRef) -> Option<TaskRef> {
     // SAFETY: the birth's reference is ours to end.
     let record = unsafe { task.as_ref() };
     let mut ready = ReadyList::new();
-    if !record.accesses().is_empty() {
+    if !record.accesses().is_empty() || !record.domain.load(Ordering::Relaxed).is_null() {
         // SAFETY: once, and alive.
-        unsafe { dependences::complete(record, &mut ready) };
+        unsafe { dependences::complete(thread, record, &mut ready) };
     }
     if record.children.close() {
         done(thread, task, &mut ready);
@@ -198,7 +212,7 @@ fn done(thread: &Thread, task: TaskRef, ready: &mut ReadyList<Task>) {
         let record = unsafe { task.as_ref() };
         if !record.accesses().is_empty() || !record.domain.load(Ordering::Relaxed).is_null() {
             // SAFETY: once, after `complete`.
-            unsafe { dependences::descendants_done(record, ready) };
+            unsafe { dependences::descendants_done(thread, record, ready) };
         }
         let parent = record.parent();
         if !record.extras.load(Ordering::Acquire).is_null() {
@@ -242,12 +256,36 @@ fn settle(record: &Task) {
 #[inline]
 pub(crate) unsafe fn release(thread: &Thread, task: TaskRef) {
     // SAFETY: the caller's reference keeps it alive.
-    let record = unsafe { task.as_ref() };
-    if !record.release_reference() {
-        return;
+    if unsafe { task.as_ref() }.release_reference() {
+        // SAFETY: that was the last reference.
+        unsafe { dispose(thread, task) };
     }
-    // SAFETY: that was the last reference.
+}
+
+/// As [`release`], for several references.
+///
+/// # Safety
+/// As there.
+#[inline]
+pub(crate) unsafe fn release_some(thread: &Thread, task: TaskRef, count: u32) {
+    // SAFETY: the caller's references keep it alive.
+    if unsafe { task.as_ref() }.release_references(count) {
+        // SAFETY: those were the last references.
+        unsafe { dispose(thread, task) };
+    }
+}
+
+/// Gives the record back.
+///
+/// # Safety
+/// Nobody else looks at it any more.
+#[inline]
+unsafe fn dispose(thread: &Thread, task: TaskRef) {
+    // SAFETY: still there.
+    let record = unsafe { task.as_ref() };
+    // SAFETY: the caller's promise.
     unsafe {
+        dependences::dispose(record);
         if record.has(flag::DROPS) {
             (record.run)(thread, record, Verb::Dispose);
         }

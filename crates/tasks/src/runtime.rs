@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::counts::{Counts, Limits};
 use crate::current::Thread;
+use crate::dependences::Exclusive;
 use crate::error::TaskError;
 use crate::execute::{create, submit};
 use crate::handle::Handle;
@@ -21,6 +22,8 @@ pub struct Shared {
     pub(crate) scheduler: Scheduler<Task>,
     pub(crate) workers: Workers,
     pub(crate) counts: Counts,
+    /// Which commutative tasks hold which bytes.
+    pub(crate) exclusive: Exclusive<Task>,
     pub(crate) stall: Stalls,
     pub(crate) roots: Roots,
     /// The process that built it: threads do not survive a fork.
@@ -107,6 +110,7 @@ impl Builder {
             scheduler: Scheduler::new(),
             workers: Workers::default(),
             counts: Counts::new(self.limits),
+            exclusive: Exclusive::default(),
             stall: Stalls::default(),
             roots: Roots::default(),
             process: std::process::id(),

@@ -365,6 +365,22 @@ impl Task {
         self.extras().fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
     }
 
+    /// Sets what blocks it. Before anybody else sees it.
+    #[inline]
+    pub(crate) fn set_blocking(&self, count: u32) {
+        self.blocking.store(count, Ordering::Relaxed);
+    }
+
+    /// Takes `count` from what blocks it; returns what is left.
+    #[inline]
+    pub(crate) fn unblock_some(&self, count: u32) -> u32 {
+        // The last: nobody else has a part in the count, so no read-modify-write is needed. Acquire, as in `unblock`.
+        if self.blocking.load(Ordering::Acquire) == count {
+            return 0;
+        }
+        self.blocking.fetch_sub(count, Ordering::AcqRel) - count
+    }
+
     /// Unsatisfied accesses, plus 1 during registration.
     pub fn blocked_by(&self) -> u32 {
         self.blocking.load(Ordering::Acquire)
@@ -374,6 +390,37 @@ impl Task {
     #[inline]
     pub fn retain(&self) {
         self.references.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Adds references for its accesses. Before anybody else sees it.
+    #[inline]
+    pub(crate) fn set_references_more(&self, more: u32) {
+        self.references.store(self.references.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+    }
+
+    /// Keeps the record for `more` more.
+    #[inline]
+    pub(crate) fn retain_more(&self, more: u32) {
+        self.references.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// Ends `count` references while the caller holds another one.
+    #[inline]
+    pub(crate) fn drop_references(&self, count: u32) {
+        // Only these and the caller's: nobody else can come by another one.
+        if self.references.load(Ordering::Acquire) == count + 1 {
+            self.references.store(1, Ordering::Relaxed);
+        } else {
+            self.references.fetch_sub(count, Ordering::AcqRel);
+        }
+    }
+
+    /// Ends `count` references; true if the record is to be disposed of.
+    #[inline]
+    #[must_use]
+    pub(crate) fn release_references(&self, count: u32) -> bool {
+        self.references.load(Ordering::Acquire) == count
+            || self.references.fetch_sub(count, Ordering::AcqRel) == count
     }
 
     /// Ends what [`Task::retain`], an access or the birth began; true if the record is to be disposed of.

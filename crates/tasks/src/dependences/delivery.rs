@@ -1,0 +1,461 @@
+//! Delivers messages between accesses and carries out what the automaton asks for, with a list instead of recursion.
+
+use super::access::Access;
+use super::dependent::{Dependent, EXCLUSIVE, Outcome};
+use castell_base::sync::Ordering;
+use castell_deps::{Effects, Message, Permits, Region, State, Tokens};
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+/// A message on its way: to those bytes of an access.
+struct Parcel<T> {
+    to: NonNull<Access<T>>,
+    region: Region,
+    message: Message,
+}
+
+/// Parcels kept without allocating; deeper nests and many pieces go to the heap.
+const FEW: usize = 4;
+
+/// Parcels not yet delivered; the last goes first.
+struct Parcels<T> {
+    few: [MaybeUninit<Parcel<T>>; FEW],
+    count: usize,
+    many: Vec<Parcel<T>>,
+}
+
+/// One round of deliveries.
+pub(super) struct Delivery<'o, T: Dependent, O: Outcome<T>> {
+    pub(super) outcome: &'o mut O,
+    parcels: Parcels<T>,
+}
+
+/// What a new access has after it was put behind another.
+pub(super) enum Placed {
+    /// All tokens; poisoned if the access before it failed.
+    Held(Permits),
+    /// Nothing yet, or what a parcel brings.
+    Waits,
+}
+
+impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
+    pub(super) fn new(outcome: &'o mut O) -> Self {
+        let few = [const { MaybeUninit::uninit() }; FEW];
+        Delivery { outcome, parcels: Parcels { few, count: 0, many: Vec::new() } }
+    }
+
+    /// Delivers a message and all that follow from it.
+    ///
+    /// # Safety
+    /// The access is alive and stays so until it has got this message.
+    #[inline]
+    pub(super) unsafe fn deliver(&mut self, to: NonNull<Access<T>>, region: Region, message: Message) {
+        // SAFETY: the caller's promise; an access that a parcel is for waits for what the parcel brings.
+        unsafe {
+            self.step(to, region, message);
+            self.drain();
+        }
+    }
+
+    /// Delivers what has been collected.
+    ///
+    /// # Safety
+    /// As for [`Delivery::deliver`], for each.
+    #[inline]
+    pub(super) unsafe fn drain(&mut self) {
+        while let Some(parcel) = self.parcels.pop() {
+            // SAFETY: the caller's promise.
+            unsafe { self.step(parcel.to, parcel.region, parcel.message) };
+        }
+    }
+
+    #[inline]
+    unsafe fn step(&mut self, to: NonNull<Access<T>>, region: Region, message: Message) {
+        // SAFETY: the receiver is alive until it has got the message: until the exchange below succeeds.
+        let access = unsafe { to.as_ref() };
+        let (own, task) = (access.region(), access.task());
+        let mut state = access.state();
+        loop {
+            if state.is_split() || !region.covers(own) {
+                // SAFETY: as above.
+                unsafe { self.step_pieces(access, region, message) };
+                return;
+            }
+            let (after, effects) = state.after(message);
+            if after == state {
+                return;
+            }
+            match access.replace(state, after) {
+                Ok(()) => {
+                    // SAFETY: the effects say what is still there.
+                    unsafe { self.carry_out(to, own, task, effects) };
+                    return;
+                }
+                Err(seen) => state = seen,
+            }
+        }
+    }
+
+    /// A message about part of an access, or to one that was split.
+    #[cold]
+    unsafe fn step_pieces(&mut self, access: &Access<T>, region: Region, message: Message) {
+        for piece in access.aligned(region) {
+            // SAFETY: pieces live as long as the record, and each waits for its part of the message.
+            let part = unsafe { piece.as_ref() }.region();
+            self.parcels.push(Parcel { to: piece, region: part, message });
+        }
+    }
+
+    /// Does what a step of `access` asked for. The access may be gone already, but for what the effects concern.
+    #[inline]
+    unsafe fn carry_out(
+        &mut self,
+        at: NonNull<Access<T>>,
+        region: Region,
+        task: NonNull<T>,
+        effects: Effects,
+    ) {
+        if effects.satisfied {
+            // SAFETY: the task cannot have started without this.
+            unsafe { self.satisfied(task, effects.poisons, 1) };
+        }
+        if effects.combine || effects.exclusion_ends || !effects.to_child.is_empty() {
+            // SAFETY: passed on.
+            unsafe { self.carry_out_seldom(at, region, task, &effects) };
+        }
+        if !effects.to_next.is_empty() {
+            // SAFETY: the access stays until the acknowledgement, or is ours to dispose of.
+            let next = unsafe { at.as_ref() }.next.load(Ordering::Acquire);
+            debug_assert!(!next.is_null(), "a neighbour is linked before the state says so");
+            // SAFETY: linked before the state said so.
+            let to = unsafe { NonNull::new_unchecked(next) };
+            self.parcels.push(Parcel { to, region, message: passing(effects) });
+            if effects.acknowledge {
+                let message = Message::Acknowledged(effects.to_next.tokens);
+                // SAFETY: alive until acknowledged; this step passes nothing on, so it goes no deeper.
+                unsafe { self.acknowledge(at, region, message) };
+            }
+        }
+        if effects.dispose {
+            self.outcome.gone(task, 1);
+        }
+    }
+
+    unsafe fn acknowledge(&mut self, at: NonNull<Access<T>>, region: Region, message: Message) {
+        // SAFETY: alive until acknowledged.
+        let access = unsafe { at.as_ref() };
+        let task = access.task();
+        let mut state = access.state();
+        loop {
+            if state.is_split() {
+                self.parcels.push(Parcel { to: at, region, message });
+                return;
+            }
+            let (after, effects) = state.after(message);
+            match access.replace(state, after) {
+                Ok(()) => {
+                    if effects.dispose {
+                        self.outcome.gone(task, 1);
+                    }
+                    return;
+                }
+                Err(seen) => state = seen,
+            }
+        }
+    }
+
+    #[cold]
+    unsafe fn carry_out_seldom(
+        &mut self,
+        at: NonNull<Access<T>>,
+        region: Region,
+        task: NonNull<T>,
+        effects: &Effects,
+    ) {
+        if effects.combine {
+            self.outcome.combine(task, region, effects.group_ends);
+            self.parcels.push(Parcel { to: at, region, message: Message::Combined });
+        }
+        if !effects.to_child.is_empty() {
+            // SAFETY: an access that feeds a child stays until the children have passed everything on.
+            let child = unsafe { at.as_ref() }.child.load(Ordering::Acquire);
+            // SAFETY: set before the state said so.
+            let to = unsafe { NonNull::new_unchecked(child) };
+            self.parcels.push(Parcel { to, region, message: Message::Satisfied(effects.to_child) });
+        }
+        if effects.exclusion_ends {
+            // SAFETY: exclusion keeps a place of its own among what keeps the task alive.
+            let table = unsafe { task.as_ref() }.exclusive();
+            for turn in table.release(task, region) {
+                self.outcome.ready(turn);
+            }
+            self.outcome.gone(task, 1);
+        }
+    }
+
+    /// `count` accesses of the task, which is not ready yet, were satisfied.
+    #[inline]
+    pub(super) unsafe fn satisfied(&mut self, task: NonNull<T>, poisons: bool, count: u32) {
+        // SAFETY: the caller's promise: not ready, so not gone.
+        let record = unsafe { task.as_ref() };
+        if poisons {
+            record.poison();
+        }
+        match record.unblock(count) {
+            0 => self.outcome.ready(task),
+            // SAFETY: alive, and only its turn blocks it.
+            EXCLUSIVE if unsafe { record.exclusive().acquire(task) } => self.outcome.ready(task),
+            _ => {}
+        }
+    }
+
+    /// Puts the new access `next` behind `before`, both of the same region.
+    ///
+    /// # Safety
+    /// `before` is the last of its chain, only this thread links behind it, and nobody else sees `next` yet.
+    #[inline]
+    pub(super) unsafe fn place_behind(
+        &mut self,
+        before: NonNull<Access<T>>,
+        next: NonNull<Access<T>>,
+    ) -> Placed {
+        // SAFETY: nobody disposes of an access behind which something may be put.
+        let access = unsafe { before.as_ref() };
+        let state = access.state();
+        if !state.is_split() && state.is_done() && state.is_clean() {
+            // Nobody else looks at it any more.
+            self.outcome.gone(access.task(), 1);
+            return Placed::Held(Permits::clean(Tokens::ALL));
+        }
+        if state.is_split() && access.is_quiet() {
+            // SAFETY: as above.
+            unsafe { self.deliver(before, access.region(), Message::Closed) };
+            return Placed::Held(Permits::clean(Tokens::ALL));
+        }
+        // SAFETY: `next` is ours.
+        let shares = access.shares_with(unsafe { next.as_ref() });
+        let message = Message::Linked { shares, parent: false };
+        // SAFETY: the caller's promise.
+        match unsafe { self.link(before, access.region(), next, message) } {
+            Some(permits) if permits.tokens == Tokens::ALL => Placed::Held(permits),
+            Some(permits) if !permits.is_empty() => {
+                let region = access.region();
+                self.parcels.push(Parcel { to: next, region, message: Message::Satisfied(permits) });
+                Placed::Waits
+            }
+            _ => Placed::Waits,
+        }
+    }
+
+    /// Links `next` behind the part of `before` that touches `region`, and disposes of `before` if that was all it waited
+    /// for. What `before` passes is returned if `before` is whole, otherwise collected as parcels.
+    ///
+    /// # Safety
+    /// As for [`Delivery::place_behind`]; no piece of `before` crosses the border of `region`.
+    #[inline]
+    unsafe fn link(
+        &mut self,
+        before: NonNull<Access<T>>,
+        region: Region,
+        next: NonNull<Access<T>>,
+        message: Message,
+    ) -> Option<Permits> {
+        // SAFETY: as above.
+        match unsafe { link_one(before, next, message) } {
+            Some((effects, task)) => {
+                if effects.dispose {
+                    self.outcome.gone(task, 1);
+                }
+                Some(effects.to_next)
+            }
+            None => {
+                // SAFETY: as above.
+                unsafe { self.link_pieces(before, region, next, message) };
+                None
+            }
+        }
+    }
+
+    #[cold]
+    unsafe fn link_pieces(
+        &mut self,
+        before: NonNull<Access<T>>,
+        region: Region,
+        next: NonNull<Access<T>>,
+        message: Message,
+    ) {
+        // SAFETY: as in `link`.
+        let mut left = unsafe { before.as_ref() }.current(region);
+        while let Some(piece) = left.pop() {
+            // SAFETY: as in `link`; pieces of what can be linked can be.
+            let access = unsafe { piece.as_ref() };
+            let part = access.region();
+            // SAFETY: as in `link`.
+            match unsafe { link_one(piece, next, message) } {
+                None => left.extend(access.current(part)),
+                Some((effects, task)) => {
+                    if !effects.to_next.is_empty() {
+                        self.parcels.push(Parcel { to: next, region: part, message: passing(effects) });
+                    }
+                    if effects.dispose {
+                        self.outcome.gone(task, 1);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts `parent`'s access behind the part of `last`, the end of a chain of children's accesses, that touches `region`.
+    ///
+    /// # Safety
+    /// As for [`Delivery::place_behind`]; the parent's access has been told of the children and has not finished there; no
+    /// piece of `last` crosses the border of `region`.
+    pub(super) unsafe fn link_parent(
+        &mut self,
+        last: NonNull<Access<T>>,
+        region: Region,
+        parent: NonNull<Access<T>>,
+    ) {
+        // SAFETY: the caller's promise.
+        let shares = unsafe { last.as_ref().shares_with_parent(parent.as_ref()) };
+        let message = Message::Linked { shares, parent: true };
+        // SAFETY: as above; the parent's access waits for what the children pass.
+        unsafe {
+            if let Some(permits) = self.link(last, region, parent, message)
+                && !permits.is_empty()
+            {
+                self.parcels.push(Parcel { to: parent, region, message: Message::ChildrenPassed(permits) });
+            }
+            self.drain();
+        }
+    }
+
+    /// Lets the part of `from`, a parent's access, that touches `region` feed its tokens to `child`.
+    ///
+    /// # Safety
+    /// Only the thread of the task of `from` calls this; nothing was fed there before.
+    pub(super) unsafe fn feed(
+        &mut self,
+        from: NonNull<Access<T>>,
+        region: Region,
+        child: NonNull<Access<T>>,
+    ) {
+        // SAFETY: the task runs, so its accesses are there.
+        let mut left = unsafe { from.as_ref() }.aligned(region);
+        while let Some(piece) = left.pop() {
+            // SAFETY: as above.
+            let access = unsafe { piece.as_ref() };
+            access.child.store(child.as_ptr(), Ordering::Release);
+            let mut state = access.state();
+            loop {
+                if state.is_split() {
+                    left.extend(access.current(access.region()));
+                    break;
+                }
+                let (after, effects) = state.after(Message::ChildrenLinked { feeds: true });
+                match access.replace(state, after) {
+                    Ok(()) => {
+                        if !effects.to_child.is_empty() {
+                            let message = Message::Satisfied(effects.to_child);
+                            self.parcels.push(Parcel { to: child, region: access.region(), message });
+                        }
+                        break;
+                    }
+                    Err(seen) => state = seen,
+                }
+            }
+        }
+    }
+}
+
+/// What a step passes to its neighbour, as the neighbour wants to hear it.
+#[inline]
+fn passing(effects: Effects) -> Message {
+    if effects.next_is_parent {
+        Message::ChildrenPassed(effects.to_next)
+    } else {
+        Message::Satisfied(effects.to_next)
+    }
+}
+
+/// Links one access unless it is split; gives what follows, and its task.
+#[inline]
+unsafe fn link_one<T: Dependent>(
+    before: NonNull<Access<T>>,
+    next: NonNull<Access<T>>,
+    message: Message,
+) -> Option<(Effects, NonNull<T>)> {
+    // SAFETY: the caller's promise: it stays until something is linked behind it.
+    let access = unsafe { before.as_ref() };
+    let task = access.task();
+    access.next.store(next.as_ptr(), Ordering::Relaxed);
+    let mut state: State = access.state();
+    loop {
+        if state.is_split() {
+            return None;
+        }
+        let (after, effects) = state.after(message);
+        match access.replace(state, after) {
+            Ok(()) => return Some((effects, task)),
+            Err(seen) => state = seen,
+        }
+    }
+}
+
+impl<T> Parcels<T> {
+    #[inline]
+    fn push(&mut self, parcel: Parcel<T>) {
+        if self.count < FEW {
+            self.few[self.count].write(parcel);
+            self.count += 1;
+        } else {
+            self.many.push(parcel);
+        }
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Parcel<T>> {
+        if self.count == 0 {
+            return None;
+        }
+        if self.count == FEW
+            && let Some(parcel) = self.many.pop()
+        {
+            return Some(parcel);
+        }
+        self.count -= 1;
+        // SAFETY: written by `push`, and not read since.
+        Some(unsafe { self.few[self.count].assume_init_read() })
+    }
+}
+
+/// A task has completed, and its domain is closed: its accesses finish.
+///
+/// # Safety
+/// Called once a task, which stays alive meanwhile for another reason than its accesses.
+#[inline]
+pub unsafe fn complete<T: Dependent>(accesses: &[Access<T>], failed: bool, outcome: &mut impl Outcome<T>) {
+    let mut delivery = Delivery::new(outcome);
+    for access in accesses {
+        // SAFETY: the caller's promise.
+        unsafe { delivery.deliver(NonNull::from(access), access.region(), Message::Finished { failed }) };
+    }
+}
+
+/// A running task and its later children need `region` no more.
+///
+/// # Safety
+/// As for [`complete`], from the task's body; its domain has been released there.
+pub unsafe fn complete_part<T: Dependent>(
+    accesses: &[Access<T>],
+    region: Region,
+    outcome: &mut impl Outcome<T>,
+) {
+    let mut delivery = Delivery::new(outcome);
+    for access in accesses {
+        if let Some(part) = access.region().intersection(region) {
+            // SAFETY: the caller's promise.
+            unsafe { delivery.deliver(NonNull::from(access), part, Message::Finished { failed: false }) };
+        }
+    }
+}

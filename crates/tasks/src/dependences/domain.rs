@@ -1,0 +1,436 @@
+//! The accesses of a parent's children: which was the last to each byte.
+
+use super::access::Access;
+use super::delivery::{Delivery, Placed};
+use super::dependent::{Dependent, EXCLUSIVE, Outcome};
+use castell_deps::{Kind, Message, Permits, Region, RegionMap, State, Tokens};
+use std::ptr::NonNull;
+
+/// What was last to touch each byte, among the children of one task. Only the parent's body uses it.
+pub struct Domain<T> {
+    last: RegionMap<Entry<T>>,
+}
+
+struct Entry<T> {
+    access: NonNull<Access<T>>,
+    /// The chain begins at the parent's access, which waits for it to end.
+    fed: bool,
+}
+
+impl<T> Clone for Entry<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Entry<T> {}
+
+impl<T> Default for Domain<T> {
+    fn default() -> Self {
+        Domain { last: RegionMap::new() }
+    }
+}
+
+/// Where part of a new access belongs.
+struct Place<T> {
+    region: Region,
+    behind: Behind<T>,
+}
+
+enum Behind<T> {
+    /// Another child's access.
+    Sibling(Entry<T>),
+    /// The parent's access, whose tokens it waits for.
+    Parent(NonNull<Access<T>>),
+    /// Nothing that it would wait for.
+    Nothing,
+}
+
+impl<T: Dependent> Domain<T> {
+    /// Registers the accesses of a new task; true if it is ready. Otherwise somebody will hear that it is, perhaps the caller
+    /// from `outcome`.
+    ///
+    /// # Safety
+    /// Called once a task, on the thread of the parent's body, whose accesses are `parent`; the task's accesses are disjoint,
+    /// written and not yet seen by anybody. A task that is not ready is not to be touched afterwards.
+    #[inline]
+    pub unsafe fn register(
+        &mut self,
+        parent: &[Access<T>],
+        task: NonNull<T>,
+        outcome: &mut impl Outcome<T>,
+    ) -> bool {
+        // SAFETY: the caller's promise.
+        let record = unsafe { task.as_ref() };
+        let accesses = record.accesses();
+        let (mut strong, mut exclusive) = (0, 0);
+        for access in accesses {
+            let state = access.state();
+            strong += u32::from(!state.is_weak());
+            exclusive += u32::from(state.kind() == Kind::Commutative && !state.is_weak());
+        }
+        // With several accesses the caller holds a count of its own, so that the task cannot start in between.
+        let guard = u32::from(accesses.len() > 1 || strong == 0 || exclusive > 0);
+        let turn = if exclusive > 0 { EXCLUSIVE } else { 0 };
+        record.begin_blocking(strong + guard + turn);
+        record.begin_retaining(accesses.len() as u32 + exclusive);
+        let mut delivery = Delivery::new(outcome);
+        let mut held = guard;
+        for access in accesses {
+            // SAFETY: passed on.
+            held += unsafe { self.register_access(parent, NonNull::from(access), &mut delivery) };
+        }
+        if held == 0 {
+            return false;
+        }
+        if held == strong + guard && turn == 0 {
+            return true; // nobody else has a part in it
+        }
+        match record.unblock(held) {
+            0 => true,
+            // SAFETY: alive, and only its turn blocks it.
+            EXCLUSIVE => unsafe { record.exclusive().acquire(task) },
+            _ => false,
+        }
+    }
+
+    /// Registers one access; returns 1 if it is strong and satisfied, otherwise 0.
+    #[inline]
+    unsafe fn register_access(
+        &mut self,
+        parent: &[Access<T>],
+        access: NonNull<Access<T>>,
+        delivery: &mut Delivery<'_, T, impl Outcome<T>>,
+    ) -> u32 {
+        // SAFETY: ours until it is linked, and it is not copied below.
+        let region = unsafe { access.as_ref() }.region();
+        let Some(entry) = self.last.get_mut(region) else {
+            // SAFETY: passed on.
+            return unsafe { self.register_elsewhere(parent, access, delivery) };
+        };
+        let before = std::mem::replace(&mut entry.access, access);
+        // SAFETY: the last of its chain, and only this thread links in this domain.
+        unsafe {
+            let placed = delivery.place_behind(before, access);
+            let held = hold(access, placed);
+            delivery.drain();
+            held
+        }
+    }
+
+    /// Registers an access to a region that is not in the map as such.
+    #[cold]
+    #[inline(never)]
+    unsafe fn register_elsewhere(
+        &mut self,
+        parent: &[Access<T>],
+        access: NonNull<Access<T>>,
+        delivery: &mut Delivery<'_, T, impl Outcome<T>>,
+    ) -> u32 {
+        if self.last.is_full() {
+            self.forget(delivery, Access::is_quiet);
+        }
+        // SAFETY: ours until it is linked.
+        let region = unsafe { access.as_ref() }.region();
+        let new = Entry { access, fed: false };
+        let mut free = self.last.insert(region, new).is_ok();
+        if free && parent.is_empty() {
+            // SAFETY: as above.
+            return unsafe { hold(access, Placed::Held(Permits::clean(Tokens::ALL))) };
+        }
+        let mut places = Vec::new();
+        if free {
+            self.last.remove(region);
+        } else {
+            self.isolate(region, delivery, &mut places);
+            free = places.is_empty();
+        }
+        // SAFETY: passed on.
+        unsafe {
+            if free {
+                places_under(parent, region, &mut places);
+            } else {
+                fill_gaps(parent, region, &mut places);
+            }
+            self.register_places(access, places, delivery)
+        }
+    }
+
+    /// Takes what overlaps `region` out of the map: what is quiet goes, the rest is cut at the region's border and becomes
+    /// places; what lies outside goes back into the map.
+    fn isolate(
+        &mut self,
+        region: Region,
+        delivery: &mut Delivery<'_, T, impl Outcome<T>>,
+        places: &mut Vec<Place<T>>,
+    ) {
+        for (found, entry) in self.last.overlapping(region) {
+            self.last.remove(found);
+            // SAFETY: what the map holds is alive: nobody disposes of an access behind which something may be put.
+            let access = unsafe { entry.access.as_ref() };
+            if !entry.fed && access.is_quiet() {
+                // SAFETY: as above, and nothing will be put behind it.
+                unsafe { end(entry.access, found, delivery) };
+                continue;
+            }
+            if region.covers(found) {
+                places.push(Place { region: found, behind: Behind::Sibling(entry) });
+                continue;
+            }
+            let _ = access.aligned(region);
+            for piece in access.current(found) {
+                // SAFETY: pieces live as long as their record.
+                let part = unsafe { piece.as_ref() }.region();
+                let entry = Entry { access: piece, fed: entry.fed };
+                if region.covers(part) {
+                    places.push(Place { region: part, behind: Behind::Sibling(entry) });
+                } else {
+                    let put = self.last.insert(part, entry);
+                    assert!(put.is_ok(), "pieces of one entry are disjoint");
+                }
+            }
+        }
+    }
+
+    /// Registers an access, in pieces if it has several places.
+    unsafe fn register_places(
+        &mut self,
+        access: NonNull<Access<T>>,
+        places: Vec<Place<T>>,
+        delivery: &mut Delivery<'_, T, impl Outcome<T>>,
+    ) -> u32 {
+        // SAFETY: ours until it is linked; with pieces, the task's count keeps it.
+        let whole = unsafe { access.as_ref() };
+        // SAFETY: the task is not ready yet.
+        let record = unsafe { whole.task().as_ref() };
+        let state = whole.state();
+        let mut held = 0;
+        let pieces = if places.len() == 1 {
+            vec![access]
+        } else {
+            let more = places.len() as u32 - 1;
+            record.retain(if state.holds_exclusion() { 2 * more } else { more });
+            if state.delays_task() {
+                // One more for this function, so that the task cannot start in between.
+                record.block(more + 1);
+            }
+            whole.split_new(places.iter().map(|place| place.region))
+        };
+        let several = places.len() > 1;
+        for (place, piece) in places.into_iter().zip(pieces) {
+            let fed = match &place.behind {
+                Behind::Sibling(entry) => entry.fed,
+                Behind::Parent(_) => true,
+                Behind::Nothing => false,
+            };
+            let put = self.last.insert(place.region, Entry { access: piece, fed });
+            assert!(put.is_ok(), "places of one access are disjoint and isolated");
+            // SAFETY: as in `register_access`; the parent's task is running.
+            unsafe {
+                let placed = match place.behind {
+                    Behind::Sibling(entry) => delivery.place_behind(entry.access, piece),
+                    Behind::Parent(from) => {
+                        delivery.feed(from, place.region, piece);
+                        Placed::Waits
+                    }
+                    Behind::Nothing => Placed::Held(Permits::clean(Tokens::ALL)),
+                };
+                held += hold(piece, placed);
+                delivery.drain();
+            }
+        }
+        if several && state.delays_task() {
+            // Of the count that `register` set for this access, `more + 1` were added: all but one are pieces'. What is held
+            // goes now, but for one that `register` may take.
+            // SAFETY: the extra count keeps it.
+            unsafe { delivery.satisfied(whole.task(), false, held + 1) };
+            return 0;
+        }
+        held
+    }
+
+    /// The parent has waited for all its children and reported what failed: what is done is forgotten, failures too.
+    ///
+    /// # Safety
+    /// On the thread of the parent's body; no child is live.
+    pub unsafe fn children_done(&mut self, outcome: &mut impl Outcome<T>) {
+        let mut delivery = Delivery::new(outcome);
+        self.forget(&mut delivery, Access::is_done);
+        for (region, entry) in self.last.iter() {
+            // SAFETY: what the map holds is alive.
+            for piece in unsafe { entry.access.as_ref() }.current(region) {
+                // SAFETY: pieces live as long as their record.
+                let access = unsafe { piece.as_ref() };
+                let state = access.state();
+                if state.is_done() && !state.is_clean() {
+                    // Nobody else changes an access that is done and has no neighbour behind.
+                    access.set(state.forgiven());
+                }
+            }
+        }
+    }
+
+    /// Takes what is finished and not fed out of the map.
+    fn forget(
+        &mut self,
+        delivery: &mut Delivery<'_, T, impl Outcome<T>>,
+        is_over: impl Fn(&Access<T>) -> bool,
+    ) {
+        self.last.retain(|region, entry| {
+            // SAFETY: what the map holds is alive.
+            if entry.fed || !is_over(unsafe { entry.access.as_ref() }) {
+                return true;
+            }
+            // SAFETY: as above, and nothing will be put behind it.
+            unsafe { end(entry.access, region, delivery) };
+            false
+        });
+    }
+
+    /// The parent and its later children do not use `region` any more: the ends of the chains there report to the parent's
+    /// accesses.
+    ///
+    /// # Safety
+    /// On the thread of the parent's body, or after it; `parent` are the parent's accesses.
+    pub unsafe fn release(&mut self, parent: &[Access<T>], region: Region, outcome: &mut impl Outcome<T>) {
+        let mut delivery = Delivery::new(outcome);
+        let mut places = Vec::new();
+        self.isolate(region, &mut delivery, &mut places);
+        for place in places {
+            if let Behind::Sibling(entry) = place.behind {
+                // SAFETY: passed on.
+                unsafe { end_chain(parent, place.region, entry, &mut delivery) };
+            }
+        }
+    }
+
+    /// The parent has completed: no further child comes.
+    ///
+    /// # Safety
+    /// As for [`Domain::release`].
+    pub unsafe fn close(&mut self, parent: &[Access<T>], outcome: &mut impl Outcome<T>) {
+        let mut delivery = Delivery::new(outcome);
+        for (region, entry) in self.last.iter() {
+            // SAFETY: passed on.
+            unsafe { end_chain(parent, region, entry, &mut delivery) };
+        }
+        self.last = RegionMap::new();
+    }
+}
+
+/// Gives a new access what it starts with; returns 1 if it is strong and that satisfies it.
+#[inline]
+unsafe fn hold<T: Dependent>(access: NonNull<Access<T>>, placed: Placed) -> u32 {
+    let Placed::Held(permits) = placed else { return 0 };
+    // SAFETY: it holds all tokens, so nobody else has any business with it before its task has run.
+    let access = unsafe { access.as_ref() };
+    let state = access.state();
+    let (state, effects): (State, _) = state.after(Message::Satisfied(permits));
+    access.set(state);
+    if effects.satisfied && effects.poisons {
+        // SAFETY: not ready yet.
+        unsafe { access.task().as_ref() }.poison();
+    }
+    u32::from(effects.satisfied)
+}
+
+/// Nothing will be put behind an access.
+///
+/// # Safety
+/// It is the last of its chain, and the map forgets it.
+unsafe fn end<T: Dependent>(
+    access: NonNull<Access<T>>,
+    region: Region,
+    delivery: &mut Delivery<'_, T, impl Outcome<T>>,
+) {
+    // SAFETY: nobody disposes of an access behind which something may be put.
+    let last = unsafe { access.as_ref() };
+    let state = last.state();
+    if !state.is_split() && state.is_done() {
+        delivery.outcome.gone(last.task(), 1); // nobody else looks at it any more
+    } else {
+        // SAFETY: as above.
+        unsafe { delivery.deliver(access, region, Message::Closed) };
+    }
+}
+
+/// Where parts of `region` belong that no sibling has touched: behind a parent's access that does not hold everything, or
+/// behind nothing.
+fn places_under<T: Dependent>(parent: &[Access<T>], region: Region, places: &mut Vec<Place<T>>) {
+    let mut feeders: Vec<(Region, &Access<T>)> = parent
+        .iter()
+        .filter_map(|access| access.region().intersection(region).map(|part| (part, access)))
+        .filter(|(part, access)| access.feeds(*part))
+        .collect();
+    feeders.sort_unstable_by_key(|(part, _)| part.start());
+    let mut start = region.start();
+    for (part, access) in feeders {
+        places.extend(
+            Region::between(start, part.start()).map(|gap| Place { region: gap, behind: Behind::Nothing }),
+        );
+        places.push(Place { region: part, behind: Behind::Parent(NonNull::from(access)) });
+        start = part.end();
+    }
+    places.extend(
+        Region::between(start, region.end()).map(|gap| Place { region: gap, behind: Behind::Nothing }),
+    );
+}
+
+/// Completes places behind siblings, which ascend, by those between them.
+fn fill_gaps<T: Dependent>(parent: &[Access<T>], region: Region, places: &mut Vec<Place<T>>) {
+    let siblings = std::mem::take(places);
+    let mut start = region.start();
+    for place in siblings {
+        if let Some(gap) = Region::between(start, place.region.start()) {
+            places_under(parent, gap, places);
+        }
+        start = place.region.end();
+        places.push(place);
+    }
+    if let Some(gap) = Region::between(start, region.end()) {
+        places_under(parent, gap, places);
+    }
+}
+
+/// No further child comes behind `entry`: its chain reports to the parent's accesses where it lies inside them.
+unsafe fn end_chain<T: Dependent>(
+    parent: &[Access<T>],
+    region: Region,
+    entry: Entry<T>,
+    delivery: &mut Delivery<'_, T, impl Outcome<T>>,
+) {
+    // SAFETY: what the map holds is alive.
+    let last = unsafe { entry.access.as_ref() };
+    if !entry.fed && last.is_quiet() {
+        // SAFETY: as above, and nothing will be put behind it.
+        unsafe { end(entry.access, region, delivery) };
+        return;
+    }
+    let mut outside = vec![region];
+    for access in parent {
+        let Some(inside) = access.region().intersection(region) else { continue };
+        for piece in access.aligned(inside) {
+            // SAFETY: the parent's record is alive, and pieces as long as it.
+            let piece = unsafe { piece.as_ref() };
+            if piece.state().is_finished() {
+                continue; // released before: nothing waits for what comes after
+            }
+            let part = piece.region();
+            let _ = last.aligned(part);
+            // SAFETY: the parent's access hears of the children first; it has not finished, so it is there.
+            unsafe {
+                if !entry.fed {
+                    let message = Message::ChildrenLinked { feeds: false };
+                    delivery.deliver(NonNull::from(access), part, message);
+                }
+                delivery.link_parent(entry.access, part, NonNull::from(access));
+            }
+            outside =
+                outside.into_iter().flat_map(|rest| <[_; 2]>::from(rest.without(part))).flatten().collect();
+        }
+    }
+    for part in outside {
+        // SAFETY: nothing will be put behind it.
+        unsafe { delivery.deliver(entry.access, part, Message::Closed) };
+    }
+}

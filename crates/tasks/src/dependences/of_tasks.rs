@@ -1,0 +1,281 @@
+//! The engine at the service of this crate's tasks.
+
+use super::dependent::{Dependent, Outcome};
+use super::exclusive::Exclusive;
+use super::{Kind, engine};
+use crate::current::Thread;
+use crate::execute;
+use crate::schedulable::ReadyList;
+use crate::task::{Task, TaskRef, flag};
+use castell_base::sync::Ordering;
+use castell_deps::{ReductionId, Region};
+
+/// What a task declares: a region of bytes and what it does there.
+#[derive(Clone, Copy, Debug)]
+pub struct Declaration {
+    /// The first byte's address.
+    pub start: usize,
+    /// Bytes; at least 1.
+    pub length: usize,
+    /// What the task does. A reduction runs one at a time in any order, as a commutative access does: it has no private copy
+    /// yet.
+    pub kind: Kind,
+    /// Only its descendants do it: the task itself is not delayed.
+    pub weak: bool,
+}
+
+/// A declared access, inside its task's record.
+pub type Access = engine::Access<Task>;
+
+/// The accesses of a parent's children.
+pub type Domain = engine::Domain<Task>;
+
+impl Declaration {
+    /// The same, as the automaton wants it. An empty region is taken for its first byte.
+    #[inline]
+    fn access(&self) -> castell_deps::Access {
+        let region = Region::new(self.start, self.length)
+            .or(Region::new(self.start, 1))
+            .unwrap_or_else(|| panic!("no byte can lie at {:#x}; declare memory that exists", self.start));
+        let kind = if self.kind == Kind::Reduction { Kind::Commutative } else { self.kind };
+        castell_deps::Access { region, kind, weak: self.weak, reduction: ReductionId::default() }
+    }
+}
+
+// SAFETY: the counters are what the trait wants them to be: see `task.rs`.
+unsafe impl Dependent for Task {
+    #[inline]
+    fn begin_blocking(&self, count: u32) {
+        self.set_blocking(count);
+    }
+
+    #[inline]
+    fn block(&self, count: u32) {
+        Task::block(self, count);
+    }
+
+    #[inline]
+    fn unblock(&self, count: u32) -> u32 {
+        self.unblock_some(count)
+    }
+
+    fn poison(&self) {
+        Task::poison(self);
+    }
+
+    #[inline]
+    fn begin_retaining(&self, accesses: u32) {
+        self.set_references_more(accesses);
+    }
+
+    #[inline]
+    fn retain(&self, accesses: u32) {
+        self.retain_more(accesses);
+    }
+
+    fn descends_from(&self, ancestor: &Self) -> bool {
+        crate::schedulable::Schedulable::descends_from(self, ancestor)
+    }
+
+    #[inline]
+    fn accesses(&self) -> &[Access] {
+        Task::accesses(self)
+    }
+
+    fn exclusive(&self) -> &Exclusive<Self> {
+        // SAFETY: what threads share outlives the tasks.
+        unsafe { &(*self.shared).exclusive }
+    }
+}
+
+/// Collects what becomes ready; ends references through the calling thread.
+struct Found<'a> {
+    thread: &'a Thread,
+    ready: &'a mut ReadyList<Task>,
+    /// The task that is registered or completed here.
+    own: *const Task,
+    own_ready: bool,
+    own_gone: u32,
+}
+
+impl Outcome<Task> for Found<'_> {
+    #[inline]
+    fn ready(&mut self, task: TaskRef) {
+        if std::ptr::eq(task.as_ptr(), self.own) {
+            self.own_ready = true;
+        } else {
+            // SAFETY: it just became ready, so it is alive and in no list.
+            unsafe { self.ready.push(task) };
+        }
+    }
+
+    #[inline]
+    fn gone(&mut self, task: TaskRef, accesses: u32) {
+        if std::ptr::eq(task.as_ptr(), self.own) {
+            self.own_gone += accesses;
+        } else {
+            // SAFETY: each access held a reference.
+            unsafe { execute::release_some(self.thread, task, accesses) };
+        }
+    }
+
+    fn combine(&mut self, _task: TaskRef, _region: Region, _group_ends: bool) {
+        unreachable!("reductions are registered as commutative accesses")
+    }
+}
+
+impl<'a> Found<'a> {
+    #[inline]
+    fn new(thread: &'a Thread, own: *const Task, ready: &'a mut ReadyList<Task>) -> Self {
+        Found { thread, ready, own, own_ready: false, own_gone: 0 }
+    }
+
+    /// The references that its own accesses held are no longer needed; its birth's remains.
+    #[inline]
+    fn settle(self) {
+        if self.own_gone > 0 {
+            // SAFETY: the caller holds another reference.
+            unsafe { &*self.own }.drop_references(self.own_gone);
+        }
+    }
+}
+
+/// Registers the accesses of a new task in its parent's domain, having written them into its record; true if it is ready.
+/// Otherwise it may have become so, and have run, before this returns. Other tasks that became ready are appended to `ready`.
+///
+/// # Safety
+/// Called once, on the thread of the parent's body, before anybody else sees `task`; its record has room for
+/// `declared.len()` accesses, which are at least one.
+#[inline]
+pub unsafe fn register(
+    thread: &Thread,
+    task: TaskRef,
+    declared: &[Declaration],
+    ready: &mut ReadyList<Task>,
+) -> bool {
+    // SAFETY: the caller's promise.
+    let record = unsafe { task.as_ref() };
+    for (index, one) in declared.iter().enumerate() {
+        let access = Access::new(task, &one.access());
+        // SAFETY: there is room for them all.
+        unsafe { record.accesses_start().add(index).write(access) };
+    }
+    let Some(parent) = record.parent() else {
+        // Without a parent there is nothing to wait for, and nothing comes behind: it may start.
+        record.set_blocking(0);
+        return true;
+    };
+    let mut found = Found::new(thread, record, ready);
+    // SAFETY: only this thread uses the domain; the rest is the caller's promise.
+    let is_ready = unsafe { domain_of(parent).register(parent.accesses(), task, &mut found) };
+    debug_assert_eq!(found.own_gone, 0);
+    is_ready || found.own_ready
+}
+
+/// The domain of a task, made if it has none yet.
+///
+/// # Safety
+/// On the thread of the task's body, with no other such reference around.
+#[inline]
+#[allow(clippy::mut_from_ref)]
+unsafe fn domain_of(task: &Task) -> &mut Domain {
+    let mut domain = task.domain.load(Ordering::Relaxed);
+    if domain.is_null() {
+        domain = Box::into_raw(Box::default());
+        task.domain.store(domain, Ordering::Relaxed);
+    }
+    // SAFETY: made from a box; the caller promises to be alone.
+    unsafe { &mut *domain }
+}
+
+/// The task has completed (body and external events): its accesses go to whoever waits for them, except where live
+/// children still use them; with [`flag::WAIT`], nothing goes before these are done. What became ready is appended to `ready`.
+///
+/// # Safety
+/// Called once; the record is alive.
+#[inline]
+pub unsafe fn complete(thread: &Thread, task: &Task, ready: &mut ReadyList<Task>) {
+    if !task.has(flag::WAIT) {
+        // SAFETY: the caller's promise.
+        unsafe { let_go(thread, task, ready) };
+    }
+}
+
+/// The task and all its descendants are done: what they still held goes on.
+///
+/// # Safety
+/// Called once, after [`complete`]; the record is alive.
+#[inline]
+pub unsafe fn descendants_done(thread: &Thread, task: &Task, ready: &mut ReadyList<Task>) {
+    if task.has(flag::WAIT) {
+        // SAFETY: the caller's promise.
+        unsafe { let_go(thread, task, ready) };
+    }
+}
+
+unsafe fn let_go(thread: &Thread, task: &Task, ready: &mut ReadyList<Task>) {
+    let mut found = Found::new(thread, task, ready);
+    let domain = task.domain.load(Ordering::Relaxed);
+    if !domain.is_null() {
+        task.domain.store(std::ptr::null_mut(), Ordering::Relaxed);
+        // SAFETY: made from a box; the body is over, so nobody else uses it.
+        unsafe {
+            let mut domain = Box::from_raw(domain);
+            domain.close(task.accesses(), &mut found);
+        }
+    }
+    if task.parent().is_some() {
+        // SAFETY: once, after its domain was closed.
+        unsafe { engine::complete(task.accesses(), task.has(flag::POISONED), &mut found) };
+    }
+    found.settle();
+}
+
+/// The running task needs `length` bytes from `start` no more: they go to whoever waits for them.
+///
+/// # Safety
+/// From the task's body.
+pub unsafe fn release(
+    thread: &Thread,
+    task: &Task,
+    start: usize,
+    length: usize,
+    ready: &mut ReadyList<Task>,
+) {
+    let Some(region) = Region::new(start, length) else { return };
+    let mut found = Found::new(thread, task, ready);
+    // SAFETY: on the body's thread; the record is alive.
+    unsafe {
+        if !task.domain.load(Ordering::Relaxed).is_null() {
+            domain_of(task).release(task.accesses(), region, &mut found);
+        }
+        engine::complete_part(task.accesses(), region, &mut found);
+    }
+    found.settle();
+}
+
+/// The body has waited for all its children, and what failed among them has been reported: they and their failures are
+/// forgotten.
+///
+/// # Safety
+/// On the thread of the task's body; no child is live.
+pub unsafe fn children_done(thread: &Thread, task: &Task, ready: &mut ReadyList<Task>) {
+    if !task.domain.load(Ordering::Relaxed).is_null() {
+        let mut found = Found::new(thread, task, ready);
+        // SAFETY: the caller's promise.
+        unsafe { domain_of(task).children_done(&mut found) };
+    }
+}
+
+/// The record goes: gives back what its accesses have beside it.
+///
+/// # Safety
+/// Nobody looks at the record any more.
+#[inline]
+pub unsafe fn dispose(task: &Task) {
+    for access in task.accesses() {
+        access.dispose();
+    }
+}
+
+const _: () = assert!(size_of::<Access>() <= 64, "an access is a cache line");
