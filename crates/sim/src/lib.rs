@@ -5,13 +5,14 @@
 //! chooses, and gives the same bits on every machine.
 //!
 //! Start at [`Simulation`], then [`Machine`] (what a program runs on), [`instrument`] (what can be watched) and
-//! `reference`, the engine that knows every operation and every model.
+//! `reference`, the engine that knows every operation and every model. [`fast`] is the one for large programs.
 #![forbid(unsafe_code)]
 
 mod cost;
 mod costs;
 pub mod deadlock;
 mod error;
+pub mod fast;
 pub mod instrument;
 mod machine;
 pub mod network;

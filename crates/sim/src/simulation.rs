@@ -2,13 +2,14 @@
 
 use crate::costs::LogCosts;
 use crate::error::SimError;
+use crate::fast::{Finished, Flat};
 use crate::instrument::{Blind, Instrument};
-use crate::machine::Machine;
+use crate::machine::{Machine, Ties};
 use crate::network::Traffic;
 use crate::outcome::Outcome;
 use crate::reference::Setting;
 use crate::source::{Schedules, Source};
-use castell_model::{LogGps, Model};
+use castell_model::{LogGops, LogGps, Model};
 
 /// A program to be simulated on a machine.
 ///
@@ -54,7 +55,27 @@ impl<'a> Simulation<'a> {
     /// # Errors
     /// What [`SimError`] lists: programs that cannot run to their end, or times beyond 213 days.
     pub fn run(self) -> Result<Outcome, SimError> {
-        self.run_with(Blind)
+        match self.run_fast() {
+            Some(outcome) => Ok(outcome),
+            None => self.run_with(Blind),
+        }
+    }
+
+    /// On the fast engine, where that takes program and machine and finds no mistake.
+    fn run_fast(&self) -> Option<Outcome> {
+        let Machine { model, network, ties } = self.machine;
+        let model: LogGops = match model {
+            Model::LogGp(model) => model.clone().into(),
+            Model::LogGps(model) => model.clone().into(),
+            Model::LogGops(model) => model.clone(),
+            _ => return None,
+        };
+        if network.is_some() || *ties != Ties::Insertion || self.memory.is_some() {
+            return None;
+        }
+        let finished = Flat::new(self.source).and_then(|flat| flat.run(&model)).ok()?;
+        let Finished { events, end } = finished;
+        Some(Outcome { ranks: self.source.ranks(), events, end, ..Outcome::default() })
     }
 
     /// Runs it and shows it to an instrument; `&mut` to one is one, and so is a pair.

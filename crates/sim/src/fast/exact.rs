@@ -1,0 +1,514 @@
+//! The sequential engine: every event in the order (time, number of creation), as LogGOPSim has it.
+//!
+//! What an event does follows LogGOPSim's main loop (Hoefler, Schneider, Lumsdaine: LogGOPSim, HPDC 2010): an event
+//! whose processor or interface is busy is put back, with the number it has; what an event releases is queued behind
+//! everything that was created before, sends before receives before calcs.
+
+use super::cost::Costs;
+use super::encode::TIME_MAX;
+use super::flat::{
+    Declined, FINISHES, Flat, FlatOp, JOIN, Kind, LAST, Member, NONE, STARTS, Shape, TARGET, UNEVEN, WILD,
+};
+use super::queue::{Event, Queue};
+use super::slot::{Channels, Slot};
+use castell_base::{Rank, Tag, Time};
+use castell_goal::matching::{Key, Matcher, Pattern};
+use castell_model::LogGops;
+use std::collections::HashMap;
+
+/// When each rank was done, and how much happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// Operations carried out, and one arrival a message.
+    pub events: u64,
+    /// When the last processor of each rank is free.
+    pub end: Vec<Time>,
+}
+
+impl Flat {
+    /// Runs the program on a machine of the LogGOPS family, ties broken by order of insertion: what LogGOPSim does.
+    ///
+    /// # Errors
+    /// [`Declined`] where the program is wrong, or runs too long: the reference engine says what there is to say.
+    pub fn run(&self, model: &LogGops) -> Result<Finished, Declined> {
+        let costs = &Costs::new(self, model);
+        if !costs.are_small() {
+            return Err(Declined::Time);
+        }
+        let in_degree_max = self.shapes.iter().map(|shape| shape.in_degree_max).max().unwrap_or(0);
+        match (in_degree_max < u8::LIMIT, self.lanes > 1) {
+            (true, false) => Exact::<u8, false>::new(self, costs)?.run(),
+            (true, true) => Exact::<u8, true>::new(self, costs)?.run(),
+            (false, false) => Exact::<u32, false>::new(self, costs)?.run(),
+            (false, true) => Exact::<u32, true>::new(self, costs)?.run(),
+        }
+    }
+}
+
+/// When a processor, and an interface in both directions, are free.
+#[derive(Clone, Copy, Default)]
+struct Clock {
+    cpu: u64,
+    send: u64,
+    receive: u64,
+}
+
+/// In an event's `what`, above the operation's number.
+const KIND_SHIFT: u32 = 30;
+/// Above the kinds of operations: a message arrives. The operation is the receive, `from` the send.
+const ARRIVAL: u32 = 3;
+
+/// A message for a rank that matches by search.
+#[derive(Clone, Copy)]
+struct Sent {
+    source: u32,
+    op: u32,
+}
+
+struct Exact<'a, S, const LANES: bool> {
+    flat: &'a Flat,
+    costs: &'a Costs,
+    clocks: Vec<Clock>,
+    slots: Vec<S>,
+    channels: Channels,
+    queue: Queue,
+    /// What an event has released.
+    freed: Vec<u32>,
+    done: u64,
+    messages: u64,
+    matchers: HashMap<u32, Matcher<u32, u32>>,
+    sent: Vec<Sent>,
+    mistake: bool,
+}
+
+impl<'a, S: Slot, const LANES: bool> Exact<'a, S, LANES> {
+    fn new(flat: &'a Flat, costs: &'a Costs) -> Result<Self, Declined> {
+        let roots: u64 =
+            flat.shapes.iter().map(|shape| u64::from(shape.roots) * u64::from(shape.ranks)).sum();
+        let first = u32::try_from(roots).ok().filter(|&roots| roots < u32::MAX / 2).ok_or(Declined::Size)?;
+        Ok(Exact {
+            flat,
+            costs,
+            clocks: vec![Clock::default(); flat.ranks as usize * flat.lanes as usize],
+            slots: super::slot::initial(flat),
+            channels: Channels::new(flat.channels),
+            queue: Queue::new(first),
+            freed: Vec::new(),
+            done: 0,
+            messages: 0,
+            matchers: HashMap::new(),
+            sent: Vec::new(),
+            mistake: false,
+        })
+    }
+
+    fn run(mut self) -> Result<Finished, Declined> {
+        self.begin();
+        while let Some(event) = self.queue.pop() {
+            self.carry_out(event);
+            if self.mistake {
+                return Err(Declined::Mistake);
+            }
+        }
+        let waits = !self.channels.is_empty()
+            || self.matchers.values().any(|matcher| matcher.posted_len() + matcher.unexpected_len() > 0);
+        if self.done < self.flat.operations || waits || !super::slot::received(self.flat, &self.slots) {
+            return Err(Declined::Mistake);
+        }
+        let lanes = self.flat.lanes as usize;
+        let last = |lanes: &[Clock]| lanes.iter().map(|clock| clock.cpu).max().unwrap_or(0);
+        let end: Vec<Time> = self.clocks.chunks(lanes).map(|lanes| Time(last(lanes))).collect();
+        if end.iter().any(|&end| end > Time(TIME_MAX)) {
+            return Err(Declined::Time);
+        }
+        Ok(Finished { events: self.done + self.messages, end })
+    }
+
+    /// What waits for nothing, rank by rank. These events are the first at time 0, so they need not be queued.
+    fn begin(&mut self) {
+        let mut number = 0;
+        for rank in 0..self.flat.ranks {
+            let shape = self.shape(self.flat.members[rank as usize]);
+            for at in shape.first_root..shape.first_root + shape.roots {
+                let op = self.flat.roots[at as usize];
+                let kind = self.flat.ops[(shape.first_op + op) as usize].kind as u32;
+                self.carry_out(Event { time: 0, number, rank, what: kind << KIND_SHIFT | op, from: 0 });
+                number += 1;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn shape(&self, member: Member) -> &'a Shape {
+        &self.flat.shapes[member.shape as usize]
+    }
+
+    #[inline(always)]
+    fn lane(&self, rank: u32, lane: u8) -> usize {
+        if LANES { rank as usize * self.flat.lanes as usize + lane as usize } else { rank as usize }
+    }
+
+    #[inline(always)]
+    fn carry_out(&mut self, event: Event) {
+        let member = self.flat.members[event.rank as usize];
+        let shape = self.shape(member);
+        let at = event.what & TARGET;
+        match event.what >> KIND_SHIFT {
+            ARRIVAL if at == WILD => self.arrive_by_search(event),
+            ARRIVAL => self.arrive(event, member, shape, &self.flat.ops[(shape.first_op + at) as usize]),
+            kind => {
+                let op = &self.flat.ops[(shape.first_op + at) as usize];
+                if kind == Kind::Send as u32 {
+                    self.send(event, member, shape, op);
+                } else if kind == Kind::Receive as u32 {
+                    self.receive(event, member, shape, op);
+                } else {
+                    self.calc(event, member, shape, op);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn calc(&mut self, mut event: Event, member: Member, shape: &Shape, op: &FlatOp) {
+        let cpu = self.lane(event.rank, op.cpu);
+        let free = self.clocks[cpu].cpu;
+        if free > event.time {
+            event.time = free;
+            return self.queue.retry(event);
+        }
+        self.clocks[cpu].cpu = event.time + op.value;
+        self.done += 1;
+        if op.flags & (STARTS | FINISHES) != 0 {
+            let middle = self.release_started(op, member, shape);
+            self.release_finished(op, middle, member, shape);
+            self.queue_freed(event.rank, shape);
+        }
+    }
+
+    #[inline(always)]
+    fn send(&mut self, mut event: Event, member: Member, shape: &Shape, op: &FlatOp) {
+        let (cpu, nic) = (self.lane(event.rank, op.cpu), self.lane(event.rank, op.nic));
+        let free = self.clocks[cpu].cpu.max(self.clocks[nic].send);
+        if free > event.time {
+            event.time = free;
+            return self.queue.retry(event);
+        }
+        let cost = &self.costs.of_size[op.value as usize];
+        self.clocks[cpu].cpu = event.time + cost.send_cpu;
+        self.clocks[nic].send = event.time + cost.send_nic;
+        self.done += 1;
+        self.messages += 1;
+        let rank = self.flat.peers.decode(event.rank, op.peer, self.flat.ranks);
+        let at = event.what & TARGET;
+        let Some(receive) = self.partner(event.rank, rank, shape, op) else {
+            self.mistake = true;
+            return;
+        };
+        let from = if receive == WILD {
+            self.sent.push(Sent { source: event.rank, op: at });
+            self.sent.len() as u32 - 1
+        } else {
+            at
+        };
+        let time = event.time + self.costs.latency;
+        if time > TIME_MAX {
+            self.mistake = true;
+            return;
+        }
+        // The message's number comes before those of what the send releases.
+        self.queue.push(Event { time, number: 0, rank, what: ARRIVAL << KIND_SHIFT | receive, from });
+        if op.flags & (STARTS | FINISHES) != 0 {
+            let middle = self.release_started(op, member, shape);
+            if !cost.rendezvous {
+                self.release_finished(op, middle, member, shape);
+            }
+            self.queue_freed(event.rank, shape);
+        }
+    }
+
+    /// The receive that a send's message is for: the one that was found before where the ranks have shapes of their
+    /// own or it turns out to be right, otherwise by search.
+    #[inline(always)]
+    fn partner(&self, source: u32, dest: u32, shape: &Shape, send: &FlatOp) -> Option<u32> {
+        if shape.ranks == 1 {
+            return Some(send.partner);
+        }
+        let flat = self.flat;
+        let other = self.shape(flat.members[dest as usize]);
+        if send.partner < other.ops && !other.wild {
+            let receive = &flat.ops[(other.first_op + send.partner) as usize];
+            let code = flat.peers.encode(dest, source, flat.ranks);
+            let known = (Kind::Receive, code, send.tag) == (receive.kind, receive.peer, receive.tag);
+            if known && receive.value == send.value {
+                return Some(send.partner);
+            }
+        }
+        flat.partner(source, send).ok()
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, event: Event, member: Member, shape: &Shape, op: &FlatOp) {
+        self.done += 1;
+        let middle = self.release_started(op, member, shape);
+        let at = event.what & TARGET;
+        if shape.wild {
+            self.post_by_search(event, member, shape, op, middle);
+        } else if op.partner == NONE {
+            let slot = &mut self.slots[slot_of(op, member, shape)];
+            match slot.post() {
+                false => {}
+                true if self.costs.of_size[op.value as usize].rendezvous => {
+                    let source = self.flat.peers.decode(event.rank, op.peer, self.flat.ranks);
+                    let send = self.send_of(event.rank, source, op);
+                    return self.meet(event, source, send, (op.cpu, op.nic), (member, shape, op, middle));
+                }
+                true => self.release_finished(op, middle, member, shape),
+            }
+        } else {
+            let channel = channel_of(op, member, shape);
+            if let Some(from) = self.channels.post(channel, at) {
+                let source = self.flat.peers.decode(event.rank, op.peer, self.flat.ranks);
+                return self.matched(event, source, from, (op.cpu, op.nic), (member, shape, op, middle));
+            }
+        }
+        self.queue_freed(event.rank, shape);
+    }
+
+    #[inline(always)]
+    fn arrive(&mut self, mut event: Event, member: Member, shape: &Shape, op: &FlatOp) {
+        let (mut class, mut lanes) = (op.value, (0, 0));
+        let mut source = NONE;
+        if LANES || op.flags & UNEVEN != 0 {
+            source = self.flat.peers.decode(event.rank, op.peer, self.flat.ranks);
+            let send = self.op_of(source, event.from);
+            (class, lanes) = (send.value, (send.cpu, send.nic));
+        }
+        let Some(rendezvous) = self.occupy(&mut event, class, lanes) else { return };
+        if op.partner == NONE {
+            match self.slots[slot_of(op, member, shape)].arrive() {
+                None => self.mistake = true,
+                Some(false) => {}
+                Some(true) if rendezvous => {
+                    let source = self.flat.peers.decode(event.rank, op.peer, self.flat.ranks);
+                    self.meet(event, source, event.from, lanes, (member, shape, op, self.middle(op)));
+                }
+                Some(true) => {
+                    if op.flags & FINISHES != 0 {
+                        self.release_finished(op, self.middle(op), member, shape);
+                        self.queue_freed(event.rank, shape);
+                    }
+                }
+            }
+        } else if let Some(at) = self.channels.arrive(channel_of(op, member, shape), event.from) {
+            if source == NONE {
+                source = self.flat.peers.decode(event.rank, op.peer, self.flat.ranks);
+            }
+            let op = &self.flat.ops[(shape.first_op + at) as usize];
+            self.matched(event, source, event.from, lanes, (member, shape, op, self.middle(op)));
+        }
+    }
+
+    /// A message takes the receiver's time; `None`: it was put back. Otherwise whether it is a rendezvous.
+    #[inline(always)]
+    fn occupy(&mut self, event: &mut Event, class: u64, (cpu, nic): (u8, u8)) -> Option<bool> {
+        let (cpu, nic) = (self.lane(event.rank, cpu), self.lane(event.rank, nic));
+        let free = self.clocks[cpu].cpu.max(self.clocks[nic].receive);
+        if free > event.time {
+            event.time = free;
+            self.queue.retry(*event);
+            return None;
+        }
+        let cost = &self.costs.of_size[class as usize];
+        self.clocks[cpu].cpu = event.time + cost.receive_cpu;
+        self.clocks[nic].receive = event.time + cost.receive_nic;
+        Some(cost.rendezvous)
+    }
+
+    /// A message and a receive of a channel, or of a rank that searches, have found each other.
+    fn matched(&mut self, event: Event, source: u32, send: u32, lanes: (u8, u8), receive: Receive<'_>) {
+        let (member, shape, op, middle) = receive;
+        if self.op_of(source, send).value != op.value {
+            self.mistake = true;
+        } else if self.costs.of_size[op.value as usize].rendezvous {
+            self.meet(event, source, send, lanes, receive);
+        } else {
+            self.release_finished(op, middle, member, shape);
+            self.queue_freed(event.rank, shape);
+        }
+    }
+
+    /// Both sides of a rendezvous go on; the sender's clocks are set to this time. Of the two ranks the lower one's
+    /// operations are queued first.
+    fn meet(&mut self, event: Event, source: u32, send: u32, (cpu, nic): (u8, u8), receive: Receive<'_>) {
+        let (member, shape, op, middle) = receive;
+        let (cpu, nic) = (self.lane(source, cpu), self.lane(source, nic));
+        self.clocks[cpu].cpu = self.clocks[cpu].cpu.max(event.time);
+        self.clocks[nic].send = self.clocks[nic].send.max(event.time);
+        let sender = self.flat.members[source as usize];
+        let sender_shape = self.shape(sender);
+        let sender_op = &self.flat.ops[(sender_shape.first_op + send) as usize];
+        if source <= event.rank {
+            // What a receive that starts has released comes before what the send's end releases, on one rank.
+            let started = if source == event.rank { 0 } else { self.freed.len() };
+            let mut held: Vec<u32> = self.freed.drain(self.freed.len() - started..).collect();
+            self.release_finished(sender_op, self.middle(sender_op), sender, sender_shape);
+            if source < event.rank {
+                self.queue_freed(source, sender_shape);
+            }
+            self.freed.append(&mut held);
+            self.release_finished(op, middle, member, shape);
+            self.queue_freed(event.rank, shape);
+        } else {
+            self.release_finished(op, middle, member, shape);
+            self.queue_freed(event.rank, shape);
+            self.release_finished(sender_op, self.middle(sender_op), sender, sender_shape);
+            self.queue_freed(source, sender_shape);
+        }
+    }
+
+    fn op_of(&self, rank: u32, at: u32) -> &'a FlatOp {
+        let shape = self.shape(self.flat.members[rank as usize]);
+        &self.flat.ops[(shape.first_op + at) as usize]
+    }
+
+    /// The one send of `source` that goes to a receive.
+    fn send_of(&self, rank: u32, source: u32, receive: &FlatOp) -> u32 {
+        let shape = self.shape(self.flat.members[source as usize]);
+        let code = self.flat.peers.encode(source, rank, self.flat.ranks);
+        let ops = &self.flat.ops[shape.first_op as usize..][..shape.ops as usize];
+        let is = |op: &FlatOp| (op.kind, op.peer, op.tag) == (Kind::Send, code, receive.tag);
+        ops.iter().position(is).expect("its message has arrived") as u32
+    }
+
+    #[cold]
+    fn post_by_search(&mut self, event: Event, member: Member, shape: &Shape, op: &FlatOp, middle: u32) {
+        let source =
+            (op.peer != NONE).then(|| Rank(self.flat.peers.decode(event.rank, op.peer, self.flat.ranks)));
+        let tag = (op.tag != NONE).then_some(Tag(op.tag));
+        let matcher = self.matchers.entry(event.rank).or_default();
+        match matcher.post(Pattern { context: 0, source, tag }, event.what & TARGET) {
+            Some(sent) => {
+                let Sent { source, op: send } = self.sent[sent as usize];
+                self.matched(event, source, send, (op.cpu, op.nic), (member, shape, op, middle));
+            }
+            None => self.queue_freed(event.rank, shape),
+        }
+    }
+
+    #[cold]
+    fn arrive_by_search(&mut self, mut event: Event) {
+        let Sent { source, op: at } = self.sent[event.from as usize];
+        let send = self.op_of(source, at);
+        let lanes = (send.cpu, send.nic);
+        if self.occupy(&mut event, send.value, lanes).is_none() {
+            return;
+        }
+        let key = Key { context: 0, source: Rank(source), tag: Tag(send.tag) };
+        if let Some(receive) = self.matchers.entry(event.rank).or_default().arrive(key, || event.from) {
+            let member = self.flat.members[event.rank as usize];
+            let shape = self.shape(member);
+            let op = &self.flat.ops[(shape.first_op + receive) as usize];
+            self.matched(event, source, at, lanes, (member, shape, op, self.middle(op)));
+        }
+    }
+
+    /// Where the list of those that wait for an operation's end begins.
+    #[inline(always)]
+    fn middle(&self, op: &FlatOp) -> u32 {
+        let mut at = op.successors;
+        if op.flags & STARTS != 0 {
+            while self.flat.successors[at as usize] & LAST == 0 {
+                at += 1;
+            }
+            at += 1;
+        }
+        at
+    }
+
+    /// Releases what waits for the operation's start; returns where those begin that wait for its end.
+    #[inline(always)]
+    fn release_started(&mut self, op: &FlatOp, member: Member, shape: &Shape) -> u32 {
+        if op.flags & STARTS == 0 { op.successors } else { self.release(op.successors, member, shape) }
+    }
+
+    #[inline(always)]
+    fn release_finished(&mut self, op: &FlatOp, middle: u32, member: Member, shape: &Shape) {
+        if op.flags & FINISHES != 0 {
+            self.release(middle, member, shape);
+        }
+    }
+
+    /// Goes through a list of successors; returns what is behind it.
+    #[inline(always)]
+    fn release(&mut self, mut at: u32, member: Member, shape: &Shape) -> u32 {
+        loop {
+            let entry = self.flat.successors[at as usize];
+            let target = entry & TARGET;
+            let ready = entry & JOIN == 0 || {
+                let op = &self.flat.ops[(shape.first_op + target) as usize];
+                self.slots[slot_of(op, member, shape)].meet()
+            };
+            if ready {
+                self.freed.push(target);
+            }
+            at += 1;
+            if entry & LAST != 0 {
+                return at;
+            }
+        }
+    }
+
+    /// Queues what was released.
+    #[inline(always)]
+    fn queue_freed(&mut self, rank: u32, shape: &Shape) {
+        match self.freed.len() {
+            0 => {}
+            1 => {
+                let at = self.freed[0];
+                self.freed.clear();
+                self.queue_op(rank, shape, at);
+            }
+            _ => self.queue_several(rank, shape),
+        }
+    }
+
+    #[inline(never)]
+    fn queue_several(&mut self, rank: u32, shape: &Shape) {
+        let mut freed = std::mem::take(&mut self.freed);
+        freed.sort_by_key(|&at| self.flat.ops[(shape.first_op + at) as usize].kind);
+        for &at in &freed {
+            self.queue_op(rank, shape, at);
+        }
+        freed.clear();
+        self.freed = freed;
+    }
+
+    #[inline(always)]
+    fn queue_op(&mut self, rank: u32, shape: &Shape, at: u32) {
+        let op = &self.flat.ops[(shape.first_op + at) as usize];
+        let mut time = self.clocks[self.lane(rank, op.cpu)].cpu;
+        if op.kind == Kind::Send {
+            time = time.max(self.clocks[self.lane(rank, op.nic)].send);
+        }
+        if time > TIME_MAX {
+            self.mistake = true;
+            return;
+        }
+        let what = (op.kind as u32) << KIND_SHIFT | at;
+        self.queue.push(Event { time, number: 0, rank, what, from: 0 });
+    }
+}
+
+/// A receive of a rank, and where the list of those that wait for its end begins.
+type Receive<'b> = (Member, &'b Shape, &'b FlatOp, u32);
+
+#[inline(always)]
+fn slot_of(op: &FlatOp, member: Member, shape: &Shape) -> usize {
+    shape.first_slot + op.slot as usize * shape.ranks as usize + member.index as usize
+}
+
+#[inline(always)]
+fn channel_of(op: &FlatOp, member: Member, shape: &Shape) -> usize {
+    shape.first_channel + op.partner as usize * shape.ranks as usize + member.index as usize
+}

@@ -1,0 +1,375 @@
+//! A monotone queue of events in the order (time, number), the number telling the order of creation.
+//!
+//! Time is read as digits of six bits. An event lies in a bucket by the highest digit in which its time differs from
+//! the queue's, and by that digit (a radix heap with 64 buckets a level); buckets are first in, first out. Opening a
+//! bucket whose events all have one time costs nothing, which is what collectives in lockstep have; a bucket of few
+//! events is sorted; one of many is dealt out to the level below. Events that are put back with an old number, or
+//! that lie in the past, are what the order of insertion cannot tell: the former mark their bucket, which is sorted
+//! when it is opened, and the latter wait in a heap.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Something to happen. What the words mean is the engine's business.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Event {
+    /// When, in ps.
+    pub time: u64,
+    /// Which of those at the same time first.
+    pub number: u32,
+    pub rank: u32,
+    pub what: u32,
+    pub from: u32,
+}
+
+impl Event {
+    fn order(&self) -> (u64, u32) {
+        (self.time, self.number)
+    }
+}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Event) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Event {
+    fn cmp(&self, other: &Event) -> std::cmp::Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+const DIGIT: u32 = 6;
+const BUCKETS: usize = 1 << DIGIT;
+const LEVELS: usize = 11;
+/// Events in a chunk.
+const CHUNK: usize = 128;
+const NONE: u32 = u32::MAX;
+/// So many events with different times are sorted; more are dealt out.
+const SORTED_MAX: usize = 512;
+
+/// A list of chunks; all but the last are full.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    head: u32,
+    tail: u32,
+    events: usize,
+    /// Time of the first event.
+    time: u64,
+    /// All events have that time.
+    uniform: bool,
+    /// Numbers don't rise.
+    disordered: bool,
+}
+
+const EMPTY: Bucket = Bucket { head: NONE, tail: NONE, events: 0, time: 0, uniform: true, disordered: false };
+
+pub(super) struct Queue {
+    levels: Box<[[Bucket; BUCKETS]; LEVELS]>,
+    occupied: [u64; LEVELS],
+    /// No event in a bucket is earlier.
+    now: u64,
+    /// Number of the next new event.
+    next: u32,
+    arena: Vec<Event>,
+    /// Which chunk follows a chunk.
+    follows: Vec<u32>,
+    free: Vec<u32>,
+    /// The bucket that was opened, if its order is that of insertion.
+    run: Bucket,
+    taken: usize,
+    /// The bucket that was opened, if it had to be sorted; the next event last.
+    sorted: Vec<Event>,
+    /// Events before this go to the heap.
+    run_end: u64,
+    late: BinaryHeap<Reverse<Event>>,
+}
+
+impl Queue {
+    /// An empty queue at time 0 whose next new event has this number.
+    pub fn new(next: u32) -> Queue {
+        Queue {
+            levels: Box::new([[EMPTY; BUCKETS]; LEVELS]),
+            occupied: [0; LEVELS],
+            now: 0,
+            next,
+            arena: Vec::new(),
+            follows: Vec::new(),
+            free: Vec::new(),
+            run: EMPTY,
+            taken: 0,
+            sorted: Vec::new(),
+            run_end: 0,
+            late: BinaryHeap::new(),
+        }
+    }
+
+    /// Adds a new event; its number is the next.
+    #[inline(always)]
+    pub fn push(&mut self, mut event: Event) {
+        if self.next == u32::MAX {
+            self.renumber();
+        }
+        event.number = self.next;
+        self.next += 1;
+        if event.time >= self.run_end {
+            self.file(event, false);
+        } else if event.time == self.run.time && self.run.events > 0 {
+            let mut run = self.run;
+            self.append(&mut run, event);
+            self.run = run;
+        } else {
+            self.late.push(Reverse(event));
+        }
+    }
+
+    /// Puts an event back, at another time and with the number that it has.
+    #[inline(always)]
+    pub fn retry(&mut self, event: Event) {
+        if event.time >= self.run_end {
+            self.file(event, true);
+        } else {
+            self.late.push(Reverse(event));
+        }
+    }
+
+    /// The earliest event.
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<Event> {
+        if !self.late.is_empty() {
+            return self.pop_late();
+        }
+        loop {
+            if self.taken < self.run.events {
+                return Some(self.take_from_run());
+            }
+            if let Some(event) = self.sorted.pop() {
+                return Some(event);
+            }
+            if !self.open() {
+                return None;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn take_from_run(&mut self) -> Event {
+        let place = self.taken % CHUNK;
+        let head = self.run.head;
+        let event = self.arena[head as usize * CHUNK + place];
+        self.taken += 1;
+        if place == CHUNK - 1 || self.taken == self.run.events {
+            self.leave_chunk();
+        }
+        event
+    }
+
+    /// The chunk that was read is free, unless more will be added to it.
+    fn leave_chunk(&mut self) {
+        let head = self.run.head;
+        let full = self.taken.is_multiple_of(CHUNK);
+        if !full {
+            return;
+        }
+        self.run.head = self.follows[head as usize];
+        self.free.push(head);
+        if self.taken == self.run.events {
+            (self.run.head, self.run.tail) = (NONE, NONE);
+        }
+    }
+
+    fn pop_late(&mut self) -> Option<Event> {
+        let late = self.late.peek().expect("asked only when it has events").0;
+        let next = if self.taken < self.run.events {
+            Some(self.arena[self.run.head as usize * CHUNK + self.taken % CHUNK])
+        } else {
+            self.sorted.last().copied()
+        };
+        match next {
+            Some(next) if next < late => {
+                if self.taken < self.run.events {
+                    Some(self.take_from_run())
+                } else {
+                    self.sorted.pop()
+                }
+            }
+            _ => self.late.pop().map(|event| event.0),
+        }
+    }
+
+    /// Opens the earliest bucket; false: there is none.
+    fn open(&mut self) -> bool {
+        self.close_run();
+        loop {
+            let Some(level) = self.occupied.iter().position(|&occupied| occupied != 0) else {
+                self.run_end = self.now;
+                return false;
+            };
+            let digit = self.occupied[level].trailing_zeros() as usize;
+            let bucket = std::mem::replace(&mut self.levels[level][digit], EMPTY);
+            self.occupied[level] &= !(1 << digit);
+            if bucket.uniform && !bucket.disordered {
+                self.now = bucket.time;
+                self.run_end = bucket.time + 1;
+                (self.run, self.taken) = (bucket, 0);
+                return true;
+            }
+            let width = DIGIT * level as u32;
+            let begin = bucket.time >> width << width;
+            self.now = begin;
+            if bucket.uniform || bucket.events <= SORTED_MAX || level == 0 {
+                if bucket.uniform {
+                    self.now = bucket.time;
+                    self.run_end = bucket.time + 1;
+                } else {
+                    self.run_end = begin + (1 << width);
+                }
+                self.sort(bucket);
+                return true;
+            }
+            self.deal(bucket);
+        }
+    }
+
+    fn close_run(&mut self) {
+        if self.run.tail != NONE {
+            self.free.push(self.run.tail);
+        }
+        (self.run, self.taken) = (EMPTY, 0);
+    }
+
+    fn sort(&mut self, bucket: Bucket) {
+        let mut sorted = std::mem::take(&mut self.sorted);
+        self.drain(bucket, |_, event| sorted.push(event));
+        sorted.sort_unstable_by(|a, b| b.cmp(a));
+        self.sorted = sorted;
+    }
+
+    fn deal(&mut self, bucket: Bucket) {
+        let disordered = bucket.disordered;
+        self.drain(bucket, |queue, event| queue.file(event, disordered));
+    }
+
+    /// Takes a bucket's events out one by one, and gives its chunks back.
+    fn drain(&mut self, bucket: Bucket, mut each: impl FnMut(&mut Queue, Event)) {
+        let (mut chunk, mut left) = (bucket.head, bucket.events);
+        while left > 0 {
+            let count = left.min(CHUNK);
+            for place in 0..count {
+                let event = self.arena[chunk as usize * CHUNK + place];
+                each(self, event);
+            }
+            left -= count;
+            let next = self.follows[chunk as usize];
+            self.free.push(chunk);
+            chunk = next;
+        }
+    }
+
+    /// Puts an event into its bucket.
+    #[inline(always)]
+    fn file(&mut self, event: Event, disordered: bool) {
+        let differs = (event.time ^ self.now) | 1;
+        let level = ((63 - differs.leading_zeros()) / DIGIT) as usize;
+        let digit = (event.time >> (DIGIT * level as u32)) as usize % BUCKETS;
+        let mut bucket = self.levels[level][digit];
+        if bucket.events == 0 {
+            bucket.time = event.time;
+            self.occupied[level] |= 1 << digit;
+        }
+        bucket.uniform &= event.time == bucket.time;
+        bucket.disordered |= disordered;
+        self.append(&mut bucket, event);
+        self.levels[level][digit] = bucket;
+    }
+
+    #[inline(always)]
+    fn append(&mut self, bucket: &mut Bucket, event: Event) {
+        let place = bucket.events % CHUNK;
+        if place == 0 {
+            self.extend(bucket);
+        }
+        self.arena[bucket.tail as usize * CHUNK + place] = event;
+        bucket.events += 1;
+    }
+
+    #[inline(never)]
+    fn extend(&mut self, bucket: &mut Bucket) {
+        let chunk = self.free.pop().unwrap_or_else(|| {
+            self.arena.resize(self.arena.len() + CHUNK, Event::default());
+            self.follows.push(NONE);
+            self.follows.len() as u32 - 1
+        });
+        match bucket.tail {
+            NONE => bucket.head = chunk,
+            tail => self.follows[tail as usize] = chunk,
+        }
+        bucket.tail = chunk;
+    }
+
+    /// Gives the waiting events the lowest numbers, in the same order, once numbers have run out.
+    #[cold]
+    fn renumber(&mut self) {
+        let mut waiting: Vec<Event> = std::iter::from_fn(|| self.pop()).collect();
+        waiting.sort_unstable_by_key(|event| event.number);
+        *self = Queue::new(0);
+        for event in waiting {
+            self.push(event);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    /// A heap with 64-bit numbers beside the queue; `next` is the queue's first number.
+    fn compare(seed: u64, next: u32, steps: usize) {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let (mut queue, mut heap) = (Queue::new(next), BinaryHeap::new());
+        let (mut number, mut now) = (0u64, 0);
+        let spread = [3, 100, 10_000, 1 << 40][random.random_range(0..4)];
+        let mut waiting_max = [1, 5, 2000][random.random_range(0..3)];
+        for step in 0..steps {
+            if step > steps / 2 {
+                waiting_max = 0;
+            }
+            if heap.len() < waiting_max && random.random_bool(0.6) || heap.is_empty() {
+                let past = random.random_bool(0.01);
+                let time = if past { now / 2 } else { now + random.random_range(0..spread) };
+                // The rank identifies the event.
+                let rank = number as u32;
+                queue.push(Event { time, rank, ..Event::default() });
+                heap.push(Reverse((time, number, rank)));
+                number += 1;
+                continue;
+            }
+            let (time, old, rank) = heap.pop().expect("there is one").0;
+            let mut event = queue.pop().expect("as many as in the heap");
+            assert_eq!((event.time, event.rank), (time, rank), "seed {seed}, step {step}");
+            now = now.max(time);
+            if random.random_bool(0.2) {
+                event.time = now + 1 + random.random_range(0..spread);
+                heap.push(Reverse((event.time, old, rank)));
+                queue.retry(event);
+            }
+        }
+    }
+
+    #[test]
+    fn events_come_in_order_of_time_and_creation() {
+        for seed in 0..60 {
+            compare(seed, 0, 20_000);
+        }
+    }
+
+    #[test]
+    fn numbers_may_run_out() {
+        for seed in 100..130 {
+            compare(seed, u32::MAX - 1500, 5000);
+        }
+    }
+}

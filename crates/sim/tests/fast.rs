@@ -1,0 +1,162 @@
+//! The fast engine gives the results of the reference engine: on random programs and on every pattern there is.
+
+use castell_base::{Rank, Tag};
+use castell_collectives::generator::{GENERATORS, Generator, Options};
+use castell_goal::graph::{EdgeKind, Graph, Vertex};
+use castell_goal::op::Place;
+use castell_goal::program::Program;
+use castell_goal::schedule::Schedule;
+use castell_model::{LogGops, Model};
+use castell_sim::fast::{Finished, Flat};
+use castell_sim::instrument::Blind;
+use castell_sim::{Machine, SimError, Simulation, Source};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Machines on which ties, gaps, bytes and rendezvous matter in different ways.
+const MODELS: [&str; 6] = [
+    "loggops:L=2500ns,o=1500ns,g=1000ns,G=6ns,O=0,S=65535",
+    "loggops:L=1us,o=1us,g=1us,G=1ns,O=1ns,S=65535",
+    "loggops:L=10ns,o=20ns,g=5ns,G=0,O=0,S=60",
+    "loggops:L=0,o=1ns,g=0,G=0,O=0,S=65535",
+    "loggops:L=1500ns,o=1500ns,g=1500ns,G=1500ns,O=0,S=8",
+    "loggops:L=0,o=0,g=0,G=0,O=0,S=0",
+];
+
+fn model(text: &str) -> LogGops {
+    match Model::parse(text) {
+        Ok(Model::LogGops(model)) => model,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+/// What the reference engine says of it.
+fn reference(source: Source<'_>, model: &LogGops) -> Result<Finished, SimError> {
+    let machine = Machine::new(Model::LogGops(model.clone()));
+    let outcome = Simulation::new(source, &machine).run_with(Blind)?;
+    Ok(Finished { events: outcome.events, end: outcome.end })
+}
+
+/// Both engines on one program. The fast one may decline only what the reference engine has objections against.
+fn compare(source: Source<'_>, model: &LogGops, what: &str) -> bool {
+    let expected = reference(source, model);
+    match (expected, Flat::new(source).and_then(|flat| flat.run(model))) {
+        (Ok(expected), Ok(got)) => assert_eq!(expected, got, "{what}"),
+        (Err(_), Err(_)) => return false,
+        (expected, got) => panic!("{what}: reference {expected:?}, fast {got:?}"),
+    }
+    true
+}
+
+/// What a random program has.
+struct Shape {
+    ranks: u32,
+    steps: u32,
+    processors: u8,
+    tags: u32,
+    wild: bool,
+    bytes_max: u64,
+}
+
+impl Shape {
+    fn random(random: &mut impl Rng) -> Shape {
+        Shape {
+            ranks: [1, 2, 3, 4, 7, 8, 16][random.random_range(0..7)],
+            steps: [5, 20, 60, 200][random.random_range(0..4)],
+            processors: [1, 1, 1, 3][random.random_range(0..4)],
+            tags: [1, 1, 3, 40][random.random_range(0..4)],
+            wild: random.random_bool(0.2),
+            bytes_max: [8, 100, 200_000][random.random_range(0..3)],
+        }
+    }
+
+    /// Messages are added at both ends at a time, so that an order exists in which nothing waits forever (rendezvous
+    /// may find another).
+    fn program(&self, random: &mut impl Rng) -> Program {
+        let mut program = Program::new(self.ranks);
+        for _ in 0..self.steps {
+            let rank = Rank(random.random_range(0..self.ranks));
+            if random.random_bool(0.3) {
+                let ns = [0, 0, 1000, 1500, 2500, 17][random.random_range(0..6)];
+                let vertex = program.rank_mut(rank).calc(ns).expect("a small graph");
+                self.finish(program.rank_mut(rank), vertex, random);
+                continue;
+            }
+            let (dest, tag) = (Rank(random.random_range(0..self.ranks)), random.random_range(0..self.tags));
+            let bytes = self.bytes(rank, dest, tag);
+            let send = program.rank_mut(rank).send(Place::VOID, bytes, dest, Tag(tag));
+            self.finish(program.rank_mut(rank), send.expect("a small graph"), random);
+            let (any_source, any_tag) = (self.wild && random.random(), self.wild && random.random());
+            let (source, tag) = ((!any_source).then_some(rank), (!any_tag).then_some(Tag(tag)));
+            let recv = program.rank_mut(dest).recv(Place::VOID, bytes, source, tag);
+            self.finish(program.rank_mut(dest), recv.expect("a small graph"), random);
+        }
+        program
+    }
+
+    /// The same in one channel as a rule; with wildcards, everywhere.
+    fn bytes(&self, source: Rank, dest: Rank, tag: u32) -> u64 {
+        let sizes = [1, 8, self.bytes_max];
+        if self.wild { self.bytes_max } else { sizes[(source.0 * 7 + dest.0 * 3 + tag) as usize % 3] }
+    }
+
+    /// Processor, interface and dependencies.
+    fn finish(&self, graph: &mut Graph, vertex: Vertex, random: &mut impl Rng) {
+        graph.set_cpu(vertex, random.random_range(0..self.processors)).expect("its vertex");
+        graph.set_nic(vertex, random.random_range(0..self.processors)).expect("its vertex");
+        for _ in 0..[0, 0, 1, 1, 2, 3][random.random_range(0..6)] {
+            let back = [1, 2, 6][random.random_range(0..3)];
+            if vertex.0 == 0 {
+                break;
+            }
+            let before = Vertex(random.random_range(vertex.0.saturating_sub(back)..vertex.0));
+            let kind = if random.random_bool(0.7) { EdgeKind::Finish } else { EdgeKind::Start };
+            match kind {
+                EdgeKind::Finish => graph.requires(before, vertex).expect("its vertices"),
+                EdgeKind::Start => graph.irequires(before, vertex).expect("its vertices"),
+            }
+        }
+    }
+}
+
+#[test]
+fn random_programs_end_as_in_the_reference_engine() {
+    let mut finished = 0;
+    for seed in 0..600 {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let shape = Shape::random(&mut random);
+        let program = shape.program(&mut random);
+        let model = model(MODELS[random.random_range(0..MODELS.len())]);
+        finished += u32::from(compare(Source::Program(&program), &model, &format!("seed {seed}")));
+        let schedules: Result<Vec<Schedule>, _> =
+            (0..shape.ranks).map(|rank| program.rank(Rank(rank)).compile()).collect();
+        let schedules = schedules.expect("edges go forwards");
+        compare(Source::Schedules(&schedules), &model, &format!("schedules of seed {seed}"));
+    }
+    assert!(finished > 300, "most programs run to their end, {finished} did");
+}
+
+#[test]
+fn patterns_end_as_in_the_reference_engine() {
+    for name in GENERATORS.iter().map(|generator| generator.name) {
+        for ranks in [1, 2, 3, 4, 5, 7, 8, 13, 16, 27, 64, 100] {
+            for bytes in [8, 100_000] {
+                let options = Options { bytes, ..Options::new(ranks) };
+                let Ok(pattern) = Generator::parse(name, &options) else { continue };
+                let what = format!("{name}, {ranks} ranks, {bytes} bytes");
+                compare(Source::Pattern(&*pattern), &LogGops::default(), &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn regular_programs_are_stored_once() {
+    let shapes = |name, ranks| {
+        let pattern = Generator::parse(name, &Options::new(ranks)).expect("a known pattern");
+        Flat::new(Source::Pattern(&*pattern)).expect("sends and receives").shapes()
+    };
+    assert_eq!(shapes("barrier:dissemination", 1000), 1);
+    assert_eq!(shapes("allreduce:recursive-doubling", 1024), 1);
+    assert_eq!(shapes("bcast:binomial", 1024), 11);
+}
