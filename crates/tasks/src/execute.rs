@@ -49,7 +49,8 @@ where
     let shared = Arc::as_ptr(&thread.shared);
     thread.count_created();
     let run = run::<F, R>;
-    let chunk = thread.shared.memory.allocate(thread.worker.get(), parts.bytes);
+    // SAFETY: this thread is the worker that it says.
+    let chunk = unsafe { thread.shared.memory.allocate(thread.worker.get(), parts.bytes) };
     let birth = Birth { shared, parent, group, depth, attributes, parts, references, run };
     // SAFETY: the chunk is as long as asked for; the closure's place starts at `CLOSURE_AT`, aligned to 64.
     unsafe {

@@ -7,7 +7,7 @@ use crate::dependences::Exclusive;
 use crate::error::TaskError;
 use crate::execute::{create, submit};
 use crate::handle::Handle;
-use crate::memory::Memory;
+use crate::memory::{Memory, MemoryOptions};
 use crate::scheduler::Scheduler;
 use crate::stall::{Report, Stall, Stalls, watch};
 use crate::task::{Attributes, Task, flag};
@@ -106,7 +106,7 @@ impl Builder {
     pub fn build(self) -> Result<Runtime, TaskError> {
         let count = self.workers.unwrap_or_else(|| castell_host::topology::Processors::usable().count());
         let shared = Arc::new(Shared {
-            memory: Memory,
+            memory: Memory::new(MemoryOptions::default(), &vec![0; count]),
             scheduler: Scheduler::new(),
             workers: Workers::default(),
             counts: Counts::new(self.limits),
