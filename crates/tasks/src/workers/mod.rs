@@ -1,5 +1,9 @@
 //! The threads that run tasks, and how they sleep.
 
+mod id;
+
+pub use id::WorkerId;
+
 use crate::current::Thread;
 use crate::error::TaskError;
 use crate::execute::execute;
@@ -8,10 +12,6 @@ use castell_base::sync::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// Which CPU's queues and memory a thread uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct WorkerId(pub u32);
 
 /// The worker threads of a runtime.
 #[derive(Default)]
