@@ -326,7 +326,10 @@ impl NewTask<'_, '_> {
         let run = move |context: &Context<'_>| {
             // SAFETY: the task runs, and this is the only call.
             let guards = unsafe { A::guards(&stored) };
-            body(context, guards)
+            let result = body(context, guards);
+            // SAFETY: the body is over, and its guards are gone.
+            unsafe { A::finish(&stored) };
+            result
         };
         let declared = declarations.as_slice();
         // SAFETY: the guards give access to what was declared, and the types let a body pass on no more than it was

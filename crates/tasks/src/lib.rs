@@ -27,6 +27,8 @@ mod execute;
 mod group;
 #[cfg(not(loom))]
 mod handle;
+#[cfg(not(loom))]
+mod loops;
 pub mod memory;
 #[cfg(not(loom))]
 mod pause;
@@ -34,6 +36,8 @@ mod pause;
 mod runtime;
 pub mod schedulable;
 pub mod scheduler;
+#[cfg(not(loom))]
+mod services;
 #[cfg(not(loom))]
 mod stall;
 #[cfg(not(loom))]
@@ -55,5 +59,7 @@ pub use handle::Handle;
 pub use pause::{Event, Waker};
 #[cfg(not(loom))]
 pub use runtime::{Builder, Runtime};
+#[cfg(not(loom))]
+pub use services::{Next, Registration, Wake};
 #[cfg(not(loom))]
 pub use stall::{Stall, Waiting, Why};

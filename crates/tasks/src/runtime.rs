@@ -9,6 +9,7 @@ use crate::execute::{create, submit};
 use crate::handle::Handle;
 use crate::memory::{Memory, MemoryOptions};
 use crate::scheduler::Scheduler;
+use crate::services::{Next, Registration, Services, Wake};
 use crate::stall::{Report, Stall, Stalls, watch};
 use crate::task::{Attributes, Task, flag};
 use crate::workers::Workers;
@@ -26,6 +27,8 @@ pub struct Shared {
     pub(crate) exclusive: Exclusive<Task>,
     pub(crate) stall: Stalls,
     pub(crate) roots: Roots,
+    pub(crate) services: Services,
+    pub(crate) worker_count: usize,
     /// The process that built it: threads do not survive a fork.
     process: u32,
 }
@@ -113,6 +116,8 @@ impl Builder {
             exclusive: Exclusive::default(),
             stall: Stalls::default(),
             roots: Roots::default(),
+            services: Services::default(),
+            worker_count: count,
             process: std::process::id(),
         });
         let runtime = Runtime { shared, watchdog: Mutex::new(None) };
@@ -172,6 +177,20 @@ impl Runtime {
         Ok(unsafe { self.start(&thread, Attributes::NONE, body) })
     }
 
+    /// Has `poll` called by idle workers, and besides as `wake` says, until it says that it is over or the result is
+    /// dropped. It may unblock tasks, fulfil events and spawn tasks; it must not wait.
+    ///
+    /// # Errors
+    /// The thread that sleeps for services could not be started.
+    pub fn register_service(
+        &self,
+        wake: Wake,
+        poll: impl FnMut() -> Next + Send + 'static,
+    ) -> Result<Registration, TaskError> {
+        self.check_process()?;
+        Services::register(&self.shared, wake, Box::new(poll))
+    }
+
     /// Makes and submits a root.
     ///
     /// # Safety
@@ -215,6 +234,7 @@ impl Drop for Runtime {
         }
         self.shared.roots.wait();
         self.shared.workers.stop();
+        self.shared.services.stop();
         self.shared.stall.stop();
         if let Some(thread) = self.watchdog.lock().unwrap_or_else(PoisonError::into_inner).take() {
             // A report that panics has printed why.

@@ -63,8 +63,6 @@ pub mod flag {
     pub const STARTED: u32 = 1 << 4;
     /// The root of a tree of tasks: it has no parent.
     pub const ROOT: u32 = 1 << 5;
-    /// A worksharing task: several workers run its iterations.
-    pub const SHARED_LOOP: u32 = 1 << 6;
     /// Its body returned, and its result lies where the closure was.
     pub const RETURNED: u32 = 1 << 7;
     /// The record has something to drop when it goes.

@@ -38,6 +38,7 @@ pub(crate) fn wait_counted(thread: &Thread, children: &Children) {
             spin_hint();
             continue;
         }
+        thread.shared.services.poll();
         thread.without_cpu(|| {
             children.sleep(thread, || {
                 thread.wait_for_bell(Some(LOOK_AGAIN));

@@ -1,6 +1,6 @@
 //! Data handles: what declared accesses give, order and refuse.
 
-use castell_tasks::data::{Data, Held};
+use castell_tasks::data::{Data, Held, Max, Reduction, Sum};
 use castell_tasks::{Runtime, TaskError};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -124,4 +124,80 @@ fn data_can_be_used_by_one_run_after_the_other() {
             .expect("nothing fails");
     }
     assert_eq!(*value.get_outside().expect("nobody uses it"), 8);
+}
+
+#[test]
+fn reductions_combine_private_copies() {
+    let (sum, largest, parts) = runtime()
+        .run(|context| {
+            let mut sum = Data::new(1000_u64);
+            let mut largest = Data::new(f64::NEG_INFINITY);
+            let mut parts = Data::from(vec![0_u64; 4]);
+            for number in 0..100_u64 {
+                let accesses = (sum.all().reduce(Sum), largest.all().reduce(Max), parts.all().reduce(Sum));
+                context.submit(accesses, move |_, (mut sum, mut largest, mut parts)| {
+                    assert_eq!((*sum, parts.len()), (0, 4));
+                    *sum += number;
+                    *largest = largest.max(number as f64);
+                    parts[number as usize % 4] += 1;
+                });
+            }
+            let (sum, largest) = (*sum.get(context).unwrap(), *largest.get(context).unwrap());
+            (sum, largest, parts.get(context).unwrap().to_vec())
+        })
+        .expect("nothing fails");
+    assert_eq!((sum, largest, parts), (1000 + 4950, 99.0, vec![25; 4]));
+}
+
+/// Not commutative: the order shows.
+struct Append;
+
+impl Reduction<String> for Append {
+    fn identity(&self) -> String {
+        String::new()
+    }
+
+    fn combine(&self, into: &mut String, from: &String) {
+        into.push_str(from);
+    }
+}
+
+#[test]
+fn reductions_in_order_are_the_same_every_time() {
+    let text = runtime()
+        .run(|context| {
+            let mut text = Data::new(String::from("0"));
+            for number in 1..10 {
+                context.submit(text.all().reduce(Append).in_order(), move |_, mut text| {
+                    std::thread::sleep(Duration::from_millis(10 - number));
+                    *text += &number.to_string();
+                });
+            }
+            text.get(context).unwrap().clone()
+        })
+        .expect("nothing fails");
+    assert_eq!(text, "0123456789");
+}
+
+#[test]
+fn a_cancelled_task_leaves_no_gap_in_the_order() {
+    let runtime = Runtime::builder().workers(1).build().expect("threads start");
+    let text = runtime
+        .run(|context| {
+            let mut text = Data::new(String::new());
+            let add = |letter: &'static str, cancel: bool| {
+                context.submit(text.all().reduce(Append).in_order(), move |context, mut text| {
+                    *text += letter;
+                    if cancel {
+                        context.cancel();
+                    }
+                });
+            };
+            add("a", false);
+            context.group(|| (0..5).for_each(|_| add("b", true))).expect("no failure");
+            add("c", false);
+            text.get(context).unwrap().clone()
+        })
+        .expect("nothing fails");
+    assert_eq!(text, "abc");
 }

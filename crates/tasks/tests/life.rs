@@ -39,7 +39,8 @@ fn writers_of_one_place_run_in_order() {
     runtime(3)
         .run(|context| {
             for number in 0..1000_u64 {
-                let declared = [Declaration { start: address, length: 8, kind: Kind::InOut, weak: false }];
+                let declared =
+                    [Declaration { start: address, length: 8, kind: Kind::InOut, weak: false, reduction: 0 }];
                 let body = move |_: &Context<'_>| {
                     // SAFETY: declared, and the place outlives the run.
                     let place = unsafe { &mut *(address as *mut u64) };
@@ -58,7 +59,7 @@ fn writers_of_one_place_run_in_order() {
 fn a_panic_reaches_the_wait_and_skips_successors() {
     static RUN: AtomicU64 = AtomicU64::new(0);
     let address = std::ptr::from_ref(&RUN) as usize;
-    let declared = [Declaration { start: address, length: 8, kind: Kind::InOut, weak: false }];
+    let declared = [Declaration { start: address, length: 8, kind: Kind::InOut, weak: false, reduction: 0 }];
     let runtime = runtime(2);
     let error = runtime.run(|context| {
         let attributes = Attributes { label: "first", ..Attributes::NONE };

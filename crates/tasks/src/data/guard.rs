@@ -62,6 +62,10 @@ unsafe impl<T: ?Sized + Sync> Sync for Write<'_, T> {}
 unsafe impl<T: ?Sized + Sync> Send for Read<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Sync> Sync for Read<'_, T> {}
+// SAFETY: shared access to the value, as `&T` gives.
+unsafe impl<T: ?Sized + Sync> Send for Shared<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: ?Sized + Sync> Sync for Shared<'_, T> {}
 // SAFETY: exclusive access to the value until it is dropped.
 unsafe impl<T: ?Sized + Send> Send for Held<T> {}
 // SAFETY: `&Held` gives `&T`.

@@ -31,6 +31,13 @@ pub unsafe trait Accesses: Sized {
     /// The task runs, `stored` belongs to it, and this is called once.
     #[doc(hidden)]
     unsafe fn guards(stored: &Self::Stored) -> Self::Guards<'_>;
+    /// The body is over.
+    ///
+    /// # Safety
+    /// Called at most once, after the guards are gone, before the task completes.
+    #[doc(hidden)]
+    #[inline]
+    unsafe fn finish(_stored: &Self::Stored) {}
 }
 
 /// Declarations, on the stack up to a few.
@@ -49,7 +56,7 @@ impl Declarations {
     }
 
     #[inline]
-    fn push(&mut self, declared: Declaration) {
+    pub(super) fn push(&mut self, declared: Declaration) {
         if self.count < FEW {
             self.few[self.count].write(declared);
             self.count += 1;
@@ -203,6 +210,12 @@ unsafe impl<A: Accesses> Accesses for Vec<A> {
         // SAFETY: the caller's promise, for each.
         stored.iter().map(|stored| unsafe { A::guards(stored) }).collect()
     }
+
+    #[inline]
+    unsafe fn finish(stored: &Self::Stored) {
+        // SAFETY: the caller's promise, for each.
+        stored.iter().for_each(|stored| unsafe { A::finish(stored) });
+    }
 }
 
 // SAFETY: each element declares its own.
@@ -224,6 +237,12 @@ unsafe impl<A: Accesses, const N: usize> Accesses for [A; N] {
     unsafe fn guards(stored: &Self::Stored) -> Self::Guards<'_> {
         // SAFETY: the caller's promise, for each.
         stored.each_ref().map(|stored| unsafe { A::guards(stored) })
+    }
+
+    #[inline]
+    unsafe fn finish(stored: &Self::Stored) {
+        // SAFETY: the caller's promise, for each.
+        stored.iter().for_each(|stored| unsafe { A::finish(stored) });
     }
 }
 
@@ -250,6 +269,12 @@ macro_rules! tuple {
             unsafe fn guards(stored: &Self::Stored) -> Self::Guards<'_> {
                 // SAFETY: the caller's promise, for each.
                 unsafe { ($($name::guards(&stored.$index),)+) }
+            }
+
+            #[inline]
+            unsafe fn finish(stored: &Self::Stored) {
+                // SAFETY: the caller's promise, for each.
+                unsafe { $($name::finish(&stored.$index);)+ }
             }
         }
     };

@@ -10,11 +10,13 @@
 
 mod guard;
 mod list;
+mod reduce;
 mod request;
 mod storage;
 
 pub use guard::{Held, Lent, Read, Shared, Weak, Write};
 pub use list::{Accesses, Declarations};
+pub use reduce::{And, Elements, Max, Min, Or, Private, Product, Reducing, Reduction, Sum, Xor};
 pub use request::{Part, ReadOnly, ReadWrite, Request, mode};
 pub use storage::Data;
 pub(crate) use storage::Life;

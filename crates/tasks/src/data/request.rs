@@ -55,6 +55,14 @@ impl<'a, T: ?Sized, P> Part<'a, T, P> {
     }
 }
 
+impl<'a, T: ?Sized> Part<'a, T, ReadWrite> {
+    /// Where it lies, what keeps it alive, and whether the current task has to own it.
+    #[inline]
+    pub(super) fn parts(&self) -> (NonNull<T>, &'a Arc<Storage>, bool) {
+        (self.pointer, self.storage, self.by_owner)
+    }
+}
+
 impl<'a, T: ?Sized + Send + Sync + 'static, P> Part<'a, T, P> {
     /// A child reads it: as [`Read`](crate::data::Read).
     #[inline]
@@ -162,7 +170,7 @@ impl<T: ?Sized, M> Request<'_, T, M> {
 pub(super) fn declaration<T: ?Sized>(pointer: NonNull<T>, kind: Kind, weak: bool) -> Declaration {
     // SAFETY: data is alive while somebody holds its storage, and the size is in the pointer.
     let length = size_of_val(unsafe { pointer.as_ref() }).max(1);
-    Declaration { start: pointer.cast::<u8>().as_ptr() as usize, length, kind, weak }
+    Declaration { start: pointer.cast::<u8>().as_ptr() as usize, length, kind, weak, reduction: 0 }
 }
 
 /// The elements in `range`.
@@ -178,4 +186,9 @@ pub(super) fn subslice<T>(pointer: NonNull<[T]>, range: Range<usize>) -> NonNull
     // SAFETY: inside the slice.
     let start = unsafe { pointer.cast::<T>().add(range.start) };
     NonNull::slice_from_raw_parts(start, range.end - range.start)
+}
+
+/// The bytes of `pointer`'s value as a reduction of the given number.
+pub(super) fn reduction_declaration<T: ?Sized>(pointer: NonNull<T>, number: u32) -> Declaration {
+    Declaration { reduction: number, ..declaration(pointer, Kind::Reduction, false) }
 }

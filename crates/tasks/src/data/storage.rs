@@ -1,5 +1,6 @@
 //! The owner's handle.
 
+use super::reduce::Orders;
 use super::request::{Part, ReadWrite, Request, mode};
 use crate::context::Context;
 use crate::dependences::{Declaration, Kind};
@@ -8,7 +9,7 @@ use crate::task::Task;
 use castell_base::sync::{AtomicBool, AtomicPtr, Ordering};
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A value that tasks access. See the [module](crate::data).
 ///
@@ -42,6 +43,8 @@ pub struct Storage {
     owner: AtomicPtr<Life>,
     /// Keeps `owner`'s address from being used again.
     keep: Mutex<Option<Arc<Life>>>,
+    /// Reductions whose copies wait to be combined in order; also the lock under which copies are combined.
+    orders: Mutex<Orders>,
     /// Drops the value.
     free: Box<dyn Fn() + Send + Sync>,
 }
@@ -66,6 +69,11 @@ impl Drop for Storage {
 }
 
 impl Storage {
+    /// The lock under which copies are combined.
+    pub(super) fn orders(&self) -> MutexGuard<'_, Orders> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether the children of `task` may access the value; makes `task` the owner if nobody is any more.
     #[inline]
     pub(crate) fn claim(&self, task: &Task) -> Result<(), TaskError> {
@@ -123,7 +131,12 @@ impl<T: ?Sized + Send + Sync + 'static> From<Box<T>> for Data<T> {
         let owned = Owned(pointer);
         // SAFETY: leaked from a box just now; the storage is dropped once, when no handle, task or guard is left.
         let free = Box::new(move || unsafe { owned.free() });
-        let storage = Storage { owner: AtomicPtr::new(std::ptr::null_mut()), keep: Mutex::new(None), free };
+        let storage = Storage {
+            owner: AtomicPtr::new(std::ptr::null_mut()),
+            keep: Mutex::new(None),
+            orders: Mutex::default(),
+            free,
+        };
         Data { pointer, storage: Arc::new(storage) }
     }
 }

@@ -17,11 +17,12 @@ pub struct Declaration {
     pub start: usize,
     /// Bytes; at least 1.
     pub length: usize,
-    /// What the task does. A reduction runs one at a time in any order, as a commutative access does: it has no private copy
-    /// yet.
+    /// What the task does.
     pub kind: Kind,
     /// Only its descendants do it: the task itself is not delayed.
     pub weak: bool,
+    /// Which reduction: neighbours with the same number run at once. 0 for other kinds.
+    pub reduction: u32,
 }
 
 /// A declared access, inside its task's record.
@@ -37,8 +38,7 @@ impl Declaration {
         let region = Region::new(self.start, self.length)
             .or(Region::new(self.start, 1))
             .unwrap_or_else(|| panic!("no byte can lie at {:#x}; declare memory that exists", self.start));
-        let kind = if self.kind == Kind::Reduction { Kind::Commutative } else { self.kind };
-        castell_deps::Access { region, kind, weak: self.weak, reduction: ReductionId::default() }
+        castell_deps::Access { region, kind: self.kind, weak: self.weak, reduction: ReductionId(self.reduction) }
     }
 }
 
@@ -119,9 +119,8 @@ impl Outcome<Task> for Found<'_> {
         }
     }
 
-    fn combine(&mut self, _task: TaskRef, _region: Region, _group_ends: bool) {
-        unreachable!("reductions are registered as commutative accesses")
-    }
+    /// The copy has been combined already: whoever wraps a reduction's body does it before the task completes.
+    fn combine(&mut self, _task: TaskRef, _region: Region, _group_ends: bool) {}
 }
 
 impl<'a> Found<'a> {
