@@ -78,16 +78,24 @@ impl<'t> Context<'t> {
     #[inline]
     pub fn taskwait(&self) -> Result<(), TaskError> {
         wait_children(self.thread);
-        let mut ready = ReadyList::new();
-        // SAFETY: on the thread of the body, which has no live child.
-        unsafe { dependences::children_done(self.thread, self.current(), &mut ready) };
-        debug_assert!(ready.is_empty(), "nobody is left to become ready");
-        self.take_fault()
+        self.report()
     }
 
+    /// What failed among the children. If none is live, that is over then; otherwise what waits for a failed one may still
+    /// come, and the failure stays until a [`Context::taskwait`].
     #[inline]
-    fn take_fault(&self) -> Result<(), TaskError> {
-        self.current().take_fault().map_or(Ok(()), |fault| Err(fault.error))
+    fn report(&self) -> Result<(), TaskError> {
+        let task = self.current();
+        let fault = if task.children.live() > 0 {
+            task.fault()
+        } else {
+            let mut ready = ReadyList::new();
+            // SAFETY: on the thread of the body, which has no live child.
+            unsafe { dependences::children_done(self.thread, task, &mut ready) };
+            debug_assert!(ready.is_empty(), "nobody is left to become ready");
+            task.take_fault()
+        };
+        fault.map_or(Ok(()), |fault| Err(fault.error))
     }
 
     /// Runs `body`, then waits for the tasks that it created, not for earlier ones. [`Context::cancel`] inside it, also
@@ -97,7 +105,7 @@ impl<'t> Context<'t> {
     /// The first failure among the tasks.
     pub fn group<R>(&self, body: impl FnOnce() -> R) -> Result<R, TaskError> {
         let result = Group::with(self.thread, body);
-        self.take_fault().map(|()| result)
+        self.report().map(|()| result)
     }
 
     /// Cancels the innermost group around this point: its tasks that have not begun are skipped, and
@@ -165,7 +173,7 @@ impl<'t> Context<'t> {
             // SAFETY: the body does nothing.
             unsafe { self.submit_raw(attributes, declared, |_| ()) };
         }
-        self.take_fault()
+        self.report()
     }
 
     /// Lets the part of this task's accesses that lies inside a region go to the successors, before the body ends.

@@ -38,7 +38,12 @@ impl Declaration {
         let region = Region::new(self.start, self.length)
             .or(Region::new(self.start, 1))
             .unwrap_or_else(|| panic!("no byte can lie at {:#x}; declare memory that exists", self.start));
-        castell_deps::Access { region, kind: self.kind, weak: self.weak, reduction: ReductionId(self.reduction) }
+        castell_deps::Access {
+            region,
+            kind: self.kind,
+            weak: self.weak,
+            reduction: ReductionId(self.reduction),
+        }
     }
 }
 
