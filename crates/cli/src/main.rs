@@ -1,6 +1,7 @@
 //! The `castell` command: each subcommand is a module with its arguments and a `run`.
 
 mod bench;
+mod fit;
 mod goal;
 mod launch;
 mod run;
@@ -24,6 +25,7 @@ enum Command {
     Run(run::Args),
     Launch(launch::Args),
     Bench(bench::Args),
+    Fit(fit::Args),
 }
 
 fn main() -> ExitCode {
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Launch(args) => launch::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Fit(args) => fit::run(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("castell: {error:#}");

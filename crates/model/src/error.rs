@@ -50,4 +50,7 @@ pub enum ModelError {
         /// What was expected and what was found.
         reason: String,
     },
+    /// A file is not TOML, or not a model's.
+    #[error("not a model in TOML: {0}")]
+    Toml(String),
 }

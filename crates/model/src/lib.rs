@@ -32,6 +32,7 @@ mod model;
 mod models;
 mod parameters;
 pub mod statistics;
+mod toml;
 
 pub use by_count::ByCount;
 pub use by_size::{BySize, Table};
