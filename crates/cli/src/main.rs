@@ -5,6 +5,7 @@ mod fit;
 mod goal;
 mod launch;
 mod run;
+mod schedule;
 mod source;
 mod timeline;
 
@@ -23,6 +24,7 @@ struct Cli {
 enum Command {
     Goal(goal::Args),
     Run(run::Args),
+    Schedule(schedule::Args),
     Launch(launch::Args),
     Bench(bench::Args),
     Fit(fit::Args),
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Goal(args) => goal::run(args),
         Command::Run(args) => run::run(args),
+        Command::Schedule(args) => schedule::run(args),
         Command::Launch(args) => launch::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Fit(args) => fit::run(args),

@@ -13,4 +13,5 @@ pub mod linear;
 pub mod pattern;
 pub mod point;
 pub mod ring;
+pub mod search;
 pub mod tree;

@@ -273,3 +273,39 @@ fn misfits_say_why() {
     );
     assert_eq!(misfit("a7,m1g2a3", 7), "m1g2a3 can only be the first stage");
 }
+
+#[test]
+fn drawings_show_who_has_to_do_with_whom() {
+    let fitted = Fitted::new("m1g2a3,n1g3a2".parse().unwrap(), 7).unwrap();
+    let diagram = "\
+rank  m1g2a3     n1g3a2
+   0  → 1 2 3    ← 1 4
+   1  ↔ 2 3 ← 0  ↔ 4 → 0
+   2  ↔ 1 3 ← 0  ↔ 5
+   3  ↔ 1 2 ← 0  ↔ 6
+   4  ↔ 5 6      ↔ 1 → 0
+   5  ↔ 4 6      ↔ 2
+   6  ↔ 4 5      ↔ 3
+";
+    assert_eq!(fitted.diagram(), diagram);
+    let cuboid = "\
+rank  m1g2a3  n1g3a2
+   0  -       -
+   1  0       0
+   2  1       0
+   3  2       0
+   4  0       1
+   5  1       1
+   6  2       1
+";
+    assert_eq!(fitted.hyper_cuboid(), cuboid);
+    let svg = fitted.svg();
+    assert_eq!(svg.matches("class=\"message\"").count(), 23);
+    let collapsed = Fitted::new("a2,c4m2,r2,g2,e4m2".parse().unwrap(), 6).unwrap().hyper_cuboid();
+    assert_eq!(collapsed.lines().nth(1), Some("   0  0   -   -"));
+    assert_eq!(collapsed.lines().nth(5), Some("   4  0   1   1"));
+    let large = Fitted::new("a100".parse().unwrap(), 100).unwrap();
+    assert!(
+        large.diagram().ends_with("… and 36 ranks more\n") && large.svg().contains("… and 36 ranks more")
+    );
+}

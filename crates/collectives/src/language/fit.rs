@@ -190,6 +190,13 @@ impl Fitted {
         self.real_behind(&self.places[stage].behind, working)
     }
 
+    /// The working rank that a real one is in a stage, if it is one.
+    pub(super) fn working(&self, stage: usize, real: Rank) -> Option<u32> {
+        let role = self.roles.map_or(Role::Working(real.0), |roles| roles.role(real.0));
+        let Role::Working(working) = role else { return None };
+        self.places[stage].behind.iter().try_fold(working, |rank, &index| self.collapses[index].inner(rank))
+    }
+
     fn real_behind(&self, behind: &[usize], working: u32) -> Rank {
         let outer = |rank, &index: &usize| self.collapses[index].outer(rank);
         let working = behind.iter().rev().fold(working, outer);

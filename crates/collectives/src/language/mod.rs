@@ -20,6 +20,7 @@
 
 mod allreduce;
 mod cost;
+mod draw;
 mod fit;
 mod parse;
 mod spaces;
@@ -27,6 +28,7 @@ mod steps;
 
 pub use allreduce::Allreduce;
 pub use cost::{Cost, StageCost};
+pub use draw::DRAWN_RANKS_MAX;
 pub use fit::{Fitted, Misfit, Problem};
 pub use parse::ParseError;
 pub use spaces::Labelling;

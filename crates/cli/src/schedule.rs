@@ -1,0 +1,325 @@
+//! `castell schedule`: which word of the allreduce language to choose, what a word does and costs.
+
+use anyhow::Context;
+use castell_base::Time;
+use castell_collectives::generator::GENERATORS;
+use castell_collectives::language::{Cost, Fitted, Labelling, Word};
+use castell_collectives::search::{Order, Search, Weights, all_words, heuristic};
+use castell_model::{Model, Plb, largest_useful_fan_out, optimal_fan_out};
+use clap::Subcommand;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Choose allreduce schedules, and look at what they do
+///
+/// A schedule is a word of stages: `a4,a4,a3` has groups of 4, of 4 and of 3 ranks exchange and reduce. The book's page on
+/// the schedule language says what else a stage can be.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The best schedule for a number of ranks, what the heuristic finds, and recursive doubling
+    #[command(
+        after_help = "Examples:\n  castell schedule allreduce --ranks 48 --model plb:alpha_p=2911ps,alpha_r=1000ps\n  castell schedule allreduce --ranks 7 --bytes 4096 --all"
+    )]
+    Allreduce(AllreduceArgs),
+    /// Whether a word fits a number of ranks, and what it costs
+    #[command(
+        after_help = "Examples:\n  castell schedule check m1g2a3,n1g3a2 --ranks 7 --diagram\n  castell schedule check r2,r2,r2,g2,g2,g2 --ranks 8 --bytes 1048576 --svg rabenseifner.svg"
+    )]
+    Check(CheckArgs),
+    /// The names of all patterns
+    List,
+}
+
+#[derive(clap::Args)]
+struct AllreduceArgs {
+    /// Number of ranks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
+    ranks: u32,
+    /// What stages and messages cost; schedules are chosen under plb
+    #[arg(long, value_name = "MODEL", default_value = "plb")]
+    model: String,
+    /// Size of the vector that is reduced
+    #[arg(long, value_name = "B", default_value_t = 8)]
+    bytes: u64,
+    /// The heuristic's largest factor (otherwise that which is as dear as recursive doubling, rounded down)
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(2..))]
+    heuristic_limit: Option<u32>,
+    /// For operators that do not commute: ranks that stand aside are neighbours of the group that they join
+    #[arg(long)]
+    non_commutative: bool,
+    /// List all schedules, the cheapest first (up to 100,000 of them)
+    #[arg(long)]
+    all: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+struct CheckArgs {
+    /// The word, such as m1g2a3,n1g3a2
+    word: String,
+    /// Number of ranks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
+    ranks: u32,
+    /// What stages and messages cost: plb, lb or bsp
+    #[arg(long, value_name = "MODEL", default_value = "plb")]
+    model: String,
+    /// Size of the vector that is reduced
+    #[arg(long, value_name = "B", default_value_t = 8)]
+    bytes: u64,
+    /// For operators that do not commute: ranks that stand aside are neighbours of the group that they join
+    #[arg(long)]
+    non_commutative: bool,
+    /// Print with whom each rank has to do in each stage
+    #[arg(long)]
+    diagram: bool,
+    /// Print each rank's coordinates in the hyper-cuboid of the stages
+    #[arg(long)]
+    cuboid: bool,
+    /// Draw the stages
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// The search keeps 8 bytes a rank.
+const RANKS_MAX: i64 = 100_000_000;
+/// So many schedules are listed.
+const LISTED_MAX: usize = 100_000;
+
+/// Carries the command out.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.command {
+        Command::Allreduce(args) => allreduce(&args),
+        Command::Check(args) => check(&args),
+        Command::List => {
+            for generator in GENERATORS {
+                println!("{:32}{}", generator.name, generator.summary);
+            }
+            println!("{:32}a word of the schedule language", "allreduce:WORD");
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// A schedule and its cost, as JSON has it.
+#[derive(Clone, Serialize)]
+struct Priced {
+    schedule: String,
+    cost_ps: u64,
+    messages: u64,
+    bytes_total: u64,
+    /// Of the heuristic, the median of several runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    found_in_ns: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Choice {
+    ranks: u32,
+    bytes: u64,
+    model: String,
+    heuristic: Priced,
+    best: Priced,
+    recursive_doubling: Priced,
+    /// Null where a stage costs nothing but messages do, or the reverse without end.
+    b_opt: Option<f64>,
+    b_upper: Option<f64>,
+    heuristic_limit: u32,
+    labelling: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    all: Option<Vec<Priced>>,
+}
+
+fn plb(text: &str) -> anyhow::Result<Plb> {
+    match Model::parse(text).context("--model")? {
+        Model::Plb(plb) => Ok(plb),
+        other => anyhow::bail!(
+            "--model {}: schedules are chosen under plb; give plb:alpha_p=…,alpha_r=…",
+            other.name()
+        ),
+    }
+}
+
+fn labelling(non_commutative: bool) -> (Labelling, &'static str) {
+    if non_commutative {
+        (Labelling::Neighbours, "neighbours")
+    } else {
+        (Labelling::RemaindersFirst, "remainders-first")
+    }
+}
+
+/// What a word costs; `None` for words that do not fit, which no search returns.
+fn price(word: Word, ranks: u32, weights: &Weights) -> anyhow::Result<Priced> {
+    let schedule = word.to_string();
+    let cost = Fitted::new(word, ranks)?.cost(weights.bytes());
+    Ok(Priced {
+        schedule,
+        cost_ps: weights.time(&cost).0,
+        messages: cost.messages(),
+        bytes_total: cost.bytes_total(),
+        found_in_ns: None,
+    })
+}
+
+fn allreduce(args: &AllreduceArgs) -> anyhow::Result<ExitCode> {
+    let weights = Weights::new(plb(&args.model)?, args.bytes);
+    let limit = args.heuristic_limit.unwrap_or_else(|| weights.factor_max(args.ranks));
+    // What takes microseconds is timed several times: the first one waits for pages of the program.
+    let timed = |times: usize, find: &dyn Fn() -> Word| -> anyhow::Result<Priced> {
+        let mut found_in = Vec::new();
+        let mut word = Word::default();
+        for _ in 0..times {
+            let start = Instant::now();
+            word = find();
+            found_in.push(start.elapsed().as_nanos() as u64);
+        }
+        found_in.sort_unstable();
+        Ok(Priced { found_in_ns: Some(found_in[times / 2]), ..price(word, args.ranks, &weights)? })
+    };
+    let quick = timed(9, &|| heuristic(args.ranks, limit, &weights, Order::Sorted))?;
+    let best = timed(1, &|| Search::new(args.ranks, weights.clone()).best(args.ranks))?;
+    let mut all = None;
+    if args.all {
+        let words = all_words(args.ranks, LISTED_MAX);
+        let priced: anyhow::Result<Vec<Priced>> =
+            words.into_iter().map(|word| price(word, args.ranks, &weights)).collect();
+        let mut priced = priced?;
+        priced.sort_by_key(|priced| priced.cost_ps);
+        all = Some(priced);
+    }
+    let ratio = weights.ratio();
+    let finite = |number: f64| Some(number).filter(|number| number.is_finite());
+    let choice = Choice {
+        ranks: args.ranks,
+        bytes: args.bytes,
+        model: Model::parse(&args.model)?.to_string(),
+        heuristic: quick,
+        best,
+        recursive_doubling: price(Word::recursive_doubling(args.ranks), args.ranks, &weights)?,
+        b_opt: finite(optimal_fan_out(ratio)),
+        b_upper: finite(ratio).and_then(|ratio| finite(largest_useful_fan_out(ratio))),
+        heuristic_limit: limit,
+        labelling: labelling(args.non_commutative).1,
+        all,
+    };
+    if args.json {
+        println!("{}", serde_json::to_string(&choice)?);
+    } else {
+        print!("{}", choice.text());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Choice {
+    fn text(&self) -> String {
+        let mut text = format!("{} ranks, {} bytes, {}\n", self.ranks, self.bytes, self.model);
+        let rows = [
+            ("best", &self.best),
+            ("heuristic", &self.heuristic),
+            ("recursive doubling", &self.recursive_doubling),
+        ];
+        let width = rows.iter().map(|(_, priced)| priced.schedule.chars().count()).max().unwrap_or(0).max(8);
+        let _ = writeln!(
+            text,
+            "{:20}{:width$}  {:>12}  {:>10}  {:>12}",
+            "", "schedule", "time", "messages", "bytes"
+        );
+        for (name, priced) in rows {
+            let time = Time(priced.cost_ps).to_string();
+            let (schedule, messages, bytes) = (&priced.schedule, priced.messages, priced.bytes_total);
+            let _ = writeln!(text, "{name:20}{schedule:width$}  {time:>12}  {messages:>10}  {bytes:>12}");
+        }
+        let fan_out = |number: Option<f64>| number.map_or("none".into(), |number| format!("{number:.3}"));
+        let (b_opt, b_upper) = (fan_out(self.b_opt), fan_out(self.b_upper));
+        let _ = writeln!(
+            text,
+            "best fan-out {b_opt}, useful up to {b_upper}; the heuristic tries factors up to {}",
+            self.heuristic_limit
+        );
+        for priced in self.all.iter().flatten() {
+            let time = Time(priced.cost_ps).to_string();
+            let _ = writeln!(text, "{time:>12}  {:>10}  {}", priced.messages, priced.schedule);
+        }
+        text
+    }
+}
+
+#[derive(Serialize)]
+struct Checked {
+    schedule: String,
+    ranks: u32,
+    bytes: u64,
+    model: String,
+    cost_ps: u64,
+    alpha_p: u64,
+    alpha_r: u64,
+    messages: u64,
+    bytes_total: u64,
+    keeps_order: bool,
+}
+
+fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let word: Word = args.word.parse()?;
+    let fitted = Fitted::with_labelling(word, args.ranks, labelling(args.non_commutative).0)?;
+    let cost = fitted.cost(args.bytes);
+    let model = Model::parse(&args.model).context("--model")?;
+    let checked = Checked {
+        schedule: fitted.word().to_string(),
+        ranks: args.ranks,
+        bytes: args.bytes,
+        cost_ps: time(&model, &cost)?.0,
+        model: model.to_string(),
+        alpha_p: cost.alpha_p(),
+        alpha_r: cost.alpha_r(),
+        messages: cost.messages(),
+        bytes_total: cost.bytes_total(),
+        keeps_order: fitted.keeps_order(),
+    };
+    if let Some(path) = &args.svg {
+        std::fs::write(path, fitted.svg()).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string(&checked)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Checked { schedule, ranks, bytes, model, messages, bytes_total, alpha_p, alpha_r, .. } = &checked;
+    println!("{schedule} fits {ranks} ranks");
+    println!("{} for {bytes} bytes under {model}", Time(checked.cost_ps));
+    println!(
+        "{alpha_p} stages, {alpha_r} messages one after the other; {messages} messages, {bytes_total} bytes in all"
+    );
+    let order = if checked.keeps_order { "any operator" } else { "operators that commute" };
+    println!("serves {order}");
+    if args.diagram {
+        print!("\n{}", fitted.diagram());
+    }
+    if args.cuboid {
+        print!("\n{}", fitted.hyper_cuboid());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn time(model: &Model, cost: &Cost) -> anyhow::Result<Time> {
+    Ok(match model {
+        Model::Plb(plb) => cost.plb(plb),
+        Model::Lb(lb) => cost.lb(lb),
+        Model::Bsp(bsp) => cost.bsp(bsp),
+        other => anyhow::bail!(
+            "--model {}: there is no closed form for words under it; `castell simulate allreduce:WORD` runs them",
+            other.name()
+        ),
+    })
+}
