@@ -24,6 +24,11 @@ impl ByCount {
         self.0.of(messages)
     }
 
+    /// The same with another time for each.
+    pub(crate) fn map(&self, change: impl Fn(Time) -> Time) -> ByCount {
+        ByCount(self.0.map(change))
+    }
+
     /// Reads a time, or a table of times.
     ///
     /// # Errors

@@ -58,6 +58,17 @@ impl BySize {
         }
     }
 
+    /// The same with another time for each.
+    pub(crate) fn map(&self, change: impl Fn(Time) -> Time) -> BySize {
+        match self {
+            BySize::Constant(time) => BySize::Constant(change(*time)),
+            BySize::Table(table) => {
+                let entries = table.entries().iter().map(|&(bytes, time)| (bytes, change(time)));
+                BySize::Table(Table(entries.collect()))
+            }
+        }
+    }
+
     /// Reads `880ns`, or `table(8:880ns,64:890ns)` with sizes in bytes.
     ///
     /// # Errors

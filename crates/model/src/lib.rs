@@ -30,6 +30,7 @@ pub mod fit;
 mod lambert;
 mod model;
 mod models;
+pub mod noise;
 mod parameters;
 pub mod statistics;
 mod toml;

@@ -3,7 +3,7 @@
 use crate::ModelError;
 use crate::closed_forms::{ClosedForms, Tree};
 use crate::models::{Bsp, Lb, LogGops, LogGp, LogGps, LogP, LogfP, Lop, Plb};
-use crate::parameters::{self, Parameters};
+use crate::parameters::{self, Parameters, Slot};
 use castell_base::Time;
 use std::fmt;
 use std::str::FromStr;
@@ -100,6 +100,11 @@ impl Model {
             Model::LogGops(model) => model.clone(),
             _ => return None,
         })
+    }
+
+    /// The parameters by their symbols.
+    pub(crate) fn slots(&mut self) -> Vec<(&'static str, Slot<'_>)> {
+        each!(self, parameters => parameters.slots())
     }
 
     /// The model's name, as it is written.

@@ -36,7 +36,7 @@ impl Slot<'_> {
         Ok(())
     }
 
-    fn print(&self) -> String {
+    pub(crate) fn print(&self) -> String {
         match self {
             Slot::Time(time) => time.to_string(),
             Slot::PerByte(per_byte) => per_byte.to_string(),
