@@ -5,7 +5,7 @@ use castell_goal::program::Program;
 use castell_goal::schedule::{OpId, Schedule};
 use castell_goal::schedule_set::{self, ScheduleSet};
 use castell_goal::stepper::Stepper;
-use castell_goal::{binary, check, text};
+use castell_goal::{binary, check, paraver, text};
 
 /// Text is refused with errors, or read; what is read prints as text that reads as the same program.
 pub fn text(bytes: &[u8]) {
@@ -32,6 +32,16 @@ pub fn loggopsim(bytes: &[u8]) {
     assert_eq!(binary::write(&again).expect("it was written before"), written);
     let printed = print(&program);
     assert_eq!(text::parse(&printed, "printed").map(|again| again.operations()), Ok(program.operations()));
+    whole_program(&program);
+}
+
+/// A Paraver trace is refused, or becomes a program that can be written and compiled.
+pub fn paraver(bytes: &[u8]) {
+    let Ok(conversion) = paraver::read(bytes) else { return };
+    let program = conversion.program;
+    let printed = print(&program);
+    assert_eq!(text::parse(&printed, "printed").map(|again| again.operations()), Ok(program.operations()));
+    assert!(ScheduleSet::compile(&program).is_ok(), "calls are in order, so there is no circle");
     whole_program(&program);
 }
 

@@ -17,7 +17,8 @@ use std::process::ExitCode;
 
 /// Check, print and convert GOAL programs
 ///
-/// FILE is GOAL text, a LogGOPSim binary or compiled schedules (told by its content), or `-` for the standard input.
+/// FILE is GOAL text, a LogGOPSim binary, compiled schedules or a Paraver trace (told by its content), or `-` for the
+/// standard input.
 /// Exit codes: 0 fine, 1 the program or file is wrong, 2 wrong usage.
 #[derive(clap::Args)]
 pub struct Args {
@@ -60,7 +61,7 @@ enum Command {
     },
     /// Write a program in another format
     #[command(
-        after_help = "Examples:\n  castell goal convert halo.goal -o halo.bin        for LogGOPSim and ATLAHS\n  castell goal convert trace.bin -o trace.goal\n  castell goal convert halo.goal -o halo.sched      compiled\n  castell goal convert --to text - -o - < halo.bin"
+        after_help = "Examples:\n  castell goal convert halo.goal -o halo.bin        for LogGOPSim and ATLAHS\n  castell goal convert trace.bin -o trace.goal\n  castell goal convert app.prv -o app.goal          an MPI program's trace\n  castell goal convert halo.goal -o halo.sched      compiled\n  castell goal convert --to text - -o - < halo.bin"
     )]
     Convert {
         /// The program

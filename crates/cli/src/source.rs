@@ -4,8 +4,9 @@ use anyhow::{Context, bail};
 use castell_base::Rank;
 use castell_comm::job::RANKS_MAX;
 use castell_goal::check::{Problem, Severity, check};
-use castell_goal::file::Contents;
+use castell_goal::file::{Contents, Format, ReadError};
 use castell_goal::graph::{Graph, Vertex};
+use castell_goal::paraver;
 use castell_goal::program::Program;
 use castell_goal::schedule::Schedule;
 use std::io::Read;
@@ -21,9 +22,18 @@ pub fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// What a file holds, whatever its format; its content tells which. Addresses are let through: to look at.
+/// What a file holds, whatever its format; its content tells which. Addresses are let through: to look at. What the
+/// conversion of a trace took for granted is printed.
 pub fn contents(file: &Path) -> anyhow::Result<Contents> {
-    Ok(castell_goal::file::read(&read(file)?, &name(file), true)?)
+    let (bytes, name) = (read(file)?, name(file));
+    if Format::of(&bytes) != Format::Paraver {
+        return Ok(castell_goal::file::read(&bytes, &name, true)?);
+    }
+    let conversion = paraver::read(&bytes).map_err(|error| ReadError::Paraver(name.clone(), error))?;
+    for note in conversion.notes {
+        eprintln!("castell: {name}: {note}");
+    }
+    Ok(Contents::Program(conversion.program))
 }
 
 /// A program from a file in any format.

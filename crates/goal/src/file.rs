@@ -1,9 +1,13 @@
 //! Which of the formats some bytes are in, told by the bytes themselves.
 
 use crate::binary::{self, BinaryError};
+use crate::paraver::{self, ParaverError};
 use crate::program::Program;
 use crate::schedule_set::{self, ScheduleSet, SetFormatError};
 use crate::text::{self, ParseErrors};
+
+/// How files of gzip begin.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// A format for whole programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +18,8 @@ pub enum Format {
     LogGopSim,
     /// Compiled schedules of all ranks.
     Schedules,
+    /// A Paraver trace, which is converted.
+    Paraver,
 }
 
 impl Format {
@@ -23,6 +29,8 @@ impl Format {
             Format::Schedules
         } else if binary::is_loggopsim(bytes) {
             Format::LogGopSim
+        } else if bytes.starts_with(paraver::MAGIC) {
+            Format::Paraver
         } else {
             Format::Text
         }
@@ -59,9 +67,16 @@ pub enum ReadError {
     /// Wrong compiled schedules.
     #[error("{0}: {1}")]
     Schedules(String, SetFormatError),
+    /// A trace that cannot be converted.
+    #[error("{0}: {1}")]
+    Paraver(String, ParaverError),
+    /// A compressed file.
+    #[error("{0}: the file is compressed; unpack it first (gunzip)")]
+    Compressed(String),
 }
 
-/// Reads bytes in whatever format they are; `name` is the file's, for messages. Compiled schedules with addresses are
+/// Reads bytes in whatever format they are; `name` is the file's, for messages. What a converted trace does not say by
+/// itself is not told here: [`paraver::read`] does. Compiled schedules with addresses are
 /// refused unless `trusting_addresses`, which is right only to look at them.
 ///
 /// # Errors
@@ -89,6 +104,11 @@ pub fn read(bytes: &[u8], name: &str, trusting_addresses: bool) -> Result<Conten
             };
             Ok(Contents::Schedules(set.map_err(|error| ReadError::Schedules(name.into(), error))?))
         }
+        Format::Paraver => {
+            let conversion = paraver::read(bytes).map_err(|error| ReadError::Paraver(name.into(), error))?;
+            Ok(Contents::Program(conversion.program))
+        }
+        Format::Text if bytes.starts_with(&GZIP) => Err(ReadError::Compressed(name.into())),
         Format::Text => {
             let program = text::parse(bytes, name);
             program.map(Contents::Program).map_err(|errors| match control_byte(bytes) {

@@ -4,7 +4,8 @@
 //! start only once `u` has finished (or has started). This room does no I/O, reads no clock and has no `unsafe`.
 //! Start at [`op`] (what a vertex can be), then [`graph`] (the builder), [`schedule`] (the compiled form) and
 //! [`stepper`] (the interpreter that the simulator and the engine share). All ranks together are a [`program`]: [`text`]
-//! and [`binary`] read and write it, [`check`] says what is wrong with it, [`schedule_set`] is what it compiles to.
+//! and [`binary`] read and write it, [`paraver`] makes one of an MPI trace, [`check`] says what is wrong with it,
+//! [`schedule_set`] is what it compiles to.
 #![forbid(unsafe_code)]
 
 pub mod arithmetic;
@@ -18,6 +19,7 @@ mod graph_error;
 pub mod matching;
 mod matching_index;
 pub mod op;
+pub mod paraver;
 pub mod program;
 pub mod schedule;
 pub mod schedule_set;

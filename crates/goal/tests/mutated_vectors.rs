@@ -71,6 +71,13 @@ fn sets() -> Vec<ScheduleSet> {
 }
 
 #[test]
+fn mutated_traces() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/paraver");
+    let traces = ["halo.prv", "threads.prv"].map(|name| fs::read(root.join(name)).unwrap());
+    try_all(6, 3000, &traces, &traces, properties::paraver);
+}
+
+#[test]
 fn mutated_texts() {
     let texts = texts();
     try_all(1, 2000, &texts, &texts, properties::text);

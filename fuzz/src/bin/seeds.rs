@@ -1,4 +1,4 @@
-//! Writes the seed corpora, made from `vectors/goal`, into `corpus/`.
+//! Writes the seed corpora, made from `vectors/`, into `corpus/`.
 
 use castell_goal::schedule_set::ScheduleSet;
 use castell_goal::{binary, text};
@@ -35,6 +35,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             for (rank, schedule) in set.schedules() {
                 fs::write(schedules.join(format!("{name}-{rank}")), schedule.to_bytes())?;
             }
+        }
+    }
+    let traces = corpus("paraver")?;
+    for entry in fs::read_dir(root.join("../vectors/paraver"))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "prv") {
+            fs::copy(&path, traces.join(path.file_stem().unwrap_or_default()))?;
         }
     }
     println!("{seeds} texts, and what they compile to, in {}", root.join("corpus").display());

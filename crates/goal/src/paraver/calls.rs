@@ -1,0 +1,202 @@
+//! A thread's MPI calls, and which messages each of them sent, asked for and got.
+
+use super::records::{Detail, Mark, Message, Thread};
+
+/// What a call does for the thread that calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Sends, and comes back when the buffer may be used again.
+    Send,
+    /// Comes back at once.
+    ImmediateSend,
+    Recv,
+    ImmediateRecv,
+    SendRecv,
+    /// Starts persistent sends and receives.
+    Start,
+    /// Comes back when one request is done.
+    Wait,
+    WaitAll,
+    /// Comes back when it is known which requests are done, if any.
+    WaitSome,
+    Collective,
+    OneSided,
+    /// Collective calls among neighbours, of whom the trace does not tell.
+    Neighbour,
+    /// The end of all.
+    Finalize,
+    Other,
+}
+
+impl Kind {
+    /// The kind of a call by the number that Extrae gives it (its `MPI_EventEncoding.h`).
+    fn of(call: u32) -> Kind {
+        match call {
+            1 | 33..=35 => Kind::Send,
+            3 | 36..=38 => Kind::ImmediateSend,
+            2 | 192 => Kind::Recv,
+            4 | 193 => Kind::ImmediateRecv,
+            41 | 42 => Kind::SendRecv,
+            123 | 124 => Kind::Start,
+            5 => Kind::Wait,
+            6 => Kind::WaitAll,
+            39 | 59 | 60 | 125 | 126 | 128 => Kind::WaitSome,
+            7..=18 | 30 | 80 | 154..=171 | 214 | 215 => Kind::Collective,
+            65..=67 | 172 | 184 | 185 => Kind::OneSided,
+            174..=183 => Kind::Neighbour,
+            32 => Kind::Finalize,
+            _ => Kind::Other,
+        }
+    }
+
+    fn may_send(self) -> bool {
+        matches!(self, Kind::Send | Kind::ImmediateSend | Kind::SendRecv | Kind::Start)
+    }
+
+    fn may_post(self) -> bool {
+        matches!(self, Kind::Recv | Kind::ImmediateRecv | Kind::SendRecv | Kind::Start)
+    }
+
+    fn may_complete(self) -> bool {
+        matches!(self, Kind::Recv | Kind::SendRecv | Kind::Wait | Kind::WaitAll | Kind::WaitSome)
+    }
+}
+
+/// One call, or a message that is in no call (of a tracer that records none).
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub kind: Kind,
+    /// MPI's call by Extrae's number.
+    pub number: u32,
+    pub start_ns: u64,
+    pub end_ns: u64,
+    /// Messages by their number.
+    pub sends: Vec<usize>,
+    /// Messages asked for here, and whether they came here, too.
+    pub receives: Vec<(usize, bool)>,
+    /// Messages asked for in an earlier call that came here.
+    pub completes: Vec<usize>,
+    /// Of collective calls.
+    pub send_bytes: u64,
+    pub recv_bytes: u64,
+    pub is_root: bool,
+    pub communicator: Option<u64>,
+}
+
+impl Call {
+    fn new(number: u32, start_ns: u64) -> Call {
+        Call {
+            kind: Kind::of(number),
+            number,
+            start_ns,
+            end_ns: start_ns,
+            sends: Vec::new(),
+            receives: Vec::new(),
+            completes: Vec::new(),
+            send_bytes: 0,
+            recv_bytes: 0,
+            is_root: false,
+            communicator: None,
+        }
+    }
+
+    /// Whether nothing that could follow it waits for its messages.
+    pub fn is_immediate(&self) -> bool {
+        matches!(self.kind, Kind::ImmediateSend | Kind::Start)
+    }
+}
+
+/// The calls of a thread in order of time, with their messages.
+pub(super) fn find(thread: &Thread, messages: &[Message]) -> Vec<Call> {
+    let mut calls = calls(&thread.marks);
+    add_lonely(thread, messages, &mut calls);
+    details(&thread.details, &mut calls);
+    for &number in &thread.sent {
+        let place = at(&calls, messages[number].sent_ns, Kind::may_send).expect("lonely messages have calls");
+        calls[place].sends.push(number);
+    }
+    for &number in &thread.received {
+        let message = &messages[number];
+        let posted = at(&calls, message.posted_ns, Kind::may_post);
+        let completed = at(&calls, message.received_ns, Kind::may_complete);
+        let posted = posted.or(completed).expect("lonely messages have calls");
+        // A message that came between two calls is taken by the second.
+        let completed = completed.or_else(|| next(&calls, message.received_ns));
+        calls[posted].receives.push((number, completed.is_some_and(|completed| completed <= posted)));
+        if let Some(completed) = completed.filter(|completed| *completed > posted) {
+            calls[completed].completes.push(number);
+        }
+    }
+    calls
+}
+
+/// Calls from their starts and ends. A call without an end lasts until the next begins.
+fn calls(marks: &[Mark]) -> Vec<Call> {
+    let mut calls: Vec<Call> = Vec::new();
+    let mut open = false;
+    for &Mark { time_ns, call } in marks {
+        if open && let Some(last) = calls.last_mut() {
+            last.end_ns = time_ns;
+        }
+        open = call != 0;
+        if open {
+            calls.push(Call::new(call, time_ns));
+        }
+    }
+    calls
+}
+
+/// Makes calls for the messages that lie in none.
+fn add_lonely(thread: &Thread, messages: &[Message], calls: &mut Vec<Call>) {
+    const SEND: u32 = 1;
+    const RECV: u32 = 2;
+    let lonely = |time_ns: u64| at(calls, time_ns, |_| true).is_none();
+    let sent = thread.sent.iter().map(|&number| messages[number].sent_ns);
+    let sends = sent.filter(|time_ns| lonely(*time_ns)).map(|time_ns| Call::new(SEND, time_ns));
+    let received = thread.received.iter().map(|&number| &messages[number]);
+    let received = received.filter(|message| lonely(message.posted_ns) && lonely(message.received_ns));
+    let receives = received.map(|message| Call::new(RECV, message.received_ns));
+    let mut made: Vec<Call> = sends.chain(receives).collect();
+    if !made.is_empty() {
+        calls.append(&mut made);
+        calls.sort_by_key(|call| (call.start_ns, call.end_ns));
+    }
+}
+
+/// Gives collective calls what was noted at their starts.
+fn details(details: &[(u64, Detail)], calls: &mut [Call]) {
+    let mut details = details.iter().peekable();
+    for call in calls.iter_mut().filter(|call| call.kind == Kind::Collective) {
+        while details.next_if(|(time_ns, _)| *time_ns < call.start_ns).is_some() {}
+        while let Some((_, detail)) = details.next_if(|(time_ns, _)| *time_ns == call.start_ns) {
+            match *detail {
+                Detail::SendBytes(bytes) => call.send_bytes = bytes,
+                Detail::RecvBytes(bytes) => call.recv_bytes = bytes,
+                Detail::Root => call.is_root = true,
+                Detail::Communicator(number) => call.communicator = Some(number),
+            }
+        }
+    }
+}
+
+/// The call in which a moment lies: where one ends as the next begins, the first that `suits`.
+fn at(calls: &[Call], time_ns: u64, suits: impl Fn(Kind) -> bool) -> Option<usize> {
+    /// So many calls that touch the same moment are looked at.
+    const TOUCHING_MAX: usize = 16;
+    let first = calls.partition_point(|call| call.end_ns < time_ns);
+    let touching = calls[first..].iter().take_while(|call| call.start_ns <= time_ns).take(TOUCHING_MAX);
+    let mut found = None;
+    for (index, call) in touching.enumerate() {
+        if suits(call.kind) {
+            return Some(first + index);
+        }
+        found = found.or(Some(first + index));
+    }
+    found
+}
+
+/// The first call that ends behind a moment.
+fn next(calls: &[Call], time_ns: u64) -> Option<usize> {
+    let index = calls.partition_point(|call| call.end_ns < time_ns);
+    (index < calls.len()).then_some(index)
+}
