@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 /// The options of every command that draws timelines.
 #[derive(clap::Args, Clone, Debug)]
 pub struct TimelineArgs {
-    /// Write when each operation started and finished: a drawing (.svg), or a trace for Perfetto and Chrome (.json)
+    /// Write when each operation started and finished: a drawing (.svg), a trace for Perfetto and Chrome (.json) or for
+    /// Paraver (.prv, with .pcf and .row beside it)
     #[arg(long, value_name = "FILE", value_parser = file)]
     pub timeline: Option<TimelineFile>,
     /// Colours of the drawing
@@ -38,6 +39,7 @@ pub struct TimelineFile {
 enum Format {
     Svg,
     Chrome,
+    Paraver,
 }
 
 fn file(name: &str) -> Result<TimelineFile, String> {
@@ -45,9 +47,10 @@ fn file(name: &str) -> Result<TimelineFile, String> {
     let format = match path.extension().and_then(|ending| ending.to_str()) {
         Some("svg") => Format::Svg,
         Some("json") => Format::Chrome,
+        Some("prv") => Format::Paraver,
         _ => {
             return Err(
-                "the ending of the name tells the format: .svg (a drawing) or .json (Perfetto)".into()
+                "the ending of the name tells the format: .svg, .json (Perfetto) or .prv (Paraver)".into()
             );
         }
     };
@@ -74,6 +77,12 @@ impl TimelineArgs {
             }
             Format::Chrome => {
                 (castell_trace::write_chrome(timeline, &mut out), "ui.perfetto.dev or chrome://tracing")
+            }
+            Format::Paraver => {
+                let [mut pcf, mut row] =
+                    [create(&path.with_extension("pcf"))?, create(&path.with_extension("row"))?];
+                let written = castell_trace::write_paraver(timeline, &mut out, &mut pcf, &mut row);
+                (written.and_then(|()| pcf.flush()).and_then(|()| row.flush()), "Paraver")
             }
         };
         written.and_then(|()| out.flush()).with_context(|| format!("cannot write {}", path.display()))?;

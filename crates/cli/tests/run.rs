@@ -185,6 +185,14 @@ fn the_name_of_a_timeline_tells_its_format() {
             && drawing.contains(">rank 1</text>")
             && drawing.contains("s0: send 80b to 1")
     );
+    let out = directory.path().join("timeline.prv");
+    let output = run(&[&file, "--timeline", out.to_str().expect("a path")]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(std::fs::read_to_string(&out).expect("written").starts_with("#Paraver ("));
+    assert!(out.with_extension("pcf").exists() && out.with_extension("row").exists());
+    let again = run(&[out.to_str().expect("a path"), "--calc-scale", "0", "--json"]);
+    let again: Value = serde_json::from_slice(&again.stdout).expect("valid JSON");
+    assert_eq!((&again["ranks"], &again["messages"]), (&2.into(), &8.into()), "a timeline can be run again");
     let unknown = run(&[&file, "--timeline", "timeline.pdf"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains(".svg"), "{}", text(&unknown.stderr));

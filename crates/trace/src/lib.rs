@@ -4,10 +4,13 @@
 #![forbid(unsafe_code)]
 
 mod chrome;
+mod lanes;
+mod paraver;
 pub mod svg;
 mod units;
 
 pub use chrome::write_chrome;
+pub use paraver::write_paraver;
 pub use svg::{SvgOptions, Theme, write_svg};
 
 use castell_base::{Rank, Tag};

@@ -2,6 +2,7 @@
 
 use super::paper::{Paper, TINY_CHARACTER};
 use super::xml::{Escaped, Px};
+use crate::lanes::{by_rank, place};
 use crate::{Activity, Span, Timeline};
 use castell_base::Rank;
 use std::io::{self, Write};
@@ -49,7 +50,7 @@ pub(super) fn waits(timeline: &Timeline, paper: &Paper, out: &mut impl Write) ->
 pub(super) fn draw(timeline: &Timeline, paper: &Paper, out: &mut impl Write) -> io::Result<()> {
     for (rank, spans) in by_rank(timeline) {
         let busy = spans.into_iter().filter(|span| span.activity != Activity::Wait);
-        let (placed, lanes) = place(busy);
+        let (placed, lanes) = place(busy, LANES_MAX);
         if placed.is_empty() {
             continue;
         }
@@ -96,34 +97,4 @@ fn tooltip(rank: Rank, name: &str, from_ps: u64, to_ps: u64, paper: &Paper) -> S
     let (from, to, unit) = (number(from_ps), number(to_ps), paper.unit.name);
     let duration = paper.unit.time(to_ps.saturating_sub(from_ps));
     format!("rank {rank}: {}, {from} to {to} {unit} ({duration})", Escaped(name))
-}
-
-/// Each rank's spans in order of their starts.
-fn by_rank(timeline: &Timeline) -> impl Iterator<Item = (Rank, Vec<&Span>)> {
-    let mut ranks: Vec<Vec<&Span>> = vec![Vec::new(); timeline.ranks as usize];
-    for span in &timeline.spans {
-        ranks[span.rank.index()].push(span);
-    }
-    ranks.into_iter().enumerate().map(|(rank, mut spans)| {
-        spans.sort_by_key(|span| (span.start_ps, span.end_ps));
-        (Rank(rank as u32), spans)
-    })
-}
-
-/// Gives each span the first lane that is free; and says how many lanes that takes.
-fn place<'a>(spans: impl Iterator<Item = &'a Span>) -> (Vec<(usize, &'a Span)>, usize) {
-    let mut free_ps: Vec<u64> = Vec::new();
-    let mut placed = Vec::new();
-    for span in spans {
-        let fits = free_ps.iter().position(|free_ps| *free_ps <= span.start_ps);
-        let lane = fits.unwrap_or_else(|| {
-            if free_ps.len() < LANES_MAX {
-                free_ps.push(0);
-            }
-            free_ps.len() - 1
-        });
-        free_ps[lane] = free_ps[lane].max(span.end_ps);
-        placed.push((lane, span));
-    }
-    (placed, free_ps.len())
 }
