@@ -15,6 +15,10 @@ pub enum Kind {
     /// Reads and writes.
     InOut = 2,
     /// Reads and writes; consecutive commutative tasks run one at a time in any order.
+    ///
+    /// A task takes all its strong commutative bytes at once and keeps them until it and its children have finished with them.
+    /// Weak accesses beside strong commutative ones can therefore end in a deadlock, as with any lock that is held while
+    /// waiting: if children need other bytes that tasks take turns on, declare these strong too.
     Commutative = 3,
     /// Reads and writes with the program's own synchronisation; consecutive concurrent tasks run at once.
     Concurrent = 4,

@@ -123,7 +123,9 @@ impl<T: Dependent> Access<T> {
     /// The pieces that touch `region` now; the access itself if it is not split.
     pub(super) fn current(&self, region: Region) -> Vec<NonNull<Access<T>>> {
         if self.state().is_split() {
-            self.pieces().inner.with(|map| map.touching(region))
+            // The map also has the pieces of what this access was split from.
+            let own = self.region.intersection(region);
+            own.map_or(Vec::new(), |own| self.pieces().inner.with(|map| map.touching(own)))
         } else {
             vec![NonNull::from(self)]
         }
@@ -247,7 +249,7 @@ impl<T: Dependent> Access<T> {
 
     /// Gives back what the access has beside its record, before the record goes.
     #[inline]
-    pub(crate) fn dispose(&self) {
+    pub fn dispose(&self) {
         let pieces = self.pieces.load(Ordering::Acquire);
         if !pieces.is_null() {
             // SAFETY: made from a box; the record goes, so nobody looks at it or at its pieces any more.

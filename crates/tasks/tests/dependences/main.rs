@@ -1,0 +1,4 @@
+//! The engine that finds dependences, compared with the oracle step by step.
+
+mod node;
+mod steps;
