@@ -6,6 +6,7 @@ mod goal;
 mod launch;
 mod run;
 mod schedule;
+mod simulate;
 mod source;
 mod timeline;
 
@@ -25,6 +26,7 @@ enum Command {
     Goal(goal::Args),
     Run(run::Args),
     Schedule(schedule::Args),
+    Simulate(simulate::Args),
     Launch(launch::Args),
     Bench(bench::Args),
     Fit(fit::Args),
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         Command::Goal(args) => goal::run(args),
         Command::Run(args) => run::run(args),
         Command::Schedule(args) => schedule::run(args),
+        Command::Simulate(args) => simulate::run(args),
         Command::Launch(args) => launch::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Fit(args) => fit::run(args),

@@ -36,6 +36,8 @@ pub struct Flight {
 
 /// Watches a run. Every method does nothing unless it is overridden; none can change what happens.
 ///
+/// Instruments can be combined: a pair, an `Option` and a `Vec` of them are one, and so is `&mut` to one.
+///
 /// Calls come in the order in which the engine looks at things, which is nearly but not always the order of time: what
 /// is certain to happen later may be told at once.
 #[allow(unused_variables)]
@@ -76,17 +78,17 @@ pub struct Blind;
 
 impl Instrument for Blind {}
 
-/// Passes every call on to all of `$each`.
+/// Passes every call on to everything in each of `$all`.
 macro_rules! forward {
-    ($self:ident, $($each:expr),+) => {
+    ($self:ident, $($all:expr),+) => {
         fn ready(&mut $self, rank: Rank, operation: OpId, at: Time, cause: Cause) {
-            $($each.ready(rank, operation, at, cause);)+
+            $(for each in $all { each.ready(rank, operation, at, cause); })+
         }
         fn started(&mut $self, rank: Rank, operation: OpId, at: Time) {
-            $($each.started(rank, operation, at);)+
+            $(for each in $all { each.started(rank, operation, at); })+
         }
         fn finished(&mut $self, rank: Rank, operation: OpId, at: Time) {
-            $($each.finished(rank, operation, at);)+
+            $(for each in $all { each.finished(rank, operation, at); })+
         }
         fn busy(
             &mut $self,
@@ -97,30 +99,38 @@ macro_rules! forward {
             from: Time,
             to: Time,
         ) {
-            $($each.busy(rank, processor, activity, operation, from, to);)+
+            $(for each in $all { each.busy(rank, processor, activity, operation, from, to); })+
         }
         fn departed(&mut $self, message: &Flight, at: Time) {
-            $($each.departed(message, at);)+
+            $(for each in $all { each.departed(message, at); })+
         }
         fn arrived(&mut $self, message: &Flight, at: Time, complete: Time) {
-            $($each.arrived(message, at, complete);)+
+            $(for each in $all { each.arrived(message, at, complete); })+
         }
         fn received(&mut $self, message: &Flight, receive: OpId, at: Time, done: Time) {
-            $($each.received(message, receive, at, done);)+
+            $(for each in $all { each.received(message, receive, at, done); })+
         }
         fn queues(&mut $self, rank: Rank, at: Time, posted: usize, unexpected: usize) {
-            $($each.queues(rank, at, posted, unexpected);)+
+            $(for each in $all { each.queues(rank, at, posted, unexpected); })+
         }
         fn contended(&mut $self, message: &Flight, link: u32, from: Time, to: Time) {
-            $($each.contended(message, link, from, to);)+
+            $(for each in $all { each.contended(message, link, from, to); })+
         }
     };
 }
 
 impl<I: Instrument + ?Sized> Instrument for &mut I {
-    forward!(self, (**self));
+    forward!(self, [&mut **self]);
 }
 
 impl<A: Instrument, B: Instrument> Instrument for (A, B) {
-    forward!(self, self.0, self.1);
+    forward!(self, [&mut self.0], [&mut self.1]);
+}
+
+impl<I: Instrument> Instrument for Option<I> {
+    forward!(self, self.iter_mut());
+}
+
+impl<I: Instrument> Instrument for Vec<I> {
+    forward!(self, self.iter_mut());
 }

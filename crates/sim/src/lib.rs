@@ -4,8 +4,9 @@
 //! goes to which receive. This room does no I/O, reads no clock, draws random numbers only from a key that the caller
 //! chooses, and gives the same bits on every machine.
 //!
-//! Start at [`Simulation`], then [`Machine`] (what a program runs on), [`instrument`] (what can be watched) and
-//! `reference`, the engine that knows every operation and every model. [`fast`] is the one for large programs.
+//! Start at [`Simulation`], then [`Machine`] (what a program runs on), [`instrument`] and [`instruments`] (what can be
+//! watched) and `reference`, the engine that knows every operation and every model. [`fast`] is the one for large
+//! programs.
 #![forbid(unsafe_code)]
 
 mod cost;
@@ -14,12 +15,14 @@ pub mod deadlock;
 mod error;
 pub mod fast;
 pub mod instrument;
+pub mod instruments;
 mod machine;
 pub mod network;
 mod outcome;
 mod reference;
 mod simulation;
 mod source;
+pub mod statistics;
 
 pub use error::{OperationName, SimError};
 pub use machine::{Machine, Ties};

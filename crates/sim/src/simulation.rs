@@ -78,7 +78,7 @@ impl<'a> Simulation<'a> {
         Some(Outcome { ranks: self.source.ranks(), events, end, ..Outcome::default() })
     }
 
-    /// Runs it and shows it to an instrument; `&mut` to one is one, and so is a pair.
+    /// Runs it and shows it to an instrument.
     ///
     /// # Errors
     /// As [`Simulation::run`].

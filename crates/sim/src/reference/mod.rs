@@ -342,6 +342,9 @@ impl<'a, C: Costs, I: Instrument> Engine<'a, C, I> {
         if self.releases_at_end && end > now {
             return self.complete_later(rank, operation, end);
         }
+        if end == Time::MAX {
+            return Err(SimError::Overflow { operation: self.schedules.name(rank, operation) });
+        }
         self.instrument.finished(rank, operation, end);
         self.finish(rank, operation);
         let state = &mut self.ranks[rank.index()];

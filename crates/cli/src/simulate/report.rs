@@ -1,0 +1,151 @@
+//! What a simulation prints.
+
+use super::Measures;
+use castell_base::{Rank, Time};
+use castell_collectives::generator::Generator;
+use castell_sim::instruments::CriticalPath;
+use castell_sim::{Outcome, Schedules};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// So many ranks' end times, and steps of a critical path, are printed.
+const LINES_MAX: usize = 16;
+
+/// One run.
+pub struct Report<'a> {
+    pub name: &'a str,
+    pub model: String,
+    pub schedules: &'a Schedules<'a>,
+    pub outcome: &'a Outcome,
+    pub wall_ns: u64,
+    pub measures: Option<&'a Measures>,
+    pub path: Option<&'a CriticalPath>,
+    pub summary: bool,
+}
+
+impl Report<'_> {
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let outcome = self.outcome;
+        let mut object = json!({
+            "program": self.name,
+            "model": self.model,
+            "ranks": outcome.ranks,
+            "events": outcome.events,
+            "makespan_ps": outcome.makespan().0,
+            "skew_ps": outcome.skew().0,
+            "wall_ns": self.wall_ns,
+        });
+        if !self.summary {
+            object["end_ps"] = outcome.end.iter().map(|end| end.0).collect();
+        }
+        if outcome.unreceived > 0 {
+            object["unreceived"] = outcome.unreceived.into();
+        }
+        if let Some(measures) = self.measures {
+            object["measures"] = self.measures_json(measures);
+        }
+        if let Some(path) = self.path {
+            let step = |step: &castell_sim::instruments::Step| {
+                let name = self.schedules.name(step.rank, step.operation);
+                json!({
+                    "rank": step.rank.0,
+                    "operation": format!("{} ({})", name.name, name.what),
+                    "started_ps": step.started.0,
+                    "finished_ps": step.finished.0,
+                    "by_message": step.by_message,
+                })
+            };
+            object["critical_path"] = path.steps().iter().map(step).collect();
+        }
+        object
+    }
+
+    fn measures_json(&self, ((counts, bandwidth), (_, queues)): &Measures) -> Value {
+        let mut object = json!({
+            "messages": counts.messages(),
+            "bytes": counts.bytes(),
+            "bytes_per_second_mean": bandwidth.mean(),
+            "bytes_under_way_max": bandwidth.under_way_max(),
+            "posted_max": queues.posted_max.iter().max().copied().unwrap_or(0),
+            "unexpected_max": queues.unexpected_max.iter().max().copied().unwrap_or(0),
+            "waiting_mean_ps": self.waiting_mean().0,
+        });
+        if !self.summary {
+            let ranks = (0..self.outcome.ranks).map(Rank);
+            object["waiting_ps"] = ranks.map(|rank| self.waiting(rank).0).collect();
+        }
+        object
+    }
+
+    fn waiting(&self, rank: Rank) -> Time {
+        let end = self.outcome.end[rank.index()];
+        self.measures.map_or(Time::ZERO, |(_, (waits, _))| waits.waiting(rank, end))
+    }
+
+    fn waiting_mean(&self) -> Time {
+        let sum: u128 = (0..self.outcome.ranks).map(|rank| u128::from(self.waiting(Rank(rank)).0)).sum();
+        Time((sum / u128::from(self.outcome.ranks.max(1))) as u64)
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let (mut text, outcome) = (String::new(), self.outcome);
+        let _ = writeln!(text, "program   {}, {} ranks, {} events", self.name, outcome.ranks, outcome.events);
+        let _ = writeln!(text, "model     {}", self.model);
+        let last = outcome.last_rank().map_or(String::new(), |rank| format!(" (rank {rank})"));
+        let _ = writeln!(text, "makespan  {}{last}", outcome.makespan());
+        let _ = writeln!(text, "skew      {}", outcome.skew());
+        if !self.summary && outcome.end.len() <= LINES_MAX {
+            for (rank, end) in outcome.end.iter().enumerate() {
+                let _ = writeln!(text, "  rank {rank:<4} {end}");
+            }
+        }
+        if let Some(((counts, bandwidth), (_, queues))) = self.measures {
+            let _ = writeln!(text, "messages  {}, {} bytes", counts.messages(), counts.bytes());
+            if let Some(mean) = bandwidth.mean() {
+                let most = bandwidth.under_way_max();
+                let _ = writeln!(
+                    text,
+                    "bandwidth {:.4} GB/s on average, at most {most} bytes under way",
+                    mean / 1e9
+                );
+            }
+            let _ = writeln!(text, "waiting   {} a rank on average", self.waiting_mean());
+            let most = |lengths: &[usize]| lengths.iter().max().copied().unwrap_or(0);
+            let (posted, unexpected) = (most(&queues.posted_max), most(&queues.unexpected_max));
+            let _ = writeln!(
+                text,
+                "queues    at most {posted} posted receives and {unexpected} unexpected messages at a rank"
+            );
+        }
+        if let Some(path) = self.path {
+            self.path_text(path, &mut text);
+        }
+        text
+    }
+
+    fn path_text(&self, path: &CriticalPath, text: &mut String) {
+        let steps = path.steps();
+        let _ = writeln!(text, "critical path, {} steps:", steps.len());
+        let skipped = steps.len().saturating_sub(LINES_MAX);
+        if skipped > 0 {
+            let _ = writeln!(text, "  ... {skipped} steps before (--json has them all)");
+        }
+        for step in &steps[skipped..] {
+            let name = self.schedules.name(step.rank, step.operation);
+            let then = if step.by_message { " - its message" } else { "" };
+            let _ = writeln!(text, "  {:>12} {:>12}  {name}{then}", step.started, step.finished);
+        }
+    }
+}
+
+/// The patterns that have a name.
+pub fn list(generators: &[Generator]) {
+    for Generator { name, alias, summary, .. } in generators {
+        let alias = if alias.is_empty() { String::new() } else { format!(" (also {alias})") };
+        println!("{name:<30} {summary}{alias}");
+    }
+    println!("{:<30} to and fro so many times", "pingpong:N");
+    println!("{:<30} a word of the allreduce language, such as a4,a2 or m1g2a3,n1g3a2", "allreduce:WORD");
+}

@@ -1,0 +1,176 @@
+//! `castell simulate`: what it prints, what it refuses, and what it writes.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn simulate(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_castell"));
+    command.arg("simulate").args(arguments).stdin(Stdio::null());
+    command.output().expect("castell starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The JSON object of a simulation that has to go well.
+fn json(arguments: &[&str]) -> Value {
+    let output = simulate(&[arguments, &["--json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("one JSON object")
+}
+
+/// What a simulation that has to fail says.
+fn refusal(arguments: &[&str]) -> String {
+    let output = simulate(arguments);
+    assert_ne!(output.status.code(), Some(0), "{arguments:?}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    text(&output.stderr)
+}
+
+fn example(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/goal").join(name);
+    path.to_str().expect("a path").to_string()
+}
+
+fn program(directory: &tempfile::TempDir, text: &str) -> String {
+    let path: PathBuf = directory.path().join("program.goal");
+    std::fs::write(&path, text).expect("a file");
+    path.to_str().expect("a path").to_string()
+}
+
+#[test]
+fn json_tells_each_ranks_end() {
+    let model = "loggops:L=2500ns,o=1500ns,g=1000ns,G=6ns,O=0,S=65535";
+    let result = json(&["pingpong", "--ranks", "2", "--model", model]);
+    assert_eq!((&result["ranks"], &result["events"]), (&2.into(), &6.into()));
+    // A message of 8 bytes: o + L, then o + 7 G at its receiver.
+    assert_eq!(result["makespan_ps"], 2 * (1500 + 2500 + 1500 + 42) * 1000);
+    assert_eq!(result["end_ps"].as_array().map(Vec::len), Some(2));
+    assert_eq!(result["skew_ps"], 11_084_000 - 7_042_000);
+    assert!(result["wall_ns"].as_u64().is_some());
+    let short = json(&["pingpong", "--ranks", "2", "--model", model, "--summary"]);
+    assert!(short.get("end_ps").is_none() && short["makespan_ps"] == result["makespan_ps"]);
+}
+
+#[test]
+fn people_get_a_table() {
+    let drawn = "plb:alpha_p=500ns,alpha_r=100ns,beta=0.4ns";
+    let output =
+        simulate(&["allreduce:m1g2a3,n1g3a2", "--ranks", "7", "--compute", "10ns", "--model", drawn]);
+    let out = text(&output.stdout);
+    for line in ["makespan  1.4264us (rank 0)", "skew      100ns", "rank 3    1.3264us", "7 ranks, 82 events"]
+    {
+        assert!(out.contains(line), "{line}:\n{out}");
+    }
+}
+
+#[test]
+fn every_example_runs_under_every_model() {
+    let directory = std::fs::read_dir(example("")).expect("the examples");
+    let files = directory.map(|file| file.unwrap().path()).filter(|path| path.extension().is_some());
+    let files: Vec<PathBuf> = files.filter(|path| path.extension().unwrap() == "goal").collect();
+    assert!(!files.is_empty());
+    for file in files {
+        for model in ["bsp", "lb", "logp", "loggp", "loggps", "loggops", "lop", "logfp", "plb"] {
+            let result = json(&[file.to_str().unwrap(), "--model", model, "--measure", "--critical-path"]);
+            assert!(result["makespan_ps"].as_u64() > Some(0), "{} {model}", file.display());
+            let steps = result["critical_path"].as_array().unwrap();
+            let last = steps.last().unwrap()["finished_ps"].as_u64();
+            assert!(last <= result["makespan_ps"].as_u64(), "{} {model}", file.display());
+        }
+    }
+}
+
+#[test]
+fn measures_count_messages() {
+    let result = json(&["alltoall:linear", "--ranks", "5", "--bytes", "100", "--measure"]);
+    let measures = &result["measures"];
+    assert_eq!((&measures["messages"], &measures["bytes"]), (&20.into(), &2000.into()));
+    assert_eq!(measures["waiting_ps"].as_array().map(Vec::len), Some(5));
+    assert!(measures["bytes_under_way_max"].as_u64() > Some(0));
+}
+
+#[test]
+fn timelines_are_written() {
+    let directory = tempfile::tempdir().unwrap();
+    for (file, part) in [("run.svg", "</svg>"), ("run.json", "\"traceEvents\"")] {
+        let path = directory.path().join(file);
+        let output = simulate(&[
+            "bcast:binomial",
+            "--ranks",
+            "8",
+            "--model",
+            "plb",
+            "--timeline",
+            path.to_str().unwrap(),
+        ]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(text(&output.stdout).contains(file));
+        let written = std::fs::read_to_string(&path).unwrap();
+        assert!(written.contains(part) && written.contains("bcast:binomial"), "{file}");
+    }
+}
+
+#[test]
+fn a_deadlock_is_told_as_a_circle() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = program(
+        &directory,
+        "num_ranks 3\n\
+         rank 0 { hear: recv 8b from 2 tag 0\n tell: send 8b to 1 tag 0\n tell requires hear }\n\
+         rank 1 { hear: recv 8b from 0 tag 0\n tell: send 8b to 2 tag 0\n tell requires hear }\n\
+         rank 2 { hear: recv 8b from 1 tag 0\n tell: send 8b to 0 tag 0\n tell requires hear }\n",
+    );
+    let said = refusal(&[&file]);
+    assert!(said.contains("deadlock: 6 operations of 3 ranks never finish"), "{said}");
+    assert!(said.contains("rank 0: `hear` (recv of 8 bytes from rank 2, tag 0) waits for rank 2"), "{said}");
+    assert!(said.contains("a circle"), "{said}");
+}
+
+#[test]
+fn refusals_say_what_is_wrong() {
+    let directory = tempfile::tempdir().unwrap();
+    for (text, part) in [
+        (
+            "num_ranks 2\nrank 0 { s: send 8b to 1 tag 0 }\nrank 1 { r: recv 9b from 0 tag 0 }",
+            "8 bytes met a receive of 9",
+        ),
+        (
+            "num_ranks 2\nrank 0 { s: send 8b to 7 tag 0 }\nrank 1 { }",
+            "there is no rank 7 in a program of 2 ranks",
+        ),
+        (
+            "num_ranks 1\nrank 0 { c: calc 18446744073709551 \n d: calc 18446744073709551\n d requires c }",
+            "213 days",
+        ),
+        (
+            "num_ranks 2\nrank 0 { s: send 100000b to 1 tag 0 }\nrank 1 { r: recv 100000b from 0 tag 1 }",
+            "rank 0: `s`",
+        ),
+    ] {
+        let said = refusal(&[&program(&directory, text)]);
+        assert!(said.contains(part), "{text}: {said}");
+    }
+    for (arguments, part) in [
+        (&["nothing.goal"][..], "neither a file that there is nor a pattern"),
+        (&["magic"], "castell simulate --list"),
+        (&["pingpong"], "give --ranks"),
+        (&["pingpong", "--ranks", "2", "--model", "loggop"], "unknown model"),
+        (&["allreduce:a4,a3", "--ranks", "8"], "does not fit 8 ranks"),
+        (&["pingpong", "--ranks", "2", "--compute", "-5ns"], "negative"),
+        (&[], "required"),
+    ] {
+        let said = refusal(arguments);
+        assert!(said.contains(part), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn help_has_examples_and_patterns_are_listed() {
+    let help = text(&simulate(&["--help"]).stdout);
+    assert!(help.contains("castell simulate bcast:binomial --ranks 1024"), "{help}");
+    let list = text(&simulate(&["--list"]).stdout);
+    assert!(list.contains("barrier:dissemination") && list.contains("allreduce:WORD"), "{list}");
+}
