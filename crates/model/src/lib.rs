@@ -34,6 +34,7 @@ pub mod noise;
 mod parameters;
 pub mod statistics;
 mod toml;
+pub mod topology;
 
 pub use by_count::ByCount;
 pub use by_size::{BySize, Table};
