@@ -47,7 +47,7 @@ const LEVELS: usize = 11;
 const CHUNK: usize = 128;
 const NONE: u32 = u32::MAX;
 /// So many events with different times are sorted; more are dealt out.
-const SORTED_MAX: usize = 512;
+const SORTED_MAX: usize = 32;
 
 /// A list of chunks; all but the last are full.
 #[derive(Clone, Copy, Debug)]
@@ -55,15 +55,18 @@ struct Bucket {
     head: u32,
     tail: u32,
     events: usize,
-    /// Time of the first event.
+    /// Time of the earliest event.
     time: u64,
     /// All events have that time.
     uniform: bool,
     /// Numbers don't rise.
     disordered: bool,
+    /// The last one's.
+    last: u32,
 }
 
-const EMPTY: Bucket = Bucket { head: NONE, tail: NONE, events: 0, time: 0, uniform: true, disordered: false };
+const EMPTY: Bucket =
+    Bucket { head: NONE, tail: NONE, events: 0, time: 0, uniform: true, disordered: false, last: 0 };
 
 pub(super) struct Queue {
     levels: Box<[[Bucket; BUCKETS]; LEVELS]>,
@@ -114,7 +117,7 @@ impl Queue {
         event.number = self.next;
         self.next += 1;
         if event.time >= self.run_end {
-            self.file(event, false);
+            self.file(event);
         } else if event.time == self.run.time && self.run.events > 0 {
             let mut run = self.run;
             self.append(&mut run, event);
@@ -128,7 +131,7 @@ impl Queue {
     #[inline(always)]
     pub fn retry(&mut self, event: Event) {
         if event.time >= self.run_end {
-            self.file(event, true);
+            self.file(event);
         } else {
             self.late.push(Reverse(event));
         }
@@ -216,15 +219,10 @@ impl Queue {
                 return true;
             }
             let width = DIGIT * level as u32;
-            let begin = bucket.time >> width << width;
-            self.now = begin;
-            if bucket.uniform || bucket.events <= SORTED_MAX || level == 0 {
-                if bucket.uniform {
-                    self.now = bucket.time;
-                    self.run_end = bucket.time + 1;
-                } else {
-                    self.run_end = begin + (1 << width);
-                }
+            self.now = bucket.time;
+            if bucket.uniform || bucket.events <= SORTED_MAX {
+                self.run_end =
+                    if bucket.uniform { bucket.time + 1 } else { ((bucket.time >> width) + 1) << width };
                 self.sort(bucket);
                 return true;
             }
@@ -242,13 +240,18 @@ impl Queue {
     fn sort(&mut self, bucket: Bucket) {
         let mut sorted = std::mem::take(&mut self.sorted);
         self.drain(bucket, |_, event| sorted.push(event));
-        sorted.sort_unstable_by(|a, b| b.cmp(a));
+        if bucket.uniform {
+            // Mostly long runs in order, which this sort finds.
+            sorted.reverse();
+            sorted.sort_by_key(|event| Reverse(event.number));
+        } else {
+            sorted.sort_unstable_by(|a, b| b.cmp(a));
+        }
         self.sorted = sorted;
     }
 
     fn deal(&mut self, bucket: Bucket) {
-        let disordered = bucket.disordered;
-        self.drain(bucket, |queue, event| queue.file(event, disordered));
+        self.drain(bucket, |queue, event| queue.file(event));
     }
 
     /// Takes a bucket's events out one by one, and gives its chunks back.
@@ -269,7 +272,7 @@ impl Queue {
 
     /// Puts an event into its bucket.
     #[inline(always)]
-    fn file(&mut self, event: Event, disordered: bool) {
+    fn file(&mut self, event: Event) {
         let differs = (event.time ^ self.now) | 1;
         let level = ((63 - differs.leading_zeros()) / DIGIT) as usize;
         let digit = (event.time >> (DIGIT * level as u32)) as usize % BUCKETS;
@@ -279,7 +282,9 @@ impl Queue {
             self.occupied[level] |= 1 << digit;
         }
         bucket.uniform &= event.time == bucket.time;
-        bucket.disordered |= disordered;
+        bucket.time = bucket.time.min(event.time);
+        bucket.disordered |= event.number < bucket.last;
+        bucket.last = event.number;
         self.append(&mut bucket, event);
         self.levels[level][digit] = bucket;
     }
