@@ -6,7 +6,7 @@
 //!
 //! Start at [`Simulation`], then [`Machine`] (what a program runs on), [`instrument`] and [`instruments`] (what can be
 //! watched) and `reference`, the engine that knows every operation and every model. [`fast`] is the one for large
-//! programs.
+//! programs, [`rounds`] the one for programs in which every rank does the same.
 #![forbid(unsafe_code)]
 
 mod cost;
@@ -20,6 +20,7 @@ mod machine;
 pub mod network;
 mod outcome;
 mod reference;
+pub mod rounds;
 mod simulation;
 mod source;
 pub mod statistics;

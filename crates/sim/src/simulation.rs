@@ -8,6 +8,7 @@ use crate::machine::{Machine, Ties};
 use crate::network::Traffic;
 use crate::outcome::Outcome;
 use crate::reference::Setting;
+use crate::rounds;
 use crate::source::{Schedules, Source};
 use castell_model::{LogGops, LogGps, Model};
 
@@ -61,7 +62,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// On the fast engine, where that takes program and machine and finds no mistake.
+    /// On a fast engine, where one takes program and machine and finds no mistake.
     fn run_fast(&self) -> Option<Outcome> {
         let Machine { model, network, ties } = self.machine;
         let model: LogGops = match model {
@@ -73,7 +74,11 @@ impl<'a> Simulation<'a> {
         if network.is_some() || *ties != Ties::Insertion || self.memory.is_some() {
             return None;
         }
-        let finished = Flat::new(self.source).and_then(|flat| flat.run(&model)).ok()?;
+        let alike = match self.source {
+            Source::Pattern(pattern) => rounds::run(pattern, &model).ok(),
+            _ => None,
+        };
+        let finished = alike.or_else(|| Flat::new(self.source).and_then(|flat| flat.run(&model)).ok())?;
         let Finished { events, end } = finished;
         Some(Outcome { ranks: self.source.ranks(), events, end, ..Outcome::default() })
     }

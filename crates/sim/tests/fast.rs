@@ -151,6 +151,30 @@ fn patterns_end_as_in_the_reference_engine() {
 }
 
 #[test]
+fn one_rank_stands_for_all_where_all_do_the_same() {
+    let mut in_rounds = 0;
+    for name in GENERATORS
+        .iter()
+        .map(|generator| generator.name)
+        .chain(["allreduce:m1g2a3,n1g3a2", "allreduce:a3,a3,a3"])
+    {
+        for ranks in [1, 2, 3, 5, 7, 8, 16, 27, 64, 100] {
+            for (text, compute) in MODELS.into_iter().zip([0, 10, 0, 3, 1500, 0]) {
+                let compute = castell_base::Time::from_ns(compute);
+                let options = Options { bytes: 8, compute, ways: 1 + ranks % 3, ..Options::new(ranks) };
+                let Ok(pattern) = Generator::parse(name, &options) else { continue };
+                let model = model(text);
+                let Ok(finished) = castell_sim::rounds::run(&*pattern, &model) else { continue };
+                let expected = reference(Source::Pattern(&*pattern), &model).expect("it can be run");
+                assert_eq!(finished, expected, "{name}, {ranks} ranks, {text}, {compute}");
+                in_rounds += 1;
+            }
+        }
+    }
+    assert!(in_rounds > 100, "{in_rounds} were in rounds");
+}
+
+#[test]
 fn regular_programs_are_stored_once() {
     let shapes = |name, ranks| {
         let pattern = Generator::parse(name, &Options::new(ranks)).expect("a known pattern");

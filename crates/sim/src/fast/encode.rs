@@ -274,6 +274,11 @@ impl Encoder {
         number(flat.shapes.len()).map(|shapes| shapes - 1)
     }
 
+    /// The program, its sends not matched.
+    pub fn unmatched(self) -> Flat {
+        self.flat
+    }
+
     /// The program, its sends matched as far as one rank of each shape tells.
     pub fn finish(self) -> Result<Flat, Declined> {
         let mut flat = self.flat;
@@ -320,6 +325,52 @@ impl Flat {
         let at = receives.partition_point(|receive| (receive.peer, receive.tag) < (peer, tag));
         let found = receives.get(at).filter(|receive| (receive.peer, receive.tag) == (peer, tag));
         found.map(|receive| receive.op)
+    }
+}
+
+impl Flat {
+    /// One rank that sends each message to itself, in place of ranks with one shape that send them to one another:
+    /// channel `n` takes what the `n`-th send sends and what the `n`-th receive receives, counted in the order of the
+    /// operations.
+    pub(crate) fn representative(&self, sends: &[u32], receives: &[u32]) -> Result<Flat, Declined> {
+        let mut one = Encoder::new(1, Peers::Distance);
+        let shape = self.shapes.first().ok_or(Declined::Symmetry)?;
+        one.flat.sizes.clone_from(&self.sizes);
+        one.flat.lanes = self.lanes;
+        let (mut sends, mut receives) = (sends.iter(), receives.iter());
+        let ops = &self.ops[shape.first_op as usize..][..shape.ops as usize];
+        for op in ops {
+            let channel = match op.kind {
+                Kind::Send => sends.next(),
+                Kind::Receive => receives.next(),
+                Kind::Calc => Some(&0),
+            };
+            let tag = *channel.ok_or(Declined::Symmetry)?;
+            one.ops.push(FlatOp {
+                peer: 0,
+                tag,
+                successors: NONE,
+                slot: NONE,
+                partner: NONE,
+                flags: 0,
+                ..*op
+            });
+        }
+        for (at, op) in (0..).zip(ops) {
+            let mut next = op.successors;
+            for (flag, kind) in [(STARTS, EdgeKind::Start), (FINISHES, EdgeKind::Finish)] {
+                let mut more = op.flags & flag != 0;
+                while more {
+                    let entry = self.successors[next as usize];
+                    one.edges.push((at, entry & TARGET, kind));
+                    more = entry & LAST == 0;
+                    next += 1;
+                }
+            }
+        }
+        one.link()?;
+        one.add()?;
+        one.finish()
     }
 }
 

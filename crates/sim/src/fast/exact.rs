@@ -31,16 +31,27 @@ impl Flat {
     /// # Errors
     /// [`Declined`] where the program is wrong, or runs too long: the reference engine says what there is to say.
     pub fn run(&self, model: &LogGops) -> Result<Finished, Declined> {
+        match self.lanes > 1 {
+            false => self.run_with::<false, false>(model),
+            true => self.run_with::<true, false>(model),
+        }
+    }
+
+    /// As [`Flat::run`], but declines where events happen at the same time whose order would not be the same at every
+    /// rank, if this program is what each of many ranks does with others like it.
+    pub(crate) fn run_without_ties(&self, model: &LogGops) -> Result<Finished, Declined> {
+        self.run_with::<true, true>(model)
+    }
+
+    fn run_with<const LANES: bool, const ALIKE: bool>(&self, model: &LogGops) -> Result<Finished, Declined> {
         let costs = &Costs::new(self, model);
         if !costs.are_small() {
             return Err(Declined::Time);
         }
         let in_degree_max = self.shapes.iter().map(|shape| shape.in_degree_max).max().unwrap_or(0);
-        match (in_degree_max < u8::LIMIT, self.lanes > 1) {
-            (true, false) => Exact::<u8, false>::new(self, costs)?.run(),
-            (true, true) => Exact::<u8, true>::new(self, costs)?.run(),
-            (false, false) => Exact::<u32, false>::new(self, costs)?.run(),
-            (false, true) => Exact::<u32, true>::new(self, costs)?.run(),
+        match in_degree_max < u8::LIMIT {
+            true => Exact::<u8, LANES, ALIKE>::new(self, costs)?.run(),
+            false => Exact::<u32, LANES, ALIKE>::new(self, costs)?.run(),
         }
     }
 }
@@ -65,7 +76,8 @@ struct Sent {
     op: u32,
 }
 
-struct Exact<'a, S, const LANES: bool> {
+/// `LANES`: ranks have several processors or interfaces. `ALIKE`: ties are declined.
+struct Exact<'a, S, const LANES: bool, const ALIKE: bool> {
     flat: &'a Flat,
     costs: &'a Costs,
     clocks: Vec<Clock>,
@@ -79,9 +91,10 @@ struct Exact<'a, S, const LANES: bool> {
     matchers: HashMap<u32, Matcher<u32, u32>>,
     sent: Vec<Sent>,
     mistake: bool,
+    alike: Alike,
 }
 
-impl<'a, S: Slot, const LANES: bool> Exact<'a, S, LANES> {
+impl<'a, S: Slot, const LANES: bool, const ALIKE: bool> Exact<'a, S, LANES, ALIKE> {
     fn new(flat: &'a Flat, costs: &'a Costs) -> Result<Self, Declined> {
         let roots: u64 =
             flat.shapes.iter().map(|shape| u64::from(shape.roots) * u64::from(shape.ranks)).sum();
@@ -99,12 +112,16 @@ impl<'a, S: Slot, const LANES: bool> Exact<'a, S, LANES> {
             matchers: HashMap::new(),
             sent: Vec::new(),
             mistake: false,
+            alike: Alike::new(first as usize),
         })
     }
 
     fn run(mut self) -> Result<Finished, Declined> {
         self.begin();
         while let Some(event) = self.queue.pop() {
+            if ALIKE && !self.alike.is_certain(&event) {
+                return Err(Declined::Symmetry);
+            }
             self.carry_out(event);
             if self.mistake {
                 return Err(Declined::Mistake);
@@ -217,7 +234,7 @@ impl<'a, S: Slot, const LANES: bool> Exact<'a, S, LANES> {
             return;
         }
         // The message's number comes before those of what the send releases.
-        self.queue.push(Event { time, number: 0, rank, what: ARRIVAL << KIND_SHIFT | receive, from });
+        self.create(Event { time, number: 0, rank, what: ARRIVAL << KIND_SHIFT | receive, from });
         if op.flags & (STARTS | FINISHES) != 0 {
             let middle = self.release_started(op, member, shape);
             if !cost.rendezvous {
@@ -496,7 +513,55 @@ impl<'a, S: Slot, const LANES: bool> Exact<'a, S, LANES> {
             return;
         }
         let what = (op.kind as u32) << KIND_SHIFT | at;
-        self.queue.push(Event { time, number: 0, rank, what, from: 0 });
+        self.create(Event { time, number: 0, rank, what, from: 0 });
+    }
+
+    #[inline(always)]
+    fn create(&mut self, event: Event) {
+        if ALIKE {
+            self.alike.created.push(self.alike.now);
+        }
+        self.queue.push(event);
+    }
+}
+
+/// Watches, in one rank that stands for many, whether the order of events is the same at all of them.
+struct Alike {
+    now: u64,
+    /// When each event was created, by number.
+    created: Vec<u64>,
+    /// Arrivals, and operations that want a processor, of this time: when they were created.
+    arrivals: Vec<u64>,
+    operations: Vec<u64>,
+}
+
+impl Alike {
+    fn new(roots: usize) -> Alike {
+        Alike { now: 0, created: vec![0; roots], arrivals: Vec::new(), operations: Vec::new() }
+    }
+
+    /// Whether the event's place among those of its time is certain. What a rank's own events create is in the same
+    /// order at every rank. A message is created by another rank, so that its place is certain only if the events beside
+    /// it were created at other times. (Receives may come before or after an arrival: the operations that wait for them
+    /// are released at the same time in both cases.)
+    fn is_certain(&mut self, event: &Event) -> bool {
+        if event.time != self.now {
+            self.now = event.time;
+            self.arrivals.clear();
+            self.operations.clear();
+        }
+        let created = self.created[event.number as usize];
+        let kind = event.what >> KIND_SHIFT;
+        if kind == Kind::Receive as u32 {
+            return true;
+        }
+        if kind == ARRIVAL {
+            let certain = !self.arrivals.contains(&created) && !self.operations.contains(&created);
+            self.arrivals.push(created);
+            return certain;
+        }
+        self.operations.push(created);
+        !self.arrivals.contains(&created)
     }
 }
 

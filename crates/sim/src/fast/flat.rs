@@ -17,6 +17,8 @@ pub enum Declined {
     Operation,
     /// More operations, ranks or dependencies than the arrays count.
     Size,
+    /// Ranks that do not all do the same, or might not at the same time.
+    Symmetry,
     /// Times beyond 2^62 ps.
     Time,
     /// Something that the reference engine reports as an error: a peer outside of the group, a receive whose
@@ -222,6 +224,14 @@ impl Flat {
                 Flat::of_schedules(source.ranks(), schedules.iter().map(|(_, schedule)| schedule))
             }
         }
+    }
+
+    /// The program of rank 0 alone, its sends not matched.
+    pub(crate) fn of_first(graph: &Graph, ranks: u32) -> Result<Flat, Declined> {
+        let mut build = Encoder::new(ranks, Peers::Distance);
+        build.read_graph(0, graph)?;
+        build.add()?;
+        Ok(build.unmatched())
     }
 
     fn of_schedules<'a>(ranks: u32, schedules: impl Iterator<Item = &'a Schedule>) -> Result<Flat, Declined> {
