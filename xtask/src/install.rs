@@ -1,7 +1,8 @@
 //! Puts what users need under a prefix: the libraries, the header, the program, files for pkg-config and CMake.
 //!
 //! ```text
-//! bin/castell  include/goal.h  lib/libcastell.{a,so,so.0.1,so.0.1.0}  lib/pkgconfig/castell.pc  lib/cmake/castell/*.cmake
+//! bin/castell  include/{goal.h,castell_tasks.h,castell_tasks.hpp}
+//! lib/libcastell.{a,so,so.0.1,so.0.1.0}  lib/pkgconfig/castell.pc  lib/cmake/castell/*.cmake
 //! share/doc/castell/{LICENSE-*,README.md,CHANGELOG.md}
 //! ```
 
@@ -45,7 +46,9 @@ pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     };
     let libraries = target.join(&args.libdir);
     copy(&built.join("castell"), &target.join("bin/castell"), 0o755)?;
-    copy(&root.join("include/goal.h"), &target.join("include/goal.h"), 0o644)?;
+    for header in ["goal.h", "castell_tasks.h", "castell_tasks.hpp"] {
+        copy(&root.join("include").join(header), &target.join("include").join(header), 0o644)?;
+    }
     copy(&built.join("libcastell.a"), &libraries.join("libcastell.a"), 0o644)?;
     let shared = version.shared_file();
     copy(&built.join("libcastell.so"), &libraries.join(&shared), 0o755)?;

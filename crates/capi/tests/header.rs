@@ -131,7 +131,8 @@ fn compile(name: &str, code: &str) {
 fn exported() -> BTreeMap<String, Signature> {
     let mut found = BTreeMap::new();
     let sources = root().join("crates/capi/src");
-    for entry in std::fs::read_dir(&sources).unwrap() {
+    for entry in std::fs::read_dir(&sources).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_file())
+    {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
         for rest in text.split("#[unsafe(no_mangle)]").skip(1) {
             let (_, rest) = rest.split_once("extern \"C\" fn ").expect("an exported function");

@@ -4,7 +4,7 @@ use crate::counts::make_room;
 use crate::current::Thread;
 use crate::data::{Accesses, Declarations};
 use crate::dependences::{self, Declaration};
-use crate::error::{Fault, TaskError};
+use crate::error::{Fault, Payload, TaskError};
 use crate::execute::{create, execute, fail, submit};
 use crate::group::Group;
 use crate::handle::Handle;
@@ -125,8 +125,13 @@ impl<'t> Context<'t> {
     /// Says that this task fails: its successors are skipped, and the wait of its creator returns `error`'s text. The body
     /// goes on until it returns.
     pub fn fail(&self, error: impl Display) {
+        self.fail_with(error, None);
+    }
+
+    /// As [`Context::fail`], with something for whoever handles the error.
+    pub fn fail_with(&self, error: impl Display, payload: Option<Payload>) {
         let label = self.current().label().to_owned();
-        fail(self.current(), TaskError::Failed { label, message: error.to_string() });
+        fail(self.current(), TaskError::Failed { label, message: error.to_string(), payload });
     }
 
     /// This task's label; empty if it has none.
@@ -246,7 +251,7 @@ impl<'t> Context<'t> {
 
     /// Runs an undeferred task if that is ours to do, or waits for it; then ends the reference that kept it for that.
     #[cold]
-    unsafe fn finish_undeferred(&self, task: TaskRef, is_ours: bool) {
+    pub(crate) unsafe fn finish_undeferred(&self, task: TaskRef, is_ours: bool) {
         if is_ours {
             // SAFETY: ready, and handed to nobody else.
             if let Some(next) = unsafe { execute(self.thread, task) } {

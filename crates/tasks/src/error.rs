@@ -1,6 +1,8 @@
 //! What can go wrong with a task or a runtime.
 
 use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
 
 /// Why something that was asked of the runtime did not happen.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -21,6 +23,8 @@ pub enum TaskError {
         label: String,
         /// The error as text.
         message: String,
+        /// What else the body left for whoever handles it.
+        payload: Option<Payload>,
     },
     /// A task was skipped: what it waited for failed, or its group was cancelled.
     #[error("task `{label}` was skipped: what it waited for failed, or its group was cancelled")]
@@ -71,6 +75,9 @@ pub enum TaskError {
         /// The process that built it.
         owner: u32,
     },
+    /// The description of a scheduler or a machine cannot be read.
+    #[error(transparent)]
+    Description(#[from] castell_sched::SchedError),
     /// A thread of the runtime could not be started.
     #[error("could not start worker {worker}: {reason}; ask for fewer workers or a smaller stack")]
     NoThread {
@@ -79,6 +86,16 @@ pub enum TaskError {
         /// The system's message.
         reason: String,
     },
+}
+
+/// Something that travels with a failure, from [`Context::fail_with`](crate::Context::fail_with) to the wait.
+#[derive(Clone)]
+pub struct Payload(pub Arc<dyn Any + Send + Sync>);
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Payload")
+    }
 }
 
 /// A failure on its way to a wait.

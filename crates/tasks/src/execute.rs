@@ -7,7 +7,7 @@ use crate::dependences::{self, Declaration};
 use crate::error::{Fault, TaskError, panic_message};
 use crate::schedulable::ReadyList;
 use crate::stall::note_events;
-use crate::task::{Attributes, Birth, CLOSURE_AT, Parts, Task, TaskRef, Verb, flag};
+use crate::task::{Attributes, Birth, Parts, Run, Task, TaskRef, Verb, flag};
 use crate::wait::WAITING;
 use castell_base::sync::Ordering;
 use std::mem::{ManuallyDrop, needs_drop};
@@ -38,25 +38,44 @@ where
     F: FnOnce(&Context<'_>) -> R,
 {
     const { assert!(align_of::<Body<F, R>>() <= 64, "over-aligned closures belong in a box") };
-    let parts = Parts::of(size_of::<Body<F, R>>(), accesses);
     let mut attributes = attributes;
     if needs_drop::<R>() {
         attributes.flags |= flag::DROPS;
     }
+    // SAFETY: the place behind the header is as large as asked for, aligned to 64, and nobody else sees it.
+    unsafe {
+        let bytes = size_of::<Body<F, R>>();
+        let task = create_sized(thread, parent, attributes, bytes, accesses, references, run::<F, R>);
+        task.as_ref().closure().cast::<F>().write(closure);
+        task
+    }
+}
+
+/// Makes a record with room for `bytes` behind the header, which are left to the caller.
+///
+/// # Safety
+/// `run` must cope with what the caller puts there.
+#[inline]
+pub(crate) unsafe fn create_sized(
+    thread: &Thread,
+    parent: *const Task,
+    attributes: Attributes,
+    bytes: usize,
+    accesses: usize,
+    references: u32,
+    run: Run,
+) -> TaskRef {
+    let parts = Parts::of(bytes, accesses);
     // SAFETY: a parent is alive while its body creates children.
     let depth = unsafe { parent.as_ref() }.map_or(0, |parent| parent.depth.saturating_add(1));
     let group = if depth == 0 { std::ptr::null() } else { thread.group.get() };
     let shared = Arc::as_ptr(&thread.shared);
     thread.count_created();
-    let run = run::<F, R>;
-    // SAFETY: this thread is the worker that it says.
-    let chunk = unsafe { thread.shared.memory.allocate(thread.worker.get(), parts.bytes) };
     let birth = Birth { shared, parent, group, depth, attributes, parts, references, run };
-    // SAFETY: the chunk is as long as asked for; the closure's place starts at `CLOSURE_AT`, aligned to 64.
+    // SAFETY: the worker's own thread calls, and the chunk is as long as asked for.
     unsafe {
-        let task = Task::write(chunk, birth);
-        chunk.add(CLOSURE_AT).cast::<F>().write(closure);
-        task
+        let chunk = thread.shared.memory.allocate(thread.worker.get(), birth.parts.bytes);
+        Task::write(chunk, birth)
     }
 }
 

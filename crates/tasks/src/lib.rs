@@ -8,6 +8,8 @@
 //! Start at [`Runtime`], then [`task::Task`].
 
 #[cfg(not(loom))]
+mod builder;
+#[cfg(not(loom))]
 mod children;
 #[cfg(not(loom))]
 mod context;
@@ -23,6 +25,8 @@ pub mod dependences;
 mod error;
 #[cfg(not(loom))]
 mod execute;
+#[cfg(not(loom))]
+pub mod foreign;
 #[cfg(not(loom))]
 mod group;
 #[cfg(not(loom))]
@@ -48,17 +52,19 @@ mod wait;
 pub mod workers;
 
 #[cfg(not(loom))]
+pub use builder::Builder;
+#[cfg(not(loom))]
 pub use context::{Context, NewTask};
 #[cfg(not(loom))]
 pub use counts::Limits;
 #[cfg(not(loom))]
-pub use error::TaskError;
+pub use error::{Payload, TaskError};
 #[cfg(not(loom))]
 pub use handle::Handle;
 #[cfg(not(loom))]
 pub use pause::{Event, Waker};
 #[cfg(not(loom))]
-pub use runtime::{Builder, Runtime};
+pub use runtime::Runtime;
 #[cfg(not(loom))]
 pub use services::{Next, Registration, Wake};
 #[cfg(not(loom))]

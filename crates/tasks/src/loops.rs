@@ -25,6 +25,19 @@ impl Context<'_> {
     }
 }
 
+impl Context<'_> {
+    /// Runs `body` over `range`, `chunk` at a time, together with the workers that come to help; returns when all is done. A
+    /// failure becomes that of this task.
+    pub fn share_loop(
+        &self,
+        range: Range<usize>,
+        chunk: usize,
+        body: &(dyn Fn(&Context<'_>, Range<usize>) + Sync),
+    ) {
+        share(self, range, chunk, body);
+    }
+}
+
 /// `range` in pieces of `grain`.
 fn parts(range: Range<usize>, grain: usize) -> impl Iterator<Item = Range<usize>> {
     let grain = grain.max(1);

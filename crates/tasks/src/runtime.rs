@@ -1,16 +1,17 @@
 //! A runtime: its workers and what they share.
 
+use crate::builder::Builder;
 use crate::context::Context;
-use crate::counts::{Counts, Limits};
+use crate::counts::Counts;
 use crate::current::Thread;
 use crate::dependences::Exclusive;
 use crate::error::TaskError;
 use crate::execute::{create, submit};
 use crate::handle::Handle;
-use crate::memory::{Memory, MemoryOptions};
+use crate::memory::Memory;
 use crate::scheduler::Scheduler;
 use crate::services::{Next, Registration, Services, Wake};
-use crate::stall::{Report, Stall, Stalls, watch};
+use crate::stall::{Report, Stalls, watch};
 use crate::task::{Attributes, Task, flag};
 use crate::workers::Workers;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -30,7 +31,7 @@ pub struct Shared {
     pub(crate) services: Services,
     pub(crate) worker_count: usize,
     /// The process that built it: threads do not survive a fork.
-    process: u32,
+    pub(crate) process: u32,
 }
 
 /// The tasks without a parent that are not done.
@@ -62,73 +63,6 @@ impl Roots {
     }
 }
 
-/// How a runtime is to be.
-#[derive(Clone)]
-pub struct Builder {
-    workers: Option<usize>,
-    stack_bytes: usize,
-    limits: Limits,
-    watchdog: Option<(Duration, Report)>,
-}
-
-impl Default for Builder {
-    fn default() -> Self {
-        Builder { workers: None, stack_bytes: 8 << 20, limits: Limits::default(), watchdog: None }
-    }
-}
-
-impl Builder {
-    /// This many workers; without a call, one for each processor that the process may use.
-    pub fn workers(mut self, count: usize) -> Self {
-        self.workers = Some(count.max(1));
-        self
-    }
-
-    /// The size of each worker's stack in bytes; 8 MiB without a call. Address space: pages are taken when touched.
-    pub fn stack_bytes(mut self, bytes: usize) -> Self {
-        self.stack_bytes = bytes;
-        self
-    }
-
-    /// When creators help instead of creating, and when creating becomes an error.
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// Calls `report` when no task has completed for `patience` although some wait for the world outside.
-    pub fn watchdog(mut self, patience: Duration, report: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
-        self.watchdog = Some((patience, Arc::new(report)));
-        self
-    }
-
-    /// Starts it.
-    ///
-    /// # Errors
-    /// A thread could not be started.
-    pub fn build(self) -> Result<Runtime, TaskError> {
-        let count = self.workers.unwrap_or_else(|| castell_host::topology::Processors::usable().count());
-        let shared = Arc::new(Shared {
-            memory: Memory::new(MemoryOptions::default(), &vec![0; count]),
-            scheduler: Scheduler::new(),
-            workers: Workers::default(),
-            counts: Counts::new(self.limits),
-            exclusive: Exclusive::default(),
-            stall: Stalls::default(),
-            roots: Roots::default(),
-            services: Services::default(),
-            worker_count: count,
-            process: std::process::id(),
-        });
-        let runtime = Runtime { shared, watchdog: Mutex::new(None) };
-        Workers::start(&runtime.shared, count, self.stack_bytes)?;
-        if let Some((patience, report)) = self.watchdog {
-            runtime.start_watchdog(patience, report)?;
-        }
-        Ok(runtime)
-    }
-}
-
 /// Workers, and the tasks that they run. Several can exist in a process. Dropping it ends the workers; tasks that were
 /// submitted to it must be done by then, or it waits for them.
 pub struct Runtime {
@@ -137,6 +71,28 @@ pub struct Runtime {
 }
 
 impl Runtime {
+    /// A runtime without threads.
+    pub(crate) fn around(shared: Arc<Shared>) -> Runtime {
+        Runtime { shared, watchdog: Mutex::new(None) }
+    }
+
+    /// Starts the workers, then the watchdog, if there is to be one.
+    pub(crate) fn start_threads(
+        &self,
+        stack_bytes: usize,
+        watchdog: Option<(Duration, Report)>,
+    ) -> Result<(), TaskError> {
+        Workers::start(&self.shared, self.shared.worker_count, stack_bytes)?;
+        let Some((patience, report)) = watchdog else { return Ok(()) };
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new()
+            .name("castell-watch".to_owned())
+            .spawn(move || watch(&shared, patience, &report))
+            .map_err(|error| TaskError::NoThread { worker: 0, reason: error.to_string() })?;
+        *self.watchdog.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(())
+    }
+
     /// How it is to be.
     pub fn builder() -> Builder {
         Builder::default()
@@ -214,16 +170,6 @@ impl Runtime {
     fn check_process(&self) -> Result<(), TaskError> {
         let owner = self.shared.process;
         if owner == std::process::id() { Ok(()) } else { Err(TaskError::Forked { owner }) }
-    }
-
-    fn start_watchdog(&self, patience: Duration, report: Report) -> Result<(), TaskError> {
-        let shared = Arc::clone(&self.shared);
-        let thread = std::thread::Builder::new()
-            .name("castell-watch".to_owned())
-            .spawn(move || watch(&shared, patience, &report))
-            .map_err(|error| TaskError::NoThread { worker: 0, reason: error.to_string() })?;
-        *self.watchdog.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-        Ok(())
     }
 }
 

@@ -149,6 +149,11 @@ impl Parts {
     pub(crate) fn of(closure: usize, access_count: usize) -> Parts {
         let align = align_of::<Access>().max(8);
         let accesses_at = (CLOSURE_AT + closure + align - 1) & !(align - 1);
+        assert!(
+            accesses_at / 8 <= usize::from(u16::MAX) && access_count <= usize::from(u16::MAX),
+            "a closure of {closure} bytes with {access_count} accesses: put what it captures into a box (512 KiB at most), \
+             and declare at most 65535 accesses"
+        );
         let bytes = (accesses_at + access_count * size_of::<Access>() + 63) & !63;
         Parts { bytes, accesses_at, access_count }
     }

@@ -2,6 +2,7 @@
 
 use crate::schedulable::{ReadyList, Schedulable};
 use crate::workers::WorkerId;
+use castell_sched::{Options, Topology};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,8 +19,7 @@ unsafe impl<T> Send for Queued<T> {}
 
 impl<T: Schedulable> Scheduler<T> {
     /// An empty one.
-    #[allow(clippy::new_without_default)]
-    pub fn new() -> Self {
+    pub fn new(_topology: Topology, _options: Options, _seed: u64) -> Self {
         Scheduler { queue: Mutex::new(VecDeque::new()) }
     }
 

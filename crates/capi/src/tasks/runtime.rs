@@ -1,0 +1,136 @@
+//! Starting, running in and ending runtimes.
+
+use super::failure::{ARGUMENT, Failure, START, status};
+use castell_tasks::{Limits, Runtime};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::time::Duration;
+
+/// The header's `castell_options`.
+#[repr(C)]
+pub struct castell_options {
+    workers: c_uint,
+    stack_bytes: usize,
+    scheduler: *const c_char,
+    topology: *const c_char,
+    seed: u64,
+    tasks_high: u64,
+    tasks_low: u64,
+    tasks_hard: u64,
+    watchdog_ns: u64,
+}
+
+/// A C pointer that goes to a task, as C said it may.
+pub(super) struct Passed<T>(pub(super) T);
+// SAFETY: the header says that bodies run on other threads.
+unsafe impl<T> Send for Passed<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Passed<T> {}
+
+impl<T: Copy> Passed<T> {
+    /// The pointer; a method, so that closures capture the whole.
+    pub(super) fn get(&self) -> T {
+        self.0
+    }
+}
+
+/// Starts a runtime.
+///
+/// # Safety
+/// `place` is writable; `options` is NULL or readable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn castell_start(place: *mut *mut Runtime, options: *const castell_options) -> c_int {
+    status(|| {
+        if place.is_null() {
+            return Err(Failure::new(ARGUMENT, "the place for the runtime is NULL"));
+        }
+        // SAFETY: the caller's promise.
+        let runtime = unsafe { build(options.as_ref()) }?;
+        // SAFETY: the caller's promise.
+        unsafe { place.write(Box::into_raw(Box::new(runtime))) };
+        Ok(0)
+    })
+}
+
+/// # Safety
+/// The strings are NULL or strings.
+unsafe fn build(options: Option<&castell_options>) -> Result<Runtime, Failure> {
+    let mut builder = Runtime::builder();
+    if let Some(options) = options {
+        if options.workers > 0 {
+            builder = builder.workers(options.workers as usize);
+        }
+        if options.stack_bytes > 0 {
+            builder = builder.stack_bytes(options.stack_bytes);
+        }
+        let Limits { high, low, hard } = Limits::default();
+        let or = |value: u64, default: u64| if value == 0 { default } else { value };
+        builder = builder.limits(Limits {
+            high: or(options.tasks_high, high),
+            low: or(options.tasks_low, low),
+            hard: or(options.tasks_hard, hard),
+        });
+        if options.watchdog_ns > 0 {
+            let patience = Duration::from_nanos(options.watchdog_ns);
+            builder = builder.watchdog(patience, |stall| eprintln!("{stall}"));
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            if let Some(scheduler) = text(options.scheduler, "scheduler")? {
+                builder = builder.scheduler(scheduler);
+            }
+            if let Some(topology) = text(options.topology, "topology")? {
+                builder = builder.topology(topology);
+            }
+        }
+        builder = builder.seed(options.seed);
+    }
+    builder.build().map_err(|error| Failure::new(START, error.to_string()))
+}
+
+/// # Safety
+/// NULL or a string.
+unsafe fn text<'a>(start: *const c_char, what: &str) -> Result<Option<&'a str>, Failure> {
+    if start.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    let text = unsafe { CStr::from_ptr(start) }.to_str();
+    text.map(Some).map_err(|_| Failure::new(ARGUMENT, format!("the {what}'s description is no UTF-8")))
+}
+
+/// Ends a runtime.
+///
+/// # Safety
+/// It came from [`castell_start`], or is NULL, and is not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn castell_stop(runtime: *mut Runtime) -> c_int {
+    status(|| {
+        if !runtime.is_null() {
+            // SAFETY: the caller's promise.
+            drop(unsafe { Box::from_raw(runtime) });
+        }
+        Ok(0)
+    })
+}
+
+/// Runs a function as a task and waits for it.
+///
+/// # Safety
+/// The runtime runs; `body` may be called with `argument` on another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn castell_run(
+    runtime: *mut Runtime,
+    body: Option<unsafe extern "C" fn(*mut c_void)>,
+    argument: *mut c_void,
+) -> c_int {
+    status(|| {
+        // SAFETY: the caller's promise.
+        let runtime =
+            unsafe { runtime.as_ref() }.ok_or_else(|| Failure::new(ARGUMENT, "the runtime is NULL"))?;
+        let body = body.ok_or_else(|| Failure::new(ARGUMENT, "the body is NULL"))?;
+        let argument = Passed(argument);
+        // SAFETY: the caller's promise.
+        runtime.run(|_| unsafe { body(argument.get()) })?;
+        Ok(0)
+    })
+}

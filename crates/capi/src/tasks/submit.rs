@@ -1,0 +1,351 @@
+//! Creating tasks and waiting for them.
+
+use super::failure::{ARGUMENT, Failure, in_task};
+use super::reduction::{self, castell_reduction};
+use super::runtime::Passed;
+use castell_tasks::Context;
+use castell_tasks::dependences::{Declaration, Kind};
+use castell_tasks::foreign::{Function, submit_bytes};
+use castell_tasks::task::{Attributes, flag};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+/// The header's `castell_access`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct castell_access {
+    kind: c_int,
+    pub(super) start: *mut c_void,
+    pub(super) bytes: usize,
+    stride: usize,
+    rows: usize,
+    pub(super) reduction: *const castell_reduction,
+}
+
+/// The header's `castell_task`.
+#[repr(C)]
+pub struct castell_task {
+    label: *const c_char,
+    priority: c_int,
+    cost: c_uint,
+    flags: c_uint,
+    destroy: Option<Function>,
+}
+
+/// The body of a loop.
+type LoopBody = unsafe extern "C" fn(*mut c_void, usize, usize);
+
+const WEAK: c_int = 16;
+const REDUCTION: c_int = 5;
+const FINAL: c_uint = 1;
+const WAIT: c_uint = 2;
+const UNDEFERRED: c_uint = 4;
+const BY_REFERENCE: c_uint = 8;
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn castell_submit(
+    body: Option<Function>,
+    argument: *const c_void,
+    argument_bytes: usize,
+    accesses: *const castell_access,
+    access_count: usize,
+    task: *const castell_task,
+) -> c_int {
+    in_task(|context| {
+        let body = body.ok_or_else(|| Failure::new(ARGUMENT, "the body is NULL"))?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (attributes, destroy, by_reference) = described(task.as_ref())?;
+            let accesses = list(accesses, access_count)?;
+            if by_reference || accesses.iter().any(|access| access.kind == REDUCTION) {
+                let argument = Argument::new(argument, argument_bytes, by_reference, destroy);
+                return submit_boxed(context, attributes, accesses, move || body(argument.start()));
+            }
+            let argument = bytes(argument, argument_bytes)?;
+            with_declarations(accesses, |declared| {
+                submit_bytes(context, attributes, declared, body, destroy, argument);
+            })?;
+        }
+        Ok(0)
+    })
+}
+
+/// An argument on its way to a body, and what is called with it at the end.
+struct Argument {
+    by_reference: *mut c_void,
+    copy: Option<Box<[u128]>>,
+    destroy: Option<Function>,
+}
+
+// SAFETY: as the header says, bodies and `destroy` are called on other threads.
+unsafe impl Send for Argument {}
+
+impl Argument {
+    /// # Safety
+    /// `bytes` can be read at `start`, unless it is passed by reference.
+    unsafe fn new(
+        start: *const c_void,
+        bytes: usize,
+        by_reference: bool,
+        destroy: Option<Function>,
+    ) -> Argument {
+        if by_reference {
+            return Argument { by_reference: start.cast_mut(), copy: None, destroy };
+        }
+        let mut copy = vec![0_u128; bytes.div_ceil(16).max(1)].into_boxed_slice();
+        if bytes > 0 {
+            // SAFETY: the caller's promise; the copy is at least as long.
+            unsafe { copy.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(start.cast(), bytes) };
+        }
+        Argument { by_reference: std::ptr::null_mut(), copy: Some(copy), destroy }
+    }
+
+    fn start(&self) -> *mut c_void {
+        self.copy.as_ref().map_or(self.by_reference, |copy| copy.as_ptr().cast_mut().cast())
+    }
+}
+
+impl Drop for Argument {
+    fn drop(&mut self) {
+        if let Some(destroy) = self.destroy {
+            // SAFETY: as the header says, called once, when the task is over.
+            unsafe { destroy(self.start()) };
+        }
+    }
+}
+
+/// Creates a task whose body needs more than a function pointer.
+///
+/// # Safety
+/// As for [`castell_submit`].
+unsafe fn submit_boxed(
+    context: &Context<'_>,
+    attributes: Attributes,
+    accesses: &[castell_access],
+    body: impl FnOnce() + Send + 'static,
+) -> Result<c_int, Failure> {
+    let copies = reduction::copies_of(accesses);
+    with_declarations(accesses, |declared| {
+        // SAFETY: the caller's promise.
+        unsafe { context.submit_raw(attributes, declared, move |_| copies.around(body)) };
+    })?;
+    Ok(0)
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn castell_taskloop(
+    body: Option<LoopBody>,
+    argument: *mut c_void,
+    first: usize,
+    end: usize,
+    grain: usize,
+    accesses: *const castell_access,
+    access_count: usize,
+    task: *const castell_task,
+) -> c_int {
+    in_task(|context| {
+        let body = body.ok_or_else(|| Failure::new(ARGUMENT, "the body is NULL"))?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (attributes, _, _) = described(task.as_ref())?;
+            let accesses = list(accesses, access_count)?;
+            for start in (first..end).step_by(grain.max(1)) {
+                let stop = end.min(start.saturating_add(grain.max(1)));
+                let argument = Passed(argument);
+                submit_boxed(context, attributes, accesses, move || body(argument.get(), start, stop))?;
+            }
+        }
+        Ok(0)
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn castell_taskfor(
+    body: Option<LoopBody>,
+    argument: *mut c_void,
+    first: usize,
+    end: usize,
+    chunk: usize,
+    accesses: *const castell_access,
+    access_count: usize,
+    task: *const castell_task,
+) -> c_int {
+    in_task(|context| {
+        let body = body.ok_or_else(|| Failure::new(ARGUMENT, "the body is NULL"))?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (attributes, _, _) = described(task.as_ref())?;
+            let accesses = list(accesses, access_count)?;
+            if accesses.iter().any(|access| access.kind == REDUCTION) {
+                return Err(Failure::new(
+                    ARGUMENT,
+                    "a taskfor has no copies for reductions: use castell_taskloop",
+                ));
+            }
+            let argument = Passed(argument);
+            with_declarations(accesses, |declared| {
+                context.submit_raw(attributes, declared, move |context| {
+                    let body = |_: &Context<'_>, part: std::ops::Range<usize>| {
+                        body(argument.get(), part.start, part.end);
+                    };
+                    context.share_loop(first..end, chunk, &body);
+                });
+            })?;
+        }
+        Ok(0)
+    })
+}
+
+/// Waits for the children.
+#[unsafe(no_mangle)]
+pub extern "C" fn castell_taskwait() -> c_int {
+    in_task(|context| Ok(context.taskwait().map(|()| 0)?))
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn castell_taskwait_on(accesses: *const castell_access, access_count: usize) -> c_int {
+    in_task(|context| {
+        // SAFETY: the caller's promise.
+        unsafe { with_declarations(list(accesses, access_count)?, |declared| context.wait_for(declared)) }??;
+        Ok(0)
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn castell_release(accesses: *const castell_access, access_count: usize) -> c_int {
+    in_task(|context| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            with_declarations(list(accesses, access_count)?, |declared| {
+                declared.iter().for_each(|declared| context.release(*declared));
+            })?;
+        }
+        Ok(0)
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn castell_group(body: Option<Function>, argument: *mut c_void) -> c_int {
+    in_task(|context| {
+        let body = body.ok_or_else(|| Failure::new(ARGUMENT, "the body is NULL"))?;
+        // SAFETY: the caller's promise.
+        context.group(|| unsafe { body(argument) })?;
+        Ok(0)
+    })
+}
+
+/// Cancels the innermost group.
+#[unsafe(no_mangle)]
+pub extern "C" fn castell_cancel() -> c_int {
+    in_task(|context| Ok(context.cancel().into()))
+}
+
+/// Whether a group around the task was cancelled.
+#[unsafe(no_mangle)]
+pub extern "C" fn castell_is_cancelled() -> c_int {
+    in_task(|context| Ok(context.is_cancelled().into()))
+}
+
+/// Whether the task is final.
+#[unsafe(no_mangle)]
+pub extern "C" fn castell_is_final() -> c_int {
+    in_task(|context| Ok(context.is_final().into()))
+}
+
+/// What a task's description says: attributes, what is called at the end, whether the argument is no copy.
+///
+/// # Safety
+/// The label is NULL or a string that stays.
+unsafe fn described(task: Option<&castell_task>) -> Result<(Attributes, Option<Function>, bool), Failure> {
+    let Some(task) = task else { return Ok((Attributes::NONE, None, false)) };
+    let label = if task.label.is_null() {
+        ""
+    } else {
+        // SAFETY: the caller's promise.
+        let label = unsafe { CStr::from_ptr(task.label) };
+        label.to_str().map_err(|_| Failure::new(ARGUMENT, "the label is no UTF-8"))?
+    };
+    let mut flags = 0;
+    for (bit, meaning) in [(FINAL, flag::FINAL), (WAIT, flag::WAIT), (UNDEFERRED, flag::UNDEFERRED)] {
+        flags |= if task.flags & bit != 0 { meaning } else { 0 };
+    }
+    let attributes = Attributes { label, priority: task.priority, cost: task.cost, flags };
+    Ok((attributes, task.destroy, task.flags & BY_REFERENCE != 0))
+}
+
+/// # Safety
+/// `count` accesses can be read at `start` for as long as the result is used.
+unsafe fn list<'a>(start: *const castell_access, count: usize) -> Result<&'a [castell_access], Failure> {
+    match (start.is_null(), count) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(Failure::new(ARGUMENT, format!("{count} accesses at NULL"))),
+        // SAFETY: the caller's promise.
+        (false, _) => Ok(unsafe { std::slice::from_raw_parts(start, count) }),
+    }
+}
+
+/// # Safety
+/// As for [`list`].
+unsafe fn bytes<'a>(start: *const c_void, count: usize) -> Result<&'a [u8], Failure> {
+    match (start.is_null(), count) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(Failure::new(ARGUMENT, format!("an argument of {count} bytes at NULL"))),
+        // SAFETY: the caller's promise.
+        (false, _) => Ok(unsafe { std::slice::from_raw_parts(start.cast(), count) }),
+    }
+}
+
+/// Calls `action` with the declarations that `accesses` stand for: on the stack where there are few.
+fn with_declarations<R>(
+    accesses: &[castell_access],
+    action: impl FnOnce(&[Declaration]) -> R,
+) -> Result<R, Failure> {
+    const FEW: usize = 8;
+    let nothing = Declaration { start: 0, length: 0, kind: Kind::In, weak: false, reduction: 0 };
+    let mut few = [nothing; FEW];
+    if accesses.len() <= FEW && accesses.iter().all(|access| access.rows <= 1) {
+        for (place, access) in few.iter_mut().zip(accesses) {
+            *place = declaration(access, 0)?;
+        }
+        return Ok(action(&few[..accesses.len()]));
+    }
+    let mut many = Vec::new();
+    for access in accesses {
+        for row in 0..access.rows.max(1) {
+            many.push(declaration(access, row)?);
+        }
+    }
+    Ok(action(&many))
+}
+
+fn declaration(access: &castell_access, row: usize) -> Result<Declaration, Failure> {
+    let weak = access.kind & WEAK != 0;
+    let kind = usize::try_from(access.kind & !WEAK).ok().and_then(|number| Kind::ALL.get(number).copied());
+    let Some(kind) = kind.filter(|kind| *kind != Kind::Reduction || !access.reduction.is_null()) else {
+        return Err(Failure::new(
+            ARGUMENT,
+            format!("no kind of access: {}; or a reduction of NULL", access.kind),
+        ));
+    };
+    if access.bytes == 0 || access.start.is_null() {
+        return Err(Failure::new(
+            ARGUMENT,
+            format!("an access to {} bytes at {:?}", access.bytes, access.start),
+        ));
+    }
+    let start = access.start as usize + row * access.stride;
+    // Neighbours group by the address of their reduction; half of it is enough to tell those of a program apart.
+    let reduction = if kind == Kind::Reduction { access.reduction as usize as u32 } else { 0 };
+    Ok(Declaration { start, length: access.bytes, kind, weak, reduction })
+}

@@ -1,0 +1,199 @@
+/* castell_tasks.h: accesses, nesting, loops, reductions, groups, failures, events, pauses, services. */
+#define _DEFAULT_SOURCE
+#include <castell_tasks.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                                                              \
+    do {                                                                                                              \
+        if (!(condition)) {                                                                                           \
+            fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, castell_tasks_error());               \
+            exit(1);                                                                                                  \
+        }                                                                                                             \
+    } while (0)
+
+enum { LENGTH = 64 };
+static long chain;
+static int numbers[LENGTH];
+static int doubled[LENGTH];
+static long total;
+static int skipped_ran;
+static castell_current *sleeper;
+static castell_current *awaiting;
+static int in_flight, seen_in_flight;
+
+static castell_access whole(int kind, void *start, size_t bytes) {
+    castell_access access = {kind, start, bytes, 0, 0, NULL};
+    return access;
+}
+
+static void link_of_chain(void *argument) {
+    int expected = *(int *)argument;
+    CHECK(chain == expected);
+    chain++;
+}
+
+static void add_one(void *argument) {
+    int *number = *(int **)argument;
+    *number += 1;
+}
+
+static void children_of_weak(void *argument) {
+    (void)argument;
+    for (int i = 0; i < LENGTH; i++) {
+        int *number = &numbers[i];
+        castell_access access = whole(CASTELL_INOUT, number, sizeof *number);
+        CHECK(castell_submit(add_one, &number, sizeof number, &access, 1, NULL) == 0);
+    }
+}
+
+static void double_range(void *argument, size_t first, size_t end) {
+    (void)argument;
+    for (size_t i = first; i < end; i++) {
+        doubled[i] = 2 * numbers[i];
+    }
+}
+
+static void initialize_long(void *element) { *(long *)element = 0; }
+static void add_long(void *into, const void *from) { *(long *)into += *(const long *)from; }
+static const castell_reduction add_longs = {sizeof(long), initialize_long, add_long};
+
+static void sum_range(void *argument, size_t first, size_t end) {
+    long *sum = castell_private(argument);
+    CHECK(sum != NULL && sum != argument && *sum == 0);
+    for (size_t i = first; i < end; i++) {
+        *sum += doubled[i];
+    }
+}
+
+static void fail(void *argument) {
+    (void)argument;
+    CHECK(castell_fail("as asked", NULL, NULL) == 0);
+}
+
+static void must_not_run(void *argument) {
+    (void)argument;
+    skipped_ran = 1;
+}
+
+static void pause_here(void *argument) {
+    (void)argument;
+    __atomic_store_n(&sleeper, castell_self(), __ATOMIC_RELEASE);
+    CHECK(castell_block() == 0);
+    CHECK(castell_block_for(1000) == 0);
+}
+
+static void begin_flight(void *argument) {
+    (void)argument;
+    CHECK(castell_add_events(1) == 0);
+    __atomic_store_n(&awaiting, castell_self(), __ATOMIC_RELEASE);
+}
+
+static void see_flight(void *argument) {
+    (void)argument;
+    seen_in_flight = in_flight;
+}
+
+static int service(void *argument) {
+    (void)argument;
+    castell_current *task = __atomic_exchange_n(&awaiting, NULL, __ATOMIC_ACQ_REL);
+    if (task != NULL) {
+        in_flight = 42;
+        castell_fulfil_events(task, 1);
+    }
+    return 0;
+}
+
+static void *unblock(void *argument) {
+    (void)argument;
+    castell_current *task;
+    while ((task = __atomic_load_n(&sleeper, __ATOMIC_ACQUIRE)) == NULL) {
+        usleep(100);
+    }
+    castell_unblock(task);
+    return NULL;
+}
+
+static void cancel_and_count(void *argument) {
+    int *count = *(int **)argument;
+    *count += 1;
+    CHECK(castell_cancel() == 1);
+}
+
+static void in_group(void *argument) {
+    castell_access access = whole(CASTELL_INOUT, argument, sizeof(int));
+    for (int i = 0; i < 10; i++) {
+        CHECK(castell_submit(cancel_and_count, &argument, sizeof argument, &access, 1, NULL) == 0);
+    }
+}
+
+static void program(void *argument) {
+    (void)argument;
+    castell_access access = whole(CASTELL_INOUT, &chain, sizeof chain);
+    for (int i = 0; i < 100; i++) {
+        CHECK(castell_submit(link_of_chain, &i, sizeof i, &access, 1, NULL) == 0);
+    }
+    CHECK(castell_taskwait_on(&access, 1) == 0 && chain == 100);
+
+    castell_task labelled = {.label = "weak", .priority = 1, .flags = CASTELL_WAIT};
+    access = whole(CASTELL_INOUT | CASTELL_WEAK, numbers, sizeof numbers);
+    for (int i = 0; i < 3; i++) {
+        CHECK(castell_submit(children_of_weak, NULL, 0, &access, 1, &labelled) == 0);
+    }
+    castell_access both[2] = {whole(CASTELL_IN, numbers, sizeof numbers), whole(CASTELL_OUT, doubled, sizeof doubled)};
+    CHECK(castell_taskfor(double_range, NULL, 0, LENGTH, 5, both, 2, NULL) == 0);
+    castell_access sums[2] = {whole(CASTELL_IN, doubled, sizeof doubled), whole(CASTELL_REDUCTION, &total, sizeof total)};
+    sums[1].reduction = &add_longs;
+    CHECK(castell_taskloop(sum_range, &total, 0, LENGTH, 7, sums, 2, NULL) == 0);
+    CHECK(castell_taskwait() == 0 && total == LENGTH * 6);
+
+    /* Rows of a matrix of 8 x 8: the left half waits, the right does not. */
+    castell_access left = {CASTELL_INOUT, numbers, 4 * sizeof(int), 8 * sizeof(int), 8, NULL};
+    castell_access right = {CASTELL_INOUT, numbers + 4, 4 * sizeof(int), 8 * sizeof(int), 8, NULL};
+    castell_task failing = {.label = "failing"};
+    CHECK(castell_submit(fail, NULL, 0, &left, 1, &failing) == 0);
+    CHECK(castell_submit(must_not_run, NULL, 0, &left, 1, NULL) == 0);
+    int *number = &numbers[4];
+    CHECK(castell_submit(add_one, &number, sizeof number, &right, 1, NULL) == 0);
+    CHECK(castell_taskwait() == CASTELL_ERR_TASK && !skipped_ran && numbers[4] == 4);
+    CHECK(strstr(castell_tasks_error(), "`failing`") != NULL && strstr(castell_tasks_error(), "as asked") != NULL);
+
+    pthread_t waker;
+    CHECK(pthread_create(&waker, NULL, unblock, NULL) == 0);
+    CHECK(castell_submit(pause_here, NULL, 0, NULL, 0, NULL) == 0);
+    access = whole(CASTELL_OUT, &in_flight, sizeof in_flight);
+    CHECK(castell_submit(begin_flight, NULL, 0, &access, 1, NULL) == 0);
+    access = whole(CASTELL_IN, &in_flight, sizeof in_flight);
+    CHECK(castell_submit(see_flight, NULL, 0, &access, 1, NULL) == 0);
+    CHECK(castell_taskwait() == 0 && seen_in_flight == 42);
+    pthread_join(waker, NULL);
+
+    int ran = 0;
+    CHECK(castell_group(in_group, &ran) == 0 && ran == 1);
+    CHECK(castell_cancel() == 0 && castell_is_cancelled() == 0);
+
+    castell_task in_place = {.flags = CASTELL_FINAL | CASTELL_UNDEFERRED};
+    number = &ran;
+    CHECK(castell_submit(add_one, &number, sizeof number, NULL, 0, &in_place) == 0 && ran == 2);
+    access = whole(77, numbers, 1);
+    CHECK(castell_submit(add_one, &number, sizeof number, &access, 1, NULL) == CASTELL_ERR_ARGUMENT);
+}
+
+int main(void) {
+    CHECK(castell_taskwait() == CASTELL_ERR_NO_TASK && castell_self() == NULL);
+    castell_options options = {.workers = 3, .seed = 1};
+    castell_runtime *runtime;
+    CHECK(castell_start(&runtime, &options) == 0);
+    castell_service *polled = castell_register_service(runtime, service, NULL, -1, 1000000);
+    CHECK(polled != NULL);
+    CHECK(castell_run(runtime, program, NULL) == 0);
+    castell_unregister_service(polled);
+    CHECK(castell_stop(runtime) == 0);
+    options.scheduler = "bush";
+    CHECK(castell_start(&runtime, &options) == CASTELL_ERR_START && strstr(castell_tasks_error(), "bush") != NULL);
+    puts("fine");
+    return 0;
+}

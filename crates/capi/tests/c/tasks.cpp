@@ -1,0 +1,85 @@
+// castell_tasks.hpp: lambdas, exceptions.
+#include <castell_tasks.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#define CHECK(condition)                                                                                              \
+    do {                                                                                                              \
+        if (!(condition)) {                                                                                           \
+            std::fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, castell_tasks_error());          \
+            std::exit(1);                                                                                             \
+        }                                                                                                             \
+    } while (0)
+
+static long fibonacci(int n) {
+    if (n < 2) {
+        return n;
+    }
+    long one = 0, two = 0;
+    castell::submit([n, &one] { one = fibonacci(n - 1); });
+    castell::submit([n, &two] { two = fibonacci(n - 2); });
+    castell::taskwait();
+    return one + two;
+}
+
+struct problem {
+    int number;
+};
+
+int main() {
+    castell_options options{};
+    options.workers = 2;
+    castell::runtime runtime(options);
+    runtime.run([&] {
+        CHECK(fibonacci(15) == 610);
+        int a = 0, b = 0;
+        castell::submit([&] { a = 20; }, castell::out(a));
+        castell::submit([&] { b = a + 1; }, castell::in(a), castell::out(b));
+        castell::submit([&] { b *= 2; }, castell::inout(b));
+        castell::taskwait_on(castell::in(b));
+        CHECK(b == 42);
+
+        // A capture that has to be destroyed, run or skipped.
+        auto counted = std::make_shared<int>(0);
+        for (int i = 0; i < 10; i++) {
+            castell::submit([counted] { ++*counted; }, castell::inout(*counted));
+        }
+        castell::taskwait();
+        CHECK(*counted == 10 && counted.use_count() == 1);
+
+        long sum = 100;
+        for (int i = 0; i < 10; i++) {
+            castell::submit([&sum, i] { castell::local(sum) += i; }, castell::sum(sum));
+        }
+        castell::taskwait();
+        CHECK(sum == 145);
+
+        castell_task thrower{};
+        thrower.label = "thrower";
+        castell::submit(thrower, [] { throw problem{7}; }, castell::inout(a));
+        castell::submit([counted] { *counted = -1; }, castell::inout(a));
+        try {
+            castell::taskwait();
+            CHECK(!"the exception was lost");
+        } catch (const problem &thrown) {
+            CHECK(thrown.number == 7);
+        }
+        CHECK(*counted == 10 && counted.use_count() == 1);
+
+        try {
+            castell::group([] { throw std::runtime_error("from the group itself"); });
+            CHECK(!"the exception was lost");
+        } catch (const std::runtime_error &thrown) {
+            CHECK(std::string(thrown.what()) == "from the group itself");
+        }
+    });
+    try {
+        runtime.run([] { castell::submit([] { castell_fail("no exception", nullptr, nullptr); }); });
+        CHECK(!"the failure was lost");
+    } catch (const castell::error &failure) {
+        CHECK(std::string(failure.what()).find("no exception") != std::string::npos);
+    }
+    std::puts("fine");
+}

@@ -1,0 +1,142 @@
+//! How a runtime is to be.
+
+use crate::counts::{Counts, Limits};
+use crate::dependences::Exclusive;
+use crate::error::TaskError;
+use crate::memory::{Memory, MemoryOptions};
+use crate::runtime::{Roots, Runtime, Shared};
+use crate::scheduler::Scheduler;
+use crate::services::Services;
+use crate::stall::{Report, Stall, Stalls};
+use crate::workers::Workers;
+use castell_host::topology::Processors;
+use castell_sched::{Options, Topology};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a runtime is to be: [`Runtime::builder`].
+#[derive(Clone)]
+pub struct Builder {
+    workers: Option<usize>,
+    scheduler: Option<String>,
+    topology: Option<String>,
+    seed: u64,
+    stack_bytes: usize,
+    limits: Limits,
+    memory: MemoryOptions,
+    watchdog: Option<(Duration, Report)>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder {
+            workers: None,
+            scheduler: None,
+            topology: None,
+            seed: 0,
+            stack_bytes: 8 << 20,
+            limits: Limits::default(),
+            memory: MemoryOptions::default(),
+            watchdog: None,
+        }
+    }
+}
+
+impl Builder {
+    /// This many workers; without a call, one for each processor that the process may use.
+    pub fn workers(mut self, count: usize) -> Self {
+        self.workers = Some(count.max(1));
+        self
+    }
+
+    /// The scheduler, as [`Options`] reads it: `tree`, `tree:fifo,threshold=20`, `central`, `delegation`, ... Without a call,
+    /// what the environment variable `CASTELL_TASKS_SCHEDULER` says, or else `tree`.
+    pub fn scheduler(mut self, description: &str) -> Self {
+        self.scheduler = Some(description.to_owned());
+        self
+    }
+
+    /// Pretends to be another machine: `numa:2 cpu:24`. One worker for each of its processors, unless
+    /// [`Builder::workers`] says something else.
+    pub fn topology(mut self, description: &str) -> Self {
+        self.topology = Some(description.to_owned());
+        self
+    }
+
+    /// For the scheduler's random choices; 0 without a call.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The size of each worker's stack in bytes; 8 MiB without a call. Address space: pages are taken when touched.
+    pub fn stack_bytes(mut self, bytes: usize) -> Self {
+        self.stack_bytes = bytes;
+        self
+    }
+
+    /// When creators help instead of creating, and when creating becomes an error.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How the memory of records is taken from the system and from worker to worker.
+    pub fn memory(mut self, options: MemoryOptions) -> Self {
+        self.memory = options;
+        self
+    }
+
+    /// Calls `report` when no task has completed for `patience` although some wait for the world outside.
+    pub fn watchdog(mut self, patience: Duration, report: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
+        self.watchdog = Some((patience, Arc::new(report)));
+        self
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// A description that cannot be read, or a thread that could not be started.
+    pub fn build(self) -> Result<Runtime, TaskError> {
+        let from_environment = || std::env::var("CASTELL_TASKS_SCHEDULER").ok();
+        let scheduler = self.scheduler.clone().or_else(from_environment);
+        let options: Options = scheduler.as_deref().unwrap_or("tree").parse()?;
+        let topology = self.machine()?;
+        let numa_of: Vec<usize> = topology.all().map(|leaf| topology.numa_of(leaf)).collect();
+        let shared = Arc::new(Shared {
+            memory: Memory::new(self.memory, &numa_of),
+            worker_count: topology.leaves(),
+            scheduler: Scheduler::new(topology, options, self.seed),
+            workers: Workers::default(),
+            counts: Counts::new(self.limits),
+            exclusive: Exclusive::default(),
+            stall: Stalls::default(),
+            roots: Roots::default(),
+            services: Services::default(),
+            process: std::process::id(),
+        });
+        let runtime = Runtime::around(shared);
+        runtime.start_threads(self.stack_bytes, self.watchdog)?;
+        Ok(runtime)
+    }
+
+    /// A leaf a worker, on the NUMA nodes that are described.
+    fn machine(&self) -> Result<Topology, TaskError> {
+        let described = self.topology.as_deref().map(str::parse::<Topology>).transpose()?;
+        let count = match (self.workers, &described) {
+            (Some(count), _) => count,
+            (None, Some(topology)) => topology.leaves(),
+            (None, None) => Processors::usable().count(),
+        };
+        Ok(match described {
+            Some(topology) if topology.leaves() == count => topology,
+            Some(topology) => {
+                let leaf = |worker: usize| (worker * topology.numa_nodes() / count) as u32;
+                Topology::from_leaves(
+                    (0..count).map(|worker| (leaf(worker), castell_sched::Kind(0))).collect(),
+                )?
+            }
+            None => Topology::uniform(1, count as u32, 0)?,
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! For doors to other languages: tasks whose body is a function pointer and whose argument is bytes, and the current task
+//! without a [`Context`] at hand.
+
+use crate::context::Context;
+use crate::counts::make_room;
+use crate::current::Thread;
+use crate::dependences::Declaration;
+use crate::error::{Fault, TaskError};
+use crate::execute::{create_sized, submit};
+use crate::pause::{add_events, fulfill, unblock};
+use crate::task::{Attributes, Task, TaskRef, Verb, flag};
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+/// A body: gets the address of its argument.
+pub type Function = unsafe extern "C" fn(*mut c_void);
+
+/// What lies behind the header of a foreign task; the argument's bytes follow.
+#[repr(C, align(16))]
+struct Call {
+    body: Function,
+    /// Called with the argument's address when the task is over, also if it was skipped.
+    destroy: Option<Function>,
+}
+
+/// Calls `action` with the calling thread's current task; `None` outside of tasks.
+#[inline]
+pub fn with_context<R>(action: impl FnOnce(&Context<'_>) -> R) -> Option<R> {
+    let thread = Thread::current().filter(|thread| !thread.task.get().is_null())?;
+    Some(action(&Context::of(thread)))
+}
+
+/// Creates a task that calls `body` with the address of a copy of `argument`, aligned to 16 bytes.
+///
+/// # Safety
+/// As for [`Context::submit_raw`]; `body` and `destroy` must be callable on any thread, once, with such an argument, and must
+/// not unwind.
+#[inline]
+pub unsafe fn submit_bytes(
+    context: &Context<'_>,
+    mut attributes: Attributes,
+    declared: &[Declaration],
+    body: Function,
+    destroy: Option<Function>,
+    argument: &[u8],
+) {
+    let (thread, parent) = (context.thread(), context.current());
+    if parent.has(flag::FINAL) {
+        attributes.flags |= flag::FINAL | flag::UNDEFERRED;
+    }
+    let checked = make_room(thread, attributes.label);
+    let declared = if checked.is_ok() { declared } else { &[] };
+    let undeferred = attributes.flags & flag::UNDEFERRED != 0;
+    let bytes = size_of::<Call>() + argument.len();
+    // SAFETY: the record has room for the call and the argument; the rest is the caller's promise.
+    unsafe {
+        let references = 1 + u32::from(undeferred);
+        let task = create_sized(thread, parent, attributes, bytes, declared.len(), references, run);
+        let call = task.as_ref().closure().cast::<Call>();
+        call.write(Call { body, destroy });
+        call.add(1).cast::<u8>().copy_from_nonoverlapping(argument.as_ptr(), argument.len());
+        if let Err(error) = checked {
+            task.as_ref().poison();
+            task.as_ref().note_fault(Fault { error });
+        }
+        let is_ours = submit(thread, task, declared);
+        if undeferred {
+            context.finish_undeferred(task, is_ours);
+        }
+    }
+}
+
+unsafe fn run(_thread: &Thread, task: &Task, verb: Verb) {
+    let call = task.closure().cast::<Call>();
+    // SAFETY: written by `submit_bytes`.
+    let (Call { body, destroy }, argument) = unsafe { (call.read(), call.add(1).cast::<c_void>()) };
+    // SAFETY: the caller's promise there.
+    unsafe {
+        if verb == Verb::Call {
+            body(argument);
+        }
+        if let (Some(destroy), Verb::Call | Verb::Skip) = (destroy, verb) {
+            destroy(argument);
+        }
+    }
+}
+
+impl Context<'_> {
+    /// The address of the current task, for [`wake`], [`fulfil_events`] and other languages.
+    pub fn address(&self) -> NonNull<c_void> {
+        NonNull::from(self.current()).cast()
+    }
+
+    /// Adds `count` events that [`fulfil_events`] has to fulfil before this task completes.
+    pub fn add_events(&self, count: u32) {
+        add_events(self.current(), count);
+    }
+
+    /// Waits until the children that access the declared regions in a way that conflicts with it are done.
+    ///
+    /// # Errors
+    /// As for [`Context::taskwait`].
+    ///
+    /// # Safety
+    /// The regions lie inside those that the current task may pass on.
+    pub unsafe fn wait_for(&self, declared: &[Declaration]) -> Result<(), TaskError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.wait_for_raw(declared) }
+    }
+
+    /// Lets the parts of this task's accesses that lie inside a region go to the successors, before the body ends.
+    ///
+    /// # Safety
+    /// Neither the body nor a child that it creates later touches them again.
+    pub unsafe fn release(&self, declared: Declaration) {
+        self.release_raw(declared);
+    }
+}
+
+/// `count` events of the task at `task` ([`Context::address`]) have happened.
+///
+/// # Safety
+/// They were added and not fulfilled yet.
+pub unsafe fn fulfil_events(task: NonNull<c_void>, count: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { fulfill(task.cast(), count) };
+}
+
+/// Lets the task at `task` ([`Context::address`]) go on after its pause, or not begin its next.
+///
+/// # Safety
+/// The task has not ended.
+pub unsafe fn wake(task: NonNull<c_void>) {
+    let task: TaskRef = task.cast();
+    // SAFETY: the caller's promise.
+    unblock(unsafe { task.as_ref() });
+}
