@@ -1,10 +1,18 @@
 //! What the reference engine asks a cost model.
 
-use castell_base::Time;
+use castell_base::{Rank, Time};
 
 /// Which operation the question is about: what costs and noise may depend on.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Occasion {
+    /// The rank that pays.
+    pub rank: Rank,
+    /// The rank whose operation it is: for an arrival the sender.
+    pub owner: Rank,
+    /// Number of the operation among its owner's, in the order of their records; 0 where costs are not
+    /// [`Costs::KEYED`].
+    pub operation: u64,
+    pub now: Time,
     /// Size of the message.
     pub bytes: u64,
     /// How many messages were sent directly before this one, each as soon as the one before let it.
@@ -39,6 +47,9 @@ pub(crate) struct ArrivalCost {
 
 /// A cost model, as the engine sees it.
 pub(crate) trait Costs {
+    /// Whether costs depend on which operation it is.
+    const KEYED: bool = false;
+
     /// A message is sent, put, or asked for by a get.
     fn send(&mut self, occasion: &Occasion) -> SendCost;
 

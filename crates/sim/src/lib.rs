@@ -18,6 +18,7 @@ pub mod instrument;
 pub mod instruments;
 mod machine;
 pub mod network;
+mod noisy;
 mod outcome;
 mod reference;
 pub mod rounds;

@@ -2,6 +2,7 @@
 
 use crate::network::Network;
 use castell_model::Model;
+use castell_model::noise::{Detours, Noise, NoisyModel};
 use std::sync::Arc;
 
 /// A machine: what things cost on it, and what comes first where times are equal.
@@ -9,6 +10,10 @@ use std::sync::Arc;
 pub struct Machine {
     /// What messages, computing and local operations cost.
     pub model: Model,
+    /// What of that varies.
+    pub noise: Noise,
+    /// Detours that the operating system makes from the program, and whether it makes them on all ranks at the same time.
+    pub detours: Option<(Detours, bool)>,
     /// Links that messages share; without one they never meet on their way.
     pub network: Option<Arc<dyn Network>>,
     /// The rule of ties.
@@ -16,6 +21,11 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Whether costs are the same each time.
+    pub fn is_quiet(&self) -> bool {
+        self.noise.is_none() && self.detours.is_none()
+    }
+
     /// A machine of this model without a network, with the model's own rule of ties: LogGOPSim's for LogP, LogGP, LogGPS
     /// and LogGOPS, by rank for the others.
     pub fn new(model: Model) -> Machine {
@@ -23,7 +33,13 @@ impl Machine {
             Model::LogP(_) | Model::LogGp(_) | Model::LogGps(_) | Model::LogGops(_) => Ties::Insertion,
             _ => Ties::Rank,
         };
-        Machine { model, network: None, ties }
+        Machine { model, noise: Noise::default(), detours: None, network: None, ties }
+    }
+
+    /// The same on which an operating system makes detours, at the same time on all ranks if `together`. They lengthen
+    /// computing, and what sends and arrivals take of a processor.
+    pub fn with_detours(self, detours: Detours, together: bool) -> Machine {
+        Machine { detours: Some((detours, together)), ..self }
     }
 
     /// The same with links that messages share.
@@ -34,6 +50,13 @@ impl Machine {
     /// The same with another rule of ties.
     pub fn with_ties(self, ties: Ties) -> Machine {
         Machine { ties, ..self }
+    }
+}
+
+impl From<NoisyModel> for Machine {
+    /// Without a network, with the model's own rule of ties.
+    fn from(noisy: NoisyModel) -> Machine {
+        Machine { noise: noisy.noise, ..Machine::new(noisy.model) }
     }
 }
 

@@ -1,16 +1,18 @@
 //! A simulation: a program, a machine, and what is to be known.
 
+use crate::cost::Costs;
 use crate::costs::LogCosts;
 use crate::error::SimError;
 use crate::fast::{Finished, Flat};
 use crate::instrument::{Blind, Instrument};
 use crate::machine::{Machine, Ties};
 use crate::network::Traffic;
+use crate::noisy::{Drawn, Noisy};
 use crate::outcome::Outcome;
 use crate::reference::Setting;
 use crate::rounds;
 use crate::source::{Schedules, Source};
-use castell_model::{LogGops, LogGps, Model};
+use castell_model::{LogGops, Model};
 
 /// A program to be simulated on a machine.
 ///
@@ -36,12 +38,18 @@ pub struct Simulation<'a> {
     source: Source<'a>,
     machine: &'a Machine,
     memory: Option<Vec<Vec<u8>>>,
+    seed: u64,
 }
 
 impl<'a> Simulation<'a> {
     /// Prepares to simulate `source` on `machine`.
     pub fn new(source: impl Into<Source<'a>>, machine: &'a Machine) -> Simulation<'a> {
-        Simulation { source: source.into(), machine, memory: None }
+        Simulation { source: source.into(), machine, memory: None, seed: 0 }
+    }
+
+    /// Where the machine's noise is drawn from: the same seed gives the same run, on every machine. Without it, 0.
+    pub fn with_seed(self, seed: u64) -> Simulation<'a> {
+        Simulation { seed, ..self }
     }
 
     /// Lets messages carry data and local operations compute, starting from these scratchpads, one a rank; zeros for
@@ -64,14 +72,15 @@ impl<'a> Simulation<'a> {
 
     /// On a fast engine, where one takes program and machine and finds no mistake.
     fn run_fast(&self) -> Option<Outcome> {
-        let Machine { model, network, ties } = self.machine;
+        let Machine { model, network, ties, .. } = self.machine;
         let model: LogGops = match model {
             Model::LogGp(model) => model.clone().into(),
             Model::LogGps(model) => model.clone().into(),
             Model::LogGops(model) => model.clone(),
             _ => return None,
         };
-        if network.is_some() || *ties != Ties::Insertion || self.memory.is_some() {
+        if !self.machine.is_quiet() || network.is_some() || *ties != Ties::Insertion || self.memory.is_some()
+        {
             return None;
         }
         let alike = match self.source {
@@ -102,25 +111,38 @@ impl<'a> Simulation<'a> {
             traffic: network.map(Traffic::new),
             memory: self.memory,
         };
-        match &self.machine.model {
-            Model::LogP(model) => setting.run(LogCosts::logp(model.clone()), instrument),
-            Model::LogGp(model) => {
-                let grown: LogGps = model.clone().into();
-                setting.run(LogCosts { model: grown.into(), capacity: None }, instrument)
-            }
-            Model::LogGps(model) => {
-                setting.run(LogCosts { model: model.clone().into(), capacity: None }, instrument)
-            }
-            Model::LogGops(model) => {
-                setting.run(LogCosts { model: model.clone(), capacity: None }, instrument)
-            }
-            Model::Plb(model) => setting.run(model.clone(), instrument),
-            Model::Lb(model) => setting.run(model.clone(), instrument),
-            Model::LogfP(model) => setting.run(model.clone(), instrument),
-            Model::Lop(model) => setting.run(model.clone(), instrument),
+        let log = |model: LogGops| LogCosts { model, capacity: None };
+        let run = Run { setting, machine: self.machine, seed: self.seed, instrument };
+        match self.machine.model.clone() {
+            Model::LogP(model) => run.with(LogCosts::logp(model)),
+            Model::LogGp(model) => run.with(log(model.into())),
+            Model::LogGps(model) => run.with(log(model.into())),
+            Model::LogGops(model) => run.with(log(model)),
+            Model::Plb(model) => run.with(model),
+            Model::Lb(model) => run.with(model),
+            Model::LogfP(model) => run.with(model),
+            Model::Lop(model) => run.with(model),
             Model::Bsp(_) if network.is_some() => Err(SimError::NoNetwork("bsp")),
-            Model::Bsp(model) => setting.run_supersteps(model.clone(), instrument),
+            Model::Bsp(model) => run.setting.run_supersteps(model, run.machine, run.seed, run.instrument),
             other => Err(SimError::UnknownModel(other.name())),
         }
+    }
+}
+
+/// A run on the reference engine that lacks nothing but its costs.
+struct Run<'a, I> {
+    setting: Setting<'a>,
+    machine: &'a Machine,
+    seed: u64,
+    instrument: I,
+}
+
+impl<I: Instrument> Run<'_, I> {
+    fn with(self, model: impl Costs + Drawn) -> Result<Outcome, SimError> {
+        if self.machine.is_quiet() {
+            return self.setting.run(model, self.instrument);
+        }
+        let ranks = self.setting.schedules.ranks();
+        self.setting.run(Noisy::new(model, self.machine, self.seed, ranks), self.instrument)
     }
 }

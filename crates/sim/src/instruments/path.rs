@@ -96,14 +96,15 @@ impl Instrument for CriticalPath {
         &mut self,
         rank: Rank,
         processor: Option<u8>,
-        _activity: Activity,
+        activity: Activity,
         operation: (Rank, OpId),
         _from: Time,
         to: Time,
     ) {
         let Some(processor) = processor else { return };
         let before = self.occupants.insert((rank, processor), (operation, to));
-        if operation.0 == rank {
+        // What takes a message in is known by the send.
+        if activity != Activity::Recv {
             self.node(operation.0, operation.1).held_by = before;
         }
     }

@@ -69,7 +69,8 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
         let on_the_way = if purpose == Purpose::Ask { 0 } else { bytes };
         let burst = self.ranks[rank.index()].sends.at(now);
         let elapsed = now - burst.since;
-        let occasion = Occasion { bytes: on_the_way, burst: burst.count, elapsed, together };
+        let about = self.occasion(rank, operation, rank, now);
+        let occasion = Occasion { bytes: on_the_way, burst: burst.count, elapsed, together, ..about };
         let cost = self.costs.send(&occasion);
         let busy_until = now + cost.processor;
         let state = &mut self.ranks[rank.index()];
@@ -207,7 +208,8 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
                 return self.push(free, place, Event::Arrival(index), (flight.from, flight.operation));
             }
         }
-        let occasion = Occasion { bytes: flight.bytes, together, ..Occasion::default() };
+        let about = self.occasion(flight.from, flight.operation, flight.to, now);
+        let occasion = Occasion { bytes: flight.bytes, together, ..about };
         let cost = self.costs.arrival(&occasion);
         let busy_until = now + cost.processor;
         if self.costs.arrival_waits() {
@@ -309,7 +311,8 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
             Some(memory) => memory.read_get(self.schedules, &question)?,
             None => Vec::new(),
         };
-        let cost = self.costs.send(&Occasion { bytes, together: 1, ..Occasion::default() });
+        let about = self.occasion(question.from, question.operation, question.to, now);
+        let cost = self.costs.send(&Occasion { bytes, ..about });
         let cost = SendCost { processor: Time::ZERO, transit: cost.transit - cost.processor, ..cost };
         let flight = Flight {
             number: self.departed,

@@ -66,6 +66,8 @@ struct RankState {
     sending: Vec<Time>,
     /// When each interface can receive.
     receiving: Vec<Time>,
+    /// All operations in the order of their records, to number them; empty where nobody asks.
+    ids: Vec<OpId>,
     sends: Burst,
     /// Messages sent by this rank so far.
     sent: u64,
@@ -116,6 +118,7 @@ impl<'a, C: Costs, I: Instrument> Engine<'a, C, I> {
             processors: vec![Time::ZERO; lanes.processors],
             sending: vec![Time::ZERO; lanes.interfaces],
             receiving: vec![Time::ZERO; lanes.interfaces],
+            ids: if C::KEYED { schedule.operations().collect() } else { Vec::new() },
             sends: Burst::default(),
             sent: 0,
             in_flight: [0; 2],
@@ -279,13 +282,13 @@ impl<'a, C: Costs, I: Instrument> Engine<'a, C, I> {
             }
             Op::Recv { .. } => self.receive(rank, operation, now),
             Op::Calc { ns } => {
-                let time = self.costs.compute(&Occasion::default(), from_ns(ns));
+                let time = self.costs.compute(&self.occasion(rank, operation, rank, now), from_ns(ns));
                 self.compute((rank, operation), now, place, time, Activity::Compute)
             }
             Op::Sleep { ns } => self.compute((rank, operation), now, place, from_ns(ns), Activity::Wait),
             Op::Local { arithmetic, count, .. } => {
                 let bytes = count.saturating_mul(arithmetic.element().bytes());
-                let time = self.costs.local(&Occasion { bytes, ..Occasion::default() }, bytes);
+                let time = self.costs.local(&self.occasion(rank, operation, rank, now), bytes);
                 self.compute((rank, operation), now, place, time, Activity::Other)
             }
             Op::Proxy | Op::Wtime { .. } | Op::Call { .. } => {
@@ -368,6 +371,26 @@ impl<'a, C: Costs, I: Instrument> Engine<'a, C, I> {
     fn finish(&mut self, rank: Rank, operation: OpId) {
         self.ranks[rank.index()].stepper.finish(self.schedules.of(rank), operation);
         self.touched.push((rank, Cause::Operation(operation)));
+    }
+}
+
+impl<C: Costs, I> Engine<'_, C, I> {
+    /// What costs may depend on, for an operation of `owner` that `rank` pays for.
+    fn occasion(&self, owner: Rank, operation: OpId, rank: Rank, now: Time) -> Occasion {
+        let number = match C::KEYED {
+            true => self.ranks[owner.index()].ids.binary_search(&operation).expect("an operation"),
+            false => 0,
+        };
+        Occasion {
+            rank,
+            owner,
+            operation: number as u64,
+            now,
+            bytes: 0,
+            burst: 0,
+            elapsed: Time::ZERO,
+            together: 1,
+        }
     }
 }
 

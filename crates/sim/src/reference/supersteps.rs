@@ -9,20 +9,26 @@ use super::Setting;
 use super::memory::Memory;
 use crate::error::SimError;
 use crate::instrument::{Cause, Flight, Instrument};
+use crate::machine::Machine;
 use crate::outcome::Outcome;
 use crate::source::Schedules;
 use crate::{deadlock, deadlock::Stuck};
+use castell_base::random;
 use castell_base::{Rank, Tag, Time};
 use castell_goal::matching::{Key, Matcher, Pattern};
 use castell_goal::op::Op;
 use castell_goal::schedule::OpId;
+use castell_goal::schedule::Schedule;
 use castell_goal::stepper::Stepper;
+use castell_model::noise::Parameter;
 use castell_model::{Bsp, Work};
 use castell_trace::Activity;
 
 struct Supersteps<'a, I> {
     schedules: &'a Schedules<'a>,
     model: Bsp,
+    machine: &'a Machine,
+    seed: u64,
     instrument: I,
     memory: Option<Memory>,
     ranks: Vec<RankState>,
@@ -32,10 +38,13 @@ struct Supersteps<'a, I> {
     began: Time,
     departed: u64,
     events: u64,
+    supersteps: u64,
 }
 
 struct RankState {
     stepper: Stepper,
+    /// Operations in the order of their records, where noise needs their numbers.
+    ids: Vec<OpId>,
     matcher: Matcher<OpId, (Flight, Vec<u8>)>,
     /// Computed in this superstep.
     computed: Time,
@@ -46,11 +55,18 @@ struct RankState {
 
 impl Setting<'_> {
     /// Runs to the end under BSP.
-    pub fn run_supersteps(self, model: Bsp, instrument: impl Instrument) -> Result<Outcome, SimError> {
+    pub fn run_supersteps(
+        self,
+        model: Bsp,
+        machine: &Machine,
+        seed: u64,
+        instrument: impl Instrument,
+    ) -> Result<Outcome, SimError> {
         let schedules = self.schedules;
         let memory = self.memory.map(|bytes| Memory::new(schedules, bytes)).transpose()?;
-        let rank = |schedule| RankState {
+        let rank = |schedule: &Schedule| RankState {
             stepper: Stepper::new(schedule),
+            ids: if machine.is_quiet() { Vec::new() } else { schedule.operations().collect() },
             matcher: Matcher::new(),
             computed: Time::ZERO,
             sent: (0, 0),
@@ -61,8 +77,11 @@ impl Setting<'_> {
         let supersteps = Supersteps {
             schedules,
             model,
+            machine,
+            seed,
             instrument,
             memory,
+            supersteps: 0,
             ranks,
             outgoing: Vec::new(),
             began: Time::ZERO,
@@ -152,6 +171,8 @@ impl<I: Instrument> Supersteps<'_, I> {
         activity: Activity,
     ) -> Result<(), SimError> {
         let start = self.now(rank);
+        let time =
+            if activity == Activity::Wait { time } else { self.lengthen(rank, operation, start, time) };
         if let Some(memory) = &mut self.memory {
             memory.execute(self.schedules, rank, operation, start);
         }
@@ -162,6 +183,30 @@ impl<I: Instrument> Supersteps<'_, I> {
         self.instrument.busy(rank, Some(0), activity, (rank, operation), start, start + time);
         self.complete(rank, operation);
         Ok(())
+    }
+
+    /// What noise and detours make of a computation.
+    fn lengthen(&self, rank: Rank, operation: OpId, start: Time, time: Time) -> Time {
+        let Ok(number) = self.ranks[rank.index()].ids.binary_search(&operation) else { return time };
+        let key = random::Key { seed: self.seed, rank, operation: number as u64 };
+        let time = self.machine.noise.compute(time, key);
+        let delay =
+            self.machine.detours.as_ref().map(|(detours, together)| {
+                detours.delay(detours.phase(self.seed, rank, *together), start, time)
+            });
+        time + delay.unwrap_or(Time::ZERO)
+    }
+
+    /// The parameters of this superstep's communication.
+    fn drawn(&mut self) -> Bsp {
+        let (noise, base) = (&self.machine.noise, &self.model);
+        let key = random::Key { seed: self.seed, rank: Rank(u32::MAX), operation: self.supersteps };
+        self.supersteps += 1;
+        Bsp {
+            gap: noise.time(Parameter::Gap, base.gap, key, 0),
+            gap_per_byte: noise.per_byte(Parameter::GapPerByte, base.gap_per_byte, key, 0),
+            barrier: noise.time(Parameter::Barrier, base.barrier, key, 0),
+        }
     }
 
     fn complete(&mut self, rank: Rank, operation: OpId) {
@@ -209,12 +254,13 @@ impl<I: Instrument> Supersteps<'_, I> {
 
     /// The end of a superstep: all messages are exchanged.
     fn communicate(&mut self) -> Result<(), SimError> {
+        let model = self.drawn();
         let work = self.ranks.iter().map(|state| Work {
             compute: state.computed,
             messages: state.sent.0.max(state.received.0),
             bytes: state.sent.1.max(state.received.1),
         });
-        let after = self.began + self.model.superstep(work);
+        let after = self.began + model.superstep(work);
         let computed = self.ranks.iter().map(|state| state.computed).max().unwrap_or(Time::ZERO);
         let departs = self.began + computed;
         for state in &mut self.ranks {
