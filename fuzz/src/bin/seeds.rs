@@ -44,6 +44,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             fs::copy(&path, traces.join(path.file_stem().unwrap_or_default()))?;
         }
     }
+    let models = corpus("models")?;
+    for entry in fs::read_dir(root.join("../vectors/model/texts"))? {
+        let path = entry?.path();
+        fs::copy(&path, models.join(path.file_name().unwrap_or_default()))?;
+    }
     println!("{seeds} texts, and what they compile to, in {}", root.join("corpus").display());
     Ok(())
 }

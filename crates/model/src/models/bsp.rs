@@ -63,6 +63,10 @@ impl ClosedForms for Bsp {
         self.messages(count, bytes)
     }
 
+    fn multicast(&self, peers: u64, bytes: u64) -> Time {
+        if peers == 0 { Time::ZERO } else { self.messages(peers, bytes) }
+    }
+
     fn exchange(&self, bytes: u64) -> (Time, Time) {
         (self.messages(1, bytes), Time::ZERO)
     }
