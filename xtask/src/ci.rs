@@ -105,8 +105,18 @@ fn run_tidy(root: &Path) -> anyhow::Result<Outcome> {
 
 /// The lock-free types under loom's exhaustive scheduler: another `cfg`, so another target folder.
 fn run_loom(root: &Path) -> anyhow::Result<Outcome> {
-    let arguments =
-        ["test", "--release", "--locked", "--lib", "-p", "castell-comm", "--target-dir", "target/loom"];
+    let arguments = [
+        "test",
+        "--release",
+        "--locked",
+        "--lib",
+        "-p",
+        "castell-comm",
+        "-p",
+        "castell-tasks",
+        "--target-dir",
+        "target/loom",
+    ];
     // What makes the shipped binary fast to run makes this one slow to build.
     let environment = [
         ("RUSTFLAGS", "--cfg loom"),

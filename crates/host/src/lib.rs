@@ -3,6 +3,7 @@
 //! Every path into the system that a test may want elsewhere is an argument. Start at [`shm`] (memory that all
 //! processes of a job share) and [`process`] (how they start and how one learns that they ended).
 
+pub mod barrier;
 pub mod clock;
 pub mod descriptor;
 mod error;

@@ -41,6 +41,34 @@ impl Processors {
         }
         cores.into_iter().map(|(_, members)| members).collect()
     }
+
+    /// The usable processors grouped by NUMA node, nodes without one left out. `root` stands for `/`, under which `sys` is
+    /// looked up; where it says nothing, all are in one node.
+    pub fn numa_nodes(&self, root: &Path) -> Vec<Vec<u32>> {
+        let mut lists = Vec::new();
+        for node in 0.. {
+            let path = root.join(format!("sys/devices/system/node/node{node}/cpulist"));
+            let Ok(text) = fs::read_to_string(path) else { break };
+            lists.push(parse_list(text.trim()).unwrap_or_default());
+        }
+        let here = |list: &Vec<u32>| -> Vec<u32> {
+            self.cpus.iter().copied().filter(|cpu| list.contains(cpu)).collect()
+        };
+        let mut nodes: Vec<Vec<u32>> = lists.iter().map(here).filter(|node| !node.is_empty()).collect();
+        let known = |cpu: &u32| nodes.iter().any(|node| node.contains(cpu));
+        let rest: Vec<u32> = self.cpus.iter().copied().filter(|cpu| !known(cpu)).collect();
+        if !rest.is_empty() {
+            nodes.push(rest);
+        }
+        nodes
+    }
+}
+
+/// Binds the calling thread to `cpus`, whatever it was bound to before: for threads that move. The system refuses what
+/// the process may not use.
+pub fn move_thread(cpus: &[u32]) -> Result<(), HostError> {
+    set_affinity_raw(cpus)
+        .map_err(|error| HostError::system(format!("move to processors {}", print_list(cpus)), error))
 }
 
 /// Binds the calling thread, and processes and threads that it starts later, to `cpus`.
@@ -241,6 +269,16 @@ mod tests {
         let processors = Processors { cpus: vec![0, 1, 2, 3], quota: None };
         assert_eq!(processors.cores(root.path()), [[0, 2], [1, 3]]);
         assert_eq!(Processors { cpus: vec![1, 2, 7], quota: None }.cores(root.path()), [[1], [2], [7]]);
+    }
+
+    #[test]
+    fn numa_nodes_hold_their_processors() {
+        let list = |node: u32| format!("sys/devices/system/node/node{node}/cpulist");
+        let root = tree(&[(&list(0), "0-1,4\n"), (&list(1), "\n"), (&list(2), "2-3\n")]);
+        let processors = |cpus: &[u32]| Processors { cpus: cpus.to_vec(), quota: None };
+        assert_eq!(processors(&[0, 1, 2, 4]).numa_nodes(root.path()), [vec![0, 1, 4], vec![2]]);
+        assert_eq!(processors(&[3, 9]).numa_nodes(root.path()), [[3], [9]]);
+        assert_eq!(processors(&[0, 1]).numa_nodes(Path::new("/nowhere")), [[0, 1]]);
     }
 
     #[test]

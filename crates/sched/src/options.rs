@@ -33,6 +33,9 @@ pub struct Options {
     pub threshold: ThresholdPolicy,
     /// Whether the tree's nodes push what lies above the threshold when it shrinks (paper, section 4.2.2).
     pub rebalance: bool,
+    /// Whether leaves keep tasks above the threshold while nobody is idle, and idle workers fetch from any leaf. Not in the
+    /// paper; the pure [`Tree`](crate::Tree) has only the paper's rules.
+    pub pull: bool,
     /// Whether waiting workers are handed tasks directly.
     pub polling_slots: bool,
     /// How often the first task that a finished task made ready runs next on the same worker.
@@ -54,6 +57,7 @@ impl Options {
             policy,
             threshold: ThresholdPolicy::Dynamic,
             rebalance: true,
+            pull: true,
             polling_slots: true,
             immediate_successor: Probability::ALWAYS,
             locality: true,
@@ -78,6 +82,7 @@ impl Options {
                 self.threshold = ThresholdPolicy::Static(number);
             }
             "rebalance" => self.rebalance = switch?,
+            "pull" => self.pull = switch?,
             "slots" => self.polling_slots = switch?,
             "locality" => self.locality = switch?,
             "successor" => match (switch, value.and_then(|value| value.parse::<f64>().ok())) {
@@ -90,7 +95,7 @@ impl Options {
             },
             _ => {
                 return Err(
-                    "is none of fifo, lifo, priority, threshold, rebalance, slots, locality, successor",
+                    "is none of fifo, lifo, priority, threshold, rebalance, pull, slots, locality, successor",
                 );
             }
         }
@@ -108,7 +113,7 @@ impl FromStr for Options {
     type Err = SchedError;
 
     /// Reads `DESIGN` or `DESIGN:PART,PART,…`: designs `tree`, `central`, `delegation`; parts `fifo`, `lifo`, `priority`,
-    /// `threshold=NUMBER|dynamic`, `rebalance`, `slots`, `locality` (each also `=on`, `=off`), `successor=PROBABILITY`.
+    /// `threshold=NUMBER|dynamic`, `rebalance`, `pull`, `slots`, `locality` (each also `=on`, `=off`), `successor=PROBABILITY`.
     fn from_str(text: &str) -> Result<Options, SchedError> {
         let refuse = |part: &str, reason| SchedError::Options {
             description: text.to_owned(),
@@ -144,10 +149,13 @@ impl fmt::Display for Options {
             ThresholdPolicy::Static(number) => write!(f, "{number}")?,
             ThresholdPolicy::Dynamic => write!(f, "dynamic")?,
         }
-        let (rebalance, slots, locality) =
-            (switch(self.rebalance), switch(self.polling_slots), switch(self.locality));
+        let (rebalance, pull) = (switch(self.rebalance), switch(self.pull));
+        let (slots, locality) = (switch(self.polling_slots), switch(self.locality));
         let successor = self.immediate_successor.as_f64();
-        write!(f, ",rebalance={rebalance},slots={slots},successor={successor},locality={locality}")
+        write!(
+            f,
+            ",rebalance={rebalance},pull={pull},slots={slots},successor={successor},locality={locality}"
+        )
     }
 }
 
@@ -161,7 +169,8 @@ mod tests {
         let options: Options = "central:lifo,slots=off,successor=0.5".parse().unwrap();
         assert_eq!((options.policy, options.polling_slots), (QueuePolicy::Lifo, false));
         assert_eq!(options.immediate_successor, Probability::new(0.5));
-        for text in ["tree:fifo,threshold=20,rebalance=off", "delegation:priority,successor=0.25", "central"]
+        for text in
+            ["tree:fifo,threshold=20,rebalance=off,pull=off", "delegation:priority,successor=0.25", "central"]
         {
             let options: Options = text.parse().unwrap();
             assert_eq!(options.to_string().parse(), Ok(options));

@@ -44,67 +44,119 @@ impl FromStr for QueuePolicy {
 pub struct ReadyQueue<T> {
     policy: QueuePolicy,
     length: usize,
-    /// By priority; one entry, priority 0, unless the policy is priority. No list is empty.
+    /// All of them, unless the policy is priority.
+    list: VecDeque<T>,
+    /// By priority, if that is the policy. No list is empty.
     lists: BTreeMap<i32, VecDeque<T>>,
 }
 
 impl<T> ReadyQueue<T> {
     /// An empty queue.
     pub fn new(policy: QueuePolicy) -> ReadyQueue<T> {
-        ReadyQueue { policy, length: 0, lists: BTreeMap::new() }
+        ReadyQueue { policy, length: 0, list: VecDeque::new(), lists: BTreeMap::new() }
     }
 
     /// How many tasks it holds.
+    #[inline]
     pub fn len(&self) -> usize {
         self.length
     }
 
     /// Whether it holds none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
     /// Adds a task as the youngest.
+    #[inline]
     pub fn add(&mut self, priority: i32, task: T) {
-        let list = if self.policy == QueuePolicy::Priority { priority } else { 0 };
-        self.lists.entry(list).or_default().push_back(task);
         self.length += 1;
+        match self.policy {
+            QueuePolicy::Fifo | QueuePolicy::Lifo => self.list.push_back(task),
+            QueuePolicy::Priority => self.lists.entry(priority).or_default().push_back(task),
+        }
     }
 
     /// Takes the task that is next.
+    #[inline]
     pub fn take(&mut self) -> Option<T> {
-        let mut entry = self.lists.last_entry()?;
         let task = match self.policy {
-            QueuePolicy::Lifo => entry.get_mut().pop_back(),
-            QueuePolicy::Fifo | QueuePolicy::Priority => entry.get_mut().pop_front(),
+            QueuePolicy::Lifo => self.list.pop_back(),
+            QueuePolicy::Fifo => self.list.pop_front(),
+            QueuePolicy::Priority => self.take_highest(),
         };
-        if entry.get().is_empty() {
-            entry.remove();
-        }
         self.length -= usize::from(task.is_some());
         task
     }
 
-    /// Takes up to `count` tasks for another queue: those that this one would give out last. They come in the order in
-    /// which they would have to be added elsewhere.
-    pub fn take_set(&mut self, count: usize) -> Vec<T> {
-        let mut set = VecDeque::with_capacity(count.min(self.length));
+    fn take_highest(&mut self) -> Option<T> {
+        let mut entry = self.lists.last_entry()?;
+        let task = entry.get_mut().pop_front();
+        if entry.get().is_empty() {
+            entry.remove();
+        }
+        task
+    }
+
+    /// The task that is next, or would be under LIFO; of the highest priority the youngest.
+    #[inline]
+    pub fn youngest(&self) -> Option<&T> {
+        match self.policy {
+            QueuePolicy::Priority => self.lists.last_key_value()?.1.back(),
+            _ => self.list.back(),
+        }
+    }
+
+    /// Takes the task that [`ReadyQueue::youngest`] shows.
+    #[inline]
+    pub fn take_youngest(&mut self) -> Option<T> {
+        let task = match self.policy {
+            QueuePolicy::Fifo | QueuePolicy::Lifo => self.list.pop_back(),
+            QueuePolicy::Priority => {
+                let mut entry = self.lists.last_entry()?;
+                let task = entry.get_mut().pop_back();
+                if entry.get().is_empty() {
+                    entry.remove();
+                }
+                task
+            }
+        };
+        self.length -= usize::from(task.is_some());
+        task
+    }
+
+    /// Takes up to `count` tasks for another queue: those that this one would give out last. `give` gets them in the
+    /// order in which they would have to be added elsewhere.
+    pub fn move_set(&mut self, count: usize, give: impl FnMut(T)) {
+        let count = count.min(self.length);
+        self.length -= count;
+        match self.policy {
+            QueuePolicy::Lifo => self.list.drain(..count).for_each(give),
+            QueuePolicy::Fifo => self.list.drain(self.list.len() - count..).for_each(give),
+            QueuePolicy::Priority => self.move_lowest(count, give),
+        }
+    }
+
+    fn move_lowest(&mut self, count: usize, give: impl FnMut(T)) {
+        let mut set = VecDeque::with_capacity(count);
         while set.len() < count {
             let Some(mut entry) = self.lists.first_entry() else { break };
-            match self.policy {
-                QueuePolicy::Lifo => set.extend(entry.get_mut().pop_front()),
-                QueuePolicy::Fifo | QueuePolicy::Priority => {
-                    if let Some(task) = entry.get_mut().pop_back() {
-                        set.push_front(task);
-                    }
-                }
+            if let Some(task) = entry.get_mut().pop_back() {
+                set.push_front(task);
             }
             if entry.get().is_empty() {
                 entry.remove();
             }
         }
-        self.length -= set.len();
-        set.into()
+        set.into_iter().for_each(give);
+    }
+
+    /// [`ReadyQueue::move_set`] into a list.
+    pub fn take_set(&mut self, count: usize) -> Vec<T> {
+        let mut set = Vec::with_capacity(count.min(self.length));
+        self.move_set(count, |task| set.push(task));
+        set
     }
 }
 
@@ -146,6 +198,17 @@ mod tests {
         let mut queue = filled(QueuePolicy::Fifo);
         assert_eq!(queue.take_set(9), [0, 1, 2, 3, 4]);
         assert!(queue.is_empty() && queue.take().is_none() && queue.take_set(1).is_empty());
+    }
+
+    #[test]
+    fn the_youngest_can_be_looked_at_first() {
+        for (policy, youngest) in [(QueuePolicy::Fifo, 4), (QueuePolicy::Lifo, 4), (QueuePolicy::Priority, 2)]
+        {
+            let mut queue = filled(policy);
+            assert_eq!(queue.youngest(), Some(&youngest));
+            assert_eq!(queue.take_youngest(), Some(youngest));
+            assert_eq!((queue.len(), drained(queue).len()), (4, 4));
+        }
     }
 
     #[test]

@@ -8,9 +8,8 @@ use crate::runtime::{Roots, Runtime, Shared};
 use crate::scheduler::Scheduler;
 use crate::services::Services;
 use crate::stall::{Report, Stall, Stalls};
-use crate::workers::Workers;
-use castell_host::topology::Processors;
-use castell_sched::{Options, Topology};
+use crate::workers::{Plan, Workers};
+use castell_sched::{Kind, Options, Topology};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Builder {
     workers: Option<usize>,
+    bind: bool,
     scheduler: Option<String>,
     topology: Option<String>,
     seed: u64,
@@ -31,6 +31,7 @@ impl Default for Builder {
     fn default() -> Self {
         Builder {
             workers: None,
+            bind: false,
             scheduler: None,
             topology: None,
             seed: 0,
@@ -43,9 +44,17 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// This many workers; without a call, one for each processor that the process may use.
+    /// This many workers; without a call, one for each processor that the process may use: what its affinity mask, its
+    /// control groups' quota and Slurm leave.
     pub fn workers(mut self, count: usize) -> Self {
         self.workers = Some(count.max(1));
+        self
+    }
+
+    /// Whether each worker's threads are bound to a processor of their own, with the tree mirroring this machine's NUMA
+    /// nodes. Not without a call, nor for a described machine: several runtimes would sit on the same processors.
+    pub fn bind(mut self, bind: bool) -> Self {
+        self.bind = bind;
         self
     }
 
@@ -101,13 +110,12 @@ impl Builder {
         let from_environment = || std::env::var("CASTELL_TASKS_SCHEDULER").ok();
         let scheduler = self.scheduler.clone().or_else(from_environment);
         let options: Options = scheduler.as_deref().unwrap_or("tree").parse()?;
-        let topology = self.machine()?;
-        let numa_of: Vec<usize> = topology.all().map(|leaf| topology.numa_of(leaf)).collect();
+        let plan = self.plan()?;
         let shared = Arc::new(Shared {
-            memory: Memory::new(self.memory, &numa_of),
-            worker_count: topology.leaves(),
-            scheduler: Scheduler::new(topology, options, self.seed),
-            workers: Workers::default(),
+            memory: Memory::new(self.memory, &plan.numa()),
+            worker_count: plan.workers(),
+            scheduler: Scheduler::new(options, &plan.topology, self.seed),
+            workers: Workers::new(&plan, self.stack_bytes),
             counts: Counts::new(self.limits),
             exclusive: Exclusive::default(),
             stall: Stalls::default(),
@@ -116,27 +124,19 @@ impl Builder {
             process: std::process::id(),
         });
         let runtime = Runtime::around(shared);
-        runtime.start_threads(self.stack_bytes, self.watchdog)?;
+        runtime.start_threads(self.watchdog)?;
         Ok(runtime)
     }
 
     /// A leaf a worker, on the NUMA nodes that are described.
-    fn machine(&self) -> Result<Topology, TaskError> {
-        let described = self.topology.as_deref().map(str::parse::<Topology>).transpose()?;
-        let count = match (self.workers, &described) {
-            (Some(count), _) => count,
-            (None, Some(topology)) => topology.leaves(),
-            (None, None) => Processors::usable().count(),
-        };
-        Ok(match described {
-            Some(topology) if topology.leaves() == count => topology,
-            Some(topology) => {
-                let leaf = |worker: usize| (worker * topology.numa_nodes() / count) as u32;
-                Topology::from_leaves(
-                    (0..count).map(|worker| (leaf(worker), castell_sched::Kind(0))).collect(),
-                )?
-            }
-            None => Topology::uniform(1, count as u32, 0)?,
-        })
+    fn plan(&self) -> Result<Plan, TaskError> {
+        let Some(description) = &self.topology else { return Ok(Plan::new(self.workers, self.bind)) };
+        let described: Topology = description.parse()?;
+        let count = self.workers.unwrap_or(described.leaves());
+        if count == described.leaves() {
+            return Ok(Plan::described(described));
+        }
+        let leaf = |worker: usize| ((worker * described.numa_nodes() / count) as u32, Kind::CPU);
+        Ok(Plan::described(Topology::from_leaves((0..count).map(leaf).collect())?))
     }
 }

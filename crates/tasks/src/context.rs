@@ -191,7 +191,6 @@ impl<'t> Context<'t> {
         while let Some(task) = ready.pop() {
             // SAFETY: made ready just now.
             unsafe { self.thread.shared.scheduler.add(task, self.thread.worker.get()) };
-            self.thread.shared.workers.notify();
         }
     }
 

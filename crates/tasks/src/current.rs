@@ -139,9 +139,13 @@ impl Thread {
     /// Blocks by `block` while another thread may use this one's CPU.
     pub(crate) fn without_cpu<R>(&self, block: impl FnOnce() -> R) -> R {
         let Some(worker) = self.worker.get() else { return block() };
-        self.shared.workers.hand_over(worker);
+        let workers = &self.shared.workers;
+        if !workers.hand_over(&self.shared, worker) {
+            return block();
+        }
+        self.worker.set(None);
         let result = block();
-        self.worker.set(Some(self.shared.workers.resume(worker)));
+        self.worker.set(Some(workers.resume(&self.shared)));
         result
     }
 }

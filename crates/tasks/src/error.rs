@@ -78,6 +78,20 @@ pub enum TaskError {
     /// The description of a scheduler or a machine cannot be read.
     #[error(transparent)]
     Description(#[from] castell_sched::SchedError),
+    /// A worker that is to be taken away is the last one.
+    #[error("worker {worker} is the last of its kind: give another one back before taking it away")]
+    LastWorker {
+        /// Which one.
+        worker: usize,
+    },
+    /// There is no such worker.
+    #[error("there is no worker {worker}: this runtime has {workers}, counted from 0")]
+    NoSuchWorker {
+        /// Which one was named.
+        worker: usize,
+        /// How many there are.
+        workers: usize,
+    },
     /// A thread of the runtime could not be started.
     #[error("could not start worker {worker}: {reason}; ask for fewer workers or a smaller stack")]
     NoThread {

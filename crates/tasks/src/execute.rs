@@ -158,7 +158,6 @@ pub(crate) unsafe fn submit(thread: &Thread, task: TaskRef, declared: &[Declarat
     }
     // SAFETY: ready, so it is alive until it has run, and in no list.
     unsafe { thread.shared.scheduler.add(task, thread.worker.get()) };
-    thread.shared.workers.notify();
     false
 }
 
@@ -169,7 +168,6 @@ pub(crate) fn add_all(thread: &Thread, mut ready: ReadyList<Task>) {
         // SAFETY: ready, so it is alive until it has run, and in no list.
         unsafe { thread.shared.scheduler.add(task, thread.worker.get()) };
     }
-    thread.shared.workers.notify();
 }
 
 /// Runs a ready task to its end; returns the one to run next on this thread, if one was made ready for it.
@@ -215,13 +213,8 @@ pub(crate) fn completed(thread: &Thread, task: TaskRef) -> Option<TaskRef> {
     if ready.is_empty() {
         return None;
     }
-    let several = ready.len() > 1;
     // SAFETY: what became ready is alive and in no other list.
-    let next = unsafe { thread.shared.scheduler.add_ready(ready, thread.worker.get()) };
-    if several {
-        thread.shared.workers.notify();
-    }
-    next
+    unsafe { thread.shared.scheduler.add_ready(ready, thread.worker.get()) }
 }
 
 /// The task and its descendants are done: tells the parent, and goes up while it was the last one there.

@@ -48,7 +48,6 @@ mod stall;
 pub mod task;
 #[cfg(not(loom))]
 mod wait;
-#[cfg(not(loom))]
 pub mod workers;
 
 #[cfg(not(loom))]

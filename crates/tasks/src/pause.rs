@@ -146,7 +146,6 @@ pub(crate) unsafe fn fulfill(task: TaskRef, count: u32) {
         if let Some(next) = completed(thread, task) {
             // SAFETY: made ready just now, and in no list.
             unsafe { thread.shared.scheduler.add(next, thread.worker.get()) };
-            thread.shared.workers.notify();
         }
     });
 }

@@ -13,7 +13,7 @@ use crate::scheduler::Scheduler;
 use crate::services::{Next, Registration, Services, Wake};
 use crate::stall::{Report, Stalls, watch};
 use crate::task::{Attributes, Task, flag};
-use crate::workers::Workers;
+use crate::workers::{WorkerId, WorkerStatus, Workers};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -77,12 +77,8 @@ impl Runtime {
     }
 
     /// Starts the workers, then the watchdog, if there is to be one.
-    pub(crate) fn start_threads(
-        &self,
-        stack_bytes: usize,
-        watchdog: Option<(Duration, Report)>,
-    ) -> Result<(), TaskError> {
-        Workers::start(&self.shared, self.shared.worker_count, stack_bytes)?;
+    pub(crate) fn start_threads(&self, watchdog: Option<(Duration, Report)>) -> Result<(), TaskError> {
+        Workers::start(&self.shared)?;
         let Some((patience, report)) = watchdog else { return Ok(()) };
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new()
@@ -167,6 +163,30 @@ impl Runtime {
         }
     }
 
+    /// Takes a worker away while tasks run: it stops at the next task boundary, what it holds goes to others, and a task
+    /// that waits on its thread goes on elsewhere.
+    ///
+    /// # Errors
+    /// It is the last worker, or there is no such worker.
+    pub fn disable_worker(&self, worker: WorkerId) -> Result<(), TaskError> {
+        self.check_process()?;
+        Workers::disable(&self.shared, worker)
+    }
+
+    /// Gives a worker back.
+    ///
+    /// # Errors
+    /// There is no such worker, or no thread could be started for it.
+    pub fn enable_worker(&self, worker: WorkerId) -> Result<(), TaskError> {
+        self.check_process()?;
+        Workers::enable(&self.shared, worker)
+    }
+
+    /// What each worker is doing.
+    pub fn workers(&self) -> Vec<WorkerStatus> {
+        self.shared.workers.status()
+    }
+
     fn check_process(&self) -> Result<(), TaskError> {
         let owner = self.shared.process;
         if owner == std::process::id() { Ok(()) } else { Err(TaskError::Forked { owner }) }
@@ -179,7 +199,7 @@ impl Drop for Runtime {
             return; // a fork's copy: its threads are not here
         }
         self.shared.roots.wait();
-        self.shared.workers.stop();
+        Workers::stop(&self.shared);
         self.shared.services.stop();
         self.shared.stall.stop();
         if let Some(thread) = self.watchdog.lock().unwrap_or_else(PoisonError::into_inner).take() {

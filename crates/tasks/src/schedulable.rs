@@ -1,6 +1,7 @@
 //! What a scheduler has to know of the things that it queues, so that its queues can be tested with other things.
 
 use castell_base::sync::{AtomicPtr, Ordering};
+use castell_sched::Kind;
 use std::ptr::NonNull;
 
 /// Something that a scheduler can queue: it brings its own link, so queueing allocates nothing.
@@ -15,6 +16,11 @@ pub unsafe trait Schedulable: Sized {
     fn priority(&self) -> i32;
     /// The NUMA node on which most of its data was written last, if known.
     fn place(&self) -> Option<u16>;
+    /// What can run it; an ordinary processor unless the implementation says otherwise.
+    #[inline]
+    fn kind(&self) -> Kind {
+        Kind::CPU
+    }
     /// Whether this was created, directly or not, by `ancestor`.
     fn descends_from(&self, ancestor: &Self) -> bool;
 }
@@ -79,5 +85,50 @@ impl<T: Schedulable> ReadyList<T> {
 impl<T: Schedulable> Default for ReadyList<T> {
     fn default() -> Self {
         ReadyList::new()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Something to queue.
+    pub(crate) struct Item {
+        pub(crate) link: AtomicPtr<Item>,
+        pub(crate) number: u64,
+        pub(crate) priority: i32,
+        pub(crate) kind: Kind,
+        pub(crate) place: Option<u16>,
+        pub(crate) parent: Option<u64>,
+    }
+
+    impl Item {
+        pub(crate) fn new(number: u64) -> Item {
+            let link = AtomicPtr::new(std::ptr::null_mut());
+            Item { link, number, priority: 0, kind: Kind::CPU, place: None, parent: None }
+        }
+    }
+
+    // SAFETY: the link is the field of that name.
+    unsafe impl Schedulable for Item {
+        fn link(&self) -> &AtomicPtr<Item> {
+            &self.link
+        }
+
+        fn priority(&self) -> i32 {
+            self.priority
+        }
+
+        fn place(&self) -> Option<u16> {
+            self.place
+        }
+
+        fn kind(&self) -> Kind {
+            self.kind
+        }
+
+        fn descends_from(&self, ancestor: &Item) -> bool {
+            self.parent == Some(ancestor.number)
+        }
     }
 }

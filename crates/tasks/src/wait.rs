@@ -10,8 +10,8 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Looks before a waiting thread gives its CPU up: about the time that a small task takes.
-const SPINS: u32 = 200;
-/// While no other thread takes the CPU over, a waiter looks for ready descendants this often.
+const SPINS: u32 = 400;
+/// How long a waiter sleeps first, before it hands its CPU over: that costs two changes of threads.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Waits until no child of the thread's current task is left.
@@ -26,45 +26,83 @@ pub(crate) fn wait_children(thread: &Thread) {
 /// Waits until none of `children`, descendants of the thread's current task, is left: runs descendants that are ready on
 /// this stack, spins briefly, then sleeps while another thread uses the CPU.
 pub(crate) fn wait_counted(thread: &Thread, children: &Children) {
-    let mut spins = 0;
+    let mut waiter = Waiter::new(thread);
     while children.live() > 0 {
-        // SAFETY: a body is running, so its task is alive.
-        if unsafe { thread.task.get().as_ref() }.is_some_and(|task| run_descendant(thread, task)) {
-            spins = 0;
-            continue;
-        }
-        spins += 1;
-        if spins < SPINS {
-            spin_hint();
+        if waiter.goes_on() {
             continue;
         }
         thread.shared.services.poll();
-        thread.without_cpu(|| {
+        waiter.block(|timeout| {
             children.sleep(thread, || {
-                thread.wait_for_bell(Some(LOOK_AGAIN));
+                thread.wait_for_bell(timeout);
             });
         });
     }
+    waiter.end();
     children.forget();
 }
 
 /// Waits until `awaited`, of which the caller holds a reference, is done: runs what is ready among the descendants of the
 /// thread's current task meanwhile.
 pub(crate) fn wait_task(thread: &Thread, awaited: &Task) {
-    let mut spins = 0;
+    let mut waiter = Waiter::new(thread);
     while !awaited.has(flag::DONE) {
+        if !waiter.goes_on() {
+            waiter.block(|timeout| WAITING.sleep_until_done(awaited, timeout));
+        }
+    }
+    waiter.end();
+}
+
+/// A thread that waits inside a task.
+struct Waiter<'a> {
+    thread: &'a Thread,
+    looks: u32,
+    /// It has slept once for a moment and found nothing since.
+    slept: bool,
+}
+
+impl<'a> Waiter<'a> {
+    fn new(thread: &'a Thread) -> Self {
+        Waiter { thread, looks: 0, slept: false }
+    }
+
+    /// Runs a ready descendant, or lets a moment pass; false if it is time to sleep.
+    fn goes_on(&mut self) -> bool {
+        let thread = self.thread;
+        if let Some(worker) = thread.worker.get()
+            && thread.shared.workers.is_taken_away(worker)
+        {
+            thread.without_cpu(|| ()); // and goes on as another worker
+        }
         // SAFETY: a body is running, so its task is alive.
         if unsafe { thread.task.get().as_ref() }.is_some_and(|task| run_descendant(thread, task)) {
-            spins = 0;
-            continue;
+            (self.looks, self.slept) = (0, false);
+            return true;
         }
-        spins += 1;
-        if spins < SPINS {
+        self.looks += 1;
+        if self.looks < SPINS {
             spin_hint();
-            continue;
         }
-        let timeout = thread.worker.get().map(|_| LOOK_AGAIN);
-        thread.without_cpu(|| WAITING.sleep_until_done(awaited, timeout));
+        self.looks < SPINS
+    }
+
+    /// Sleeps by `sleep`: for a moment as the worker that it is, if nothing waits to be run; after that until it is woken,
+    /// while another thread is that worker.
+    fn block(&mut self, sleep: impl FnOnce(Option<Duration>)) {
+        let Some(worker) = self.thread.worker.get() else { return sleep(None) };
+        self.thread.shared.scheduler.leave(worker);
+        self.looks = 0;
+        if !std::mem::replace(&mut self.slept, true) && self.thread.shared.scheduler.is_empty() {
+            return sleep(Some(LOOK_AGAIN));
+        }
+        self.thread.without_cpu(|| sleep(None));
+    }
+
+    fn end(self) {
+        if let Some(worker) = self.thread.worker.get() {
+            self.thread.shared.scheduler.leave(worker);
+        }
     }
 }
 
@@ -85,7 +123,6 @@ pub(crate) fn run_chain(thread: &Thread, task: &Task, first: TaskRef) {
         if !unsafe { ready.as_ref() }.descends_from(task) {
             // SAFETY: as above.
             unsafe { thread.shared.scheduler.add(ready, thread.worker.get()) };
-            thread.shared.workers.notify();
             return;
         }
         // SAFETY: as above.

@@ -1,63 +1,369 @@
-//! Where ready tasks wait for a worker.
+//! Where ready tasks wait for a worker, and where workers wait for tasks.
+//!
+//! Three designs behind one face, chosen by [`Options`]: the tree, the central queue, and the central queue with
+//! delegation. They decide what `castell_sched` says; here they do so concurrently. All three share the places where idle
+//! workers wait (polling slots and bells).
+//!
+//! Start at [`Scheduler::add`] and [`Scheduler::get`]; then at `tree` for the usual case and at `stations` for why no
+//! wake-up is lost.
+
+mod biased;
+mod central;
+mod delegation;
+mod fences;
+mod stations;
+mod tree;
 
 use crate::schedulable::{ReadyList, Schedulable};
 use crate::workers::WorkerId;
-use castell_sched::{Options, Topology};
-use std::collections::VecDeque;
+use castell_base::sync::{AtomicBool, AtomicU64, Ordering, spin_hint};
+use castell_sched::{Design, Kind, LeafId, Options, Topology};
+use central::Central;
+use delegation::Delegation;
+use stations::Stations;
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tree::Tree;
+
+/// Looks at the polling slot before an idle worker fetches from others.
+const LOOKS_BEFORE_FETCH: u32 = if cfg!(loom) { 1 } else { 50 };
 
 /// Ready tasks on their way to workers.
+///
+/// Every function that takes a [`WorkerId`] is to be called by the thread that is that worker.
 pub struct Scheduler<T: Schedulable> {
-    queue: Mutex<VecDeque<Queued<T>>>,
+    options: Options,
+    design: AnyDesign<T>,
+    stations: Stations<T>,
+    desks: Box<[Desk]>,
+    numa: Box<[usize]>,
 }
 
-struct Queued<T>(NonNull<T>);
+enum AnyDesign<T> {
+    Tree(Tree<T>),
+    Central(Central<T>),
+    Delegation(Delegation<T>),
+}
 
-// SAFETY: a queued task belongs to the queue, wherever its thread is.
-unsafe impl<T> Send for Queued<T> {}
+/// What a worker keeps to itself.
+#[repr(align(128))]
+struct Desk {
+    /// It can be handed something: only its thread changes this.
+    registered: AtomicBool,
+    random: AtomicU64,
+    kind: Kind,
+}
 
 impl<T: Schedulable> Scheduler<T> {
-    /// An empty one.
-    pub fn new(_topology: Topology, _options: Options, _seed: u64) -> Self {
-        Scheduler { queue: Mutex::new(VecDeque::new()) }
+    /// An empty one for the leaves of `topology`, worker n being leaf n; `seed` decides which successors run at once.
+    pub fn new(options: Options, topology: &Topology, seed: u64) -> Self {
+        #[cfg(not(loom))]
+        castell_host::barrier::prepare();
+        let desk = |leaf: LeafId| Desk {
+            registered: AtomicBool::new(false),
+            // Xorshift wants anything but zero.
+            random: AtomicU64::new((seed ^ (u64::from(leaf.0) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1),
+            kind: topology.kind_of(leaf),
+        };
+        let design = match options.design {
+            Design::Tree => AnyDesign::Tree(Tree::new(options, topology)),
+            Design::Central => AnyDesign::Central(Central::new(options, topology)),
+            Design::Delegation => AnyDesign::Delegation(Delegation::new(options, topology)),
+        };
+        Scheduler {
+            options,
+            design,
+            stations: Stations::new(topology),
+            desks: topology.all().map(desk).collect(),
+            numa: topology.all().map(|leaf| topology.numa_of(leaf)).collect(),
+        }
     }
 
-    /// Queues a task; `from` is the worker whose thread calls, `None` any other thread.
+    /// Queues a task and sees to it that a worker runs it; `from` is the worker whose thread calls, `None` any other thread.
     ///
     /// # Safety
-    /// `task` is alive until it is got, and in no other list.
-    pub unsafe fn add(&self, task: NonNull<T>, _from: Option<WorkerId>) {
-        self.lock().push_back(Queued(task));
+    /// `task` is alive until it is got, in no other list, and the calling thread is that worker.
+    #[inline]
+    pub unsafe fn add(&self, task: NonNull<T>, from: Option<WorkerId>) {
+        match (&self.design, from) {
+            (AnyDesign::Tree(tree), Some(worker)) => tree.add_own(&self.stations, worker, task),
+            (AnyDesign::Tree(tree), None) => tree.add_elsewhere(&self.stations, None, task),
+            (AnyDesign::Central(central), _) => central.add(&self.stations, task),
+            (AnyDesign::Delegation(delegation), from) => {
+                delegation.add(&self.stations, from.map(WorkerId::index), task);
+            }
+        }
     }
 
     /// Queues what a completed task made ready; returns the one that the worker shall run at once, if any.
     ///
     /// # Safety
     /// As for [`Scheduler::add`], for all in the list.
-    pub unsafe fn add_ready(&self, mut ready: ReadyList<T>, _from: Option<WorkerId>) -> Option<NonNull<T>> {
-        let first = ready.pop();
+    #[inline]
+    pub unsafe fn add_ready(&self, mut ready: ReadyList<T>, from: Option<WorkerId>) -> Option<NonNull<T>> {
+        let mut successor = None;
         while let Some(task) = ready.pop() {
-            self.lock().push_back(Queued(task));
+            match from {
+                Some(worker) if successor.is_none() && self.runs_next(worker, task) => successor = Some(task),
+                // SAFETY: the caller's promise.
+                _ => unsafe { self.add(task, from) },
+            }
         }
-        first
+        successor
     }
 
-    /// The next task for `worker`.
-    pub fn get(&self, _worker: WorkerId) -> Option<NonNull<T>> {
-        self.lock().pop_front().map(|queued| queued.0)
+    /// Whether a task that `worker` made ready runs there at once.
+    #[inline]
+    fn runs_next(&self, worker: WorkerId, task: NonNull<T>) -> bool {
+        let desk = &self.desks[worker.index()];
+        // SAFETY: the caller's promise: alive.
+        let kind = unsafe { task.as_ref() }.kind();
+        kind == desk.kind && self.options.immediate_successor.happens(|| desk.draw())
     }
 
-    /// The next task for `worker` among the descendants of `ancestor`, as far as it can be found quickly.
-    pub fn get_descendant(&self, _worker: WorkerId, ancestor: &T) -> Option<NonNull<T>> {
-        let mut queue = self.lock();
-        // SAFETY: queued tasks are alive.
-        let wanted = |queued: &Queued<T>| unsafe { queued.0.as_ref() }.descends_from(ancestor);
-        let at = queue.iter().rposition(wanted)?;
-        queue.remove(at).map(|queued| queued.0)
+    /// The next task for `worker`, if there is one for it in its own queue or above it.
+    #[inline]
+    pub fn get(&self, worker: WorkerId) -> Option<NonNull<T>> {
+        match &self.design {
+            AnyDesign::Tree(tree) => tree.get(&self.stations, worker),
+            AnyDesign::Central(central) => central.get(worker.index()),
+            AnyDesign::Delegation(delegation) => delegation.get(worker.index()),
+        }
+        .or_else(|| self.get_handed(worker))
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Queued<T>>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The next task for `worker` among the descendants of `ancestor`, as far as it can be found quickly. A worker that
+    /// asks in vain may be handed tasks from then on: it has to ask again, or to call [`Scheduler::leave`].
+    #[inline]
+    pub fn get_descendant(&self, worker: WorkerId, ancestor: &T) -> Option<NonNull<T>> {
+        let found = match &self.design {
+            AnyDesign::Tree(tree) => tree.get_descendant(worker, ancestor),
+            AnyDesign::Central(central) => central.get_descendant(worker.index(), ancestor),
+            // Its queue is touched by whoever holds the lock: a waiter leaves that to others.
+            AnyDesign::Delegation(_) => None,
+        };
+        if found.is_some() {
+            return found;
+        }
+        self.wait_for_descendant(worker, ancestor)
+    }
+
+    #[cold]
+    fn wait_for_descendant(&self, worker: WorkerId, ancestor: &T) -> Option<NonNull<T>> {
+        let AnyDesign::Tree(tree) = &self.design else { return None };
+        if !self.is_registered(worker) {
+            if tree.holds(worker) {
+                return None; // its own tasks are others': whoever takes over this worker runs them
+            }
+            self.register(worker);
+            return None;
+        }
+        let task = self.take_handed(worker)??;
+        tree.keep(worker, [task]);
+        tree.get_descendant(worker, ancestor)
+    }
+
+    /// The worker stops asking, and keeps what it has been handed meanwhile in its queue.
+    #[inline]
+    pub fn leave(&self, worker: WorkerId) {
+        if self.is_registered(worker) {
+            self.withdraw(worker);
+        }
+    }
+
+    /// The next task for `worker`, which has found none: looks for `looks` more times, then fetches what others hold, then
+    /// sleeps until it is handed a task, [called](Scheduler::call), or `timeout` is over. `None`: ask again, unless
+    /// there is something else to do. `is_wanted` tells of such; it is asked before the worker sleeps.
+    pub fn wait(
+        &self,
+        worker: WorkerId,
+        looks: u32,
+        timeout: Option<Duration>,
+        is_wanted: impl Fn() -> bool,
+    ) -> Option<NonNull<T>> {
+        if !self.is_registered(worker) {
+            self.register(worker);
+        }
+        for look in 0..looks {
+            if let Some(handed) = self.take_handed(worker) {
+                return handed.or_else(|| self.get(worker));
+            }
+            if look == LOOKS_BEFORE_FETCH && self.has_work(worker) {
+                return self.fetch(worker);
+            }
+            spin_hint();
+        }
+        fences::heavy();
+        if is_wanted() {
+            self.withdraw(worker);
+            return None;
+        }
+        if self.has_work(worker) {
+            return self.fetch(worker);
+        }
+        if let AnyDesign::Tree(tree) = &self.design
+            && let Some(task) = tree.starve(worker)
+        {
+            self.withdraw(worker);
+            return Some(task);
+        }
+        self.stations.sleep(worker, timeout);
+        match self.take_handed(worker) {
+            Some(Some(task)) => return Some(task),
+            Some(None) => {}
+            None => self.withdraw(worker),
+        }
+        self.get(worker)
+    }
+
+    /// There is something somewhere: takes it.
+    fn fetch(&self, worker: WorkerId) -> Option<NonNull<T>> {
+        self.withdraw(worker);
+        let found = self.get(worker);
+        match &self.design {
+            AnyDesign::Tree(tree) if found.is_none() => {
+                let found = tree.starve(worker);
+                if found.is_none() {
+                    fences::give_way(); // somebody else is at it
+                }
+                found
+            }
+            _ => found,
+        }
+    }
+
+    /// Wakes a worker that waits, so that it looks at what [`Scheduler::wait`] was told to ask.
+    pub fn call(&self, worker: WorkerId) {
+        fences::light();
+        if let Some(claim) = self.stations.claim_worker(worker) {
+            self.stations.ring(claim, 0);
+        }
+    }
+
+    /// Wakes any worker that waits and runs tasks for ordinary processors; false if there is none.
+    pub fn call_any(&self) -> bool {
+        fences::light();
+        let claim = self.stations.claim(Kind::CPU, None);
+        claim.map(|claim| self.stations.ring(claim, 0)).is_some()
+    }
+
+    /// Takes a worker out of what tasks are given to, or puts it back. What it holds stays until [`Scheduler::clear`].
+    pub fn set_enabled(&self, worker: WorkerId, enabled: bool) {
+        if let AnyDesign::Tree(tree) = &self.design {
+            tree.set_enabled(worker, enabled);
+        }
+    }
+
+    /// Gives away what a worker holds, before nobody is that worker any more.
+    pub fn clear(&self, worker: WorkerId) {
+        self.leave(worker);
+        if let AnyDesign::Tree(tree) = &self.design {
+            tree.clear(&self.stations, worker);
+        }
+    }
+
+    /// How many tasks wait, about: queues that are in use while this looks may be counted as they were before.
+    pub fn len(&self) -> usize {
+        match &self.design {
+            AnyDesign::Tree(tree) => tree.len(),
+            AnyDesign::Central(central) => central.len(),
+            AnyDesign::Delegation(delegation) => delegation.len(),
+        }
+    }
+
+    /// Whether no task waits, about.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The tree's threshold at present; 0 for the other designs.
+    pub fn threshold(&self) -> u32 {
+        match &self.design {
+            AnyDesign::Tree(tree) => tree.threshold(),
+            _ => 0,
+        }
+    }
+
+    /// The NUMA node of a worker.
+    pub fn numa_of(&self, worker: WorkerId) -> usize {
+        self.numa[worker.index()]
+    }
+
+    /// What was chosen.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    fn has_work(&self, worker: WorkerId) -> bool {
+        match &self.design {
+            AnyDesign::Tree(tree) => tree.has_work(worker),
+            AnyDesign::Central(central) => central.has_work(worker.index()),
+            AnyDesign::Delegation(delegation) => delegation.has_work(),
+        }
+    }
+
+    #[cold]
+    fn get_handed(&self, worker: WorkerId) -> Option<NonNull<T>> {
+        if !self.is_registered(worker) {
+            return None;
+        }
+        self.take_handed(worker)?.or_else(|| self.get(worker))
+    }
+
+    fn is_registered(&self, worker: WorkerId) -> bool {
+        self.desks[worker.index()].registered.load(Ordering::Relaxed)
+    }
+
+    fn set_registered(&self, worker: WorkerId, registered: bool) {
+        self.desks[worker.index()].registered.store(registered, Ordering::Relaxed);
+    }
+
+    fn register(&self, worker: WorkerId) {
+        self.set_registered(worker, true);
+        self.stations.register(worker);
+    }
+
+    /// What the worker has been handed, all but the first of it put into its queue; `None`: nobody has rung.
+    fn take_handed(&self, worker: WorkerId) -> Option<Option<NonNull<T>>> {
+        let mut first = None;
+        let rung = self.stations.poll(worker, |task| match first {
+            None => first = Some(task),
+            Some(_) => self.keep(worker, task),
+        });
+        if !rung {
+            return None;
+        }
+        self.set_registered(worker, false);
+        Some(first)
+    }
+
+    fn withdraw(&self, worker: WorkerId) {
+        if self.is_registered(worker) {
+            self.stations.withdraw(worker, |task| self.keep(worker, task));
+            self.set_registered(worker, false);
+        }
+    }
+
+    fn keep(&self, worker: WorkerId, task: NonNull<T>) {
+        match &self.design {
+            AnyDesign::Tree(tree) => tree.keep(worker, [task]),
+            AnyDesign::Central(central) => central.keep(task),
+            AnyDesign::Delegation(delegation) => delegation.add_to_ring(worker.index(), task),
+        }
     }
 }
+
+impl Desk {
+    /// 32 random bits (xorshift64, Marsaglia 2003).
+    fn draw(&self) -> u32 {
+        let mut state = self.random.load(Ordering::Relaxed);
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        self.random.store(state, Ordering::Relaxed);
+        (state >> 32) as u32
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,481 @@
+//! The tree, concurrently: a leaf a worker, a node a NUMA node, one root (paper, chapter 4).
+//!
+//! A leaf's queue is its worker's own ([`Biased`]): adding and taking touch nobody else's cache lines. What the paper does
+//! on every overflow is done here when it helps: a leaf that finds a worker idle hands it half of its queue at the next
+//! task boundary; while nobody is idle it keeps up to [`KEEP`] tasks, or the threshold if that is larger. A worker whose
+//! neighbours are all inside long tasks visits their leaves itself before it sleeps. With `pull=off` the paper's rules
+//! hold to the letter.
+
+use super::biased::Biased;
+use super::fences;
+use super::stations::{SLOT_TASKS, Stations};
+use crate::schedulable::Schedulable;
+use crate::workers::WorkerId;
+use castell_base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use castell_sched::{
+    Kind, LeafId, Options, ReadyQueue, ThresholdPolicy, Topology, doubled, grant_count, halved,
+    overflow_count,
+};
+use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
+
+/// How many tasks a leaf keeps while nobody is idle, unless the threshold says more.
+const KEEP: u32 = 256;
+/// After so many tasks of its own a worker looks at what waits above it first, so that nothing waits there for ever.
+const LOOK_ABOVE: u32 = 64;
+
+/// A queued task, by address.
+pub(super) struct Queued<T>(pub(super) NonNull<T>);
+
+// SAFETY: a queued task belongs to its queue, wherever its thread is.
+unsafe impl<T> Send for Queued<T> {}
+
+pub(super) struct Tree<T> {
+    options: Options,
+    topology: Topology,
+    leaves: Box<[Leaf<T>]>,
+    numa: Box<[Node<T>]>,
+    root: Node<T>,
+    threshold: AtomicU32,
+    /// What a leaf keeps while nobody is idle: derived from the threshold.
+    limit: AtomicU32,
+}
+
+#[repr(align(128))]
+struct Leaf<T> {
+    own: Biased<Own<T>>,
+    /// Tasks in the queue, for others to see; not exact while it is in use.
+    length: AtomicUsize,
+    enabled: AtomicBool,
+    numa: usize,
+    kind: Kind,
+}
+
+struct Own<T> {
+    queue: ReadyQueue<Queued<T>>,
+    taken: u32,
+}
+
+/// An inner node: by kind, a queue.
+#[repr(align(128))]
+struct Node<T> {
+    queues: Box<[Queue<T>]>,
+}
+
+struct Queue<T> {
+    tasks: Mutex<ReadyQueue<Queued<T>>>,
+    length: AtomicUsize,
+}
+
+impl<T: Schedulable> Queue<T> {
+    fn with<R>(&self, action: impl FnOnce(&mut ReadyQueue<Queued<T>>) -> R) -> R {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = action(&mut tasks);
+        self.length.store(tasks.len(), Ordering::Release);
+        result
+    }
+
+    fn len(&self) -> usize {
+        self.length.load(Ordering::Acquire)
+    }
+}
+
+impl<T: Schedulable> Node<T> {
+    fn new(options: &Options) -> Self {
+        let queue =
+            |_| Queue { tasks: Mutex::new(ReadyQueue::new(options.policy)), length: AtomicUsize::new(0) };
+        Node { queues: (0..Kind::COUNT).map(queue).collect() }
+    }
+
+    fn of(&self, kind: Kind) -> &Queue<T> {
+        &self.queues[kind.index()]
+    }
+}
+
+fn priority<T: Schedulable>(task: NonNull<T>) -> i32 {
+    // SAFETY: a task in the scheduler is alive.
+    unsafe { task.as_ref() }.priority()
+}
+
+impl<T: Schedulable> Tree<T> {
+    pub(super) fn new(options: Options, topology: &Topology) -> Self {
+        let leaf = |leaf: LeafId| Leaf {
+            own: Biased::new(Own { queue: ReadyQueue::new(options.policy), taken: 0 }),
+            length: AtomicUsize::new(0),
+            enabled: AtomicBool::new(true),
+            numa: topology.numa_of(leaf),
+            kind: topology.kind_of(leaf),
+        };
+        let threshold = match options.threshold {
+            ThresholdPolicy::Static(threshold) => threshold,
+            ThresholdPolicy::Dynamic => 0,
+        };
+        let tree = Tree {
+            options,
+            leaves: topology.all().map(leaf).collect(),
+            numa: (0..topology.numa_nodes()).map(|_| Node::new(&options)).collect(),
+            root: Node::new(&options),
+            threshold: AtomicU32::new(threshold),
+            limit: AtomicU32::new(0),
+            topology: topology.clone(),
+        };
+        tree.set_threshold(threshold);
+        tree
+    }
+
+    fn set_threshold(&self, threshold: u32) {
+        self.threshold.store(threshold, Ordering::Relaxed);
+        let limit = if self.options.pull { threshold.max(KEEP) } else { threshold };
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// Adds a task that `worker` made ready; see the caller for what holds of both.
+    #[inline]
+    pub(super) fn add_own(&self, stations: &Stations<T>, worker: WorkerId, task: NonNull<T>) {
+        let leaf = &self.leaves[worker.index()];
+        // SAFETY: in the scheduler from now on, so alive.
+        let record = unsafe { task.as_ref() };
+        let elsewhere = record.kind() != leaf.kind
+            || (self.options.locality && record.place().is_some_and(|numa| usize::from(numa) != leaf.numa))
+            || !leaf.enabled.load(Ordering::Relaxed);
+        if elsewhere {
+            return self.add_elsewhere(stations, Some(leaf.numa), task);
+        }
+        let priority = record.priority();
+        // SAFETY: the calling thread is this worker.
+        let length = unsafe {
+            leaf.own.own(|own| {
+                own.queue.add(priority, Queued(task));
+                leaf.length.store(own.queue.len(), Ordering::Relaxed);
+                own.queue.len()
+            })
+        };
+        fences::light();
+        if stations.any_idle(leaf.kind) || length > self.limit.load(Ordering::Relaxed) as usize {
+            self.settle(stations, worker);
+        }
+    }
+
+    /// Adds a task that its adder's leaf cannot or shall not run: to an idle worker, to the node of its place, or above.
+    #[cold]
+    pub(super) fn add_elsewhere(&self, stations: &Stations<T>, numa: Option<usize>, task: NonNull<T>) {
+        // SAFETY: in the scheduler from now on, so alive.
+        let (kind, place) = unsafe { (task.as_ref().kind(), task.as_ref().place()) };
+        let place = place.map(usize::from).filter(|&numa| self.options.locality && numa < self.numa.len());
+        let numa = place.or(numa);
+        if self.options.polling_slots
+            && let Some(claim) = stations.claim(kind, numa)
+        {
+            stations.fill(&claim, 0, task);
+            return stations.ring(claim, 1);
+        }
+        let node = match numa.filter(|&numa| self.runs_here(numa, kind)) {
+            Some(numa) => &self.numa[numa],
+            None => &self.root,
+        };
+        node.of(kind).with(|tasks| tasks.add(priority(task), Queued(task)));
+        fences::light();
+        self.call(stations, kind, numa);
+    }
+
+    /// Has an idle worker look, if there is one.
+    fn call(&self, stations: &Stations<T>, kind: Kind, numa: Option<usize>) {
+        if stations.any_idle(kind)
+            && let Some(claim) = stations.claim(kind, numa)
+        {
+            stations.ring(claim, 0);
+        }
+    }
+
+    fn runs_here(&self, numa: usize, kind: Kind) -> bool {
+        let able = |leaf: LeafId| {
+            let leaf = &self.leaves[leaf.index()];
+            leaf.kind == kind && leaf.enabled.load(Ordering::Relaxed)
+        };
+        self.topology.leaves_of(numa).any(able)
+    }
+
+    /// The leaf has too much, or somebody is idle: half of it goes to an idle worker or to the leaf's parent, until it fits.
+    #[cold]
+    fn settle(&self, stations: &Stations<T>, worker: WorkerId) {
+        let leaf = &self.leaves[worker.index()];
+        loop {
+            let length = leaf.length.load(Ordering::Relaxed);
+            let threshold = self.threshold.load(Ordering::Relaxed) as usize;
+            // With `pull`, whoever is idle is handed half of whatever there is.
+            let enough = if self.options.pull { 0 } else { threshold };
+            if length > enough
+                && let Some(claim) = stations.claim(leaf.kind, Some(leaf.numa))
+            {
+                let mut count = 0;
+                // SAFETY: the calling thread is this worker.
+                unsafe {
+                    leaf.own.own(|own| {
+                        let half = own.queue.len().div_ceil(2).min(SLOT_TASKS);
+                        own.queue.move_set(half, |task| {
+                            stations.fill(&claim, count, task.0);
+                            count += 1;
+                        });
+                        leaf.length.store(own.queue.len(), Ordering::Relaxed);
+                    });
+                }
+                stations.ring(claim, count);
+                continue;
+            }
+            if length <= self.limit.load(Ordering::Relaxed) as usize {
+                return;
+            }
+            self.overflow(stations, worker);
+        }
+    }
+
+    /// Half of the leaf's queue goes to its NUMA node, and half of that to the root if it is too much there.
+    fn overflow(&self, stations: &Stations<T>, worker: WorkerId) {
+        let leaf = &self.leaves[worker.index()];
+        // SAFETY: the calling thread is this worker.
+        let set = unsafe {
+            leaf.own.own(|own| {
+                let half = own.queue.len().div_ceil(2);
+                let set = own.queue.take_set(half);
+                leaf.length.store(own.queue.len(), Ordering::Relaxed);
+                set
+            })
+        };
+        self.give_numa(stations, leaf.numa, leaf.kind, set);
+    }
+
+    fn give_numa(&self, stations: &Stations<T>, numa: usize, kind: Kind, set: Vec<Queued<T>>) {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let above = self.numa[numa].of(kind).with(|tasks| {
+            set.into_iter().for_each(|task| tasks.add(priority(task.0), task));
+            tasks.take_set(overflow_count(tasks.len(), limit))
+        });
+        if !above.is_empty() {
+            self.root.of(kind).with(|tasks| {
+                above.into_iter().for_each(|task| tasks.add(priority(task.0), task));
+            });
+            if self.options.threshold == ThresholdPolicy::Dynamic {
+                self.set_threshold(doubled(self.threshold.load(Ordering::Relaxed)));
+            }
+        }
+        fences::light();
+        self.call(stations, kind, Some(numa));
+    }
+
+    /// The next task of the worker's own queue, or of what waits above it.
+    #[inline]
+    pub(super) fn get(&self, stations: &Stations<T>, worker: WorkerId) -> Option<NonNull<T>> {
+        let leaf = &self.leaves[worker.index()];
+        // SAFETY: the calling thread is this worker.
+        let (task, length, taken) = unsafe {
+            leaf.own.own(|own| {
+                let task = own.queue.take();
+                let length = own.queue.len();
+                leaf.length.store(length, Ordering::Relaxed);
+                own.taken = own.taken.wrapping_add(1);
+                (task, length, own.taken)
+            })
+        };
+        let Some(Queued(task)) = task else { return self.ask(worker) };
+        if length > 0 && (taken.is_multiple_of(LOOK_ABOVE) || stations.any_idle(leaf.kind)) {
+            self.look_around(stations, worker, taken);
+        }
+        Some(task)
+    }
+
+    #[cold]
+    fn look_around(&self, stations: &Stations<T>, worker: WorkerId, taken: u32) {
+        if stations.any_idle(self.leaves[worker.index()].kind) {
+            self.settle(stations, worker);
+        }
+        if taken.is_multiple_of(LOOK_ABOVE)
+            && let Some(task) = self.ask_for(worker, 1)
+        {
+            self.keep(worker, [task]);
+        }
+    }
+
+    /// Puts tasks into the worker's own queue and leaves it at that.
+    pub(super) fn keep(&self, worker: WorkerId, tasks: impl IntoIterator<Item = NonNull<T>>) {
+        let leaf = &self.leaves[worker.index()];
+        // SAFETY: the calling thread is this worker.
+        unsafe {
+            leaf.own.own(|own| {
+                tasks.into_iter().for_each(|task| own.queue.add(priority(task), Queued(task)));
+                leaf.length.store(own.queue.len(), Ordering::Relaxed);
+            });
+        }
+    }
+
+    /// The leaf has nothing: what its parents have.
+    fn ask(&self, worker: WorkerId) -> Option<NonNull<T>> {
+        self.ask_for(worker, usize::MAX)
+    }
+
+    /// Up to `most` tasks from the parents: one is returned, the others go into the leaf's queue.
+    fn ask_for(&self, worker: WorkerId, most: usize) -> Option<NonNull<T>> {
+        let leaf = &self.leaves[worker.index()];
+        let limit = self.limit.load(Ordering::Relaxed);
+        for node in [&self.numa[leaf.numa], &self.root] {
+            let queue = node.of(leaf.kind);
+            if queue.len() == 0 {
+                continue;
+            }
+            let set = queue.with(|tasks| tasks.take_set(grant_count(tasks.len(), limit).min(most)));
+            if let Some(task) = self.accept(worker, set) {
+                return Some(task);
+            }
+        }
+        None
+    }
+
+    /// Takes a set into the worker's queue and the first task out of it.
+    fn accept(&self, worker: WorkerId, set: Vec<Queued<T>>) -> Option<NonNull<T>> {
+        if set.len() == 1 {
+            return set.into_iter().next().map(|task| task.0);
+        }
+        if set.is_empty() {
+            return None;
+        }
+        self.keep(worker, set.into_iter().map(|task| task.0));
+        let leaf = &self.leaves[worker.index()];
+        // SAFETY: the calling thread is this worker.
+        unsafe {
+            leaf.own.own(|own| {
+                let task = own.queue.take();
+                leaf.length.store(own.queue.len(), Ordering::Relaxed);
+                task.map(|task| task.0)
+            })
+        }
+    }
+
+    /// The youngest task of the worker's own queue, if it descends from `ancestor`.
+    #[inline]
+    pub(super) fn get_descendant(&self, worker: WorkerId, ancestor: &T) -> Option<NonNull<T>> {
+        let leaf = &self.leaves[worker.index()];
+        // SAFETY: the calling thread is this worker; queued tasks are alive.
+        unsafe {
+            leaf.own.own(|own| {
+                let youngest = own.queue.youngest()?;
+                if !youngest.0.as_ref().descends_from(ancestor) {
+                    return None;
+                }
+                let task = own.queue.take_youngest();
+                leaf.length.store(own.queue.len(), Ordering::Relaxed);
+                task.map(|task| task.0)
+            })
+        }
+    }
+
+    /// Whether the worker's own queue has something.
+    pub(super) fn holds(&self, worker: WorkerId) -> bool {
+        self.leaves[worker.index()].length.load(Ordering::Relaxed) > 0
+    }
+
+    /// The worker asked the root in vain: the threshold shrinks, and what others have too much of is fetched.
+    pub(super) fn starve(&self, worker: WorkerId) -> Option<NonNull<T>> {
+        let before = self.threshold.load(Ordering::Relaxed);
+        let shrinks = self.options.threshold == ThresholdPolicy::Dynamic && before > 0;
+        if shrinks {
+            self.set_threshold(halved(before));
+        }
+        if self.options.pull {
+            return self.fetch(worker, 0);
+        }
+        (shrinks && self.options.rebalance).then(|| self.fetch(worker, halved(before)))?
+    }
+
+    /// Visits the nodes and leaves that hold more than `allowed`, nearest first.
+    fn fetch(&self, worker: WorkerId, allowed: u32) -> Option<NonNull<T>> {
+        let leaf = &self.leaves[worker.index()];
+        for numa in (0..self.numa.len()).filter(|&numa| numa != leaf.numa) {
+            let queue = self.numa[numa].of(leaf.kind);
+            if queue.len() > allowed as usize {
+                let set = queue.with(|tasks| self.too_much(tasks, allowed));
+                if let Some(task) = self.accept(worker, set) {
+                    return Some(task);
+                }
+            }
+        }
+        let near = self.topology.all().filter(|&other| self.leaves[other.index()].numa == leaf.numa);
+        let far = self.topology.all().filter(|&other| self.leaves[other.index()].numa != leaf.numa);
+        near.chain(far).find_map(|other| self.visit(worker, WorkerId(other.0), allowed))
+    }
+
+    fn visit(&self, worker: WorkerId, other: WorkerId, allowed: u32) -> Option<NonNull<T>> {
+        let leaf = &self.leaves[other.index()];
+        let hoards = leaf.length.load(Ordering::Relaxed) > allowed as usize;
+        if other == worker || !hoards || leaf.kind != self.leaves[worker.index()].kind {
+            return None;
+        }
+        let set = leaf.own.visit(|own| {
+            let set = self.too_much(&mut own.queue, allowed);
+            leaf.length.store(own.queue.len(), Ordering::Relaxed);
+            set
+        });
+        self.accept(worker, set?)
+    }
+
+    fn too_much(&self, tasks: &mut ReadyQueue<Queued<T>>, allowed: u32) -> Vec<Queued<T>> {
+        let count = if self.options.pull {
+            tasks.len().div_ceil(2).min(SLOT_TASKS * 2)
+        } else {
+            overflow_count(tasks.len(), allowed)
+        };
+        tasks.take_set(count)
+    }
+
+    /// Whether `worker` would find something: for the last look before it sleeps.
+    pub(super) fn has_work(&self, worker: WorkerId) -> bool {
+        let own = &self.leaves[worker.index()];
+        let above = [&self.numa[own.numa], &self.root];
+        if above.into_iter().any(|node| node.of(own.kind).len() > 0) {
+            return true;
+        }
+        let of_kind = |leaf: &&Leaf<T>| leaf.kind == own.kind && leaf.length.load(Ordering::Relaxed) > 0;
+        if !self.options.pull {
+            return own.length.load(Ordering::Relaxed) > 0;
+        }
+        self.leaves.iter().any(|leaf| of_kind(&leaf))
+            || self.numa.iter().any(|node| node.of(own.kind).len() > 0)
+    }
+
+    /// Takes a leaf out or puts it back. The caller sees to it that one of its kind stays.
+    pub(super) fn set_enabled(&self, worker: WorkerId, enabled: bool) {
+        self.leaves[worker.index()].enabled.store(enabled, Ordering::Relaxed);
+    }
+
+    /// What a leaf that was taken out holds goes to its parent, or above if nobody there would ask for it. Called by the
+    /// thread that is this worker.
+    pub(super) fn clear(&self, stations: &Stations<T>, worker: WorkerId) {
+        let leaf = &self.leaves[worker.index()];
+        // SAFETY: the calling thread is this worker.
+        let mut set = unsafe {
+            leaf.own.own(|own| {
+                leaf.length.store(0, Ordering::Relaxed);
+                own.queue.take_set(usize::MAX)
+            })
+        };
+        if self.runs_here(leaf.numa, leaf.kind) {
+            return self.give_numa(stations, leaf.numa, leaf.kind, set);
+        }
+        set.extend(self.numa[leaf.numa].of(leaf.kind).with(|tasks| tasks.take_set(usize::MAX)));
+        self.root.of(leaf.kind).with(|tasks| {
+            set.into_iter().for_each(|task| tasks.add(priority(task.0), task));
+        });
+        fences::light();
+        self.call(stations, leaf.kind, None);
+    }
+
+    /// How many tasks wait, about.
+    pub(super) fn len(&self) -> usize {
+        let leaves = self.leaves.iter().map(|leaf| leaf.length.load(Ordering::Relaxed));
+        let nodes = self.numa.iter().chain([&self.root]).flat_map(|node| &node.queues).map(Queue::len);
+        leaves.chain(nodes).sum()
+    }
+
+    /// The threshold at present.
+    pub(super) fn threshold(&self) -> u32 {
+        self.threshold.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,296 @@
+//! The threads behind the workers.
+
+use super::roster::{Heir, Roster, Seat};
+use super::{Plan, WorkerId};
+use crate::current::Thread;
+use crate::error::TaskError;
+use crate::execute::execute;
+use crate::runtime::Shared;
+use castell_sched::{Kind, LeafId, Topology};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+/// Looks at its polling slot before an idle worker sleeps: some tens of microseconds.
+const LOOKS: u32 = 1500;
+
+/// The workers of a runtime and their threads.
+pub struct Workers {
+    topology: Topology,
+    cpus: Vec<Vec<u32>>,
+    looks: u32,
+    stack_bytes: usize,
+    roster: Mutex<Roster>,
+    /// By worker: whether its thread has to look at the roster.
+    flags: Box<[Flag]>,
+    /// Threads in the middle of a task that have no worker.
+    wanting: AtomicU32,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    started: AtomicUsize,
+}
+
+#[repr(align(128))]
+struct Flag {
+    up: AtomicBool,
+}
+
+/// What a worker is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerStatus {
+    /// Which one.
+    pub worker: WorkerId,
+    /// Whether it is given tasks.
+    pub enabled: bool,
+    /// Whether a thread holds it: it may do so for some time after it was disabled.
+    pub held: bool,
+}
+
+impl Workers {
+    /// Workers without threads yet.
+    pub(crate) fn new(plan: &Plan, stack_bytes: usize) -> Self {
+        let count = plan.workers();
+        Workers {
+            topology: plan.topology.clone(),
+            cpus: plan.cpus.clone(),
+            looks: if plan.crowded { 0 } else { LOOKS },
+            stack_bytes,
+            roster: Mutex::new(Roster::new(count)),
+            flags: (0..count).map(|_| Flag { up: AtomicBool::new(false) }).collect(),
+            wanting: AtomicU32::new(0),
+            threads: Mutex::default(),
+            started: AtomicUsize::new(0),
+        }
+    }
+
+    /// Starts a thread for each worker.
+    pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), TaskError> {
+        let workers = &shared.workers;
+        (0..workers.flags.len()).try_for_each(|worker| workers.start_thread(shared, WorkerId(worker as u32)))
+    }
+
+    fn start_thread(&self, shared: &Arc<Shared>, worker: WorkerId) -> Result<(), TaskError> {
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        let inside = Arc::downgrade(shared);
+        let thread = std::thread::Builder::new()
+            .name(format!("castell-{number}"))
+            .stack_size(self.stack_bytes)
+            .spawn(move || work(&inside, worker))
+            .map_err(|error| TaskError::NoThread { worker: worker.index(), reason: error.to_string() })?;
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Ok(())
+    }
+
+    /// How many workers there are, those that are taken away included.
+    pub fn count(&self) -> usize {
+        self.flags.len()
+    }
+
+    /// What each worker is doing.
+    pub fn status(&self) -> Vec<WorkerStatus> {
+        let roster = self.roster();
+        let status = |leaf: LeafId| {
+            let worker = WorkerId(leaf.0);
+            WorkerStatus { worker, enabled: roster.enabled[leaf.index()], held: roster.is_held(worker) }
+        };
+        self.topology.all().map(status).collect()
+    }
+
+    /// Whether the thread of `worker` has to look at the roster before it goes on.
+    #[inline]
+    fn is_wanted(&self, worker: WorkerId) -> bool {
+        self.wanting.load(Ordering::Relaxed) != 0 || self.is_taken_away(worker)
+    }
+
+    /// Whether `worker` is taken away, or the runtime ends.
+    #[inline]
+    pub(crate) fn is_taken_away(&self, worker: WorkerId) -> bool {
+        self.flags[worker.index()].up.load(Ordering::Relaxed)
+    }
+
+    /// Takes a worker away: its thread stops at the next task boundary, what it holds goes to others.
+    pub(crate) fn disable(shared: &Shared, worker: WorkerId) -> Result<(), TaskError> {
+        let workers = &shared.workers;
+        workers.check(worker)?;
+        let kind = |index: usize| workers.topology.kind_of(LeafId(index as u32));
+        let alike = |other: usize| kind(other) == kind(worker.index());
+        let mut roster = workers.roster();
+        if !roster.disable(worker, alike) {
+            return Err(TaskError::LastWorker { worker: worker.index() });
+        }
+        shared.scheduler.set_enabled(worker, false);
+        workers.flags[worker.index()].up.store(true, Ordering::Release);
+        drop(roster);
+        shared.scheduler.call(worker);
+        Ok(())
+    }
+
+    /// Gives a worker back.
+    pub(crate) fn enable(shared: &Arc<Shared>, worker: WorkerId) -> Result<(), TaskError> {
+        let workers = &shared.workers;
+        workers.check(worker)?;
+        let mut roster = workers.roster();
+        if roster.stopping {
+            return Ok(());
+        }
+        workers.flags[worker.index()].up.store(false, Ordering::Release);
+        shared.scheduler.set_enabled(worker, true);
+        let heir = roster.enable(worker);
+        workers.note_wanting(&roster);
+        let started = match heir {
+            Some(Heir::Nobody) => workers.start_thread(shared, worker),
+            Some(Heir::Thread(seat)) => {
+                seat.give(worker);
+                Ok(())
+            }
+            Some(Heir::TakenAway) | None => Ok(()),
+        };
+        if started.is_err() {
+            roster.leave_free(worker);
+        }
+        started
+    }
+
+    fn check(&self, worker: WorkerId) -> Result<(), TaskError> {
+        let workers = self.count();
+        if worker.index() < workers {
+            Ok(())
+        } else {
+            Err(TaskError::NoSuchWorker { worker: worker.index(), workers })
+        }
+    }
+
+    /// The calling thread, which holds `worker`, is about to block: another thread gets it. False if there is none and none
+    /// can be started: then the worker stays with the thread.
+    pub(crate) fn hand_over(&self, shared: &Arc<Shared>, worker: WorkerId) -> bool {
+        shared.scheduler.leave(worker);
+        if self.is_taken_away(worker) {
+            shared.scheduler.clear(worker);
+        }
+        let mut roster = self.roster();
+        let heir = roster.give_up(worker);
+        self.note_wanting(&roster);
+        match heir {
+            Heir::Thread(seat) => seat.give(worker),
+            Heir::Nobody => return self.start_thread(shared, worker).is_ok(),
+            Heir::TakenAway => {
+                drop(roster);
+                // Between the look and the lock it may have been given something: nobody else holds it yet.
+                shared.scheduler.clear(worker);
+            }
+        }
+        true
+    }
+
+    /// The calling thread, which has handed its worker over, goes on: the worker that it holds now.
+    pub(crate) fn resume(&self, shared: &Shared) -> WorkerId {
+        let seat = Seat::new();
+        let mut roster = self.roster();
+        let free = roster.want(&seat);
+        self.note_wanting(&roster);
+        drop(roster);
+        let worker = free.unwrap_or_else(|| {
+            shared.scheduler.call_any();
+            // The runtime ends only when no task is left, and this thread is in the middle of one.
+            seat.sit().expect("a thread in the middle of a task gets a worker")
+        });
+        self.bind(worker);
+        worker
+    }
+
+    /// A thread at a task boundary, with nothing on its stack, has to look: what it holds from now on; `None`: it ends.
+    fn attend(&self, shared: &Shared, worker: WorkerId) -> Option<WorkerId> {
+        shared.scheduler.leave(worker);
+        let taken_away = self.is_taken_away(worker);
+        if taken_away {
+            shared.scheduler.clear(worker);
+        }
+        let seat = Seat::new();
+        {
+            let mut roster = self.roster();
+            if roster.stopping {
+                return None;
+            }
+            if roster.enabled[worker.index()] {
+                let Some(other) = roster.next_wanting() else { return Some(worker) };
+                self.note_wanting(&roster);
+                other.give(worker);
+            } else if !taken_away {
+                return Some(worker); // taken away just now: once more
+            } else {
+                roster.give_up(worker);
+            }
+            roster.rest(&seat);
+        }
+        let worker = seat.sit()?;
+        self.bind(worker);
+        Some(worker)
+    }
+
+    fn note_wanting(&self, roster: &Roster) {
+        self.wanting.store(roster.wanting() as u32, Ordering::Release);
+    }
+
+    /// Binds the calling thread to the worker's processors.
+    fn bind(&self, worker: WorkerId) {
+        let cpus = &self.cpus[worker.index()];
+        if !cpus.is_empty() {
+            // It was allowed when the runtime was built. If it is not any more, the system knows a better place.
+            let _ = castell_host::topology::move_thread(cpus);
+        }
+    }
+
+    /// Ends the threads: no task is left.
+    pub(crate) fn stop(shared: &Shared) {
+        let workers = &shared.workers;
+        {
+            let mut roster = workers.roster();
+            roster.stop();
+            workers.flags.iter().for_each(|flag| flag.up.store(true, Ordering::Release));
+        }
+        (0..workers.count() as u32).for_each(|worker| shared.scheduler.call(WorkerId(worker)));
+        let threads = std::mem::take(&mut *workers.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // A worker catches what tasks panic with; its own panic is a broken invariant, already printed.
+            let _ = thread.join();
+        }
+    }
+
+    fn roster(&self) -> MutexGuard<'_, Roster> {
+        self.roster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a worker's leaf runs ordinary tasks.
+    pub fn runs_on_cpu(&self, worker: WorkerId) -> bool {
+        self.topology.kind_of(LeafId(worker.0)) == Kind::CPU
+    }
+}
+
+/// A thread that holds `worker` at first.
+fn work(shared: &Weak<Shared>, worker: WorkerId) {
+    let Some(shared) = shared.upgrade() else { return };
+    let workers = &shared.workers;
+    workers.bind(worker);
+    let thread = Thread::new(&shared, Some(worker));
+    let _entered = thread.enter();
+    let mut holds = Some(worker);
+    while let Some(worker) = holds {
+        thread.worker.set(Some(worker));
+        if workers.is_wanted(worker) {
+            holds = workers.attend(&shared, worker);
+            continue;
+        }
+        let mut next = shared.scheduler.get(worker).or_else(|| wait(&shared, worker));
+        while let Some(task) = next {
+            // SAFETY: got from the scheduler: ready, and ours to run.
+            next = unsafe { execute(&thread, task) };
+        }
+        // A task that blocked may have come back on another worker.
+        holds = thread.worker.get();
+    }
+}
+
+fn wait(shared: &Shared, worker: WorkerId) -> Option<crate::task::TaskRef> {
+    let workers = &shared.workers;
+    shared.services.poll();
+    shared.scheduler.wait(worker, workers.looks, None, || workers.is_wanted(worker))
+}
