@@ -43,7 +43,7 @@ pub struct Edge {
 /// In the second word of an edge: the target waits for the start only.
 const START_EDGE: u32 = 1 << 31;
 /// In `labels`: none.
-const NO_LABEL: u32 = u32::MAX;
+pub(crate) const NO_LABEL: u32 = u32::MAX;
 /// Vertices in a graph: their numbers share a word with [`START_EDGE`].
 const VERTICES_MAX: usize = 1 << 31;
 
@@ -474,6 +474,78 @@ impl Graph {
         compile::compile(self)
     }
 
+    /// As [`Graph::send`] (`kind::SEND`, `[peer]`), [`Graph::recv`] (`kind::RECV`, `[peer]`) or [`Graph::calc`]
+    /// (`kind::CALC`, `[]`, tag 0) without memory, and [`Graph::set_position`]; `None` where the graph is full.
+    #[inline]
+    pub(crate) fn add_plain<const N: usize>(
+        &mut self,
+        kind: u32,
+        size: u64,
+        peer: [u32; N],
+        tag: u32,
+        (line, column): (u32, u16),
+    ) -> Option<Vertex> {
+        let (vertex, start) = (self.starts.len(), self.words.len());
+        if vertex >= VERTICES_MAX || start > u32::MAX as usize {
+            return None;
+        }
+        self.starts.push(start as u32);
+        let narrow = u32::try_from(size);
+        let wide = if narrow.is_err() { codec::WIDE } else { 0 };
+        let tagged = if tag != 0 { codec::TAG } else { 0 };
+        let low = [kind | wide | tagged, size as u32];
+        match narrow {
+            Ok(_) => self.words.extend_from_slice(&low),
+            Err(_) => self.words.extend_from_slice(&[low[0], low[1], (size >> 32) as u32]),
+        }
+        self.words.extend_from_slice(&peer);
+        if tag != 0 {
+            self.words.push(tag);
+        }
+        let vertex = Vertex(vertex as u32);
+        extend_to(&mut self.lines, vertex, 0);
+        extend_to(&mut self.columns, vertex, 0);
+        self.lines[vertex.index()] = line;
+        self.columns[vertex.index()] = column;
+        Some(vertex)
+    }
+
+    /// Takes everything out, into tables without reserves; the reserves stay for the next graph.
+    pub(crate) fn take_compact(&mut self) -> Graph {
+        let compact = self.clone();
+        let Graph {
+            words,
+            starts,
+            edges,
+            blocks,
+            lanes,
+            any,
+            labels,
+            label_text,
+            lines,
+            columns,
+            scratchpad_bytes,
+        } = self;
+        words.clear();
+        starts.clear();
+        edges.clear();
+        blocks.clear();
+        lanes.clear();
+        any.clear();
+        labels.clear();
+        label_text.clear();
+        lines.clear();
+        columns.clear();
+        *scratchpad_bytes = 0;
+        compact
+    }
+
+    /// Names the first vertices, all at once: start and length of each name in `text`, [`NO_LABEL`] where there is none.
+    pub(crate) fn set_labels(&mut self, labels: Vec<(u32, u32)>, text: String) {
+        assert!(labels.len() <= self.len(), "as many names as vertices, at most");
+        (self.labels, self.label_text) = (labels, text);
+    }
+
     pub(crate) fn head(&self, vertex: Vertex) -> u32 {
         self.words[self.starts[vertex.index()] as usize]
     }
@@ -585,8 +657,11 @@ impl Graph {
 }
 
 /// Makes a table long enough for `vertex`.
+#[inline]
 fn extend_to<T: Clone>(table: &mut Vec<T>, vertex: Vertex, default: T) {
-    if table.len() <= vertex.index() {
+    if table.len() == vertex.index() {
+        table.push(default);
+    } else if table.len() < vertex.index() {
         table.resize(vertex.index() + 1, default);
     }
 }

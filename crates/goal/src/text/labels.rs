@@ -23,12 +23,22 @@ impl Definition {
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
-    generation: u32,
-    hash: u32,
+    /// The first eight bytes, zeros behind a shorter label.
+    head: u64,
     start: usize,
+    generation: u32,
     bytes: u32,
     vertex: u32,
     line: u32,
+}
+
+/// A label as the table takes it.
+#[derive(Clone, Copy)]
+pub(super) struct Label {
+    hash: u32,
+    head: u64,
+    start: usize,
+    bytes: u32,
 }
 
 pub(super) struct Labels<'a> {
@@ -62,37 +72,65 @@ impl<'a> Labels<'a> {
         }
     }
 
-    /// Adds the label at `text[start..end]`, or returns the definition that it has already.
+    /// The label at `text[start..end]`.
     #[inline]
-    pub fn define(&mut self, start: usize, end: usize, definition: Definition) -> Option<Definition> {
+    pub fn label(&self, start: usize, end: usize) -> Label {
+        let number_at = split_number(&self.text[start..end]);
+        let number = self.text[start + number_at..end].iter();
+        let number = number.fold(0, |number, &digit| number * 10 + u64::from(digit - b'0'));
+        self.numbered(start, end, number_at, number)
+    }
+
+    /// The label at `text[start..end]` that ends, from its byte `number_at` on, in a number of at most 18 digits, the
+    /// first of them no 0.
+    #[inline]
+    pub fn numbered(&self, start: usize, end: usize, number_at: usize, number: u64) -> Label {
+        let head = head(self.text, start, end);
+        let mut state = self.seed ^ number_at as u64;
+        if number_at <= 8 {
+            state = mix(state ^ (head & mask(number_at)));
+        } else {
+            for at in (start..start + number_at).step_by(8) {
+                state = mix(state ^ self::head(self.text, at, (at + 8).min(start + number_at)));
+            }
+        }
+        let high = mix(state ^ (number / u64::from(RUN))) as u32;
+        // The prefix's own bits shift the run, so that `a1` and `b1` start at different places.
+        let hash = (high & !(RUN - 1)) | ((number as u32).wrapping_add(state as u32) & (RUN - 1));
+        Label { hash, head, start, bytes: (end - start) as u32 }
+    }
+
+    /// Adds a label, or returns the definition that it has already.
+    pub fn define(&mut self, label: Label, definition: Definition) -> Option<Definition> {
+        match self.vacant(label) {
+            Some(slot) => self.fill(slot, label, definition),
+            None => return self.get(label),
+        }
+        None
+    }
+
+    /// The slot of a label that is not there yet; `None`: it is there.
+    #[inline]
+    pub fn vacant(&mut self, label: Label) -> Option<usize> {
         if self.used * 2 >= self.slots.len() {
             self.grow();
         }
-        let hash = self.hash(&self.text[start..end]);
-        let index = match self.find(hash, &self.text[start..end]) {
-            Ok(index) => {
-                let slot = &self.slots[index];
-                return Some(Definition { vertex: slot.vertex, line: slot.line });
-            }
-            Err(index) => index,
-        };
+        self.find(label).err()
+    }
+
+    /// Adds a label to its slot.
+    #[inline]
+    pub fn fill(&mut self, slot: usize, label: Label, definition: Definition) {
+        let Label { head, start, bytes, .. } = label;
+        let Definition { vertex, line } = definition;
         self.used += 1;
-        self.slots[index] = Slot {
-            generation: self.generation,
-            hash,
-            start,
-            bytes: (end - start) as u32,
-            vertex: definition.vertex,
-            line: definition.line,
-        };
-        None
+        self.slots[slot] = Slot { head, start, generation: self.generation, bytes, vertex, line };
     }
 
     /// What `label` stands for.
     #[inline]
-    pub fn get(&self, label: &[u8]) -> Option<Definition> {
-        let index = self.find(self.hash(label), label).ok()?;
-        let slot = &self.slots[index];
+    pub fn get(&self, label: Label) -> Option<Definition> {
+        let slot = &self.slots[self.find(label).ok()?];
         Some(Definition { vertex: slot.vertex, line: slot.line })
     }
 
@@ -112,35 +150,27 @@ impl<'a> Labels<'a> {
 
     /// The slot that holds the label, or the empty one where it would go.
     #[inline]
-    fn find(&self, hash: u32, label: &[u8]) -> Result<usize, usize> {
+    fn find(&self, label: Label) -> Result<usize, usize> {
         let mask = self.slots.len() - 1;
-        let mut index = hash as usize & mask;
+        let mut index = label.hash as usize & mask;
         // At most half of the slots are in use, so the walk ends.
         loop {
             let slot = &self.slots[index];
             if slot.generation != self.generation {
                 return Err(index);
             }
-            let same = slot.hash == hash && slot.bytes as usize == label.len();
-            if same && self.text[slot.start..slot.start + label.len()] == *label {
+            if slot.head == label.head && slot.bytes == label.bytes && self.is_same(slot.start, label) {
                 return Ok(index);
             }
             index = (index + 1) & mask;
         }
     }
 
+    /// Whether the label at `start` is `label`, their first eight bytes and lengths being the same.
     #[inline]
-    fn hash(&self, label: &[u8]) -> u32 {
-        let (prefix, number) = split_number(label);
-        let mut state = self.seed ^ prefix.len() as u64;
-        for chunk in prefix.chunks(8) {
-            let word = chunk.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
-            state = mix(state ^ word);
-        }
-        let run = u64::from(RUN);
-        let high = mix(state ^ (number / run)) as u32;
-        // The prefix's own bits shift the run, so that `a1` and `b1` start at different places.
-        (high & !(RUN - 1)) | ((number as u32).wrapping_add(state as u32) & (RUN - 1))
+    fn is_same(&self, start: usize, label: Label) -> bool {
+        let bytes = label.bytes as usize;
+        bytes <= 8 || self.text[start + 8..start + bytes] == self.text[label.start + 8..label.start + bytes]
     }
 
     fn grow(&mut self) {
@@ -148,7 +178,8 @@ impl<'a> Labels<'a> {
         let old = std::mem::replace(&mut self.slots, doubled);
         let mask = self.slots.len() - 1;
         for slot in old.into_iter().filter(|slot| slot.generation == self.generation) {
-            let mut index = slot.hash as usize & mask;
+            let hash = self.label(slot.start, slot.start + slot.bytes as usize).hash;
+            let mut index = hash as usize & mask;
             while self.slots[index].generation == self.generation {
                 index = (index + 1) & mask;
             }
@@ -157,10 +188,27 @@ impl<'a> Labels<'a> {
     }
 }
 
-/// Splits `label` into what comes before its trailing number, and the number. Leading zeros belong to the first
-/// part (`l1` and `l01` differ), and so do all digits but the last 18.
+/// The first eight bytes of `text[start..end]`, zeros behind a shorter one.
 #[inline]
-fn split_number(label: &[u8]) -> (&[u8], u64) {
+fn head(text: &[u8], start: usize, end: usize) -> u64 {
+    if let Some(bytes) = text.get(start..start + 8) {
+        let bytes = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+        return bytes & mask(end - start);
+    }
+    let bytes = text[start..end].iter().rev();
+    bytes.fold(0, |head, &byte| head << 8 | u64::from(byte))
+}
+
+/// The lowest so many bytes, up to all eight.
+#[inline]
+fn mask(bytes: usize) -> u64 {
+    if bytes >= 8 { u64::MAX } else { (1 << (8 * bytes)) - 1 }
+}
+
+/// Where the number begins in which `label` ends. Leading zeros belong to what comes before it (`l1` and `l01` differ),
+/// and so do all digits but the last 18.
+#[inline]
+fn split_number(label: &[u8]) -> usize {
     let mut start = label.len();
     let digits_max = label.len().saturating_sub(18);
     while start > digits_max && label[start - 1].is_ascii_digit() {
@@ -169,8 +217,7 @@ fn split_number(label: &[u8]) -> (&[u8], u64) {
     while start < label.len() && label[start] == b'0' {
         start += 1;
     }
-    let number = label[start..].iter().fold(0, |number, &digit| number * 10 + u64::from(digit - b'0'));
-    (&label[..start], number)
+    start
 }
 
 /// Spreads 64 bits over 64 bits (the finaliser of a multiply-and-fold hash).
@@ -211,33 +258,45 @@ mod tests {
         let mut at = 0;
         for (index, word) in text.split(' ').enumerate() {
             let definition = Definition { vertex: index as u32, line: 1 };
-            assert_eq!(labels.define(at, at + word.len(), definition), None, "{word}");
+            assert_eq!(labels.define(labels.label(at, at + word.len()), definition), None, "{word}");
+            at += word.len() + 1;
+        }
+    }
+
+    /// Looks the words of `text` up where they stand a second time, from `at` on.
+    fn check_all(labels: &Labels<'_>, text: &str, mut at: usize) {
+        for (index, word) in text.split(' ').enumerate() {
+            let label = labels.label(at, at + word.len());
+            assert_eq!(labels.get(label).map(|definition| definition.vertex), Some(index as u32), "{word}");
             at += word.len() + 1;
         }
     }
 
     #[test]
     fn finds_what_was_defined_and_nothing_else() {
-        let words: Vec<String> = (0..5000).map(|n| format!("{}{n}", ["l", "send_", "x0"][n % 3])).collect();
+        let prefixes = ["l", "send_", "x0", "a_long_prefix_", "eightlet"];
+        let words: Vec<String> = (0..5000).map(|n| format!("{}{n}", prefixes[n % 5])).collect();
         let text = words.join(" ");
-        let mut labels = Labels::new(text.as_bytes());
+        let looked_up = format!("{text} {text} l5000");
+        let mut labels = Labels::new(looked_up.as_bytes());
         define_all(&mut labels, &text);
-        for (index, word) in words.iter().enumerate() {
-            assert_eq!(labels.get(word.as_bytes()).map(|d| d.vertex), Some(index as u32), "{word}");
-        }
-        assert_eq!(labels.get(b"l5000"), None);
+        check_all(&labels, &text, text.len() + 1);
+        let unknown = labels.label(looked_up.len() - 5, looked_up.len());
+        assert_eq!(labels.get(unknown), None);
+        let first = labels.label(0, 2);
+        assert!(labels.get(first).is_some());
         labels.clear();
-        assert_eq!(labels.get(b"l0"), None);
+        assert_eq!(labels.get(first), None);
     }
 
     #[test]
     fn tells_numbers_with_leading_zeros_apart() {
-        let text = "l1 l01 l001 l10000000000000000000000001 l1_ l a99999999999999999999";
-        let mut labels = Labels::new(text.as_bytes());
+        let text =
+            "l1 l01 l001 l10000000000000000000000001 l1_ l a99999999999999999999 l10000000000000000000000002";
+        let looked_up = format!("{text} {text}");
+        let mut labels = Labels::new(looked_up.as_bytes());
         define_all(&mut labels, text);
-        for (index, word) in text.split(' ').enumerate() {
-            assert_eq!(labels.get(word.as_bytes()).map(|d| d.vertex), Some(index as u32), "{word}");
-        }
+        check_all(&labels, text, text.len() + 1);
     }
 
     #[test]

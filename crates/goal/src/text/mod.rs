@@ -11,6 +11,7 @@ mod parser;
 mod print;
 mod print_schedule;
 mod scanner;
+mod usual;
 
 pub use dot::print_dot;
 pub use error::{ERRORS_MAX, ParseError, ParseErrors, Problem};

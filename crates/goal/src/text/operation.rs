@@ -10,8 +10,8 @@ use std::ops::Range;
 
 /// Operations that LogGOPSim does not have.
 const EXTENSIONS: [&str; 7] = ["local", "sleep", "proxy", "wtime", "put", "get", "call"];
-const PEER_MAX: u64 = u32::MAX as u64 - 1;
-const TAG_MAX: u64 = Tag::MAX.0 as u64;
+pub(super) const PEER_MAX: u64 = u32::MAX as u64 - 1;
+pub(super) const TAG_MAX: u64 = Tag::MAX.0 as u64;
 /// What LogGOPSim's tools store for -1, and some of them print.
 const ANY: u64 = u32::MAX as u64;
 

@@ -4,7 +4,7 @@ use super::error::{ERRORS_MAX, ParseError, ParseErrors, Problem};
 use super::labels::{Definition, Labels};
 use super::scanner::{Fault, Position, Scanner};
 use super::{LABEL_BYTES_MAX, RESERVED};
-use crate::graph::{EdgeKind, Graph, Vertex};
+use crate::graph::{EdgeKind, Graph, GraphError, NO_LABEL, Vertex};
 use crate::op::Block;
 use crate::program::Program;
 use castell_base::Rank;
@@ -31,7 +31,12 @@ pub(super) struct Parser<'a> {
     /// Blocks of the statement in hand; here so that no line allocates.
     pub blocks: Vec<Block>,
     pub scratchpad_seen: bool,
-    labels: Labels<'a>,
+    /// Usual lines are taken the quick way; the tests compare it with the other.
+    pub is_quick: bool,
+    pub labels: Labels<'a>,
+    /// Names of the current rank's vertices: start and length of each, and all of them.
+    names: Vec<(u32, u32)>,
+    name_bytes: Vec<u8>,
     undefined: Vec<Undefined>,
     ranks: Vec<Graph>,
     num_ranks: Option<u32>,
@@ -50,7 +55,10 @@ impl<'a> Parser<'a> {
             graph: Graph::new(),
             blocks: Vec::new(),
             scratchpad_seen: false,
+            is_quick: true,
             labels: Labels::new(text),
+            names: Vec::new(),
+            name_bytes: Vec::new(),
             undefined: Vec::new(),
             ranks: Vec::new(),
             num_ranks: None,
@@ -65,6 +73,9 @@ impl<'a> Parser<'a> {
     pub fn parse(mut self, file: &str) -> Result<Program, ParseErrors> {
         let mut stopped = false;
         loop {
+            if self.is_quick && self.open.is_some() {
+                self.take_usual();
+            }
             match self.step() {
                 Ok(true) => (),
                 Ok(false) => break,
@@ -209,7 +220,11 @@ impl<'a> Parser<'a> {
         self.settle_undefined();
         self.labels.clear();
         self.scratchpad_seen = false;
-        let graph = std::mem::take(&mut self.graph);
+        let mut graph = self.graph.take_compact();
+        let names = String::from_utf8(self.name_bytes.clone()).expect("labels are ASCII");
+        graph.set_labels(self.names.clone(), names);
+        self.names.clear();
+        self.name_bytes.clear();
         // After an error there will be no program: then graphs are not kept.
         if self.open.take().is_some_and(|open| !open.discard) && self.errors.is_empty() {
             self.ranks.push(graph);
@@ -287,21 +302,42 @@ impl<'a> Parser<'a> {
 
     #[inline]
     fn define(&mut self, label: Range<usize>, vertex: u32, position: Position) -> Result<(), Fault> {
-        let Range { start, end } = label;
+        let Range { start, end } = label.clone();
         if end - start > LABEL_BYTES_MAX {
             return Err(Fault::new(position, Problem::LabelLong(end - start)));
         }
         let name = || String::from_utf8_lossy(&self.scanner.text[start..end]).into_owned();
         let definition = Definition { vertex, line: position.line };
-        if let Some(Definition { line: first, .. }) = self.labels.define(start, end, definition) {
+        let known = self.labels.define(self.labels.label(start, end), definition);
+        if let Some(Definition { line: first, .. }) = known {
             return Err(Fault::new(position, Problem::LabelTwice { label: name(), first }));
         }
         if vertex == Definition::BROKEN {
             return Ok(());
         }
-        let label = std::str::from_utf8(&self.scanner.text[start..end]).unwrap_or_default();
-        let refused = |error| Fault::new(position, Problem::Refused(error));
-        self.graph.set_label(Vertex(vertex), label).map_err(refused)
+        let full = Problem::Refused(GraphError::Full { what: "bytes of labels" });
+        self.name(Vertex(vertex), label).ok_or_else(|| Fault::new(position, full))
+    }
+
+    /// Names a vertex; `None` above 4 GiB of names.
+    #[inline]
+    pub fn name(&mut self, vertex: Vertex, label: Range<usize>) -> Option<()> {
+        let start = u32::try_from(self.name_bytes.len()).ok().filter(|&start| start != NO_LABEL)?;
+        let bytes = label.len();
+        match self.scanner.text.get(label.start..label.start + 8) {
+            // Most labels are short: a fixed number of bytes takes no call.
+            Some(eight) if bytes <= 8 => {
+                let eight: [u8; 8] = eight.try_into().expect("eight bytes");
+                self.name_bytes.extend_from_slice(&eight);
+                self.name_bytes.truncate(start as usize + bytes);
+            }
+            _ => self.name_bytes.extend_from_slice(&self.scanner.text[label]),
+        }
+        if self.names.len() < vertex.index() {
+            self.names.resize(vertex.index(), (NO_LABEL, 0));
+        }
+        self.names.push((start, bytes as u32));
+        Some(())
     }
 
     /// `A requires B`, from behind the verb on.
@@ -331,7 +367,7 @@ impl<'a> Parser<'a> {
     /// The vertex of a label; `None` where there is none (then that is noted) or its operation was wrong.
     #[inline]
     fn resolve(&mut self, label: Range<usize>, position: Position) -> Option<Vertex> {
-        match self.labels.get(&self.scanner.text[label.clone()]) {
+        match self.labels.get(self.labels.label(label.start, label.end)) {
             Some(Definition { vertex: Definition::BROKEN, .. }) => None,
             Some(Definition { vertex, .. }) => Some(Vertex(vertex)),
             None => {
@@ -346,10 +382,11 @@ impl<'a> Parser<'a> {
     /// At the end of a rank: says of each label that was not defined when used whether it ever was.
     fn settle_undefined(&mut self) {
         for Undefined { label, position } in std::mem::take(&mut self.undefined) {
-            let bytes = self.scanner.text.get(label).unwrap_or_default();
+            let bytes = &self.scanner.text[label.clone()];
+            let definition = self.labels.get(self.labels.label(label.start, label.end));
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let label = text(&bytes[..bytes.len().min(LABEL_BYTES_MAX)]);
-            let problem = match self.labels.get(bytes) {
+            let problem = match definition {
                 Some(Definition { line: defined, .. }) => Problem::LabelEarly { label, defined },
                 None => Problem::LabelUnknown { label, closest: self.labels.closest(bytes).map(text) },
             };

@@ -26,12 +26,12 @@ impl Fault {
 pub(super) struct Scanner<'a> {
     pub text: &'a [u8],
     pub at: usize,
-    line: u32,
-    line_start: usize,
+    pub line: u32,
+    pub line_start: usize,
 }
 
 /// Bytes that may continue a word.
-const WORD: [bool; 256] = {
+pub(super) const WORD: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
     while byte < 256 {
@@ -100,7 +100,7 @@ impl<'a> Scanner<'a> {
 
     /// Takes an end of line.
     #[inline]
-    fn take_newline(&mut self) -> bool {
+    pub fn take_newline(&mut self) -> bool {
         let found = self.is_at_newline();
         if found {
             self.at += if self.text[self.at] == b'\n' { 1 } else { 2 };
