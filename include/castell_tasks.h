@@ -57,6 +57,9 @@ int castell_stop(castell_runtime *runtime);
  * part of it. Fails if a task failed and nobody below waited for it. */
 int castell_run(castell_runtime *runtime, void (*body)(void *), void *argument);
 
+/* How many tasks were created so far, those of castell_run included. */
+uint64_t castell_tasks_created(castell_runtime *runtime);
+
 /* ----------------------------------------------------------------------------------------------------------- Tasks */
 
 typedef enum castell_kind {

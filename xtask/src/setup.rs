@@ -19,6 +19,9 @@ const PROGRAMS: [(&str, &str); 11] = [
     ("munged", "munge"),
 ];
 
+/// (what pkg-config calls the library, apt package that brings it).
+const LIBRARIES: [(&str, &str); 1] = [("openblas", "libopenblas-dev")];
+
 /// (cargo subcommand, rustup component that brings it).
 const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
 
@@ -32,13 +35,11 @@ pub fn run() -> anyhow::Result<()> {
 }
 
 fn install_packages() -> anyhow::Result<()> {
-    let missing: Vec<&str> = PROGRAMS
-        .iter()
-        .filter(|(program, _)| find_program(program).is_none())
-        .map(|(_, package)| *package)
-        .collect();
+    let programs = PROGRAMS.iter().filter(|(program, _)| find_program(program).is_none());
+    let libraries = LIBRARIES.iter().filter(|(library, _)| !has_library(library));
+    let missing: Vec<&str> = programs.chain(libraries).map(|(_, package)| *package).collect();
     if missing.is_empty() {
-        println!("setup: all programs are there");
+        println!("setup: all programs and libraries are there");
         return Ok(());
     }
     let list = missing.join(" ");
@@ -51,6 +52,12 @@ fn install_packages() -> anyhow::Result<()> {
     // The package lists may be absent or older than the archive: refresh them once, then ask.
     apt_get(&["update"]).with_context(|| format!("missing: {list}"))?;
     apt_get(&install).with_context(|| format!("missing: {list}"))
+}
+
+fn has_library(name: &str) -> bool {
+    let mut query = Command::new("pkg-config");
+    let quiet = query.args(["--exists", name]).stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
 }
 
 /// Runs apt-get without questions, through sudo unless this is root.

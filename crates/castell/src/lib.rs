@@ -32,10 +32,12 @@
 //! | build graphs over addresses or the scratchpad, and compile them | [`Graph`], [`Schedule`] |
 //! | run those | [`Comm::run`], [`Comm::run_open`], [`Handle`] |
 //! | read, print and check programs of many ranks | [`Program`](goal::program::Program), [`goal::text`], [`goal::binary`] |
+//! | run tasks with data accesses | [`tasks`], [`tasks::Runtime`] |
 //! | step through a schedule without running it | [`Stepper`] |
 //! | use it from C or C++ | `goal.h`, described in the book |
 //!
-//! This crate only names what the rooms below offer: [`goal`] is the graphs, [`comm`] runs them, [`host`] is the machine.
+//! This crate only names what the rooms below offer: [`goal`] is the graphs, [`comm`] runs them, [`tasks`] runs
+//! tasks, [`host`] is the machine.
 //! Its examples, in `examples/rust`, run under `castell launch -n 4 -- target/debug/examples/hello_graph`.
 #![forbid(unsafe_code)]
 
@@ -53,6 +55,8 @@ pub use castell_comm as comm;
 pub use castell_goal as goal;
 #[doc(inline)]
 pub use castell_host as host;
+#[doc(inline)]
+pub use castell_tasks as tasks;
 
 /// The book's Rust examples, compiled and run with the documentation tests.
 #[cfg(doctest)]
@@ -63,4 +67,6 @@ mod book {
     struct Schedules;
     #[doc = include_str!("../../../docs/src/rust-api.md")]
     struct RustApi;
+    #[doc = include_str!("../../../docs/src/tasks.md")]
+    struct Tasks;
 }

@@ -74,8 +74,19 @@ fn cmake_finds_the_library_and_the_launcher() {
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(root().join("examples")).arg("-B").arg(&build);
     output(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", installed().prefix.display())));
-    output(Command::new("cmake").arg("--build").arg(&build).args(["--target", "forward_c", "forward_cpp"]));
-    let tests =
-        output(Command::new("ctest").current_dir(&build).args(["--no-tests=error", "-R", "^forward_"]));
+    output(Command::new("cmake").arg("--build").arg(&build).args([
+        "--target",
+        "forward_c",
+        "forward_cpp",
+        "tasks_cholesky",
+        "tasks_heat",
+        "tasks_multiaxpy",
+        "tasks_nqueens",
+    ]));
+    let tests = output(Command::new("ctest").current_dir(&build).args([
+        "--no-tests=error",
+        "-R",
+        "^(forward_|tasks_)",
+    ]));
     assert!(tests.contains("100% tests passed"), "{tests}");
 }

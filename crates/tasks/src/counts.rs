@@ -58,6 +58,13 @@ impl Counts {
 }
 
 impl Counts {
+    /// How many records were made so far.
+    pub(crate) fn created(&self) -> u64 {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = threads.iter().map(|counters| &**counters).chain([&self.foreign]);
+        all.map(|counters| counters.created.load(Ordering::Acquire)).sum()
+    }
+
     /// How many records were disposed of so far.
     pub(crate) fn disposed(&self) -> u64 {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);

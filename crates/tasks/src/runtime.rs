@@ -129,6 +129,16 @@ impl Runtime {
         Ok(unsafe { self.start(&thread, Attributes::NONE, body) })
     }
 
+    /// How many tasks were created so far, those that [`Runtime::run`] made included.
+    pub fn tasks_created(&self) -> u64 {
+        self.shared.counts.created()
+    }
+
+    /// How many tasks exist: a moment's view while others run.
+    pub fn tasks_live(&self) -> u64 {
+        self.shared.counts.live()
+    }
+
     /// Has `poll` called by idle workers, and besides as `wake` says, until it says that it is over or the result is
     /// dropped. It may unblock tasks, fulfil events and spawn tasks; it must not wait.
     ///

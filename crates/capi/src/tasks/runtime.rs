@@ -134,3 +134,13 @@ pub unsafe extern "C" fn castell_run(
         Ok(0)
     })
 }
+
+/// How many tasks were created so far.
+///
+/// # Safety
+/// The runtime runs, or is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn castell_tasks_created(runtime: *mut Runtime) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { runtime.as_ref() }.map_or(0, Runtime::tasks_created)
+}

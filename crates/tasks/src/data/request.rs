@@ -90,6 +90,12 @@ fn self_as<'a, T: ?Sized, P>(part: Part<'a, T, P>) -> Part<'a, T, ReadWrite> {
 }
 
 impl<'a, T: ?Sized + Send + Sync + 'static> Part<'a, T, ReadWrite> {
+    /// The same part, without the right to write.
+    #[inline]
+    pub fn read_only(self) -> Part<'a, T, ReadOnly> {
+        Part { pointer: self.pointer, storage: self.storage, by_owner: self.by_owner, rights: PhantomData }
+    }
+
     /// A child reads and writes it: as [`Write`](crate::data::Write).
     #[inline]
     pub fn write(self) -> Request<'a, T, mode::Write> {
