@@ -5,7 +5,7 @@ use std::process::Command;
 
 #[test]
 fn rust_examples_check_themselves_in_groups_of_any_size() {
-    for example in examples() {
+    for example in examples(&["hello_graph", "barrier_dissemination", "allreduce_recursive_doubling"]) {
         for ranks in ["1", "2", "3", "4", "8"] {
             let mut launcher = Command::new(env!("CARGO_BIN_EXE_castell"));
             launcher.args(["launch", "--timeout", "60s", "-n", ranks, "--"]).arg(&example);
@@ -18,8 +18,18 @@ fn rust_examples_check_themselves_in_groups_of_any_size() {
     }
 }
 
+#[test]
+fn task_examples_check_themselves() {
+    let names = ["cholesky", "heat", "multiaxpy", "multisort", "nqueens", "sparselu"];
+    for example in examples(&names.map(|name| format!("tasks_{name}"))) {
+        let run = Command::new(&example).output().expect("the example can be started");
+        let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+        assert!(run.status.success(), "{} ended with {}:\n{out}{err}", example.display(), run.status);
+    }
+}
+
 /// Builds the examples of the crate `castell` beside this test, which lies in `<target>/<profile>/deps`.
-fn examples() -> Vec<PathBuf> {
+fn examples(names: &[impl AsRef<str>]) -> Vec<PathBuf> {
     let test = std::env::current_exe().expect("a program knows its path");
     let folder = test.parent().and_then(|deps| deps.parent()).expect("tests lie in deps");
     let mut build = Command::new(env!("CARGO"));
@@ -30,6 +40,5 @@ fn examples() -> Vec<PathBuf> {
     let target = folder.parent().expect("profiles lie in the target folder");
     let status = build.env("CARGO_TARGET_DIR", target).current_dir(env!("CARGO_MANIFEST_DIR")).status();
     assert!(status.expect("cargo can be started").success(), "the examples cannot be built");
-    let names = ["hello_graph", "barrier_dissemination", "allreduce_recursive_doubling"];
-    names.map(|name| folder.join("examples").join(name)).into()
+    names.iter().map(|name| folder.join("examples").join(name.as_ref())).collect()
 }
