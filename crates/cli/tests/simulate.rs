@@ -174,3 +174,59 @@ fn help_has_examples_and_patterns_are_listed() {
     let list = text(&simulate(&["--list"]).stdout);
     assert!(list.contains("barrier:dissemination") && list.contains("allreduce:WORD"), "{list}");
 }
+
+#[test]
+fn repeated_runs_have_statistics_and_repeat() {
+    let arguments = [
+        "barrier:dissemination",
+        "--ranks",
+        "16",
+        "--repeat",
+        "25",
+        "--seed",
+        "7",
+        "--model",
+        "loggops:o=normal(1500ns,100ns)",
+    ];
+    let result = json(&arguments);
+    let makespan = &result["makespan"];
+    assert_eq!((&result["repeat"], &result["seed"]), (&25.into(), &7.into()));
+    let times = ["min_ps", "median_ps", "max_ps"].map(|key| makespan[key].as_u64().unwrap());
+    assert!(times.is_sorted() && times[0] < times[2], "{makespan}");
+    let interval = makespan["median_95_ps"].as_array().unwrap();
+    assert!(interval[0].as_u64() <= Some(times[1]) && Some(times[1]) <= interval[1].as_u64());
+    assert_eq!(json(&arguments)["makespan"], *makespan);
+    let said = refusal(&["pingpong", "--ranks", "2", "--repeat", "3"]);
+    assert!(said.contains("all 3 runs would be the same"), "{said}");
+}
+
+#[test]
+fn messages_meet_on_links() {
+    let ends = |network: &[&str]| {
+        let all =
+            [&["alltoall:linear", "--ranks", "8", "--bytes", "100000", "--model", "plb"], network].concat();
+        json(&all)["makespan_ps"].as_u64().unwrap()
+    };
+    let (free, fast) = (ends(&[]), ends(&["--network", "star:ranks=8,link=0,G=0"]));
+    let slow = ends(&["--network", "torus:dims=8,link=10ns,G=1ns"]);
+    assert_eq!(free, fast);
+    // The middle of the ring carries more than the 7 messages of a rank, 100 us each.
+    assert!(slow > free + 700_000_000, "{slow} {free}");
+    let said = refusal(&["pingpong", "--ranks", "65", "--network", "star:ranks=64"]);
+    assert!(said.contains("places for 64 ranks"), "{said}");
+}
+
+#[test]
+fn an_operating_system_takes_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("detours");
+    std::fs::write(&file, "# start duration\n1000 50\n2000 100\n3000 50\n").unwrap();
+    let run = |more: &[&str]| {
+        let all = [&["barrier:dissemination", "--ranks", "32"], more].concat();
+        json(&all)["makespan_ps"].as_u64().unwrap()
+    };
+    let detours = ["--detours", file.to_str().unwrap()];
+    let (without, with) = (run(&[]), run(&detours));
+    assert!(with > without, "{with} {without}");
+    assert_eq!(run(&detours), with);
+}

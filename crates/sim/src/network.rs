@@ -4,8 +4,14 @@
 //! their heads reach it; where heads come at the same time, in the machine's order of ties. A link is taken for as long
 //! as all bytes need to pass it, and the head goes on after the link's latency (cut-through: a message does not wait
 //! until it is stored). Links have room for whatever waits for them, so nothing backs up into links before.
+//!
+//! A network adds to what the model says: the head enters the first link when the sender's processor lets go of the
+//! message (with models that keep it busy until the arrival: then), and from the last link on the rest of the model's
+//! latency passes. Bytes are paid for once: by the model, and beyond that only as far as the slowest link of the route
+//! needs longer for them. Set the model's L (α, α_p) to 0 to have all latency in the links.
 
 use castell_base::{Rank, Time};
+use castell_model::topology::Topology;
 use std::collections::HashMap;
 
 /// A network of directed links, as the engine sees it.
@@ -20,6 +26,28 @@ pub trait Network: Send + Sync {
     fn latency(&self, link: u32) -> Time;
     /// How long a link is taken by that many bytes.
     fn transfer(&self, link: u32, bytes: u64) -> Time;
+}
+
+impl Network for Topology {
+    fn links(&self) -> usize {
+        Topology::links(self)
+    }
+
+    fn ranks(&self) -> u32 {
+        Topology::ranks(self)
+    }
+
+    fn route(&self, from: Rank, to: Rank) -> Vec<u32> {
+        Topology::route(self, from, to)
+    }
+
+    fn latency(&self, link: u32) -> Time {
+        Topology::latency(self, link)
+    }
+
+    fn transfer(&self, link: u32, bytes: u64) -> Time {
+        Topology::transfer(self, link, bytes)
+    }
 }
 
 /// The state of all links.

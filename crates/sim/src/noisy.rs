@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use castell_base::random::Key;
 use castell_base::{Rank, Time};
 use castell_model::noise::{Detours, Noise, Parameter};
-use castell_model::{ByCount, ClosedForms, Lb, LogfP, Lop, Plb};
+use castell_model::{ByCount, Lb, LogfP, Lop, Plb};
 
 /// Draws of one operation: at the sender, at the receiver, for the answer of a get.
 const AT_SENDER: u8 = 0;

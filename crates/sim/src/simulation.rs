@@ -64,9 +64,18 @@ impl<'a> Simulation<'a> {
     /// # Errors
     /// What [`SimError`] lists: programs that cannot run to their end, or times beyond 213 days.
     pub fn run(self) -> Result<Outcome, SimError> {
+        self.run_fast_or_with(Blind)
+    }
+
+    /// Runs it on a fast engine where one can, and shows it to an instrument otherwise: for progress bars, which matter only
+    /// then.
+    ///
+    /// # Errors
+    /// As [`Simulation::run`].
+    pub fn run_fast_or_with(self, instrument: impl Instrument) -> Result<Outcome, SimError> {
         match self.run_fast() {
             Some(outcome) => Ok(outcome),
-            None => self.run_with(Blind),
+            None => self.run_with(instrument),
         }
     }
 

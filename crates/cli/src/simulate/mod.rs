@@ -10,12 +10,15 @@ use castell_base::{Rank, Time};
 use castell_collectives::generator::{GENERATORS, Generator, GeneratorError, Options};
 use castell_collectives::pattern::Pattern;
 use castell_goal::file::Contents;
-use castell_model::Model;
+use castell_model::ModelError;
+use castell_model::noise::{Detours, NoisyModel};
+use castell_model::topology::{Topology, TopologyError};
 use castell_sim::instruments::{Bandwidth, Counts, CriticalPath, Queues, Recorder, Waits};
-use castell_sim::{Machine, Outcome, Schedules, Simulation, Source};
+use castell_sim::{Machine, Outcome, Schedules, SimError, Simulation, Source};
 use report::Report;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 use watch::Watch;
 
@@ -28,14 +31,33 @@ use watch::Watch;
   castell simulate bcast:binomial --ranks 1024 --model loggops:L=2500ns,o=1500ns,g=1000ns,G=6ns,O=0,S=65535 --json
   castell simulate allreduce:m1g2a3,n1g3a2 --ranks 7 --compute 10ns \\
       --model plb:alpha_p=500ns,alpha_r=100ns,beta=0.4ns --timeline allreduce.svg
+  castell simulate barrier:dissemination --ranks 64 --repeat 100 --seed 7 --model 'loggops:o=normal(1500ns,100ns)'
+  castell simulate alltoall:linear --ranks 64 --bytes 100000 --network torus:dims=4x4x4,link=10ns,G=0.1ns
   castell simulate trace.bin --model loggops:o=1us --measure --critical-path")]
 pub struct Args {
     /// A file (GOAL text, LogGOPSim's binary format, compiled schedules; `-` is standard input), or a pattern's name
     #[arg(required_unless_present = "list")]
     program: Option<String>,
-    /// The cost model and its parameters, e.g. plb:alpha_p=880ns,alpha_r=380ns; a name alone has documented defaults
-    #[arg(long, default_value = "loggops", value_parser = Model::parse)]
-    model: Model,
+    /// The cost model and its parameters, e.g. plb:alpha_p=880ns,alpha_r=380ns; a name alone has documented defaults.
+    /// Parameters may vary: loggops:o=normal(1500ns,100ns),L=2500ns+exponential(200ns)
+    #[arg(long, default_value = "loggops", value_parser = model)]
+    model: NoisyModel,
+    /// Links that messages share, e.g. torus:dims=4x4x4,link=10ns,G=0.1ns (fattree, dragonfly, mesh, hypercube,
+    /// butterfly, star, file:NAME)
+    #[arg(long, value_parser = network)]
+    network: Option<Arc<Topology>>,
+    /// What the operating system takes: a file with lines `START DURATION` in nanoseconds, as netgauge writes them
+    #[arg(long, value_name = "FILE")]
+    detours: Option<PathBuf>,
+    /// Detours are made at the same time on all ranks
+    #[arg(long, requires = "detours")]
+    detours_together: bool,
+    /// Simulate so many times with different random numbers, and print statistics
+    #[arg(long, default_value_t = 1, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// What random numbers start from: the same seed gives the same results
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
     #[command(flatten)]
     pattern: PatternArgs,
     #[command(flatten)]
@@ -89,23 +111,20 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let name = args.program.as_deref().unwrap_or_default();
     let program = load(name, &args.pattern)?;
-    let schedules = Schedules::new(program.source()).with_context(|| name.to_string())?;
-    let machine = Machine::new(args.model.clone());
+    let machine = machine(&args)?;
     let started = Instant::now();
-    let watched = simulate(&args, &schedules, &machine).with_context(|| name.to_string())?;
+    let watched = simulate(&args, program.source(), &machine).with_context(|| name.to_string())?;
     let report = Report {
         name,
         model: args.model.to_string(),
-        schedules: &schedules,
-        outcome: &watched.outcome,
+        watched: &watched,
+        seed: args.seed,
         wall_ns: started.elapsed().as_nanos() as u64,
-        measures: watched.measures.as_ref(),
-        path: watched.path.as_ref(),
         summary: args.summary,
     };
     let mut written = None;
-    if let Some(recorder) = &watched.recorder {
-        let mut timeline = recorder.timeline(&schedules);
+    if let (Some(recorder), Some(schedules)) = (&watched.recorder, &watched.schedules) {
+        let mut timeline = recorder.timeline(schedules);
         timeline.title = title(name);
         timeline.subtitle = args.model.to_string();
         written = args.timeline.write(&timeline)?;
@@ -122,6 +141,38 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         eprintln!("castell: warning: {} messages were never received", watched.outcome.unreceived);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn read_text(file: &str) -> Result<String, String> {
+    std::fs::read_to_string(file).map_err(|error| format!("cannot read {file}: {error}"))
+}
+
+fn model(text: &str) -> Result<NoisyModel, ModelError> {
+    NoisyModel::parse(text, &mut read_text)
+}
+
+fn network(text: &str) -> Result<Arc<Topology>, TopologyError> {
+    Topology::parse(text, &mut read_text).map(Arc::new)
+}
+
+fn machine(args: &Args) -> anyhow::Result<Machine> {
+    let mut machine = Machine::from(args.model.clone());
+    if let Some(network) = &args.network {
+        machine = machine.with_network(network.clone());
+    }
+    if let Some(file) = &args.detours {
+        let text =
+            std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let detours = Detours::parse(&text).with_context(|| file.display().to_string())?;
+        machine = machine.with_detours(detours, args.detours_together);
+    }
+    if args.repeat > 1 && machine.is_quiet() {
+        bail!(
+            "all {} runs would be the same; let a parameter vary, as in --model 'loggops:o=normal(1500ns,100ns)', or leave --repeat out",
+            args.repeat
+        );
+    }
+    Ok(machine)
 }
 
 /// What is simulated.
@@ -178,30 +229,41 @@ fn load(name: &str, args: &PatternArgs) -> anyhow::Result<Loaded> {
     Ok(Loaded::Pattern(pattern?))
 }
 
-/// A run and what was watched of it.
-struct Watched {
+/// A run, what was watched of it, and the runs after it.
+struct Watched<'a> {
     outcome: Outcome,
+    /// Where anything was watched.
+    schedules: Option<Schedules<'a>>,
     recorder: Option<Recorder>,
     measures: Option<Measures>,
     path: Option<CriticalPath>,
+    /// Makespan and skew of each run, the first one too.
+    repeats: Vec<(Time, Time)>,
 }
 
 type Measures = ((Counts, Bandwidth), (Waits, Queues));
 
-fn simulate(
-    args: &Args,
-    schedules: &Schedules<'_>,
-    machine: &Machine,
-) -> Result<Watched, castell_sim::SimError> {
-    let operations = schedules.iter().map(|(_, schedule)| schedule.len() as u64).sum();
-    let mut watch = Watch::new(operations);
+fn simulate<'a>(args: &Args, source: Source<'a>, machine: &Machine) -> Result<Watched<'a>, SimError> {
     let mut recorder = args.timeline.timeline.is_some().then(Recorder::default);
     let mut measures = args.measure.then(Measures::default);
     let mut path = args.critical_path.then(CriticalPath::default);
-    let simulation = Simulation::new(schedules, machine);
-    let outcome = simulation.run_with(((&mut watch, &mut recorder), (&mut measures, &mut path)))?;
-    watch.finish();
-    Ok(Watched { outcome, recorder, measures, path })
+    let watches = recorder.is_some() || measures.is_some() || path.is_some();
+    let schedules = if watches || args.repeat > 1 { Some(Schedules::new(source)?) } else { None };
+    let source = schedules.as_ref().map_or(source, Source::from);
+    let mut progress = Watch::new(source, args.repeat);
+    let first = Simulation::new(source, machine).with_seed(args.seed);
+    let outcome = match watches {
+        true => first.run_with((&mut progress, (&mut recorder, (&mut measures, &mut path))))?,
+        false => first.run_fast_or_with(&mut progress)?,
+    };
+    let mut repeats = vec![(outcome.makespan(), outcome.skew())];
+    for repetition in 1..u64::from(args.repeat) {
+        let seed = castell_base::random::repetition_seed(args.seed, repetition);
+        let outcome = Simulation::new(source, machine).with_seed(seed).run_fast_or_with(&mut progress)?;
+        repeats.push((outcome.makespan(), outcome.skew()));
+    }
+    progress.finish();
+    Ok(Watched { outcome, schedules, recorder, measures, path, repeats })
 }
 
 fn title(name: &str) -> String {

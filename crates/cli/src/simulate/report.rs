@@ -1,10 +1,11 @@
 //! What a simulation prints.
 
-use super::Measures;
+use super::{Measures, Watched};
 use castell_base::{Rank, Time};
 use castell_collectives::generator::Generator;
+use castell_sim::Schedules;
 use castell_sim::instruments::CriticalPath;
-use castell_sim::{Outcome, Schedules};
+use castell_sim::statistics::Summary;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -15,18 +16,16 @@ const LINES_MAX: usize = 16;
 pub struct Report<'a> {
     pub name: &'a str,
     pub model: String,
-    pub schedules: &'a Schedules<'a>,
-    pub outcome: &'a Outcome,
+    pub watched: &'a Watched<'a>,
+    pub seed: u64,
     pub wall_ns: u64,
-    pub measures: Option<&'a Measures>,
-    pub path: Option<&'a CriticalPath>,
     pub summary: bool,
 }
 
 impl Report<'_> {
     /// For programs.
     pub fn json(&self) -> Value {
-        let outcome = self.outcome;
+        let Watched { outcome, schedules, measures, path, .. } = self.watched;
         let mut object = json!({
             "program": self.name,
             "model": self.model,
@@ -42,12 +41,18 @@ impl Report<'_> {
         if outcome.unreceived > 0 {
             object["unreceived"] = outcome.unreceived.into();
         }
-        if let Some(measures) = self.measures {
+        if let Some(measures) = measures {
             object["measures"] = self.measures_json(measures);
         }
-        if let Some(path) = self.path {
+        if let Some((makespan, skew)) = self.statistics() {
+            object["repeat"] = self.watched.repeats.len().into();
+            object["seed"] = self.seed.into();
+            object["makespan"] = statistics_json(&makespan);
+            object["skew"] = statistics_json(&skew);
+        }
+        if let (Some(path), Some(schedules)) = (path, schedules) {
             let step = |step: &castell_sim::instruments::Step| {
-                let name = self.schedules.name(step.rank, step.operation);
+                let name = schedules.name(step.rank, step.operation);
                 json!({
                     "rank": step.rank.0,
                     "operation": format!("{} ({})", name.name, name.what),
@@ -72,25 +77,27 @@ impl Report<'_> {
             "waiting_mean_ps": self.waiting_mean().0,
         });
         if !self.summary {
-            let ranks = (0..self.outcome.ranks).map(Rank);
+            let ranks = (0..self.watched.outcome.ranks).map(Rank);
             object["waiting_ps"] = ranks.map(|rank| self.waiting(rank).0).collect();
         }
         object
     }
 
     fn waiting(&self, rank: Rank) -> Time {
-        let end = self.outcome.end[rank.index()];
-        self.measures.map_or(Time::ZERO, |(_, (waits, _))| waits.waiting(rank, end))
+        let end = self.watched.outcome.end[rank.index()];
+        self.watched.measures.as_ref().map_or(Time::ZERO, |(_, (waits, _))| waits.waiting(rank, end))
     }
 
     fn waiting_mean(&self) -> Time {
-        let sum: u128 = (0..self.outcome.ranks).map(|rank| u128::from(self.waiting(Rank(rank)).0)).sum();
-        Time((sum / u128::from(self.outcome.ranks.max(1))) as u64)
+        let ranks = self.watched.outcome.ranks;
+        let sum: u128 = (0..ranks).map(|rank| u128::from(self.waiting(Rank(rank)).0)).sum();
+        Time((sum / u128::from(ranks.max(1))) as u64)
     }
 
     /// For people.
     pub fn text(&self) -> String {
-        let (mut text, outcome) = (String::new(), self.outcome);
+        let Watched { outcome, schedules, measures, path, .. } = self.watched;
+        let mut text = String::new();
         let _ = writeln!(text, "program   {}, {} ranks, {} events", self.name, outcome.ranks, outcome.events);
         let _ = writeln!(text, "model     {}", self.model);
         let last = outcome.last_rank().map_or(String::new(), |rank| format!(" (rank {rank})"));
@@ -101,7 +108,7 @@ impl Report<'_> {
                 let _ = writeln!(text, "  rank {rank:<4} {end}");
             }
         }
-        if let Some(((counts, bandwidth), (_, queues))) = self.measures {
+        if let Some(((counts, bandwidth), (_, queues))) = measures {
             let _ = writeln!(text, "messages  {}, {} bytes", counts.messages(), counts.bytes());
             if let Some(mean) = bandwidth.mean() {
                 let most = bandwidth.under_way_max();
@@ -119,25 +126,65 @@ impl Report<'_> {
                 "queues    at most {posted} posted receives and {unexpected} unexpected messages at a rank"
             );
         }
-        if let Some(path) = self.path {
-            self.path_text(path, &mut text);
+        if let Some((makespan, skew)) = self.statistics() {
+            let runs = self.watched.repeats.len();
+            let _ = writeln!(text, "{runs} runs from seed {} (above: the first)", self.seed);
+            for (name, summary) in [("makespan", makespan), ("skew", skew)] {
+                statistics_text(name, &summary, &mut text);
+            }
+        }
+        if let (Some(path), Some(schedules)) = (path, schedules) {
+            path_text(path, schedules, &mut text);
         }
         text
     }
 
-    fn path_text(&self, path: &CriticalPath, text: &mut String) {
-        let steps = path.steps();
-        let _ = writeln!(text, "critical path, {} steps:", steps.len());
-        let skipped = steps.len().saturating_sub(LINES_MAX);
-        if skipped > 0 {
-            let _ = writeln!(text, "  ... {skipped} steps before (--json has them all)");
-        }
-        for step in &steps[skipped..] {
-            let name = self.schedules.name(step.rank, step.operation);
-            let then = if step.by_message { " - its message" } else { "" };
-            let _ = writeln!(text, "  {:>12} {:>12}  {name}{then}", step.started, step.finished);
-        }
+    /// Of makespans and skews, where there are several.
+    fn statistics(&self) -> Option<(Summary, Summary)> {
+        let repeats = &self.watched.repeats;
+        let (makespans, skews): (Vec<Time>, Vec<Time>) = repeats.iter().copied().unzip();
+        if repeats.len() < 2 { None } else { Some((Summary::of(&makespans)?, Summary::of(&skews)?)) }
     }
+}
+
+fn path_text(path: &CriticalPath, schedules: &Schedules<'_>, text: &mut String) {
+    let steps = path.steps();
+    let _ = writeln!(text, "critical path, {} steps:", steps.len());
+    let skipped = steps.len().saturating_sub(LINES_MAX);
+    if skipped > 0 {
+        let _ = writeln!(text, "  ... {skipped} steps before (--json has them all)");
+    }
+    for step in &steps[skipped..] {
+        let name = schedules.name(step.rank, step.operation);
+        let then = if step.by_message { " - its message" } else { "" };
+        let _ = writeln!(text, "  {:>12} {:>12}  {name}{then}", step.started, step.finished);
+    }
+}
+
+fn statistics_json(summary: &Summary) -> Value {
+    let pair = |pair: Option<(f64, f64)>| pair.map(|(low, high)| [low, high]);
+    json!({
+        "min_ps": summary.min.0,
+        "median_ps": summary.median.0,
+        "max_ps": summary.max.0,
+        "mean_ps": summary.mean_ps,
+        "standard_deviation_ps": summary.standard_deviation_ps,
+        "mean_95_ps": pair(summary.mean_interval_ps),
+        "median_95_ps": summary.median_interval.map(|(low, high)| [low.0, high.0]),
+    })
+}
+
+fn statistics_text(name: &str, summary: &Summary, text: &mut String) {
+    let time = |ps: f64| Time::from_ps_f64(ps);
+    let _ = write!(text, "  {name:<8} median {}", summary.median);
+    if let Some((low, high)) = summary.median_interval {
+        let _ = write!(text, " (95 %: {low} to {high})");
+    }
+    let _ = write!(text, ", mean {}", time(summary.mean_ps));
+    if let Some((low, high)) = summary.mean_interval_ps {
+        let _ = write!(text, " (95 %: {} to {})", time(low), time(high));
+    }
+    let _ = writeln!(text, ", min {}, max {}", summary.min, summary.max);
 }
 
 /// The patterns that have a name.

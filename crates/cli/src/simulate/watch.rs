@@ -2,6 +2,7 @@
 
 use castell_base::{Rank, Time};
 use castell_goal::schedule::OpId;
+use castell_sim::Source;
 use castell_sim::instrument::Instrument;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::{Duration, Instant};
@@ -20,8 +21,16 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of a run of so many operations.
-    pub fn new(total: u64) -> Watch {
+    /// Of so many runs of a program.
+    pub fn new(source: Source<'_>, runs: u32) -> Watch {
+        let operations: u64 = match source {
+            Source::Program(program) => program.operations(),
+            Source::Schedules(schedules) => schedules.iter().map(|schedule| schedule.len() as u64).sum(),
+            Source::Set(set) => set.schedules().map(|(_, schedule)| schedule.len() as u64).sum(),
+            Source::Pattern(pattern) => (0..pattern.ranks()).map(|rank| pattern.operations(Rank(rank))).sum(),
+            Source::Compiled(schedules) => schedules.iter().map(|(_, schedule)| schedule.len() as u64).sum(),
+        };
+        let total = operations.saturating_mul(runs.into());
         Watch { total, finished: 0, started: Instant::now(), bar: None }
     }
 
