@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use castell_base::Time;
+use castell_collectives::collective::{ALGORITHMS, Algorithm};
 use castell_collectives::generator::GENERATORS;
 use castell_collectives::language::{Cost, Fitted, Labelling, Word};
 use castell_collectives::search::{Order, Search, Weights, all_words, heuristic};
@@ -108,7 +109,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             for generator in GENERATORS {
                 println!("{:32}{}", generator.name, generator.summary);
             }
-            println!("{:32}a word of the schedule language", "allreduce:WORD");
+            let is_new =
+                |algorithm: &&Algorithm| GENERATORS.iter().all(|generator| generator.name != algorithm.name);
+            for algorithm in ALGORITHMS.iter().filter(is_new) {
+                println!("{:32}{}", algorithm.name, algorithm.summary);
+            }
+            println!("{:32}leaders of groups do recursive doubling", "allreduce:hierarchical");
+            for operation in ["allreduce", "barrier", "reduce_scatter", "allgather"] {
+                println!("{:32}a word of the schedule language", format!("{operation}:WORD"));
+            }
             Ok(ExitCode::SUCCESS)
         }
     }

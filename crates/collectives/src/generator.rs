@@ -1,5 +1,6 @@
 //! From names to patterns: `barrier:dissemination`, `allreduce:a4,a2`, `pingpong:100`.
 
+use crate::collective::{ALGORITHMS, Blocks, Collective, CollectiveError, Shape};
 use crate::dissemination::{Dissemination, WayDissemination};
 use crate::halving::HalvingDoubling;
 use crate::language::{self, Allreduce, Word};
@@ -38,7 +39,10 @@ impl Options {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GeneratorError {
     /// A name that nobody has.
-    #[error("`{name}` is no pattern; there are {}, and `allreduce:` with a word such as a4,a2", known())]
+    #[error(
+        "`{name}` is no pattern; there are {}, and `allreduce:` with a word such as a4,a2; `castell schedule list` shows all",
+        known()
+    )]
     Unknown {
         /// The name.
         name: String,
@@ -54,6 +58,9 @@ pub enum GeneratorError {
     /// A word for another number of ranks.
     #[error(transparent)]
     Misfit(#[from] language::Misfit),
+    /// A collective that cannot be.
+    #[error(transparent)]
+    Collective(#[from] CollectiveError),
     /// Something behind the colon that is no number.
     #[error("`{name}`: expected a number of rounds behind the colon, as in pingpong:100")]
     Count {
@@ -88,8 +95,9 @@ pub struct Generator {
 impl Generator {
     /// The pattern of that name.
     ///
-    /// Besides the names in [`GENERATORS`] there are `pingpong:` with a number of rounds, and `allreduce:` with a word
-    /// of the [`language`].
+    /// Besides the names in [`GENERATORS`] there are those of [`ALGORITHMS`], `pingpong:` with a number of rounds, and
+    /// `allreduce:`, `barrier:`, `reduce_scatter:` and `allgather:` with a word of the [`language`]. Where both tables have
+    /// a name, this one's pattern is taken, which has the same messages.
     ///
     /// ```
     /// use castell_collectives::generator::{Generator, Options};
@@ -114,6 +122,10 @@ impl Generator {
                 let rounds = rounds.parse().map_err(|_| GeneratorError::Count { name: name.into() })?;
                 Ok(Box::new(PingPong::new(ranks, bytes, rounds)))
             }
+            Some(_) if is_collective(name) => {
+                let collective = Collective::new(name, shape(name, options))?;
+                Ok(Box::new(collective.with_compute(compute)))
+            }
             Some(("allreduce", word)) => {
                 let word: Result<Word, _> = word.parse();
                 let word = word.map_err(|error| GeneratorError::Word { name: name.into(), error })?;
@@ -122,6 +134,21 @@ impl Generator {
             _ => Err(GeneratorError::Unknown { name: name.into() }),
         }
     }
+}
+
+/// Whether this is an algorithm of a collective operation, or a word of one other than the allreduce.
+fn is_collective(name: &str) -> bool {
+    let is_named = ALGORITHMS.iter().any(|algorithm| algorithm.name == name);
+    let words = ["barrier:", "reduce_scatter:", "allgather:"];
+    is_named || name == "allreduce:hierarchical" || words.iter().any(|word| name.starts_with(word))
+}
+
+/// The data of a collective: single bytes, `bytes` of them in the vector or in each rank's block; of a reduce-scatter, in
+/// all blocks together.
+fn shape(name: &str, options: &Options) -> Shape {
+    let &Options { ranks, bytes, root, segment_bytes, ways, .. } = options;
+    let shape = Shape { segment: segment_bytes, ways, ..Shape::new(ranks, bytes, 1).with_root(root) };
+    if name.starts_with("reduce_scatter:") { shape.with_blocks(Blocks::Even(bytes)) } else { shape }
 }
 
 /// Writes the table of generators: name, alias, summary, and the pattern made of options `o`.

@@ -1,6 +1,7 @@
 //! Patterns as a whole: their graphs fit together, and their promises about themselves hold.
 
 use castell_base::{Rank, Time};
+use castell_collectives::collective::{ALGORITHMS, Collective, Shape};
 use castell_collectives::generator::{GENERATORS, Generator, Options};
 use castell_collectives::pattern::Pattern;
 use castell_goal::check;
@@ -71,7 +72,9 @@ fn groups_of_a_stage_are_as_the_thesis_says() {
 fn refusals_say_what_to_do() {
     let refusal = |name: &str, options: &Options| Generator::parse(name, options).err().unwrap().to_string();
     let eight = Options::new(8);
-    assert!(refusal("allgather:magic", &eight).contains("`allgather:magic` is no pattern"));
+    assert!(refusal("gossip:magic", &eight).contains("`gossip:magic` is no pattern"));
+    assert!(refusal("allgather:g4,x", &eight).contains("as a word: `g4,x`, character 4"));
+    assert!(refusal("allgather:r8", &eight).contains("g stages only"));
     assert!(refusal("allreduce:a4,b2", &eight).contains("character 4: expected a stage"));
     assert!(refusal("allreduce:a1", &eight).contains("a factor of at least 2, found `1`"));
     assert!(refusal("allreduce:a4,a3", &eight).contains("no multiple of 12"));
@@ -102,4 +105,58 @@ fn loggopsims_patterns_have_its_number_of_events() {
         compared += 1;
     }
     assert_eq!(compared, 50);
+}
+
+#[test]
+fn collectives_are_patterns() {
+    let names = [
+        "allgather:bruck",
+        "bcast:scatter-allgather",
+        "reduce_scatter:r2,r3",
+        "barrier:a3,a2",
+        "allreduce:hierarchical",
+    ];
+    for name in names {
+        for bytes in [0, 5, 1000] {
+            let options = Options { bytes, compute: Time(10_000), ..Options::new(6) };
+            consistent(&*pattern(name, &options));
+        }
+    }
+    for algorithm in ALGORITHMS {
+        consistent(&*pattern(algorithm.name, &Options { segment_bytes: 3, ..Options::new(8) }));
+    }
+}
+
+/// Where both tables have a name, the messages are the same ones.
+#[test]
+fn patterns_and_collectives_of_one_name_send_the_same() {
+    let mut compared = 0;
+    for algorithm in ALGORITHMS.iter().filter(|a| GENERATORS.iter().any(|generator| generator.name == a.name))
+    {
+        for ranks in [1, 2, 5, 8, 13] {
+            let options = Options { bytes: u64::from(ranks) * 2, segment_bytes: 7, ..Options::new(ranks) };
+            let messages = |pattern: &dyn Pattern| {
+                let program = pattern.program().unwrap();
+                let mut messages: Vec<_> = Vec::new();
+                for (rank, graph) in program.graphs() {
+                    messages.extend(graph.vertices().filter_map(|vertex| match graph.op(vertex) {
+                        Op::Send { bytes, dest, .. } => Some((rank.0, dest.0, bytes)),
+                        _ => None,
+                    }));
+                }
+                messages.sort_unstable();
+                messages
+            };
+            let shape = Shape { segment: 7, ..Shape::new(ranks, options.bytes, 1) };
+            let collective = Collective::new(algorithm.name, shape).unwrap();
+            let mut named = messages(&*pattern(algorithm.name, &options));
+            if algorithm.name.starts_with("barrier:") {
+                // A barrier's messages hold as much as one likes.
+                named.iter_mut().for_each(|message| message.2 = 0);
+            }
+            assert_eq!(named, messages(&collective), "{} on {ranks} ranks", algorithm.name);
+            compared += 1;
+        }
+    }
+    assert!(compared > 30, "{compared}");
 }

@@ -63,6 +63,8 @@ pub struct Step {
     pub receives: Vec<Transfer>,
     /// How they are reduced; `None`: what arrives is the result already and takes its place.
     pub reduction: Option<Reduction>,
+    /// What the rank holds behind the stage.
+    pub held: Segment,
 }
 
 impl Fitted {
@@ -82,12 +84,14 @@ impl Fitted {
         let mut walk = Walk { fitted: self, working, held: whole, outer: Vec::new(), wholes: Vec::new() };
         let mut steps = Vec::with_capacity(self.word().stages.len());
         for (index, (&stage, place)) in self.word().stages.iter().zip(&self.places).enumerate() {
-            let mut step = Step { stage: index, sends: Vec::new(), receives: Vec::new(), reduction: None };
+            let (sends, receives) = (Vec::new(), Vec::new());
+            let mut step = Step { stage: index, sends, receives, reduction: None, held: walk.held };
             match (role, stage) {
                 (Role::Remainder(me), Stage::Merge(merged)) => walk.stand_aside(&mut step, me, merged),
                 (Role::Remainder(me), Stage::InverseMerge(merged)) => walk.get_result(&mut step, me, merged),
                 _ => walk.stage(&mut step, stage, place),
             }
+            step.held = walk.held;
             if count > 0 {
                 step.leave_out_empty();
             }
@@ -96,6 +100,18 @@ impl Fitted {
             }
         }
         steps
+    }
+}
+
+impl Fitted {
+    /// Which of its innermost parts of the vector a rank is left with by the `r` stages of a word that has no others but
+    /// their `g` stages; there is one for each rank.
+    pub(crate) fn part(&self, rank: Rank) -> u32 {
+        let factors = self.word().stages.iter().zip(&self.places).map_while(|(stage, place)| match *stage {
+            Stage::ReduceScatter { factor } => Some((factor, place.mask)),
+            _ => None,
+        });
+        factors.fold(0, |part, (factor, mask)| part * factor + rank.0 / mask % factor)
     }
 }
 

@@ -156,7 +156,7 @@ impl Search {
                 let rest = self.costs[(left / factor) as usize];
                 rest.saturating_add(self.weights.factor(factor, self.weights.bytes())) == cost
             };
-            let factor = self.factors(left).filter(fits).last().expect("a number with a cost has factors");
+            let factor = self.factors(left).rfind(fits).expect("a number with a cost has factors");
             factors.push(factor);
             left /= factor;
         }
