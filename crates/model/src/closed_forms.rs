@@ -46,6 +46,25 @@ impl Tree {
     }
 }
 
+impl Tree {
+    /// How many messages the busiest rank of each level sends, from the root down to the last level that sends any.
+    pub(crate) fn sends_by_level(self, ranks: u64, known: &mut BTreeMap<u64, Vec<u64>>) -> Vec<u64> {
+        if let Some(levels) = known.get(&ranks) {
+            return levels.clone();
+        }
+        let subtrees = self.subtrees(ranks);
+        let mut levels = if subtrees.is_empty() { Vec::new() } else { vec![subtrees.len() as u64] };
+        for size in subtrees {
+            for (level, sends) in self.sends_by_level(size, known).into_iter().enumerate() {
+                levels.resize(levels.len().max(level + 2), 0);
+                levels[level + 1] = levels[level + 1].max(sends);
+            }
+        }
+        known.insert(ranks, levels.clone());
+        levels
+    }
+}
+
 /// The times that follow from a model's parameters.
 ///
 /// A model says two things, [`ClosedForms::arrival`] and [`ClosedForms::exchange`]; the rest follows. All times are

@@ -3,6 +3,7 @@
 use crate::parameters::{Parameters, Slot};
 use crate::{ClosedForms, Tree};
 use castell_base::{PerByte, Time};
+use std::collections::BTreeMap;
 
 /// BSP: a program is a sequence of supersteps, each of which computes, communicates and ends in a barrier.
 ///
@@ -56,8 +57,7 @@ impl Bsp {
     }
 }
 
-/// Messages arrive at the end of their superstep. A rank that got one may send in the next superstep; in a k-nomial tree
-/// a superstep is a round, in which a rank takes part in up to k-1 messages.
+/// Messages arrive at the end of their superstep; in the next, a rank of a tree sends to all of its children.
 impl ClosedForms for Bsp {
     fn arrival(&self, _index: u64, count: u64, bytes: u64) -> Time {
         self.messages(count, bytes)
@@ -75,14 +75,9 @@ impl ClosedForms for Bsp {
         match tree {
             Tree::Linear => self.multicast(ranks.saturating_sub(1), bytes),
             Tree::Chain => self.messages(1, bytes) * ranks.saturating_sub(1),
-            Tree::KNomial { sends } => {
-                let (mut informed, mut time) = (1u64, Time::ZERO);
-                while informed < ranks {
-                    let messages = u64::from(sends.get()).min((ranks - 1) / informed);
-                    time += self.messages(messages, bytes);
-                    informed = informed.saturating_mul(u64::from(sends.get()) + 1);
-                }
-                time
+            Tree::KNomial { .. } => {
+                let levels = tree.sends_by_level(ranks, &mut BTreeMap::new());
+                levels.into_iter().map(|messages| self.messages(messages, bytes)).sum()
             }
         }
     }
@@ -119,10 +114,11 @@ mod tests {
         let bsp = Bsp { gap: Time(10), gap_per_byte: PerByte::ZERO, barrier: Time(1000) };
         assert_eq!(bsp.ping_pong(8), Time(2 * 1010));
         assert_eq!(bsp.multicast(5, 8), Time(1050));
-        assert_eq!(bsp.broadcast(Tree::BINOMIAL, 9, 8), Time(4 * 1010));
+        // The root of 9 has 4 children, of which those with most children have 2, of which one has one.
+        assert_eq!(bsp.broadcast(Tree::BINOMIAL, 9, 8), Time(1040 + 1020 + 1010));
         let three = Tree::KNomial { sends: NonZero::new(2).unwrap() };
-        // 1 rank informs 2, 3 inform 6, and of 9 ranks one has a single rank left to inform.
-        assert_eq!(bsp.broadcast(three, 10, 8), Time(1020 + 1020 + 1010));
+        // The root's children are 1 to 3, 6 and 9; rank 1 and 2 send to 4 and 7, and to 5 and 8.
+        assert_eq!(bsp.broadcast(three, 10, 8), Time(1050 + 1020));
         assert_eq!(bsp.recursive_doubling(8, 8, Time(1)), Time(3 * 1011));
         assert_eq!(bsp.dissemination(9, 8), Time(4 * 1010));
     }
