@@ -65,6 +65,13 @@ impl Doorbell {
         matches!(state, THREAD | WAITER) && self.wake_from(state)
     }
 
+    /// A run has ended: wakes an application thread that waits; the progress thread sleeps on.
+    #[inline]
+    pub fn ring_waiter(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.state.load(Ordering::Relaxed) == WAITER && self.wake_from(WAITER)
+    }
+
     /// After a refusal: as [`Doorbell::ring`], and wakes the progress thread even if nobody needs messages now.
     #[cold]
     pub fn ring_refused(&self) -> bool {

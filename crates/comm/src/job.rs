@@ -1,11 +1,13 @@
 //! The job: one shared memory segment that every rank maps.
 //!
 //! ```text
-//! [header: one page] [control block a rank: 256 B] [area a rank: lane pool | receive queue | descriptors and pipes of large messages]
+//! [header: one page] [control block a rank: 256 B] [area a rank: lane pool | receive queue | descriptors of large messages |
+//!  runs that any process may carry on | pipes of large messages]
 //! ```
 //! Nothing in it has a name in a file system: it lives exactly as long as a process has it open. Zeroed memory is
 //! the valid first state of every part.
 
+use crate::carry::heap::{AREA_BYTES, BLOCKS};
 use crate::doorbell::{Doorbell, Sleeper};
 use crate::lane::LANE_POOL_BYTES;
 use crate::queue::{Geometry, Intent, Intents, QueueKind};
@@ -16,7 +18,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"castell1");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 4096;
 const CONTROL_BYTES: usize = 256;
 const PAGE: usize = 4096;
@@ -32,6 +34,37 @@ pub const RANKS_MAX: u32 = 65_536;
 
 /// Slots that a half queue may have.
 const QUEUE_SLOTS: std::ops::RangeInclusive<u32> = 16..=65_536;
+
+/// Who carries a run on while its process does something else, or sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Progress {
+    /// Peers where there are more ranks than processors, else the process's own thread.
+    #[default]
+    Auto,
+    /// A thread of the run's own process, which a sender wakes.
+    Thread,
+    /// The peer whose message made an operation ready, where all buffers lie in shared memory.
+    Peers,
+}
+
+impl Progress {
+    /// All of them, by number.
+    pub const ALL: [Progress; 3] = [Progress::Auto, Progress::Thread, Progress::Peers];
+
+    /// The word for it on command lines.
+    pub fn name(self) -> &'static str {
+        ["auto", "thread", "peers"][self as usize]
+    }
+}
+
+impl std::str::FromStr for Progress {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Progress, String> {
+        let found = Progress::ALL.into_iter().find(|progress| progress.name() == word);
+        found.ok_or_else(|| format!("`{word}` is not a way of progress: auto, thread or peers"))
+    }
+}
 
 /// What a job is made with.
 #[derive(Clone, Debug)]
@@ -50,6 +83,8 @@ pub struct JobOptions {
     pub pipes: bool,
     /// Messages up to this size are sent eagerly, larger ones by rendezvous. Bytes.
     pub eager_bytes: u32,
+    /// Who carries runs on whose owner does not wait for them.
+    pub progress: Progress,
     /// Print who waits for whom after this long without progress; 0: never. Milliseconds.
     pub stall_ms: u32,
 }
@@ -65,6 +100,7 @@ impl JobOptions {
             lanes: true,
             pipes: true,
             eager_bytes: 8192,
+            progress: Progress::Auto,
             stall_ms: 0,
         }
     }
@@ -118,6 +154,7 @@ struct Header {
     lanes: AtomicU32,
     pipes: AtomicU32,
     stall_ms: AtomicU32,
+    progress: AtomicU32,
     /// Counts deaths and departures; a rank that sees it change looks through the control blocks.
     epoch: AtomicU32,
     /// Bumped when every rank is asked to print who waits for whom.
@@ -243,6 +280,7 @@ impl Job {
         header.lanes.store(u32::from(options.lanes), Ordering::Relaxed);
         header.eager_bytes.store(options.eager_bytes, Ordering::Relaxed);
         header.stall_ms.store(options.stall_ms, Ordering::Relaxed);
+        header.progress.store(options.progress as u32, Ordering::Relaxed);
         header.version.store(VERSION, Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
         Job::check(job.segment)
@@ -318,6 +356,14 @@ impl Job {
     /// Whether large messages may go through pipes.
     pub fn has_pipes(&self) -> bool {
         self.header().pipes.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether runs are put where peers can carry them on.
+    pub fn peers_carry(&self) -> bool {
+        match self.header().progress.load(Ordering::Relaxed) {
+            0 => self.is_crowded(),
+            progress => progress == Progress::Peers as u32,
+        }
     }
 
     /// After how long without progress a waiting rank prints who waits for whom; 0: never. Milliseconds.
@@ -464,6 +510,25 @@ impl Job {
         unsafe { &*self.area(rank).add(offset).cast::<[Descriptor; DESCRIPTORS]>() }
     }
 
+    /// The offsets of `rank`'s blocks in its area of runs; 0: none.
+    pub(crate) fn blocks(&self, rank: Rank) -> &[AtomicU32; BLOCKS] {
+        // SAFETY: the area of runs starts with the table, which is made of atomics.
+        unsafe { &*self.runs(rank).cast() }
+    }
+
+    /// How many numbered runs of `rank` go on that are in no block.
+    pub(crate) fn unlisted(&self, rank: Rank) -> &AtomicU32 {
+        // SAFETY: behind the table, in front of the first block.
+        unsafe { &*self.runs(rank).add(size_of::<[AtomicU32; BLOCKS]>()).cast() }
+    }
+
+    /// Start of `rank`'s area of runs.
+    pub(crate) fn runs(&self, rank: Rank) -> *mut u8 {
+        let offset = area_bytes(&self.geometry) - PIPES * PIPE_BYTES as usize - AREA_BYTES;
+        // SAFETY: inside the rank's area, which was checked against the segment's length.
+        unsafe { self.area(rank).add(offset) }
+    }
+
     /// One of `rank`'s pipes, filled by it as a sender.
     pub(crate) fn pipe(&self, rank: Rank, pipe: usize) -> *mut u8 {
         assert!(pipe < PIPES, "a rank has {PIPES} pipes");
@@ -488,7 +553,11 @@ impl Job {
 /// Bytes of receiving memory that every rank of such a job has, whatever it receives.
 pub fn area_bytes(geometry: &Geometry) -> usize {
     let descriptors = round_up(size_of::<[Descriptor; DESCRIPTORS]>(), PAGE);
-    LANES_BYTES + round_up(geometry.bytes_per_rank(), PAGE) + descriptors + PIPES * PIPE_BYTES as usize
+    LANES_BYTES
+        + round_up(geometry.bytes_per_rank(), PAGE)
+        + descriptors
+        + AREA_BYTES
+        + PIPES * PIPE_BYTES as usize
 }
 
 fn areas_offset(geometry: &Geometry) -> usize {

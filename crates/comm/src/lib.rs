@@ -1,12 +1,13 @@
 //! Runs GOAL schedules on a real clock, between real processes.
 //!
 //! One folder a transport or protocol: [`queue`] (where messages land), [`lane`] (dedicated slots for known pairs),
-//! [`doorbell`] (who sleeps and who wakes it), [`rendezvous`] (large messages), [`job`] (the segment that they share),
+//! [`carry`] (runs that any process may carry on), [`doorbell`] (who sleeps and who wakes it), [`rendezvous`] (large messages), [`job`] (the segment that they share),
 //! [`launch`] (starting and watching the processes), [`bootstrap`] (finding the group), [`engine`] (everything put
 //! together: start there, at [`Comm`]).
 //! This room knows nothing of how graphs are built or read, and nothing of tasks.
 
 pub mod bootstrap;
+pub mod carry;
 pub mod doorbell;
 #[cfg(not(loom))]
 pub mod engine;

@@ -60,6 +60,69 @@ pub fn messages_ahead(comm: &Comm, bytes: u64, count: u64, samples: u32) -> Samp
     stamped(comm, samples, count as f64, |stamps| pattern.ahead(count, stamps))
 }
 
+/// Barriers by dissemination, one after the other: time of one, over batches that all ranks run through together.
+///
+/// # Errors
+/// A run failed.
+pub fn barriers(comm: &Comm, samples: u32) -> Samples {
+    let (me, ranks) = (comm.rank().0, comm.size());
+    let mut graph = Graph::new();
+    let mut before: Option<Vertex> = None;
+    let mut shift = 1;
+    while shift < ranks {
+        let send = graph.send(Place::VOID, 0, Rank((me + shift) % ranks), Tag(shift))?;
+        let recv = graph.recv(Place::VOID, 0, Some(Rank((me + ranks - shift) % ranks)), Some(Tag(shift)))?;
+        if let Some(before) = before {
+            graph.requires(before, send)?;
+        }
+        (before, shift) = (Some(recv), 2 * shift);
+    }
+    run_and_wait(comm, &graph, samples)
+}
+
+/// A token that goes round all ranks [`ROUND_TRIPS`] times through scratchpads, while every rank but the first computes
+/// and does not call castell: time of a hop.
+///
+/// # Errors
+/// A run failed.
+pub fn relays(comm: &Comm, samples: u32) -> Samples {
+    let (me, ranks) = (comm.rank().0, comm.size());
+    let (next, previous) = (Rank((me + 1) % ranks), Rank((me + ranks - 1) % ranks));
+    let mut graph = Graph::new();
+    graph.allocate_scratchpad(8);
+    let token = Place::scratch(0);
+    let mut before: Option<Vertex> = None;
+    for round in 0..ROUND_TRIPS {
+        let tag = Tag(round);
+        let (send, recv) =
+            (graph.send(token, 8, next, tag)?, graph.recv(token, 8, Some(previous), Some(tag))?);
+        let (first, second) = if me == 0 { (send, recv) } else { (recv, send) };
+        graph.requires(first, second)?;
+        if let Some(before) = before {
+            graph.requires(before, first)?;
+        }
+        before = Some(second);
+    }
+    let schedule = Arc::new(graph.compile()?);
+    let mut taken = Vec::with_capacity(samples as usize);
+    for round in 0..=samples {
+        let start = now_ns();
+        // SAFETY: the schedule names no address.
+        let handle = unsafe { comm.run(&schedule) }?;
+        if me != 0 {
+            // The application's computing.
+            while !handle.is_done() {
+                std::hint::black_box((0..1000_u64).sum::<u64>());
+            }
+        }
+        handle.wait()?;
+        if round > 0 {
+            taken.push((now_ns() - start) as f64 / f64::from(ROUND_TRIPS * ranks));
+        }
+    }
+    Ok(taken)
+}
+
 /// From starting a schedule with one local operation on one double to the end of waiting for it.
 ///
 /// # Errors

@@ -5,13 +5,14 @@
 mod group;
 
 use castell_base::{Rank, Tag};
-use castell_comm::job::{Death, JobOptions, RankState};
+use castell_comm::job::{Death, JobOptions, Progress, RankState};
 use castell_comm::launch::{Launch, Outcome};
 use castell_comm::{Cause, Comm, Handle, Job};
 use castell_goal::graph::Graph;
 use castell_goal::op::Place;
 use castell_host::process::Ended;
 use group::{place, start, start_open};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How soon an error has to be there; what fails to come at all is told from it by far.
@@ -21,6 +22,9 @@ type Body<'a> = dyn Fn(&Comm) -> Result<(), String> + 'a;
 
 /// Set for processes that another launcher starts as ranks.
 const ROLE: &str = "CASTELL_TEST_ROLE";
+
+/// Who carries runs on in this round of the cases.
+static PROGRESS: AtomicUsize = AtomicUsize::new(0);
 
 fn main() {
     if std::env::var_os(ROLE).is_some() {
@@ -47,9 +51,12 @@ fn main() {
     for (name, case) in
         cases.iter().filter(|(name, _)| wanted.as_deref().is_none_or(|part| name.contains(part)))
     {
-        let start = Instant::now();
-        case();
-        println!("test {name} ... ok ({} ms)", start.elapsed().as_millis());
+        for progress in [Progress::Thread, Progress::Peers] {
+            PROGRESS.store(progress as usize, Ordering::Relaxed);
+            let start = Instant::now();
+            case();
+            println!("test {name} ({}) ... ok ({} ms)", progress.name(), start.elapsed().as_millis());
+        }
     }
     assert!(castell_host::process::children().is_empty(), "a child is left");
 }
@@ -57,6 +64,7 @@ fn main() {
 /// Runs `body` in every rank; it says what is wrong.
 fn ranks_with(job: JobOptions, body: &Body<'_>) -> Outcome {
     let ranks = job.ranks;
+    let job = JobOptions { progress: Progress::ALL[PROGRESS.load(Ordering::Relaxed)], ..job };
     let launch = Launch { job, grace: Duration::from_secs(20), ..Launch::new(ranks) };
     let as_rank = |rank: Rank, job: Job| {
         let comm = Comm::join(job, rank);

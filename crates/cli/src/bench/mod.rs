@@ -11,6 +11,7 @@ mod messages;
 mod peers;
 mod pingpong;
 mod plain;
+mod progress;
 mod queues;
 mod report;
 mod startup;
@@ -75,8 +76,14 @@ pub trait Subject {
 }
 
 /// The workloads that castell can measure.
-const WORKLOADS: [&dyn Workload; 5] =
-    [&pingpong::PingPong, &messages::Messages, &localops::LocalOps, &queues::Queues, &startup::StartUp];
+const WORKLOADS: [&dyn Workload; 6] = [
+    &pingpong::PingPong,
+    &messages::Messages,
+    &localops::LocalOps,
+    &queues::Queues,
+    &startup::StartUp,
+    &progress::ProgressWays,
+];
 
 /// Carries the command out.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {

@@ -4,6 +4,7 @@
 //! be sent, moves large transfers on, fires timers, and starts what has become ready.
 
 use super::calc::Calculations;
+use super::carry::Carrier;
 use super::failure::Cause;
 use super::fault::Liveness;
 use super::hold::Budget;
@@ -21,6 +22,7 @@ use castell_goal::matching::Matcher;
 use castell_goal::schedule::{OpId, Schedule};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// How many messages one turn takes in before it looks after the rest.
 const MESSAGES_A_TURN: usize = 256;
@@ -89,6 +91,7 @@ pub(super) struct Core {
     pub(super) transfers: Transfers,
     pub(super) budget: Budget,
     pub(super) liveness: Liveness,
+    pub(super) carrier: Carrier,
     pub(super) arena: Arena,
     pub(super) gathered: Vec<u8>,
     /// Gets whose answers are under way.
@@ -133,6 +136,7 @@ impl Engine {
             transfers: Transfers::default(),
             budget: Budget::default(),
             liveness: Liveness::new(watch),
+            carrier: Carrier::default(),
             arena: Arena::default(),
             gathered: Vec::new(),
             awaited: Vec::new(),
@@ -169,8 +173,10 @@ impl Engine {
             core.calculate();
         }
         if core.job.epoch() != core.liveness.epoch_seen() {
-            // Read first: who goes after this is noticed the next time.
+            // Read first: who goes after this may have sent something that is not taken in below, and is noticed the
+            // next time.
             let epoch = core.job.epoch();
+            let departed = core.departed();
             // Whatever the dead and departed sent before still counts.
             for _ in 0..POLLS_AT_DEPARTURE {
                 if self.inbox.is_empty() {
@@ -179,7 +185,7 @@ impl Engine {
                 self.inbox.poll_lanes(core);
                 self.inbox.poll_queue(core);
             }
-            core.notice_departures(epoch);
+            core.notice_departures(epoch, departed);
         }
         core.start_ready();
         core.ring();
@@ -252,18 +258,29 @@ impl Core {
         Space { scratchpad: found.scratchpad(), arena }
     }
 
+    /// The serial of the run that is started next.
+    pub(super) fn next_serial(&self) -> u64 {
+        self.next_serial
+    }
+
     /// Takes a schedule into the table and starts what is independent in it.
     pub(super) fn start(&mut self, schedule: Arc<Schedule>, scope: Scope, state: Arc<HandleState>) -> RunRef {
         self.arena.reserve(schedule.max_message_bytes());
         let serial = self.next_serial;
         self.next_serial += 1;
-        let mut run = match self.spare_runs.iter().position(|spare| Arc::ptr_eq(&spare.schedule, &schedule)) {
+        let may_share = scope == Scope::Numbered && self.recorder.is_none();
+        let fits =
+            |spare: &Run| Arc::ptr_eq(&spare.schedule, &schedule) && (may_share || spare.shared.is_none());
+        let mut run = match self.spare_runs.iter().position(|spare| fits(spare)) {
             Some(at) => {
                 let mut run = self.spare_runs.swap_remove(at);
                 run.restart(scope, serial, state);
                 run
             }
-            None => Box::new(Run::new(schedule, scope, serial, state)),
+            None => {
+                let shared = self.share(&schedule, scope);
+                Box::new(Run::new(schedule, scope, serial, state, shared))
+            }
         };
         let slot = self.free_slots.pop().unwrap_or_else(|| {
             self.runs.push(None);
@@ -275,10 +292,16 @@ impl Core {
         } else {
             self.bind_lanes(&run.schedule);
         }
+        if let Some(shared) = &run.shared {
+            shared.block.begin(&run.schedule, serial, &run.numbers);
+            run.state.watch(shared.block.done());
+        }
         self.runs[slot as usize] = Some(run);
         self.running += 1;
         if scope == Scope::Numbered {
+            self.announce_run(reference);
             self.take_in_early(reference);
+            self.check_departed_at_start(reference);
         }
         self.list(reference);
         self.start_ready();
@@ -341,6 +364,10 @@ impl Core {
     #[inline]
     pub(super) fn finish(&mut self, run: RunRef, op: OpId) {
         self.progressed = true;
+        if let Some(block) = self.block_of(run) {
+            self.finish_shared(block, op);
+            return self.list(run);
+        }
         let schedule = self.schedule(run);
         if let Some(recorder) = &mut self.recorder {
             recorder.finish(run, op);
@@ -359,11 +386,32 @@ impl Core {
         while let Some(run) = self.ready.pop() {
             self.advance(run);
         }
+        if self.has_shared() {
+            self.start_shared();
+        }
+    }
+
+    /// What is carried on here may give our own runs something to do, and the other way round.
+    #[inline(never)]
+    fn start_shared(&mut self) {
+        loop {
+            self.carry();
+            if !self.tend_shared() {
+                return;
+            }
+            while let Some(run) = self.ready.pop() {
+                self.advance(run);
+            }
+        }
     }
 
     fn advance(&mut self, run: RunRef) {
         if self.run(run).is_none() {
             return;
+        }
+        if self.block_of(run).is_some() {
+            self.runs[run.slot as usize].as_deref_mut().expect("a live run").listed = false;
+            return self.advance_shared(run);
         }
         let schedule = self.schedule(run);
         loop {
@@ -399,13 +447,21 @@ impl Core {
         let found = self.runs[run.slot as usize].take().expect("a live run");
         self.free_slots.push(run.slot);
         self.running -= 1;
+        if found.scope == Scope::Numbered && found.shared.is_none() {
+            self.job.unlisted(self.me).fetch_sub(1, Ordering::Release);
+        }
         for (rank, _) in &found.numbers {
             if let Some(peer) = &mut self.peers[rank.index()] {
                 peer.active.retain(|active| active.run != run);
             }
         }
-        if !found.failed && self.spare_runs.len() < SPARE_RUNS {
+        if found.failed {
+            return;
+        }
+        if self.spare_runs.len() < SPARE_RUNS {
             self.spare_runs.push(found);
+        } else {
+            self.unshare(&found);
         }
     }
 

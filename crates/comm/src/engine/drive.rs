@@ -132,7 +132,12 @@ impl Shared {
     }
 
     /// Gives the engine back; hands over to the progress thread if something is going on.
-    pub(super) fn leave(self: &Arc<Self>, engine: MutexGuard<'_, Engine>) {
+    pub(super) fn leave(self: &Arc<Self>, mut engine: MutexGuard<'_, Engine>) {
+        // Runs that others have carried to their end.
+        if engine.core.has_shared() {
+            engine.core.start_ready();
+            engine.core.ring();
+        }
         if self.app_drives.load(Ordering::SeqCst) {
             // Who drives waits for the engine, and attends to the bell when it has it.
             return;
@@ -147,7 +152,8 @@ impl Shared {
             return;
         }
         self.bell().hand_over();
-        if !engine.is_inbox_empty() || engine.core.job.epoch() != engine.core.liveness.epoch_seen() {
+        let changed = engine.core.job.epoch() != engine.core.liveness.epoch_seen();
+        if !engine.is_inbox_empty() || changed || engine.core.has_shared_news() {
             self.bell().call(Sleeper::Thread);
         }
     }
@@ -229,7 +235,7 @@ impl Shared {
         let ticket = self.bell().prepare(Sleeper::Waiter);
         let is_wanted = self.wanting.load(Ordering::SeqCst) > 0;
         let changed = engine.core.job.epoch() != engine.core.liveness.epoch_seen();
-        if engine.is_inbox_empty() && !changed && !is_wanted {
+        if engine.is_inbox_empty() && !changed && !is_wanted && !engine.core.has_shared_news() {
             self.bell().sleep(ticket, Some(patience));
         } else {
             self.bell().cancel(ticket);
@@ -293,7 +299,7 @@ impl Shared {
         }
         let ticket = self.bell().prepare(Sleeper::Thread);
         let changed = engine.core.job.epoch() != engine.core.liveness.epoch_seen();
-        if !engine.is_inbox_empty() || changed {
+        if !engine.is_inbox_empty() || changed || engine.core.has_shared_news() {
             return (ticket, Duration::ZERO);
         }
         if !engine.core.blocked.is_empty() {

@@ -59,20 +59,27 @@ impl Liveness {
 }
 
 impl Core {
-    /// The epoch has changed: somebody died or left.
-    pub(super) fn notice_departures(&mut self, epoch: u32) {
+    /// Who has died or left by now.
+    pub(super) fn departed(&self) -> Vec<(Rank, Gone)> {
+        let ranks = (0..self.size).map(Rank).filter(|rank| *rank != self.me);
+        let gone = ranks.map(|rank| match self.job.control(rank).state() {
+            RankState::Dead(death) => Some((rank, Gone::Died(death))),
+            RankState::Finished => Some((rank, Gone::Left)),
+            RankState::Unborn | RankState::Alive => None,
+        });
+        gone.flatten().collect()
+    }
+
+    /// The epoch has changed: somebody died or left. What these had sent has been taken in.
+    pub(super) fn notice_departures(&mut self, epoch: u32, departed: Vec<(Rank, Gone)>) {
         self.liveness.epoch_seen = epoch;
-        for rank in (0..self.size).map(Rank) {
-            let gone = match self.job.control(rank).state() {
-                RankState::Dead(death) => Gone::Died(death),
-                RankState::Finished => Gone::Left,
-                RankState::Unborn | RankState::Alive => continue,
-            };
-            if rank != self.me && self.peer(rank).gone.is_none() {
+        for (rank, gone) in departed {
+            if self.peer(rank).gone.is_none() {
                 self.peer(rank).gone = Some(gone);
                 self.fail_runs_waiting_for(rank);
             }
         }
+        self.check_all_departed();
         self.progressed = true;
     }
 
@@ -141,6 +148,7 @@ impl Core {
         found.failed = true;
         let state = Arc::clone(&found.state);
         let (numbers, open) = (found.numbers.clone(), found.scope == Scope::Open);
+        self.abandon_shared(run);
         self.drop_transfers(run);
         self.calculations.drop_run(run);
         self.drop_gets(run);
@@ -204,7 +212,8 @@ impl Core {
         let large = self.transfers.waits().filter(|(of, _, with)| *of == run && *with == peer);
         let gets = self.awaited_gets(peer).into_iter().filter(|(of, _)| *of == run).map(|(_, op)| op);
         // The first in the schedule, so that errors do not depend on the order in which messages came.
-        receives.chain(large.map(|(_, op, _)| op)).chain(gets).min()
+        let shared = self.shared_waits().into_iter().filter(|(of, _, from)| *of == run && *from == peer);
+        receives.chain(shared.map(|(_, op, _)| op)).chain(large.map(|(_, op, _)| op)).chain(gets).min()
     }
 
     /// An operation as it is printed in errors and reports: its text and label.

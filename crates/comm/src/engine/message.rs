@@ -151,6 +151,9 @@ impl Core {
         header: &Header,
         payload: &[u8],
     ) {
+        if let Some(run) = run.filter(|run| self.block_of(*run).is_some()) {
+            return self.deliver_from_queue(run, source, header, payload);
+        }
         let key = Key { context, source, tag: Tag(header.tag) };
         let unexpected = || message_of(source, header, payload);
         let Some(posted) = self.matcher.arrive(key, unexpected) else {
@@ -193,7 +196,8 @@ impl Core {
 
     /// A run was started: what came for it before comes in now.
     pub(super) fn take_in_early(&mut self, run: RunRef) {
-        let numbers = self.runs[run.slot as usize].as_deref().expect("a live run").numbers.len();
+        let Some(found) = self.run(run) else { return };
+        let numbers = found.numbers.len();
         for at in 0..numbers {
             let Some(found) = self.run(run) else { return };
             let (source, number) = found.numbers[at];

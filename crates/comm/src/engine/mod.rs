@@ -5,6 +5,7 @@
 
 mod calc;
 mod call;
+mod carry;
 mod core;
 mod describe;
 mod drive;
@@ -229,13 +230,14 @@ impl Comm {
         scope: Scope,
     ) -> Result<(Arc<HandleState>, MutexGuard<'_, Engine>), RunError> {
         self.admit(schedule)?;
-        let state = Arc::new(HandleState::new());
         let mut engine = self.shared.enter();
         if self.shared.shut_down.load(Ordering::Relaxed) {
             self.shared.leave(engine);
             return Err(RunError::Finalized);
         }
         let core = &mut engine.core;
+        core.start_ready();
+        let state = Arc::new(HandleState::new(core.next_serial()));
         core.liveness.silence.run_starts(&core.job, core.running == 0);
         core.start(Arc::clone(schedule), scope, Arc::clone(&state));
         Ok((state, engine))

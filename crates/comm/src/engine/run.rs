@@ -1,10 +1,11 @@
 //! A schedule under way.
 
+use super::carry::Shared;
 use super::failure::Failure;
 use castell_base::Rank;
 use castell_goal::schedule::Schedule;
 use castell_goal::stepper::Stepper;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ pub(super) struct Run {
     pub(super) numbers: Vec<(Rank, u32)>,
     /// 8-byte words, so that every element type is aligned at offsets that are multiples of its size.
     scratchpad: Box<[u64]>,
+    /// Where the run lies if any process may carry it on; stepper and scratchpad above are empty then.
+    pub(super) shared: Option<Shared>,
     pub(super) state: Arc<HandleState>,
     /// Messages that wait under this run's context (numbered runs).
     pub(super) unexpected: u32,
@@ -42,9 +45,20 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn new(schedule: Arc<Schedule>, scope: Scope, serial: u64, state: Arc<HandleState>) -> Run {
-        let stepper = Stepper::new(&schedule);
-        let scratchpad = vec![0; schedule.scratchpad_bytes().div_ceil(8) as usize].into_boxed_slice();
+    pub(super) fn new(
+        schedule: Arc<Schedule>,
+        scope: Scope,
+        serial: u64,
+        state: Arc<HandleState>,
+        shared: Option<Shared>,
+    ) -> Run {
+        let (stepper, scratchpad) = match shared {
+            Some(_) => (Stepper::default(), Box::default()),
+            None => {
+                let words = schedule.scratchpad_bytes().div_ceil(8) as usize;
+                (Stepper::new(&schedule), vec![0; words].into_boxed_slice())
+            }
+        };
         Run {
             schedule,
             stepper,
@@ -52,6 +66,7 @@ impl Run {
             serial,
             numbers: Vec::new(),
             scratchpad,
+            shared,
             state,
             unexpected: 0,
             listed: false,
@@ -61,7 +76,9 @@ impl Run {
 
     /// Makes a finished run ready for the same schedule again without allocating.
     pub(super) fn restart(&mut self, scope: Scope, serial: u64, state: Arc<HandleState>) {
-        self.stepper.reset(&self.schedule);
+        if self.shared.is_none() {
+            self.stepper.reset(&self.schedule);
+        }
         self.scope = scope;
         self.serial = serial;
         self.numbers.clear();
@@ -72,7 +89,10 @@ impl Run {
     }
 
     pub(super) fn scratchpad(&mut self) -> *mut u8 {
-        self.scratchpad.as_mut_ptr().cast()
+        match &self.shared {
+            Some(shared) => shared.block.scratchpad(),
+            None => self.scratchpad.as_mut_ptr().cast(),
+        }
     }
 
     pub(super) fn scratchpad_bytes(&self) -> u64 {
@@ -97,12 +117,17 @@ pub(super) struct HandleState {
     sleepers: AtomicU32,
     /// When it ended, nanoseconds on the job's clock.
     end_ns: AtomicU64,
+    /// For a run in a block: the word that becomes `serial` when the run has ended, wherever it was carried on.
+    remote: AtomicPtr<AtomicU32>,
+    serial: u32,
     failure: Mutex<Option<Failure>>,
 }
 
 impl HandleState {
-    pub(super) fn new() -> HandleState {
+    pub(super) fn new(serial: u64) -> HandleState {
         HandleState {
+            remote: AtomicPtr::new(std::ptr::null_mut()),
+            serial: serial as u32,
             done: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
             end_ns: AtomicU64::new(0),
@@ -112,12 +137,31 @@ impl HandleState {
 
     #[inline]
     pub(super) fn is_done(&self) -> bool {
-        self.done.load(Ordering::Acquire) != 0
+        self.done.load(Ordering::Acquire) != 0 || self.has_ended_elsewhere()
+    }
+
+    /// The run lies in a block, whose word for the end this is.
+    pub(super) fn watch(&self, done: *const AtomicU32) {
+        self.remote.store(done.cast_mut(), Ordering::Release);
+    }
+
+    #[inline]
+    fn has_ended_elsewhere(&self) -> bool {
+        let remote = self.remote.load(Ordering::Acquire);
+        !remote.is_null() && self.has_ended_in(remote)
+    }
+
+    /// Whether the word says that this run has ended.
+    #[inline]
+    pub(super) fn has_ended_in(&self, done: *const AtomicU32) -> bool {
+        // SAFETY: the word lies in the job's segment, which every handle and the engine keep mapped.
+        unsafe { (*done).load(Ordering::Acquire) == self.serial }
     }
 
     /// The outcome, once done.
     pub(super) fn outcome(&self) -> Option<Result<(), Failure>> {
         match self.done.load(Ordering::Acquire) {
+            0 if self.has_ended_elsewhere() => Some(Ok(())),
             0 => None,
             1 => Some(Ok(())),
             _ => {
@@ -133,6 +177,7 @@ impl HandleState {
 
     pub(super) fn complete(&self, outcome: Result<(), Failure>, now_ns: u64) {
         self.end_ns.store(now_ns, Ordering::Relaxed);
+        self.remote.store(std::ptr::null_mut(), Ordering::Release);
         let done = match outcome {
             Ok(()) => 1,
             Err(failure) => {

@@ -92,6 +92,9 @@ impl Core {
             };
             waits.push((run, op, whom));
         }
+        for (run, op, source) in self.shared_waits() {
+            waits.push((run, op, format!("waits for rank {source}{}", self.standing(source))));
+        }
         let transfers: Vec<_> = self.transfers.waits().collect();
         for (run, op, peer) in transfers {
             waits.push((run, op, format!("large message under way with rank {peer}{}", self.standing(peer))));

@@ -2,15 +2,17 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use castell_base::Rank;
-use castell_comm::job::{Job, JobOptions};
+use castell_comm::job::{Job, JobOptions, Progress};
 use castell_comm::{Comm, Handle};
 use castell_goal::graph::Graph;
 use castell_goal::op::Place;
 use std::sync::Arc;
 
-/// Runs `body` in `ranks` ranks and finalizes them.
+/// Runs `body` in `ranks` ranks and finalizes them, once for each way of progress.
 pub fn group(ranks: u32, body: impl Fn(&Comm) + Sync) {
-    group_with(&JobOptions::new(ranks), body);
+    for progress in [Progress::Thread, Progress::Peers] {
+        group_with(&JobOptions { progress, ..JobOptions::new(ranks) }, &body);
+    }
 }
 
 /// The same over a job of one's own choice.
