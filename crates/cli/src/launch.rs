@@ -1,7 +1,7 @@
 //! `castell launch`.
 
 use anyhow::{Context, bail};
-use castell_comm::job::RANKS_MAX;
+use castell_comm::job::{Progress, RANKS_MAX};
 use castell_comm::launch::{Binding, Launch};
 use castell_comm::queue::QueueKind;
 use std::ffi::OsString;
@@ -39,6 +39,10 @@ pub struct Args {
     /// Design of the receive queues
     #[arg(long, value_name = "scmp|smsg|msgq|rlock", default_value = "scmp")]
     queue: QueueKind,
+    /// Who carries a run on whose process computes or sleeps: its own thread, the peers, or auto (peers where there are
+    /// more ranks than processors)
+    #[arg(long, default_value = "auto", value_name = "auto|thread|peers")]
+    progress: Progress,
     /// Print who waits for whom after this long without progress
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     stall: Option<Duration>,
@@ -63,6 +67,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut launch = Launch::new(args.ranks);
     launch.job.queue = args.queue;
+    launch.job.progress = args.progress;
     launch.job.stall_ms =
         args.stall.map_or(Ok(0), |stall| u32::try_from(stall.as_millis())).context("--stall")?;
     launch.job.ranks_per_node = args.ranks_per_node.unwrap_or(launch.job.ranks_per_node);

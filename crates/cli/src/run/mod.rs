@@ -7,7 +7,7 @@ use crate::source;
 use crate::timeline::TimelineArgs;
 use anyhow::bail;
 use castell_base::Rank;
-use castell_comm::job::JobOptions;
+use castell_comm::job::{JobOptions, Progress};
 use castell_comm::launch::{Binding, Launch};
 use castell_comm::queue::QueueKind;
 use castell_comm::{Comm, Job};
@@ -48,6 +48,10 @@ pub struct Args {
     /// Messages up to this size are sent eagerly, larger ones by rendezvous
     #[arg(long, default_value_t = 8192, value_name = "BYTES")]
     eager: u32,
+    /// Who carries a run on whose process computes or sleeps: its own thread, the peers, or auto (peers where there are
+    /// more ranks than processors)
+    #[arg(long, default_value = "auto", value_name = "auto|thread|peers")]
+    progress: Progress,
     /// Factor on all computing and sleeping times
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = scale)]
     calc_scale: f64,
@@ -94,6 +98,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             queue_slots: args.queue_slots,
             ranks_per_node: args.ranks_per_node.unwrap_or(ranks),
             eager_bytes: args.eager,
+            progress: args.progress,
             stall_ms: u32::try_from(args.stall.as_millis()).unwrap_or(u32::MAX),
             ..JobOptions::new(ranks)
         },

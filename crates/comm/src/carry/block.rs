@@ -467,7 +467,7 @@ impl Block {
 
     /// # Safety
     /// With the lock in hand, and once at a time.
-    unsafe fn state_memory(&self, shape: &Shape) -> (&mut [u32], &mut [u32]) {
+    unsafe fn state_memory<'a>(self, shape: &Shape) -> (&'a mut [u32], &'a mut [u32]) {
         let words = |section: Section| {
             // SAFETY: inside the block; exclusive, says the caller.
             unsafe {
@@ -482,7 +482,7 @@ impl Block {
     ///
     /// # Safety
     /// With the lock in hand until [`Block::put_back`].
-    pub unsafe fn hold(&self) -> (Stepper<&mut [u32]>, &mut Holder) {
+    pub unsafe fn hold<'a>(self) -> (Stepper<&'a mut [u32]>, &'a mut Holder) {
         // SAFETY: handed on from the caller.
         unsafe {
             let holder = &mut *self.head().holder.get();
