@@ -2,3 +2,4 @@
 
 mod node;
 mod steps;
+mod threads;
