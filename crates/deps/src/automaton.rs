@@ -14,7 +14,7 @@ use crate::access::{Access, Kind};
 /// An access holds the token of a kind once every access before it that conflicts with that kind is complete. `WRITE`
 /// conflicts with everything, so who holds it holds, or is about to get, all of them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Tokens(u64);
+pub struct Tokens(u8);
 
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,6 +57,16 @@ impl Tokens {
     /// What an access of this kind lets pass while it is not complete.
     const fn shared_by(kind: Kind) -> Tokens {
         if kind.shares() { Tokens::needed_by(kind) } else { Tokens::NONE }
+    }
+
+    /// The bits of a state's word that say this at `shift`.
+    const fn at(self, shift: u32) -> u64 {
+        (self.0 as u64) << shift
+    }
+
+    /// What a state's word says at `shift`.
+    const fn of(word: u64, shift: u32) -> Tokens {
+        Tokens((word >> shift) as u8 & Tokens::ALL.0)
     }
 
     /// Whether every token of `other` is among these.
@@ -182,9 +192,9 @@ impl Message {
     /// The bits that the message sets.
     const fn bits(self) -> u64 {
         match self {
-            Message::Satisfied(permits) => permits.tokens.0 | permits.poisoned.0 << POISONED_SHIFT,
+            Message::Satisfied(permits) => permits.tokens.at(0) | permits.poisoned.at(POISONED_SHIFT),
             Message::ChildrenPassed(permits) => {
-                permits.tokens.0 << CHILD_SHIFT | permits.poisoned.0 << CHILD_POISONED_SHIFT
+                permits.tokens.at(CHILD_SHIFT) | permits.poisoned.at(CHILD_POISONED_SHIFT)
             }
             Message::Finished { failed } => FINISHED | if failed { FAILED } else { 0 },
             Message::Linked { shares, parent } => {
@@ -193,7 +203,7 @@ impl Message {
             Message::Closed => CLOSED,
             Message::ChildrenLinked { feeds } => HAS_CHILDREN | if feeds { FEEDS_CHILD } else { 0 },
             Message::Combined => COMBINED,
-            Message::Acknowledged(tokens) => tokens.0 << ACKNOWLEDGED_SHIFT,
+            Message::Acknowledged(tokens) => tokens.at(ACKNOWLEDGED_SHIFT),
         }
     }
 }
@@ -286,7 +296,7 @@ impl State {
         if new.has(NEXT) {
             if is_link || new.is_done() && acknowledged.contains(before) {
                 // Nobody else is about to read the neighbour's address, and the caller knows it or is the one who disposes.
-                new.0 |= to_next.0 << ACKNOWLEDGED_SHIFT;
+                new.0 |= to_next.at(ACKNOWLEDGED_SHIFT);
             } else {
                 effects.acknowledge = !to_next.is_empty();
             }
@@ -295,6 +305,41 @@ impl State {
             effects.dispose = new.has(CLOSED) && new.is_done() && !(self.has(CLOSED) && self.is_done());
         }
         (new, effects)
+    }
+
+    /// The step that [`Message::Finished`] without failure causes in the usual case: all tokens have come, none was passed on,
+    /// there is a neighbour, and nothing else is to be done. All tokens go to the neighbour, and the access can go.
+    #[inline]
+    pub fn finishes_simply(self) -> Option<State> {
+        const LOOK_AT: u64 = Tokens::ALL.at(0)
+            | Tokens::ALL.at(ACKNOWLEDGED_SHIFT)
+            | FINISHED
+            | NEXT
+            | NEXT_SHARES
+            | NEXT_IS_PARENT
+            | HAS_CHILDREN
+            | SPLIT
+            | !0 << POISONED_SHIFT;
+        let usual = self.0 & LOOK_AT == Tokens::ALL.at(0) | NEXT;
+        let plain = !matches!(self.kind(), Kind::Commutative | Kind::Reduction);
+        (usual && plain).then_some(State(self.0 | FINISHED | Tokens::ALL.at(ACKNOWLEDGED_SHIFT)))
+    }
+
+    /// The step that all tokens together, none poisoned, cause in the usual case: the access is strong and waits, and nothing
+    /// goes anywhere before it has finished. The only effect is that it is satisfied.
+    #[inline]
+    pub const fn satisfied_simply(self) -> Option<State> {
+        const LOOK_AT: u64 =
+            Tokens::ALL.at(0) | FINISHED | NEXT_SHARES | FEEDS_CHILD | SPLIT | WEAK | !0 << POISONED_SHIFT;
+        if self.0 & LOOK_AT == 0 { Some(State(self.0 | Tokens::ALL.at(0))) } else { None }
+    }
+
+    /// The step that [`Message::Linked`] to a sibling causes in the usual case: nothing can be passed on yet. It has no effect.
+    #[inline]
+    pub fn linked_simply(self, shares: bool) -> Option<State> {
+        let passes = shares && self.tokens().contains(Tokens::shared_by(self.kind()));
+        let usual = self.0 & (FINISHED | SPLIT) == 0 && !passes;
+        usual.then_some(State(self.0 | NEXT | if shares { NEXT_SHARES } else { 0 }))
     }
 
     /// Marks the access as split: from now on its pieces get its messages.
@@ -329,7 +374,7 @@ impl State {
     /// The tokens that the access holds.
     #[inline]
     pub const fn tokens(self) -> Tokens {
-        Tokens(self.0 & Tokens::ALL.0)
+        Tokens::of(self.0, 0)
     }
 
     /// Whether the access holds the token of its kind.
@@ -385,17 +430,17 @@ impl State {
     }
 
     const fn children_passed(self) -> Tokens {
-        Tokens(self.0 >> CHILD_SHIFT & Tokens::ALL.0)
+        Tokens::of(self.0, CHILD_SHIFT)
     }
 
     const fn acknowledged(self) -> Tokens {
-        Tokens(self.0 >> ACKNOWLEDGED_SHIFT & Tokens::ALL.0)
+        Tokens::of(self.0, ACKNOWLEDGED_SHIFT)
     }
 
     /// The poisoned tokens among those held.
     #[inline]
     pub const fn poisoned(self) -> Tokens {
-        Tokens(self.0 >> POISONED_SHIFT & Tokens::ALL.0)
+        Tokens::of(self.0, POISONED_SHIFT)
     }
 
     /// Which of these tokens leave poisoned: those that came so, from before or from the children, and all that an access
@@ -405,7 +450,7 @@ impl State {
         if self.0 >> POISONED_SHIFT == 0 {
             return Tokens::NONE;
         }
-        let children = Tokens(self.0 >> CHILD_POISONED_SHIFT & Tokens::ALL.0);
+        let children = Tokens::of(self.0, CHILD_POISONED_SHIFT);
         let own = if self.has(FAILED) { !self.shared() } else { Tokens::NONE };
         tokens & (self.poisoned() | children | own)
     }
@@ -475,7 +520,7 @@ impl fmt::Debug for State {
             ("children passed", self.children_passed()),
             ("acknowledged", self.acknowledged()),
             ("poisoned", self.poisoned()),
-            ("poisoned by children", Tokens(self.0 >> CHILD_POISONED_SHIFT & Tokens::ALL.0)),
+            ("poisoned by children", Tokens::of(self.0, CHILD_POISONED_SHIFT)),
         ] {
             if !tokens.is_empty() {
                 write!(f, ", {title} {tokens:?}")?;
@@ -622,5 +667,49 @@ mod tests {
         let (state, effects) = new(Kind::InOut, false, Tokens::NONE).after(Message::Satisfied(poison));
         assert!(effects.satisfied && effects.poisons);
         assert_eq!(state.forgiven().handed_on(), Permits::clean(Tokens::ALL));
+    }
+
+    #[test]
+    fn the_short_steps_are_steps() {
+        let mut word: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut taken = [0; 3];
+        for _ in 0..2_000_000 {
+            word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            // Of the high bits, which are the random ones; the sparse words that occur, oftener than chance would have them.
+            let bits =
+                (word >> 20) & if word >> 63 == 0 { !0 } else { !(!0 << POISONED_SHIFT) & !(word >> 5) };
+            let state =
+                State(bits | if word >> 62 == 3 { 31 } else { 0 } | if word >> 61 == 5 { NEXT } else { 0 });
+            if state.0 >> KIND_SHIFT & 7 > 5 {
+                continue;
+            }
+            if let Some(short) = state.finishes_simply() {
+                let (after, effects) = state.after(FINISHES);
+                let to_next = Permits::clean(Tokens::ALL);
+                assert_eq!(
+                    (after, effects),
+                    (short, Effects { to_next, dispose: true, ..Effects::default() })
+                );
+                taken[0] += 1;
+            }
+            if let Some(short) = state.satisfied_simply() {
+                let (after, effects) = state.after(Message::Satisfied(Permits::clean(Tokens::ALL)));
+                let next_is_parent = effects.next_is_parent;
+                let expected = Effects { satisfied: true, next_is_parent, ..Effects::default() };
+                assert_eq!((after, effects), (short, expected), "{state:?}");
+                taken[1] += 1;
+            }
+            let shares = word & 1 << 40 != 0;
+            if state.0 & (NEXT | NEXT_SHARES | NEXT_IS_PARENT | CLOSED) == 0
+                && state.0 >> ACKNOWLEDGED_SHIFT & 31 == 0
+                && let Some(short) = state.linked_simply(shares)
+            {
+                let (after, effects) = state.after(Message::Linked { shares, parent: false });
+                let poisons = effects.poisons;
+                assert_eq!((after, effects), (short, Effects { poisons, ..Effects::default() }), "{state:?}");
+                taken[2] += 1;
+            }
+        }
+        assert!(taken.iter().all(|count| *count > 100), "{taken:?} is too few to say something");
     }
 }

@@ -19,7 +19,6 @@ mod counts;
 mod current;
 #[cfg(not(loom))]
 pub mod data;
-#[cfg(not(loom))]
 pub mod dependences;
 #[cfg(not(loom))]
 mod error;

@@ -57,6 +57,29 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
         }
     }
 
+    /// Delivers all tokens, none of them poisoned.
+    ///
+    /// # Safety
+    /// As for [`Delivery::deliver`].
+    #[inline]
+    unsafe fn satisfy_whole(&mut self, to: NonNull<Access<T>>, region: Region) {
+        // SAFETY: it waits for these tokens.
+        let access = unsafe { to.as_ref() };
+        let task = access.task();
+        let state = access.state();
+        if let Some(after) = state.satisfied_simply()
+            && access.region() == region
+            && access.replace(state, after).is_ok()
+        {
+            // SAFETY: the task cannot have started without this.
+            unsafe { self.satisfied(task, false, 1) };
+        } else {
+            let message = Message::Satisfied(Permits::clean(Tokens::ALL));
+            // SAFETY: the caller's promise.
+            unsafe { self.deliver(to, region, message) };
+        }
+    }
+
     /// Delivers what has been collected.
     ///
     /// # Safety
@@ -234,6 +257,12 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
         }
         // SAFETY: `next` is ours.
         let shares = access.shares_with(unsafe { next.as_ref() });
+        access.next.store(next.as_ptr(), Ordering::Relaxed);
+        if let Some(after) = state.linked_simply(shares)
+            && access.replace(state, after).is_ok()
+        {
+            return Placed::Waits;
+        }
         let message = Message::Linked { shares, parent: false };
         // SAFETY: the caller's promise.
         match unsafe { self.link(before, access.region(), next, message) } {
@@ -437,8 +466,19 @@ impl<T> Parcels<T> {
 pub unsafe fn complete<T: Dependent>(accesses: &[Access<T>], failed: bool, outcome: &mut impl Outcome<T>) {
     let mut delivery = Delivery::new(outcome);
     for access in accesses {
-        // SAFETY: the caller's promise.
-        unsafe { delivery.deliver(NonNull::from(access), access.region(), Message::Finished { failed }) };
+        let state = access.state();
+        if let Some(after) = state.finishes_simply()
+            && !failed
+            && access.replace(state, after).is_ok()
+        {
+            let next = access.next.load(Ordering::Relaxed);
+            // SAFETY: linked before the state said so; it waits for this. The task stays for another reason.
+            unsafe { delivery.satisfy_whole(NonNull::new_unchecked(next), access.region()) };
+            delivery.outcome.gone(access.task(), 1);
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { delivery.deliver(NonNull::from(access), access.region(), Message::Finished { failed }) };
+        }
     }
 }
 

@@ -127,7 +127,7 @@ impl<T: Dependent> Domain<T> {
         access: NonNull<Access<T>>,
         delivery: &mut Delivery<'_, T, impl Outcome<T>>,
     ) -> u32 {
-        if self.last.is_full() {
+        if self.last.is_full() && self.is_worth_forgetting() {
             self.forget(delivery, Access::is_quiet);
         }
         // SAFETY: ours until it is linked.
@@ -268,6 +268,14 @@ impl<T: Dependent> Domain<T> {
                 }
             }
         }
+    }
+
+    /// Whether at least half of a few entries, which come in no order, could go: then looking at all is cheaper than growing.
+    fn is_worth_forgetting(&self) -> bool {
+        const FEW: usize = 32;
+        // SAFETY: what the map holds is alive.
+        let quiet = |entry: &Entry<T>| !entry.fed && unsafe { entry.access.as_ref() }.is_quiet();
+        self.last.iter().take(FEW).filter(|(_, entry)| quiet(entry)).count() >= FEW / 2
     }
 
     /// Takes what is finished and not fed out of the map.

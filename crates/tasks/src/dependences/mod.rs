@@ -12,6 +12,8 @@ mod delivery;
 mod dependent;
 mod domain;
 mod exclusive;
+#[cfg(all(test, loom))]
+mod interleavings;
 mod lock;
 #[cfg(not(loom))]
 mod of_tasks;

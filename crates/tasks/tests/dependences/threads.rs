@@ -82,7 +82,8 @@ impl<'p> World<'p> {
                     let new = Node::create(*child, Some(pointer), declared, &self.exclusive);
                     children.push(*child);
                     // SAFETY: from the parent's body; the accesses are disjoint.
-                    let mut register = || unsafe { node.domain().register(node.accesses(), new, &mut outcome) };
+                    let mut register =
+                        || unsafe { node.domain().register(node.accesses(), new, &mut outcome) };
                     if declared.is_empty() || register() {
                         self.run(scope, Sent(new));
                     }
