@@ -4,6 +4,7 @@ mod bench;
 mod fit;
 mod goal;
 mod launch;
+mod model;
 mod run;
 mod schedule;
 mod simulate;

@@ -1,5 +1,6 @@
 //! `castell schedule`: which word of the allreduce language to choose, what a word does and costs.
 
+use crate::model;
 use anyhow::Context;
 use castell_base::Time;
 use castell_collectives::collective::{ALGORITHMS, Algorithm};
@@ -153,7 +154,7 @@ struct Choice {
 }
 
 fn plb(text: &str) -> anyhow::Result<Plb> {
-    match Model::parse(text).context("--model")? {
+    match model::constant(text).context("--model")? {
         Model::Plb(plb) => Ok(plb),
         other => anyhow::bail!(
             "--model {}: schedules are chosen under plb; give plb:alpha_p=…,alpha_r=…",
@@ -214,7 +215,7 @@ fn allreduce(args: &AllreduceArgs) -> anyhow::Result<ExitCode> {
     let choice = Choice {
         ranks: args.ranks,
         bytes: args.bytes,
-        model: Model::parse(&args.model)?.to_string(),
+        model: model::constant(&args.model)?.to_string(),
         heuristic: quick,
         best,
         recursive_doubling: price(Word::recursive_doubling(args.ranks), args.ranks, &weights)?,
@@ -284,7 +285,7 @@ fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let word: Word = args.word.parse()?;
     let fitted = Fitted::with_labelling(word, args.ranks, labelling(args.non_commutative).0)?;
     let cost = fitted.cost(args.bytes);
-    let model = Model::parse(&args.model).context("--model")?;
+    let model = model::constant(&args.model).context("--model")?;
     let checked = Checked {
         schedule: fitted.word().to_string(),
         ranks: args.ranks,

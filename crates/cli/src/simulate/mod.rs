@@ -3,16 +3,15 @@
 mod report;
 mod watch;
 
-use crate::source;
 use crate::timeline::TimelineArgs;
+use crate::{model, source};
 use anyhow::{Context, bail};
 use castell_base::{Rank, Time};
 use castell_collectives::generator::{GENERATORS, Generator, GeneratorError, Options};
 use castell_collectives::pattern::Pattern;
 use castell_goal::file::Contents;
-use castell_model::ModelError;
 use castell_model::noise::{Detours, NoisyModel};
-use castell_model::topology::{Topology, TopologyError};
+use castell_model::topology::Topology;
 use castell_sim::instruments::{Bandwidth, Counts, CriticalPath, Queues, Recorder, Waits};
 use castell_sim::{Machine, Outcome, Schedules, SimError, Simulation, Source};
 use report::Report;
@@ -39,12 +38,12 @@ pub struct Args {
     #[arg(required_unless_present = "list")]
     program: Option<String>,
     /// The cost model and its parameters, e.g. plb:alpha_p=880ns,alpha_r=380ns; a name alone has documented defaults.
-    /// Parameters may vary: loggops:o=normal(1500ns,100ns),L=2500ns+exponential(200ns)
-    #[arg(long, default_value = "loggops", value_parser = model)]
+    /// Parameters may vary: loggops:o=normal(1500ns,100ns),L=2500ns+exponential(200ns). Or a file: model.toml
+    #[arg(long, default_value = "loggops", value_parser = model::noisy)]
     model: NoisyModel,
     /// Links that messages share, e.g. torus:dims=4x4x4,link=10ns,G=0.1ns (fattree, dragonfly, mesh, hypercube,
     /// butterfly, star, file:NAME)
-    #[arg(long, value_parser = network)]
+    #[arg(long, value_parser = model::network)]
     network: Option<Arc<Topology>>,
     /// What the operating system takes: a file with lines `START DURATION` in nanoseconds, as netgauge writes them
     #[arg(long, value_name = "FILE")]
@@ -141,18 +140,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         eprintln!("castell: warning: {} messages were never received", watched.outcome.unreceived);
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn read_text(file: &str) -> Result<String, String> {
-    std::fs::read_to_string(file).map_err(|error| format!("cannot read {file}: {error}"))
-}
-
-fn model(text: &str) -> Result<NoisyModel, ModelError> {
-    NoisyModel::parse(text, &mut read_text)
-}
-
-fn network(text: &str) -> Result<Arc<Topology>, TopologyError> {
-    Topology::parse(text, &mut read_text).map(Arc::new)
 }
 
 fn machine(args: &Args) -> anyhow::Result<Machine> {
