@@ -73,7 +73,7 @@ struct CheckArgs {
     /// Number of ranks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     ranks: u32,
-    /// What stages and messages cost: plb, lb or bsp
+    /// What stages and messages cost: plb, lb, bsp; others for words like recursive doubling
     #[arg(long, value_name = "MODEL", default_value = "plb")]
     model: String,
     /// Size of the vector that is reduced
@@ -323,13 +323,11 @@ fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn time(model: &Model, cost: &Cost) -> anyhow::Result<Time> {
-    Ok(match model {
-        Model::Plb(plb) => cost.plb(plb),
-        Model::Lb(lb) => cost.lb(lb),
-        Model::Bsp(bsp) => cost.bsp(bsp),
-        other => anyhow::bail!(
-            "--model {}: there is no closed form for words under it; `castell simulate allreduce:WORD` runs them",
-            other.name()
-        ),
+    cost.under(model).with_context(|| {
+        format!(
+            "--model {}: it has no closed form for words in which a rank sends several messages a stage; \
+             `castell simulate allreduce:WORD` runs them",
+            model.name()
+        )
     })
 }

@@ -3,8 +3,11 @@
 mod executor;
 
 use castell_base::Rank;
-use castell_collectives::collective::{ALGORITHMS, Blocks, Collective, CollectiveError, Shape};
-use castell_goal::op::{Arithmetic, ElementType, Operator};
+use castell_collectives::collective::{
+    ALGORITHMS, Blocks, Collective, CollectiveError, Memory, Neighbours, Shape,
+};
+use castell_goal::graph::Graph;
+use castell_goal::op::{Arithmetic, ElementType, Operator, Place};
 use executor::{Function, Job, Reduce};
 
 /// Rank counts go up to here.
@@ -406,4 +409,51 @@ fn refusals_say_what_to_take_instead() {
     let uneven = Shape::new(3, 1, 8).with_blocks(Blocks::packed(&[1, 2, 1]));
     let error = Collective::new("alltoall:bruck", uneven).err().unwrap().to_string();
     assert!(error.contains("blocks of one size"), "{error}");
+}
+
+#[test]
+fn neighbours_exchange_their_blocks() {
+    let xor = Arithmetic::new(Operator::Xor, ElementType::U8).unwrap();
+    let reduce = Reduce::Local(xor);
+    for ranks in [1, 2, 3, 8, 11] {
+        // Rank r sends 1 byte to r + 1, 2 to r + 2 and 3 to r + 3.
+        let lists = |rank: u32, back: bool| {
+            let steps = if back { [3 * ranks - 1, 3 * ranks - 2, 3 * ranks - 3] } else { [1, 2, 3] };
+            steps.map(|step| Rank((rank + step) % ranks)).to_vec()
+        };
+        let blocks = Blocks::packed(&[1, 2, 3]);
+        for all_the_same in [false, true] {
+            let (mut graphs, mut inputs) = (Vec::new(), Vec::new());
+            for rank in 0..ranks {
+                let neighbours = Neighbours {
+                    sources: lists(rank, true),
+                    destinations: lists(rank, false),
+                    element_bytes: 1,
+                    leaving: if all_the_same { Blocks::Uniform(2) } else { blocks.clone() },
+                    arriving: if all_the_same { Blocks::Uniform(2) } else { blocks.clone() },
+                };
+                let [input, output, temporary] = [0, 6, 12].map(Place::scratch);
+                let memory = Memory { input, output, temporary, in_place: false, combine: &xor };
+                let mut graph = Graph::new();
+                graph.allocate_scratchpad(12);
+                if all_the_same {
+                    neighbours.allgather(Rank(rank), &memory, &mut graph).unwrap();
+                } else {
+                    neighbours.alltoall(Rank(rank), &memory, &mut graph).unwrap();
+                }
+                graphs.push(graph);
+                inputs.push((0..6).map(|place| (rank * 8 + place) as u8).collect::<Vec<u8>>());
+            }
+            let outputs = executor::run_graphs(graphs, &inputs, &vec![vec![0; 6]; ranks as usize], &reduce);
+            for rank in 0..ranks {
+                let from = |back: usize| &inputs[lists(rank, true)[back].index()];
+                let expected: Vec<u8> = if all_the_same {
+                    (0..3).flat_map(|back| from(back)[..2].to_vec()).collect()
+                } else {
+                    [&from(0)[..1], &from(1)[1..3], &from(2)[3..]].concat()
+                };
+                assert_eq!(outputs[rank as usize], expected, "rank {rank} of {ranks}");
+            }
+        }
+    }
 }

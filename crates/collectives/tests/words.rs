@@ -1,7 +1,7 @@
 //! Words of the allreduce language, executed with symbols: each element of a rank's vector is the expression that made
 //! it, so that equal expressions mean equal bits whatever the operator.
 
-use castell_base::Rank;
+use castell_base::{Rank, Time};
 use castell_collectives::language::{Fitted, Labelling, Operand, Stage, Word};
 use std::collections::HashMap;
 
@@ -308,4 +308,18 @@ rank  m1g2a3  n1g3a2
     assert!(
         large.diagram().ends_with("… and 36 ranks more\n") && large.svg().contains("… and 36 ranks more")
     );
+}
+
+#[test]
+fn models_with_closed_forms_price_words() {
+    let under = |word: &str, ranks, model: &str| {
+        let cost = Fitted::new(word.parse().unwrap(), ranks).unwrap().cost(8);
+        cost.under(&model.parse().unwrap())
+    };
+    let loggops = "loggops:L=2500ns,o=1500ns,g=1000ns,G=6ns,O=0,S=65535";
+    assert_eq!(under("a2,a2,a2", 8, loggops), Some(Time::from_ns(3 * 5542)));
+    assert_eq!(under("a8", 8, loggops), None);
+    let plb = "plb:alpha_p=500ns,alpha_r=100ns,gamma=1ns";
+    assert_eq!(under("a8", 8, plb), Some(Time::from_ns(500 + 7 * 100 + 7 * 8)));
+    assert_eq!(under("r2,g2", 2, plb), Some(Time::from_ns(2 * 600 + 4)));
 }

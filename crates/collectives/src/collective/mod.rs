@@ -8,12 +8,14 @@ mod alltoall;
 mod barrier;
 mod broadcast;
 mod gather;
+mod neighbours;
 mod reduce;
 mod scan;
 mod shape;
 mod weaver;
 mod words;
 
+pub use neighbours::Neighbours;
 pub use shape::{Blocks, Shape};
 
 use crate::language::{Fitted, Misfit, Word};

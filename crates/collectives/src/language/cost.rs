@@ -2,7 +2,7 @@
 
 use super::{Fitted, Fold, Merged, Stage};
 use castell_base::Time;
-use castell_model::{Bsp, ClosedForms, Lb, Plb};
+use castell_model::{Bsp, ClosedForms, Lb, Model, Plb};
 
 /// What one stage costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +85,29 @@ impl Cost {
             Time(message.0.saturating_mul(stage.in_a_row)).saturating_add(bsp.barrier)
         };
         self.stages.iter().map(stage).fold(Time(0), Time::saturating_add)
+    }
+
+    /// Time under any model that has a closed form for these stages: PLB, LB and BSP for all of them; the LogP family for
+    /// words in which no rank sends more than one message a stage, where each stage is an exchange (an upper bound if
+    /// not all ranks take part in each).
+    pub fn under(&self, model: &Model) -> Option<Time> {
+        match model {
+            Model::Plb(plb) => Some(self.plb(plb)),
+            Model::Lb(lb) => Some(self.lb(lb)),
+            Model::Bsp(bsp) => Some(self.bsp(bsp)),
+            other => self.stages.iter().all(|stage| stage.in_a_row == 1).then(|| self.exchanges(other)),
+        }
+    }
+
+    fn exchanges(&self, model: &Model) -> Time {
+        let last = self.stages.len().saturating_sub(1);
+        let stage = |(index, stage): (usize, &StageCost)| {
+            let (time, interval) = model.exchange(stage.bytes);
+            let reduced = Time(model.reduction(stage.bytes).0.saturating_mul(stage.reductions));
+            let all = time.saturating_add(reduced);
+            if index == last { all } else { all.max(interval) }
+        };
+        self.stages.iter().enumerate().map(stage).fold(Time(0), Time::saturating_add)
     }
 }
 
