@@ -1,0 +1,263 @@
+//! What machines do, case by case: closed forms of every model, every operation, limits, networks, data.
+
+use castell_base::{Rank, Time};
+use castell_collectives::generator::{Generator, Options};
+use castell_goal::program::Program;
+use castell_goal::text;
+use castell_model::topology::Topology;
+use castell_model::{ClosedForms, Model, Tree};
+use castell_sim::{Machine, Outcome, SimError, Simulation};
+use std::sync::Arc;
+
+fn program(text: &str) -> Program {
+    text::parse(text, "").unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn machine(model: &str) -> Machine {
+    Machine::new(Model::parse(model).unwrap_or_else(|error| panic!("{error}")))
+}
+
+fn run(text: &str, machine: &Machine) -> Outcome {
+    Simulation::new(&program(text), machine).run().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn ends_ns(text: &str, machine: &Machine) -> Vec<f64> {
+    run(text, machine).end.iter().map(|end| end.as_ns_f64()).collect()
+}
+
+fn pattern(name: &str, ranks: u32, bytes: u64, machine: &Machine) -> Time {
+    let options = Options { bytes, ..Options::new(ranks) };
+    let pattern = Generator::parse(name, &options).unwrap();
+    Simulation::new(&pattern, machine).run().unwrap().makespan()
+}
+
+fn closed_forms(model: &Model) -> Box<dyn ClosedForms> {
+    match model.clone() {
+        Model::Bsp(model) => Box::new(model),
+        Model::Lb(model) => Box::new(model),
+        Model::LogP(model) => Box::new(model),
+        Model::LogGp(model) => Box::new(model),
+        Model::LogGps(model) => Box::new(model),
+        Model::LogGops(model) => Box::new(model),
+        Model::Lop(model) => Box::new(model),
+        Model::LogfP(model) => Box::new(model),
+        Model::Plb(model) => Box::new(model),
+        other => panic!("{other}"),
+    }
+}
+
+/// Ping-pong, multicast, binomial broadcast and dissemination end when the models' formulas say.
+#[test]
+fn closed_forms_hold() {
+    for text in [
+        "bsp",
+        "bsp:G=3ns",
+        "lb",
+        "lb:beta=2ns",
+        "logp",
+        "loggp",
+        "loggps",
+        "loggops",
+        "loggops:O=2ns,G=1ns",
+        "lop:o_s=table(1:300ns,8:100ns),h_s=50ns",
+        "logfp",
+        "logfp:f=2,g=3us",
+        "plb",
+        "plb:beta=0.4ns",
+    ] {
+        let machine = machine(text);
+        let forms = closed_forms(&machine.model);
+        for bytes in [1, 8, 1000] {
+            assert_eq!(
+                pattern("pingpong", 2, bytes, &machine),
+                forms.ping_pong(bytes),
+                "{text} ping-pong {bytes}"
+            );
+            for peers in [1, 2, 5, 15] {
+                let simulated = pattern("multicast", peers + 1, bytes, &machine);
+                // LogP also stalls senders whose messages are all on their way, which its formula leaves out.
+                if text != "logp" {
+                    assert_eq!(
+                        simulated,
+                        forms.multicast(peers.into(), bytes),
+                        "{text} multicast {peers} {bytes}"
+                    );
+                }
+            }
+            for ranks in [2, 8, 32] {
+                let simulated = pattern("bcast:binomial", ranks, bytes, &machine);
+                let formula = forms.broadcast(Tree::BINOMIAL, ranks.into(), bytes);
+                if !text.starts_with("bsp") && text != "logp" {
+                    assert_eq!(simulated, formula, "{text} binomial {ranks} {bytes}");
+                }
+                let simulated = pattern("barrier:dissemination", ranks, bytes, &machine);
+                assert_eq!(
+                    simulated,
+                    forms.dissemination(ranks.into(), bytes),
+                    "{text} dissemination {ranks} {bytes}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn logp_limits_the_messages_on_their_way() {
+    // ceil(L/g) = 2: the third message waits until the first has arrived.
+    let text = "num_ranks 2\n\
+        rank 0 { a: send 1b to 1 tag 0\n b: send 1b to 1 tag 0\n c: send 1b to 1 tag 0 }\n\
+        rank 1 { a: recv 1b from 0 tag 0\n b: recv 1b from 0 tag 0\n c: recv 1b from 0 tag 0 }";
+    let limited = machine("logp:L=2000ns,o=10ns,g=1000ns");
+    // Sends start at 0, 1000 and 2010 (the first arrives then, and is the first to leave the wire).
+    assert_eq!(ends_ns(text, &limited)[0], 2020.0);
+    let unlimited = machine("loggp:L=2000ns,o=10ns,g=1000ns,G=0");
+    assert_eq!(ends_ns(text, &unlimited)[0], 2010.0);
+}
+
+#[test]
+fn operations_take_what_the_book_says() {
+    let plb = machine("plb:alpha_p=500ns,alpha_r=100ns,beta=1ns,gamma=2ns");
+    let two = |zero: &str| {
+        format!("num_ranks 2\nrank 0 {{ scratchpad 64b\n{zero} }}\nrank 1 {{ scratchpad 64b\n }}")
+    };
+    // A put has finished when the bytes are there, a get when the answer is.
+    assert_eq!(ends_ns(&two("p: put 8b to 1 at @0 into @0"), &plb)[0], 608.0);
+    assert_eq!(ends_ns(&two("g: get 8b from 1 at @0 into @0"), &plb)[0], 600.0 + 508.0);
+    // What is sent after a put does not wait for that.
+    assert_eq!(ends_ns(&two("p: put 8b to 1 at @0 into @0\nc: calc 50\nc irequires p"), &plb)[0], 608.0);
+    assert_eq!(ends_ns(&two("p: put 8b to 1 at @0 into @0\nc: calc 50\nc requires p"), &plb)[0], 658.0);
+    // Reducing costs gamma a byte.
+    assert_eq!(ends_ns(&two("a: local add u64 2 @0 @16 into @32"), &plb)[0], 32.0);
+    // Sleeping occupies the processor, unless it is concurrent.
+    assert_eq!(ends_ns(&two("s: sleep 70\nc: calc 50"), &plb)[0], 120.0);
+    assert_eq!(ends_ns(&two("s: sleep 70 concurrent\nc: calc 50"), &plb)[0], 70.0);
+    assert_eq!(
+        ends_ns(&two("s: calc 70 concurrent\nc: calc 50\nc requires s\np: proxy\np requires c"), &plb)[0],
+        120.0
+    );
+    // With `any`, the first of two is enough.
+    let first = "s: sleep 70 concurrent\nl: sleep 200 concurrent\nc: calc 10 any 1\nc requires s\nc requires l\nd: calc 500\nd requires c";
+    assert_eq!(ends_ns(&two(first), &plb)[0], 580.0);
+    for model in ["loggops", "lb", "bsp", "logfp", "lop"] {
+        assert!(
+            ends_ns(
+                &two("p: put 8b to 1 at @0 into @0\ng: get 8b from 1 at @8 into @8\ng requires p"),
+                &machine(model)
+            )[0] > 0.0
+        );
+    }
+}
+
+#[test]
+fn rendezvous_lasts_until_the_receive_is_posted() {
+    let text = "num_ranks 2\n\
+        rank 0 { s: send 100000b to 1 tag 0\n c: calc 1\n c requires s }\n\
+        rank 1 { w: calc 1000000\n r: recv 100000b from 0 tag 0\n r requires w }";
+    let end = run(text, &machine("loggops")).end[0];
+    // Rank 1 takes the message in behind its computation, and posts the receive then.
+    assert!(end > Time::from_ns(1_000_000), "{end}");
+    assert!(run(text, &machine("loggops:S=100000")).end[0] < Time::from_ns(10_000));
+    let SimError::Deadlock(deadlock) = Simulation::new(
+        &program(
+            "num_ranks 2\n\
+             rank 0 { s: send 100000b to 1 tag 0\n r: recv 100000b from 1 tag 0\n r requires s }\n\
+             rank 1 { s: send 100000b to 0 tag 0\n r: recv 100000b from 0 tag 0\n r requires s }",
+        ),
+        &machine("loggops"),
+    )
+    .run()
+    .unwrap_err() else {
+        panic!("no deadlock")
+    };
+    assert!(deadlock.closed && deadlock.chain.len() == 2, "{deadlock}");
+}
+
+#[test]
+fn messages_wait_for_links() {
+    let text = "num_ranks 3\n\
+        rank 0 { s: send 1000b to 2 tag 0 }\n\
+        rank 1 { s: send 1000b to 2 tag 0 }\n\
+        rank 2 { a: recv 1000b from 0 tag 0\n b: recv 1000b from 1 tag 0 }";
+    // Both go over the link from the switch to rank 2: one microsecond each, and two latencies of 50 ns.
+    let star = Topology::parse("star:ranks=3,link=50ns,G=1ns", &mut |_| Err(String::new())).unwrap();
+    let plb = machine("plb:alpha_p=500ns,alpha_r=100ns");
+    let met = plb.clone().with_network(Arc::new(star));
+    assert_eq!(ends_ns(text, &plb)[2], 600.0);
+    assert_eq!(ends_ns(text, &met)[2], 600.0 + 2.0 * 50.0 + 1000.0 + 1000.0);
+    // Bytes that the model charges are not charged again.
+    let paid = Machine { model: Model::parse("plb:alpha_p=500ns,alpha_r=100ns,beta=1ns").unwrap(), ..met };
+    assert_eq!(ends_ns(text, &paid)[2], 600.0 + 2.0 * 50.0 + 1000.0 + 1000.0);
+}
+
+/// A ring in which everybody adds what comes to what it has, by messages, and then looks at the sum by put and get.
+#[test]
+fn data_are_carried_and_computed_under_every_model() {
+    let ranks = 5u64;
+    let mut text = format!("num_ranks {ranks}\n");
+    for rank in 0..ranks {
+        let (next, before) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+        text += &format!("rank {rank} {{\nscratchpad 48b\n");
+        // @0 own value, @8 what goes on, @16 what came, @24 the sum.
+        for step in 0..ranks - 1 {
+            text += &format!(
+                "s{step}: send 8b to {next} tag {step} at @8\n\
+                 r{step}: recv 8b from {before} tag {step} at @16\n\
+                 a{step}: local add u64 1 @24 @16 into @24\n\
+                 c{step}: local copy u64 1 @16 into @8\n\
+                 a{step} requires r{step}\nc{step} requires a{step}\nc{step} requires s{step}\n"
+            );
+            if step > 0 {
+                text += &format!("s{step} requires c{0}\nr{step} requires c{0}\n", step - 1);
+            }
+        }
+        let last = ranks - 2;
+        text += &format!(
+            "p: put 8b to {next} at @24 into @32\np requires c{last}\n\
+             g: get 8b from {before} at @0 into @40\ng requires p\n}}\n"
+        );
+    }
+    let program = program(&text);
+    let word = |bytes: &[u8], at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
+    let value = |rank: u64| 1000 + rank * rank;
+    let start: Vec<Vec<u8>> = (0..ranks)
+        .map(|rank| {
+            let words = [value(rank), value(rank), 0, value(rank), 0, 0];
+            words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+        })
+        .collect();
+    let sum: u64 = (0..ranks).map(value).sum();
+    for model in ["bsp", "lb", "logp", "loggp", "loggps", "loggops:S=0", "loggops", "lop", "logfp", "plb"] {
+        let machine = machine(model);
+        let outcome = Simulation::new(&program, &machine).with_memory(start.clone()).run();
+        let memory = outcome.unwrap_or_else(|error| panic!("{model}: {error}")).memory.unwrap();
+        for (rank, bytes) in (0..ranks).zip(&memory) {
+            assert_eq!(word(bytes, 24), sum, "{model}, rank {rank}");
+            assert_eq!(word(bytes, 32), sum, "{model}, what the put brought to rank {rank}");
+            assert_eq!(word(bytes, 40), value((rank + ranks - 1) % ranks), "{model}, rank {rank}'s get");
+        }
+    }
+}
+
+#[test]
+fn data_that_cannot_be_carried_are_refused() {
+    let plb = machine("plb");
+    let remote =
+        "num_ranks 2\nrank 0 { scratchpad 8b\n p: put 8b to 1 at @0 into @4 }\nrank 1 { scratchpad 8b\n }";
+    let error = Simulation::new(&program(remote), &plb).with_memory(Vec::new()).run().unwrap_err();
+    assert!(error.to_string().contains("bytes 4 to 12 of rank 1's scratchpad, which has 8"), "{error}");
+    let error = Simulation::new(&program(remote), &plb).with_memory(vec![vec![0; 3]]).run().unwrap_err();
+    assert!(error.to_string().contains("scratchpad of 3 bytes, its graph has one of 8"), "{error}");
+    assert_eq!(Simulation::new(&program(remote), &plb).run().unwrap().last_rank(), Some(Rank(0)));
+}
+
+#[test]
+fn bsp_pays_for_its_busiest_rank() {
+    let model = machine("bsp:g=10ns,G=1ns,l=1us");
+    let text = "num_ranks 3\n\
+        rank 0 { c: calc 500\n s: send 8b to 1 tag 0\n t: send 8b to 2 tag 0 }\n\
+        rank 1 { r: recv 8b from 0 tag 0\n c: calc 100\n c requires r }\n\
+        rank 2 { c: calc 700\n r: recv 8b from 0 tag 0 }";
+    // One superstep: 700 + 2 (g + 8 G) + l; then rank 1 computes.
+    let barrier = 700.0 + 2.0 * 18.0 + 1000.0;
+    assert_eq!(ends_ns(text, &model), [500.0, barrier + 100.0, barrier]);
+}
