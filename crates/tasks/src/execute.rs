@@ -156,8 +156,15 @@ pub(crate) unsafe fn submit(thread: &Thread, task: TaskRef, declared: &[Declarat
     if record.has(flag::UNDEFERRED) {
         return true;
     }
-    // SAFETY: ready, so it is alive until it has run, and in no list.
-    unsafe { thread.shared.scheduler.add(task, thread.worker.get()) };
+    let scheduler = &thread.shared.scheduler;
+    // SAFETY: ready, so it is alive until it has run, and in no list. Only what the current task creates is said to be so.
+    unsafe {
+        if std::ptr::eq(record.parent, thread.task.get()) {
+            scheduler.add_created(task, thread.worker.get());
+        } else {
+            scheduler.add(task, thread.worker.get());
+        }
+    }
     false
 }
 

@@ -4,6 +4,7 @@ use crate::children::Children;
 use crate::current::Thread;
 use crate::execute::execute;
 use crate::schedulable::Schedulable as _;
+use crate::scheduler::Mark;
 use crate::task::{Task, TaskRef, flag};
 use castell_base::sync::spin_hint;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -57,6 +58,7 @@ pub(crate) fn wait_task(thread: &Thread, awaited: &Task) {
 /// A thread that waits inside a task.
 struct Waiter<'a> {
     thread: &'a Thread,
+    mark: Mark,
     looks: u32,
     /// It has slept once for a moment and found nothing since.
     slept: bool,
@@ -64,7 +66,8 @@ struct Waiter<'a> {
 
 impl<'a> Waiter<'a> {
     fn new(thread: &'a Thread) -> Self {
-        Waiter { thread, looks: 0, slept: false }
+        let mark = thread.worker.get().map_or(Mark::NONE, |worker| thread.shared.scheduler.mark(worker));
+        Waiter { thread, mark, looks: 0, slept: false }
     }
 
     /// Runs a ready descendant, or lets a moment pass; false if it is time to sleep.
@@ -76,7 +79,7 @@ impl<'a> Waiter<'a> {
             thread.without_cpu(|| ()); // and goes on as another worker
         }
         // SAFETY: a body is running, so its task is alive.
-        if unsafe { thread.task.get().as_ref() }.is_some_and(|task| run_descendant(thread, task)) {
+        if unsafe { thread.task.get().as_ref() }.is_some_and(|task| run_marked(thread, task, self.mark)) {
             (self.looks, self.slept) = (0, false);
             return true;
         }
@@ -109,8 +112,14 @@ impl<'a> Waiter<'a> {
 /// Runs one ready descendant of `task`, and what that makes ready for this thread as long as it descends from it too.
 #[inline]
 pub(crate) fn run_descendant(thread: &Thread, task: &Task) -> bool {
+    run_marked(thread, task, Mark::NONE)
+}
+
+/// [`run_descendant`] for a task that began to wait at `mark`.
+#[inline]
+fn run_marked(thread: &Thread, task: &Task, mark: Mark) -> bool {
     let Some(worker) = thread.worker.get() else { return false };
-    let Some(found) = thread.shared.scheduler.get_descendant(worker, task) else { return false };
+    let Some(found) = thread.shared.scheduler.get_descendant(worker, task, mark) else { return false };
     run_chain(thread, task, found);
     true
 }

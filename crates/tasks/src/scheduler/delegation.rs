@@ -10,7 +10,7 @@ use super::fences;
 use super::stations::Stations;
 use super::tree::Queued;
 use crate::schedulable::Schedulable;
-use castell_base::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, spin_hint};
+use castell_base::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, spin_hint};
 use castell_sched::{Kind, Options, ReadyQueue, Topology};
 use std::cell::UnsafeCell;
 use std::ptr::{NonNull, null_mut};
@@ -42,12 +42,23 @@ pub(super) struct Delegation<T> {
     outside_length: AtomicUsize,
 }
 
+/// What a worker stands in line for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wants {
+    /// A task, from whoever has the lock.
+    Task,
+    /// The lock itself.
+    Lock,
+}
+
 /// A worker's place in the line, and its ring.
 #[repr(align(128))]
 struct Place<T> {
     next: AtomicPtr<Place<T>>,
     state: AtomicU32,
     answer: AtomicPtr<T>,
+    /// It wants to look at the queues itself.
+    wants_lock: AtomicBool,
     kind: Kind,
     added: AtomicUsize,
     moved: AtomicUsize,
@@ -65,6 +76,7 @@ impl<T: Schedulable> Delegation<T> {
             next: AtomicPtr::new(null_mut()),
             state: AtomicU32::new(WAITS),
             answer: AtomicPtr::new(null_mut()),
+            wants_lock: AtomicBool::new(false),
             kind: topology.kind_of(leaf),
             added: AtomicUsize::new(0),
             moved: AtomicUsize::new(0),
@@ -105,10 +117,8 @@ impl<T: Schedulable> Delegation<T> {
         let place = &self.places[worker];
         let added = place.added.load(Ordering::Relaxed);
         // Acquire: the holder has read the cell before it says that it is free.
-        // A holder that serves us may have looked into the rings before: then once more.
-        while added - place.moved.load(Ordering::Acquire) == RING {
-            let answer = self.stand_in_line(worker, false);
-            debug_assert!(answer.is_none(), "who asks for nothing is handed nothing");
+        if added - place.moved.load(Ordering::Acquire) == RING {
+            self.stand_in_line(worker, Wants::Lock, |_| None);
         }
         place.ring[added % RING].store(task.as_ptr(), Ordering::Relaxed);
         place.added.store(added + 1, Ordering::Release);
@@ -118,7 +128,21 @@ impl<T: Schedulable> Delegation<T> {
         if !self.has_work() {
             return None;
         }
-        self.stand_in_line(worker, true)
+        let kind = self.places[worker].kind.index();
+        self.stand_in_line(worker, Wants::Task, |queues| queues[kind].take())
+    }
+
+    /// The youngest task, if it descends from `ancestor`.
+    pub(super) fn get_descendant(&self, worker: usize, ancestor: &T) -> Option<NonNull<T>> {
+        if !self.has_work() {
+            return None;
+        }
+        let kind = self.places[worker].kind.index();
+        self.stand_in_line(worker, Wants::Lock, |queues| {
+            // SAFETY: queued tasks are alive.
+            let fits = unsafe { queues[kind].youngest()?.0.as_ref() }.descends_from(ancestor);
+            if fits { queues[kind].take_youngest() } else { None }
+        })
     }
 
     /// Whether there may be a task.
@@ -132,28 +156,31 @@ impl<T: Schedulable> Delegation<T> {
         self.length.load(Ordering::Acquire) + self.outside_length.load(Ordering::Acquire)
     }
 
-    /// Gets the lock, or an answer from its holder. As the holder: moves what was added, takes a task if one is wanted,
-    /// serves the others.
-    fn stand_in_line(&self, worker: usize, wants: bool) -> Option<NonNull<T>> {
+    /// Gets the lock, or a task from its holder. As the holder: moves what was added, takes what `take` takes, serves the
+    /// others.
+    fn stand_in_line(
+        &self,
+        worker: usize,
+        wants: Wants,
+        take: impl FnOnce(&mut [ReadyQueue<Queued<T>>]) -> Option<Queued<T>>,
+    ) -> Option<NonNull<T>> {
         let place = &self.places[worker];
         place.next.store(null_mut(), Ordering::Relaxed);
         place.state.store(WAITS, Ordering::Relaxed);
-        // Who wants a task says so with a null answer; who only wants the rings emptied with a dangling one.
-        let asked = if wants { null_mut() } else { NonNull::dangling().as_ptr() };
-        place.answer.store(asked, Ordering::Relaxed);
+        place.wants_lock.store(wants == Wants::Lock, Ordering::Relaxed);
         let own = std::ptr::from_ref(place).cast_mut();
         let before = self.last.swap(own, Ordering::AcqRel);
         // SAFETY: places live as long as the scheduler, and the one before us stays until it has served us or passed on.
         if let Some(before) = unsafe { before.as_ref() } {
             before.next.store(own, Ordering::Release);
             if place.wait() == SERVED {
-                return if wants { NonNull::new(place.answer.load(Ordering::Relaxed)) } else { None };
+                return NonNull::new(place.answer.load(Ordering::Relaxed));
             }
         }
         // SAFETY: the lock is ours.
         let queues = unsafe { &mut *self.queues.get() };
         self.move_added(queues);
-        let task = if wants { queues[place.kind.index()].take() } else { None };
+        let task = take(queues);
         self.serve(queues, place);
         task.map(|task| task.0)
     }
@@ -200,14 +227,12 @@ impl<T: Schedulable> Delegation<T> {
                 return;
             };
             here.tell(answered);
-            if served == SERVED_MAX {
+            if served == SERVED_MAX || next.wants_lock.load(Ordering::Relaxed) {
                 next.set(HOLDS);
                 return;
             }
-            if next.answer.load(Ordering::Relaxed).is_null() {
-                let task = queues[next.kind.index()].take();
-                next.answer.store(task.map_or(null_mut(), |task| task.0.as_ptr()), Ordering::Relaxed);
-            }
+            let task = queues[next.kind.index()].take();
+            next.answer.store(task.map_or(null_mut(), |task| task.0.as_ptr()), Ordering::Relaxed);
             (here, answered) = (next, true);
         }
     }

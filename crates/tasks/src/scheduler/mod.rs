@@ -45,6 +45,23 @@ enum AnyDesign<T> {
     Delegation(Delegation<T>),
 }
 
+/// Where the worker's queue ended when a task began to wait. What is created on top of a waiting task's stack descends
+/// from it; so what was added behind the mark and is known to have been created there needs no walk to its ancestors.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    worker: Option<WorkerId>,
+    number: u64,
+}
+
+impl Mark {
+    /// Nothing is known.
+    pub const NONE: Mark = Mark { worker: None, number: u64::MAX };
+
+    fn of(self, worker: WorkerId) -> u64 {
+        if self.worker == Some(worker) { self.number } else { u64::MAX }
+    }
+}
+
 /// What a worker keeps to itself.
 #[repr(align(128))]
 struct Desk {
@@ -86,12 +103,25 @@ impl<T: Schedulable> Scheduler<T> {
     #[inline]
     pub unsafe fn add(&self, task: NonNull<T>, from: Option<WorkerId>) {
         match (&self.design, from) {
-            (AnyDesign::Tree(tree), Some(worker)) => tree.add_own(&self.stations, worker, task),
+            (AnyDesign::Tree(tree), Some(worker)) => tree.add_own(&self.stations, worker, task, false),
             (AnyDesign::Tree(tree), None) => tree.add_elsewhere(&self.stations, None, task),
             (AnyDesign::Central(central), _) => central.add(&self.stations, task),
             (AnyDesign::Delegation(delegation), from) => {
                 delegation.add(&self.stations, from.map(WorkerId::index), task);
             }
+        }
+    }
+
+    /// [`Scheduler::add`] for a task that was just created by the one that runs on the thread's stack.
+    ///
+    /// # Safety
+    /// As for [`Scheduler::add`], and what is said of the task's creator is true.
+    #[inline]
+    pub unsafe fn add_created(&self, task: NonNull<T>, from: Option<WorkerId>) {
+        match (&self.design, from) {
+            (AnyDesign::Tree(tree), Some(worker)) => tree.add_own(&self.stations, worker, task, true),
+            // SAFETY: the caller's promise.
+            _ => unsafe { self.add(task, from) },
         }
     }
 
@@ -135,12 +165,11 @@ impl<T: Schedulable> Scheduler<T> {
     /// The next task for `worker` among the descendants of `ancestor`, as far as it can be found quickly. A worker that
     /// asks in vain may be handed tasks from then on: it has to ask again, or to call [`Scheduler::leave`].
     #[inline]
-    pub fn get_descendant(&self, worker: WorkerId, ancestor: &T) -> Option<NonNull<T>> {
+    pub fn get_descendant(&self, worker: WorkerId, ancestor: &T, mark: Mark) -> Option<NonNull<T>> {
         let found = match &self.design {
-            AnyDesign::Tree(tree) => tree.get_descendant(worker, ancestor),
+            AnyDesign::Tree(tree) => tree.get_descendant(worker, ancestor, mark.of(worker)),
             AnyDesign::Central(central) => central.get_descendant(worker.index(), ancestor),
-            // Its queue is touched by whoever holds the lock: a waiter leaves that to others.
-            AnyDesign::Delegation(_) => None,
+            AnyDesign::Delegation(delegation) => delegation.get_descendant(worker.index(), ancestor),
         };
         if found.is_some() {
             return found;
@@ -160,7 +189,23 @@ impl<T: Schedulable> Scheduler<T> {
         }
         let task = self.take_handed(worker)??;
         tree.keep(worker, [task]);
-        tree.get_descendant(worker, ancestor)
+        tree.get_descendant(worker, ancestor, u64::MAX)
+    }
+
+    /// For a task that begins to wait on the thread's stack, see [`Mark`].
+    #[inline]
+    pub fn mark(&self, worker: WorkerId) -> Mark {
+        match &self.design {
+            AnyDesign::Tree(tree) => Mark { worker: Some(worker), number: tree.mark(worker) },
+            _ => Mark::NONE,
+        }
+    }
+
+    /// To be called by a thread that becomes this worker with tasks on its stack.
+    pub fn change_hands(&self, worker: WorkerId) {
+        if let AnyDesign::Tree(tree) = &self.design {
+            tree.change_hands(worker);
+        }
     }
 
     /// The worker stops asking, and keeps what it has been handed meanwhile in its queue.

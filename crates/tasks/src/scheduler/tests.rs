@@ -195,11 +195,46 @@ fn descendants_only() {
         scheduler.add(NonNull::from(&other), Some(worker));
         scheduler.add(NonNull::from(&child), Some(worker));
     }
-    let found = scheduler.get_descendant(worker, &ancestor).expect("the child is the youngest");
+    let found = scheduler.get_descendant(worker, &ancestor, Mark::NONE).expect("the child is the youngest");
     assert_eq!(found, NonNull::from(&child));
-    assert!(scheduler.get_descendant(worker, &ancestor).is_none());
+    assert!(scheduler.get_descendant(worker, &ancestor, Mark::NONE).is_none());
     scheduler.leave(worker);
     assert_eq!(scheduler.get(worker), Some(NonNull::from(&other)));
+}
+
+#[test]
+fn what_is_created_behind_a_mark_descends() {
+    for (design, known) in [("tree", true), ("tree:fifo", true), ("tree:priority", false)] {
+        let scheduler = scheduler(design, "cpu:1");
+        let worker = WorkerId(0);
+        let items: Vec<Item> = (0..4).map(Item::new).collect();
+        let ancestor = Item::new(7);
+        let get = |mark| scheduler.get_descendant(worker, &ancestor, mark).is_some();
+        // SAFETY: the items outlive the scheduler's use of them; this thread is the worker.
+        let add = |number: usize, created: bool| unsafe {
+            let item = NonNull::from(&items[number]);
+            if created {
+                scheduler.add_created(item, Some(worker))
+            } else {
+                scheduler.add(item, Some(worker))
+            }
+        };
+        add(0, true);
+        let mark = scheduler.mark(worker);
+        assert!(!get(mark), "{design}: it was there before");
+        scheduler.leave(worker);
+        add(1, true);
+        assert_eq!(get(mark), known, "{design}");
+        if known {
+            add(2, false);
+            assert!(!get(mark), "{design}: a successor may be anybody's");
+            scheduler.leave(worker);
+            add(3, true);
+            assert!(get(mark), "{design}: created again");
+            assert!(!get(mark), "{design}");
+        }
+        scheduler.leave(worker);
+    }
 }
 
 #[test]

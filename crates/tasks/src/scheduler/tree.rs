@@ -13,7 +13,7 @@ use crate::schedulable::Schedulable;
 use crate::workers::WorkerId;
 use castell_base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use castell_sched::{
-    Kind, LeafId, Options, ReadyQueue, ThresholdPolicy, Topology, doubled, grant_count, halved,
+    Kind, LeafId, Options, QueuePolicy, ReadyQueue, ThresholdPolicy, Topology, doubled, grant_count, halved,
     overflow_count,
 };
 use std::ptr::NonNull;
@@ -54,6 +54,45 @@ struct Leaf<T> {
 struct Own<T> {
     queue: ReadyQueue<Queued<T>>,
     taken: u32,
+    /// How many tasks have left the queue at its old end: so a task's number is this plus its position, for ever.
+    gone: u64,
+    /// From this number on, all tasks in the queue were created by what ran on top of this worker's stack.
+    known: u64,
+}
+
+impl<T: Schedulable> Own<T> {
+    /// The number that the next task gets.
+    fn end(&self) -> u64 {
+        self.gone + self.queue.len() as u64
+    }
+
+    /// Adds a task that a task on this worker's stack has created.
+    #[inline]
+    fn add_created(&mut self, priority: i32, task: NonNull<T>) {
+        self.known = self.known.min(self.end());
+        self.queue.add(priority, Queued(task));
+    }
+
+    /// Adds a task that came from anywhere.
+    fn add_unknown(&mut self, task: NonNull<T>) {
+        self.queue.add(priority(task), Queued(task));
+        self.known = self.end();
+    }
+
+    /// Takes a set for others.
+    fn move_set(&mut self, count: usize, policy: QueuePolicy, give: impl FnMut(Queued<T>)) {
+        let before = self.queue.len();
+        self.queue.move_set(count, give);
+        if policy == QueuePolicy::Lifo {
+            self.gone += (before - self.queue.len()) as u64;
+        }
+    }
+
+    fn take_set(&mut self, count: usize, policy: QueuePolicy) -> Vec<Queued<T>> {
+        let mut set = Vec::with_capacity(count.min(self.queue.len()));
+        self.move_set(count, policy, |task| set.push(task));
+        set
+    }
 }
 
 /// An inner node: by kind, a queue.
@@ -100,7 +139,7 @@ fn priority<T: Schedulable>(task: NonNull<T>) -> i32 {
 impl<T: Schedulable> Tree<T> {
     pub(super) fn new(options: Options, topology: &Topology) -> Self {
         let leaf = |leaf: LeafId| Leaf {
-            own: Biased::new(Own { queue: ReadyQueue::new(options.policy), taken: 0 }),
+            own: Biased::new(Own { queue: ReadyQueue::new(options.policy), taken: 0, gone: 0, known: 0 }),
             length: AtomicUsize::new(0),
             enabled: AtomicBool::new(true),
             numa: topology.numa_of(leaf),
@@ -131,7 +170,7 @@ impl<T: Schedulable> Tree<T> {
 
     /// Adds a task that `worker` made ready; see the caller for what holds of both.
     #[inline]
-    pub(super) fn add_own(&self, stations: &Stations<T>, worker: WorkerId, task: NonNull<T>) {
+    pub(super) fn add_own(&self, stations: &Stations<T>, worker: WorkerId, task: NonNull<T>, created: bool) {
         let leaf = &self.leaves[worker.index()];
         // SAFETY: in the scheduler from now on, so alive.
         let record = unsafe { task.as_ref() };
@@ -145,7 +184,10 @@ impl<T: Schedulable> Tree<T> {
         // SAFETY: the calling thread is this worker.
         let length = unsafe {
             leaf.own.own(|own| {
-                own.queue.add(priority, Queued(task));
+                own.add_created(priority, task);
+                if !created {
+                    own.known = own.end();
+                }
                 leaf.length.store(own.queue.len(), Ordering::Relaxed);
                 own.queue.len()
             })
@@ -212,7 +254,7 @@ impl<T: Schedulable> Tree<T> {
                 unsafe {
                     leaf.own.own(|own| {
                         let half = own.queue.len().div_ceil(2).min(SLOT_TASKS);
-                        own.queue.move_set(half, |task| {
+                        own.move_set(half, self.options.policy, |task| {
                             stations.fill(&claim, count, task.0);
                             count += 1;
                         });
@@ -236,7 +278,7 @@ impl<T: Schedulable> Tree<T> {
         let set = unsafe {
             leaf.own.own(|own| {
                 let half = own.queue.len().div_ceil(2);
-                let set = own.queue.take_set(half);
+                let set = own.take_set(half, self.options.policy);
                 leaf.length.store(own.queue.len(), Ordering::Relaxed);
                 set
             })
@@ -270,6 +312,9 @@ impl<T: Schedulable> Tree<T> {
         let (task, length, taken) = unsafe {
             leaf.own.own(|own| {
                 let task = own.queue.take();
+                if self.options.policy == QueuePolicy::Fifo {
+                    own.gone += u64::from(task.is_some());
+                }
                 let length = own.queue.len();
                 leaf.length.store(length, Ordering::Relaxed);
                 own.taken = own.taken.wrapping_add(1);
@@ -301,7 +346,7 @@ impl<T: Schedulable> Tree<T> {
         // SAFETY: the calling thread is this worker.
         unsafe {
             leaf.own.own(|own| {
-                tasks.into_iter().for_each(|task| own.queue.add(priority(task), Queued(task)));
+                tasks.into_iter().for_each(|task| own.add_unknown(task));
                 leaf.length.store(own.queue.len(), Ordering::Relaxed);
             });
         }
@@ -343,28 +388,43 @@ impl<T: Schedulable> Tree<T> {
         unsafe {
             leaf.own.own(|own| {
                 let task = own.queue.take();
+                own.known = own.end();
                 leaf.length.store(own.queue.len(), Ordering::Relaxed);
                 task.map(|task| task.0)
             })
         }
     }
 
-    /// The youngest task of the worker's own queue, if it descends from `ancestor`.
+    /// The youngest task of the worker's own queue, if it descends from `ancestor`; see [`super::Mark`].
     #[inline]
-    pub(super) fn get_descendant(&self, worker: WorkerId, ancestor: &T) -> Option<NonNull<T>> {
+    pub(super) fn get_descendant(&self, worker: WorkerId, ancestor: &T, mark: u64) -> Option<NonNull<T>> {
         let leaf = &self.leaves[worker.index()];
         // SAFETY: the calling thread is this worker; queued tasks are alive.
         unsafe {
             leaf.own.own(|own| {
-                let youngest = own.queue.youngest()?;
-                if !youngest.0.as_ref().descends_from(ancestor) {
+                let youngest = own.queue.youngest()?.0;
+                let is_known =
+                    own.end() > mark.max(own.known) && self.options.policy != QueuePolicy::Priority;
+                if !is_known && !youngest.as_ref().descends_from(ancestor) {
                     return None;
                 }
-                let task = own.queue.take_youngest();
+                own.queue.take_youngest();
                 leaf.length.store(own.queue.len(), Ordering::Relaxed);
-                task.map(|task| task.0)
+                Some(youngest)
             })
         }
+    }
+
+    /// The number that the next task of the worker's queue gets.
+    pub(super) fn mark(&self, worker: WorkerId) -> u64 {
+        // SAFETY: the calling thread is this worker.
+        unsafe { self.leaves[worker.index()].own.own(|own| own.end()) }
+    }
+
+    /// Another thread is this worker now: what lies in the queue was not created on its stack.
+    pub(super) fn change_hands(&self, worker: WorkerId) {
+        // SAFETY: the calling thread is this worker.
+        unsafe { self.leaves[worker.index()].own.own(|own| own.known = own.end()) }
     }
 
     /// Whether the worker's own queue has something.
@@ -391,7 +451,7 @@ impl<T: Schedulable> Tree<T> {
         for numa in (0..self.numa.len()).filter(|&numa| numa != leaf.numa) {
             let queue = self.numa[numa].of(leaf.kind);
             if queue.len() > allowed as usize {
-                let set = queue.with(|tasks| self.too_much(tasks, allowed));
+                let set = queue.with(|tasks| tasks.take_set(self.too_many(tasks.len(), allowed)));
                 if let Some(task) = self.accept(worker, set) {
                     return Some(task);
                 }
@@ -409,20 +469,20 @@ impl<T: Schedulable> Tree<T> {
             return None;
         }
         let set = leaf.own.visit(|own| {
-            let set = self.too_much(&mut own.queue, allowed);
+            let set = own.take_set(self.too_many(own.queue.len(), allowed), self.options.policy);
             leaf.length.store(own.queue.len(), Ordering::Relaxed);
             set
         });
         self.accept(worker, set?)
     }
 
-    fn too_much(&self, tasks: &mut ReadyQueue<Queued<T>>, allowed: u32) -> Vec<Queued<T>> {
-        let count = if self.options.pull {
-            tasks.len().div_ceil(2).min(SLOT_TASKS * 2)
+    /// How many of `length` tasks somebody who starves takes from a node that may keep `allowed`.
+    fn too_many(&self, length: usize, allowed: u32) -> usize {
+        if self.options.pull {
+            length.div_ceil(2).min(SLOT_TASKS * 2)
         } else {
-            overflow_count(tasks.len(), allowed)
-        };
-        tasks.take_set(count)
+            overflow_count(length, allowed)
+        }
     }
 
     /// Whether `worker` would find something: for the last look before it sleeps.
@@ -453,7 +513,7 @@ impl<T: Schedulable> Tree<T> {
         let mut set = unsafe {
             leaf.own.own(|own| {
                 leaf.length.store(0, Ordering::Relaxed);
-                own.queue.take_set(usize::MAX)
+                own.take_set(usize::MAX, self.options.policy)
             })
         };
         if self.runs_here(leaf.numa, leaf.kind) {

@@ -193,6 +193,7 @@ impl Workers {
             // The runtime ends only when no task is left, and this thread is in the middle of one.
             seat.sit().expect("a thread in the middle of a task gets a worker")
         });
+        shared.scheduler.change_hands(worker);
         self.bind(worker);
         worker
     }
