@@ -540,6 +540,19 @@ impl Graph {
         compact
     }
 
+    /// All names, one behind the other.
+    pub(crate) fn label_text(&self) -> &str {
+        &self.label_text
+    }
+
+    /// The vertices that have a name, and where it begins and ends in [`Graph::label_text`].
+    pub(crate) fn label_places(&self) -> impl Iterator<Item = (Vertex, usize, usize)> + '_ {
+        let named = self.labels.iter().enumerate().filter(|(_, (start, _))| *start != NO_LABEL);
+        named.map(|(vertex, &(start, bytes))| {
+            (Vertex(vertex as u32), start as usize, start as usize + bytes as usize)
+        })
+    }
+
     /// Names the first vertices, all at once: start and length of each name in `text`, [`NO_LABEL`] where there is none.
     pub(crate) fn set_labels(&mut self, labels: Vec<(u32, u32)>, text: String) {
         assert!(labels.len() <= self.len(), "as many names as vertices, at most");

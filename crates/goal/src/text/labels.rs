@@ -56,10 +56,16 @@ const RUN: u32 = 32;
 
 impl<'a> Labels<'a> {
     pub fn new(text: &'a [u8]) -> Labels<'a> {
+        Labels::for_many(text, 0)
+    }
+
+    /// A table that takes so many labels without growing.
+    pub fn for_many(text: &'a [u8], labels: usize) -> Labels<'a> {
         // A hostile file must not be able to choose labels that collide. The seed decides where entries lie, never
         // what a look-up finds.
         let seed = RandomState::new().hash_one(0u8);
-        Labels { text, slots: vec![Slot::default(); SLOTS_MIN], generation: 1, used: 0, seed }
+        let slots = (2 * labels + 1).next_power_of_two().max(SLOTS_MIN);
+        Labels { text, slots: vec![Slot::default(); slots], generation: 1, used: 0, seed }
     }
 
     /// Forgets all labels.

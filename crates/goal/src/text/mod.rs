@@ -15,7 +15,7 @@ mod usual;
 
 pub use dot::print_dot;
 pub use error::{ERRORS_MAX, ParseError, ParseErrors, Problem};
-pub use print::{Operation, Printer, print, print_rank};
+pub use print::{Operation, print, print_rank};
 pub use print_schedule::print_schedule;
 
 use crate::program::Program;

@@ -1,5 +1,6 @@
 //! A program as GOAL text.
 
+use super::labels::{Definition, Labels};
 use super::parser::is_label;
 use crate::graph::{Edge, EdgeKind, Graph, Vertex};
 use crate::op::{Buffer, Memory, Op, Operator, Place, Traits};
@@ -45,22 +46,38 @@ pub fn print_rank(rank: Rank, graph: &Graph, out: &mut impl Write) -> fmt::Resul
     }
     let printer = Printer::new(graph);
     let mut printed = 0;
+    let mut text = String::with_capacity(PIECE_BYTES + 256);
     for edge in graph.edges() {
         let needed = edge.prerequisite.0.max(edge.target.0) + 1;
         for vertex in printed..needed {
-            printer.vertex(Vertex(vertex), out)?;
+            printer.push_vertex(Vertex(vertex), &mut text)?;
         }
         printed = printed.max(needed);
-        printer.edge(edge, out)?;
+        printer.push_edge(edge, &mut text);
+        hand_on(&mut text, PIECE_BYTES, out)?;
     }
     for vertex in printed..graph.len() as u32 {
-        printer.vertex(Vertex(vertex), out)?;
+        printer.push_vertex(Vertex(vertex), &mut text)?;
+        hand_on(&mut text, PIECE_BYTES, out)?;
     }
-    writeln!(out, "}}")
+    text.push_str("}\n");
+    hand_on(&mut text, 0, out)
+}
+
+/// Text is handed on in pieces of about this size.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// Writes `text` and empties it, if there is more than `most` of it.
+fn hand_on(text: &mut String, most: usize, out: &mut impl Write) -> fmt::Result {
+    if text.len() > most {
+        out.write_str(text)?;
+        text.clear();
+    }
+    Ok(())
 }
 
 /// Writes the vertices and edges of one graph, and knows the label of each vertex that has or needs one.
-pub struct Printer<'a> {
+struct Printer<'a> {
     graph: &'a Graph,
     /// What generated labels begin with.
     prefix: String,
@@ -72,25 +89,29 @@ pub struct Printer<'a> {
 
 impl<'a> Printer<'a> {
     /// Chooses labels.
-    pub fn new(graph: &'a Graph) -> Printer<'a> {
+    fn new(graph: &'a Graph) -> Printer<'a> {
         let mut prefix = String::from("v");
-        let (mut seen, mut unusable) = (HashSet::new(), HashSet::new());
-        for vertex in graph.vertices() {
-            let Some(label) = graph.label(vertex) else { continue };
-            if !is_label(label) || !seen.insert(label) {
+        let (label_text, mut unusable) = (graph.label_text(), HashSet::new());
+        let mut seen = Labels::for_many(label_text.as_bytes(), graph.label_places().count());
+        for (vertex, start, end) in graph.label_places() {
+            let label = &label_text[start..end];
+            let definition = Definition { vertex: vertex.0, line: 0 };
+            if !is_label(label) || seen.define(seen.label(start, end), definition).is_some() {
                 unusable.insert(vertex);
+                continue;
+            }
+            if !label.starts_with('v') {
                 continue;
             }
             // No label may look like a generated one.
             let rest = label.trim_end_matches(|c: char| c.is_ascii_digit());
-            if rest.starts_with('v')
-                && rest[1..].bytes().all(|byte| byte == b'_')
-                && prefix.len() <= rest.len()
-            {
+            if rest[1..].bytes().all(|byte| byte == b'_') && prefix.len() <= rest.len() {
                 prefix = format!("{rest}_");
             }
         }
-        let usable = |vertex: &Vertex| graph.label(*vertex).is_some() && !unusable.contains(vertex);
+        let usable = |vertex: &Vertex| {
+            graph.label(*vertex).is_some() && (unusable.is_empty() || !unusable.contains(vertex))
+        };
         let mut generated = vec![false; graph.len()];
         for vertex in graph.edges().flat_map(|edge| [edge.prerequisite, edge.target]) {
             generated[vertex.index()] = !usable(&vertex);
@@ -98,50 +119,71 @@ impl<'a> Printer<'a> {
         Printer { graph, prefix, generated, unusable }
     }
 
-    /// The label of a vertex, if it has or needs one.
-    pub fn label(&self, vertex: Vertex) -> Option<impl fmt::Display + use<'_, 'a>> {
-        let own = self.graph.label(vertex).filter(|_| !self.unusable.contains(&vertex));
-        let label = match own {
-            Some(label) => Label(label, None),
-            None if self.generated[vertex.index()] => Label(&self.prefix, Some(vertex.0)),
-            None => return None,
-        };
-        Some(label)
-    }
-
-    /// Writes a vertex's line.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    pub fn vertex(&self, vertex: Vertex, out: &mut impl Write) -> fmt::Result {
-        if let Some(label) = self.label(vertex) {
-            write!(out, "{label}: ")?;
+    /// The label of a vertex, if it has or needs one: what is written on it, or a prefix and a number.
+    fn label(&self, vertex: Vertex) -> Option<(&str, Option<u32>)> {
+        match self.graph.label(vertex) {
+            Some(own) if self.unusable.is_empty() || !self.unusable.contains(&vertex) => Some((own, None)),
+            _ if self.generated[vertex.index()] => Some((&self.prefix, Some(vertex.0))),
+            _ => None,
         }
-        writeln!(out, "{}", Operation(self.graph.op(vertex), self.graph.traits(vertex)))
     }
 
-    /// Writes an edge's line.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    pub fn edge(&self, edge: Edge, out: &mut impl Write) -> fmt::Result {
+    /// Adds a vertex's line.
+    fn push_vertex(&self, vertex: Vertex, text: &mut String) -> fmt::Result {
+        if let Some(label) = self.label(vertex) {
+            push_label(label, text);
+            text.push_str(": ");
+        }
+        let traits = self.graph.traits(vertex);
+        match self.graph.op(vertex) {
+            // The usual ones, without the formatting machinery.
+            Op::Send { buffer: Buffer::Plain(Place::VOID), bytes, dest, tag } => {
+                push_number("send ", bytes, text);
+                push_number("b to ", dest.0.into(), text);
+                if tag.0 != 0 {
+                    push_number(" tag ", tag.0.into(), text);
+                }
+            }
+            Op::Recv { buffer: Buffer::Plain(Place::VOID), bytes, source: Some(source), tag: Some(tag) } => {
+                push_number("recv ", bytes, text);
+                push_number("b from ", source.0.into(), text);
+                if tag.0 != 0 {
+                    push_number(" tag ", tag.0.into(), text);
+                }
+            }
+            Op::Calc { ns } => push_number("calc ", ns, text),
+            op => return writeln!(text, "{}", Operation(op, traits)),
+        }
+        if traits != Traits::default() {
+            write!(text, "{}", Options(traits))?;
+        }
+        text.push('\n');
+        Ok(())
+    }
+
+    /// Adds an edge's line.
+    fn push_edge(&self, edge: Edge, text: &mut String) {
         let (Some(target), Some(prerequisite)) = (self.label(edge.target), self.label(edge.prerequisite))
         else {
             unreachable!("both ends of an edge have labels");
         };
-        let verb = if edge.kind == EdgeKind::Finish { "requires" } else { "irequires" };
-        writeln!(out, "{target} {verb} {prerequisite}")
+        push_label(target, text);
+        text.push_str(if edge.kind == EdgeKind::Finish { " requires " } else { " irequires " });
+        push_label(prerequisite, text);
+        text.push('\n');
     }
 }
 
-/// A label, or a prefix and a number.
-struct Label<'a>(&'a str, Option<u32>);
-
-impl fmt::Display for Label<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)?;
-        self.1.map_or(Ok(()), |number| write!(f, "{number}"))
+fn push_label((label, number): (&str, Option<u32>), text: &mut String) {
+    match number {
+        None => text.push_str(label),
+        Some(number) => push_number(label, number.into(), text),
     }
+}
+
+fn push_number(before: &str, number: u64, text: &mut String) {
+    text.push_str(before);
+    text.push_str(itoa::Buffer::new().format(number));
 }
 
 /// An operation with its traits, displayed as a line of GOAL text without a label.
@@ -189,24 +231,30 @@ impl fmt::Display for Operation<'_> {
                 write!(f, "{}{}", Clause("at", Buffer::Plain(remote)), Clause("into", Buffer::Plain(local)))?;
             }
         }
-        options(f, traits)
+        write!(f, "{}", Options(traits))
     }
 }
 
-fn options(f: &mut fmt::Formatter<'_>, traits: Traits) -> fmt::Result {
-    if traits.cpu != 0 {
-        write!(f, " cpu {}", traits.cpu)?;
+/// What stands behind an operation, each with a blank before it.
+struct Options(Traits);
+
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Options(traits) = *self;
+        if traits.cpu != 0 {
+            write!(f, " cpu {}", traits.cpu)?;
+        }
+        if traits.nic != 0 {
+            write!(f, " nic {}", traits.nic)?;
+        }
+        if let Some(any) = traits.any {
+            write!(f, " any {any}")?;
+        }
+        if traits.concurrent {
+            write!(f, " concurrent")?;
+        }
+        Ok(())
     }
-    if traits.nic != 0 {
-        write!(f, " nic {}", traits.nic)?;
-    }
-    if let Some(any) = traits.any {
-        write!(f, " any {any}")?;
-    }
-    if traits.concurrent {
-        write!(f, " concurrent")?;
-    }
-    Ok(())
 }
 
 /// ` at BUFFER`; nothing where no memory is named.
