@@ -313,12 +313,9 @@ fn convert(input: &Path, output: &Path, to: Option<To>, out: &mut Out) -> anyhow
     let contents = source::contents(input)?;
     let bytes = match (to, contents) {
         (To::Text, contents) => {
-            let mut bytes = Vec::new();
-            print_text(&contents.into_program(), None, |text| {
-                bytes.extend(text.into_bytes());
-                Ok(())
-            })?;
-            bytes
+            let mut text = String::new();
+            text::print(&contents.into_program(), &mut text)?;
+            text.into_bytes()
         }
         (To::Loggopsim, contents) => binary::write(&contents.into_program())
             .with_context(|| format!("cannot convert {}", name(input)))?,

@@ -8,6 +8,7 @@
 mod group;
 mod localops;
 mod messages;
+mod parse;
 mod peers;
 mod pingpong;
 mod plain;
@@ -76,13 +77,14 @@ pub trait Subject {
 }
 
 /// The workloads that castell can measure.
-const WORKLOADS: [&dyn Workload; 6] = [
+const WORKLOADS: [&dyn Workload; 7] = [
     &pingpong::PingPong,
     &messages::Messages,
     &localops::LocalOps,
     &queues::Queues,
     &startup::StartUp,
     &progress::ProgressWays,
+    &parse::Parse,
 ];
 
 /// Carries the command out.

@@ -98,6 +98,9 @@ pub struct Measurement {
     params: Params,
     #[serde(flatten)]
     sample: Sample,
+    /// Millions of bytes a second, where the case says how long its text is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mb_per_s: Option<f64>,
 }
 
 impl Measurement {
@@ -106,7 +109,9 @@ impl Measurement {
         let rounded = |ns: f64| (ns * 1e3).round() / 1e3;
         let (median_ns, min_ns) = (rounded(sample.median_ns), rounded(sample.min_ns));
         let sample = Sample { median_ns, min_ns, ..sample };
-        Measurement { workload: workload.to_owned(), subject, params: params.clone(), sample }
+        let rate = |bytes: u64| (bytes as f64 * 1e4 / median_ns).round() / 10.0;
+        let mb_per_s = params.number("text_bytes").map(rate);
+        Measurement { workload: workload.to_owned(), subject, params: params.clone(), sample, mb_per_s }
     }
 }
 
@@ -134,8 +139,9 @@ pub fn print_table(measurements: &[Measurement]) {
             let Sample { median_ns, min_ns, samples } = row.sample;
             let ratio = first.sample.median_ns / median_ns;
             let ratio = if std::ptr::eq(row, first) { String::new() } else { format!("{ratio:.2}") };
+            let rate = row.mb_per_s.map(|rate| format!("  {rate} MB/s")).unwrap_or_default();
             println!(
-                "  {:width$}  {:>12}  {:>12}  {samples:>8}  {ratio}",
+                "  {:width$}  {:>12}  {:>12}  {samples:>8}  {ratio}{rate}",
                 row.subject,
                 time(median_ns),
                 time(min_ns)
