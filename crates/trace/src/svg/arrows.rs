@@ -2,7 +2,9 @@
 
 use super::paper::Paper;
 use super::xml::Px;
-use crate::{Message, Timeline};
+use crate::lanes::by_rank;
+use crate::{Activity, Message, Span, Timeline};
+use castell_base::Rank;
 use std::io::{self, Write};
 
 /// Thickness, opacity and length of the head of so many arrows: the more there are, the lighter.
@@ -18,31 +20,58 @@ pub(super) fn looks(messages: usize) -> (f64, f64, f64) {
 pub(super) fn draw(timeline: &Timeline, paper: &Paper, out: &mut impl Write) -> io::Result<()> {
     let (thick, opacity, _) = looks(timeline.messages.len());
     writeln!(out, "<g class=\"arrow\" stroke-width=\"{thick}\" opacity=\"{opacity}\">")?;
+    let lines = Lines::of(timeline, paper);
     for message in &timeline.messages {
-        let tooltip = tooltip(message, paper);
-        writeln!(
-            out,
-            "<path d=\"{}\" marker-end=\"url(#head)\"><title>{tooltip}</title></path>",
-            path(message, paper)
-        )?;
+        let (tooltip, path) = (tooltip(message, paper), path(message, paper, &lines));
+        writeln!(out, "<path d=\"{path}\" marker-end=\"url(#head)\"><title>{tooltip}</title></path>")?;
     }
     writeln!(out, "</g>")
 }
 
 /// From the edge of the sender's bar to the edge of the receiver's; a message to itself in a bow above the bar.
-fn path(message: &Message, paper: &Paper) -> String {
+fn path(message: &Message, paper: &Paper, lines: &Lines) -> String {
     let (x1, x2) = (Px(paper.x(message.sent_ps)), Px(paper.x(message.arrived_ps)));
-    let (from, to, half) = (paper.y(message.from), paper.y(message.to), paper.bar / 2.0);
+    let (from, to) = (paper.y(message.from), paper.y(message.to));
     if message.from == message.to {
-        let (edge, above) = (Px(from - half), Px(paper.pitch / 2.0 - half));
-        return format!(
-            "M{x1} {edge}C{x1} {} {x2} {} {x2} {edge}",
-            Px(edge.0 - above.0),
-            Px(edge.0 - above.0)
-        );
+        let half = paper.bar / 2.0;
+        let (edge, above) = (Px(from - half), Px(from - paper.pitch / 2.0));
+        return format!("M{x1} {edge}C{x1} {above} {x2} {above} {x2} {edge}");
     }
-    let down = if to > from { half } else { -half };
-    format!("M{x1} {}L{x2} {}", Px(from + down), Px(to - down))
+    let half = |rank, ps| lines.thickness(rank, ps, paper) / 2.0 * if to > from { 1.0 } else { -1.0 };
+    let (start, end) = (half(message.from, message.sent_ps), half(message.to, message.arrived_ps));
+    format!("M{x1} {}L{x2} {}", Px(from + start), Px(to - end))
+}
+
+/// When each rank's line is thick.
+struct Lines {
+    /// By rank, starts and ends of what it was busy with, in order of the starts.
+    busy_ps: Vec<Vec<(u64, u64)>>,
+    /// What a pixel is: so far a bar is drawn beside its time.
+    pixel_ps: u64,
+}
+
+impl Lines {
+    fn of(timeline: &Timeline, paper: &Paper) -> Lines {
+        let busy = |spans: Vec<&Span>| {
+            let busy = spans.into_iter().filter(|span| span.activity != Activity::Wait);
+            busy.map(|span| (span.start_ps, span.end_ps)).collect()
+        };
+        let busy_ps = by_rank(timeline).map(|(_, spans)| busy(spans)).collect();
+        let pixel_ps = (paper.end_ps as f64 / (paper.right - paper.left)) as u64;
+        Lines { busy_ps, pixel_ps }
+    }
+
+    /// How thick the line of a rank is at a moment: where it has a bar, as that; where it waits, hardly.
+    fn thickness(&self, rank: Rank, moment_ps: u64, paper: &Paper) -> f64 {
+        /// So many bars before the moment are looked at.
+        const LOOKED_AT_MAX: usize = 16;
+        let busy = &self.busy_ps[rank.index()];
+        let begun =
+            busy.partition_point(|(start_ps, _)| *start_ps <= moment_ps.saturating_add(self.pixel_ps));
+        let lasts = |(_, end_ps): &(u64, u64)| end_ps.saturating_add(self.pixel_ps) >= moment_ps;
+        let has_bar = busy[..begun].iter().rev().take(LOOKED_AT_MAX).any(lasts);
+        if has_bar { paper.bar } else { paper.wait() }
+    }
 }
 
 fn tooltip(message: &Message, paper: &Paper) -> String {

@@ -14,7 +14,7 @@ const WIDTH_MIN: f64 = 0.8;
 
 /// Thin bars where a rank waits: its spans of that kind, and the gaps between all others up to its end.
 pub(super) fn waits(timeline: &Timeline, paper: &Paper, out: &mut impl Write) -> io::Result<()> {
-    let thick = (paper.bar / 5.0).max(2.0);
+    let thick = paper.wait();
     writeln!(out, "<g class=\"wait\">")?;
     for (rank, spans) in by_rank(timeline) {
         let mut free_ps = 0;

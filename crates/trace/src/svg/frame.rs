@@ -46,8 +46,12 @@ fn summary(timeline: &Timeline, paper: &Paper) -> String {
     let messages = plural(timeline.messages.len() as u64, "message");
     let ends = &paper.rank_ends_ps;
     let (first, last) = (ends.iter().min().copied().unwrap_or(0), ends.iter().max().copied().unwrap_or(0));
-    let (last, skew) = (paper.unit.time(last), paper.unit.time(last - first));
-    format!("{ranks}, {messages}; the last rank ends at {last}, {skew} after the first")
+    let (end, skew) = (paper.unit.time(last), paper.unit.time(last - first));
+    match (timeline.ranks, last == first) {
+        (0 | 1, _) => format!("{ranks}, {messages}; ends at {end}"),
+        (_, true) => format!("{ranks}, {messages}; all ranks end at {end}"),
+        _ => format!("{ranks}, {messages}; the last rank ends at {end}, {skew} after the first"),
+    }
 }
 
 /// A sample of each colour that is used, and what it stands for.

@@ -111,6 +111,11 @@ impl Paper {
         self.top + (f64::from(rank.0 / self.ranks_a_line) + 0.5) * self.pitch
     }
 
+    /// Height of a bar in which a rank waits.
+    pub fn wait(&self) -> f64 {
+        (self.bar / 5.0).max(2.0)
+    }
+
     /// Where the colours of a line stand on that shows shares.
     pub fn floor(&self, line: u32) -> f64 {
         self.top + f64::from(line + 1) * self.pitch - 2.0
