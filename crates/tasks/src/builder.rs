@@ -3,6 +3,7 @@
 use crate::counts::{Counts, Limits};
 use crate::dependences::Exclusive;
 use crate::error::TaskError;
+use crate::journal::Journal;
 use crate::memory::{Memory, MemoryOptions};
 use crate::runtime::{Roots, Runtime, Shared};
 use crate::scheduler::Scheduler;
@@ -25,6 +26,7 @@ pub struct Builder {
     limits: Limits,
     memory: MemoryOptions,
     watchdog: Option<(Duration, Report)>,
+    debug: Option<bool>,
 }
 
 impl Default for Builder {
@@ -39,6 +41,7 @@ impl Default for Builder {
             limits: Limits::default(),
             memory: MemoryOptions::default(),
             watchdog: None,
+            debug: None,
         }
     }
 }
@@ -102,6 +105,14 @@ impl Builder {
         self
     }
 
+    /// Whether to keep a journal of who waited for whom ([`Runtime::waits`]), and to fail tasks that pass on to children,
+    /// as raw addresses, what they did not declare. It takes a lock a task. Without a call, whether the environment variable
+    /// `CASTELL_TASKS_DEBUG` is 1.
+    pub fn debug(mut self, debug: bool) -> Self {
+        self.debug = Some(debug);
+        self
+    }
+
     /// Starts it.
     ///
     /// # Errors
@@ -121,6 +132,7 @@ impl Builder {
             stall: Stalls::default(),
             roots: Roots::default(),
             services: Services::default(),
+            journal: self.debug.unwrap_or_else(debug_from_environment).then(Journal::default),
             process: std::process::id(),
         });
         let runtime = Runtime::around(shared);
@@ -139,4 +151,8 @@ impl Builder {
         let leaf = |worker: usize| ((worker * described.numa_nodes() / count) as u32, Kind::CPU);
         Ok(Plan::described(Topology::from_leaves((0..count).map(leaf).collect())?))
     }
+}
+
+fn debug_from_environment() -> bool {
+    std::env::var_os("CASTELL_TASKS_DEBUG").is_some_and(|value| value == "1")
 }

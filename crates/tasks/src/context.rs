@@ -8,6 +8,7 @@ use crate::error::{Fault, Payload, TaskError};
 use crate::execute::{create, execute, fail, submit};
 use crate::group::Group;
 use crate::handle::Handle;
+use crate::journal::check_declared;
 use crate::pause::{Event, Waker, block};
 use crate::schedulable::ReadyList;
 use crate::task::{Attributes, Task, TaskRef, flag};
@@ -205,8 +206,26 @@ impl<'t> Context<'t> {
     where
         F: FnOnce(&Context<'_>) + Send + 'static,
     {
+        let checked = self.check_passed_on(declared);
         // SAFETY: the caller's promise.
-        unsafe { self.begin(attributes, declared, 1, Ok(()), body) };
+        unsafe { self.begin(attributes, declared, 1, checked, body) };
+    }
+
+    /// In the debug mode: whether the current task declared what it passes on to a child.
+    #[inline]
+    pub(crate) fn check_passed_on(&self, declared: &[Declaration]) -> Result<(), TaskError> {
+        if self.thread.shared.journal.is_none() {
+            return Ok(());
+        }
+        declared.iter().try_for_each(|declared| check_declared(self.current(), declared))
+    }
+
+    /// Whether this task declared such an access: for bodies that work on raw addresses and want to be told what they forgot.
+    ///
+    /// # Errors
+    /// It did not; the error says from which byte on.
+    pub fn check_access(&self, access: &Declaration) -> Result<(), TaskError> {
+        check_declared(self.current(), access)
     }
 
     /// Creates a record and starts its life; with `checked` an error, as one that has failed already.

@@ -1,5 +1,6 @@
 //! What can go wrong with a task or a runtime.
 
+use crate::dependences::Kind;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -52,6 +53,20 @@ pub enum TaskError {
         /// Address of one of them.
         start: usize,
         /// Its length in bytes.
+        length: usize,
+    },
+    /// An access that a task made, or passed on to a child, without having declared it.
+    #[error(
+        "task `{label}` did not declare {kind} for {length} bytes from {start:#x}: add the access to its declarations"
+    )]
+    Undeclared {
+        /// The task.
+        label: String,
+        /// What it did, or passed on.
+        kind: Kind,
+        /// Address of the first byte that it did not declare.
+        start: usize,
+        /// How many bytes from there on.
         length: usize,
     },
     /// More tasks exist than the runtime may hold, and none of them can run.

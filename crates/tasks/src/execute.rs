@@ -133,6 +133,9 @@ pub(crate) fn fail(task: &Task, error: TaskError) {
 pub(crate) unsafe fn submit(thread: &Thread, task: TaskRef, declared: &[Declaration]) -> bool {
     // SAFETY: the caller's promise.
     let record = unsafe { task.as_ref() };
+    if let Some(journal) = &thread.shared.journal {
+        journal.created(record, declared);
+    }
     if let Some(parent) = record.parent() {
         parent.children.add();
         // SAFETY: an open group outlives the tasks in it.
@@ -184,6 +187,9 @@ pub(crate) fn add_all(thread: &Thread, mut ready: ReadyList<Task>) {
 pub(crate) unsafe fn execute(thread: &Thread, task: TaskRef) -> Option<TaskRef> {
     // SAFETY: a task lives at least until it has run.
     let record = unsafe { task.as_ref() };
+    if let Some(journal) = &thread.shared.journal {
+        journal.began(record);
+    }
     let outer = thread.task.replace(record);
     let outer_group = thread.group.replace(record.group);
     // SAFETY: an enclosing group outlives the tasks in it.
@@ -233,6 +239,9 @@ fn done(thread: &Thread, task: TaskRef, ready: &mut ReadyList<Task>) {
         if !record.accesses().is_empty() || !record.domain.load(Ordering::Relaxed).is_null() {
             // SAFETY: once, after `complete`.
             unsafe { dependences::descendants_done(thread, record, ready) };
+        }
+        if let Some(journal) = &thread.shared.journal {
+            journal.done(task);
         }
         let parent = record.parent();
         if !record.extras.load(Ordering::Acquire).is_null() {

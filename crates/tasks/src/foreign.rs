@@ -48,7 +48,7 @@ pub unsafe fn submit_bytes(
     if parent.has(flag::FINAL) {
         attributes.flags |= flag::FINAL | flag::UNDEFERRED;
     }
-    let checked = make_room(thread, attributes.label);
+    let checked = context.check_passed_on(declared).and_then(|()| make_room(thread, attributes.label));
     let declared = if checked.is_ok() { declared } else { &[] };
     let undeferred = attributes.flags & flag::UNDEFERRED != 0;
     let bytes = size_of::<Call>() + argument.len();

@@ -31,6 +31,8 @@ mod group;
 #[cfg(not(loom))]
 mod handle;
 #[cfg(not(loom))]
+mod journal;
+#[cfg(not(loom))]
 mod loops;
 pub mod memory;
 #[cfg(not(loom))]
@@ -59,6 +61,8 @@ pub use counts::Limits;
 pub use error::{Payload, TaskError};
 #[cfg(not(loom))]
 pub use handle::Handle;
+#[cfg(not(loom))]
+pub use journal::{Reason, Wait};
 #[cfg(not(loom))]
 pub use pause::{Event, Waker};
 #[cfg(not(loom))]

@@ -8,6 +8,7 @@ use crate::dependences::Exclusive;
 use crate::error::TaskError;
 use crate::execute::{create, submit};
 use crate::handle::Handle;
+use crate::journal::{Journal, Wait};
 use crate::memory::Memory;
 use crate::scheduler::Scheduler;
 use crate::services::{Next, Registration, Services, Wake};
@@ -29,6 +30,8 @@ pub struct Shared {
     pub(crate) stall: Stalls,
     pub(crate) roots: Roots,
     pub(crate) services: Services,
+    /// In the debug mode.
+    pub(crate) journal: Option<Journal>,
     pub(crate) worker_count: usize,
     /// The process that built it: threads do not survive a fork.
     pub(crate) process: u32,
@@ -137,6 +140,12 @@ impl Runtime {
     /// How many tasks exist: a moment's view while others run.
     pub fn tasks_live(&self) -> u64 {
         self.shared.counts.live()
+    }
+
+    /// Which tasks had to wait for others since the runtime was built, for how long and why, longest first. Only with
+    /// [`Builder::debug`]; otherwise empty.
+    pub fn waits(&self) -> Vec<Wait> {
+        self.shared.journal.as_ref().map_or(Vec::new(), Journal::waits)
     }
 
     /// Has `poll` called by idle workers, and besides as `wake` says, until it says that it is over or the result is
