@@ -15,6 +15,7 @@ mod plain;
 mod progress;
 mod queues;
 mod report;
+mod sim;
 mod startup;
 
 use anyhow::Context as _;
@@ -27,7 +28,7 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 pub struct Args {
     /// What to measure
-    #[arg(value_parser = WORKLOADS.map(|workload| workload.name()))]
+    #[arg(value_parser = names())]
     workload: String,
     /// Print JSON: one object a case and subject
     #[arg(long)]
@@ -47,6 +48,8 @@ pub struct Args {
     /// Sizes to measure, as 8,4096 (default: the workload's)
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     bytes: Option<Vec<u64>>,
+    #[command(flatten)]
+    sim: sim::SimArgs,
 }
 
 /// Something to measure.
@@ -87,8 +90,16 @@ const WORKLOADS: [&dyn Workload; 7] = [
     &parse::Parse,
 ];
 
+/// The workloads' names, and `sim`, which has no ranks of its own.
+fn names() -> Vec<&'static str> {
+    WORKLOADS.iter().map(|workload| workload.name()).chain(["sim"]).collect()
+}
+
 /// Carries the command out.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.workload == "sim" {
+        return sim::run(&args.sim, !args.no_peers, args.json, args.rounds, args.samples.unwrap_or(3));
+    }
     let workload = WORKLOADS.iter().find(|workload| workload.name() == args.workload);
     let workload = *workload.context("clap accepts only the names of workloads")?;
     let mut subjects = workload.subjects()?;

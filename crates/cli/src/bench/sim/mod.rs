@@ -1,0 +1,231 @@
+//! `castell bench sim`: simulators side by side, each in processes of its own.
+//!
+//! Every measurement is a child process, so that its memory is its own: castell starts itself again (`child`),
+//! LogGOPSim is a program that the user has (`loggopsim`), SimGrid's driver is compiled where the library is installed
+//! (`simgrid`). The subjects take turns, round after round; events are LogGOPSim's count: operations and arrivals. Whoever
+//! simulates the same model must come to the same end, or the comparison stops.
+
+mod child;
+mod loggopsim;
+mod peak;
+mod simgrid;
+
+use super::report::Measurement;
+use super::{Params, Sample};
+use anyhow::{Context as _, bail};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What `castell bench sim` takes besides.
+#[derive(clap::Args)]
+#[command(next_help_heading = "For sim")]
+pub struct SimArgs {
+    /// Group sizes
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [16384, 262_144, 1_048_576], value_parser = clap::value_parser!(u32).range(2..))]
+    ranks: Vec<u32>,
+    /// A LogGOPSim to compare with
+    #[arg(long, value_name = "PATH")]
+    loggopsim: Option<PathBuf>,
+    /// LogGOPSim's text-to-binary program, timed too; without it castell writes the binary files
+    #[arg(long, value_name = "PATH", requires = "loggopsim")]
+    txt2bin: Option<PathBuf>,
+    /// A program in a file, simulated besides the patterns
+    #[arg(long, value_name = "FILE")]
+    trace: Vec<PathBuf>,
+    /// SimGrid simulates groups up to this size
+    #[arg(long, value_name = "N", default_value_t = 16384)]
+    simgrid_max: u32,
+    /// LogGOPSim simulates groups up to this size
+    #[arg(long, value_name = "N", default_value_t = 1_048_576)]
+    loggopsim_max: u32,
+    /// What one of castell's processes does
+    #[arg(long, hide = true, value_name = "JSON")]
+    one: Option<String>,
+}
+
+/// The patterns that are measured.
+const PATTERNS: [&str; 3] = ["bcast:binomial", "barrier:dissemination", "allreduce:recursive-doubling"];
+/// Their messages' size.
+const BYTES: u64 = 8;
+
+/// What is simulated: a pattern on so many ranks, or a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    name: String,
+    /// 0 for a file, which tells.
+    ranks: u32,
+}
+
+impl Program {
+    fn params(&self) -> Params {
+        let params = Params::new().with("program", self.name.as_str());
+        if self.is_file() { params } else { params.with("ranks", self.ranks).with("bytes", BYTES) }
+    }
+
+    fn is_file(&self) -> bool {
+        self.ranks == 0
+    }
+}
+
+/// What a process says of its simulation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Run {
+    /// Each simulation, without loading.
+    run_ns: Vec<f64>,
+    /// Until the program could be simulated.
+    load_ns: f64,
+    events: u64,
+    /// `None`: another model's end.
+    makespan_ps: Option<f64>,
+    /// Peak above the program without work.
+    memory_bytes: u64,
+}
+
+/// Somebody who simulates.
+trait Simulator {
+    fn name(&self) -> String;
+
+    /// `None`: not this one.
+    fn run(&mut self, program: &Program, samples: u32) -> anyhow::Result<Option<Run>>;
+
+    /// Forgets what was prepared for the last program.
+    fn tidy(&mut self) {}
+}
+
+/// A row of the result.
+#[derive(Serialize)]
+struct Row {
+    #[serde(flatten)]
+    measurement: Measurement,
+    events: u64,
+    events_per_second: f64,
+    load_ns: f64,
+    memory_bytes: u64,
+    #[serde(skip)]
+    title: String,
+    #[serde(skip)]
+    subject: String,
+}
+
+/// Carries the command out.
+pub fn run(args: &SimArgs, peers: bool, json: bool, rounds: u32, samples: u32) -> anyhow::Result<ExitCode> {
+    if let Some(one) = &args.one {
+        child::run(one)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut simulators: Vec<Box<dyn Simulator>> =
+        child::ENGINES.iter().map(|engine| child::engine(engine)).collect();
+    if let Some(path) = &args.loggopsim {
+        simulators.push(Box::new(loggopsim::LogGopSim::new(
+            path,
+            args.txt2bin.as_deref(),
+            args.loggopsim_max,
+        )?));
+    }
+    if peers {
+        match simgrid::SimGrid::compile(args.simgrid_max) {
+            Ok(simgrid) => simulators.push(Box::new(simgrid)),
+            Err(error) => eprintln!("castell: {error:#}"),
+        }
+    }
+    let of_size = |&ranks: &u32| PATTERNS.map(|name| Program { name: name.into(), ranks });
+    let files = args.trace.iter().map(|path| Program { name: path.to_string_lossy().into_owned(), ranks: 0 });
+    let programs: Vec<Program> = args.ranks.iter().flat_map(of_size).chain(files).collect();
+    let steps = programs.len() as u64 * u64::from(rounds) * simulators.len() as u64;
+    let progress = indicatif::ProgressBar::new(steps);
+    let mut rows = Vec::new();
+    for program in &programs {
+        rows.extend(measure(program, &mut simulators, rounds, samples, &progress)?);
+    }
+    progress.finish_and_clear();
+    match json {
+        true => println!("{}", serde_json::to_string_pretty(&rows)?),
+        false => print_table(&rows),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One program, the simulators taking turns.
+fn measure(
+    program: &Program,
+    simulators: &mut [Box<dyn Simulator>],
+    rounds: u32,
+    samples: u32,
+    progress: &indicatif::ProgressBar,
+) -> anyhow::Result<Vec<Row>> {
+    let mut taken: Vec<Vec<Run>> = vec![Vec::new(); simulators.len()];
+    for _ in 0..rounds {
+        for (simulator, taken) in simulators.iter_mut().zip(&mut taken) {
+            let run = simulator.run(program, samples);
+            taken.extend(run.with_context(|| format!("{}: {}", simulator.name(), program.params()))?);
+            progress.inc(1);
+        }
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    let mut end: Option<(f64, String)> = None;
+    for (simulator, taken) in simulators.iter_mut().zip(&taken) {
+        simulator.tidy();
+        let Some(run) = taken.first() else { continue };
+        if let Some(makespan) = run.makespan_ps {
+            let (first, who) = end.get_or_insert_with(|| (makespan, simulator.name()));
+            if *first != makespan {
+                let (params, name) = (program.params(), simulator.name());
+                bail!("{params}: ends after {makespan} ps for {name}, after {first} ps for {who}");
+            }
+        }
+        rows.push(Row::new(program, simulator.name(), taken));
+    }
+    Ok(rows)
+}
+
+impl Row {
+    fn new(program: &Program, subject: String, taken: &[Run]) -> Row {
+        let samples: Vec<Sample> = taken.iter().map(|run| Sample::of(run.run_ns.clone())).collect();
+        let sample = Sample::over_rounds(&samples).expect("there are runs");
+        let loads = Sample::of(taken.iter().map(|run| run.load_ns).collect());
+        let events = taken[0].events;
+        Row {
+            events,
+            events_per_second: (events as f64 / sample.median_ns * 1e9).round(),
+            load_ns: loads.median_ns.round(),
+            memory_bytes: taken.iter().map(|run| run.memory_bytes).max().unwrap_or(0),
+            title: format!("{}: {events} events", program.params()),
+            measurement: Measurement::new("sim", subject.clone(), &program.params(), sample),
+            subject,
+        }
+    }
+}
+
+/// A table a program; the last columns compare with the first peer in it.
+fn print_table(rows: &[Row]) {
+    let width = rows.iter().map(|row| row.subject.len()).max().unwrap_or(0).max("subject".len());
+    for case in rows.chunk_by(|a, b| a.title == b.title) {
+        println!("{}", case[0].title);
+        println!(
+            "  {:width$}  {:>11}  {:>11}  {:>11}  {:>9}  {:>7}  {:>7}",
+            "subject", "run", "load", "M events/s", "memory", "speed", "memory"
+        );
+        let peer = case.iter().find(|row| row.subject == loggopsim::NAME);
+        for row in case {
+            let against = |ratio: fn(&Row, &Row) -> f64| {
+                peer.map_or(String::new(), |peer| format!("{:.2}x", ratio(row, peer)))
+            };
+            println!(
+                "  {:width$}  {:>11}  {:>11}  {:>11.2}  {:>6.1} MB  {:>7}  {:>7}",
+                row.subject,
+                milliseconds(row.events as f64 / row.events_per_second * 1e9),
+                milliseconds(row.load_ns),
+                row.events_per_second / 1e6,
+                row.memory_bytes as f64 / 1e6,
+                against(|row, peer| row.events_per_second / peer.events_per_second),
+                against(|row, peer| row.memory_bytes as f64 / peer.memory_bytes.max(1) as f64),
+            );
+        }
+        println!();
+    }
+}
+
+fn milliseconds(ns: f64) -> String {
+    format!("{:.2} ms", ns / 1e6)
+}
