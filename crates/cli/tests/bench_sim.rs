@@ -15,7 +15,8 @@ fn simulators_are_measured_side_by_side() {
     assert_eq!(rows.len(), 2 * (3 + 2));
     for row in rows {
         assert_eq!(row["workload"], "sim");
-        let positive = |key: &str| assert!(row[key].as_f64().is_some_and(|value| value > 0.0), "{key}: {row}");
+        let positive =
+            |key: &str| assert!(row[key].as_f64().is_some_and(|value| value > 0.0), "{key}: {row}");
         ["median_ns", "min_ns", "samples", "events", "events_per_second"].map(positive);
     }
     let barrier = rows.iter().find(|row| row["params"]["program"] == "barrier:dissemination");

@@ -88,15 +88,19 @@ impl<'a> Simulation<'a> {
             Model::LogGops(model) => model.clone(),
             _ => return None,
         };
-        if !self.machine.is_quiet() || network.is_some() || *ties != Ties::Insertion || self.memory.is_some()
-        {
+        if network.is_some() || *ties != Ties::Insertion || self.memory.is_some() {
             return None;
         }
+        let quiet = self.machine.is_quiet();
         let alike = match self.source {
-            Source::Pattern(pattern) => rounds::run(pattern, &model).ok(),
+            Source::Pattern(pattern) if quiet => rounds::run(pattern, &model).ok(),
             _ => None,
         };
-        let finished = alike.or_else(|| Flat::new(self.source).and_then(|flat| flat.run(&model)).ok())?;
+        let every_event = |flat: Flat| match quiet {
+            true => flat.run(&model),
+            false => flat.run_with_noise(&model, self.machine, self.seed),
+        };
+        let finished = alike.or_else(|| Flat::new(self.source).and_then(every_event).ok())?;
         let Finished { events, end } = finished;
         Some(Outcome { ranks: self.source.ranks(), events, end, ..Outcome::default() })
     }

@@ -6,6 +6,7 @@ use castell_goal::graph::{EdgeKind, Graph, Vertex};
 use castell_goal::op::Place;
 use castell_goal::program::Program;
 use castell_goal::schedule::Schedule;
+use castell_model::noise::{Detours, NoisyModel};
 use castell_model::{LogGops, Model};
 use castell_sim::fast::{Finished, Flat};
 use castell_sim::instrument::Blind;
@@ -134,6 +135,39 @@ fn random_programs_end_as_in_the_reference_engine() {
         compare(Source::Schedules(&schedules), &model, &format!("schedules of seed {seed}"));
     }
     assert!(finished > 300, "most programs run to their end, {finished} did");
+}
+
+#[test]
+fn noise_is_the_same_in_both_engines() {
+    let texts = [
+        "loggops:o=normal(1500ns,100ns),L=2500ns+exponential(200ns)",
+        "loggops:g=uniform(0ns,3us),compute=normal(1,0.3)",
+        "loggops:G=uniform(1ns,10ns),O=uniform(0ns,2ns),o=pareto(1us,3),S=60",
+    ];
+    let detours = Detours::parse("0 500\n10000 1000\n23000 7000\n50000 100\n").expect("detours");
+    let mut finished = 0;
+    for seed in 1000..1200 {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let program = Shape::random(&mut random).program(&mut random);
+        let text = texts[random.random_range(0..texts.len())];
+        let noisy = NoisyModel::parse(text, &mut |name| Err(name.to_owned())).expect("a model");
+        let Model::LogGops(model) = noisy.model.clone() else { panic!("{text}") };
+        let mut machine = Machine::from(noisy);
+        if random.random() {
+            machine = machine.with_detours(detours.clone(), random.random());
+        }
+        let expected = Simulation::new(&program, &machine).with_seed(seed).run_with(Blind);
+        let flat = Flat::new(Source::Program(&program)).ok();
+        match (expected, flat.and_then(|flat| flat.run_with_noise(&model, &machine, seed).ok())) {
+            (Ok(expected), Some(got)) => {
+                assert_eq!((expected.events, expected.end), (got.events, got.end), "seed {seed}, {text}");
+                finished += 1;
+            }
+            (Err(_), None) => {}
+            (expected, got) => panic!("seed {seed}, {text}: reference {expected:?}, fast {got:?}"),
+        }
+    }
+    assert!(finished > 50, "{finished} programs ran to their end");
 }
 
 #[test]

@@ -1,41 +1,72 @@
-//! What a message of each size costs, worked out once before a run.
+//! What operations and messages cost: worked out once for each size, or drawn for each message.
 
 use super::encode::TIME_MAX;
 use super::flat::Flat;
+use crate::machine::Machine;
+use castell_base::random::Key;
+use castell_base::{Rank, Time};
 use castell_model::LogGops;
+use castell_model::noise::{Detours, Noise, Parameter};
 
-/// What a message costs the two ranks, in ps.
+/// What a message costs one of its two ranks, in ps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MessageCost {
-    /// The sender's processor.
-    pub send_cpu: u64,
-    /// The sender's network interface.
-    pub send_nic: u64,
-    /// The receiver's processor.
-    pub receive_cpu: u64,
-    /// The receiver's network interface.
-    pub receive_nic: u64,
-    /// The sender goes on only when the receive has been posted.
-    pub rendezvous: bool,
+pub(super) struct Charge {
+    /// The processor.
+    pub cpu: u64,
+    /// The network interface in the message's direction.
+    pub nic: u64,
 }
 
-/// What messages cost on a machine of the LogGOPS family.
+/// Which operation something is asked about.
+#[derive(Clone, Copy)]
+pub(super) struct About {
+    /// The rank whose operation it is, for an arrival the sender.
+    pub owner: u32,
+    /// The operation's place among its shape's.
+    pub op: u32,
+    /// The rank that pays.
+    pub rank: u32,
+    pub now: u64,
+}
+
+/// What an engine asks. Sizes are known by their place in the program's table.
+pub(super) trait Charges {
+    /// Whether arrivals depend on their sender.
+    const DRAWN: bool;
+
+    /// What a send costs, and how long after its start the message arrives.
+    fn send(&self, size: u64, about: About) -> (Charge, u64);
+
+    fn arrival(&self, size: u64, about: About) -> Charge;
+
+    /// How long computing of nominally `ps` takes.
+    fn compute(&self, ps: u64, about: About) -> u64;
+
+    fn rendezvous(&self, size: u64) -> bool;
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OfSize {
+    send: Charge,
+    arrival: Charge,
+    rendezvous: bool,
+}
+
+/// The same each time.
 #[derive(Clone, Debug)]
 pub(super) struct Costs {
     /// From the start of a send to the arrival, in ps.
-    pub latency: u64,
+    latency: u64,
     /// In the order of the program's sizes.
-    pub of_size: Vec<MessageCost>,
+    of_size: Vec<OfSize>,
 }
 
 impl Costs {
     /// The costs of the sizes that the program has.
     pub fn new(flat: &Flat, model: &LogGops) -> Costs {
-        let cost = |&bytes: &u64| MessageCost {
-            send_cpu: model.send_busy(bytes).0,
-            send_nic: model.interface_busy(bytes).0,
-            receive_cpu: model.arrival_busy(bytes).0,
-            receive_nic: model.interface_busy(bytes).0,
+        let cost = |&bytes: &u64| OfSize {
+            send: Charge { cpu: model.send_busy(bytes).0, nic: model.interface_busy(bytes).0 },
+            arrival: Charge { cpu: model.arrival_busy(bytes).0, nic: model.interface_busy(bytes).0 },
             rendezvous: !model.is_eager(bytes),
         };
         Costs { latency: model.flight().0, of_size: flat.sizes.iter().map(cost).collect() }
@@ -43,10 +74,148 @@ impl Costs {
 
     /// Whether no sum with a time that the engine counts with wraps around.
     pub fn are_small(&self) -> bool {
-        let largest = |cost: &MessageCost| {
-            let sender = cost.send_cpu.max(cost.send_nic);
-            sender.max(cost.receive_cpu).max(cost.receive_nic)
+        let charges = self.of_size.iter().flat_map(|cost| [cost.send, cost.arrival]);
+        charges.fold(self.latency, |largest, charge| largest.max(charge.cpu).max(charge.nic)) <= TIME_MAX
+    }
+}
+
+impl Charges for Costs {
+    const DRAWN: bool = false;
+
+    #[inline(always)]
+    fn send(&self, size: u64, _: About) -> (Charge, u64) {
+        (self.of_size[size as usize].send, self.latency)
+    }
+
+    #[inline(always)]
+    fn arrival(&self, size: u64, _: About) -> Charge {
+        self.of_size[size as usize].arrival
+    }
+
+    #[inline(always)]
+    fn compute(&self, ps: u64, _: About) -> u64 {
+        ps
+    }
+
+    #[inline(always)]
+    fn rendezvous(&self, size: u64) -> bool {
+        self.of_size[size as usize].rendezvous
+    }
+}
+
+/// As the reference engine numbers an operation's draws.
+const AT_SENDER: u8 = 0;
+const AT_RECEIVER: u8 = 1;
+
+/// Drawn for each operation, and lengthened by detours: the same numbers as in the reference engine.
+pub(super) struct Drawn<'a> {
+    flat: &'a Flat,
+    model: &'a LogGops,
+    noise: &'a Noise,
+    detours: Option<&'a Detours>,
+    /// Where each rank starts in the detours.
+    phases: Vec<Time>,
+    seed: u64,
+    /// What the bytes after the first cost at most, at the sender, the receiver and the interfaces; where that does not vary.
+    of_bytes: Option<Vec<[Time; 3]>>,
+}
+
+impl<'a> Drawn<'a> {
+    pub fn new(flat: &'a Flat, model: &'a LogGops, machine: &'a Machine, seed: u64) -> Drawn<'a> {
+        let phase = |(detours, together): &(Detours, bool)| {
+            (0..flat.ranks).map(|rank| detours.phase(seed, Rank(rank), *together)).collect()
         };
-        self.latency.max(self.of_size.iter().map(largest).max().unwrap_or(0)) <= TIME_MAX
+        let noise = &machine.noise;
+        let varies = noise.varies(Parameter::GapPerByte) || noise.varies(Parameter::OverheadPerByte);
+        let of_bytes = |&bytes: &u64| {
+            let (overhead, gap) = (model.overhead_per_byte.of(bytes - 1), model.gap_per_byte.of(bytes - 1));
+            [overhead, overhead.max(gap), gap]
+        };
+        // An empty message is cheaper than the first byte.
+        let same = !varies && flat.sizes.iter().all(|&bytes| bytes > 0);
+        Drawn {
+            flat,
+            model,
+            noise,
+            detours: machine.detours.as_ref().map(|(detours, _)| detours),
+            phases: machine.detours.as_ref().map(phase).unwrap_or_default(),
+            seed,
+            of_bytes: same.then(|| flat.sizes.iter().map(of_bytes).collect()),
+        }
+    }
+
+    fn key(&self, about: About) -> Key {
+        let operation = u64::from(self.flat.number(about.owner, about.op));
+        Key { seed: self.seed, rank: Rank(about.owner), operation }
+    }
+
+    /// With what the operating system adds.
+    fn delayed(&self, length: Time, about: About) -> u64 {
+        let delay = self
+            .detours
+            .map(|detours| detours.delay(self.phases[about.rank as usize], Time(about.now), length));
+        clamped(length + delay.unwrap_or(Time::ZERO))
+    }
+
+    fn time(&self, parameter: Parameter, base: Time, key: Key, event: u8) -> Time {
+        if self.noise.varies(parameter) { self.noise.time(parameter, base, key, event) } else { base }
+    }
+}
+
+/// Not so long that sums wrap around; longer ones are noticed.
+fn clamped(time: Time) -> u64 {
+    time.0.min(TIME_MAX + 1)
+}
+
+impl Charges for Drawn<'_> {
+    const DRAWN: bool = true;
+
+    fn send(&self, size: u64, about: About) -> (Charge, u64) {
+        let key = self.key(about);
+        let (cpu, nic, flight) = match &self.of_bytes {
+            Some(of_bytes) => {
+                let [at_sender, _, at_interface] = of_bytes[size as usize];
+                let overhead = self.time(Parameter::Overhead, self.model.overhead, key, AT_SENDER);
+                let gap = self.time(Parameter::Gap, self.model.gap, key, AT_SENDER);
+                let latency = self.time(Parameter::Latency, self.model.latency, key, AT_SENDER);
+                (overhead + at_sender, gap + at_interface, overhead + latency)
+            }
+            None => {
+                let (model, bytes) =
+                    (self.noise.loggops(self.model, key, AT_SENDER), self.flat.sizes[size as usize]);
+                (model.send_busy(bytes), model.interface_busy(bytes), model.flight())
+            }
+        };
+        (Charge { cpu: self.delayed(cpu, about), nic: clamped(nic) }, clamped(flight))
+    }
+
+    fn arrival(&self, size: u64, about: About) -> Charge {
+        let key = self.key(about);
+        let (cpu, nic) = match &self.of_bytes {
+            Some(of_bytes) => {
+                let [_, at_receiver, at_interface] = of_bytes[size as usize];
+                let overhead = self.time(Parameter::Overhead, self.model.overhead, key, AT_RECEIVER);
+                let gap = self.time(Parameter::Gap, self.model.gap, key, AT_RECEIVER);
+                (overhead + at_receiver, gap + at_interface)
+            }
+            None => {
+                let (model, bytes) =
+                    (self.noise.loggops(self.model, key, AT_RECEIVER), self.flat.sizes[size as usize]);
+                (model.arrival_busy(bytes), model.interface_busy(bytes))
+            }
+        };
+        Charge { cpu: self.delayed(cpu, about), nic: clamped(nic) }
+    }
+
+    fn compute(&self, ps: u64, about: About) -> u64 {
+        let time = match self.noise.varies(Parameter::Compute) {
+            true => self.noise.compute(Time(ps), self.key(about)),
+            false => Time(ps),
+        };
+        self.delayed(time, about)
+    }
+
+    fn rendezvous(&self, size: u64) -> bool {
+        !self.model.is_eager(self.flat.sizes[size as usize])
     }
 }

@@ -38,6 +38,7 @@ impl Encoder {
             members: Vec::with_capacity(ranks as usize),
             shapes: Vec::new(),
             ops: Vec::new(),
+            numbers: Vec::new(),
             successors: Vec::new(),
             roots: Vec::new(),
             receives: Vec::new(),
@@ -254,6 +255,7 @@ impl Encoder {
         flat.successors.extend_from_slice(&self.successors);
         let moved = |op: &FlatOp| FlatOp { successors: begin + op.successors, ..*op };
         flat.ops.extend(self.ops.iter().map(moved));
+        flat.numbers.extend(record_numbers(&self.ops, &self.successors, &self.in_degrees));
         flat.shapes.push(Shape {
             first_op,
             ops: self.ops.len() as u32,
@@ -304,6 +306,12 @@ impl Encoder {
 }
 
 impl Flat {
+    /// The number of a rank's operation, as draws of noise are keyed.
+    pub(super) fn number(&self, rank: u32, op: u32) -> u32 {
+        let shape = &self.shapes[self.members[rank as usize].shape as usize];
+        self.numbers[(shape.first_op + op) as usize]
+    }
+
     /// The receive of a send of `rank`, by search.
     pub(super) fn partner(&self, rank: u32, send: &FlatOp) -> Result<u32, Declined> {
         let dest = self.peers.decode(rank, send.peer, self.ranks);
@@ -377,6 +385,38 @@ impl Flat {
 /// Where an operation's successors of a kind are counted.
 fn list(op: u32, kind: EdgeKind) -> usize {
     2 * op as usize + usize::from(kind == EdgeKind::Finish)
+}
+
+/// Where each operation's record lies in the compiled schedule: independent operations first, then whatever these
+/// release if each finishes at once, first in, first out.
+fn record_numbers(ops: &[FlatOp], successors: &[u32], in_degrees: &[u32]) -> Vec<u32> {
+    let mut left = in_degrees.to_vec();
+    let mut order: Vec<u32> = (0..ops.len() as u32).filter(|&at| left[at as usize] == 0).collect();
+    let mut next = 0;
+    while let Some(&at) = order.get(next) {
+        next += 1;
+        let begin = ops[at as usize].successors as usize;
+        let end = ops.get(at as usize + 1).map_or(successors.len(), |op| op.successors as usize);
+        let all = &successors[begin..end];
+        // The list of those that wait for the end comes second here, and first in a schedule.
+        let starts = match ops[at as usize].flags & STARTS {
+            0 => 0,
+            _ => all.iter().position(|entry| entry & LAST != 0).map_or(0, |last| last + 1),
+        };
+        for entry in all[starts..].iter().chain(&all[..starts]) {
+            let target = entry & TARGET;
+            left[target as usize] -= 1;
+            if left[target as usize] == 0 {
+                order.push(target);
+            }
+        }
+    }
+    // Operations on a cycle have no record, and are never carried out.
+    let mut numbers = vec![NONE; ops.len()];
+    for (number, &at) in (0..).zip(&order) {
+        numbers[at as usize] = number;
+    }
+    numbers
 }
 
 /// Whether two operations differ in nothing but where their shapes lie.

@@ -4,13 +4,14 @@
 //! whose processor or interface is busy is put back, with the number it has; what an event releases is queued behind
 //! everything that was created before, sends before receives before calcs.
 
-use super::cost::Costs;
+use super::cost::{About, Charges, Costs, Drawn};
 use super::encode::TIME_MAX;
 use super::flat::{
     Declined, FINISHES, Flat, FlatOp, JOIN, Kind, LAST, Member, NONE, STARTS, Shape, TARGET, UNEVEN, WILD,
 };
 use super::queue::{Event, Queue};
 use super::slot::{Channels, Slot};
+use crate::machine::Machine;
 use castell_base::{Rank, Tag, Time};
 use castell_goal::matching::{Key, Matcher, Pattern};
 use castell_model::LogGops;
@@ -43,16 +44,37 @@ impl Flat {
         self.run_with::<true, true>(model)
     }
 
+    /// As [`Flat::run`] on a machine with noise, drawn from `seed` as in the reference engine. The machine's model is
+    /// `model`.
+    ///
+    /// # Errors
+    /// As [`Flat::run`].
+    pub fn run_with_noise(
+        &self,
+        model: &LogGops,
+        machine: &Machine,
+        seed: u64,
+    ) -> Result<Finished, Declined> {
+        let costs = Drawn::new(self, model, machine, seed);
+        match self.in_degrees_are_small() {
+            true => Exact::<u8, _, true, false>::new(self, &costs)?.run(),
+            false => Exact::<u32, _, true, false>::new(self, &costs)?.run(),
+        }
+    }
+
     fn run_with<const LANES: bool, const ALIKE: bool>(&self, model: &LogGops) -> Result<Finished, Declined> {
-        let costs = &Costs::new(self, model);
+        let costs = Costs::new(self, model);
         if !costs.are_small() {
             return Err(Declined::Time);
         }
-        let in_degree_max = self.shapes.iter().map(|shape| shape.in_degree_max).max().unwrap_or(0);
-        match in_degree_max < u8::LIMIT {
-            true => Exact::<u8, LANES, ALIKE>::new(self, costs)?.run(),
-            false => Exact::<u32, LANES, ALIKE>::new(self, costs)?.run(),
+        match self.in_degrees_are_small() {
+            true => Exact::<u8, _, LANES, ALIKE>::new(self, &costs)?.run(),
+            false => Exact::<u32, _, LANES, ALIKE>::new(self, &costs)?.run(),
         }
+    }
+
+    fn in_degrees_are_small(&self) -> bool {
+        self.shapes.iter().all(|shape| shape.in_degree_max < u8::LIMIT)
     }
 }
 
@@ -77,9 +99,9 @@ struct Sent {
 }
 
 /// `LANES`: ranks have several processors or interfaces. `ALIKE`: ties are declined.
-struct Exact<'a, S, const LANES: bool, const ALIKE: bool> {
+struct Exact<'a, S, C, const LANES: bool, const ALIKE: bool> {
     flat: &'a Flat,
-    costs: &'a Costs,
+    costs: &'a C,
     clocks: Vec<Clock>,
     slots: Vec<S>,
     channels: Channels,
@@ -94,8 +116,8 @@ struct Exact<'a, S, const LANES: bool, const ALIKE: bool> {
     alike: Alike,
 }
 
-impl<'a, S: Slot, const LANES: bool, const ALIKE: bool> Exact<'a, S, LANES, ALIKE> {
-    fn new(flat: &'a Flat, costs: &'a Costs) -> Result<Self, Declined> {
+impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S, C, LANES, ALIKE> {
+    fn new(flat: &'a Flat, costs: &'a C) -> Result<Self, Declined> {
         let roots: u64 =
             flat.shapes.iter().map(|shape| u64::from(shape.roots) * u64::from(shape.ranks)).sum();
         let first = u32::try_from(roots).ok().filter(|&roots| roots < u32::MAX / 2).ok_or(Declined::Size)?;
@@ -194,7 +216,9 @@ impl<'a, S: Slot, const LANES: bool, const ALIKE: bool> Exact<'a, S, LANES, ALIK
             event.time = free;
             return self.queue.retry(event);
         }
-        self.clocks[cpu].cpu = event.time + op.value;
+        let (owner, at) = (event.rank, event.what & TARGET);
+        let time = self.costs.compute(op.value, About { owner, op: at, rank: owner, now: event.time });
+        self.clocks[cpu].cpu = event.time + time;
         self.done += 1;
         if op.flags & (STARTS | FINISHES) != 0 {
             let middle = self.release_started(op, member, shape);
@@ -211,13 +235,14 @@ impl<'a, S: Slot, const LANES: bool, const ALIKE: bool> Exact<'a, S, LANES, ALIK
             event.time = free;
             return self.queue.retry(event);
         }
-        let cost = &self.costs.of_size[op.value as usize];
-        self.clocks[cpu].cpu = event.time + cost.send_cpu;
-        self.clocks[nic].send = event.time + cost.send_nic;
+        let (owner, at) = (event.rank, event.what & TARGET);
+        let about = About { owner, op: at, rank: owner, now: event.time };
+        let (charge, flight) = self.costs.send(op.value, about);
+        self.clocks[cpu].cpu = event.time + charge.cpu;
+        self.clocks[nic].send = event.time + charge.nic;
         self.done += 1;
         self.messages += 1;
         let rank = self.flat.peers.decode(event.rank, op.peer, self.flat.ranks);
-        let at = event.what & TARGET;
         let Some(receive) = self.partner(event.rank, rank, shape, op) else {
             self.mistake = true;
             return;
@@ -228,7 +253,7 @@ impl<'a, S: Slot, const LANES: bool, const ALIKE: bool> Exact<'a, S, LANES, ALIK
         } else {
             at
         };
-        let time = event.time + self.costs.latency;
+        let time = event.time + flight;
         if time > TIME_MAX {
             self.mistake = true;
             return;
@@ -237,7 +262,7 @@ impl<'a, S: Slot, const LANES: bool, const ALIKE: bool> Exact<'a, S, LANES, ALIK
         self.create(Event { time, number: 0, rank, what: ARRIVAL << KIND_SHIFT | receive, from });
         if op.flags & (STARTS | FINISHES) != 0 {
             let middle = self.release_started(op, member, shape);
-            if !cost.rendezvous {
+            if !self.costs.rendezvous(op.value) {
                 self.release_finished(op, middle, member, shape);
             }
             self.queue_freed(event.rank, shape);
@@ -275,7 +300,7 @@ impl<'a, S: Slot, const LANES: bool, const ALIKE: bool> Exact<'a, S, LANES, ALIK
             let slot = &mut self.slots[slot_of(op, member, shape)];
             match slot.post() {
                 false => {}
-                true if self.costs.of_size[op.value as usize].rendezvous => {
+                true if self.costs.rendezvous(op.value) => {
                     let source = self.flat.peers.decode(event.rank, op.peer, self.flat.ranks);
                     let send = self.send_of(event.rank, source, op);
                     return self.meet(event, source, send, (op.cpu, op.nic), (member, shape, op, middle));
@@ -294,14 +319,15 @@ impl<'a, S: Slot, const LANES: bool, const ALIKE: bool> Exact<'a, S, LANES, ALIK
 
     #[inline(always)]
     fn arrive(&mut self, mut event: Event, member: Member, shape: &Shape, op: &FlatOp) {
-        let (mut class, mut lanes) = (op.value, (0, 0));
+        let (mut size, mut lanes) = (op.value, (0, 0));
         let mut source = NONE;
-        if LANES || op.flags & UNEVEN != 0 {
+        if LANES || C::DRAWN || op.flags & UNEVEN != 0 {
             source = self.flat.peers.decode(event.rank, op.peer, self.flat.ranks);
             let send = self.op_of(source, event.from);
-            (class, lanes) = (send.value, (send.cpu, send.nic));
+            (size, lanes) = (send.value, (send.cpu, send.nic));
         }
-        let Some(rendezvous) = self.occupy(&mut event, class, lanes) else { return };
+        let sent = (size, source, event.from);
+        let Some(rendezvous) = self.occupy(&mut event, sent, lanes) else { return };
         if op.partner == NONE {
             match self.slots[slot_of(op, member, shape)].arrive() {
                 None => self.mistake = true,
@@ -328,7 +354,12 @@ impl<'a, S: Slot, const LANES: bool, const ALIKE: bool> Exact<'a, S, LANES, ALIK
 
     /// A message takes the receiver's time; `None`: it was put back. Otherwise whether it is a rendezvous.
     #[inline(always)]
-    fn occupy(&mut self, event: &mut Event, class: u64, (cpu, nic): (u8, u8)) -> Option<bool> {
+    fn occupy(
+        &mut self,
+        event: &mut Event,
+        (size, owner, op): (u64, u32, u32),
+        (cpu, nic): (u8, u8),
+    ) -> Option<bool> {
         let (cpu, nic) = (self.lane(event.rank, cpu), self.lane(event.rank, nic));
         let free = self.clocks[cpu].cpu.max(self.clocks[nic].receive);
         if free > event.time {
@@ -336,10 +367,10 @@ impl<'a, S: Slot, const LANES: bool, const ALIKE: bool> Exact<'a, S, LANES, ALIK
             self.queue.retry(*event);
             return None;
         }
-        let cost = &self.costs.of_size[class as usize];
-        self.clocks[cpu].cpu = event.time + cost.receive_cpu;
-        self.clocks[nic].receive = event.time + cost.receive_nic;
-        Some(cost.rendezvous)
+        let charge = self.costs.arrival(size, About { owner, op, rank: event.rank, now: event.time });
+        self.clocks[cpu].cpu = event.time + charge.cpu;
+        self.clocks[nic].receive = event.time + charge.nic;
+        Some(self.costs.rendezvous(size))
     }
 
     /// A message and a receive of a channel, or of a rank that searches, have found each other.
@@ -347,7 +378,7 @@ impl<'a, S: Slot, const LANES: bool, const ALIKE: bool> Exact<'a, S, LANES, ALIK
         let (member, shape, op, middle) = receive;
         if self.op_of(source, send).value != op.value {
             self.mistake = true;
-        } else if self.costs.of_size[op.value as usize].rendezvous {
+        } else if self.costs.rendezvous(op.value) {
             self.meet(event, source, send, lanes, receive);
         } else {
             self.release_finished(op, middle, member, shape);
@@ -418,7 +449,7 @@ impl<'a, S: Slot, const LANES: bool, const ALIKE: bool> Exact<'a, S, LANES, ALIK
         let Sent { source, op: at } = self.sent[event.from as usize];
         let send = self.op_of(source, at);
         let lanes = (send.cpu, send.nic);
-        if self.occupy(&mut event, send.value, lanes).is_none() {
+        if self.occupy(&mut event, (send.value, source, at), lanes).is_none() {
             return;
         }
         let key = Key { context: 0, source: Rank(source), tag: Tag(send.tag) };

@@ -173,6 +173,8 @@ pub struct Flat {
     pub(super) members: Vec<Member>,
     pub(super) shapes: Vec<Shape>,
     pub(super) ops: Vec<FlatOp>,
+    /// The number of each operation of a shape in the order in which a schedule has its records.
+    pub(super) numbers: Vec<u32>,
     pub(super) successors: Vec<u32>,
     /// Operations that wait for nothing, per shape, in the order in which they are queued.
     pub(super) roots: Vec<u32>,
