@@ -17,7 +17,7 @@ fn simulators_are_measured_side_by_side() {
         assert_eq!(row["workload"], "sim");
         let positive =
             |key: &str| assert!(row[key].as_f64().is_some_and(|value| value > 0.0), "{key}: {row}");
-        ["median_ns", "min_ns", "samples", "events", "events_per_second"].map(positive);
+        ["median_ns", "min_ns", "samples", "events", "events_per_second"].into_iter().for_each(positive);
     }
     let barrier = rows.iter().find(|row| row["params"]["program"] == "barrier:dissemination");
     assert_eq!(barrier.expect("it is among them")["events"], 3 * 8 * 3);
