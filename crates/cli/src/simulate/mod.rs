@@ -117,6 +117,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         name,
         model: args.model.to_string(),
         watched: &watched,
+        network: args.network.as_ref().map(|network| network.to_string()),
         seed: args.seed,
         wall_ns: started.elapsed().as_nanos() as u64,
         summary: args.summary,

@@ -17,6 +17,7 @@ pub struct Report<'a> {
     pub name: &'a str,
     pub model: String,
     pub watched: &'a Watched<'a>,
+    pub network: Option<String>,
     pub seed: u64,
     pub wall_ns: u64,
     pub summary: bool,
@@ -35,6 +36,9 @@ impl Report<'_> {
             "skew_ps": outcome.skew().0,
             "wall_ns": self.wall_ns,
         });
+        if let Some(network) = &self.network {
+            object["network"] = network.as_str().into();
+        }
         if !self.summary {
             object["end_ps"] = outcome.end.iter().map(|end| end.0).collect();
         }
@@ -100,6 +104,9 @@ impl Report<'_> {
         let mut text = String::new();
         let _ = writeln!(text, "program   {}, {} ranks, {} events", self.name, outcome.ranks, outcome.events);
         let _ = writeln!(text, "model     {}", self.model);
+        if let Some(network) = &self.network {
+            let _ = writeln!(text, "network   {network}");
+        }
         let last = outcome.last_rank().map_or(String::new(), |rank| format!(" (rank {rank})"));
         let _ = writeln!(text, "makespan  {}{last}", outcome.makespan());
         let _ = writeln!(text, "skew      {}", outcome.skew());

@@ -1,8 +1,9 @@
 //! Random programs that run to their end.
 
 use castell_base::{Rank, Tag};
+use castell_goal::graph::Graph;
 use castell_goal::graph::{EdgeKind, Vertex};
-use castell_goal::op::Place;
+use castell_goal::op::{Arithmetic, ElementType, Op, Operator, Place};
 use castell_goal::program::Program;
 use rand::prelude::*;
 use rand_chacha::ChaCha8Rng;
@@ -23,6 +24,8 @@ pub enum Action {
     Compute(u32, u64),
     /// Rank, how many vertices back: the rank's last vertex waits for an earlier one.
     Wait(u32, u32, EdgeKind),
+    /// Rank, peer, and what LogGOPSim does not know, by number.
+    Beyond(u32, u32, u32),
 }
 
 impl Recipe {
@@ -49,6 +52,17 @@ impl Recipe {
         Recipe { ranks, actions }
     }
 
+    /// The same with puts, gets, sleeping, proxies, local operations, concurrency, `any`, several processors and
+    /// interfaces in between.
+    pub fn with_everything(mut self, random: &mut ChaCha8Rng) -> Recipe {
+        for _ in 0..random.random_range(1..30) {
+            let (rank, peer) = (random.random_range(0..self.ranks), random.random_range(0..self.ranks));
+            let at = random.random_range(0..=self.actions.len());
+            self.actions.insert(at, Action::Beyond(rank, peer, random.random_range(0..9)));
+        }
+        self
+    }
+
     /// The program, in which rank r of the recipe is rank `labels[r]`.
     pub fn program(&self, labels: &[u32]) -> Program {
         let mut program = Program::new(self.ranks);
@@ -61,6 +75,9 @@ impl Recipe {
                 }
                 Action::Compute(rank, ns) => {
                     program.rank_mut(Rank(labels[rank as usize])).calc(ns).unwrap();
+                }
+                Action::Beyond(rank, peer, kind) => {
+                    beyond(program.rank_mut(Rank(labels[rank as usize])), Rank(labels[peer as usize]), kind);
                 }
                 Action::Wait(rank, back, kind) => {
                     let graph = program.rank_mut(Rank(labels[rank as usize]));
@@ -76,9 +93,44 @@ impl Recipe {
         program
     }
 
+    /// Messages of the program; a get has two.
+    pub fn messages(&self) -> u64 {
+        let program = self.plain();
+        let graphs = program.graphs();
+        let each = graphs.flat_map(|(_, graph)| {
+            graph.vertices().map(|vertex| match graph.op(vertex) {
+                Op::Send { .. } | Op::Put { .. } => 1,
+                Op::Get { .. } => 2,
+                _ => 0,
+            })
+        });
+        each.sum()
+    }
+
     /// With rank r as rank r.
     pub fn plain(&self) -> Program {
         self.program(&(0..self.ranks).collect::<Vec<_>>())
+    }
+}
+
+fn beyond(graph: &mut Graph, peer: Rank, kind: u32) {
+    let sum = Arithmetic::new(Operator::Add, ElementType::U64).unwrap();
+    let last = (graph.len() as u32).checked_sub(1).map(Vertex);
+    match (kind, last) {
+        (0, _) => drop(graph.put(Place::VOID, 100, peer, Place::VOID).unwrap()),
+        (1, _) => drop(graph.get(Place::VOID, 1000, peer, Place::VOID).unwrap()),
+        (2, _) => drop(graph.sleep(700).unwrap()),
+        (3, _) => drop(graph.proxy().unwrap()),
+        (4, _) => drop(graph.local(Place::VOID, Place::VOID, Place::VOID, sum, 8).unwrap()),
+        (5, Some(last)) => graph.set_concurrent(last).unwrap(),
+        (6, Some(last)) => graph.set_cpu(last, 1).unwrap(),
+        (7, Some(last)) => graph.set_nic(last, 1).unwrap(),
+        (8, Some(last)) if last.0 > 1 => {
+            graph.requires(Vertex(last.0 - 1), last).unwrap();
+            graph.requires(Vertex(last.0 - 2), last).unwrap();
+            graph.set_any(last, 1).unwrap();
+        }
+        _ => {}
     }
 }
 
