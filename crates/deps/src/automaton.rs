@@ -217,7 +217,7 @@ pub struct Effects {
     pub next_is_parent: bool,
     /// Send these to the first child's access, as `Satisfied`.
     pub to_child: Permits,
-    /// The task has one access less to wait for.
+    /// The task has one access less to wait for. It is to be told after the address of the neighbour has been read.
     pub satisfied: bool,
     /// With `satisfied`: by a poisoned token, so the task's body must not run.
     pub poisons: bool,
@@ -266,7 +266,7 @@ impl State {
     }
 
     /// The step that a message causes. The caller has seen that the access is not split.
-    #[inline]
+    #[inline(always)]
     pub fn after(self, message: Message) -> (State, Effects) {
         let mut new = State(self.0 | message.bits());
         let is_link = matches!(message, Message::Linked { .. });
@@ -294,8 +294,9 @@ impl State {
             effects.exclusion_ends = new.ends_exclusion() && !self.ends_exclusion();
         }
         if new.has(NEXT) {
-            if is_link || new.is_done() && acknowledged.contains(before) {
-                // Nobody else is about to read the neighbour's address, and the caller knows it or is the one who disposes.
+            if is_link || effects.satisfied || new.is_done() && acknowledged.contains(before) {
+                // The caller knows the neighbour; or the task cannot finish before the caller lets it start; or nobody else is
+                // about to read the neighbour's address, and the caller is the one who disposes.
                 new.0 |= to_next.at(ACKNOWLEDGED_SHIFT);
             } else {
                 effects.acknowledge = !to_next.is_empty();
@@ -308,21 +309,28 @@ impl State {
     }
 
     /// The step that [`Message::Finished`] without failure causes in the usual case: all tokens have come, none was passed on,
-    /// there is a neighbour, and nothing else is to be done. All tokens go to the neighbour, and the access can go.
+    /// and nothing else is to be done. `true`: there is a neighbour, it gets all tokens, and the access can go. `false`: there
+    /// is none yet, and nothing follows.
     #[inline]
-    pub fn finishes_simply(self) -> Option<State> {
+    pub fn finishes_simply(self) -> Option<(State, bool)> {
         const LOOK_AT: u64 = Tokens::ALL.at(0)
             | Tokens::ALL.at(ACKNOWLEDGED_SHIFT)
             | FINISHED
-            | NEXT
             | NEXT_SHARES
             | NEXT_IS_PARENT
+            | CLOSED
             | HAS_CHILDREN
             | SPLIT
             | !0 << POISONED_SHIFT;
-        let usual = self.0 & LOOK_AT == Tokens::ALL.at(0) | NEXT;
         let plain = !matches!(self.kind(), Kind::Commutative | Kind::Reduction);
-        (usual && plain).then_some(State(self.0 | FINISHED | Tokens::ALL.at(ACKNOWLEDGED_SHIFT)))
+        if self.0 & LOOK_AT != Tokens::ALL.at(0) || !plain {
+            return None;
+        }
+        if self.has(NEXT) {
+            Some((State(self.0 | FINISHED | Tokens::ALL.at(ACKNOWLEDGED_SHIFT)), true))
+        } else {
+            Some((State(self.0 | FINISHED), false))
+        }
     }
 
     /// The step that all tokens together, none poisoned, cause in the usual case: the access is strong and waits, and nothing
@@ -578,14 +586,21 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_lets_readers_pass_and_is_acknowledged_before_it_goes() {
+    fn a_reader_lets_readers_pass_and_goes_after_those_who_look_at_it() {
         let read = Tokens::READ;
-        let (state, effects) = run(
+        let (_, effects) = run(
             new(Kind::In, false, Tokens::NONE),
             &[NEXT_SHARES_TOO, Message::Satisfied(Permits::clean(Tokens::ALL)), FINISHES],
         );
-        assert!(effects[1].to_next.tokens == read && effects[1].acknowledge);
-        assert!(effects[2].to_next.tokens == !read && effects[2].acknowledge && !effects[2].dispose);
+        // The task cannot have finished while the one who satisfies it passes the token on.
+        assert!(effects[1].satisfied && effects[1].to_next.tokens == read && !effects[1].acknowledge);
+        assert!(effects[2].to_next.tokens == !read && effects[2].dispose);
+        let rest = Message::Satisfied(Permits::clean(!read));
+        let weak = new(Kind::In, true, Tokens::NONE);
+        let (state, effects) =
+            run(weak, &[NEXT_SHARES_TOO, FINISHES, Message::Satisfied(Permits::clean(read)), rest]);
+        assert!(effects[2].to_next.tokens == read && effects[2].acknowledge);
+        assert!(effects[3].to_next.tokens == !read && effects[3].acknowledge && !effects[3].dispose);
         let (state, effects) = state.after(Message::Acknowledged(!read));
         assert!(!effects.dispose);
         assert!(state.after(Message::Acknowledged(read)).1.dispose);
@@ -683,13 +698,11 @@ mod tests {
             if state.0 >> KIND_SHIFT & 7 > 5 {
                 continue;
             }
-            if let Some(short) = state.finishes_simply() {
+            if let Some((short, to_next)) = state.finishes_simply() {
                 let (after, effects) = state.after(FINISHES);
-                let to_next = Permits::clean(Tokens::ALL);
-                assert_eq!(
-                    (after, effects),
-                    (short, Effects { to_next, dispose: true, ..Effects::default() })
-                );
+                let passed = Permits::clean(if to_next { Tokens::ALL } else { Tokens::NONE });
+                let expected = Effects { to_next: passed, dispose: to_next, ..Effects::default() };
+                assert_eq!((after, effects), (short, expected));
                 taken[0] += 1;
             }
             if let Some(short) = state.satisfied_simply() {

@@ -1,6 +1,6 @@
 //! What finding dependences costs, without workers, queues or memory: prints nanoseconds an access to register and to complete.
 //!
-//! `cargo run --release -p castell-tasks --example dependences [tasks]`
+//! `cargo run --release -p castell-tasks --example dependences [tasks [part of a name]]`
 
 use castell_base::sync::{AtomicU32, Ordering};
 use castell_deps::{Kind, Region};
@@ -126,7 +126,8 @@ fn measure(tasks: &[NonNull<Node>], in_turn: bool) -> (f64, f64) {
 }
 
 fn report(name: &str, count: usize, accesses: f64, declared: &dyn Fn(usize) -> Vec<castell_deps::Access>) {
-    for in_turn in [false, true] {
+    let chosen = std::env::args().nth(2).is_none_or(|part| name.contains(&part));
+    for in_turn in [false, true].into_iter().filter(|_| chosen) {
         let mut samples: Vec<(f64, f64)> = Vec::new();
         for _ in 0..9 {
             let tasks = nodes(count, declared);

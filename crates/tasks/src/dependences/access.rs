@@ -91,7 +91,7 @@ impl<T: Dependent> Access<T> {
         let (kind, state) = (self.kind(), next.state());
         match kind {
             Kind::Reduction => state.kind() == kind && self.reduction == next.reduction,
-            _ => state.is_weak() || kind == state.kind(),
+            _ => kind.shares() && (state.is_weak() || kind == state.kind()),
         }
     }
 

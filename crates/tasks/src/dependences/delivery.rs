@@ -138,16 +138,12 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
         task: NonNull<T>,
         effects: Effects,
     ) {
-        if effects.satisfied {
-            // SAFETY: the task cannot have started without this.
-            unsafe { self.satisfied(task, effects.poisons, 1) };
-        }
         if effects.combine || effects.exclusion_ends || !effects.to_child.is_empty() {
             // SAFETY: passed on.
             unsafe { self.carry_out_seldom(at, region, task, &effects) };
         }
         if !effects.to_next.is_empty() {
-            // SAFETY: the access stays until the acknowledgement, or is ours to dispose of.
+            // SAFETY: the access stays until the acknowledgement, or until the task may start, or is ours to dispose of.
             let next = unsafe { at.as_ref() }.next.load(Ordering::Acquire);
             debug_assert!(!next.is_null(), "a neighbour is linked before the state says so");
             // SAFETY: linked before the state said so.
@@ -158,6 +154,10 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
                 // SAFETY: alive until acknowledged; this step passes nothing on, so it goes no deeper.
                 unsafe { self.acknowledge(at, region, message) };
             }
+        }
+        if effects.satisfied {
+            // SAFETY: the task cannot have started without this.
+            unsafe { self.satisfied(task, effects.poisons, 1) };
         }
         if effects.dispose {
             self.outcome.gone(task, 1);
@@ -467,10 +467,13 @@ pub unsafe fn complete<T: Dependent>(accesses: &[Access<T>], failed: bool, outco
     let mut delivery = Delivery::new(outcome);
     for access in accesses {
         let state = access.state();
-        if let Some(after) = state.finishes_simply()
+        if let Some((after, to_next)) = state.finishes_simply()
             && !failed
             && access.replace(state, after).is_ok()
         {
+            if !to_next {
+                continue;
+            }
             let next = access.next.load(Ordering::Relaxed);
             // SAFETY: linked before the state said so; it waits for this. The task stays for another reason.
             unsafe { delivery.satisfy_whole(NonNull::new_unchecked(next), access.region()) };

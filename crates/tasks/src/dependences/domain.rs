@@ -6,6 +6,10 @@ use super::dependent::{Dependent, EXCLUSIVE, Outcome};
 use castell_deps::{Kind, Message, Permits, Region, RegionMap, State, Tokens};
 use std::ptr::NonNull;
 
+/// Regions that a domain remembers before it forgets those that are done: programs come back to the same regions, and each
+/// that is remembered keeps a task's record.
+const REMEMBERED: usize = 10_000;
+
 /// What was last to touch each byte, among the children of one task. Only the parent's body uses it.
 pub struct Domain<T> {
     last: RegionMap<Entry<T>>,
@@ -270,9 +274,13 @@ impl<T: Dependent> Domain<T> {
         }
     }
 
-    /// Whether at least half of a few entries, which come in no order, could go: then looking at all is cheaper than growing.
+    /// Whether there are many entries, and at least half of a few, which come in no order, could go: then looking at all is
+    /// cheaper than growing.
     fn is_worth_forgetting(&self) -> bool {
         const FEW: usize = 32;
+        if self.last.len() < REMEMBERED {
+            return false;
+        }
         // SAFETY: what the map holds is alive.
         let quiet = |entry: &Entry<T>| !entry.fed && unsafe { entry.access.as_ref() }.is_quiet();
         self.last.iter().take(FEW).filter(|(_, entry)| quiet(entry)).count() >= FEW / 2
