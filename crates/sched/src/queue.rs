@@ -108,6 +108,16 @@ impl<T> ReadyQueue<T> {
         }
     }
 
+    /// The task that [`ReadyQueue::take`] would take.
+    #[inline]
+    pub fn next(&self) -> Option<&T> {
+        match self.policy {
+            QueuePolicy::Lifo => self.list.back(),
+            QueuePolicy::Fifo => self.list.front(),
+            QueuePolicy::Priority => self.lists.last_key_value()?.1.front(),
+        }
+    }
+
     /// Takes the task that [`ReadyQueue::youngest`] shows.
     #[inline]
     pub fn take_youngest(&mut self) -> Option<T> {
@@ -206,6 +216,7 @@ mod tests {
         {
             let mut queue = filled(policy);
             assert_eq!(queue.youngest(), Some(&youngest));
+            assert_eq!(queue.next().copied(), queue.clone().take());
             assert_eq!(queue.take_youngest(), Some(youngest));
             assert_eq!((queue.len(), drained(queue).len()), (4, 4));
         }

@@ -120,7 +120,10 @@ pub(crate) fn run_descendant(thread: &Thread, task: &Task) -> bool {
 fn run_marked(thread: &Thread, task: &Task, mark: Mark) -> bool {
     let Some(worker) = thread.worker.get() else { return false };
     let Some(found) = thread.shared.scheduler.get_descendant(worker, task, mark) else { return false };
-    run_chain(thread, task, found);
+    // SAFETY: ready, handed to nobody else, and a descendant.
+    if let Some(next) = unsafe { execute(thread, found) } {
+        run_chain(thread, task, next);
+    }
     true
 }
 
