@@ -5,7 +5,7 @@ use crate::current::Thread;
 use crate::data::{Accesses, Declarations};
 use crate::dependences::{self, Declaration};
 use crate::error::{Fault, Payload, TaskError};
-use crate::execute::{create, execute, fail, submit};
+use crate::execute::{create, fail, submit};
 use crate::group::Group;
 use crate::handle::Handle;
 use crate::journal::check_declared;
@@ -271,10 +271,7 @@ impl<'t> Context<'t> {
     #[cold]
     pub(crate) unsafe fn finish_undeferred(&self, task: TaskRef, is_ours: bool) {
         if is_ours {
-            // SAFETY: ready, and handed to nobody else.
-            if let Some(next) = unsafe { execute(self.thread, task) } {
-                run_chain(self.thread, self.current(), next);
-            }
+            run_chain(self.thread, self.current(), task);
         }
         // SAFETY: the reference keeps the record.
         wait_task(self.thread, unsafe { task.as_ref() });

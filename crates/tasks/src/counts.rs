@@ -23,7 +23,8 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { high: 32 << 10, low: 16 << 10, hard: 16 << 20 }
+        // What is about then fits into a core's cache, and a creator that helps runs what it created last, which lies there.
+        Limits { high: 8192, low: 8192 - 512, hard: 16 << 20 }
     }
 }
 

@@ -127,18 +127,23 @@ fn run_marked(thread: &Thread, task: &Task, mark: Mark) -> bool {
     true
 }
 
-/// Runs `first`, and what that makes ready for this thread as long as it descends from `task` too.
+/// Runs `first`, a descendant of `task`, and what that makes ready for this thread as long as it descends from `task` too.
 pub(crate) fn run_chain(thread: &Thread, task: &Task, first: TaskRef) {
-    let mut next = Some(first);
-    while let Some(ready) = next {
-        // SAFETY: ready, and handed to nobody else.
-        if !unsafe { ready.as_ref() }.descends_from(task) {
+    let mut ready = first;
+    loop {
+        // SAFETY: ready, and handed to nobody else; its record may be gone after it has run.
+        let parent = unsafe { ready.as_ref() }.parent;
+        // SAFETY: as above.
+        let Some(next) = (unsafe { execute(thread, ready) }) else { return };
+        // SAFETY: made ready for this thread: alive.
+        let record = unsafe { next.as_ref() };
+        // Usually a sibling, which needs no walk to the ancestor.
+        if !std::ptr::eq(record.parent, parent) && !record.descends_from(task) {
             // SAFETY: as above.
-            unsafe { thread.shared.scheduler.add(ready, thread.worker.get()) };
+            unsafe { thread.shared.scheduler.add(next, thread.worker.get()) };
             return;
         }
-        // SAFETY: as above.
-        next = unsafe { execute(thread, ready) };
+        ready = next;
     }
 }
 
