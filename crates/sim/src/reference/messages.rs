@@ -42,6 +42,10 @@ enum Purpose {
     Answer,
 }
 
+/// Which messages of a rank: those from it, those to it.
+const FROM: usize = 0;
+const TO: usize = 1;
+
 impl<C: Costs, I: Instrument> Engine<'_, C, I> {
     /// A send, put or get starts, if processor and interface are free.
     pub(super) fn send(
@@ -62,8 +66,7 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
         if free > now {
             return self.push(free, place, Event::Operation(rank, operation, together), (rank, operation));
         }
-        if self.is_full(rank, to) {
-            self.stalled.push((Event::Operation(rank, operation, together), place));
+        if self.stalls(rank, to, (Event::Operation(rank, operation, together), place), now)? {
             return Ok(());
         }
         let on_the_way = if purpose == Purpose::Ask { 0 } else { bytes };
@@ -80,8 +83,8 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
             state.processors[processor] = busy_until;
         }
         state.sending[interface] = now + cost.interface;
-        state.in_flight[0] += 1;
-        self.ranks[to.index()].in_flight[1] += 1;
+        state.in_flight[FROM] += 1;
+        self.ranks[to.index()].in_flight[TO] += 1;
 
         self.start(rank, operation, now);
         let lane = (!traits.concurrent).then_some(traits.cpu);
@@ -323,28 +326,46 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
             ..question
         };
         self.departed += 1;
-        self.ranks[flight.from.index()].in_flight[0] += 1;
-        self.ranks[flight.to.index()].in_flight[1] += 1;
+        self.ranks[flight.from.index()].in_flight[FROM] += 1;
+        self.ranks[flight.to.index()].in_flight[TO] += 1;
         self.depart(flight, Purpose::Answer, lanes, (cost, 1), data)
     }
 
-    /// Whether the model lets no more messages be on their way between these ranks.
-    fn is_full(&self, from: Rank, to: Rank) -> bool {
-        let Some(capacity) = self.costs.capacity() else { return false };
-        let most = self.ranks[from.index()].in_flight[0].max(self.ranks[to.index()].in_flight[1]);
-        most >= capacity
+    /// Whether the model lets no more messages be on their way between these ranks; the send waits then.
+    fn stalls(&mut self, from: Rank, to: Rank, send: (Event, Place), now: Time) -> Result<bool, SimError> {
+        let Some(capacity) = self.costs.capacity() else { return Ok(false) };
+        let full = [(from, FROM), (to, TO)];
+        let full = full.map(|(rank, side)| self.ranks[rank.index()].in_flight[side] >= capacity);
+        match full {
+            [false, false] => return Ok(false),
+            [true, _] => self.ranks[from.index()].stalled[FROM].push_back(send),
+            [false, true] => self.ranks[to.index()].stalled[TO].push_back(send),
+        }
+        // A place that this send was woken for and cannot use may be of use to the next one.
+        if full == [false, true] {
+            self.wake(from, FROM, now)?;
+        }
+        if full == [true, false] {
+            self.wake(to, TO, now)?;
+        }
+        Ok(true)
     }
 
     /// A message is no longer on its way: sends that waited for that try again.
     fn landed(&mut self, flight: &Flight, now: Time) -> Result<(), SimError> {
-        self.ranks[flight.from.index()].in_flight[0] -= 1;
-        self.ranks[flight.to.index()].in_flight[1] -= 1;
-        if self.costs.capacity().is_none() {
-            return Ok(());
+        self.ranks[flight.from.index()].in_flight[FROM] -= 1;
+        self.ranks[flight.to.index()].in_flight[TO] -= 1;
+        self.wake(flight.from, FROM, now)?;
+        self.wake(flight.to, TO, now)
+    }
+
+    /// Lets the first send try again that waits at this side of a rank.
+    fn wake(&mut self, rank: Rank, side: usize, now: Time) -> Result<(), SimError> {
+        match self.ranks[rank.index()].stalled[side].pop_front() {
+            Some((event @ Event::Operation(sender, operation, _), place)) => {
+                self.push(now, place, event, (sender, operation))
+            }
+            _ => Ok(()),
         }
-        for (event, place) in std::mem::take(&mut self.stalled) {
-            self.push(now, place, event, (flight.from, flight.operation))?;
-        }
-        Ok(())
     }
 }

@@ -26,6 +26,7 @@ use castell_trace::Activity;
 use memory::Memory;
 use messages::Message;
 use queue::{Event, Place, Queue};
+use std::collections::VecDeque;
 
 /// A run under way.
 struct Engine<'a, C, I> {
@@ -51,8 +52,6 @@ struct Engine<'a, C, I> {
     /// Ranks at which something may have become ready in this step, with its cause.
     touched: Vec<(Rank, Cause)>,
     ready: Vec<OpId>,
-    /// Sends that wait until fewer messages are on their way.
-    stalled: Vec<(Event, Place)>,
     outcome: Outcome,
 }
 
@@ -73,6 +72,8 @@ struct RankState {
     sent: u64,
     /// Messages on their way from and to this rank.
     in_flight: [u32; 2],
+    /// Sends that wait until fewer are on their way from, and to, this rank; first come, first served.
+    stalled: [VecDeque<(Event, Place)>; 2],
     end: Time,
 }
 
@@ -122,6 +123,7 @@ impl<'a, C: Costs, I: Instrument> Engine<'a, C, I> {
             sends: Burst::default(),
             sent: 0,
             in_flight: [0; 2],
+            stalled: [VecDeque::new(), VecDeque::new()],
             end: Time::ZERO,
         });
         let releases_at_end = setting.ties == Ties::Rank || lanes.beyond_loggopsim;
@@ -142,7 +144,6 @@ impl<'a, C: Costs, I: Instrument> Engine<'a, C, I> {
             departed: 0,
             touched: Vec::new(),
             ready: Vec::new(),
-            stalled: Vec::new(),
             outcome: Outcome { ranks: schedules.ranks(), ..Outcome::default() },
         })
     }
