@@ -374,6 +374,11 @@ impl State {
         Permits { tokens: Tokens::ALL, poisoned: self.poisoned_behind(Tokens::ALL) }
     }
 
+    /// The same for an access that reads and writes: for a new one that turns out to overlap another of its task's.
+    pub const fn reading_and_writing(self) -> State {
+        State(self.0 & !(7 << KIND_SHIFT) | (Kind::InOut as u64) << KIND_SHIFT)
+    }
+
     /// Forgets failures: for an access that is done and will be linked later, once the failure has been reported.
     pub const fn forgiven(self) -> State {
         State(self.0 & ((1 << POISONED_SHIFT) - 1))

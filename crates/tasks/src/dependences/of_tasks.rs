@@ -101,6 +101,8 @@ struct Found<'a> {
     own: *const Task,
     own_ready: bool,
     own_gone: u32,
+    /// The task is complete, and held by its birth's reference until its accesses' are counted together.
+    is_complete: bool,
 }
 
 impl Outcome<Task> for Found<'_> {
@@ -116,7 +118,7 @@ impl Outcome<Task> for Found<'_> {
 
     #[inline]
     fn gone(&mut self, task: TaskRef, accesses: u32) {
-        if std::ptr::eq(task.as_ptr(), self.own) {
+        if self.is_complete && std::ptr::eq(task.as_ptr(), self.own) {
             self.own_gone += accesses;
         } else {
             // SAFETY: each access held a reference.
@@ -131,7 +133,7 @@ impl Outcome<Task> for Found<'_> {
 impl<'a> Found<'a> {
     #[inline]
     fn new(thread: &'a Thread, own: *const Task, ready: &'a mut ReadyList<Task>) -> Self {
-        Found { thread, ready, own, own_ready: false, own_gone: 0 }
+        Found { thread, ready, own, own_ready: false, own_gone: 0, is_complete: false }
     }
 
     /// The references that its own accesses held are no longer needed; its birth's remains.
@@ -218,7 +220,7 @@ pub unsafe fn descendants_done(thread: &Thread, task: &Task, ready: &mut ReadyLi
 }
 
 unsafe fn let_go(thread: &Thread, task: &Task, ready: &mut ReadyList<Task>) {
-    let mut found = Found::new(thread, task, ready);
+    let mut found = Found { is_complete: true, ..Found::new(thread, task, ready) };
     let domain = task.domain.load(Ordering::Relaxed);
     if !domain.is_null() {
         task.domain.store(std::ptr::null_mut(), Ordering::Relaxed);
