@@ -144,6 +144,9 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
             if ALIKE && !self.alike.is_certain(&event) {
                 return Err(Declined::Symmetry);
             }
+            if self.queue.has_new_batch() {
+                self.fetch_batch();
+            }
             self.carry_out(event);
             if self.mistake {
                 return Err(Declined::Mistake);
@@ -161,6 +164,30 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
             return Err(Declined::Time);
         }
         Ok(Finished { events: self.done + self.messages, end })
+    }
+
+    /// Reads what the next events need, all at once: under noise they are at ranks all over the memory, and one by one
+    /// each would wait for it.
+    #[inline(never)]
+    fn fetch_batch(&self) {
+        let mut sum = 0;
+        for event in self.queue.batch() {
+            let member = self.flat.members[event.rank as usize];
+            let clock = &self.clocks[event.rank as usize * if LANES { self.flat.lanes as usize } else { 1 }];
+            sum ^= clock.cpu;
+            let (shape, at) = (self.shape(member), event.what & TARGET);
+            if at < shape.ops {
+                let op = &self.flat.ops[(shape.first_op + at) as usize];
+                if op.kind != Kind::Calc && op.peer != NONE {
+                    let peer = self.flat.peers.decode(event.rank, op.peer, self.flat.ranks);
+                    sum ^= u64::from(self.flat.members[peer as usize].index);
+                }
+                if op.slot != NONE {
+                    sum ^= u64::from(self.slots[slot_of(op, member, shape)].is_received());
+                }
+            }
+        }
+        std::hint::black_box(sum);
     }
 
     /// What waits for nothing, rank by rank. These events are the first at time 0, so they need not be queued.

@@ -84,6 +84,7 @@ pub(super) struct Queue {
     taken: usize,
     /// The bucket that was opened, if it had to be sorted; the next event last.
     sorted: Vec<Event>,
+    sorted_anew: bool,
     /// Events before this go to the heap.
     run_end: u64,
     late: BinaryHeap<Reverse<Event>>,
@@ -103,6 +104,7 @@ impl Queue {
             run: EMPTY,
             taken: 0,
             sorted: Vec::new(),
+            sorted_anew: false,
             run_end: 0,
             late: BinaryHeap::new(),
         }
@@ -135,6 +137,19 @@ impl Queue {
         } else {
             self.late.push(Reverse(event));
         }
+    }
+
+    /// The events that come next in any case, if the last event that was taken is the first of several with different
+    /// times: what they need can be brought into the cache together.
+    #[inline(always)]
+    pub fn batch(&self) -> &[Event] {
+        &self.sorted
+    }
+
+    /// Whether the batch is a new one since this was asked last.
+    #[inline(always)]
+    pub fn has_new_batch(&mut self) -> bool {
+        std::mem::take(&mut self.sorted_anew)
     }
 
     /// The earliest event.
@@ -248,6 +263,7 @@ impl Queue {
             sorted.sort_unstable_by(|a, b| b.cmp(a));
         }
         self.sorted = sorted;
+        self.sorted_anew = !bucket.uniform;
     }
 
     fn deal(&mut self, bucket: Bucket) {
