@@ -55,6 +55,19 @@ fn json_tells_each_ranks_end() {
 }
 
 #[test]
+fn repeated_runs_do_not_depend_on_the_threads() {
+    let results = ["1", "2", "5"].map(|threads| {
+        let arguments = ["barrier:dissemination", "--ranks", "16", "--repeat", "20", "--seed", "3"];
+        let model = ["--model", "loggops:o=normal(1500ns,300ns)", "--threads", threads];
+        let mut result = json(&[&arguments[..], &model].concat());
+        result["wall_ns"] = Value::Null;
+        result
+    });
+    assert_eq!(results[0], results[1]);
+    assert_eq!(results[0], results[2]);
+}
+
+#[test]
 fn people_get_a_table() {
     let drawn = "plb:alpha_p=500ns,alpha_r=100ns,beta=0.4ns";
     let output =

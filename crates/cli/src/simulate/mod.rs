@@ -15,9 +15,11 @@ use castell_model::topology::Topology;
 use castell_sim::instruments::{Bandwidth, Counts, CriticalPath, Queues, Recorder, Waits};
 use castell_sim::{Machine, Outcome, Schedules, SimError, Simulation, Source};
 use report::Report;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use watch::Watch;
 
@@ -57,6 +59,9 @@ pub struct Args {
     /// What random numbers start from: the same seed gives the same results
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Repeated runs are shared among so many threads (default: one a processor); results do not depend on it
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
     #[command(flatten)]
     pattern: PatternArgs,
     #[command(flatten)]
@@ -245,13 +250,41 @@ fn simulate<'a>(args: &Args, source: Source<'a>, machine: &Machine) -> Result<Wa
         false => first.run_fast_or_with(&mut progress)?,
     };
     let mut repeats = vec![(outcome.makespan(), outcome.skew())];
-    for repetition in 1..u64::from(args.repeat) {
-        let seed = castell_base::random::repetition_seed(args.seed, repetition);
-        let outcome = Simulation::new(source, machine).with_seed(seed).run_fast_or_with(&mut progress)?;
-        repeats.push((outcome.makespan(), outcome.skew()));
-    }
+    repeats.extend(repeat(args, source, machine, &progress)?);
     progress.finish();
     Ok(Watched { outcome, schedules, recorder, measures, path, repeats })
+}
+
+/// Makespan and skew of each run after the first, in order, whichever thread has simulated it.
+fn repeat(
+    args: &Args,
+    source: Source<'_>,
+    machine: &Machine,
+    progress: &Watch,
+) -> Result<Vec<(Time, Time)>, SimError> {
+    let runs = u64::from(args.repeat);
+    let one = |repetition: u64| {
+        let seed = castell_base::random::repetition_seed(args.seed, repetition);
+        let run = Simulation::new(source, machine).with_seed(seed);
+        run.run_fast_or_with(progress.clone()).map(|outcome| (outcome.makespan(), outcome.skew()))
+    };
+    let processors = || std::thread::available_parallelism().map_or(1, NonZero::get) as u64;
+    let threads = args.threads.map_or_else(processors, u64::from).min(runs - 1);
+    if threads <= 1 {
+        return (1..runs).map(one).collect();
+    }
+    let next = AtomicU64::new(1);
+    let share = || {
+        let taken = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
+        taken.take_while(|&repetition| repetition < runs).map(|at| (at, one(at))).collect::<Vec<_>>()
+    };
+    let mut done: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(share)).collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined.flat_map(|taken| taken.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    done.sort_unstable_by_key(|(repetition, _)| *repetition);
+    done.into_iter().map(|(_, run)| run).collect()
 }
 
 fn title(name: &str) -> String {

@@ -5,6 +5,8 @@ use castell_goal::schedule::OpId;
 use castell_sim::Source;
 use castell_sim::instrument::Instrument;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Between two looks at the clock.
@@ -12,12 +14,20 @@ const OPERATIONS: u64 = 1 << 14;
 /// Runs shorter than this show no bar.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Counts finished operations, and shows a bar at the terminal once the run takes long.
+/// Counts finished operations, and shows a bar at the terminal once the run takes long. Clones count together: one a
+/// thread.
+#[derive(Clone)]
 pub struct Watch {
-    total: u64,
+    /// What this one has not told the others yet.
     finished: u64,
+    together: Arc<Together>,
+}
+
+struct Together {
+    total: u64,
+    finished: AtomicU64,
     started: Instant,
-    bar: Option<ProgressBar>,
+    bar: OnceLock<ProgressBar>,
 }
 
 impl Watch {
@@ -31,25 +41,30 @@ impl Watch {
             Source::Compiled(schedules) => schedules.iter().map(|(_, schedule)| schedule.len() as u64).sum(),
         };
         let total = operations.saturating_mul(runs.into());
-        Watch { total, finished: 0, started: Instant::now(), bar: None }
+        let (finished, started, bar) = (AtomicU64::new(0), Instant::now(), OnceLock::new());
+        Watch { finished: 0, together: Arc::new(Together { total, finished, started, bar }) }
     }
 
     /// Takes the bar away.
     pub fn finish(self) {
-        if let Some(bar) = self.bar {
+        if let Some(bar) = self.together.bar.get() {
             bar.finish_and_clear();
         }
     }
 
     #[cold]
     fn show(&mut self) {
-        if self.bar.is_none() && self.started.elapsed() > PATIENCE {
-            let style = "{bar:40} {percent}% of {human_len} operations, {eta} left";
-            let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
-            self.bar = Some(ProgressBar::new(self.total).with_style(style));
-        }
-        if let Some(bar) = &self.bar {
-            bar.set_position(self.finished);
+        let together = &self.together;
+        let told = std::mem::take(&mut self.finished);
+        let finished = told + together.finished.fetch_add(told, Ordering::Relaxed);
+        if together.started.elapsed() > PATIENCE {
+            let bar = together.bar.get_or_init(|| {
+                let style = "{bar:40} {percent}% of {human_len} operations, {eta} left";
+                let style =
+                    ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
+                ProgressBar::new(together.total).with_style(style)
+            });
+            bar.set_position(finished);
         }
     }
 }
@@ -57,7 +72,7 @@ impl Watch {
 impl Instrument for Watch {
     fn finished(&mut self, _: Rank, _: OpId, _: Time) {
         self.finished += 1;
-        if self.finished.is_multiple_of(OPERATIONS) {
+        if self.finished == OPERATIONS {
             self.show();
         }
     }
