@@ -13,7 +13,7 @@
 //! |---|---|---|
 //! | `blocking` | 1, plus unsatisfied strong accesses | it is ready to run |
 //! | `events` | 1 for the body, plus external events | it has completed: its accesses are released |
-//! | `children` | see [`Children`] | body and all descendants are done: its parent is told |
+//! | `children` | see `Children` | body and all descendants are done: its parent is told |
 //! | `references` | 1 for its life, plus handles and accesses still linked | its memory is given back |
 
 use crate::children::Children;
@@ -49,7 +49,7 @@ pub enum Verb {
     Dispose,
 }
 
-/// What a task is, as bits of [`Task::flags`].
+/// What a task is, as bits of `Task::flags`.
 pub mod flag {
     /// Its children run inline, at once.
     pub const FINAL: u32 = 1 << 0;
