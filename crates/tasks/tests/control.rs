@@ -170,9 +170,10 @@ fn many_tasks_from_one_creator_stay_few_at_a_time() {
             for number in 0..50_000 {
                 CREATED.store(number, Ordering::Relaxed);
                 context.submit((), |_, ()| {
-                    let ran = RAN.fetch_add(1, Ordering::Relaxed);
-                    LIVE_MAX
-                        .fetch_max(CREATED.load(Ordering::Relaxed).saturating_sub(ran), Ordering::Relaxed);
+                    // Read first: between the two reads others may run, which makes this too small, never too large.
+                    let created = CREATED.load(Ordering::Acquire);
+                    let ran = RAN.fetch_add(1, Ordering::AcqRel);
+                    LIVE_MAX.fetch_max(created.saturating_sub(ran), Ordering::Relaxed);
                 });
             }
         })
