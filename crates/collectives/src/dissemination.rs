@@ -1,6 +1,6 @@
 //! Dissemination: in round r each rank tells the one 2^r behind it, and hears from the one 2^r before it.
 
-use crate::pattern::{Pattern, Rounds, build_rounds, operations_of_rounds};
+use crate::pattern::{Pattern, Rounds, pattern_of_rounds};
 use castell_base::{Rank, Tag, Time};
 use castell_goal::graph::{Graph, GraphError, Vertex};
 use castell_goal::op::Place;
@@ -21,27 +21,7 @@ impl Dissemination {
     }
 }
 
-impl Pattern for Dissemination {
-    fn ranks(&self) -> u32 {
-        self.ranks
-    }
-
-    fn name(&self) -> String {
-        "barrier:dissemination".into()
-    }
-
-    fn build(&self, rank: Rank, graph: &mut Graph) -> Result<(), GraphError> {
-        build_rounds(self, rank, graph)
-    }
-
-    fn operations(&self, _rank: Rank) -> u64 {
-        operations_of_rounds(self)
-    }
-
-    fn rounds(&self) -> Option<&dyn Rounds> {
-        Some(self)
-    }
-}
+pattern_of_rounds!(Dissemination, "barrier:dissemination");
 
 impl Rounds for Dissemination {
     fn count(&self) -> u32 {

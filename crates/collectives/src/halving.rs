@@ -1,8 +1,7 @@
 //! The shape of an allreduce by recursive halving and doubling (Rabenseifner), on powers of two.
 
-use crate::pattern::{Pattern, Rounds, build_rounds, operations_of_rounds};
+use crate::pattern::{Rounds, pattern_of_rounds};
 use castell_base::{Rank, Time};
-use castell_goal::graph::{Graph, GraphError};
 
 /// A reduce-scatter in which partners' distances double and messages halve, then an allgather that goes back.
 #[derive(Clone, Debug)]
@@ -30,27 +29,7 @@ impl HalvingDoubling {
     }
 }
 
-impl Pattern for HalvingDoubling {
-    fn ranks(&self) -> u32 {
-        self.ranks
-    }
-
-    fn name(&self) -> String {
-        "allreduce:halving-doubling".into()
-    }
-
-    fn build(&self, rank: Rank, graph: &mut Graph) -> Result<(), GraphError> {
-        build_rounds(self, rank, graph)
-    }
-
-    fn operations(&self, _rank: Rank) -> u64 {
-        operations_of_rounds(self)
-    }
-
-    fn rounds(&self) -> Option<&dyn Rounds> {
-        Some(self)
-    }
-}
+pattern_of_rounds!(HalvingDoubling, "allreduce:halving-doubling");
 
 impl Rounds for HalvingDoubling {
     fn count(&self) -> u32 {

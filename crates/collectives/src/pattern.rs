@@ -150,6 +150,38 @@ pub(crate) fn operations_of_rounds(rounds: &dyn Rounds) -> u64 {
     (0..rounds.count()).map(count).sum()
 }
 
+/// [`Pattern`] for a type that is its own [`Rounds`] and has a field `ranks`: everything follows from the rounds.
+macro_rules! pattern_of_rounds {
+    ($pattern:ty, $name:literal) => {
+        impl $crate::pattern::Pattern for $pattern {
+            fn ranks(&self) -> u32 {
+                self.ranks
+            }
+
+            fn name(&self) -> String {
+                $name.into()
+            }
+
+            fn build(
+                &self,
+                rank: castell_base::Rank,
+                graph: &mut castell_goal::graph::Graph,
+            ) -> Result<(), castell_goal::graph::GraphError> {
+                $crate::pattern::build_rounds(self, rank, graph)
+            }
+
+            fn operations(&self, _rank: castell_base::Rank) -> u64 {
+                $crate::pattern::operations_of_rounds(self)
+            }
+
+            fn rounds(&self) -> Option<&dyn $crate::pattern::Rounds> {
+                Some(self)
+            }
+        }
+    };
+}
+pub(crate) use pattern_of_rounds;
+
 /// Picoseconds in a nanosecond, the unit of `calc`.
 pub(crate) const PS_A_NS: u64 = 1000;
 

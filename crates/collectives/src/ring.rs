@@ -1,6 +1,6 @@
 //! Chains and rings: each rank hears from its predecessor and tells its successor.
 
-use crate::pattern::{Pattern, Rounds, build_rounds, operations_of_rounds};
+use crate::pattern::{Pattern, Rounds, pattern_of_rounds};
 use crate::tree::swap_root;
 use castell_base::{Rank, Tag, Time};
 use castell_goal::graph::{Graph, GraphError};
@@ -126,27 +126,7 @@ impl RingAllreduce {
     }
 }
 
-impl Pattern for RingAllreduce {
-    fn ranks(&self) -> u32 {
-        self.ranks
-    }
-
-    fn name(&self) -> String {
-        "allreduce:ring".into()
-    }
-
-    fn build(&self, rank: Rank, graph: &mut Graph) -> Result<(), GraphError> {
-        build_rounds(self, rank, graph)
-    }
-
-    fn operations(&self, _rank: Rank) -> u64 {
-        operations_of_rounds(self)
-    }
-
-    fn rounds(&self) -> Option<&dyn Rounds> {
-        Some(self)
-    }
-}
+pattern_of_rounds!(RingAllreduce, "allreduce:ring");
 
 impl Rounds for RingAllreduce {
     fn count(&self) -> u32 {
