@@ -116,6 +116,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 println!("{:32}{}", algorithm.name, algorithm.summary);
             }
             println!("{:32}leaders of groups do recursive doubling", "allreduce:hierarchical");
+            println!(
+                "{:32}the vector is halved, reduced in parts and put together",
+                "allreduce:rabenseifner"
+            );
             for operation in ["allreduce", "barrier", "reduce_scatter", "allgather"] {
                 println!("{:32}a word of the schedule language", format!("{operation}:WORD"));
             }

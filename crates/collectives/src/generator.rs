@@ -140,7 +140,9 @@ impl Generator {
 fn is_collective(name: &str) -> bool {
     let is_named = ALGORITHMS.iter().any(|algorithm| algorithm.name == name);
     let words = ["barrier:", "reduce_scatter:", "allgather:"];
-    is_named || name == "allreduce:hierarchical" || words.iter().any(|word| name.starts_with(word))
+    is_named
+        || ["allreduce:hierarchical", "allreduce:rabenseifner"].contains(&name)
+        || words.iter().any(|word| name.starts_with(word))
 }
 
 /// The data of a collective: single bytes, `bytes` of them in the vector or in each rank's block; of a reduce-scatter, in

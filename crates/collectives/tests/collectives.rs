@@ -60,6 +60,7 @@ fn words(ranks: u32) -> Vec<String> {
         "allreduce:hierarchical".to_owned(),
         "barrier:recursive-doubling".into(),
         "allreduce:recursive-doubling".into(),
+        "allreduce:rabenseifner".into(),
     ];
     if ranks > 1 {
         words.extend([format!("allreduce:{a}"), format!("barrier:{a}"), format!("allreduce:{r},{g}")]);
@@ -405,7 +406,7 @@ fn refusals_say_what_to_take_instead() {
     assert!(refusal("allgather:recursive-doubling", 6).contains("a power of two"));
     assert!(refusal("allreduce:a4", 6).contains("no multiple of 4"));
     let error = Collective::in_order("reduce:binomial", Shape::new(4, 1, 8)).err().unwrap().to_string();
-    assert!(error.contains("reduce:binomial-in-order do"), "{error}");
+    assert!(error.contains("reduce:rabenseifner do"), "{error}");
     let uneven = Shape::new(3, 1, 8).with_blocks(Blocks::packed(&[1, 2, 1]));
     let error = Collective::new("alltoall:bruck", uneven).err().unwrap().to_string();
     assert!(error.contains("blocks of one size"), "{error}");

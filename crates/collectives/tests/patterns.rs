@@ -115,6 +115,7 @@ fn collectives_are_patterns() {
         "reduce_scatter:r2,r3",
         "barrier:a3,a2",
         "allreduce:hierarchical",
+        "allreduce:rabenseifner",
     ];
     for name in names {
         for bytes in [0, 5, 1000] {

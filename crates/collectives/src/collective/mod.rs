@@ -9,6 +9,7 @@ mod barrier;
 mod broadcast;
 mod gather;
 mod neighbours;
+mod rabenseifner;
 mod reduce;
 mod scan;
 mod shape;
@@ -83,6 +84,19 @@ pub struct Algorithm {
     /// What the shape must be like.
     needs: Needs,
     weave: fn(&Shape, &mut Weaver<'_>) -> Result<(), GraphError>,
+}
+
+impl Algorithm {
+    /// Whether it does shapes with so many ranks whose blocks lie one behind the other (`packed`) or have one size besides
+    /// (`uniform`).
+    pub fn fits(&self, ranks: u32, packed: bool, uniform: bool) -> bool {
+        match self.needs {
+            Needs::Nothing => true,
+            Needs::Packed => packed,
+            Needs::PackedPowerOfTwo => packed && ranks.is_power_of_two(),
+            Needs::Uniform => uniform,
+        }
+    }
 }
 
 /// What an algorithm needs.
@@ -186,6 +200,7 @@ pub const ALGORITHMS: &[Algorithm] = algorithms! {
     "reduce:chain", "down the ranks, in segments", true, Nothing, reduce::reduce_chain;
     "reduce:binomial", "up a binomial tree that begins at the root", false, Nothing, reduce::reduce_binomial;
     "reduce:binomial-in-order", "up a binomial tree to rank 0, and on to the root", true, Nothing, reduce::reduce_binomial_in_order;
+    "reduce:rabenseifner", "the vector is halved until each rank has reduced a part, then gathered", true, Nothing, rabenseifner::reduce;
     "allreduce:reduce-bcast", "up a binomial tree and down again", true, Nothing, reduce::allreduce_reduce_bcast;
     "allreduce:ring", "a reduce-scatter round the ring, then an allgather", false, Nothing, reduce::allreduce_ring;
     "reduce_scatter:linear", "everybody sends each block to its owner, which reduces", true, Nothing, reduce::reduce_scatter_linear;
@@ -256,6 +271,7 @@ impl Collective {
             "allreduce:recursive-doubling" | "barrier:recursive-doubling" => {
                 Method::Word(Box::new(fit(Word::recursive_doubling(shape.ranks), &shape)?))
             }
+            "allreduce:rabenseifner" => Method::Word(Box::new(fit(Word::rabenseifner(shape.ranks), &shape)?)),
             "allreduce:hierarchical" => {
                 let word = Word::hierarchical(shape.ranks, shape.ways.saturating_add(1));
                 Method::Word(Box::new(fit(word, &shape)?))

@@ -123,6 +123,20 @@ impl Word {
         word
     }
 
+    /// Rabenseifner's allreduce on any number of ranks: the vector is halved until each rank of the largest power of two
+    /// has reduced a part, and the parts are put together again; the other ranks are neighbours of those (a collapse
+    /// before and an expand behind).
+    pub fn rabenseifner(ranks: u32) -> Word {
+        let doubling = Word::recursive_doubling(ranks);
+        let power = ranks.max(1).ilog2() as usize;
+        let at = doubling.stages.iter().position(|stage| matches!(stage, Stage::Factor { .. })).unwrap_or(0);
+        let mut word = doubling;
+        let halves = [Stage::ReduceScatter { factor: 2 }, Stage::Allgather { factor: 2 }];
+        word.stages
+            .splice(at..at + power, halves.into_iter().flat_map(|stage| std::iter::repeat_n(stage, power)));
+        word
+    }
+
     /// The word for `remainder` ranks beside the product of these factors (two or more): the first stage merges them,
     /// the last one gives them the result. Without a remainder it is [`Word::of_factors`].
     ///

@@ -1,0 +1,220 @@
+//! Choices fit what was asked, with and without tuning files; wrong and foreign files are refused with a reason.
+
+use castell_collectives::collective::{ALGORITHMS, Blocks, Collective, Shape};
+use castell_collectives::decision::{Decisions, Measured, Operation, Question, Rule, TuningFile};
+use std::borrow::Cow;
+
+const FILE: &str = r#"
+format = 1
+castell = "0.1.0"
+model = "plb:alpha_p=2911ps,alpha_r=1000ps"
+
+[machine]
+host = "tower"
+processor = 'Example "3000" \ 2'
+processors = 2
+transport = "shared memory"
+
+[[rule]]
+operation = "allreduce"
+ranks = 8
+bytes_max = 4096
+algorithm = "m2g3a2,n2g3a2"
+measured_us = 12.5
+
+[[rule]]
+operation = "allreduce"
+ranks = [2, 64]
+bytes_max = 65536
+algorithm = "model"
+
+[[rule]]
+operation = "allgather"
+ranks = [2, 64]
+algorithm = "recursive-doubling"
+
+[[rule]]
+operation = "bcast"
+ranks = [3, 3]
+algorithm = "k-nomial"
+ways = 2
+segment_bytes = 4096
+"#;
+
+fn file() -> TuningFile {
+    TuningFile::parse(&FILE.replace("m2g3a2,n2g3a2", "a4,a2")).expect("a tuning file")
+}
+
+fn decisions() -> Decisions {
+    let file = file();
+    let here = file.machine.clone();
+    file.decisions_on(&here).expect("the same machine")
+}
+
+/// Every question about some ranks and sizes.
+fn questions() -> impl Iterator<Item = Question> {
+    let sizes = [0, 8, 100, 4096, 40_000, 1 << 20];
+    let ranks = (1..=33).chain([64, 70]);
+    let shapes = Operation::ALL.into_iter().flat_map(move |operation| {
+        ranks.clone().flat_map(move |ranks| sizes.map(|bytes| Question::new(operation, ranks, bytes)))
+    });
+    shapes.flat_map(|question| {
+        [(true, true, true), (false, true, true), (true, true, false), (false, false, false)]
+            .map(|(commutative, packed, uniform)| Question { commutative, packed, uniform, ..question })
+    })
+}
+
+fn shape(question: &Question) -> Shape {
+    let ranks = question.ranks as usize;
+    let blocks = if question.uniform {
+        Blocks::Uniform(question.bytes / 8)
+    } else if question.packed {
+        Blocks::packed(&(0..ranks as u64).collect::<Vec<u64>>())
+    } else {
+        Blocks::Listed((0..ranks as u64).rev().map(|at| (2 * at, 1)).collect())
+    };
+    Shape::new(question.ranks, question.bytes / 8, 8).with_blocks(blocks)
+}
+
+#[test]
+fn every_choice_fits_what_was_asked() {
+    for decisions in [Decisions::builtin(), decisions()] {
+        for question in questions() {
+            let choice = decisions.choose(&question);
+            let make = if question.commutative { Collective::new } else { Collective::in_order };
+            if let Err(error) = make(&choice.algorithm, shape(&question)) {
+                panic!("{question:?}: {error}");
+            }
+            let operation = choice.algorithm.split_once(':').map(|(operation, _)| operation);
+            assert_eq!(operation, Some(question.operation.name()));
+        }
+    }
+}
+
+#[test]
+fn the_first_rule_that_fits_is_taken() {
+    let decisions = decisions();
+    let choose = |question: Question| decisions.choose(&question).algorithm.into_owned();
+    let allreduce = |ranks, bytes| Question::new(Operation::Allreduce, ranks, bytes);
+    assert_eq!(choose(allreduce(8, 4096)), "allreduce:a4,a2");
+    // The model's choice, as the search's own test has it.
+    assert_eq!(choose(allreduce(48, 8)), "allreduce:a4,a4,a3");
+    assert_eq!(
+        choose(Question { commutative: false, ..allreduce(48, 8) }),
+        "allreduce:recursive-doubling",
+        "the model does not look at the order"
+    );
+    assert_eq!(choose(allreduce(48, 1 << 20)), "allreduce:rabenseifner");
+    let allgather = |ranks| Question::new(Operation::Allgather, ranks, 1 << 20);
+    assert_eq!(choose(allgather(16)), "allgather:recursive-doubling");
+    assert_eq!(choose(allgather(12)), "allgather:ring", "not a power of two");
+    let question = Question::new(Operation::Bcast, 3, 8);
+    let choice = decisions.choose(&question);
+    assert_eq!((choice.ways, choice.segment_bytes), (2, 4096));
+    assert!(matches!(choice.algorithm, Cow::Borrowed("bcast:k-nomial")));
+}
+
+#[test]
+fn rules_of_words_that_merge_ranks_serve_operators_that_do_not_commute() {
+    let rule = Rule::new(Operation::Allreduce, (7, 7), 64, "m1g2a3,n1g3a2").expect("a word for 7 ranks");
+    let decisions = Decisions::with_rules(vec![rule], None);
+    let question = Question { commutative: false, ..Question::new(Operation::Allreduce, 7, 8) };
+    let choice = decisions.choose(&question);
+    assert!(Collective::in_order(&choice.algorithm, Shape::new(7, 1, 8)).is_ok());
+}
+
+#[test]
+fn files_read_as_they_were_written() {
+    let mut file = file();
+    assert_eq!(file.rules.len(), 4);
+    assert_eq!(file.rules[0].measured, Measured { measured_us: Some(12.5), ..Measured::default() });
+    assert_eq!(TuningFile::parse(&file.to_toml()).as_ref(), Ok(&file), "{}", file.to_toml());
+    file.machine.host = "a\nb\u{7f}".into();
+    file.model = None;
+    file.rules.retain(|rule| rule.algorithm != "allreduce:model");
+    assert_eq!(TuningFile::parse(&file.to_toml()).as_ref(), Ok(&file), "{}", file.to_toml());
+    assert_eq!(TuningFile::parse(FILE).unwrap_err().to_string().lines().count(), 1);
+}
+
+#[test]
+fn rules_exist_for_every_algorithm() {
+    for algorithm in ALGORITHMS {
+        let (operation, name) = algorithm.name.split_once(':').expect("a colon");
+        let operation = Operation::parse(operation).expect("an operation");
+        Rule::new(operation, (1, 100), u64::MAX, name).expect(algorithm.name);
+    }
+}
+
+#[test]
+fn wrong_files_are_refused_with_the_reason() {
+    let with = |from: &str, to: &str| {
+        TuningFile::parse(&FILE.replace("m2g3a2,n2g3a2", "a4,a2").replacen(from, to, 1))
+    };
+    for (from, to, reason) in [
+        ("format = 1", "", "expected a line `format = 1`"),
+        (
+            "format = 1",
+            "format = 2",
+            "its format is 2, this castell reads format 1; run `castell tune` again",
+        ),
+        ("format = 1", "format =", "TOML parse error at line 2"),
+        ("castell = \"0.1.0\"", "", "missing field `castell`"),
+        ("processors = 2", "processors = -2", "line 9"),
+        ("plb:", "logp:", "model: logp has no parameter"),
+        ("plb:alpha_p=2911ps,alpha_r=1000ps", "lb", "the model is lb, expected plb"),
+        ("model = \"plb:alpha_p=2911ps,alpha_r=1000ps\"", "", "rule 2: allreduce:model needs a model"),
+        ("ranks = 8", "ranks = 9", "rule 1: `a4,a2` does not fit 9 ranks"),
+        ("ranks = 8", "ranks = [8, 16]", "rule 1: allreduce:a4,a2 is a word, which fits one number of ranks"),
+        ("ranks = 8", "ranks = [8, 4]", "rule 1: ranks go from 8 to 4"),
+        ("ranks = 8", "ranks = \"8\"", "expected a number of ranks, or two"),
+        ("\"a4,a2\"", "\"magic\"", "rule 1: `allreduce:magic` is no collective operation"),
+        (
+            "operation = \"bcast\"",
+            "operation = \"cast\"",
+            "rule 4: unknown operation `cast`: expected one of barrier",
+        ),
+        (
+            "algorithm = \"k-nomial\"",
+            "algorithm = \"model\"",
+            "rule 4: bcast:model: the model chooses words of",
+        ),
+        ("ways = 2", "ways = 0", "rule 4: ways and segment_bytes begin at 1"),
+        ("ways = 2", "way = 2", "unknown field `way`"),
+    ] {
+        let error = with(from, to).expect_err(reason).to_string();
+        assert!(error.contains(reason), "{reason}: {error}");
+        assert!(error.starts_with("not a tuning file: "), "{error}");
+    }
+}
+
+#[test]
+fn foreign_files_are_refused_with_the_reason() {
+    let here = file().machine;
+    let refusal = |change: fn(&mut TuningFile)| {
+        let mut file = file();
+        change(&mut file);
+        file.decisions_on(&here).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(refusal(|file| file.machine.host = "another".into()), Ok(()));
+    for change in [
+        |file: &mut TuningFile| file.machine.processors = 3,
+        |file: &mut TuningFile| file.machine.processor = "other".into(),
+        |file: &mut TuningFile| file.machine.transport = "tcp".into(),
+    ] {
+        let error = refusal(change).expect_err("another machine");
+        assert!(error.contains("it is of another machine") && error.contains("castell tune"), "{error}");
+    }
+}
+
+/// Texts that differ from a good one in a character somewhere are read or refused, and nothing else.
+#[test]
+fn mutated_files_never_panic() {
+    for at in 0..FILE.len() {
+        for put in ["", "9", "\"", "a", "[", "\n", "="] {
+            if FILE.is_char_boundary(at) && FILE.is_char_boundary(at + 1) {
+                let text = format!("{}{put}{}", &FILE[..at], &FILE[at + 1..]);
+                let _ = TuningFile::parse(&text);
+            }
+        }
+    }
+}
