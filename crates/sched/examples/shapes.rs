@@ -1,9 +1,10 @@
-//! multiaxpy-noop and cholesky on 48 described leaves, in virtual time, under the paper's schedulers.
+//! multiaxpy-noop and cholesky on 48 described leaves, in virtual time, under the paper's schedulers; and sweeps over blocks
+//! of data, with and without a task going where its data was written.
 //!
 //! `cargo run --release -p castell-sched --example shapes`: milliseconds of virtual time. The costs are the defaults, round
 //! numbers: compare shapes, not times.
 
-use castell_sched::program::{Cholesky, Multiaxpy, Program};
+use castell_sched::program::{Cholesky, Multiaxpy, Program, Sweeps};
 use castell_sched::simulate::Costs;
 use castell_sched::{Topology, simulate};
 
@@ -40,5 +41,19 @@ fn main() {
         let unit = (64 * 3_000_000_u64 / (tiles * tiles * tiles)).max(1);
         let cholesky = Cholesky::new(tiles, [unit / 3, unit, unit, 2 * unit]);
         row(&format!("cholesky {tiles} tiles"), &cholesky, cholesky.tasks(), &topology);
+    }
+    println!("sweeps, 480 blocks, 10 times  locality: ms, MiB from the other node; without: ms, MiB");
+    for kib in [16, 64, 256, 1024, 4096] {
+        // 10 GB/s a leaf where the data is near.
+        let sweeps =
+            Sweeps { blocks: 480, block_bytes: kib << 10, iterations: 10, block_ns: kib * 1024 / 10 };
+        print!("{:24} {:>9}", format!("{kib} KiB a block"), sweeps.tasks());
+        for scheduler in ["tree", "tree:locality=off"] {
+            let options = scheduler.parse().expect("a scheduler");
+            let report = simulate(&sweeps, &topology, options, &Costs::default(), 1);
+            assert_eq!((report.tasks, report.stuck), (sweeps.tasks(), 0), "{scheduler}");
+            print!(" {:>9.2} {:>9.1}", report.time_ns as f64 / 1e6, report.remote_bytes as f64 / 1048576.0);
+        }
+        println!();
     }
 }

@@ -11,6 +11,7 @@
 mod central;
 mod error;
 mod options;
+pub mod places;
 mod probability;
 pub mod program;
 mod queue;

@@ -25,12 +25,25 @@ pub struct Creation<Task> {
     pub after: Vec<u64>,
     /// Larger runs earlier, under the policy that looks at it.
     pub priority: i32,
+    /// What it reads and writes: where that was written last says where the task should run, and what it costs elsewhere.
+    pub data: Vec<Datum>,
+}
+
+/// A piece of memory that a task uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datum {
+    /// Which: other tasks name the same piece by the same number.
+    pub piece: u64,
+    /// How large it is.
+    pub bytes: u64,
+    /// Whether the task writes it.
+    pub writes: bool,
 }
 
 impl<Task> Creation<Task> {
     /// A task that depends on nothing.
     pub fn new(task: Task) -> Creation<Task> {
-        Creation { task, key: None, after: Vec::new(), priority: 0 }
+        Creation { task, key: None, after: Vec::new(), priority: 0, data: Vec::new() }
     }
 }
 
@@ -184,6 +197,59 @@ impl Program for Cholesky {
             CholeskyTask::Gemm(..) => 3,
         };
         (number == 0).then_some(Step::Work { ns: self.kernels_ns[kernel] })
+    }
+}
+
+/// A vector in blocks, swept over several times: each sweep reads and writes every block in a task of its own, and ends with a
+/// wait. Nothing but the blocks' place tells where to run a task.
+#[derive(Clone, Copy, Debug)]
+pub struct Sweeps {
+    /// Blocks of the vector.
+    pub blocks: u64,
+    /// How large a block is.
+    pub block_bytes: u64,
+    /// How often.
+    pub iterations: u64,
+    /// What a task computes, in nanoseconds.
+    pub block_ns: u64,
+}
+
+/// A task of [`Sweeps`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SweepTask {
+    /// Creates all others.
+    Main,
+    /// Updates this block.
+    Block(u64),
+}
+
+impl Sweeps {
+    /// How many tasks it creates, main included.
+    pub fn tasks(&self) -> u64 {
+        1 + self.blocks * self.iterations
+    }
+}
+
+impl Program for Sweeps {
+    type Task = SweepTask;
+
+    fn main(&self) -> SweepTask {
+        SweepTask::Main
+    }
+
+    fn step(&self, task: &SweepTask, number: u64) -> Option<Step<SweepTask>> {
+        let SweepTask::Main = *task else {
+            return (number == 0).then_some(Step::Work { ns: self.block_ns });
+        };
+        let (sweep, step) = (number / (self.blocks + 1), number % (self.blocks + 1));
+        if sweep >= self.iterations {
+            return None;
+        }
+        if step == self.blocks {
+            return Some(Step::Wait);
+        }
+        let data = vec![Datum { piece: step, bytes: self.block_bytes, writes: true }];
+        Some(Step::Create(Creation { data, ..Creation::new(SweepTask::Block(step)) }))
     }
 }
 

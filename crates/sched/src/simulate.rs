@@ -3,7 +3,8 @@
 //! One event at a time, in order of time and then of leaf, so a run depends on its arguments only. Locks are resources:
 //! who finds one taken waits until it is free, and pays for moving it between leaves.
 
-use crate::program::{Creation, Program, Step};
+use crate::places::Vote;
+use crate::program::{Creation, Datum, Program, Step};
 use crate::{AnyScheduler, Design, Effect, LeafId, Node, Options, Ready, Topology};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -44,6 +45,8 @@ pub struct Costs {
     pub wake_call: u64,
     /// From the wake-up until the sleeper runs.
     pub wake: u64,
+    /// What a task takes longer for each KiB of its data that was written last on another NUMA node.
+    pub remote_kib: u64,
 }
 
 impl Default for Costs {
@@ -64,6 +67,7 @@ impl Default for Costs {
             asks: 1,
             wake_call: 1_500,
             wake: 5_000,
+            remote_kib: 50,
         }
     }
 }
@@ -83,6 +87,8 @@ pub struct Report {
     pub lock_wait_ns: u64,
     /// How often a sleeping leaf was woken.
     pub wakes: u64,
+    /// Bytes of the tasks' data that were written last on another NUMA node than the one where the task ran.
+    pub remote_bytes: u64,
     /// Tasks that never became ready: their predecessors wait for each other or never came.
     pub stuck: u64,
 }
@@ -125,6 +131,7 @@ struct Live<Task> {
     priority: i32,
     missing: usize,
     successors: Vec<usize>,
+    data: Vec<Datum>,
 }
 
 #[derive(Clone, Default)]
@@ -158,6 +165,9 @@ struct Machine<'a, P: Program> {
     events: BinaryHeap<Reverse<(u64, u32, u64)>>,
     locks: HashMap<Node, Lock>,
     memory: Lock,
+    topology: Topology,
+    /// By piece of data: the NUMA node where it was written last.
+    written: HashMap<u64, usize>,
     report: Report,
 }
 
@@ -176,6 +186,8 @@ impl<'a, P: Program> Machine<'a, P> {
             events: BinaryHeap::new(),
             locks: HashMap::new(),
             memory: Lock::default(),
+            topology: topology.clone(),
+            written: HashMap::new(),
             report: Report {
                 time_ns: 0,
                 tasks: 0,
@@ -183,6 +195,7 @@ impl<'a, P: Program> Machine<'a, P> {
                 tasks_of: vec![0; leaves],
                 lock_wait_ns: 0,
                 wakes: 0,
+                remote_bytes: 0,
                 stuck: 0,
             },
         }
@@ -232,11 +245,28 @@ impl<'a, P: Program> Machine<'a, P> {
         };
         (state.idle, state.asked, state.running) = (false, 0, Some(ready.task));
         let task = self.live[ready.task].as_ref().expect("queued tasks are live");
+        let mut remote = 0;
         if task.step == 0 {
             self.report.tasks += 1;
             self.report.tasks_of[cpu] += 1;
+            let here = self.topology.numa_of(LeafId(cpu as u32));
+            let elsewhere = |datum: &&Datum| self.written.get(&datum.piece).is_some_and(|&numa| numa != here);
+            remote = task.data.iter().filter(elsewhere).map(|datum| datum.bytes).sum();
         }
-        self.schedule(cpu, now);
+        self.report.remote_bytes += remote;
+        self.schedule(cpu, now + remote * self.costs.remote_kib / 1024);
+    }
+
+    /// A task that became ready, as the scheduler wants it: with the place of its data.
+    fn ready(&self, index: usize) -> Ready<usize> {
+        let task = self.live[index].as_ref().expect("not begun");
+        let mut vote = Vote::new();
+        for datum in &task.data {
+            if let Some(&numa) = self.written.get(&datum.piece) {
+                vote.add(numa, datum.bytes);
+            }
+        }
+        Ready { priority: task.priority, place: vote.winner(), ..Ready::new(index) }
     }
 
     fn run_step(&mut self, time: u64, cpu: usize, index: usize) {
@@ -261,7 +291,7 @@ impl<'a, P: Program> Machine<'a, P> {
     }
 
     fn insert(&mut self, creation: Creation<P::Task>, parent: Option<usize>) -> usize {
-        let Creation { task, key, after, priority } = creation;
+        let Creation { task, key, after, priority, data } = creation;
         let live = Live {
             task,
             step: 0,
@@ -273,6 +303,7 @@ impl<'a, P: Program> Machine<'a, P> {
             priority,
             missing: 0,
             successors: Vec::new(),
+            data,
         };
         let index = self.free.pop().unwrap_or_else(|| {
             self.live.push(None);
@@ -301,7 +332,7 @@ impl<'a, P: Program> Machine<'a, P> {
         if task.missing > 0 {
             return now;
         }
-        let ready = Ready { priority: task.priority, ..Ready::new(index) };
+        let ready = self.ready(index);
         self.scheduler.add(Some(LeafId(cpu as u32)), ready);
         self.charge(now, cpu)
     }
@@ -312,6 +343,10 @@ impl<'a, P: Program> Machine<'a, P> {
         live.ended = true;
         self.cpus[cpu].running = None;
         let successors = std::mem::take(&mut live.successors);
+        let here = self.topology.numa_of(LeafId(cpu as u32));
+        for datum in live.data.iter().filter(|datum| datum.writes) {
+            self.written.insert(datum.piece, here);
+        }
         if let Some(key) = live.key {
             self.by_key.remove(&key);
         }
@@ -321,7 +356,7 @@ impl<'a, P: Program> Machine<'a, P> {
             let task = self.live[successor].as_mut().expect("not begun");
             task.missing -= 1;
             if task.missing == 0 {
-                ready.push(Ready { priority: task.priority, ..Ready::new(successor) });
+                ready.push(self.ready(successor));
             }
         }
         let mut done = Some(index);
@@ -419,7 +454,7 @@ fn pass(lock: &mut Lock, now: u64, cpu: usize, hold: u64, transfer: u64, content
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::{Cholesky, Multiaxpy};
+    use crate::program::{Cholesky, Multiaxpy, Sweeps};
 
     fn run(program: &impl Program, topology: &str, scheduler: &str) -> Report {
         let (topology, options) = (topology.parse().unwrap(), scheduler.parse().unwrap());
@@ -463,6 +498,17 @@ mod tests {
         let [tree, central] = ["tree", "central"].map(|name| run(&axpy, "numa:2 cpu:24", name));
         assert!(central.time_ns > 5 * tree.time_ns, "{} {}", central.time_ns, tree.time_ns);
         assert!(central.lock_wait_ns > tree.lock_wait_ns);
+    }
+
+    #[test]
+    fn tasks_go_where_their_data_was_written() {
+        let sweeps = Sweeps { blocks: 480, block_bytes: 1 << 18, iterations: 10, block_ns: 26_214 };
+        let [there, anywhere] =
+            ["tree", "tree:locality=off"].map(|scheduler| run(&sweeps, "numa:2 cpu:24", scheduler));
+        assert_eq!([there.tasks, anywhere.tasks], [sweeps.tasks(); 2]);
+        assert!(there.remote_bytes * 2 < anywhere.remote_bytes, "{there:?} {anywhere:?}");
+        assert_eq!(there, run(&sweeps, "numa:2 cpu:24", "tree"), "the same again");
+        assert_eq!(run(&sweeps, "cpu:48", "tree").remote_bytes, 0);
     }
 
     #[test]

@@ -148,8 +148,11 @@ impl<T> Tree<T> {
     pub fn add_ready(&mut self, from: LeafId, ready: Vec<Ready<T>>) {
         for ready in ready {
             let random = &mut self.random;
+            let numa = self.topology.numa_of(from);
+            let near = !self.options.locality || ready.place.is_none_or(|place| place == numa);
             let leaf = &mut self.leaves[from.index()];
-            let fits = leaf.enabled && leaf.successor.is_none() && self.topology.kind_of(from) == ready.kind;
+            let fits =
+                near && leaf.enabled && leaf.successor.is_none() && self.topology.kind_of(from) == ready.kind;
             if fits && self.options.immediate_successor.happens(|| random.next_u32()) {
                 leaf.successor = Some(ready);
             } else {

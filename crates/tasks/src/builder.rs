@@ -5,12 +5,13 @@ use crate::dependences::Exclusive;
 use crate::error::TaskError;
 use crate::journal::Journal;
 use crate::memory::{Memory, MemoryOptions};
+use crate::places::Places;
 use crate::runtime::{Roots, Runtime, Shared};
 use crate::scheduler::Scheduler;
 use crate::services::Services;
 use crate::stall::{Report, Stall, Stalls};
 use crate::workers::{Plan, Workers};
-use castell_sched::{Kind, Options, Topology};
+use castell_sched::{Design, Kind, Options, Topology};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,6 +123,8 @@ impl Builder {
         let scheduler = self.scheduler.clone().or_else(from_environment);
         let options: Options = scheduler.as_deref().unwrap_or("tree").parse()?;
         let plan = self.plan()?;
+        let numa_nodes = plan.topology.numa_nodes();
+        let has_places = options.locality && options.design == Design::Tree && numa_nodes > 1;
         let shared = Arc::new(Shared {
             memory: Memory::new(self.memory, &plan.numa()),
             worker_count: plan.workers(),
@@ -129,6 +132,7 @@ impl Builder {
             workers: Workers::new(&plan, self.stack_bytes),
             counts: Counts::new(self.limits),
             exclusive: Exclusive::default(),
+            places: has_places.then(Places::new),
             stall: Stalls::default(),
             roots: Roots::default(),
             services: Services::default(),

@@ -140,6 +140,17 @@ impl<'t> Context<'t> {
         self.current().label()
     }
 
+    /// The NUMA node on which most of this task's data was written last, as the scheduler was told when it became ready; `None`:
+    /// nothing was known, there is one node, or the scheduler does not look (`locality=off`, and any but the tree).
+    pub fn place(&self) -> Option<usize> {
+        crate::schedulable::Schedulable::place(self.current()).map(usize::from)
+    }
+
+    /// The NUMA node of the worker that runs this; nodes are counted from 0, as the runtime sees them.
+    pub fn numa_node(&self) -> usize {
+        self.thread.worker.get().map_or(0, |worker| self.thread.shared.scheduler.numa_of(worker))
+    }
+
     /// Whether this task is final: its children run at once, in place.
     pub fn is_final(&self) -> bool {
         self.current().has(flag::FINAL)

@@ -155,6 +155,7 @@ pub(crate) unsafe fn submit(thread: &Thread, task: TaskRef, declared: &[Declarat
         if !is_ready {
             return false;
         }
+        record.find_place();
     }
     if record.has(flag::UNDEFERRED) {
         return true;
@@ -197,6 +198,9 @@ pub(crate) unsafe fn execute(thread: &Thread, task: TaskRef) -> Option<TaskRef> 
     let verb = if cancelled || record.has(flag::POISONED) { Verb::Skip } else { Verb::Call };
     // SAFETY: once, by whoever got it.
     unsafe { (record.run)(thread, record, verb) };
+    if let (Some(places), Some(worker)) = (&thread.shared.places, thread.worker.get()) {
+        places.note(record.accesses(), thread.shared.scheduler.numa_of(worker));
+    }
     thread.task.set(outer);
     thread.group.set(outer_group);
     // Only the body adds events: alone, nobody else touches the count any more.

@@ -38,6 +38,8 @@ pub mod memory;
 #[cfg(not(loom))]
 mod pause;
 #[cfg(not(loom))]
+mod places;
+#[cfg(not(loom))]
 mod runtime;
 pub mod schedulable;
 pub mod scheduler;

@@ -10,6 +10,7 @@ use crate::execute::{create, submit};
 use crate::handle::Handle;
 use crate::journal::{Journal, Wait};
 use crate::memory::Memory;
+use crate::places::Places;
 use crate::scheduler::Scheduler;
 use crate::services::{Next, Registration, Services, Wake};
 use crate::stall::{Report, Stalls, watch};
@@ -27,6 +28,8 @@ pub struct Shared {
     pub(crate) counts: Counts,
     /// Which commutative tasks hold which bytes.
     pub(crate) exclusive: Exclusive<Task>,
+    /// Where data was written last, if there are several NUMA nodes and it matters.
+    pub(crate) places: Option<Places>,
     pub(crate) stall: Stalls,
     pub(crate) roots: Roots,
     pub(crate) services: Services,

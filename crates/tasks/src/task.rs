@@ -26,6 +26,7 @@ use crate::pause::PauseState;
 use crate::runtime::Shared;
 use crate::schedulable::Schedulable;
 use castell_base::sync::{AtomicPtr, AtomicU32, Ordering};
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -95,8 +96,8 @@ pub struct Task {
     pub(crate) bytes: u32,
     /// Distance to the root.
     pub(crate) depth: u16,
-    /// The NUMA node of most of its data plus 1; 0: not known.
-    place: u16,
+    /// The NUMA node of most of its data plus 1; 0: not known. Written by whoever makes it ready, read by whoever queues it.
+    place: Cell<u16>,
     access_count: u16,
     /// Where the accesses start, in units of 8 bytes from the record.
     accesses_at: u16,
@@ -192,7 +193,7 @@ impl Task {
             priority,
             bytes: birth.parts.bytes as u32,
             depth: birth.depth,
-            place: 0,
+            place: Cell::new(0),
             access_count: birth.parts.access_count as u16,
             accesses_at: (birth.parts.accesses_at / 8) as u16,
             children: Children::new(),
@@ -230,6 +231,16 @@ impl Task {
     pub(crate) fn accesses_start(&self) -> *mut Access {
         let at = usize::from(self.accesses_at) * 8;
         std::ptr::from_ref(self).cast_mut().cast::<u8>().wrapping_add(at).cast()
+    }
+
+    /// It has become ready: notes where most of its data was written last, if anybody wants to know.
+    #[inline]
+    pub(crate) fn find_place(&self) {
+        // SAFETY: what threads share outlives the tasks.
+        if let Some(places) = unsafe { &(*self.shared).places } {
+            let place = places.of(self.accesses());
+            self.place.set(place.map_or(0, |numa| numa as u16 + 1));
+        }
     }
 
     /// Who created it; `None` for a root.
@@ -452,7 +463,7 @@ unsafe impl Schedulable for Task {
 
     #[inline]
     fn place(&self) -> Option<u16> {
-        self.place.checked_sub(1)
+        self.place.get().checked_sub(1)
     }
 
     #[inline]

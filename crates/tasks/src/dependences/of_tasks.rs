@@ -112,7 +112,10 @@ impl Outcome<Task> for Found<'_> {
             self.own_ready = true;
         } else {
             // SAFETY: it just became ready, so it is alive and in no list.
-            unsafe { self.ready.push(task) };
+            unsafe {
+                task.as_ref().find_place();
+                self.ready.push(task);
+            }
         }
     }
 

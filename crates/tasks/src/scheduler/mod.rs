@@ -147,8 +147,11 @@ impl<T: Schedulable> Scheduler<T> {
     fn runs_next(&self, worker: WorkerId, task: NonNull<T>) -> bool {
         let desk = &self.desks[worker.index()];
         // SAFETY: the caller's promise: alive.
-        let kind = unsafe { task.as_ref() }.kind();
-        kind == desk.kind && self.options.immediate_successor.happens(|| desk.draw())
+        let record = unsafe { task.as_ref() };
+        let is_near = || record.place().is_none_or(|numa| usize::from(numa) == self.numa[worker.index()]);
+        record.kind() == desk.kind
+            && (!self.options.locality || is_near())
+            && self.options.immediate_successor.happens(|| desk.draw())
     }
 
     /// The next task for `worker`, if there is one for it in its own queue or above it.

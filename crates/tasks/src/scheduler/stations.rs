@@ -14,7 +14,7 @@
 use super::fences;
 use crate::workers::WorkerId;
 use castell_base::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, spin_hint};
-use castell_sched::{Kind, LeafId, Topology};
+use castell_sched::{Kind, Topology};
 use std::ptr::NonNull;
 use std::time::Duration;
 
@@ -48,8 +48,8 @@ pub(super) struct Stations<T> {
     idle: Box<[AtomicU64]>,
     words: usize,
     stations: Box<[Station<T>]>,
-    /// By NUMA node: the words in which it has workers, as first and last.
-    numa_words: Box<[(usize, usize)]>,
+    /// By NUMA node and then by word of 64 workers: who belongs to it.
+    near: Box<[u64]>,
 }
 
 /// The right to fill an idle worker's slot, and the duty to ring.
@@ -64,17 +64,16 @@ impl<T> Stations<T> {
             slot: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
             kind: topology.kind_of(leaf),
         };
-        let numa_words = |numa| {
-            let of = |leaf: LeafId| leaf.index() / 64;
-            let words = topology.leaves_of(numa).map(of);
-            words.fold((usize::MAX, 0), |(first, last), word| (first.min(word), last.max(word)))
-        };
+        let mut near = vec![0; words * topology.numa_nodes()];
+        for leaf in topology.all() {
+            near[topology.numa_of(leaf) * words + leaf.index() / 64] |= bit(WorkerId(leaf.0));
+        }
         Stations {
             kinds: (0..Kind::COUNT).map(|_| Kinds { count: AtomicU32::new(0) }).collect(),
             idle: (0..words * Kind::COUNT).map(|_| AtomicU64::new(0)).collect(),
             words,
             stations: topology.all().map(station).collect(),
-            numa_words: (0..topology.numa_nodes()).map(numa_words).collect(),
+            near: near.into(),
         }
     }
 
@@ -137,21 +136,22 @@ impl<T> Stations<T> {
 
     /// Claims an idle worker that runs `kind`, of NUMA node `numa` rather than of another.
     pub(super) fn claim(&self, kind: Kind, numa: Option<usize>) -> Option<Claim> {
-        let near = numa.and_then(|numa| self.numa_words.get(numa)).copied().unwrap_or((0, self.words - 1));
-        let near = near.0..=near.1;
-        let far = (0..self.words).filter(|word| !near.contains(word));
-        near.clone().chain(far).find_map(|word| self.claim_in(kind, word))
+        let near = numa.and_then(|numa| self.near.get(numa * self.words..(numa + 1) * self.words));
+        let near = near.unwrap_or(&[]).iter().enumerate().filter(|(_, mask)| **mask != 0);
+        near.map(|(word, mask)| (word, *mask))
+            .chain((0..self.words).map(|word| (word, u64::MAX)))
+            .find_map(|(word, mask)| self.claim_in(kind, word, mask))
     }
 
-    fn claim_in(&self, kind: Kind, word: usize) -> Option<Claim> {
+    fn claim_in(&self, kind: Kind, word: usize, mask: u64) -> Option<Claim> {
         let idle = &self.idle[kind.index() * self.words + word];
-        let mut seen = idle.load(Ordering::Relaxed);
+        let mut seen = idle.load(Ordering::Relaxed) & mask;
         while seen != 0 {
             let worker = WorkerId((word * 64) as u32 + seen.trailing_zeros());
             if self.take_out(worker) {
                 return Some(Claim(worker));
             }
-            seen = idle.load(Ordering::Relaxed);
+            seen = idle.load(Ordering::Relaxed) & mask;
         }
         None
     }
@@ -228,6 +228,14 @@ mod tests {
         assert!(!stations.any_idle(Kind::CPU) && stations.any_idle(Kind::ACCELERATOR));
         assert_eq!(claimed(Kind::CPU, None), None);
         assert_eq!(claimed(Kind::ACCELERATOR, Some(1)), Some(accelerator));
+    }
+
+    #[test]
+    fn claims_prefer_the_own_node_among_few() {
+        let stations = stations("numa:3 cpu:2");
+        (0..6).for_each(|worker| stations.register(WorkerId(worker)));
+        let claimed = |numa| stations.claim(Kind::CPU, numa).map(|claim| claim.0.0);
+        assert_eq!([Some(2), Some(1), Some(1), Some(1), None].map(claimed), [4, 2, 3, 0, 1].map(Some));
     }
 
     #[test]
