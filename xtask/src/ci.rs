@@ -60,7 +60,7 @@ pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     if args.setup {
         println!("== setup");
         let start = Instant::now();
-        note("setup", setup::run().map(|()| Outcome::Passed), start.elapsed().as_secs_f64());
+        note("setup", setup::run(&setup::FOR_TESTS).map(|()| Outcome::Passed), start.elapsed().as_secs_f64());
     }
     for (name, step) in STEPS {
         if args.steps.is_empty() || args.steps.iter().any(|wanted| wanted == name) {

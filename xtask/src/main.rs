@@ -26,7 +26,7 @@ enum Command {
     /// Check the house's own rules: crate edges, lengths, unsafe, words, links
     Tidy,
     /// Install what is missing for the tests (apt packages, rustfmt, clippy)
-    Setup,
+    Setup(setup::Args),
     /// Formatting, lints, documentation, tidy and all tests
     Ci(ci::Args),
     /// Build and install the libraries, the header, the program and the pkg-config and CMake files
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     let root = repository_root();
     let outcome = match Cli::parse().command {
         Command::Tidy => tidy::report(&root),
-        Command::Setup => setup::run().map(|()| ExitCode::SUCCESS),
+        Command::Setup(args) => setup::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Ci(args) => ci::run(&root, &args),
         Command::Install(args) => install::run(&root, &args),
     };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// (program that shows that it is there, apt package that brings it).
-const PROGRAMS: [(&str, &str); 11] = [
+const PROGRAMS: [(&str, &str); 12] = [
     ("gcc", "gcc"),
     ("g++", "g++"),
     ("make", "make"),
@@ -17,27 +17,51 @@ const PROGRAMS: [(&str, &str); 11] = [
     ("mpicc.mpich", "libmpich-dev"),
     ("slurmctld", "slurm-wlm"),
     ("munged", "munge"),
+    ("valgrind", "valgrind"),
 ];
 
 /// (what pkg-config calls the library, apt package that brings it).
-const LIBRARIES: [(&str, &str); 1] = [("openblas", "libopenblas-dev")];
+const LIBRARIES: [(&str, &str); 2] = [("openblas", "libopenblas-dev"), ("tbb", "libtbb-dev")];
+
+/// As [`PROGRAMS`], for the peers of `castell bench tasks` that are too large to be asked of everybody: LLVM's libomp needs
+/// some 250 MB with its compiler, StarPU brings its own dependencies. No test needs them.
+const PEER_PROGRAMS: [(&str, &str); 1] = [("clang", "clang")];
+/// As [`LIBRARIES`], for those.
+const PEER_LIBRARIES: [(&str, &str); 1] = [("starpu-1.3", "libstarpu-dev")];
+/// Files that show a package that has neither.
+const PEER_FILES: [(&str, &str); 1] = [("/usr/lib/x86_64-linux-gnu/libomp5.so", "libomp-dev")];
 
 /// (cargo subcommand, rustup component that brings it).
 const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
+
+/// Arguments of `cargo xtask setup`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Also the task runtimes that `castell bench tasks` compares with: clang and libomp (some 250 MB), StarPU
+    #[arg(long)]
+    peers: bool,
+}
 
 /// Installs what is missing and says what it does.
 ///
 /// # Errors
 /// Something is missing and cannot be installed here; the message lists it.
-pub fn run() -> anyhow::Result<()> {
-    install_packages()?;
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    install_packages(args.peers)?;
     install_components()
 }
 
-fn install_packages() -> anyhow::Result<()> {
-    let programs = PROGRAMS.iter().filter(|(program, _)| find_program(program).is_none());
-    let libraries = LIBRARIES.iter().filter(|(library, _)| !has_library(library));
-    let missing: Vec<&str> = programs.chain(libraries).map(|(_, package)| *package).collect();
+/// What the tests need, without the peers of benchmarks.
+pub const FOR_TESTS: Args = Args { peers: false };
+
+fn install_packages(peers: bool) -> anyhow::Result<()> {
+    let peer_programs = PEER_PROGRAMS.iter().filter(|_| peers);
+    let programs =
+        PROGRAMS.iter().chain(peer_programs).filter(|(program, _)| find_program(program).is_none());
+    let peer_libraries = PEER_LIBRARIES.iter().filter(|_| peers);
+    let libraries = LIBRARIES.iter().chain(peer_libraries).filter(|(library, _)| !has_library(library));
+    let files = PEER_FILES.iter().filter(|(file, _)| peers && !Path::new(file).exists());
+    let missing: Vec<&str> = programs.chain(libraries).chain(files).map(|(_, package)| *package).collect();
     if missing.is_empty() {
         println!("setup: all programs and libraries are there");
         return Ok(());

@@ -52,6 +52,8 @@ pub mod task;
 #[cfg(not(loom))]
 mod wait;
 pub mod workers;
+#[cfg(not(loom))]
+pub mod workloads;
 
 #[cfg(not(loom))]
 pub use builder::Builder;

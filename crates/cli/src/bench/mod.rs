@@ -17,6 +17,7 @@ mod queues;
 mod report;
 mod sim;
 mod startup;
+mod tasks;
 
 use anyhow::Context as _;
 use peers::Peer;
@@ -30,13 +31,16 @@ pub struct Args {
     /// What to measure
     #[arg(value_parser = names())]
     workload: String,
+    /// For tasks: which programs, with their sizes, as chain or axpy:block=1024 (default: all)
+    #[arg(value_name = "PROGRAM")]
+    programs: Vec<tasks::Case>,
     /// Print JSON: one object a case and subject
     #[arg(long)]
     json: bool,
-    /// Measure the MPI implementations of this machine too (the default)
+    /// Measure the peers on this machine too: MPI implementations, task runtimes (the default)
     #[arg(long, overrides_with = "no_peers")]
     peers: bool,
-    /// Leave the MPI implementations out
+    /// Leave the peers out
     #[arg(long)]
     no_peers: bool,
     /// Samples a round, case and subject (default: the workload's)
@@ -50,6 +54,8 @@ pub struct Args {
     bytes: Option<Vec<u64>>,
     #[command(flatten)]
     sim: sim::SimArgs,
+    #[command(flatten)]
+    tasks: tasks::TaskArgs,
 }
 
 /// Something to measure.
@@ -90,13 +96,24 @@ const WORKLOADS: [&dyn Workload; 7] = [
     &parse::Parse,
 ];
 
-/// The workloads' names, and `sim`, which has no ranks of its own.
+/// The workloads' names, and those that have no ranks.
 fn names() -> Vec<&'static str> {
-    WORKLOADS.iter().map(|workload| workload.name()).chain(["sim"]).collect()
+    WORKLOADS.iter().map(|workload| workload.name()).chain(["sim", "tasks", "metg"]).collect()
 }
 
 /// Carries the command out.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if !args.programs.is_empty() && args.workload != "tasks" {
+        anyhow::bail!("only `castell bench tasks` takes the names of programs");
+    }
+    let samples = args.samples.unwrap_or(3);
+    match args.workload.as_str() {
+        "tasks" => {
+            return tasks::run(&args.programs, &args.tasks, !args.no_peers, args.json, args.rounds, samples);
+        }
+        "metg" => return tasks::metg::run(&args.tasks, !args.no_peers, args.json, args.rounds, samples),
+        _ => (),
+    }
     if args.workload == "sim" {
         return sim::run(&args.sim, !args.no_peers, args.json, args.rounds, args.samples.unwrap_or(3));
     }

@@ -10,6 +10,9 @@ use tempfile::TempDir;
 const MEASURE_H: &str = include_str!("../../../../benches/measure.h");
 const FLAGS: [&str; 3] = ["-std=c11", "-O3", "-w"];
 
+/// What a program ends with that does not know its case.
+const UNKNOWN: i32 = 3;
+
 /// A compiled program; its folder is removed on drop.
 pub struct Program {
     folder: TempDir,
@@ -31,11 +34,23 @@ impl Program {
         source: &str,
         launcher: Vec<String>,
     ) -> anyhow::Result<Program> {
+        let words = FLAGS.iter().chain(flags).chain(&["program.c"]).map(|word| (*word).to_owned());
+        Program::compile_files(compiler, words, &[("program.c", source)], launcher)
+    }
+
+    /// Compiles `files` (name, text) and measure.h with `words` behind the compiler's name.
+    pub fn compile_files(
+        compiler: &Path,
+        words: impl IntoIterator<Item = String>,
+        files: &[(&str, &str)],
+        launcher: Vec<String>,
+    ) -> anyhow::Result<Program> {
         let folder = TempDir::with_prefix("castell-bench-").context("no folder for a compiled benchmark")?;
-        std::fs::write(folder.path().join("measure.h"), MEASURE_H)?;
-        std::fs::write(folder.path().join("program.c"), source)?;
+        for (name, text) in files.iter().chain(&[("measure.h", MEASURE_H)]) {
+            std::fs::write(folder.path().join(name), text)?;
+        }
         let mut command = Command::new(compiler);
-        command.args(FLAGS).args(flags).args(["program.c", "-o", "program"]);
+        command.args(words).args(["-o", "program"]);
         let output = command.current_dir(folder.path()).stdin(Stdio::null()).output();
         let output = output.with_context(|| format!("could not start {}", compiler.display()))?;
         if !output.status.success() {
@@ -50,18 +65,33 @@ impl Program {
 
     /// Runs it once for one case.
     pub fn measure(&self, case: &Params, samples: u32) -> anyhow::Result<Sample> {
+        self.measure_if_known(case, samples, &[])?.context("the program does not know the case")
+    }
+
+    /// Runs it once for one case, with `more` arguments; `None` if it ends with [`UNKNOWN`].
+    pub fn measure_if_known(
+        &self,
+        case: &Params,
+        samples: u32,
+        more: &[String],
+    ) -> anyhow::Result<Option<Sample>> {
         let program = self.folder.path().join("program");
         let mut words = self.launcher.clone();
         words.push(program.to_string_lossy().into_owned());
+        words.extend(more.iter().cloned());
         words.extend(case.arguments());
         words.extend(["--samples".to_owned(), samples.to_string()]);
         let output = Command::new(&words[0]).args(&words[1..]).stdin(Stdio::null()).output();
         let output = output.with_context(|| format!("could not start {}", words[0]))?;
+        if output.status.code() == Some(UNKNOWN) {
+            return Ok(None);
+        }
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             bail!("`{}` ended with {}:\n{said}", words.join(" "), output.status);
         }
-        parse(&String::from_utf8_lossy(&output.stdout)).with_context(|| format!("`{}`", words.join(" ")))
+        let sample = parse(&String::from_utf8_lossy(&output.stdout));
+        sample.map(Some).with_context(|| format!("`{}`", words.join(" ")))
     }
 }
 

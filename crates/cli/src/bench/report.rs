@@ -94,10 +94,12 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 #[derive(Debug, Serialize)]
 pub struct Measurement {
     workload: String,
-    subject: String,
+    /// Who was measured.
+    pub subject: String,
     params: Params,
+    /// What came out.
     #[serde(flatten)]
-    sample: Sample,
+    pub sample: Sample,
     /// Millions of bytes a second, where the case says how long its text is.
     #[serde(skip_serializing_if = "Option::is_none")]
     mb_per_s: Option<f64>,

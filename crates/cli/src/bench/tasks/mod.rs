@@ -1,0 +1,132 @@
+//! `castell bench tasks`: the task runtime beside others, on programs whose tasks do next to nothing.
+//!
+//! castell and rayon run in this process; the others are the programs of `benches/tasks`, compiled where their library is
+//! found. Who does not know a program has no figure for it.
+
+mod case;
+pub mod metg;
+mod programs;
+mod rayon;
+mod table;
+
+pub use case::Case;
+
+use super::{Params, Sample, Subject, measure};
+use castell::tasks::Runtime;
+use castell::tasks::workloads::Workload;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// What `castell bench tasks` and `castell bench metg` take besides.
+#[derive(clap::Args)]
+#[command(next_help_heading = "For tasks and metg")]
+pub struct TaskArgs {
+    /// Workers of each runtime
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    workers: u32,
+    /// castell's scheduler, as tree or central:fifo; several times: each is a subject
+    #[arg(long, value_name = "NAME", default_values_t = ["tree".to_owned()])]
+    scheduler: Vec<String>,
+    /// A Taskflow to compare with: the folder in which taskflow/taskflow.hpp lies
+    #[arg(long, value_name = "DIR")]
+    taskflow: Option<PathBuf>,
+    /// A oneTBB to compare with instead of the system's: the folder of include/ and lib/
+    #[arg(long, value_name = "DIR")]
+    tbb: Option<PathBuf>,
+}
+
+/// A row of the result.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    workload: &'static str,
+    subject: String,
+    params: Params,
+    tasks: u64,
+    ns_per_task: f64,
+    min_ns_per_task: f64,
+    samples: u64,
+}
+
+/// Carries the command out.
+pub fn run(
+    cases: &[Case],
+    args: &TaskArgs,
+    peers: bool,
+    json: bool,
+    rounds: u32,
+    samples: u32,
+) -> anyhow::Result<ExitCode> {
+    let cases = if cases.is_empty() { Case::all() } else { cases.to_vec() };
+    let mut subjects = subjects(args, peers);
+    let mut rows = Vec::new();
+    for case in &cases {
+        let asked = case.arguments().with("workers", args.workers);
+        for measured in measure(case.name(), &[asked], &mut subjects, rounds, samples)? {
+            let Sample { median_ns, min_ns, samples } = measured.sample;
+            rows.push(Row {
+                workload: case.name(),
+                subject: measured.subject,
+                params: case.params().with("workers", args.workers),
+                tasks: case.workload().tasks(),
+                ns_per_task: median_ns,
+                min_ns_per_task: min_ns,
+                samples,
+            });
+        }
+    }
+    if json {
+        println!("{}", serde_json::to_string_pretty(&rows)?);
+    } else {
+        print!("{}", table::table(&rows, args.scheduler.len()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// castell under each scheduler, then who else is there.
+fn subjects(args: &TaskArgs, peers: bool) -> Vec<Box<dyn Subject>> {
+    let castell = |scheduler: &String| {
+        let (scheduler, workers) = (scheduler.clone(), args.workers as usize);
+        Box::new(Castell { scheduler, workers }) as Box<dyn Subject>
+    };
+    let mut subjects: Vec<_> = args.scheduler.iter().map(castell).collect();
+    if peers {
+        subjects.push(Box::new(rayon::Rayon));
+        subjects.extend(programs::programs(args.taskflow.as_deref(), args.tbb.as_deref()));
+    }
+    subjects
+}
+
+/// Our runtime. One is built a round, so that nobody's idle workers disturb the next subject.
+struct Castell {
+    scheduler: String,
+    workers: usize,
+}
+
+impl Subject for Castell {
+    fn name(&self) -> String {
+        format!("castell, {}", self.scheduler)
+    }
+
+    fn measure(&mut self, case: &Params, samples: u32) -> anyhow::Result<Option<Sample>> {
+        let Some(case) = Case::of(case) else { return Ok(None) };
+        let runtime = Runtime::builder().workers(self.workers).scheduler(&self.scheduler).build()?;
+        let workload = case.workload();
+        runtime.run(|context| workload.run(context))??; // warm up
+        let mut taken = Vec::new();
+        for _ in 0..samples {
+            taken.push(time(&runtime, workload)?);
+        }
+        Ok(Some(Sample::of(taken)))
+    }
+}
+
+/// One run, in nanoseconds a task.
+fn time(runtime: &Runtime, workload: Workload) -> anyhow::Result<f64> {
+    let ns = runtime.run(|context| {
+        let start = Instant::now();
+        workload.run(context).map(|()| start.elapsed().as_nanos() as f64)
+    })??;
+    Ok(ns / workload.tasks() as f64)
+}

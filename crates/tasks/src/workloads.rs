@@ -1,0 +1,268 @@
+//! The small programs by which task runtimes are measured against each other: many tasks, bodies that do next to nothing.
+//!
+//! `castell bench tasks` runs them beside the same programs for other runtimes, in `benches/tasks`; dependences are found from
+//! byte regions while the tasks are created, one creator for all.
+
+use crate::context::Context;
+use crate::dependences::{Declaration, Kind};
+use crate::error::TaskError;
+use crate::task::Attributes;
+
+/// A program and its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Workload {
+    /// Tasks without accesses, created by one task.
+    Empty {
+        /// How many.
+        tasks: u64,
+    },
+    /// multiaxpy-noop: halves a number of elements, a task each, down to a block, for which a leaf spins as many times as
+    /// it has elements; waits once, at the end (Marí 2018, appendix A.1).
+    Axpy {
+        /// Of the vector, a power of two times the block.
+        elements: u64,
+        /// Of a block.
+        block: u64,
+    },
+    /// Fibonacci's numbers by recursion: each task creates two and waits for them.
+    Fib {
+        /// Which number.
+        number: u64,
+    },
+    /// Tasks that all write the same bytes: one after the other.
+    Chain {
+        /// How many.
+        tasks: u64,
+    },
+    /// Chains side by side, created in turns.
+    Chains {
+        /// How many tasks in all.
+        tasks: u64,
+        /// How many chains.
+        chains: u64,
+    },
+    /// A square of cells, each of which reads the one above and the one to the left.
+    Wave {
+        /// Cells in a row.
+        side: u64,
+    },
+    /// The tasks of a Cholesky factorisation by tiles, with one to three accesses, without its arithmetic.
+    Cholesky {
+        /// Tiles in a row.
+        tiles: u64,
+    },
+    /// Task Bench's stencil in one dimension: a task reads three neighbours of the step before and spins (Slaughter et al.
+    /// 2020, section 2).
+    Stencil {
+        /// Tasks in a step.
+        width: u64,
+        /// How many steps.
+        steps: u64,
+        /// Rounds of the loop in each task.
+        spins: u64,
+    },
+}
+
+/// Bytes from one chain's cell to the next: cells share no cache line.
+const CHAIN_STRIDE: usize = 64;
+
+impl Workload {
+    /// How many tasks it creates.
+    pub fn tasks(&self) -> u64 {
+        match *self {
+            Workload::Empty { tasks } | Workload::Chain { tasks } | Workload::Chains { tasks, .. } => tasks,
+            Workload::Axpy { elements, block } => 2 * axpy_leaves(elements, block) - 2,
+            Workload::Fib { number } => 2 * fibonacci(number + 1) - 2,
+            Workload::Wave { side } => side * side,
+            Workload::Stencil { width, steps, .. } => width * steps,
+            Workload::Cholesky { tiles: n } => {
+                n + n * n.saturating_sub(1) + n * n.saturating_sub(1) * n.saturating_sub(2) / 6
+            }
+        }
+    }
+
+    /// Creates the tasks as children of the current one and waits for them.
+    ///
+    /// # Errors
+    /// A limit of the runtime was reached.
+    ///
+    /// # Panics
+    /// If the tasks of [`Workload::Fib`] come to a wrong number.
+    pub fn run(&self, context: &Context<'_>) -> Result<(), TaskError> {
+        match *self {
+            Workload::Empty { tasks } => (0..tasks).for_each(|_| spawn(context, &[], |_| ())),
+            Workload::Axpy { elements, block } => halve(context, elements, block),
+            Workload::Fib { number } => {
+                let mut result = 0_u64;
+                fib(context, number, std::ptr::from_mut(&mut result) as usize);
+                // SAFETY: written through the address, by this thread.
+                let result = unsafe { std::ptr::read_volatile(&raw const result) };
+                assert_eq!(result, fibonacci(number), "the tasks add up");
+            }
+            Workload::Chain { tasks } => return chains(context, tasks, 1),
+            Workload::Chains { tasks, chains: count } => return chains(context, tasks, count),
+            Workload::Wave { side } => return wave(context, side as usize),
+            Workload::Cholesky { tiles } => return cholesky(context, tiles as usize),
+            Workload::Stencil { width, steps, spins } => {
+                return stencil(context, width as usize, steps, spins);
+            }
+        }
+        context.taskwait()
+    }
+}
+
+/// The number with this index: 0, 1, 1, 2, …
+pub fn fibonacci(number: u64) -> u64 {
+    (0..number).fold((0, 1), |(this, next), _| (next, this + next)).0
+}
+
+/// Leaves of [`Workload::Axpy`]'s tree.
+pub fn axpy_leaves(elements: u64, block: u64) -> u64 {
+    elements.div_ceil(block.max(1)).max(1).next_power_of_two()
+}
+
+/// A loop of so many rounds that nothing can shorten.
+#[inline]
+pub fn spin(rounds: u64) {
+    for round in 0..rounds {
+        std::hint::black_box(round);
+    }
+}
+
+#[inline]
+fn spawn(context: &Context<'_>, declared: &[Declaration], body: impl FnOnce(&Context<'_>) + Send + 'static) {
+    // SAFETY: the bodies here touch nothing that is declared: the addresses are only names.
+    unsafe { context.submit_raw(Attributes::NONE, declared, body) }
+}
+
+fn halve(context: &Context<'_>, elements: u64, block: u64) {
+    if elements <= block {
+        spin(elements);
+        return;
+    }
+    let half = elements / 2;
+    spawn(context, &[], move |context| halve(context, half, block));
+    spawn(context, &[], move |context| halve(context, elements - half, block));
+}
+
+/// Writes the number to the address `result`.
+fn fib(context: &Context<'_>, number: u64, result: usize) {
+    let mut parts = [0_u64; 2];
+    let value = if number < 2 {
+        number
+    } else {
+        for (part, before) in parts.iter_mut().zip([number - 1, number - 2]) {
+            let place = std::ptr::from_mut(part) as usize;
+            spawn(context, &[], move |context| fib(context, before, place));
+        }
+        context.taskwait().expect("nothing fails");
+        // SAFETY: written by the children, which are done.
+        unsafe { std::ptr::read_volatile(&raw const parts[0]) + std::ptr::read_volatile(&raw const parts[1]) }
+    };
+    // SAFETY: the place of whoever waits, who reads it after its wait.
+    unsafe { (result as *mut u64).write(value) };
+}
+
+fn access(start: usize, kind: Kind) -> Declaration {
+    Declaration { start, length: size_of::<u64>(), kind, weak: false, reduction: 0 }
+}
+
+fn chains(context: &Context<'_>, tasks: u64, count: u64) -> Result<(), TaskError> {
+    let cells = vec![0_u8; count as usize * CHAIN_STRIDE];
+    let start = cells.as_ptr() as usize;
+    for task in 0..tasks {
+        let cell = start + (task % count) as usize * CHAIN_STRIDE;
+        spawn(context, &[access(cell, Kind::InOut)], |_| ());
+    }
+    context.taskwait()
+}
+
+fn wave(context: &Context<'_>, side: usize) -> Result<(), TaskError> {
+    let cells = vec![0_u64; side * side];
+    let cell = |row: usize, column: usize| &raw const cells[row * side + column] as usize;
+    for row in 0..side {
+        for column in 0..side {
+            let own = access(cell(row, column), Kind::InOut);
+            match (row.checked_sub(1), column.checked_sub(1)) {
+                (None, None) => spawn(context, &[own], |_| ()),
+                (Some(up), None) => spawn(context, &[access(cell(up, column), Kind::In), own], |_| ()),
+                (None, Some(left)) => spawn(context, &[access(cell(row, left), Kind::In), own], |_| ()),
+                (Some(up), Some(left)) => {
+                    let (up, left) = (cell(up, column), cell(row, left));
+                    spawn(context, &[access(up, Kind::In), access(left, Kind::In), own], |_| ());
+                }
+            }
+        }
+    }
+    context.taskwait()
+}
+
+fn cholesky(context: &Context<'_>, tiles: usize) -> Result<(), TaskError> {
+    let cells = vec![0_u64; tiles * tiles];
+    let tile = |row: usize, column: usize| &raw const cells[row * tiles + column] as usize;
+    for k in 0..tiles {
+        spawn(context, &[access(tile(k, k), Kind::InOut)], |_| ());
+        for i in k + 1..tiles {
+            let panel = [access(tile(k, k), Kind::In), access(tile(i, k), Kind::InOut)];
+            spawn(context, &panel, |_| ());
+        }
+        for i in k + 1..tiles {
+            for j in k + 1..i {
+                let panels = [access(tile(i, k), Kind::In), access(tile(j, k), Kind::In)];
+                spawn(context, &[panels[0], panels[1], access(tile(i, j), Kind::InOut)], |_| ());
+            }
+            let update = [access(tile(i, k), Kind::In), access(tile(i, i), Kind::InOut)];
+            spawn(context, &update, |_| ());
+        }
+    }
+    context.taskwait()
+}
+
+fn stencil(context: &Context<'_>, width: usize, steps: u64, spins: u64) -> Result<(), TaskError> {
+    let rows = [vec![0_u64; width], vec![0_u64; width]];
+    for step in 0..steps {
+        let [to, from] =
+            [step % 2, (step + 1) % 2].map(|row| rows[row as usize].as_ptr_range().start as usize);
+        for column in 0..width {
+            // The neighbours lie side by side: one region.
+            let (first, end) = (column.saturating_sub(1), (column + 2).min(width));
+            let cell = size_of::<u64>();
+            let neighbours =
+                Declaration { length: (end - first) * cell, ..access(from + first * cell, Kind::In) };
+            spawn(context, &[neighbours, access(to + column * cell, Kind::InOut)], move |_| spin(spins));
+        }
+    }
+    context.taskwait()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Runtime;
+
+    #[test]
+    fn each_creates_as_many_tasks_as_it_says() {
+        let workloads = [
+            Workload::Empty { tasks: 100 },
+            Workload::Axpy { elements: 1000, block: 64 },
+            Workload::Axpy { elements: 64, block: 64 },
+            Workload::Fib { number: 10 },
+            Workload::Fib { number: 1 },
+            Workload::Chain { tasks: 100 },
+            Workload::Chains { tasks: 100, chains: 7 },
+            Workload::Wave { side: 9 },
+            Workload::Cholesky { tiles: 6 },
+            Workload::Cholesky { tiles: 1 },
+            Workload::Stencil { width: 5, steps: 4, spins: 10 },
+        ];
+        let runtime = Runtime::builder().workers(2).build().expect("two workers");
+        for workload in workloads {
+            let before = runtime.tasks_created();
+            runtime.run(|context| workload.run(context)).expect("it runs").expect("nothing fails");
+            assert_eq!(runtime.tasks_created() - before, 1 + workload.tasks(), "{workload:?}");
+        }
+        assert_eq!(Workload::Cholesky { tiles: 48 }.tasks(), 19_600);
+        assert_eq!(Workload::Fib { number: 22 }.tasks(), 57_312);
+        assert_eq!(Workload::Axpy { elements: 1 << 30, block: 1024 }.tasks(), 2_097_150);
+    }
+}
