@@ -7,7 +7,7 @@ use castell_base::{Rank, Tag};
 use castell_comm::Comm;
 use castell_comm::engine::UNEXPECTED_BUDGET_BYTES;
 use castell_goal::graph::{Graph, Vertex};
-use castell_goal::op::Place;
+use castell_goal::op::{Arithmetic, ElementType, Operator, Place};
 use group::{group, start, start_open};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -183,4 +183,126 @@ fn messages_that_no_receive_takes_are_dropped_with_their_run() {
     });
     // Groups ran for each way of progress.
     assert_eq!(orphans.into_inner(), 2 * ROUNDS * EACH);
+}
+
+/// Puts come for runs that the receiver has not started: it keeps a bounded part of them, too.
+#[test]
+fn puts_ahead_of_their_runs_stay_with_the_sender() {
+    const RUNS: u64 = 600;
+    const PUT: u64 = 20_000;
+    const BUDGET: u64 = 1 << 20;
+    group(2, |comm| {
+        comm.set_unexpected_budget(BUDGET);
+        let mut memory = vec![0_u8; (RUNS * PUT) as usize];
+        let base = memory.as_mut_ptr() as u64;
+        let mut go = Graph::new();
+        if comm.rank() == Rank(1) {
+            let schedules = (0..RUNS).map(|run| {
+                memory[(run * PUT) as usize..][..PUT as usize].fill(run as u8);
+                let mut graph = Graph::new();
+                graph.allocate_scratchpad(PUT);
+                let local = Place::user(base + run * PUT);
+                let put = graph.put(local, PUT, Rank(0), Place::scratch(0)).expect("legal");
+                let told = graph.send(Place::VOID, 0, Rank(0), Tag(1)).expect("legal");
+                graph.requires(put, told).expect("legal");
+                graph
+            });
+            let graphs: Vec<Graph> = schedules.collect();
+            let handles: Vec<_> = graphs.iter().map(|graph| start(comm, graph)).collect();
+            go.send(Place::VOID, 0, Rank(0), GO).expect("legal");
+            start_open(comm, &go).wait().expect("no failure");
+            handles.iter().for_each(|handle| handle.wait().expect("no failure"));
+            return;
+        }
+        go.recv(Place::VOID, 0, Some(Rank(1)), Some(GO)).expect("legal");
+        run(comm, &go, true);
+        for run in 0..RUNS {
+            let mut graph = Graph::new();
+            graph.allocate_scratchpad(PUT);
+            let told = graph.recv(Place::VOID, 0, Some(Rank(1)), Some(Tag(1))).expect("legal");
+            let kept = Place::user(base + run * PUT);
+            let copy = Arithmetic::new(Operator::Copy, ElementType::U8).expect("legal");
+            let copy = graph.local(Place::scratch(0), Place::VOID, kept, copy, PUT).expect("legal");
+            graph.requires(told, copy).expect("legal");
+            start(comm, &graph).wait().expect("no failure");
+        }
+        for run in 0..RUNS {
+            let block = &memory[(run * PUT) as usize..][..PUT as usize];
+            assert!(block.iter().all(|byte| *byte == run as u8), "the put of run {run}");
+        }
+        let most = comm.counters().unexpected_bytes_max;
+        assert!(most <= BUDGET + SLACK_BYTES, "{most} bytes were kept");
+        assert!(most > BUDGET / 2, "only {most} bytes came ahead");
+    });
+}
+
+/// Gets ahead of the runs that they read from stay with who wants them.
+#[test]
+fn gets_ahead_of_their_runs_wait_for_them() {
+    const RUNS: u64 = 300;
+    group(2, |comm| {
+        comm.set_unexpected_budget(4096);
+        let peer = Rank(1 - comm.rank().0);
+        let mut graph = Graph::new();
+        graph.allocate_scratchpad(8);
+        if comm.rank() == Rank(0) {
+            let mut go = Graph::new();
+            go.recv(Place::VOID, 0, Some(peer), Some(GO)).expect("legal");
+            run(comm, &go, true);
+            graph.recv(Place::VOID, 0, Some(peer), Some(Tag(1))).expect("legal");
+            for _ in 0..RUNS {
+                run(comm, &graph, false);
+            }
+            let most = comm.counters().unexpected_bytes_max;
+            assert!(most <= 4096 + SLACK_BYTES, "{most} bytes were kept");
+            return;
+        }
+        let mut words = vec![1_u64; RUNS as usize];
+        let base = words.as_mut_ptr() as u64;
+        let graphs = (0..RUNS).map(|run| {
+            let mut graph = graph.clone();
+            let told = graph.send(Place::VOID, 0, peer, Tag(1)).expect("legal");
+            let get = graph.get(Place::user(base + 8 * run), 8, peer, Place::scratch(0)).expect("legal");
+            graph.requires(get, told).expect("legal");
+            graph
+        });
+        let handles: Vec<_> = graphs.map(|graph| start(comm, &graph)).collect();
+        let mut go = Graph::new();
+        go.send(Place::VOID, 0, peer, GO).expect("legal");
+        run(comm, &go, true);
+        handles.iter().for_each(|handle| handle.wait().expect("no failure"));
+        assert!(words.iter().all(|word| *word == 0), "a scratchpad is zero at first");
+    });
+}
+
+/// An answer that is larger than any queue goes out piece by piece, also when the run that it reads from ends meanwhile.
+#[test]
+fn the_answer_to_a_large_get_outlives_its_run() {
+    const GET: u64 = 30_000_000;
+    extern "C" fn pause(_: *mut std::ffi::c_void) {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    group(2, |comm| {
+        let peer = Rank(1 - comm.rank().0);
+        let mut memory = vec![7_u8; GET as usize];
+        let mut graph = Graph::new();
+        graph.allocate_scratchpad(GET);
+        if comm.rank() == Rank(0) {
+            graph.recv(Place::VOID, 0, Some(peer), Some(Tag(1))).expect("legal");
+            start(comm, &graph).wait().expect("no failure");
+            // The memory that the run had is used again.
+            start(comm, &graph).wait().expect("no failure");
+            return;
+        }
+        let get = graph.get(group::place(&mut memory), GET, peer, Place::scratch(0)).expect("legal");
+        let told = graph.send(Place::VOID, 0, peer, Tag(1)).expect("legal");
+        let call = graph.call(pause as *const () as u64, 0).expect("legal");
+        graph.irequires(get, told).expect("legal");
+        graph.requires(told, call).expect("legal");
+        start(comm, &graph).wait().expect("no failure");
+        assert!(memory.iter().all(|byte| *byte == 0), "a scratchpad is zero at first");
+        let mut last = Graph::new();
+        last.send(Place::VOID, 0, peer, Tag(1)).expect("legal");
+        start(comm, &last).wait().expect("no failure");
+    });
 }

@@ -3,6 +3,7 @@
 //! A program of its own, without the usual test harness: forking wants a process with one thread.
 
 mod group;
+mod open_runs;
 
 use castell_base::{Rank, Tag};
 use castell_comm::job::{Death, JobOptions, Progress, RankState};
@@ -31,11 +32,17 @@ fn main() {
         std::process::exit(as_unwatched_rank());
     }
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let cases: [(&str, fn()); 15] = [
+    let cases: [(&str, fn()); 21] = [
         ("a_receive_from_the_dead_fails", a_receive_from_the_dead_fails),
         ("a_receive_from_any_source_fails", a_receive_from_any_source_fails),
         ("large_messages_break_off", large_messages_break_off),
         ("failures_travel_along_dependences", failures_travel_along_dependences),
+        ("failed_open_runs_take_their_messages_along", open_runs::messages_that_are_not_sent),
+        ("failed_open_runs_take_large_sends_along", open_runs::large_messages_that_are_not_taken),
+        ("failed_open_runs_keep_the_order", open_runs::later_messages_meet_later_receives),
+        ("failed_open_runs_past_the_budget", open_runs::messages_that_were_kept),
+        ("failed_open_runs_with_full_queues", open_runs::many_messages_that_are_not_sent),
+        ("failed_open_runs_of_one_rank", open_runs::messages_to_itself),
         ("whoever_never_joined_is_dead_too", whoever_never_joined_is_dead_too),
         ("a_full_queue_of_a_dead_rank", a_full_queue_of_a_dead_rank),
         ("what_the_dead_had_sent_arrives", what_the_dead_had_sent_arrives),

@@ -153,6 +153,16 @@ impl<Posted, Unexpected> Matcher<Posted, Unexpected> {
         self.unexpected.iter().map(|(triple, message)| (triple.into(), message))
     }
 
+    /// The receives that wait, in no particular order; what belongs to them may be changed.
+    pub fn posted_mut(&mut self) -> impl Iterator<Item = (Pattern, &mut Posted)> {
+        self.posted.iter_mut().map(|(triple, posted)| (triple.into(), posted))
+    }
+
+    /// The messages that wait, in no particular order; what belongs to them may be changed.
+    pub fn unexpected_mut(&mut self) -> impl Iterator<Item = (Key, &mut Unexpected)> {
+        self.unexpected.iter_mut().map(|(triple, message)| (triple.into(), message))
+    }
+
     /// Takes out all receives that `choose` says yes to, in posting order: those of a run that failed, as a rule.
     /// Looks at every receive that waits.
     pub fn take_posted(&mut self, mut choose: impl FnMut(Pattern, &Posted) -> bool) -> Vec<Posted> {
@@ -192,6 +202,11 @@ impl<T, I: Index> Side<T, I> {
     fn iter(&self) -> impl Iterator<Item = (Triple, &T)> {
         let many = self.many.iter().map(|(_, waiting)| (waiting.triple, &waiting.value));
         self.few.iter().map(|(triple, value)| (*triple, value)).chain(many)
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = (Triple, &mut T)> {
+        let many = self.many.iter_mut().map(|waiting| (waiting.triple, &mut waiting.value));
+        self.few.iter_mut().map(|(triple, value)| (*triple, value)).chain(many)
     }
 
     #[inline]

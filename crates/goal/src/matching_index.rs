@@ -315,6 +315,14 @@ impl<T> Slab<T> {
         })
     }
 
+    /// The same, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Waiting<T>> {
+        self.slots.iter_mut().filter_map(|slot| match slot {
+            Slot::Used(value) => Some(value),
+            Slot::Free { .. } => None,
+        })
+    }
+
     /// All entries have gone.
     pub fn reset(&mut self) {
         self.slots.clear();

@@ -75,6 +75,13 @@ impl Calculations {
         ns == 0
     }
 
+    /// The operations of a run for which time passes.
+    pub(super) fn operations_of(&self, run: RunRef) -> impl Iterator<Item = OpId> + '_ {
+        let computing = self.queue.iter().filter(move |computation| computation.run == run);
+        let timed = self.timers.iter().filter(move |Reverse((_, serial, ..))| *serial == run.serial);
+        computing.map(|computation| computation.op).chain(timed.map(|Reverse((.., op))| OpId(*op)))
+    }
+
     /// Forgets what a failed run waits for.
     pub(super) fn drop_run(&mut self, run: RunRef) {
         self.queue.retain(|computation| computation.run != run);

@@ -10,6 +10,7 @@ use super::fault::Liveness;
 use super::hold::Budget;
 use super::memory::{Arena, Space};
 use super::peer::{Peer, Unexpected};
+use super::poison::Doomed;
 use super::record::Recorder;
 use super::run::{HandleState, Run, RunRef, Scope};
 use super::transfer::Transfers;
@@ -97,11 +98,15 @@ pub(super) struct Core {
     /// Gets whose answers are under way.
     pub(super) awaited: Vec<super::onesided::Awaited>,
     pub(super) next_token: u64,
+    /// Answers to gets that wait for room.
+    pub(super) answers: usize,
     /// How far long puts have come, by run and operation.
     pub(super) put_progress: HashMap<(u64, u32), u64>,
     pub(super) counters: Counters,
     pub(super) recorder: Option<Box<Recorder>>,
     pub(super) progressed: bool,
+    /// Operations whose counterparts failed here, see `poison.rs`.
+    pub(super) doomed: Vec<Doomed>,
 }
 
 // SAFETY: the raw pointers inside (queues, lanes, scratchpads) point to memory that the engine owns or keeps mapped
@@ -141,10 +146,12 @@ impl Engine {
             gathered: Vec::new(),
             awaited: Vec::new(),
             next_token: 0,
+            answers: 0,
             put_progress: HashMap::new(),
             counters: Counters::default(),
             recorder: None,
             progressed: false,
+            doomed: Vec::new(),
             job,
         };
         Engine { inbox, core, quick_turns: 0 }
@@ -300,6 +307,9 @@ impl Core {
         self.running += 1;
         if scope == Scope::Numbered {
             self.announce_run(reference);
+            if !self.budget.is_calm() {
+                self.tell_keepers(reference);
+            }
             self.take_in_early(reference);
             self.check_departed_at_start(reference);
         }
@@ -383,11 +393,17 @@ impl Core {
     /// Starts operations until none is ready.
     #[inline]
     pub(super) fn start_ready(&mut self) {
-        while let Some(run) = self.ready.pop() {
-            self.advance(run);
-        }
-        if self.has_shared() {
-            self.start_shared();
+        loop {
+            while let Some(run) = self.ready.pop() {
+                self.advance(run);
+            }
+            if self.has_shared() {
+                self.start_shared();
+            }
+            if self.doomed.is_empty() {
+                return;
+            }
+            self.fail_doomed();
         }
     }
 
@@ -444,6 +460,9 @@ impl Core {
 
     /// Takes a run that has ended out of the table.
     pub(super) fn retire(&mut self, run: RunRef) {
+        if self.answers > 0 {
+            self.copy_answers_of(run);
+        }
         let found = self.runs[run.slot as usize].take().expect("a live run");
         self.free_slots.push(run.slot);
         self.running -= 1;
@@ -528,6 +547,12 @@ impl Core {
         if !self.blocked.contains(&dest) {
             self.blocked.push(dest);
         }
+    }
+
+    /// Whether no run is going on and nothing that others wait for is left to be sent.
+    #[inline]
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.running == 0 && self.blocked.is_empty()
     }
 
     /// Whether somebody has to turn the crank even if no message comes.

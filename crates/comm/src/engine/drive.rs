@@ -8,7 +8,8 @@
 //!   that want to wait sleep on their handles;
 //! - a thread that leaves while runs go on hands over to the progress thread, which sleeps on the doorbell and costs
 //!   nothing until a message comes; it is started at the first need;
-//! - with no run going on nobody is woken: messages wait in the queue, and when it is full, with their senders.
+//! - with no run going on, and nothing left that others wait for, nobody is woken: messages wait in the queue, and
+//!   when it is full, with their senders.
 
 use super::core::Engine;
 use super::run::HandleState;
@@ -45,6 +46,8 @@ impl Patience {
 const THREAD_TURNS: u32 = 20;
 /// Pause before a refused message is tried again when nobody has anything better to do.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_micros(50);
+/// The same when no run is left, but something for others: for how long depends on when they look.
+const LATE_RETRY_PAUSE: Duration = Duration::from_millis(1);
 /// How long the thread that drives lets those pass who want the engine, at a time. Yields.
 const YIELDS_TO_OTHERS: u32 = 100;
 /// A sleeper looks around this often even if nothing wakes it (liveness, stall reports).
@@ -142,7 +145,7 @@ impl Shared {
             // Who drives waits for the engine, and attends to the bell when it has it.
             return;
         }
-        if engine.core.running == 0 {
+        if engine.core.is_at_rest() {
             self.bell().quiet();
             return;
         }
@@ -272,7 +275,7 @@ impl Shared {
                 continue;
             }
             let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-            if engine.core.running > 0 {
+            if !engine.core.is_at_rest() {
                 self.bell().attend();
                 (ticket, patience) = self.drive_unattended(engine);
             }
@@ -282,7 +285,7 @@ impl Shared {
     /// Drives while there is something to do; says how long to sleep then.
     fn drive_unattended(&self, mut engine: MutexGuard<'_, Engine>) -> (Ticket, Duration) {
         let mut idle = 0;
-        while engine.core.running > 0 && self.wanting.load(Ordering::SeqCst) == 0 && idle < THREAD_TURNS {
+        while !engine.core.is_at_rest() && self.wanting.load(Ordering::SeqCst) == 0 && idle < THREAD_TURNS {
             if engine.turn() {
                 idle = 0;
                 engine.core.liveness.silence.moved();
@@ -292,7 +295,7 @@ impl Shared {
             }
         }
         engine.look_around();
-        if engine.core.running == 0 {
+        if engine.core.is_at_rest() {
             let ticket = self.bell().ticket(Sleeper::Thread);
             self.bell().quiet();
             return (ticket, LOOK_PERIOD);
@@ -303,7 +306,7 @@ impl Shared {
             return (ticket, Duration::ZERO);
         }
         if !engine.core.blocked.is_empty() {
-            return (ticket, RETRY_PAUSE);
+            return (ticket, if engine.core.running > 0 { RETRY_PAUSE } else { LATE_RETRY_PAUSE });
         }
         (ticket, time_to_sleep(&engine).unwrap_or(Duration::ZERO))
     }

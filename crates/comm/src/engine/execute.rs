@@ -134,6 +134,14 @@ impl Core {
             Pending::Fragments { descriptor, generation, offset } => {
                 return self.send_fragments(dest, descriptor, generation, offset);
             }
+            Pending::Answer(answer) => {
+                if self.peer(dest).gone.is_none() {
+                    let rest = self.send_answer(dest, answer);
+                    self.answers -= usize::from(rest.is_none());
+                    return rest;
+                }
+                self.answers -= 1;
+            }
         }
         None
     }
@@ -234,9 +242,15 @@ impl Core {
         });
         let mut outcome = Ok(copied);
         match taken {
+            Some(posted) if posted.is_sink() => {
+                self.counters.orphans += 1;
+                outcome = if eager { Ok(true) } else { Err(Cause::PeerFailed { peer: me, culprit: me }) };
+            }
             // Whoever carries this send out has to hear of the end of its own run.
             Some(posted) if posted.run == run && self.receive_bytes(posted) != bytes => {
                 let expected = self.receive_bytes(posted);
+                // The receive is over, too.
+                self.finish(run, posted.op);
                 outcome = Err(Cause::SizeMismatch { peer: me, sent: bytes, expected });
             }
             Some(posted) => {
@@ -295,6 +309,7 @@ impl Core {
                 return self.open(run, op, buffer, bytes, from, descriptor, generation, sent);
             }
             Body::Own { run: sender, op: send } => self.accept_own(run, buffer, bytes, sender, send),
+            Body::Poison { culprit } => Err(Cause::PeerFailed { peer: from, culprit }),
         }
         .map(|()| true)
     }
@@ -316,7 +331,9 @@ impl Core {
             self.matcher.take_posted(|_, posted| posted.run == run && posted.op == op);
             return Err(cause);
         }
-        self.fetch(run, source, tag);
+        if !self.budget.is_calm() {
+            self.fetch(run, source, tag);
+        }
         Ok(false)
     }
 
@@ -366,6 +383,10 @@ impl Core {
     /// A message for a posted receive.
     #[inline]
     pub(super) fn deliver(&mut self, posted: Posted, source: Rank, payload: &[u8]) {
+        if posted.is_sink() {
+            self.counters.orphans += 1;
+            return;
+        }
         let Posted { run, op } = posted;
         let Op::Recv { buffer, bytes, .. } = self.schedule(run).op(op) else {
             unreachable!("only receives are posted");

@@ -2,7 +2,8 @@
 //!
 //! The job's epoch counts deaths and departures. A rank that sees it change takes in what the gone rank had still
 //! sent, then fails each run that has an operation waiting for it, and tells the other peers of those runs, so
-//! that a failure travels along the dependences and no further.
+//! that a failure travels along the dependences and no further. Numbered runs fail with all runs of their number;
+//! for open runs see `poison.rs`.
 
 use super::core::Core;
 use super::failure::{Cause, Failure};
@@ -114,6 +115,7 @@ impl Core {
     }
 
     fn fail_runs_waiting_for(&mut self, rank: Rank) {
+        self.drop_sinks(rank);
         let cause = match self.check_peer(rank) {
             Err(cause) => cause,
             Ok(()) => return,
@@ -127,10 +129,8 @@ impl Core {
         hit.extend(self.transfers_in_vain(rank));
         hit.extend(self.awaited_gets(rank));
         let pending = std::mem::take(&mut self.peer(rank).pending);
-        hit.extend(pending.into_iter().filter_map(|item| match item {
-            Pending::Op { run, op } => Some((run, op)),
-            _ => None,
-        }));
+        self.answers -= pending.iter().filter(|item| matches!(item, Pending::Answer(_))).count();
+        hit.extend(pending.iter().filter_map(Pending::operation));
         if let Some(kept) = self.peer(rank).kept.take() {
             hit.extend(kept.into_operations());
         }
@@ -148,13 +148,14 @@ impl Core {
         found.failed = true;
         let state = Arc::clone(&found.state);
         let (numbers, open) = (found.numbers.clone(), found.scope == Scope::Open);
+        if open {
+            self.poison_run(run, op, culprit);
+        }
         self.abandon_shared(run);
         self.drop_transfers(run);
         self.calculations.drop_run(run);
         self.drop_gets(run);
-        if open {
-            self.matcher.take_posted(|_, posted| posted.run == run);
-        } else {
+        if !open {
             let (_, unexpected) = self.matcher.take_context(run.serial);
             self.forget(unexpected);
         }

@@ -6,23 +6,30 @@
 //! again it says so, and everything that was kept goes out in order. A message is never in two places, and
 //! per (source, tag) the order stays, because all that was sent before the answer has arrived before it.
 //!
+//! Puts and gets meet no receive but a run: they are kept until the receiver says that it has started theirs. So are
+//! sends to a run in a block, which has a place for each of its messages and posts no receives.
+//!
 //! ```text
-//!   receiver:  No ──Hold──▶ Asked ──(Held arrives)──▶ Held ──Fetch*, Resume──▶ No
-//!   sender:    sends ──(Hold arrives)──▶ Held, keeps ──(Fetch: sends one; Resume: sends all)──▶ sends
+//!   receiver:  No ──Hold──▶ Asked ──(Held arrives)──▶ Held ──Fetch*, Started*, Resume──▶ No
+//!   sender:    sends ──(Hold arrives)──▶ Held, keeps ──(Fetch: sends one; Started: what is for runs; Resume: all)──▶ sends
 //! ```
 
 use super::core::Core;
-use super::message::{Kind, OPEN_CONTEXT, control};
+use super::message::{Kind, control};
 use super::peer::{ENTRY_BYTES, Pending};
+use super::poison;
 use super::run::RunRef;
 use crate::queue::Header;
 use castell_base::{Rank, Tag};
 use castell_goal::op::Op;
 use castell_goal::schedule::OpId;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Bytes of unexpected messages that a rank keeps before it asks senders to hold, unless it is told otherwise.
 pub const UNEXPECTED_BUDGET_BYTES: u64 = 64 << 20;
+
+/// Runs that take all their messages, before those that have ended are sorted out.
+const FREE_MAX: usize = 64;
 
 /// What this rank asked a peer to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +43,33 @@ pub(super) enum Holding {
 #[derive(Clone, Copy)]
 struct KeptSend {
     order: u64,
-    run: RunRef,
-    op: OpId,
+    tag: Tag,
+    what: What,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Operation {
+        run: RunRef,
+        op: OpId,
+    },
+    /// The send of an open run that failed.
+    Poison {
+        culprit: Rank,
+    },
+}
+
+impl KeptSend {
+    fn is_of(&self, wanted: RunRef) -> bool {
+        matches!(self.what, What::Operation { run, .. } if run == wanted)
+    }
+
+    fn into_pending(self, me: Rank) -> Pending {
+        match self.what {
+            What::Operation { run, op } => Pending::Op { run, op },
+            What::Poison { culprit } => poison::pending(self.tag, culprit, me),
+        }
+    }
 }
 
 /// Sends that stay with their sender, and what was asked for in vain. Finding one costs the same however many there
@@ -49,6 +81,10 @@ pub(super) struct Kept {
     /// Fetches that found nothing, by number and tag (none: any), with their place in the order of all of them.
     wanted: HashMap<(u32, Option<Tag>), VecDeque<u64>>,
     next: u64,
+    /// How many runs with this rank the receiver has started; none: it has not said so yet.
+    started: Option<u32>,
+    /// Numbers of runs that take all their messages at once.
+    free: HashSet<u32>,
 }
 
 /// The kept sends of one run number.
@@ -60,11 +96,13 @@ struct KeptRun {
     taken: u64,
     /// Each tag's sends, as numbers of the sends of this run.
     tags: HashMap<Tag, VecDeque<u64>>,
+    /// Puts and gets.
+    one_sided: Vec<KeptSend>,
 }
 
 impl KeptRun {
-    fn push(&mut self, tag: Tag, send: KeptSend) {
-        self.tags.entry(tag).or_default().push_back(self.taken + self.sends.len() as u64);
+    fn push(&mut self, send: KeptSend) {
+        self.tags.entry(send.tag).or_default().push_back(self.taken + self.sends.len() as u64);
         self.sends.push_back(Some(send));
     }
 
@@ -83,39 +121,97 @@ impl KeptRun {
         send
     }
 
+    /// All of it, in order of the operations of each kind.
+    fn into_all(self) -> impl Iterator<Item = KeptSend> {
+        self.sends.into_iter().flatten().chain(self.one_sided)
+    }
+
     fn drop_run(&mut self, run: RunRef) {
-        if !self.sends.iter().flatten().any(|send| send.run == run) {
+        self.one_sided.retain(|kept| !kept.is_of(run));
+        if !self.sends.iter().flatten().any(|send| send.is_of(run)) {
             return;
         }
-        let (mut old, taken) = (std::mem::take(&mut self.sends), self.taken);
-        let mut tags: Vec<(u64, Tag)> = Vec::with_capacity(old.len());
-        for (tag, numbers) in self.tags.drain() {
-            tags.extend(numbers.into_iter().map(|number| (number, tag)));
-        }
-        tags.sort_unstable_by_key(|(number, _)| *number);
-        for (number, tag) in tags {
-            if let Some(send) = old[(number - taken) as usize].take_if(|send| send.run != run) {
-                self.push(tag, send);
-            }
+        self.tags.clear();
+        for send in std::mem::take(&mut self.sends).into_iter().flatten().filter(|send| !send.is_of(run)) {
+            self.push(send);
         }
     }
 
-    /// The first send, whose tag `tag_of` tells.
-    fn take_any(&mut self, tag_of: impl FnOnce(&KeptSend) -> Tag) -> Option<KeptSend> {
+    /// The first send.
+    fn take_any(&mut self) -> Option<KeptSend> {
         // The front is never an empty place.
-        let tag = tag_of(self.sends.front()?.as_ref()?);
+        let tag = self.sends.front()?.as_ref()?.tag;
         self.take_tag(tag)
     }
 }
 
 impl Kept {
     fn all(self) -> impl Iterator<Item = KeptSend> {
-        self.runs.into_values().flat_map(|run| run.sends).flatten()
+        self.runs.into_values().flat_map(KeptRun::into_all)
     }
 
     /// Every operation that is kept.
     pub(super) fn into_operations(self) -> impl Iterator<Item = (RunRef, OpId)> {
-        self.all().map(|send| (send.run, send.op))
+        self.all().filter_map(|send| match send.what {
+            What::Operation { run, op } => Some((run, op)),
+            What::Poison { .. } => None,
+        })
+    }
+
+    /// The sends of an open run that failed become poison where they stand; adds them to `operations`.
+    pub(super) fn poison_run(&mut self, failed: RunRef, culprit: Rank, operations: &mut Vec<OpId>) {
+        for send in self.runs.values_mut().flat_map(|run| &mut run.sends).flatten() {
+            if let What::Operation { run, op } = send.what
+                && run == failed
+            {
+                operations.push(op);
+                send.what = What::Poison { culprit };
+            }
+        }
+    }
+
+    /// Keeps a send, unless a fetch waits for it already: then it may go.
+    fn keep(&mut self, number: u32, tag: Tag, what: What) -> Option<KeptSend> {
+        let send = KeptSend { order: self.next, tag, what };
+        if self.free.contains(&number) || self.take_wish(number, tag) {
+            return Some(send);
+        }
+        self.next += 1;
+        self.runs.entry(number).or_default().push(send);
+        None
+    }
+
+    /// Keeps a put or get, unless its run was started.
+    fn keep_one_sided(&mut self, number: u32, what: What) -> Option<KeptSend> {
+        let kept = KeptSend { order: self.next, tag: Tag(0), what };
+        if self.has_started(number) {
+            return Some(kept);
+        }
+        self.next += 1;
+        self.runs.entry(number).or_default().one_sided.push(kept);
+        None
+    }
+
+    /// Whether the receiver has started its run that messages with `number` are for.
+    fn has_started(&self, number: u32) -> bool {
+        self.started.is_some_and(|started| (number.wrapping_sub(1).wrapping_sub(started) as i32) < 0)
+    }
+
+    /// What goes out because runs were started, in order: `free` is one that takes all its messages.
+    fn take_started(&mut self, started: u32, free: Option<u32>) -> Vec<KeptSend> {
+        self.started = Some(started);
+        self.free.extend(free);
+        let mut out: Vec<KeptSend> = Vec::new();
+        if let Some(run) = free.and_then(|number| self.runs.remove(&number)) {
+            out.extend(run.into_all());
+        }
+        let mut runs = std::mem::take(&mut self.runs);
+        for (_, run) in runs.iter_mut().filter(|(number, _)| self.has_started(**number)) {
+            out.append(&mut run.one_sided);
+        }
+        self.runs = runs;
+        out.sort_unstable_by_key(|kept| kept.order);
+        out
     }
 
     /// Forgets a run that failed.
@@ -152,6 +248,14 @@ pub(super) struct Budget {
 impl Default for Budget {
     fn default() -> Budget {
         Budget { limit_bytes: UNEXPECTED_BUDGET_BYTES, held_bytes: 0, holding: Vec::new() }
+    }
+}
+
+impl Budget {
+    /// Nobody was asked to hold.
+    #[inline]
+    pub(super) fn is_calm(&self) -> bool {
+        self.holding.is_empty()
     }
 }
 
@@ -194,32 +298,33 @@ impl Core {
             self.matcher.posted().filter(|(pattern, _)| pattern.source.is_none_or(|rank| rank == source));
         let wanted: Vec<_> = fits.map(|(pattern, posted)| (posted.run, pattern.tag)).collect();
         for (run, tag) in wanted {
-            self.fetch_from(source, run, tag);
+            // A sink stands for a receive of an open run.
+            let number = self.run(run).map_or(0, |run| run.number_with(source));
+            self.fetch_from(source, number, tag);
+        }
+        self.tell_keeper(source, RunRef::NONE, 0);
+        let active: Vec<_> =
+            self.peer(source).active.iter().map(|active| (active.run, active.number)).collect();
+        for (run, number) in active {
+            if self.run(run).is_some_and(|run| run.shared.is_some()) {
+                self.tell_keeper(source, run, number.wrapping_add(1));
+            }
         }
         self.release_budget(0);
     }
 
     /// Receiver: a receive was posted and found nothing; asks whoever keeps messages.
-    #[inline]
+    #[cold]
     pub(super) fn fetch(&mut self, run: RunRef, source: Option<Rank>, tag: Option<Tag>) {
-        if self.budget.holding.is_empty() {
-            return;
-        }
         for peer in self.budget.holding.clone() {
             if source.is_none_or(|rank| rank == peer) && self.peer(peer).holding == Holding::Held {
-                self.fetch_from(peer, run, tag);
+                let number = self.run(run).map_or(0, |run| run.number_with(peer));
+                self.fetch_from(peer, number, tag);
             }
         }
     }
 
-    fn fetch_from(&mut self, peer: Rank, run: RunRef, tag: Option<Tag>) {
-        if self.run(run).is_none() {
-            return;
-        }
-        let number = match self.context_of(run) {
-            OPEN_CONTEXT => 0,
-            _ => self.run(run).map_or(0, |found| found.number_with(peer)),
-        };
+    fn fetch_from(&mut self, peer: Rank, number: u32, tag: Option<Tag>) {
         let (any, tag) = tag.map_or((1, 0), |tag| (0, tag.0));
         self.send_control(peer, control(Kind::Fetch, number, tag, any, 0), &[]);
     }
@@ -246,20 +351,66 @@ impl Core {
         if self.run(run).is_none() {
             return;
         }
-        let Op::Send { tag, .. } = self.schedule(run).op(op) else {
-            // One-sided operations need no receive: they go out as ever.
-            self.peer(dest).pending.push_back(Pending::Op { run, op });
-            return self.block(dest);
-        };
         let number = self.run(run).map_or(0, |found| found.number_with(dest));
+        let (what, operation) = (What::Operation { run, op }, self.schedule(run).op(op));
         let kept = self.peer(dest).kept.get_or_insert_default();
-        if kept.take_wish(number, tag) {
-            self.peer(dest).pending.push_back(Pending::Op { run, op });
-            return self.block(dest);
+        let released = match operation {
+            Op::Send { tag, .. } => kept.keep(number, tag, what),
+            _ => kept.keep_one_sided(number, what),
+        };
+        self.pend_released(released, dest);
+    }
+
+    /// Sender: keeps what stands for the message of a failed open run.
+    pub(super) fn keep_poison(&mut self, dest: Rank, tag: Tag, culprit: Rank) {
+        let kept = self.peer(dest).kept.get_or_insert_default();
+        let released = kept.keep(0, tag, What::Poison { culprit });
+        self.pend_released(released, dest);
+    }
+
+    /// Sender: what is not kept any more goes out with the rest.
+    fn pend_released(&mut self, released: impl IntoIterator<Item = KeptSend>, dest: Rank) {
+        let me = self.me;
+        let pending = &mut self.peer(dest).pending;
+        pending.extend(released.into_iter().map(|kept| kept.into_pending(me)));
+        if !pending.is_empty() {
+            self.block(dest);
         }
-        let order = kept.next;
-        kept.next += 1;
-        kept.runs.entry(number).or_default().push(tag, KeptSend { order, run, op });
+    }
+
+    /// Receiver: a numbered run was started; those who keep messages for it hear of it.
+    #[cold]
+    pub(super) fn tell_keepers(&mut self, run: RunRef) {
+        for peer in self.budget.holding.clone() {
+            let number = self.run(run).map_or(0, |run| run.number_with(peer));
+            if number != 0 && self.peer(peer).holding == Holding::Held {
+                self.tell_keeper(peer, run, number);
+            }
+        }
+    }
+
+    fn tell_keeper(&mut self, peer: Rank, run: RunRef, number: u32) {
+        let started = u64::from(self.peer(peer).runs);
+        let takes_all = self.run(run).is_some_and(|run| run.shared.is_some());
+        self.send_control(peer, control(Kind::Started, number, 0, u8::from(takes_all), started), &[]);
+    }
+
+    /// Sender: what is for runs that the receiver has started goes out.
+    pub(super) fn serve_started(&mut self, dest: Rank, header: &Header) {
+        let free = (header.flags & 1 != 0).then_some(header.run);
+        let peer = self.peer(dest);
+        let Some(kept) = &mut peer.kept else { return };
+        if kept.free.len() >= FREE_MAX {
+            // Numbers of runs that ended here are not needed any more.
+            let (active, next) = (&peer.active, peer.runs);
+            kept.free.retain(|number| {
+                let number = number.wrapping_sub(1);
+                number.wrapping_sub(next) as i32 >= 0 || active.iter().any(|active| active.number == number)
+            });
+        }
+        let released = kept.take_started(header.extra as u32, free);
+        self.pend_released(released, dest);
+        self.progressed = true;
     }
 
     /// Sender: sends the first kept message that fits, or notes the wish.
@@ -269,10 +420,7 @@ impl Core {
         let Some(mut kept) = self.peer(dest).kept.take() else { return };
         let found = kept.runs.get_mut(&number).and_then(|sends| match tag {
             Some(tag) => sends.take_tag(tag),
-            None => sends.take_any(|send| match self.schedule(send.run).op(send.op) {
-                Op::Send { tag, .. } => tag,
-                _ => unreachable!("only sends are kept"),
-            }),
+            None => sends.take_any(),
         });
         if found.is_none() {
             let place = kept.next;
@@ -280,10 +428,8 @@ impl Core {
             kept.wanted.entry((number, tag)).or_default().push_back(place);
         }
         self.peer(dest).kept = Some(kept);
-        let Some(KeptSend { run, op, .. }) = found else { return };
-        self.peer(dest).pending.push_back(Pending::Op { run, op });
-        self.block(dest);
-        self.progressed = true;
+        self.progressed |= found.is_some();
+        self.pend_released(found, dest);
     }
 
     /// Sender: everything that was kept goes out, in order.
@@ -291,12 +437,17 @@ impl Core {
         let Some(kept) = self.peer(dest).kept.take() else { return };
         let mut sends: Vec<KeptSend> = kept.all().collect();
         sends.sort_unstable_by_key(|send| send.order);
-        let sends = sends.into_iter().map(|KeptSend { run, op, .. }| Pending::Op { run, op });
-        self.peer(dest).pending.extend(sends);
-        if !self.peer(dest).pending.is_empty() {
-            self.block(dest);
-        }
+        self.pend_released(sends, dest);
         self.progressed = true;
+    }
+
+    /// Sender: this rank is about to leave. Nothing is kept but what stands for messages of failed runs.
+    pub(super) fn stop_keeping_all(&mut self) {
+        for dest in (0..self.size).map(Rank) {
+            if self.peers[dest.index()].as_ref().is_some_and(|peer| peer.kept.is_some()) {
+                self.stop_keeping(dest);
+            }
+        }
     }
 }
 

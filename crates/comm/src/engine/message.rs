@@ -37,9 +37,14 @@ pub(super) enum Kind {
     Get = 10,
     /// Answer to get. extra: token; flags: 1 for a refusal; payload: offset, bytes.
     GetReply = 11,
+    /// Stands for the message of a failed open run, see `poison.rs`. extra: whom its failure names.
+    Poison = 12,
+    /// To a sender that keeps messages: runs were started here. extra: how many with that sender so far; run: the one
+    /// that takes all its messages at once, if flags is 1.
+    Started = 13,
 }
 
-const KINDS: [Kind; 11] = [
+const KINDS: [Kind; 13] = [
     Kind::Eager,
     Kind::Announce,
     Kind::Fragment,
@@ -51,6 +56,8 @@ const KINDS: [Kind; 11] = [
     Kind::Put,
     Kind::Get,
     Kind::GetReply,
+    Kind::Poison,
+    Kind::Started,
 ];
 
 /// Where a message belongs.
@@ -103,7 +110,7 @@ impl Core {
     fn handle_rare(&mut self, source: Rank, header: &Header, payload: &[u8]) {
         let kind = KINDS.get(usize::from(header.kind).wrapping_sub(1));
         match kind.unwrap_or_else(|| panic!("a message of kind {} from rank {source}", header.kind)) {
-            Kind::Eager | Kind::Announce => self.arrive(source, header, payload),
+            Kind::Eager | Kind::Announce | Kind::Poison => self.arrive(source, header, payload),
             Kind::Fragment => self.take_fragment(source, header, payload),
             Kind::Abort => self.take_abort(source, header),
             Kind::Hold => self.start_keeping(source),
@@ -112,6 +119,7 @@ impl Core {
             Kind::Resume => self.stop_keeping(source),
             Kind::Put => self.take_put(source, header, payload),
             Kind::Get => self.serve_get(source, header, payload),
+            Kind::Started => self.serve_started(source, header),
             Kind::GetReply => self.take_get_reply(source, header, payload),
         }
     }
@@ -165,9 +173,7 @@ impl Core {
         if header.kind == Kind::Eager as u8 {
             return self.deliver(posted, source, payload);
         }
-        if let Body::Announced { descriptor, generation, bytes } = message_of(source, header, payload).body {
-            self.open_posted(posted, source, descriptor, generation, bytes);
-        }
+        self.meet_posted(posted, message_of(source, header, payload));
     }
 
     /// A message of a numbered run waits for a receive that may never come.
@@ -234,6 +240,9 @@ impl Core {
 
 /// A message as the matcher keeps it.
 pub(super) fn message_of(source: Rank, header: &Header, payload: &[u8]) -> Unexpected {
+    if header.kind == Kind::Poison as u8 {
+        return Unexpected { source, body: Body::Poison { culprit: Rank(header.extra as u32) } };
+    }
     if header.kind != Kind::Announce as u8 {
         return Unexpected::copy_of(source, payload);
     }

@@ -17,6 +17,7 @@ mod memory;
 mod message;
 mod onesided;
 mod peer;
+mod poison;
 mod record;
 mod run;
 mod stall;
@@ -180,6 +181,10 @@ impl Comm {
     /// posting order, as in MPI's point-to-point communication. The two sides may cut their operations into runs
     /// differently.
     ///
+    /// If it fails, each of its operations that did not take place is matched all the same, and the run that holds the
+    /// counterpart fails, too (a send whose message was small has ended; it is dropped). Receives from any source are
+    /// withdrawn.
+    ///
     /// # Safety
     /// As for [`Comm::run`].
     ///
@@ -309,6 +314,9 @@ impl Comm {
         assert!(!inside_call(), "a function of a `call` operation cannot leave the group");
         loop {
             let mut engine = self.shared.enter();
+            if engine.core.running == 0 {
+                engine.core.stop_keeping_all();
+            }
             match engine.core.any_run() {
                 Some(state) => {
                     self.shared.drive_for(engine, &state);

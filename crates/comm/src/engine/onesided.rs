@@ -4,12 +4,13 @@ use super::core::Core;
 use super::execute::Sent;
 use super::failure::Cause;
 use super::message::{Belongs, Kind, OPEN_CONTEXT, control};
-use super::peer::Pending;
+use super::peer::{Answer, Pending};
 use super::run::RunRef;
 use crate::queue::Header;
 use castell_base::Rank;
 use castell_goal::op::{Buffer, Memory, Op, Place};
 use castell_goal::schedule::OpId;
+use std::collections::VecDeque;
 
 /// A get whose answer is under way.
 pub(super) struct Awaited {
@@ -61,6 +62,10 @@ impl Core {
         self.check_peer(peer)?;
         if self.context_of(run) == OPEN_CONTEXT {
             return Err(Cause::BadTarget { peer });
+        }
+        if self.peer(peer).kept.is_some() {
+            self.keep(run, op, peer);
+            return Ok(false);
         }
         if self.peer(peer).pending.is_empty() {
             match transmit(self) {
@@ -195,22 +200,73 @@ impl Core {
             return self.send_control(source, control(Kind::GetReply, 0, 0, 1, token), &[]);
         };
         self.arena.reserve(bytes);
-        let address = self.space(run).place(place);
-        let piece = (self.job.eager_bytes() as u64 - 8).max(8);
-        let mut offset = 0;
+        let answer = Answer { run, place, bytes, token, offset: 0 };
+        let waits = !self.peer(source).pending.is_empty();
+        let rest = if waits { Some(Pending::Answer(answer)) } else { self.send_answer(source, answer) };
+        if let Some(rest) = rest {
+            self.answers += 1;
+            self.peer(source).pending.push_back(rest);
+            self.block(source);
+        }
+    }
+
+    /// As much of an answer as there is room for; gives back what is left.
+    pub(super) fn send_answer(&mut self, dest: Rank, mut answer: Answer) -> Option<Pending> {
         loop {
-            let length = piece.min(bytes - offset);
-            let mut answer = Vec::with_capacity(8 + length as usize);
-            answer.extend_from_slice(&offset.to_ne_bytes());
-            // SAFETY: inside the run's scratchpad, or in the arena that was made large enough.
-            answer.extend_from_slice(unsafe {
-                std::slice::from_raw_parts(address.wrapping_add(offset as usize), length as usize)
-            });
-            self.send_control(source, control(Kind::GetReply, 0, 0, 0, token), &answer);
-            offset += length;
-            if offset >= bytes {
-                return;
+            let (mut header, payload) = self.piece_of(&answer);
+            header.source = self.me.0;
+            if !self.peer(dest).push(&mut header, &payload) {
+                return Some(Pending::Answer(answer));
             }
+            self.touch(dest);
+            self.progressed = true;
+            answer.offset += payload.len() as u64 - 8;
+            if answer.offset >= answer.bytes {
+                return None;
+            }
+        }
+    }
+
+    /// The next message of an answer, whose run is there.
+    fn piece_of(&mut self, answer: &Answer) -> (Header, Vec<u8>) {
+        let piece = (self.job.eager_bytes() as u64 - 8).max(8);
+        let length = piece.min(answer.bytes - answer.offset);
+        let address = self.space(answer.run).place(answer.place).wrapping_add(answer.offset as usize);
+        let mut payload = Vec::with_capacity(8 + length as usize);
+        payload.extend_from_slice(&answer.offset.to_ne_bytes());
+        // SAFETY: inside the run's scratchpad, or in the arena that was made large enough.
+        payload.extend_from_slice(unsafe { std::slice::from_raw_parts(address, length as usize) });
+        (control(Kind::GetReply, 0, 0, 0, answer.token), payload)
+    }
+
+    /// A run ends: what is left of its answers is copied, since its memory goes.
+    #[cold]
+    pub(super) fn copy_answers_of(&mut self, run: RunRef) {
+        for rank in 0..self.peers.len() {
+            let Some(peer) = &mut self.peers[rank] else { continue };
+            let is_of = |item: &Pending| matches!(item, Pending::Answer(answer) if answer.run == run);
+            if !peer.pending.iter().any(is_of) {
+                continue;
+            }
+            let mut pending = VecDeque::new();
+            for item in std::mem::take(&mut peer.pending) {
+                match item {
+                    Pending::Answer(mut answer) if answer.run == run => {
+                        self.answers -= 1;
+                        loop {
+                            let (mut header, payload) = self.piece_of(&answer);
+                            header.source = self.me.0;
+                            answer.offset += payload.len() as u64 - 8;
+                            pending.push_back(Pending::Control { header, payload: payload.into() });
+                            if answer.offset >= answer.bytes {
+                                break;
+                            }
+                        }
+                    }
+                    other => pending.push_back(other),
+                }
+            }
+            self.peers[rank].as_mut().expect("it was there above").pending = pending;
         }
     }
 

@@ -6,6 +6,7 @@ use crate::job::{Death, Job};
 use crate::lane::{LANE_PAYLOAD_MAX, LaneSender};
 use crate::queue::{Header, Producer};
 use castell_base::Rank;
+use castell_goal::op::Place;
 use castell_goal::schedule::OpId;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -32,6 +33,8 @@ pub(super) enum Body {
     Announced { descriptor: u32, generation: u32, bytes: u64 },
     /// Sent by this rank to itself, too large to copy twice.
     Own { run: RunRef, op: OpId },
+    /// Nowhere: the run that was to send it failed.
+    Poison { culprit: Rank },
 }
 
 /// What an entry in the list of unexpected messages costs besides its payload, roughly. Bytes.
@@ -72,6 +75,18 @@ pub(super) enum Pending {
     Control { header: Header, payload: Box<[u8]> },
     /// The rest of a large message, from `offset`, that the receiver may not pull.
     Fragments { descriptor: u32, generation: u32, offset: u64 },
+    /// The rest of the answer to a get.
+    Answer(Answer),
+}
+
+/// What a get is answered with: `bytes` at `place` in the memory of `run`, of which `offset` bytes are sent.
+#[derive(Clone, Copy)]
+pub(super) struct Answer {
+    pub(super) run: RunRef,
+    pub(super) place: Place,
+    pub(super) bytes: u64,
+    pub(super) token: u64,
+    pub(super) offset: u64,
 }
 
 impl Pending {
@@ -79,7 +94,7 @@ impl Pending {
     pub(super) fn operation(&self) -> Option<(RunRef, OpId)> {
         match self {
             Pending::Op { run, op } => Some((*run, *op)),
-            Pending::Control { .. } | Pending::Fragments { .. } => None,
+            Pending::Control { .. } | Pending::Fragments { .. } | Pending::Answer(_) => None,
         }
     }
 }

@@ -16,6 +16,11 @@ pub(super) struct RunRef {
     pub(super) serial: u64,
 }
 
+impl RunRef {
+    /// No run at all.
+    pub(super) const NONE: RunRef = RunRef { slot: u32::MAX, serial: 0 };
+}
+
 /// How a run finds its counterpart in other ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {

@@ -85,7 +85,7 @@ impl Core {
         let mut waits: Vec<(RunRef, OpId, String)> = Vec::new();
         let posted: Vec<_> =
             self.matcher.posted().map(|(pattern, at)| (at.run, at.op, pattern.source)).collect();
-        for (run, op, source) in posted {
+        for (run, op, source) in posted.into_iter().filter(|(run, ..)| *run != RunRef::NONE) {
             let whom = match source {
                 Some(source) => format!("waits for rank {source}{}", self.standing(source)),
                 None => "waits for any rank".to_string(),

@@ -263,7 +263,16 @@ impl Core {
         match self.transfers.incoming[at].way {
             Way::Pipe(pipe) => self.empty_pipe(at, pipe),
             Way::Copy => self.copy_chunk(at),
-            Way::Fragments => Step::Nothing,
+            Way::Fragments => self.expect_fragments(at),
+        }
+    }
+
+    /// Receiver: fragments come as messages, as long as the sender's run lives.
+    fn expect_fragments(&self, at: usize) -> Step {
+        let Incoming { source, descriptor, generation, .. } = self.transfers.incoming[at];
+        match self.descriptor(source, descriptor).state(generation) {
+            Some(State::Stream) => Step::Nothing,
+            _ => Step::Failed(Cause::PeerFailed { peer: source, culprit: source }),
         }
     }
 
