@@ -45,6 +45,8 @@ pub(super) struct Carrier {
     live: Vec<RunRef>,
     /// Runs that may have something to carry on.
     work: Vec<Target>,
+    /// Sends of this rank's runs whose receiver has not started its run go through the queue: nobody looks any more.
+    flushes: bool,
     /// Other ranks' schedules, by owner and number.
     schedules: HashMap<(Rank, u32), Arc<Schedule>>,
 }
@@ -249,7 +251,7 @@ impl Core {
                 }
                 let mut handed = self.hand_over(target, space, buffer, bytes, dest, tag);
                 if matches!(handed, Handed::Nobody) {
-                    if is_own || self.is_private(dest) {
+                    if self.is_private(dest) || (is_own && self.carrier.flushes) {
                         target.block.give_to_owner(op);
                         return false;
                     }
@@ -489,6 +491,24 @@ impl Core {
     /// Whether some run in a block has something for its owner: the look before sleeping.
     pub(super) fn has_shared_news(&self) -> bool {
         self.carrier.live.iter().any(|run| self.has_news(*run))
+    }
+
+    /// Sends what this rank's runs hold back through the queues. Before whoever drives falls asleep: a receiver that
+    /// starts its run late may need something from elsewhere first that only the end of this rank's run leads to.
+    pub(super) fn flush_held_back(&mut self) {
+        for at in 0..self.carrier.live.len() {
+            let run = self.carrier.live[at];
+            if let Some(block) = self.block_of(run).filter(Block::holds_back) {
+                block.ask_for_flush();
+                self.list(run);
+                self.carrier.flushes = true;
+            }
+        }
+        if self.carrier.flushes {
+            self.start_ready();
+            self.ring();
+            self.carrier.flushes = false;
+        }
     }
 
     /// Whether this rank has runs in blocks.

@@ -34,8 +34,8 @@ pub(super) struct Patience {
 impl Patience {
     /// A core for each rank: some 50 us of spinning.
     const ALONE: Patience = Patience { spins: 2000, yields: 50 };
-    /// More ranks than cores: who spins keeps another rank from running.
-    const CROWDED: Patience = Patience { spins: 20, yields: 100 };
+    /// More ranks than cores: who spins keeps another rank from running, perhaps the one that it waits for.
+    const CROWDED: Patience = Patience { spins: 0, yields: 100 };
 
     fn of(job: &Job) -> Patience {
         if job.is_crowded() { Patience::CROWDED } else { Patience::ALONE }
@@ -235,6 +235,7 @@ impl Shared {
             return;
         }
         let Some(patience) = time_to_sleep(engine) else { return };
+        engine.core.flush_held_back();
         let ticket = self.bell().prepare(Sleeper::Waiter);
         let is_wanted = self.wanting.load(Ordering::SeqCst) > 0;
         let changed = engine.core.job.epoch() != engine.core.liveness.epoch_seen();
@@ -295,6 +296,7 @@ impl Shared {
             }
         }
         engine.look_around();
+        engine.core.flush_held_back();
         if engine.core.is_at_rest() {
             let ticket = self.bell().ticket(Sleeper::Thread);
             self.bell().quiet();
