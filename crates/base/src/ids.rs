@@ -22,7 +22,7 @@ impl fmt::Display for Rank {
 /// The label of a message, by which receives choose among messages of one sender.
 ///
 /// `u32::MAX` is taken: the formats in the wild use it for "any tag".
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub u32);
 
 impl Tag {

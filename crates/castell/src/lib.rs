@@ -33,6 +33,7 @@
 //! | run those | [`Comm::run`], [`Comm::run_open`], [`Handle`] |
 //! | read, print and check programs of many ranks | [`Program`](goal::program::Program), [`goal::text`], [`goal::binary`] |
 //! | run tasks with data accesses | [`tasks`], [`tasks::Runtime`] |
+//! | make collective calls | [`Comm::world`], [`Communicator`], [`Call`] |
 //! | step through a schedule without running it | [`Stepper`] |
 //! | use it from C or C++ | `goal.h`, described in the book |
 //!
@@ -42,6 +43,8 @@
 #![forbid(unsafe_code)]
 
 pub use castell_base::{Rank, Tag};
+pub use castell_comm::Communicator;
+pub use castell_comm::collective::{Call, CallError, Custom, Element, Layout, Neighbourhood, Reduction};
 pub use castell_comm::scope::{Buffer, Scope, ScopedGraph, ScopedSchedule, Source};
 pub use castell_comm::{Cause, Comm, Failure, Handle, RunError};
 pub use castell_goal::graph::{Graph, Vertex};

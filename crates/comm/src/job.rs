@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! [header: one page] [control block a rank: 256 B] [area a rank: lane pool | receive queue | descriptors of large messages |
-//!  runs that any process may carry on | pipes of large messages]
+//!  runs that any process may carry on | pipes of large messages] [board of calls a rank]
 //! ```
 //! Nothing in it has a name in a file system: it lives exactly as long as a process has it open. Zeroed memory is
 //! the valid first state of every part.
 
 use crate::carry::heap::{AREA_BYTES, BLOCKS};
+use crate::collective::board::{ENTRIES, Entry};
 use crate::doorbell::{Doorbell, Sleeper};
 use crate::lane::LANE_POOL_BYTES;
 use crate::queue::{Geometry, Intent, Intents, QueueKind};
@@ -18,13 +19,16 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"castell1");
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const HEADER_BYTES: usize = 4096;
 const CONTROL_BYTES: usize = 256;
 const PAGE: usize = 4096;
 
 /// Processors are told apart up to 64 times this number.
 const PROCESSOR_WORDS: usize = 16;
+
+/// A rank's board of calls.
+const BOARD_BYTES: usize = size_of::<[Entry; ENTRIES]>();
 
 /// The lane pool of a rank, up to the next page.
 const LANES_BYTES: usize = LANE_POOL_BYTES.div_ceil(PAGE) * PAGE;
@@ -537,6 +541,14 @@ impl Job {
         unsafe { self.area(rank).add(offset) }
     }
 
+    /// What `rank` has called.
+    pub(crate) fn board(&self, rank: Rank) -> &[Entry; ENTRIES] {
+        assert!(rank.0 < self.geometry.ranks, "rank {rank} is outside the job");
+        let offset = boards_offset(&self.geometry) + rank.index() * BOARD_BYTES;
+        // SAFETY: checked against the segment's length at attach; boards are made of atomics, from a page's start on.
+        unsafe { &*self.segment.as_ptr().add(offset).cast::<[Entry; ENTRIES]>() }
+    }
+
     fn area(&self, rank: Rank) -> *mut u8 {
         assert!(rank.0 < self.geometry.ranks, "rank {rank} is outside the job");
         let offset = areas_offset(&self.geometry) + rank.index() * area_bytes(&self.geometry);
@@ -564,8 +576,12 @@ fn areas_offset(geometry: &Geometry) -> usize {
     round_up(HEADER_BYTES + geometry.ranks as usize * CONTROL_BYTES, PAGE)
 }
 
-fn segment_bytes(geometry: &Geometry) -> usize {
+fn boards_offset(geometry: &Geometry) -> usize {
     areas_offset(geometry) + geometry.ranks as usize * area_bytes(geometry)
+}
+
+fn segment_bytes(geometry: &Geometry) -> usize {
+    boards_offset(geometry) + geometry.ranks as usize * BOARD_BYTES
 }
 
 fn round_up(bytes: usize, unit: usize) -> usize {

@@ -3,11 +3,14 @@
 //! One folder a transport or protocol: [`queue`] (where messages land), [`lane`] (dedicated slots for known pairs),
 //! [`carry`] (runs that any process may carry on), [`doorbell`] (who sleeps and who wakes it), [`rendezvous`] (large messages), [`job`] (the segment that they share),
 //! [`launch`] (starting and watching the processes), [`bootstrap`] (finding the group), [`engine`] (everything put
-//! together: start there, at [`Comm`]).
+//! together: start there, at [`Comm`]). On top of it, [`communicator`] has groups of ranks and [`collective`] what they call.
 //! This room knows nothing of how graphs are built or read, and nothing of tasks.
 
 pub mod bootstrap;
 pub mod carry;
+pub mod collective;
+#[cfg(not(loom))]
+pub mod communicator;
 pub mod doorbell;
 #[cfg(not(loom))]
 pub mod engine;
@@ -23,6 +26,8 @@ pub mod rendezvous;
 #[cfg(not(loom))]
 pub mod scope;
 
+#[cfg(not(loom))]
+pub use communicator::Communicator;
 #[cfg(not(loom))]
 pub use engine::{Cause, Comm, Counters, Failure, Handle, RunError, inside_call};
 #[cfg(not(loom))]

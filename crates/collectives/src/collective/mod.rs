@@ -21,9 +21,10 @@ pub use shape::{Blocks, Shape};
 
 use crate::language::{Fitted, Misfit, Word};
 use crate::pattern::{PS_A_NS, Pattern};
-use castell_base::{Rank, Time};
+use castell_base::{Rank, Tag, Time};
 use castell_goal::graph::{Graph, GraphError, Vertex};
 use castell_goal::op::{Arithmetic, Place};
+use std::sync::Arc;
 use weaver::Weaver;
 
 /// How elements are reduced: `b3[i] = b1[i] op b2[i]` for `count` elements.
@@ -70,6 +71,24 @@ pub struct Memory<'a> {
     pub in_place: bool,
     /// The operator.
     pub combine: &'a dyn Combine,
+}
+
+/// How a collective's messages go, where it is not all ranks of a job that take part, or others go on beside it.
+#[derive(Clone, Debug, Default)]
+pub struct Messages {
+    /// The tag of the first message between two ranks; the others have those behind it. Messages of collectives with
+    /// different tags do not match.
+    pub first_tag: Tag,
+    /// The rank in the job of each rank of the group; `None`: they are the same.
+    pub members: Option<Arc<[Rank]>>,
+    /// Send blocks without elements, too: where only one side knows a block's size, the other one hears of it.
+    pub even_empty: bool,
+}
+
+impl Messages {
+    fn member(&self, rank: Rank) -> Rank {
+        self.members.as_ref().map_or(rank, |members| members[rank.index()])
+    }
 }
 
 /// One algorithm for one collective operation.
@@ -252,6 +271,7 @@ pub struct Collective {
     method: Method,
     shape: Shape,
     compute: Time,
+    messages: Messages,
 }
 
 impl Collective {
@@ -281,7 +301,8 @@ impl Collective {
                 None => Method::Word(Box::new(word_of(name, &shape)?)),
             },
         };
-        let collective = Collective { name: name.into(), method, shape, compute: Time(0) };
+        let collective =
+            Collective { name: name.into(), method, shape, compute: Time(0), messages: Messages::default() };
         collective.refuse_shape()?;
         Ok(collective)
     }
@@ -304,6 +325,11 @@ impl Collective {
     /// With so much computation for each reduction where nothing is computed for real (whole nanoseconds).
     pub fn with_compute(self, compute: Time) -> Collective {
         Collective { compute, ..self }
+    }
+
+    /// With messages that go as told.
+    pub fn with_messages(self, messages: Messages) -> Collective {
+        Collective { messages, ..self }
     }
 
     /// Whether operands are combined in the order of ranks.
@@ -331,7 +357,8 @@ impl Collective {
             "scatter" => None,
             _ => Some(0),
         };
-        let mut weaver = Weaver::new(graph, rank, self.shape.element_bytes, 0).with_memory(memory, input_at);
+        let weaver = Weaver::new(graph, rank, self.shape.element_bytes, 0).with_messages(&self.messages);
+        let mut weaver = weaver.with_memory(memory, input_at);
         self.run(&mut weaver)?;
         let bytes = weaver.temporary_bytes();
         if memory.temporary.memory == castell_goal::op::Memory::Scratch && bytes > 0 {
@@ -427,7 +454,8 @@ impl Pattern for Collective {
     fn build(&self, rank: Rank, graph: &mut Graph) -> Result<(), GraphError> {
         assert!(rank.0 < self.shape.ranks, "rank {rank} of {}", self.shape.ranks);
         let compute_ns = self.compute.0 / PS_A_NS;
-        self.run(&mut Weaver::new(graph, rank, self.shape.element_bytes, compute_ns))
+        let weaver = Weaver::new(graph, rank, self.shape.element_bytes, compute_ns);
+        self.run(&mut weaver.with_messages(&self.messages))
     }
 
     fn operations(&self, rank: Rank) -> u64 {

@@ -1,7 +1,7 @@
 //! Neighbour collectives: each rank exchanges blocks with the ranks of its own lists only.
 
 use super::weaver::{Span, Weaver};
-use super::{Blocks, Memory};
+use super::{Blocks, Memory, Messages};
 use castell_base::Rank;
 use castell_goal::graph::{Graph, GraphError};
 
@@ -54,7 +54,7 @@ impl Neighbours {
     /// # Panics
     /// In place, which neighbour collectives cannot be; so does the alltoall.
     pub fn allgather(&self, rank: Rank, memory: &Memory<'_>, graph: &mut Graph) -> Result<(), GraphError> {
-        self.exchange(rank, memory, graph, |_| 0)
+        self.exchange(rank, memory, graph, &Messages::default(), |_| 0)
     }
 
     /// Appends the rank's part of an alltoall: a block of its own to each destination, a block from each source.
@@ -62,7 +62,22 @@ impl Neighbours {
     /// # Errors
     /// A graph that is full, buffers beyond 64 bits.
     pub fn alltoall(&self, rank: Rank, memory: &Memory<'_>, graph: &mut Graph) -> Result<(), GraphError> {
-        self.exchange(rank, memory, graph, |index| index)
+        self.exchange(rank, memory, graph, &Messages::default(), |index| index)
+    }
+
+    /// Either of them (`all_the_same`: the allgather), with messages that go as told.
+    ///
+    /// # Errors
+    /// A graph that is full, buffers beyond 64 bits.
+    pub fn with_messages(
+        &self,
+        messages: &Messages,
+        all_the_same: bool,
+        rank: Rank,
+        memory: &Memory<'_>,
+        graph: &mut Graph,
+    ) -> Result<(), GraphError> {
+        self.exchange(rank, memory, graph, messages, |index| if all_the_same { 0 } else { index })
     }
 
     fn exchange(
@@ -70,10 +85,12 @@ impl Neighbours {
         rank: Rank,
         memory: &Memory<'_>,
         graph: &mut Graph,
+        messages: &Messages,
         block: impl Fn(u32) -> u32,
     ) -> Result<(), GraphError> {
         assert!(!memory.in_place, "neighbour collectives have no calls in place");
-        let mut weaver = Weaver::new(graph, rank, self.element_bytes, 0).with_memory(memory, None);
+        let weaver = Weaver::new(graph, rank, self.element_bytes, 0).with_messages(messages);
+        let mut weaver = weaver.with_memory(memory, None);
         let (leaving, arriving) = (self.destinations.len() as u32, self.sources.len() as u32);
         for (index, &source) in (0..).zip(&self.sources) {
             let (first, count) = self.arriving.block(index, arriving);

@@ -1,6 +1,6 @@
 //! From a sequential description to a graph: operations are named in order, and edges follow from what they touch.
 
-use super::Memory;
+use super::{Memory, Messages};
 use castell_base::{Rank, Tag};
 use castell_goal::graph::{Graph, GraphError, Vertex};
 use castell_goal::op::{self, Arithmetic, ElementType, Operator, Place};
@@ -61,6 +61,7 @@ pub(crate) struct Weaver<'a> {
     /// Where the input starts in the output, if it lies there.
     input_at: Option<u64>,
     compute_ns: u64,
+    messages: Messages,
     /// Elements of temporary memory in use.
     temporary: u64,
     touched: [Touched; 3],
@@ -88,6 +89,7 @@ impl<'a> Weaver<'a> {
             memory: None,
             input_at: None,
             compute_ns,
+            messages: Messages::default(),
             temporary: 0,
             touched: Default::default(),
             tags: HashMap::new(),
@@ -97,6 +99,11 @@ impl<'a> Weaver<'a> {
     /// Moves data in this memory. `input_at`: where the input lies in the output if it is in place; `None`: it never does.
     pub fn with_memory(self, memory: &'a Memory<'a>, input_at: Option<u64>) -> Weaver<'a> {
         Weaver { memory: Some(memory), input_at: input_at.filter(|_| memory.in_place), ..self }
+    }
+
+    /// Has its messages go as told.
+    pub fn with_messages(self, messages: &Messages) -> Weaver<'a> {
+        Weaver { messages: messages.clone(), ..self }
     }
 
     /// The rank whose graph this is.
@@ -124,12 +131,12 @@ impl<'a> Weaver<'a> {
     /// Sends elements to `peer`; no elements are not sent.
     pub fn send(&mut self, peer: Rank, span: Span) -> Result<Option<Vertex>, GraphError> {
         if span.count == 0 {
-            return Ok(None);
+            return if self.messages.even_empty { self.signal(peer).map(Some) } else { Ok(None) };
         }
         let span = self.located(span);
         let tag = self.tag(peer, true);
         let (place, bytes) = (self.place(span), span.count * self.element_bytes);
-        let vertex = self.graph.send(place, bytes, peer, tag)?;
+        let vertex = self.graph.send(place, bytes, self.messages.member(peer), tag)?;
         let mut waits = Vec::new();
         self.read(span, vertex, &mut waits);
         self.connect(waits, vertex)?;
@@ -139,12 +146,12 @@ impl<'a> Weaver<'a> {
     /// Receives elements from `peer`; no elements are not received.
     pub fn recv(&mut self, peer: Rank, span: Span) -> Result<Option<Vertex>, GraphError> {
         if span.count == 0 {
-            return Ok(None);
+            return if self.messages.even_empty { self.await_signal(peer).map(Some) } else { Ok(None) };
         }
         let span = self.located(span);
         let tag = self.tag(peer, false);
         let (place, bytes) = (self.place(span), span.count * self.element_bytes);
-        let vertex = self.graph.recv(place, bytes, Some(peer), Some(tag))?;
+        let vertex = self.graph.recv(place, bytes, Some(self.messages.member(peer)), Some(tag))?;
         self.write(span, vertex)?;
         Ok(Some(vertex))
     }
@@ -152,13 +159,13 @@ impl<'a> Weaver<'a> {
     /// Sends an empty message to `peer`.
     pub fn signal(&mut self, peer: Rank) -> Result<Vertex, GraphError> {
         let tag = self.tag(peer, true);
-        self.graph.send(Place::VOID, 0, peer, tag)
+        self.graph.send(Place::VOID, 0, self.messages.member(peer), tag)
     }
 
     /// Waits for an empty message from `peer`.
     pub fn await_signal(&mut self, peer: Rank) -> Result<Vertex, GraphError> {
         let tag = self.tag(peer, false);
-        self.graph.recv(Place::VOID, 0, Some(peer), Some(tag))
+        self.graph.recv(Place::VOID, 0, Some(self.messages.member(peer)), Some(tag))
     }
 
     /// `after` waits until `before` has finished, whatever they touch.
@@ -260,7 +267,7 @@ impl<'a> Weaver<'a> {
     }
 
     fn tag(&mut self, peer: Rank, sends: bool) -> Tag {
-        let next = self.tags.entry((peer, sends)).or_default();
+        let next = self.tags.entry((peer, sends)).or_insert(self.messages.first_tag.0);
         *next += 1;
         Tag(*next - 1)
     }

@@ -5,6 +5,7 @@
 
 use super::calc::Calculations;
 use super::carry::Carrier;
+use super::contexts::Contexts;
 use super::failure::Cause;
 use super::fault::Liveness;
 use super::hold::Budget;
@@ -15,6 +16,7 @@ use super::record::Recorder;
 use super::run::{HandleState, Run, RunRef, Scope};
 use super::transfer::Transfers;
 use crate::bootstrap::Watch;
+use crate::collective::board::BoardWriter;
 use crate::job::Job;
 use crate::lane::LaneReceiver;
 use crate::queue::{Consumer, Header};
@@ -93,6 +95,9 @@ pub(super) struct Core {
     pub(super) budget: Budget,
     pub(super) liveness: Liveness,
     pub(super) carrier: Carrier,
+    pub(super) contexts: Contexts,
+    /// What this rank calls, for the others to see.
+    pub(super) board: BoardWriter,
     pub(super) arena: Arena,
     pub(super) gathered: Vec<u8>,
     /// Gets whose answers are under way.
@@ -142,6 +147,8 @@ impl Engine {
             budget: Budget::default(),
             liveness: Liveness::new(watch),
             carrier: Carrier::default(),
+            contexts: Contexts::default(),
+            board: BoardWriter::new(&job, me),
             arena: Arena::default(),
             gathered: Vec::new(),
             awaited: Vec::new(),
@@ -275,7 +282,7 @@ impl Core {
         self.arena.reserve(schedule.max_message_bytes());
         let serial = self.next_serial;
         self.next_serial += 1;
-        let may_share = scope == Scope::Numbered && self.recorder.is_none();
+        let may_share = scope != Scope::Open && self.recorder.is_none();
         let fits =
             |spare: &Run| Arc::ptr_eq(&spare.schedule, &schedule) && (may_share || spare.shared.is_none());
         let mut run = match self.spare_runs.iter().position(|spare| fits(spare)) {
@@ -294,7 +301,7 @@ impl Core {
             self.runs.len() as u32 - 1
         });
         let reference = RunRef { slot, serial };
-        if scope == Scope::Numbered {
+        if scope != Scope::Open {
             self.number(&mut run, reference);
         } else {
             self.bind_lanes(&run.schedule);
@@ -305,7 +312,7 @@ impl Core {
         }
         self.runs[slot as usize] = Some(run);
         self.running += 1;
-        if scope == Scope::Numbered {
+        if scope != Scope::Open {
             self.announce_run(reference);
             if !self.budget.is_calm() {
                 self.tell_keepers(reference);
@@ -341,8 +348,10 @@ impl Core {
 
     fn number_one(&mut self, run: &mut Run, reference: RunRef, rank: Rank) {
         let peer = self.peer(rank);
-        let number = peer.runs;
-        peer.runs = peer.runs.wrapping_add(1);
+        let number = match run.scope {
+            Scope::Call { word, .. } => word - 1,
+            _ => peer.next_number(),
+        };
         peer.active.push(super::peer::ActiveRun { number, run: reference });
         run.numbers.push((rank, number.wrapping_add(1)));
     }
@@ -466,7 +475,7 @@ impl Core {
         let found = self.runs[run.slot as usize].take().expect("a live run");
         self.free_slots.push(run.slot);
         self.running -= 1;
-        if found.scope == Scope::Numbered && found.shared.is_none() {
+        if found.scope != Scope::Open && found.shared.is_none() {
             self.job.unlisted(self.me).fetch_sub(1, Ordering::Release);
         }
         for (rank, _) in &found.numbers {

@@ -56,6 +56,15 @@ pub enum Cause {
         /// The peer.
         peer: Rank,
     },
+    /// A member of the communicator called something else in the place of this call.
+    CallsDiffer {
+        /// Who.
+        peer: Rank,
+        /// What it called.
+        theirs: Box<str>,
+        /// What was called here.
+        ours: Box<str>,
+    },
     /// The job ends: the engine was shut down under the run.
     ShutDown,
 }
@@ -63,13 +72,14 @@ pub enum Cause {
 impl Cause {
     /// The rank that is to blame.
     pub fn culprit(&self, me: Rank) -> Rank {
-        match *self {
+        match self {
             Cause::PeerDied { peer, .. }
             | Cause::PeerLeft { peer }
             | Cause::SizeMismatch { peer, .. }
             | Cause::BadAddress { peer }
-            | Cause::BadTarget { peer } => peer,
-            Cause::PeerFailed { culprit, .. } => culprit,
+            | Cause::CallsDiffer { peer, .. }
+            | Cause::BadTarget { peer } => *peer,
+            Cause::PeerFailed { culprit, .. } => *culprit,
             Cause::ShutDown => me,
         }
     }
@@ -101,6 +111,12 @@ impl fmt::Display for Failure {
             Cause::BadTarget { peer } => {
                 write!(f, "outside the scratchpad of rank {peer}'s run, or that run has ended")
             }
+            Cause::CallsDiffer { peer, theirs, ours } => write!(
+                f,
+                "the calls differ: rank {peer} called {theirs} where rank {} called {ours}; all ranks of a \
+                 communicator make the same calls in the same order",
+                self.rank
+            ),
             Cause::ShutDown => write!(f, "the job was finalized while the run was still going"),
         }
     }

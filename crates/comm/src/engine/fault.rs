@@ -109,7 +109,7 @@ impl Core {
         let to_itself = |run: &Run| run.schedule.peers().destinations.binary_search(&self.me).is_ok();
         let found = self.runs[run.slot as usize].as_deref().expect("a live run");
         match found.scope {
-            Scope::Numbered => to_itself(found),
+            Scope::Numbered | Scope::Call { .. } => to_itself(found),
             Scope::Open => self.runs.iter().flatten().any(|run| run.scope == Scope::Open && to_itself(run)),
         }
     }
@@ -196,9 +196,10 @@ impl Core {
         match self.peer(source).run_of(number) {
             Some(run) => {
                 let op = self.waits_for(run, source);
-                self.fail_if_live(run, op, Cause::PeerFailed { peer: source, culprit });
+                let cause = self.other_call(run);
+                self.fail_if_live(run, op, cause.unwrap_or(Cause::PeerFailed { peer: source, culprit }));
             }
-            None if (number.wrapping_sub(self.peer(source).runs) as i32) >= 0 => {
+            None if self.is_ahead(source, number) => {
                 self.peer(source).aborted.push((number, culprit));
             }
             None => {}

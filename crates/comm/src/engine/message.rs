@@ -2,6 +2,7 @@
 
 use super::core::Core;
 use super::hold::cost;
+use super::number::{context_of, is_call_ahead, is_pairwise_ahead};
 use super::peer::{Body, Early, Unexpected};
 use super::run::RunRef;
 use crate::queue::Header;
@@ -131,12 +132,18 @@ impl Core {
             return Belongs::To(OPEN_CONTEXT, None);
         }
         let number = number.wrapping_sub(1);
-        let peer = self.peer(source);
-        match peer.run_of(number) {
+        match self.peer(source).run_of(number) {
             Some(run) => Belongs::To(run.serial, Some(run)),
-            // Numbers go round: later ones are those less than half the way ahead.
-            None if (number.wrapping_sub(peer.runs) as i32) >= 0 => Belongs::Early(number),
+            None if self.is_ahead(source, number) => Belongs::Early(number),
             None => Belongs::Nowhere,
+        }
+    }
+
+    /// Whether the run with `source` that has this number has not been started here yet.
+    pub(super) fn is_ahead(&mut self, source: Rank, number: u32) -> bool {
+        match context_of(number + 1) {
+            Some(context) => is_call_ahead(number + 1, self.contexts.next(context)),
+            None => is_pairwise_ahead(number, self.peer(source).runs),
         }
     }
 

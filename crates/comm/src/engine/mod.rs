@@ -6,6 +6,7 @@
 mod calc;
 mod call;
 mod carry;
+mod contexts;
 mod core;
 mod describe;
 mod drive;
@@ -15,6 +16,7 @@ mod fault;
 mod hold;
 mod memory;
 mod message;
+mod number;
 mod onesided;
 mod peer;
 mod poison;
@@ -24,13 +26,16 @@ mod stall;
 mod transfer;
 
 pub use call::inside_call;
+pub(crate) use contexts::{MASK_WORDS, Mask};
 pub use core::Counters;
 pub use describe::describe;
 pub use failure::{Cause, Failure};
 pub use hold::UNEXPECTED_BUDGET_BYTES;
+pub(crate) use number::CONTEXTS;
 pub use record::Recorded;
 
 use crate::bootstrap::{self, BootstrapError, Watch};
+use crate::collective::board::Record;
 use crate::job::{Job, JobError, JobOptions};
 use castell_base::Rank;
 use castell_goal::schedule::Schedule;
@@ -223,6 +228,106 @@ impl Comm {
         unsafe { self.execute(schedule) }
     }
 
+    /// Starts the next call of a context, see [`Comm::run`].
+    ///
+    /// # Safety
+    /// As for [`Comm::run`].
+    ///
+    /// # Errors
+    /// As for [`Comm::run`].
+    pub(crate) unsafe fn run_call(
+        &self,
+        schedule: &Arc<Schedule>,
+        context: u32,
+        record: &Record,
+    ) -> Result<Handle, RunError> {
+        let (state, engine) = self.begin_call(schedule, context, record)?;
+        self.shared.leave(engine);
+        Ok(Handle { state, shared: Arc::clone(&self.shared) })
+    }
+
+    /// Makes the next call of a context, see [`Comm::execute`].
+    ///
+    /// # Safety
+    /// As for [`Comm::run`].
+    ///
+    /// # Errors
+    /// As for [`Comm::execute`].
+    pub(crate) unsafe fn execute_call(
+        &self,
+        schedule: &Arc<Schedule>,
+        context: u32,
+        record: &Record,
+    ) -> Result<Result<(), Failure>, RunError> {
+        let (state, engine) = self.begin_call(schedule, context, record)?;
+        self.shared.drive_for(engine, &state);
+        self.shared.wait(&state);
+        Ok(state.outcome().expect("the run has ended"))
+    }
+
+    fn begin_call(
+        &self,
+        schedule: &Arc<Schedule>,
+        context: u32,
+        record: &Record,
+    ) -> Result<(Arc<HandleState>, MutexGuard<'_, Engine>), RunError> {
+        self.begin_as(schedule, |core| {
+            let word = core.contexts.take(context);
+            core.board.write(word, record);
+            Scope::Call { context, word }
+        })
+    }
+
+    /// Opens a context for calls, the first of which has this sequence number.
+    pub(crate) fn open_context(&self, context: u32, members: Arc<[Rank]>, first: u32) {
+        self.with_core(|core| core.contexts.open(context, members, first));
+    }
+
+    /// Closes a context. It is not used again before its calls have ended.
+    pub(crate) fn close_context(&self, context: u32) {
+        self.with_core(|core| core.contexts.close(context));
+    }
+
+    /// The sequence number of a context's next call.
+    pub(crate) fn next_call(&self, context: u32) -> u32 {
+        self.with_core(|core| core.contexts.next(context))
+    }
+
+    /// Opens the world's context if this is the first to ask for it.
+    pub(crate) fn open_world(&self) {
+        self.with_core(|core| {
+            if !core.contexts.is_open(0) {
+                core.contexts.open(0, (0..core.size).map(Rank).collect(), 0);
+            }
+        });
+    }
+
+    /// Says that a new context is wanted in the name of `parent`, or no more.
+    pub(crate) fn want_context(&self, parent: u32, wanted: bool) {
+        self.with_core(|core| match wanted {
+            true => core.contexts.want(parent),
+            false => core.contexts.want_no_more(parent),
+        });
+    }
+
+    /// The contexts that are free here, which nobody else gets until [`Comm::settle_offer`]; `None`: it is somebody else's
+    /// turn.
+    pub(crate) fn offer_contexts(&self, parent: u32) -> Option<Mask> {
+        self.with_core(|core| core.offer_contexts(parent))
+    }
+
+    /// Reserves the context that was found, if any, and lets others have their turn.
+    pub(crate) fn settle_offer(&self, parent: u32, found: Option<u32>) {
+        self.with_core(|core| core.contexts.settle(parent, found));
+    }
+
+    fn with_core<R>(&self, work: impl FnOnce(&mut core::Core) -> R) -> R {
+        let mut engine = self.shared.enter();
+        let result = work(&mut engine.core);
+        self.shared.leave(engine);
+        result
+    }
+
     fn start(&self, schedule: &Arc<Schedule>, scope: Scope) -> Result<Handle, RunError> {
         let (state, engine) = self.begin(schedule, scope)?;
         self.shared.leave(engine);
@@ -234,6 +339,15 @@ impl Comm {
         schedule: &Arc<Schedule>,
         scope: Scope,
     ) -> Result<(Arc<HandleState>, MutexGuard<'_, Engine>), RunError> {
+        self.begin_as(schedule, |_| scope)
+    }
+
+    /// `scope` is asked once it is certain that the run starts.
+    fn begin_as(
+        &self,
+        schedule: &Arc<Schedule>,
+        scope: impl FnOnce(&mut core::Core) -> Scope,
+    ) -> Result<(Arc<HandleState>, MutexGuard<'_, Engine>), RunError> {
         self.admit(schedule)?;
         let mut engine = self.shared.enter();
         if self.shared.shut_down.load(Ordering::Relaxed) {
@@ -244,6 +358,7 @@ impl Comm {
         core.start_ready();
         let state = Arc::new(HandleState::new(core.next_serial()));
         core.liveness.silence.run_starts(&core.job, core.running == 0);
+        let scope = scope(core);
         core.start(Arc::clone(schedule), scope, Arc::clone(&state));
         Ok((state, engine))
     }

@@ -1,6 +1,7 @@
 //! What a rank knows of one other rank: the ways to it, and the state of the stream of messages each way.
 
 use super::hold::{Holding, Kept};
+use super::number::after;
 use super::run::RunRef;
 use crate::job::{Death, Job};
 use crate::lane::{LANE_PAYLOAD_MAX, LaneSender};
@@ -101,6 +102,7 @@ impl Pending {
 
 /// A numbered run that is going on and has this peer.
 pub(super) struct ActiveRun {
+    /// The word that its messages carry, less one.
     pub(super) number: u32,
     pub(super) run: RunRef,
 }
@@ -119,7 +121,7 @@ pub(super) struct Peer {
     /// Messages that overtook others on another path.
     pub(super) stash: BTreeMap<u32, (Header, Box<[u8]>)>,
     pub(super) pending: VecDeque<Pending>,
-    /// How many numbered runs with this peer have been started here.
+    /// The pairwise number of the next run with this peer that is started here.
     pub(super) runs: u32,
     pub(super) active: Vec<ActiveRun>,
     /// By the number of the run that they are for, in order.
@@ -188,6 +190,13 @@ impl Peer {
     pub(super) fn advance_receive(&mut self) {
         self.next_receive = self.next_receive.wrapping_add(1);
         self.bursting = false;
+    }
+
+    /// The pairwise number of a run that starts here.
+    pub(super) fn next_number(&mut self) -> u32 {
+        let number = self.runs;
+        self.runs = after(number);
+        number
     }
 
     /// The run here that carries `number`.

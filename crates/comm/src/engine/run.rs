@@ -28,6 +28,8 @@ pub(super) enum Scope {
     Numbered,
     /// With all open runs, by source and tag in posting order.
     Open,
+    /// With the call of the same number in the same context, see `number.rs`.
+    Call { context: u32, word: u32 },
 }
 
 pub(super) struct Run {
@@ -35,7 +37,7 @@ pub(super) struct Run {
     pub(super) stepper: Stepper,
     pub(super) scope: Scope,
     pub(super) serial: u64,
-    /// `(peer, number + 1)`, sorted by peer; empty for open runs.
+    /// `(peer, word for its messages)`, sorted by peer; empty for open runs.
     pub(super) numbers: Vec<(Rank, u32)>,
     /// 8-byte words, so that every element type is aligned at offsets that are multiples of its size.
     scratchpad: Box<[u64]>,
@@ -47,6 +49,8 @@ pub(super) struct Run {
     /// In the list of runs that have something to start.
     pub(super) listed: bool,
     pub(super) failed: bool,
+    /// Of a call: since when it is known to wait; 0: it was not looked at yet.
+    pub(super) waiting_since_ns: u64,
 }
 
 impl Run {
@@ -76,6 +80,7 @@ impl Run {
             unexpected: 0,
             listed: false,
             failed: false,
+            waiting_since_ns: 0,
         }
     }
 
@@ -91,6 +96,7 @@ impl Run {
         self.unexpected = 0;
         self.listed = false;
         self.failed = false;
+        self.waiting_since_ns = 0;
     }
 
     pub(super) fn scratchpad(&mut self) -> *mut u8 {
@@ -104,7 +110,7 @@ impl Run {
         self.schedule.scratchpad_bytes()
     }
 
-    /// What the run's messages to `peer` carry: its number with that peer plus one; 0: open.
+    /// The word that the run's messages to `peer` carry, see `number.rs`.
     #[inline]
     pub(super) fn number_with(&self, peer: Rank) -> u32 {
         if self.numbers.len() <= 8 {

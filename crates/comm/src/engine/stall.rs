@@ -44,6 +44,7 @@ impl Engine {
         let job = Arc::clone(&self.core.job);
         self.core.liveness.look(&job, self.core.me);
         self.reclaim_from_dead();
+        self.core.compare_calls();
         let now = clock::now_ns();
         let silence = &mut self.core.liveness.silence;
         if silence.since_ns == 0 {

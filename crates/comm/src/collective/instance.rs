@@ -1,0 +1,426 @@
+//! A call that was compiled: its schedule, and the memory that belongs to it.
+
+use super::board::{Parts, Record};
+use super::call::{Call, Layout, Neighbourhood};
+use super::choice::{choose, question};
+use super::error::Reason;
+use super::layout::{Needs, Seat, listed, total};
+use super::operator::Combiner;
+use super::{DataType, Operation};
+use castell_base::{Rank, Tag};
+use castell_collectives::collective::{Blocks, Collective, Memory, Messages, Neighbours, Shape};
+use castell_collectives::decision;
+use castell_goal::graph::Graph;
+use castell_goal::op::{Arithmetic, ElementType, Operator, Place};
+use castell_goal::schedule::Schedule;
+use std::cell::UnsafeCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes of a call's buffers up to which they are copied, so that one schedule serves all addresses.
+pub(crate) const STAGED_BYTES_MAX: u64 = 4096;
+
+/// What makes two calls alike, as far as it fits a few words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) operation: Operation,
+    pub(crate) in_place: bool,
+    pub(crate) is_staged: bool,
+    pub(crate) root: u32,
+    pub(crate) element: DataType,
+    pub(crate) reduction: u64,
+    /// `u64::MAX`: blocks of different sizes.
+    pub(crate) count: u64,
+    pub(crate) input: u64,
+    pub(crate) output: u64,
+}
+
+/// The rest of it, for calls that have more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Details {
+    algorithm: Option<Box<str>>,
+    layouts: [Option<OwnedLayout>; 2],
+    neighbours: Option<(Vec<Rank>, Vec<Rank>)>,
+    spans: [u64; 2],
+}
+
+type OwnedLayout = (Vec<u64>, Option<Vec<u64>>);
+
+impl Details {
+    fn of(call: &Call<'_>) -> Details {
+        let own = |layout: Layout<'_>| (layout.counts.to_vec(), layout.starts.map(<[u64]>::to_vec));
+        let neighbours = |them: Neighbourhood<'_>| (them.sources.to_vec(), them.destinations.to_vec());
+        Details {
+            algorithm: call.algorithm.map(Into::into),
+            layouts: [call.leaving.map(own), call.arriving.map(own)],
+            neighbours: call.neighbours.map(neighbours),
+            spans: Details::spans(call),
+        }
+    }
+
+    /// The sizes of buffers follow from the count where there is one.
+    fn spans(call: &Call<'_>) -> [u64; 2] {
+        match call.count {
+            super::Count::Listed => [call.input.count, call.output.count],
+            _ => [0; 2],
+        }
+    }
+
+    pub(crate) fn are_of(&self, call: &Call<'_>) -> bool {
+        let same = |own: &Option<OwnedLayout>, layout: Option<Layout<'_>>| match (own, layout) {
+            (None, None) => true,
+            (Some((counts, starts)), Some(layout)) => {
+                counts == layout.counts && starts.as_deref() == layout.starts
+            }
+            _ => false,
+        };
+        let neighbours = match (&self.neighbours, call.neighbours) {
+            (None, None) => true,
+            (Some((sources, destinations)), Some(them)) => {
+                sources == them.sources && destinations == them.destinations
+            }
+            _ => false,
+        };
+        self.algorithm.as_deref() == call.algorithm
+            && same(&self.layouts[0], call.leaving)
+            && same(&self.layouts[1], call.arriving)
+            && neighbours
+            && self.spans == Details::spans(call)
+    }
+}
+
+/// Memory that the program's buffers are copied to and from.
+struct Staging {
+    words: Box<[u128]>,
+    /// Bytes that are copied in: the input, and what the output holds before.
+    input: usize,
+    before: usize,
+    /// Bytes of the output that the call writes.
+    after: usize,
+}
+
+/// A compiled call. One run at a time.
+pub(crate) struct Instance {
+    pub(crate) key: Key,
+    pub(crate) details: Details,
+    pub(crate) schedule: Arc<Schedule>,
+    pub(crate) record: Record,
+    /// Somebody uses it.
+    pub(crate) is_busy: AtomicBool,
+    staging: Option<UnsafeCell<Staging>>,
+    /// For alltoalls in place: where the blocks that leave are copied to first.
+    saved: Option<UnsafeCell<Box<[u128]>>>,
+    saved_bytes: usize,
+    _temporary: Box<[u128]>,
+    _combiner: Combiner,
+}
+
+// SAFETY: the cells are used by whoever set `is_busy`, and by the schedule's runs that it started; kernels are only read,
+// and their functions may be called from any thread.
+unsafe impl Send for Instance {}
+// SAFETY: as above.
+unsafe impl Sync for Instance {}
+
+fn words(bytes: u64) -> Box<[u128]> {
+    vec![0; bytes.div_ceil(16) as usize].into_boxed_slice()
+}
+
+/// What surrounds a call.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) seat: Seat,
+    /// The ranks of the communicator; `None`: the world.
+    pub(crate) members: Option<&'a Arc<[Rank]>>,
+}
+
+impl Instance {
+    /// Compiles a call.
+    pub(crate) fn new(
+        call: &Call<'_>,
+        key: Key,
+        needs: Needs,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<Instance, Reason> {
+        let seat = surroundings.seat;
+        let width = call.element.bytes();
+        let combiner = match &call.reduction {
+            Some(reduction) => Combiner::new(reduction, call.element).map_err(Reason::Argument)?,
+            None => Combiner::Local(
+                Arithmetic::new(Operator::Copy, ElementType::U8).expect("bytes can be copied"),
+            ),
+        };
+        let staging = key.is_staged.then(|| stage(call, needs, width, seat));
+        let staged_at = staging.as_ref().map_or(0, |staging| staging.words.as_ptr() as u64);
+        let output_at = staging.as_ref().map_or(0, |staging| staging.input.next_multiple_of(16) as u64);
+        let mut input = if key.is_staged { staged_at } else { call.input.address };
+        let output = if key.is_staged { staged_at + output_at } else { call.output.address };
+        let mut in_place = call.in_place;
+        let saves = in_place && call.operation == Operation::Alltoall;
+        let saved_bytes = if saves { needs.output.unwrap_or(0) * width } else { 0 };
+        let saved = saves.then(|| words(saved_bytes));
+        if let Some(saved) = &saved {
+            (input, in_place) = (saved.as_ptr() as u64, false);
+        }
+        let memory = Memory {
+            input: Place::user(input),
+            output: Place::user(output),
+            temporary: Place::scratch(0),
+            in_place,
+            combine: &combiner,
+        };
+        let mut graph = Graph::new();
+        let (record, temporary) = if call.operation.is_among_neighbours() {
+            (exchange(call, surroundings, &memory, &mut graph)?, Box::default())
+        } else {
+            weave(call, key, surroundings, memory, combiner.wants_addresses(), &mut graph)?
+        };
+        Ok(Instance {
+            key,
+            details: Details::of(call),
+            schedule: Arc::new(graph.compile()?),
+            record,
+            is_busy: AtomicBool::new(true),
+            staging: staging.map(UnsafeCell::new),
+            saved: saved.map(UnsafeCell::new),
+            saved_bytes: saved_bytes as usize,
+            _temporary: temporary,
+            _combiner: combiner,
+        })
+    }
+
+    /// Brings the program's data to where the schedule reads it.
+    ///
+    /// # Safety
+    /// The caller has the instance for itself, and the call's buffers are what they were said to be.
+    #[inline]
+    pub(crate) unsafe fn bring_in(&self, call: &Call<'_>) {
+        if let Some(staging) = &self.staging {
+            // SAFETY: the instance is the caller's alone; sizes were checked against the buffers.
+            unsafe {
+                let staging = &mut *staging.get();
+                let base = staging.words.as_mut_ptr().cast::<u8>();
+                copy(call.input.address as *const u8, base, staging.input);
+                let output = base.add(staging.input.next_multiple_of(16));
+                copy(call.output.address as *const u8, output, staging.before);
+            }
+        }
+        // SAFETY: as above.
+        unsafe { self.save(call.output.address) };
+    }
+
+    /// Copies what an alltoall in place sends.
+    ///
+    /// # Safety
+    /// As for [`Instance::bring_in`].
+    #[inline]
+    pub(crate) unsafe fn save(&self, output: u64) {
+        if let Some(saved) = &self.saved {
+            // SAFETY: the caller's promise.
+            unsafe { copy(output as *const u8, (*saved.get()).as_mut_ptr().cast(), self.saved_bytes) };
+        }
+    }
+
+    /// Brings the result to the program.
+    ///
+    /// # Safety
+    /// As for [`Instance::bring_in`]; the run has ended.
+    #[inline]
+    pub(crate) unsafe fn bring_out(&self, call: &Call<'_>) {
+        let Some(staging) = &self.staging else { return };
+        // SAFETY: as in `bring_in`.
+        unsafe {
+            let staging = &*staging.get();
+            let output = staging.words.as_ptr().cast::<u8>().add(staging.input.next_multiple_of(16));
+            copy(output, call.output.address as *mut u8, staging.after);
+        }
+    }
+
+    /// Takes it, if nobody has it.
+    #[inline]
+    pub(crate) fn take(&self) -> bool {
+        let is_busy = self.is_busy.load(Ordering::Acquire);
+        if !is_busy {
+            self.is_busy.store(true, Ordering::Relaxed);
+        }
+        !is_busy
+    }
+
+    /// Gives it back.
+    #[inline]
+    pub(crate) fn release(&self) {
+        self.is_busy.store(false, Ordering::Release);
+    }
+}
+
+/// # Safety
+/// Both are valid for so many bytes, and apart.
+#[inline]
+unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    match bytes {
+        0 => {}
+        // The usual size, without a call.
+        // SAFETY: the caller's promise.
+        8 => unsafe { to.cast::<[u8; 8]>().write(from.cast::<[u8; 8]>().read()) },
+        // SAFETY: the caller's promise.
+        _ => unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) },
+    }
+}
+
+fn stage(call: &Call<'_>, needs: Needs, width: u64, seat: Seat) -> Staging {
+    let input = (needs.input.unwrap_or(0) * width) as usize;
+    let output = (needs.output.unwrap_or(0) * width) as usize;
+    let is_root = call.root == Some(seat.rank);
+    let comes_in = match call.operation {
+        Operation::Broadcast => is_root,
+        Operation::Scatter => false,
+        _ => call.in_place,
+    };
+    let keeps = match call.operation {
+        // Rank 0 gets nothing.
+        Operation::Exscan => seat.rank == 0,
+        Operation::Broadcast => is_root,
+        _ => false,
+    };
+    let before = if comes_in { output } else { 0 };
+    let after = if keeps { 0 } else { output };
+    // Of a reduce-scatter in place only the start is the result, but the rest is what it was.
+    Staging { words: words((input.next_multiple_of(16) + output) as u64), input, before, after }
+}
+
+/// What all ranks know of the call.
+fn record(call: &Call<'_>, count: Option<u64>, algorithm: &str) -> Record {
+    let known = match (count, call.operation) {
+        (Some(count), _) => count,
+        (None, Operation::Allgather) => total(call.arriving),
+        (None, Operation::ReduceScatter) => total(call.leaving),
+        (None, _) => 0,
+    };
+    let width = call.element.bytes();
+    let reduction = call.reduction.as_ref();
+    // Where nothing is reduced only the bytes count.
+    let (element, count, element_bytes) = match reduction {
+        Some(_) => (call.element.code(), known, width),
+        None => (0, known.saturating_mul(width), 1),
+    };
+    Record::new(&Parts {
+        operation: call.operation as u8,
+        operator: reduction.map_or(0, super::Reduction::code),
+        element,
+        root: call.root,
+        count,
+        element_bytes,
+        algorithm,
+    })
+}
+
+fn messages(record: &Record, surroundings: &Surroundings<'_>, even_empty: bool) -> Messages {
+    Messages {
+        // Half of the tags are left for the messages behind the first.
+        first_tag: Tag((record.signature() >> 33) as u32),
+        members: surroundings.members.cloned(),
+        even_empty,
+    }
+}
+
+/// Makes the graph of a collective; returns what all know of it, and the temporary memory that has addresses.
+fn weave(
+    call: &Call<'_>,
+    key: Key,
+    surroundings: &Surroundings<'_>,
+    memory: Memory<'_>,
+    wants_addresses: bool,
+    graph: &mut Graph,
+) -> Result<(Record, Box<[u128]>), Reason> {
+    let seat = surroundings.seat;
+    let count = (key.count != u64::MAX).then_some(key.count);
+    let shape = seat.shape(call, count);
+    let commutes = call.reduction.as_ref().is_none_or(super::Reduction::commutes);
+    let is_private = count.is_none() && matches!(call.operation, Operation::Gather | Operation::Scatter);
+    let width = call.element.bytes();
+    let bytes = match (count, call.operation) {
+        (Some(count), _) => count * width,
+        // What a rank has on average.
+        (None, Operation::Allgather) => total(call.arriving) * width / u64::from(seat.size),
+        (None, Operation::ReduceScatter) => total(call.leaving) * width / u64::from(seat.size),
+        (None, _) => 0,
+    };
+    let question = decision::Question {
+        commutative: commutes,
+        // Where blocks lie is each rank's own business, except in reduce-scatters.
+        packed: count.is_some() || call.operation == Operation::ReduceScatter,
+        uniform: count.is_some(),
+        ..question(call.operation, seat.size, bytes)
+    };
+    let choice = choose(call.operation, call.algorithm, &question)?;
+    let name = if is_private && call.algorithm.is_none() {
+        format!("{}:linear", call.operation.name())
+    } else {
+        choice.algorithm.into_owned()
+    };
+    let shape = Shape {
+        ways: choice.ways,
+        segment: (choice.segment_bytes / shape.element_bytes.max(1)).max(1),
+        ..shape
+    };
+    let private = is_private || (count.is_none() && call.operation == Operation::Alltoall);
+    if is_private && !matches!(name.split_once(':'), Some((_, "linear" | "linear-sync"))) {
+        let text = format!("{name} needs blocks whose sizes all ranks know: take `linear` or `linear-sync`");
+        return Err(Reason::Argument(text));
+    }
+    let record = record(call, count, &name);
+    let collective =
+        if commutes { Collective::new(&name, shape)? } else { Collective::in_order(&name, shape)? };
+    let collective = collective.with_messages(messages(&record, surroundings, private));
+    let rank = Rank(seat.rank);
+    let is_empty = collective.shape().element_bytes == 0;
+    let void = |place: Place| if is_empty { Place::VOID } else { place };
+    let mut memory = Memory { input: void(memory.input), output: void(memory.output), ..memory };
+    let mut temporary = Box::default();
+    if wants_addresses && !is_empty {
+        temporary = words(collective.temporary_bytes(rank, memory.in_place)?);
+        memory.temporary = Place::user(<[u128]>::as_ptr(&temporary) as u64);
+    }
+    collective.weave(rank, &memory, graph)?;
+    Ok((record, temporary))
+}
+
+/// Makes the graph of a neighbour collective.
+fn exchange(
+    call: &Call<'_>,
+    surroundings: &Surroundings<'_>,
+    memory: &Memory<'_>,
+    graph: &mut Graph,
+) -> Result<Record, Reason> {
+    let seat = surroundings.seat;
+    if call.algorithm.is_some() {
+        return Err(Reason::Argument("neighbour collectives have one algorithm only".into()));
+    }
+    if call.in_place {
+        return Err(Reason::Argument("neighbour collectives have no calls in place".into()));
+    }
+    let them = call.neighbours.expect("neighbour collectives have neighbours");
+    let shared = |layout: Option<Layout<'_>>, count: u64, blocks: usize| match layout {
+        Some(_) => Ok(listed(layout)),
+        None if blocks == 0 => Ok(Blocks::Uniform(0)),
+        None if count.is_multiple_of(blocks as u64) => Ok(Blocks::Uniform(count / blocks as u64)),
+        None => Err(Reason::Argument(format!(
+            "{count} elements cannot be cut in a block for each of {blocks} neighbours"
+        ))),
+    };
+    let all_the_same = call.operation == Operation::NeighbourAllgather;
+    let leaving = if all_the_same {
+        Blocks::Uniform(call.input.count)
+    } else {
+        shared(call.leaving, call.input.count, them.destinations.len())?
+    };
+    let neighbours = Neighbours {
+        sources: them.sources.to_vec(),
+        destinations: them.destinations.to_vec(),
+        element_bytes: call.element.bytes(),
+        leaving,
+        arriving: shared(call.arriving, call.output.count, them.sources.len())?,
+    };
+    let record = record(call, None, "");
+    let messages = messages(&record, surroundings, true);
+    neighbours.with_messages(&messages, all_the_same, Rank(seat.rank), memory, graph)?;
+    Ok(record)
+}

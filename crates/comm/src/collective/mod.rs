@@ -1,0 +1,108 @@
+//! Collective calls: every operation of MPI, blocking, non-blocking and persistent, through one path.
+//!
+//! A [`Call`] says what a rank wants. A [`Communicator`](crate::Communicator) makes it: it looks in its cache for an
+//! instance of the same call (`instance`: a graph of `castell_collectives`, compiled), or makes one by the algorithm that
+//! `choice` names, and runs it as the next call of its context. [`board`] is where ranks see that they called different
+//! things. [`operator`] and `kernels` have the types and how they are reduced.
+
+pub mod board;
+#[cfg(not(loom))]
+mod cache;
+#[cfg(not(loom))]
+mod call;
+#[cfg(not(loom))]
+mod choice;
+#[cfg(not(loom))]
+pub(crate) mod error;
+#[cfg(not(loom))]
+pub(crate) mod instance;
+mod kernels;
+#[cfg(not(loom))]
+pub(crate) mod layout;
+pub mod operator;
+#[cfg(not(loom))]
+mod request;
+
+#[cfg(not(loom))]
+pub(crate) use cache::Cache;
+#[cfg(not(loom))]
+pub use cache::Counts;
+#[cfg(not(loom))]
+pub use call::{Call, Complex, Element, Found, Layout, Neighbourhood};
+#[cfg(not(loom))]
+pub(crate) use call::{Count, Span};
+#[cfg(not(loom))]
+pub use error::{CallError, Reason};
+pub use operator::{Custom, DataType, Located, Reduction};
+#[cfg(not(loom))]
+pub use request::{CallScope, Pending, Persistent, Request};
+
+pub(crate) use operator::operator_name;
+
+/// A collective operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum Operation {
+    Barrier,
+    Broadcast,
+    Gather,
+    Scatter,
+    Allgather,
+    Reduce,
+    Allreduce,
+    ReduceScatter,
+    Alltoall,
+    Scan,
+    Exscan,
+    NeighbourAllgather,
+    NeighbourAlltoall,
+}
+
+impl Operation {
+    /// All of them, by number.
+    pub const ALL: [Operation; 13] = [
+        Operation::Barrier,
+        Operation::Broadcast,
+        Operation::Gather,
+        Operation::Scatter,
+        Operation::Allgather,
+        Operation::Reduce,
+        Operation::Allreduce,
+        Operation::ReduceScatter,
+        Operation::Alltoall,
+        Operation::Scan,
+        Operation::Exscan,
+        Operation::NeighbourAllgather,
+        Operation::NeighbourAlltoall,
+    ];
+
+    /// Its name, as it stands before the colon of algorithms.
+    pub fn name(self) -> &'static str {
+        [
+            "barrier",
+            "bcast",
+            "gather",
+            "scatter",
+            "allgather",
+            "reduce",
+            "allreduce",
+            "reduce_scatter",
+            "alltoall",
+            "scan",
+            "exscan",
+            "neighbour_allgather",
+            "neighbour_alltoall",
+        ][self as usize]
+    }
+
+    /// Whether blocks are exchanged with neighbours only.
+    pub fn is_among_neighbours(self) -> bool {
+        matches!(self, Operation::NeighbourAllgather | Operation::NeighbourAlltoall)
+    }
+}
+
+/// The name of the type of elements with this code; `None`: they count as bytes.
+fn element_name(code: u8) -> Option<&'static str> {
+    DataType::from_code(code).map(DataType::name)
+}
