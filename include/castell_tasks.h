@@ -69,7 +69,9 @@ typedef enum castell_kind {
     CASTELL_COMMUTATIVE = 3, /* reads and writes; neighbours of this kind in any order, one at a time */
     CASTELL_CONCURRENT = 4,  /* neighbours of this kind at the same time */
     CASTELL_REDUCTION = 5,   /* accumulates into a copy of its own: castell_private */
-    CASTELL_WEAK = 16        /* added to one of the first five: not the task, only its descendants */
+    CASTELL_WEAK = 16,       /* added to one of these: not the task, only its descendants */
+    CASTELL_ORDERED = 32     /* added to CASTELL_REDUCTION: the copies are combined in the order in which the tasks were
+                              * created (of a taskfor, in that of its ranges), so the result is the same every time */
 } castell_kind;
 
 /* How copies are combined. */
@@ -79,8 +81,12 @@ typedef struct castell_reduction {
     void (*combine)(void *into, const void *from);                  /* one element */
 } castell_reduction;
 
-/* `rows` times `bytes` bytes, `stride` bytes from one start to the next. rows 0 means 1. The same memory may stand in a list
- * only once, except to be read. */
+/* `rows` times `bytes` bytes, `stride` bytes from one start to the next. rows 0 means 1.
+ *
+ * The same memory may stand in a list several times: equal kinds are one, different kinds are CASTELL_INOUT, weak and not weak
+ * is not weak. With a reduction only the same one may stand beside it; anything else is refused. A task with a commutative
+ * access that is not weak has no weak accesses: all it declares counts as not weak, so that nobody keeps others from their
+ * turn while waiting. */
 typedef struct castell_access {
     int kind; /* castell_kind */
     void *start;
@@ -103,17 +109,19 @@ typedef struct castell_task {
     int priority;  /* larger runs earlier, where the scheduler's policy looks at it */
     unsigned cost; /* an estimate of its work, in units of the program's own */
     unsigned flags;
-    void (*destroy)(void *argument); /* called with the body's argument at the end, also if the task is skipped */
+    void (*destroy)(void *argument); /* called with the body's argument at the end, also if the task is skipped; not if
+                                      * castell_submit fails */
 } castell_task;
 
 /* [task] Creates a task that calls `body` with a copy of the `argument_bytes` bytes at `argument`. `task` may be NULL. */
 int castell_submit(void (*body)(void *), const void *argument, size_t argument_bytes, const castell_access *accesses,
                    size_t access_count, const castell_task *task);
 /* [task] Creates a task for every `grain` numbers from `first` up to `end`, none included, and passes each its range. The
- * accesses are those of every one of them; `argument` is not copied. */
+ * accesses are those of every one of them; `argument` is not copied, and `task->destroy` gets it once, after the last. */
 int castell_taskloop(void (*body)(void *argument, size_t first, size_t end), void *argument, size_t first, size_t end,
                      size_t grain, const castell_access *accesses, size_t access_count, const castell_task *task);
-/* [task] The same as one task whose ranges are run by as many workers as come. */
+/* [task] The same as one task whose ranges are run by as many workers as come; with reductions, each of them finds copies of its
+ * own. */
 int castell_taskfor(void (*body)(void *argument, size_t first, size_t end), void *argument, size_t first, size_t end,
                     size_t chunk, const castell_access *accesses, size_t access_count, const castell_task *task);
 /* [task] Waits for all tasks that this one created. Fails with the first failure among them. */

@@ -103,20 +103,51 @@ template <class T> castell_access out(T *start, std::size_t count) { return acce
 template <class T> castell_access inout(T &value) { return access(CASTELL_INOUT, &value, 1); }
 template <class T> castell_access inout(T *start, std::size_t count) { return access(CASTELL_INOUT, start, count); }
 template <class T> castell_access commutative(T &value) { return access(CASTELL_COMMUTATIVE, &value, 1); }
+template <class T> castell_access commutative(T *start, std::size_t count) {
+    return access(CASTELL_COMMUTATIVE, start, count);
+}
 template <class T> castell_access concurrent(T &value) { return access(CASTELL_CONCURRENT, &value, 1); }
+template <class T> castell_access concurrent(T *start, std::size_t count) {
+    return access(CASTELL_CONCURRENT, start, count);
+}
+/* The same for `rows` rows, `stride` elements from one start to the next. */
+template <class T> castell_access rows(castell_access row, std::size_t rows, std::size_t stride) {
+    row.rows = rows;
+    row.stride = stride * sizeof(T);
+    return row;
+}
 inline castell_access weak(castell_access strong) {
     strong.kind |= CASTELL_WEAK;
     return strong;
 }
 
-/* A sum of numbers; the task adds to castell::local(value). */
-template <class T> castell_access sum(T &value) {
+/* A reduction with an operation of the program's own; the task accumulates into castell::local(value). `Operation` has static
+ * functions `T identity()` and `void combine(T &into, const T &from)`; T needs no destructor. */
+template <class Operation, class T> castell_access reduction(T *start, std::size_t count) {
+    static_assert(std::is_trivially_destructible_v<T>, "copies are not destroyed");
     static const castell_reduction reduction = {
-        sizeof(T), [](void *element) { new (element) T{}; },
-        [](void *into, const void *from) { *static_cast<T *>(into) += *static_cast<const T *>(from); }};
-    castell_access result = access(CASTELL_REDUCTION, &value, 1);
+        sizeof(T), [](void *element) { new (element) T(Operation::identity()); },
+        [](void *into, const void *from) { Operation::combine(*static_cast<T *>(into), *static_cast<const T *>(from)); }};
+    castell_access result = access(CASTELL_REDUCTION, start, count);
     result.reduction = &reduction;
     return result;
+}
+template <class Operation, class T> castell_access reduction(T &value) { return reduction<Operation>(&value, 1); }
+
+namespace detail {
+template <class T> struct addition {
+    static T identity() { return T{}; }
+    static void combine(T &into, const T &from) { into += from; }
+};
+} // namespace detail
+
+/* A sum of numbers. */
+template <class T> castell_access sum(T &value) { return reduction<detail::addition<T>>(value); }
+
+/* The copies of a reduction are combined in the order in which the tasks were created. */
+inline castell_access in_order(castell_access reduction) {
+    reduction.kind |= CASTELL_ORDERED;
+    return reduction;
 }
 
 /* The task's own copy for a reduction. */
@@ -152,6 +183,51 @@ template <class Function, class... Access,
           class = std::enable_if_t<!std::is_same_v<std::decay_t<Function>, castell_task>>>
 void submit(Function &&function, Access... accesses) {
     submit(castell_task{}, std::forward<Function>(function), accesses...);
+}
+
+namespace detail {
+template <class Function> void call_range(void *argument, std::size_t first, std::size_t end) noexcept {
+    try {
+        (*static_cast<Function *>(argument))(first, end);
+    } catch (...) {
+        fail_with_current_exception();
+    }
+}
+
+template <class Function, class Create> void create_loop(castell_task task, Function &&function, Create create) {
+    using plain = std::decay_t<Function>;
+    auto *moved = new plain(std::forward<Function>(function));
+    task.destroy = [](void *argument) { delete static_cast<plain *>(argument); };
+    const int result = create(call_range<plain>, moved, &task);
+    if (result < 0) {
+        delete moved;
+    }
+    check(result);
+}
+} // namespace detail
+
+/* Creates a task for every `grain` numbers from `first` up to `end`, which calls `function(its first, its end)`. */
+template <class Function, class... Access>
+void taskloop(std::size_t first, std::size_t end, std::size_t grain, Function &&function, Access... accesses) {
+    const std::array<castell_access, sizeof...(Access)> list{accesses...};
+    detail::create_loop(castell_task{}, std::forward<Function>(function), [&](auto body, void *argument, auto *task) {
+        return castell_taskloop(body, argument, first, end, grain, list.data(), list.size(), task);
+    });
+}
+
+/* Creates one task whose ranges of `chunk` numbers are run by as many workers as come. */
+template <class Function, class... Access>
+void taskfor(std::size_t first, std::size_t end, std::size_t chunk, Function &&function, Access... accesses) {
+    const std::array<castell_access, sizeof...(Access)> list{accesses...};
+    detail::create_loop(castell_task{}, std::forward<Function>(function), [&](auto body, void *argument, auto *task) {
+        return castell_taskfor(body, argument, first, end, chunk, list.data(), list.size(), task);
+    });
+}
+
+/* The task needs these parts of what it declared no more. */
+template <class... Access> void release(Access... accesses) {
+    const std::array<castell_access, sizeof...(Access)> list{accesses...};
+    detail::check(castell_release(list.data(), list.size()));
 }
 
 inline void taskwait() { detail::check(castell_taskwait()); }

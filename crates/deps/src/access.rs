@@ -17,8 +17,7 @@ pub enum Kind {
     /// Reads and writes; consecutive commutative tasks run one at a time in any order.
     ///
     /// A task takes all its strong commutative bytes at once and keeps them until it and its children have finished with them.
-    /// Weak accesses beside strong commutative ones can therefore end in a deadlock, as with any lock that is held while
-    /// waiting: if children need other bytes that tasks take turns on, declare these strong too.
+    /// So that nobody waits for others while holding a turn, weak accesses of such a task count as strong: see [`settled`].
     Commutative = 3,
     /// Reads and writes with the program's own synchronisation; consecutive concurrent tasks run at once.
     Concurrent = 4,
@@ -121,6 +120,39 @@ pub fn are_disjoint(accesses: &[Access]) -> bool {
     regions.windows(2).all(|pair| !pair[0].overlaps(pair[1]))
 }
 
+/// Whether the accesses are such that tasks may register them as they are: no two share a byte, and none is weak beside a
+/// strong commutative one.
+pub fn are_settled(accesses: &[Access]) -> bool {
+    !holds_turn_while_waiting(accesses) && are_disjoint(accesses)
+}
+
+/// What a task that declares `accesses` registers: for each byte the strongest combination of what it declares there
+/// ([`disjoint`]); and if some of it is strong and commutative, all of it strong. A task that holds a turn, whose children wait
+/// through its weak accesses for tasks that wait for that turn, would wait for ever.
+///
+/// # Errors
+/// [`AccessError::ReductionOverlaps`] where a reduction meets another access.
+///
+/// ```
+/// use castell_deps::{Access, Kind, Region, access::settled};
+/// let (one, other) = (Region::new(0, 8).unwrap(), Region::new(8, 8).unwrap());
+/// let declared = [Access::strong(Kind::Commutative, one), Access::weak(Kind::InOut, other)];
+/// let registered = settled(&declared).unwrap();
+/// assert_eq!(registered, [Access::strong(Kind::Commutative, one), Access::strong(Kind::InOut, other)]);
+/// ```
+pub fn settled(accesses: &[Access]) -> Result<Vec<Access>, AccessError> {
+    let mut result = disjoint(accesses)?;
+    if holds_turn_while_waiting(&result) {
+        result.iter_mut().for_each(|access| access.weak = false);
+    }
+    Ok(result)
+}
+
+fn holds_turn_while_waiting(accesses: &[Access]) -> bool {
+    accesses.iter().any(|access| access.weak)
+        && accesses.iter().any(|access| access.kind == Kind::Commutative && !access.weak)
+}
+
 /// The same demands as `accesses`, as disjoint accesses in ascending order: where several overlap, the bytes get their union
 /// (equal kinds stay, different ones make an inout; weak only if all are).
 ///
@@ -210,6 +242,52 @@ mod tests {
         let region = Region::between(0, 8).expect("not empty");
         let both = [Access::reduction(ReductionId(1), region), Access::strong(Kind::In, region)];
         assert_eq!(disjoint(&both), Err(AccessError::ReductionOverlaps { region }));
+    }
+
+    #[test]
+    fn every_two_kinds_on_the_same_bytes_have_a_union_or_are_refused() {
+        let region = Region::between(0, 8).expect("not empty");
+        for one in Kind::ALL {
+            for other in Kind::ALL {
+                for (weak, also) in [(false, false), (false, true), (true, true)] {
+                    let both = [
+                        Access { weak, ..Access::strong(one, region) },
+                        Access { weak: also, ..Access::strong(other, region) },
+                    ];
+                    let reduces = one == Kind::Reduction || other == Kind::Reduction;
+                    let kind = if one == other { one } else { Kind::InOut };
+                    let union = Access { weak: weak && also, ..Access::strong(kind, region) };
+                    let expected = if reduces && one != other {
+                        Err(AccessError::ReductionOverlaps { region })
+                    } else {
+                        Ok(vec![union])
+                    };
+                    assert!(!are_settled(&both));
+                    assert_eq!(settled(&both), expected, "{one} and {other}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_same_reduction_meets_itself() {
+        let region = Region::between(0, 8).expect("not empty");
+        let [one, other] = [1, 2].map(|id| Access::reduction(ReductionId(id), region));
+        assert_eq!(settled(&[one, one]), Ok(vec![one]));
+        assert_eq!(settled(&[one, other]), Err(AccessError::ReductionOverlaps { region }));
+    }
+
+    #[test]
+    fn who_takes_turns_has_no_weak_access() {
+        let weak = |start, end| Access { weak: true, ..access(Kind::InOut, start, end) };
+        let waits = [access(Kind::Commutative, 0, 8), weak(8, 16)];
+        assert!(!are_settled(&waits));
+        assert_eq!(settled(&waits).expect("legal"), [waits[0], access(Kind::InOut, 8, 16)]);
+        // Weak and commutative, but nobody's turn: an inout takes none.
+        let all_weak = [Access { weak: true, ..waits[0] }, weak(8, 16)];
+        assert!(are_settled(&all_weak));
+        let union = settled(&[access(Kind::Commutative, 0, 8), access(Kind::In, 0, 8), weak(8, 16)]);
+        assert_eq!(union.expect("legal"), [access(Kind::InOut, 0, 8), weak(8, 16)]);
     }
 
     #[test]

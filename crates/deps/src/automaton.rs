@@ -223,7 +223,7 @@ pub struct Effects {
     pub poisons: bool,
     /// Add the private copy to the original, then send `Combined` to this access.
     pub combine: bool,
-    /// With `combine`: no neighbour of the same group is behind, so this is the end of the group.
+    /// With `combine`: no neighbour of the same group is behind so far.
     pub group_ends: bool,
     /// Give back the exclusive use of a commutative access' bytes.
     pub exclusion_ends: bool,
@@ -268,12 +268,10 @@ impl State {
     /// The step that a message causes. The caller has seen that the access is not split.
     #[inline(always)]
     pub fn after(self, message: Message) -> (State, Effects) {
-        let mut new = State(self.0 | message.bits());
+        // What was released before a task failed goes on unharmed.
+        let again = self.has(FINISHED) && matches!(message, Message::Finished { .. });
+        let mut new = State(self.0 | if again { 0 } else { message.bits() });
         let is_link = matches!(message, Message::Linked { .. });
-        if is_link && self.kind() == Kind::Reduction && self.is_combinable() {
-            // The group ended when its last copy was combined: too late to join.
-            new.0 &= !NEXT_SHARES;
-        }
         let before = self.passed();
         let passed = new.passed();
         let to_next = passed & !before;
@@ -374,14 +372,10 @@ impl State {
         Permits { tokens: Tokens::ALL, poisoned: self.poisoned_behind(Tokens::ALL) }
     }
 
-    /// The same for an access that reads and writes: for a new one that turns out to overlap another of its task's.
-    pub const fn reading_and_writing(self) -> State {
-        State(self.0 & !(7 << KIND_SHIFT) | (Kind::InOut as u64) << KIND_SHIFT)
-    }
-
-    /// Forgets failures: for an access that is done and will be linked later, once the failure has been reported.
-    pub const fn forgiven(self) -> State {
-        State(self.0 & ((1 << POISONED_SHIFT) - 1))
+    /// Forgets failures but for tokens that came `poisoned` from outside: for an access that is done and will be linked later, once
+    /// the failure has been reported.
+    pub const fn forgiven(self, poisoned: Tokens) -> State {
+        State(self.0 & ((1 << POISONED_SHIFT) - 1) | poisoned.at(POISONED_SHIFT))
     }
 
     /// The tokens that the access holds.
@@ -465,7 +459,9 @@ impl State {
         }
         let children = Tokens::of(self.0, CHILD_POISONED_SHIFT);
         let own = if self.has(FAILED) { !self.shared() } else { Tokens::NONE };
-        tokens & (self.poisoned() | children | own)
+        let poisoned = self.poisoned() | children | own;
+        let all = if self.ends_group() && !poisoned.is_empty() { Tokens::REDUCE } else { Tokens::NONE };
+        tokens & (poisoned | all)
     }
 
     /// These tokens on their way to the first child's access.
@@ -499,7 +495,15 @@ impl State {
         if !self.has(NEXT) {
             return Tokens::NONE;
         }
-        self.tokens() & (self.opened() | self.shared())
+        let passed = self.tokens() & (self.opened() | self.shared());
+        // A group lets its token pass inside it; who is behind the group waits until all of it is complete.
+        if self.ends_group() && passed != Tokens::ALL { passed & !Tokens::REDUCE } else { passed }
+    }
+
+    /// Whether a reduction's neighbour behind is of another group.
+    #[inline]
+    fn ends_group(self) -> bool {
+        self.kind() == Kind::Reduction && !self.has(NEXT_SHARES)
     }
 
     /// Whether every token has come, has been passed on, and no passer still looks at this access.
@@ -651,11 +655,26 @@ mod tests {
     }
 
     #[test]
-    fn nobody_joins_a_reduction_whose_group_has_ended() {
+    fn a_reduction_joins_its_group_until_its_copies_are_seen() {
         let (state, effects) = run(new(Kind::Reduction, false, Tokens::ALL), &[FINISHES, NEXT_SHARES_TOO]);
         assert!(effects[0].combine && effects[0].group_ends);
-        assert!(effects[1].to_next.is_empty());
-        assert_eq!(state.after(Message::Combined).1.to_next.tokens, Tokens::ALL);
+        assert_eq!(effects[1].to_next.tokens, Tokens::REDUCE);
+        assert_eq!(state.after(Message::Combined).1.to_next.tokens, !Tokens::REDUCE);
+    }
+
+    #[test]
+    fn another_group_waits_for_the_whole_of_a_group() {
+        let reduce = Tokens::REDUCE;
+        let steps = [
+            Message::Linked { shares: false, parent: false },
+            FINISHES,
+            Message::Satisfied(Permits::clean(reduce)),
+            Message::Satisfied(Permits { tokens: !reduce, poisoned: Tokens::WRITE }),
+        ];
+        let (_, effects) = run(new(Kind::Reduction, true, Tokens::NONE), &steps);
+        assert!(effects[2].to_next.is_empty(), "earlier copies of the group are not combined yet");
+        let last = Permits { tokens: Tokens::ALL, poisoned: Tokens::WRITE | reduce };
+        assert_eq!(effects[3].to_next, last, "nor is it spared when one of them failed");
     }
 
     #[test]
@@ -686,7 +705,7 @@ mod tests {
         let poison = Permits { tokens: Tokens::ALL, poisoned: Tokens::ALL };
         let (state, effects) = new(Kind::InOut, false, Tokens::NONE).after(Message::Satisfied(poison));
         assert!(effects.satisfied && effects.poisons);
-        assert_eq!(state.forgiven().handed_on(), Permits::clean(Tokens::ALL));
+        assert_eq!(state.forgiven(Tokens::NONE).handed_on(), Permits::clean(Tokens::ALL));
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub struct TaskPlan {
     pub accesses: Vec<Access>,
     /// Its body.
     pub steps: Vec<Step>,
+    /// Its body says at its end that it failed.
+    pub fails: bool,
 }
 
 /// A program: its tasks, of which the first is the root.
@@ -63,6 +65,44 @@ impl Program {
         })
     }
 
+    /// Whether all who create a task, directly or not, get there.
+    pub fn exists(&self, task: TaskNumber) -> bool {
+        let creates = |parent: TaskNumber| self.children(parent).any(|child| child == task);
+        self.tasks[task].parent.is_none_or(|parent| creates(parent) && self.exists(parent))
+    }
+
+    /// Whether a task releases a byte in a step from the given one on.
+    fn releases(&self, task: TaskNumber, from: usize, byte: usize) -> bool {
+        self.tasks[task].steps[from..].iter().any(|step| match step {
+            Step::Release(part) => part.start() <= byte && byte < part.end(),
+            _ => false,
+        })
+    }
+
+    /// Whether somebody who created `failed` waited, and so ended its failure, before `task` could be harmed through the byte.
+    fn is_forgiven(&self, failed: TaskNumber, byte: usize, task: TaskNumber) -> bool {
+        let mut child = failed;
+        while let Some(parent) = self.tasks[child].parent {
+            let steps = &self.tasks[parent].steps;
+            let created = steps.iter().position(|step| *step == Step::Spawn(child)).unwrap_or(steps.len());
+            let meet = self.descends(task, parent);
+            let mut later = steps[created..].iter().take_while(|step| match step {
+                // Here the harm leaves the reach of this parent.
+                Step::Release(part) => !(part.start() <= byte && byte < part.end()),
+                Step::Spawn(other) => !meet || *other != task && !self.descends(task, *other),
+                Step::Taskwait => true,
+            });
+            if later.any(|step| *step == Step::Taskwait) {
+                return true;
+            }
+            if meet {
+                return false;
+            }
+            child = parent;
+        }
+        false
+    }
+
     /// Whether `ancestor` created `task`, directly or not.
     pub fn descends(&self, task: TaskNumber, ancestor: TaskNumber) -> bool {
         let mut at = task;
@@ -74,6 +114,30 @@ impl Program {
         }
         false
     }
+}
+
+/// What becomes of a program some of whose tasks fail: which tasks are skipped, because a task whose data they wait for failed
+/// or was skipped, and the program without what these would have done.
+///
+/// What a task released before it failed goes on unharmed. A wait of a creator ends the failures below it, for tasks created later
+/// and for who waits for the creator, but not for those who got the bytes from the creator before.
+pub fn with_failures(program: &Program) -> (Program, BTreeSet<TaskNumber>) {
+    let (mut left, mut skipped) = (program.clone(), BTreeSet::new());
+    for task in 1..program.tasks.len() {
+        if !left.exists(task) {
+            continue;
+        }
+        let demands = Oracle::new(&left).demands(task);
+        let harms = |(before, byte): &Finished| {
+            let failed = skipped.contains(before) || left.tasks[*before].fails;
+            failed && !left.releases(*before, 0, *byte) && !left.is_forgiven(*before, *byte, task)
+        };
+        if demands.iter().any(harms) {
+            skipped.insert(task);
+            left.tasks[task].steps.clear();
+        }
+    }
+    (left, skipped)
 }
 
 /// The demands of a program.
@@ -146,9 +210,10 @@ impl<'p> Oracle<'p> {
         }
         let demands = match (self.sibling_before(task, byte), self.program.tasks[task].parent) {
             (Some(sibling), _) => {
-                let next = *self.program.access(task, byte).expect("asked only about accesses");
+                let access = *self.program.access(sibling, byte).expect("asked only about accesses");
+                let goes_on = access.groups_with(self.program.access(task, byte).expect("as above"));
                 let mut demands = self.before(sibling, byte, want);
-                demands.extend(self.passing(sibling, byte, want, &next));
+                demands.extend(self.passing(sibling, byte, want, goes_on));
                 demands
             }
             (None, Some(parent)) => match self.program.access(parent, byte) {
@@ -165,25 +230,27 @@ impl<'p> Oracle<'p> {
         demands
     }
 
-    /// What must have happened in `task` and below it before somebody behind gets the byte.
-    fn passing(&mut self, task: TaskNumber, byte: usize, want: Want, next: &Access) -> Demands {
+    /// What must have happened in `task` and below it before somebody behind gets the byte; `group_goes_on` if that one is of the
+    /// same group.
+    fn passing(&mut self, task: TaskNumber, byte: usize, want: Want, group_goes_on: bool) -> Demands {
         let access = *self.program.access(task, byte).expect("asked only about accesses");
-        let reduction_goes_on = access.groups_with(next);
         let shares = access.kind.shares() && Want::of(access.kind) == want;
-        if shares && (access.kind != Kind::Reduction || reduction_goes_on) {
+        if shares && (access.kind != Kind::Reduction || group_goes_on) {
             return Demands::new();
         }
         let mut demands = Demands::from([(task, byte)]);
         let last = self.program.children(task).rfind(|child| self.program.access(*child, byte).is_some());
-        let wants =
-            if access.kind == Kind::Reduction && !access.weak { [want, Want::Write] } else { [want, want] };
-        for want in wants {
+        // A copy is combined when all before it is complete; and who is behind a group waits for the whole of it.
+        let whole = access.kind == Kind::Reduction && (!access.weak || want == Want::Reduce);
+        for want in if whole { [want, Want::Write] } else { [want, want] } {
             if let Some(last) = last {
+                let child = *self.program.access(last, byte).expect("just found");
+                let goes_on = child.groups_with(&access) && (access.kind != Kind::Reduction || group_goes_on);
                 demands.extend(self.before(last, byte, want));
-                demands.extend(self.passing(last, byte, want, &access));
+                demands.extend(self.passing(last, byte, want, goes_on));
             }
         }
-        if access.kind == Kind::Reduction && !access.weak {
+        if whole {
             demands.extend(self.before(task, byte, Want::Write));
         }
         demands
@@ -200,7 +267,7 @@ impl<'p> Oracle<'p> {
 /// Random programs to compare with the oracle.
 pub mod random {
     use super::{Program, Step, TaskPlan};
-    use crate::access::{Access, Kind, ReductionId, disjoint};
+    use crate::access::{Access, Kind, ReductionId, settled};
     use crate::region::{Region, Strided};
 
     /// What a random program may contain.
@@ -216,6 +283,9 @@ pub mod random {
         pub depth: usize,
         /// Reductions too.
         pub reductions: bool,
+        /// Some tasks fail. Then only tasks whose accesses hold everything from the start wait for their children: only there a
+        /// wait is sure to end a failure, whatever the order in which others finish.
+        pub failures: bool,
     }
 
     /// A program; `below(n)` gives random numbers smaller than `n`.
@@ -236,13 +306,16 @@ pub mod random {
         below: &mut dyn FnMut(usize) -> usize,
     ) {
         let mut allowed = allowed.to_vec();
+        let is_fed = |access: &Access| access.weak || access.kind == Kind::Reduction;
+        let waits = task == 0 || !limits.failures || !program.tasks[task].accesses.iter().any(is_fed);
+        program.tasks[task].fails = limits.failures && task != 0 && below(8) == 0;
         let count = if limits.depth == 0 { 0 } else { below(if task == 0 { limits.tasks } else { 5 }) };
         for _ in 0..count {
             if program.tasks.len() >= limits.tasks {
                 break;
             }
             match below(12) {
-                0 => program.tasks[task].steps.push(Step::Taskwait),
+                0 if waits => program.tasks[task].steps.push(Step::Taskwait),
                 1 if task != 0 => release(program, task, &mut allowed, below),
                 _ => {}
             }
@@ -252,11 +325,11 @@ pub mod random {
             program.tasks.push(TaskPlan {
                 parent: Some(task),
                 accesses: accesses.clone(),
-                steps: Vec::new(),
+                ..TaskPlan::default()
             });
             fill(program, child, &accesses, Limits { depth: limits.depth - 1, ..limits }, below);
         }
-        if below(6) == 0 {
+        if waits && below(6) == 0 {
             program.tasks[task].steps.push(Step::Taskwait);
         }
     }
@@ -305,11 +378,7 @@ pub mod random {
             let inside = strided.regions().filter_map(|row| row.intersection(outer.region));
             wanted.extend(inside.map(|region| Access { region, kind, weak, reduction }));
         }
-        if wanted.iter().any(|access| access.kind == Kind::Commutative && !access.weak) {
-            // What holds bytes exclusively must hold all that its children need: see `Kind::Commutative`.
-            wanted.iter_mut().for_each(|access| access.weak = false);
-        }
-        disjoint(&wanted).unwrap_or_else(|_| wanted[..1].to_vec())
+        settled(&wanted).unwrap_or_else(|_| wanted[..1].to_vec())
     }
 
     /// A kind of access that a child may have inside `outer`.
@@ -338,7 +407,7 @@ mod tests {
         for (parent, accesses) in tasks {
             let number = program.tasks.len();
             program.tasks[*parent].steps.push(Step::Spawn(number));
-            let plan = TaskPlan { parent: Some(*parent), accesses: accesses.to_vec(), steps: Vec::new() };
+            let plan = TaskPlan { parent: Some(*parent), accesses: accesses.to_vec(), ..TaskPlan::default() };
             program.tasks.push(plan);
         }
         program

@@ -44,7 +44,7 @@ fn connected(program: &Program, task: TaskNumber, byte: usize, other: TaskNumber
 
 fn random_program(seed: u64, reductions: bool) -> Program {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let limits = Limits { tasks: 30, bytes: 6, grain: 1, depth: 3, reductions };
+    let limits = Limits { tasks: 30, bytes: 6, grain: 1, depth: 3, reductions, failures: false };
     program(limits, &mut |below| random.random_range(0..below))
 }
 

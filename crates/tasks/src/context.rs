@@ -259,9 +259,17 @@ impl<'t> Context<'t> {
         if parent.has(flag::FINAL) {
             attributes.flags |= flag::FINAL | flag::UNDEFERRED;
         }
-        let checked = checked.and_then(|()| make_room(self.thread, attributes.label));
+        let mut room = Vec::new();
+        let settled = checked.and_then(|()| settled_for(attributes.label, declared, &mut room));
+        let checked = settled.and_then(|settled| {
+            make_room(self.thread, attributes.label)?;
+            Ok(settled)
+        });
         let undeferred = attributes.flags & flag::UNDEFERRED != 0;
-        let declared = if checked.is_ok() { declared } else { &[] };
+        let (declared, checked) = match checked {
+            Ok(declared) => (declared, Ok(())),
+            Err(error) => (&[][..], Err(error)),
+        };
         // SAFETY: the closure is `Send` and borrows nothing; the parent is the current task.
         unsafe {
             let references = references + u32::from(undeferred);
@@ -289,6 +297,17 @@ impl<'t> Context<'t> {
         // SAFETY: that reference.
         unsafe { crate::execute::release(self.thread, task) };
     }
+}
+
+/// What the task `label` registers for what it declares: see [`dependences::settled`].
+#[inline]
+pub(crate) fn settled_for<'a>(
+    label: &str,
+    declared: &'a [Declaration],
+    room: &'a mut Vec<Declaration>,
+) -> Result<&'a [Declaration], TaskError> {
+    dependences::settled(declared, room)
+        .map_err(|source| TaskError::Contradiction { label: label.to_owned(), source })
 }
 
 impl NewTask<'_, '_> {

@@ -55,6 +55,14 @@ pub enum TaskError {
         /// Its length in bytes.
         length: usize,
     },
+    /// Declarations of one task that contradict each other.
+    #[error("task `{label}` was not created: {source}")]
+    Contradiction {
+        /// The task.
+        label: String,
+        /// What contradicts what.
+        source: castell_deps::AccessError,
+    },
     /// An access that a task made, or passed on to a child, without having declared it.
     #[error(
         "task `{label}` did not declare {kind} for {length} bytes from {start:#x}: add the access to its declarations"
@@ -131,6 +139,13 @@ impl fmt::Debug for Payload {
 #[derive(Clone)]
 pub(crate) struct Fault {
     pub(crate) error: TaskError,
+}
+
+impl Fault {
+    /// Whether another task's failure is behind it.
+    pub(crate) fn is_consequence(&self) -> bool {
+        matches!(self.error, TaskError::Skipped { .. })
+    }
 }
 
 /// The text of a panic's payload.

@@ -196,6 +196,9 @@ pub(crate) unsafe fn execute(thread: &Thread, task: TaskRef) -> Option<TaskRef> 
     // SAFETY: an enclosing group outlives the tasks in it.
     let cancelled = unsafe { record.group.as_ref() }.is_some_and(|group| group.is_cancelled());
     let verb = if cancelled || record.has(flag::POISONED) { Verb::Skip } else { Verb::Call };
+    if verb == Verb::Skip && !cancelled {
+        note_skipped(record);
+    }
     // SAFETY: once, by whoever got it.
     unsafe { (record.run)(thread, record, verb) };
     if let (Some(places), Some(worker)) = (&thread.shared.places, thread.worker.get()) {
@@ -213,6 +216,12 @@ pub(crate) unsafe fn execute(thread: &Thread, task: TaskRef) -> Option<TaskRef> 
         return completed(thread, task);
     }
     None
+}
+
+/// A task is skipped because another failed: whoever waits hears of that if not of the cause.
+#[cold]
+fn note_skipped(task: &Task) {
+    task.note_fault(Fault { error: TaskError::Skipped { label: task.label().to_owned() } });
 }
 
 /// Body and external events are over: the accesses go on to the successors; returns one to run next, if any.

@@ -1,7 +1,7 @@
 //! For doors to other languages: tasks whose body is a function pointer and whose argument is bytes, and the current task
 //! without a [`Context`] at hand.
 
-use crate::context::Context;
+use crate::context::{Context, settled_for};
 use crate::counts::make_room;
 use crate::current::Thread;
 use crate::dependences::Declaration;
@@ -11,6 +11,14 @@ use crate::pause::{add_events, fulfill, unblock};
 use crate::task::{Attributes, Task, TaskRef, Verb, flag};
 use std::ffi::c_void;
 use std::ptr::NonNull;
+
+/// Whether a task may declare all this together: other doors refuse it before they create anything.
+///
+/// # Errors
+/// [`TaskError::Contradiction`].
+pub fn check_declarations(label: &str, declared: &[Declaration]) -> Result<(), TaskError> {
+    settled_for(label, declared, &mut Vec::new()).map(|_| ())
+}
 
 /// A body: gets the address of its argument.
 pub type Function = unsafe extern "C" fn(*mut c_void);
@@ -48,8 +56,16 @@ pub unsafe fn submit_bytes(
     if parent.has(flag::FINAL) {
         attributes.flags |= flag::FINAL | flag::UNDEFERRED;
     }
-    let checked = context.check_passed_on(declared).and_then(|()| make_room(thread, attributes.label));
-    let declared = if checked.is_ok() { declared } else { &[] };
+    let mut room = Vec::new();
+    let checked = settled_for(attributes.label, declared, &mut room).and_then(|settled| {
+        context.check_passed_on(settled)?;
+        make_room(thread, attributes.label)?;
+        Ok(settled)
+    });
+    let (declared, checked) = match checked {
+        Ok(declared) => (declared, Ok(())),
+        Err(error) => (&[][..], Err(error)),
+    };
     let undeferred = attributes.flags & flag::UNDEFERRED != 0;
     let bytes = size_of::<Call>() + argument.len();
     // SAFETY: the record has room for the call and the argument; the rest is the caller's promise.

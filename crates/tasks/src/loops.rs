@@ -34,7 +34,18 @@ impl Context<'_> {
         chunk: usize,
         body: &(dyn Fn(&Context<'_>, Range<usize>) + Sync),
     ) {
-        share(self, range, chunk, body);
+        share(self, range, chunk, None, body);
+    }
+
+    /// As [`Context::share_loop`]; whoever takes part does so inside a call of `around`, which calls once what it is given.
+    pub fn share_loop_around(
+        &self,
+        range: Range<usize>,
+        chunk: usize,
+        around: &(dyn Fn(&mut dyn FnMut()) + Sync),
+        body: &(dyn Fn(&Context<'_>, Range<usize>) + Sync),
+    ) {
+        share(self, range, chunk, Some(around), body);
     }
 }
 
@@ -58,7 +69,7 @@ impl NewTask<'_, '_> {
         for<'b> A::Guards<'b>: Sync,
     {
         self.submit(accesses, move |context, guards| {
-            share(context, range, chunk, &|context: &Context<'_>, part: Range<usize>| {
+            share(context, range, chunk, None, &|context: &Context<'_>, part: Range<usize>| {
                 // SAFETY: the guards' lifetime is that of this body, which waits for all who run the loop. What they call
                 // sees it as the lifetime of their own, shorter view of the runtime.
                 let guards = unsafe { NonNull::from(&guards).cast::<A::Guards<'_>>().as_ref() };
@@ -78,7 +89,7 @@ impl NewTask<'_, '_> {
         self.submit(data, move |context, mut data| {
             let length = data.deref().len();
             let start = Start(data.deref_mut().as_mut_ptr());
-            share(context, 0..length, chunk, &|context: &Context<'_>, part: Range<usize>| {
+            share(context, 0..length, chunk, None, &|context: &Context<'_>, part: Range<usize>| {
                 // SAFETY: each part is handed out once, and the guard lasts until all are done.
                 let elements = unsafe { std::slice::from_raw_parts_mut(start.at(part.start), part.len()) };
                 body(context, part.start, elements);
@@ -102,19 +113,29 @@ impl<T> Start<T> {
 /// A loop's body, as those who help see it.
 type Body<'a> = dyn Fn(&Context<'_>, Range<usize>) + Sync + 'a;
 
+/// What each who takes part does before and after.
+type Around<'a> = dyn Fn(&mut dyn FnMut()) + Sync + 'a;
+
 /// What those who help need of a loop, on the stack of its task.
 struct Loop<'a> {
     next: AtomicUsize,
     end: usize,
     chunk: usize,
+    around: Option<&'a Around<'a>>,
     body: &'a Body<'a>,
 }
 
 /// Runs `body` over `range` together with whoever comes to help; returns when all is done.
-fn share(context: &Context<'_>, range: Range<usize>, chunk: usize, body: &Body<'_>) {
+fn share(
+    context: &Context<'_>,
+    range: Range<usize>,
+    chunk: usize,
+    around: Option<&Around<'_>>,
+    body: &Body<'_>,
+) {
     let chunk = chunk.max(1);
     let chunks = range.len().div_ceil(chunk);
-    let work = Loop { next: AtomicUsize::new(range.start), end: range.end, chunk, body };
+    let work = Loop { next: AtomicUsize::new(range.start), end: range.end, chunk, around, body };
     let helpers = chunks.saturating_sub(1).min(context.thread().shared.worker_count.saturating_sub(1));
     // Waits also when the body panics: the helpers look at this stack.
     let finished = context.group(|| {
@@ -141,6 +162,13 @@ unsafe impl Send for Shared {}
 
 impl Loop<'_> {
     fn run(&self, context: &Context<'_>) {
+        match self.around {
+            Some(around) => around(&mut || self.run_chunks(context)),
+            None => self.run_chunks(context),
+        }
+    }
+
+    fn run_chunks(&self, context: &Context<'_>) {
         loop {
             // Relaxed: who gets which part is all that this says; the data is ordered by the group.
             let start = self.next.load(Ordering::Relaxed);

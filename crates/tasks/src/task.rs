@@ -374,9 +374,12 @@ impl Task {
         extras.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Notes a failure, unless there is one already: the first is the cause.
+    /// Notes a failure, unless there is one already: the first is the cause. That a task was skipped is only a consequence.
     pub(crate) fn note_fault(&self, fault: Fault) {
-        self.extras().fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
+        let mut noted = self.extras().fault.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.as_ref().is_none_or(|noted| noted.is_consequence()) {
+            *noted = Some(fault);
+        }
     }
 
     /// Sets what blocks it. Before anybody else sees it.

@@ -1,13 +1,15 @@
 //! Creating tasks and waiting for them.
 
 use super::failure::{ARGUMENT, Failure, in_task};
-use super::reduction::{self, castell_reduction};
-use super::runtime::Passed;
-use castell_tasks::Context;
+use super::reduction::{Reductions, castell_reduction};
 use castell_tasks::dependences::{Declaration, Kind};
-use castell_tasks::foreign::{Function, submit_bytes};
+use castell_tasks::foreign::{Function, check_declarations, submit_bytes};
 use castell_tasks::task::{Attributes, flag};
+use castell_tasks::{Context, TaskError};
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The header's `castell_access`.
 #[repr(C)]
@@ -19,6 +21,18 @@ pub struct castell_access {
     stride: usize,
     rows: usize,
     pub(super) reduction: *const castell_reduction,
+}
+
+impl castell_access {
+    /// Whether the task accumulates into a copy.
+    pub(super) fn needs_copy(&self) -> bool {
+        self.kind & !ORDERED == REDUCTION
+    }
+
+    /// Whether the copies are combined in the order in which the tasks were created.
+    pub(super) fn is_ordered(&self) -> bool {
+        self.kind & ORDERED != 0
+    }
 }
 
 /// The header's `castell_task`.
@@ -35,6 +49,7 @@ pub struct castell_task {
 type LoopBody = unsafe extern "C" fn(*mut c_void, usize, usize);
 
 const WEAK: c_int = 16;
+const ORDERED: c_int = 32;
 const REDUCTION: c_int = 5;
 const FINAL: c_uint = 1;
 const WAIT: c_uint = 2;
@@ -58,13 +73,15 @@ pub unsafe extern "C" fn castell_submit(
         unsafe {
             let (attributes, destroy, by_reference) = described(task.as_ref())?;
             let accesses = list(accesses, access_count)?;
-            if by_reference || accesses.iter().any(|access| access.kind == REDUCTION) {
-                let argument = Argument::new(argument, argument_bytes, by_reference, destroy);
-                return submit_boxed(context, attributes, accesses, move || body(argument.start()));
-            }
-            let argument = bytes(argument, argument_bytes)?;
-            with_declarations(accesses, |declared| {
-                submit_bytes(context, attributes, declared, body, destroy, argument);
+            let bytes = if by_reference { &[] } else { bytes(argument, argument_bytes)? };
+            with_task_declarations(accesses, |declared| {
+                if by_reference || accesses.iter().any(castell_access::needs_copy) {
+                    // Made only now: a task that is refused leaves the argument, and `destroy`, to the caller.
+                    let argument = Argument::new(argument, bytes, by_reference, destroy);
+                    submit_boxed(context, attributes, accesses, declared, move || body(argument.start()));
+                } else {
+                    submit_bytes(context, attributes, declared, body, destroy, bytes);
+                }
             })?;
         }
         Ok(0)
@@ -80,24 +97,17 @@ struct Argument {
 
 // SAFETY: as the header says, bodies and `destroy` are called on other threads.
 unsafe impl Send for Argument {}
+// SAFETY: as above: only its address is passed on.
+unsafe impl Sync for Argument {}
 
 impl Argument {
-    /// # Safety
-    /// `bytes` can be read at `start`, unless it is passed by reference.
-    unsafe fn new(
-        start: *const c_void,
-        bytes: usize,
-        by_reference: bool,
-        destroy: Option<Function>,
-    ) -> Argument {
+    fn new(start: *const c_void, bytes: &[u8], by_reference: bool, destroy: Option<Function>) -> Argument {
         if by_reference {
             return Argument { by_reference: start.cast_mut(), copy: None, destroy };
         }
-        let mut copy = vec![0_u128; bytes.div_ceil(16).max(1)].into_boxed_slice();
-        if bytes > 0 {
-            // SAFETY: the caller's promise; the copy is at least as long.
-            unsafe { copy.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(start.cast(), bytes) };
-        }
+        let mut copy = vec![0_u128; bytes.len().div_ceil(16).max(1)].into_boxed_slice();
+        // SAFETY: the copy is at least as long, and nobody else's.
+        unsafe { copy.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         Argument { by_reference: std::ptr::null_mut(), copy: Some(copy), destroy }
     }
 
@@ -123,14 +133,12 @@ unsafe fn submit_boxed(
     context: &Context<'_>,
     attributes: Attributes,
     accesses: &[castell_access],
+    declared: &[Declaration],
     body: impl FnOnce() + Send + 'static,
-) -> Result<c_int, Failure> {
-    let copies = reduction::copies_of(accesses);
-    with_declarations(accesses, |declared| {
-        // SAFETY: the caller's promise.
-        unsafe { context.submit_raw(attributes, declared, move |_| copies.around(body)) };
-    })?;
-    Ok(0)
+) {
+    let reductions = Reductions::among(accesses);
+    // SAFETY: the caller's promise.
+    unsafe { context.submit_raw(attributes, declared, move |_| reductions.around(body)) };
 }
 
 /// # Safety
@@ -150,13 +158,17 @@ pub unsafe extern "C" fn castell_taskloop(
         let body = body.ok_or_else(|| Failure::new(ARGUMENT, "the body is NULL"))?;
         // SAFETY: the caller's promise.
         unsafe {
-            let (attributes, _, _) = described(task.as_ref())?;
+            let (attributes, destroy, _) = described(task.as_ref())?;
             let accesses = list(accesses, access_count)?;
-            for start in (first..end).step_by(grain.max(1)) {
-                let stop = end.min(start.saturating_add(grain.max(1)));
-                let argument = Passed(argument);
-                submit_boxed(context, attributes, accesses, move || body(argument.get(), start, stop))?;
-            }
+            with_task_declarations(accesses, |declared| {
+                let argument = Arc::new(Argument::new(argument, &[], true, destroy));
+                for start in (first..end).step_by(grain.max(1)) {
+                    let stop = end.min(start.saturating_add(grain.max(1)));
+                    let argument = Arc::clone(&argument);
+                    let part = move || body(argument.start(), start, stop);
+                    submit_boxed(context, attributes, accesses, declared, part);
+                }
+            })?;
         }
         Ok(0)
     })
@@ -179,26 +191,45 @@ pub unsafe extern "C" fn castell_taskfor(
         let body = body.ok_or_else(|| Failure::new(ARGUMENT, "the body is NULL"))?;
         // SAFETY: the caller's promise.
         unsafe {
-            let (attributes, _, _) = described(task.as_ref())?;
+            let (attributes, destroy, _) = described(task.as_ref())?;
             let accesses = list(accesses, access_count)?;
-            if accesses.iter().any(|access| access.kind == REDUCTION) {
-                return Err(Failure::new(
-                    ARGUMENT,
-                    "a taskfor has no copies for reductions: use castell_taskloop",
-                ));
-            }
-            let argument = Passed(argument);
-            with_declarations(accesses, |declared| {
+            with_task_declarations(accesses, |declared| {
+                let argument = Argument::new(argument, &[], true, destroy);
+                let reductions = Reductions::among(accesses);
                 context.submit_raw(attributes, declared, move |context| {
-                    let body = |_: &Context<'_>, part: std::ops::Range<usize>| {
-                        body(argument.get(), part.start, part.end);
-                    };
-                    context.share_loop(first..end, chunk, &body);
+                    let body = |part: Range<usize>| body(argument.start(), part.start, part.end);
+                    share(context, first..end, chunk, &reductions, &body);
                 });
             })?;
         }
         Ok(0)
     })
+}
+
+/// Runs a worksharing loop: with reductions, each worker that comes accumulates into copies of its own; if the order matters,
+/// each chunk does.
+fn share(
+    context: &Context<'_>,
+    range: Range<usize>,
+    chunk: usize,
+    reductions: &Reductions,
+    body: &(dyn Fn(Range<usize>) + Sync),
+) {
+    let plain = |_: &Context<'_>, part: Range<usize>| body(part);
+    if reductions.is_empty() {
+        context.share_loop(range, chunk, &plain);
+    } else if reductions.are_ordered() {
+        let finished = Mutex::new(BTreeMap::new());
+        context.share_loop(range, chunk, &|_: &Context<'_>, part: Range<usize>| {
+            let start = part.start;
+            let copies = reductions.private(|| body(part));
+            finished.lock().unwrap_or_else(PoisonError::into_inner).insert(start, copies);
+        });
+        let finished = finished.into_inner().unwrap_or_else(PoisonError::into_inner);
+        reductions.combine(finished.into_values().collect());
+    } else {
+        context.share_loop_around(range, chunk, &|run: &mut dyn FnMut()| reductions.around(run), &plain);
+    }
 }
 
 /// Waits for the children.
@@ -306,6 +337,21 @@ unsafe fn bytes<'a>(start: *const c_void, count: usize) -> Result<&'a [u8], Fail
     }
 }
 
+/// As [`with_declarations`], for what one task declares: contradictions are refused before anything happens.
+fn with_task_declarations<R>(
+    accesses: &[castell_access],
+    action: impl FnOnce(&[Declaration]) -> R,
+) -> Result<R, Failure> {
+    with_declarations(accesses, |declared| {
+        // Only reductions can contradict something.
+        if declared.iter().any(|declared| declared.kind == Kind::Reduction) {
+            let refused = |error: TaskError| Failure::new(ARGUMENT, error.to_string());
+            check_declarations("", declared).map_err(refused)?;
+        }
+        Ok(action(declared))
+    })?
+}
+
 /// Calls `action` with the declarations that `accesses` stand for: on the stack where there are few.
 fn with_declarations<R>(
     accesses: &[castell_access],
@@ -331,7 +377,9 @@ fn with_declarations<R>(
 
 fn declaration(access: &castell_access, row: usize) -> Result<Declaration, Failure> {
     let weak = access.kind & WEAK != 0;
-    let kind = usize::try_from(access.kind & !WEAK).ok().and_then(|number| Kind::ALL.get(number).copied());
+    let base =
+        if access.kind & !(WEAK | ORDERED) == REDUCTION { access.kind & !ORDERED } else { access.kind };
+    let kind = usize::try_from(base & !WEAK).ok().and_then(|number| Kind::ALL.get(number).copied());
     let Some(kind) = kind.filter(|kind| *kind != Kind::Reduction || !access.reduction.is_null()) else {
         return Err(Failure::new(
             ARGUMENT,

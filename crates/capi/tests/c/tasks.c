@@ -61,12 +61,94 @@ static void initialize_long(void *element) { *(long *)element = 0; }
 static void add_long(void *into, const void *from) { *(long *)into += *(const long *)from; }
 static const castell_reduction add_longs = {sizeof(long), initialize_long, add_long};
 
+static int ran_twice;
+static void must_not_run(void *argument);
+
+static void sum_more(void *argument, size_t first, size_t end) {
+    long *sum = castell_private(argument);
+    CHECK(sum != NULL && sum != argument);
+    for (size_t i = first; i < end; i++) {
+        *sum += doubled[i];
+    }
+}
+
 static void sum_range(void *argument, size_t first, size_t end) {
     long *sum = castell_private(argument);
     CHECK(sum != NULL && sum != argument && *sum == 0);
     for (size_t i = first; i < end; i++) {
         *sum += doubled[i];
     }
+}
+
+/* Not commutative: the order shows. */
+typedef struct text {
+    size_t length;
+    char letters[LENGTH];
+} text;
+static text written;
+static void initialize_text(void *element) { ((text *)element)->length = 0; }
+static void append_text(void *into, const void *from) {
+    text *to = into;
+    const text *other = from;
+    memcpy(to->letters + to->length, other->letters, other->length);
+    to->length += other->length;
+}
+static const castell_reduction append_texts = {sizeof(text), initialize_text, append_text};
+
+static void append_range(void *argument, size_t first, size_t end) {
+    (void)argument;
+    text *mine = castell_private(&written);
+    CHECK(mine != NULL && mine != &written);
+    usleep((LENGTH - first) * 10);
+    for (size_t i = first; i < end; i++) {
+        mine->letters[mine->length++] = (char)('0' + i);
+    }
+}
+
+static int destroyed;
+static void count_destroyed(void *argument) {
+    (void)argument;
+    __atomic_add_fetch(&destroyed, 1, __ATOMIC_RELAXED);
+}
+
+/* Copies of worksharing loops, with and without an order; declarations that contradict each other. */
+static void reductions(void) {
+    castell_access sums[2] = {whole(CASTELL_IN, doubled, sizeof doubled), whole(CASTELL_REDUCTION, &total, sizeof total)};
+    sums[1].reduction = &add_longs;
+    long expected = 0;
+    for (int i = 0; i < LENGTH; i++) {
+        expected += doubled[i];
+    }
+    total = 1;
+    castell_task counted = {.destroy = count_destroyed};
+    /* Each worker that comes has one copy for all its ranges: the ranges may find what they added before. */
+    CHECK(castell_taskfor(sum_more, &total, 0, LENGTH, 3, sums, 2, &counted) == 0);
+    CHECK(castell_taskwait() == 0 && total == 1 + expected && destroyed == 1);
+
+    castell_access texts = whole(CASTELL_REDUCTION | CASTELL_ORDERED, &written, sizeof written);
+    texts.reduction = &append_texts;
+    CHECK(castell_taskfor(append_range, NULL, 0, 20, 3, &texts, 1, NULL) == 0);
+    CHECK(castell_taskloop(append_range, NULL, 20, 50, 4, &texts, 1, &counted) == 0);
+    CHECK(castell_taskwait() == 0 && written.length == 50 && destroyed == 2);
+    for (int i = 0; i < 50; i++) {
+        CHECK(written.letters[i] == (char)('0' + i));
+    }
+
+    castell_access against[2] = {sums[1], whole(CASTELL_IN, &total, 1)};
+    int *number = &numbers[0];
+    castell_task by_reference = {.flags = CASTELL_BY_REFERENCE, .destroy = count_destroyed};
+    CHECK(castell_submit(must_not_run, &number, 0, against, 2, &by_reference) == CASTELL_ERR_ARGUMENT);
+    CHECK(strstr(castell_tasks_error(), "declares a reduction on") != NULL);
+    CHECK(castell_taskfor(sum_range, NULL, 0, 1, 1, against, 2, &by_reference) == CASTELL_ERR_ARGUMENT);
+    CHECK(castell_taskloop(sum_range, NULL, 0, 1, 1, against, 2, &by_reference) == CASTELL_ERR_ARGUMENT);
+    CHECK(destroyed == 2);
+    castell_access twice[2] = {whole(CASTELL_COMMUTATIVE, &ran_twice, sizeof ran_twice),
+                               whole(CASTELL_COMMUTATIVE, &ran_twice, sizeof ran_twice)};
+    int *ran = &ran_twice;
+    for (int i = 0; i < 20; i++) {
+        CHECK(castell_submit(add_one, &ran, sizeof ran, twice, 2, NULL) == 0);
+    }
+    CHECK(castell_taskwait() == 0 && ran_twice == 20);
 }
 
 static void fail(void *argument) {
@@ -149,6 +231,8 @@ static void program(void *argument) {
     sums[1].reduction = &add_longs;
     CHECK(castell_taskloop(sum_range, &total, 0, LENGTH, 7, sums, 2, NULL) == 0);
     CHECK(castell_taskwait() == 0 && total == LENGTH * 6);
+
+    reductions();
 
     /* Rows of a matrix of 8 x 8: the left half waits, the right does not. */
     castell_access left = {CASTELL_INOUT, numbers, 4 * sizeof(int), 8 * sizeof(int), 8, NULL};

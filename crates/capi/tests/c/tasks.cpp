@@ -24,6 +24,11 @@ static long fibonacci(int n) {
     return one + two;
 }
 
+struct multiplication {
+    static long identity() { return 1; }
+    static void combine(long &into, const long &from) { into *= from; }
+};
+
 struct problem {
     int number;
 };
@@ -55,6 +60,26 @@ int main() {
         }
         castell::taskwait();
         CHECK(sum == 145);
+
+        long product = 1, wide = 0;
+        for (long i = 1; i <= 10; i++) {
+            castell::submit([&product, i] { castell::local(product) *= i; },
+                            castell::in_order(castell::reduction<multiplication>(product)));
+        }
+        castell::taskfor(0, 1000, 10, [&](std::size_t first, std::size_t end) {
+            castell::local(wide) += static_cast<long>(end - first);
+        }, castell::sum(wide));
+        castell::taskloop(0, 1000, 100, [&, counted](std::size_t first, std::size_t end) {
+            castell::local(wide) += static_cast<long>(end - first);
+        }, castell::sum(wide));
+        castell::taskwait();
+        CHECK(product == 3628800 && wide == 2000 && counted.use_count() == 1);
+        try {
+            castell::submit([counted] { std::abort(); }, castell::sum(wide), castell::in(wide));
+            CHECK(!"the contradiction was not refused");
+        } catch (const castell::error &) {
+            CHECK(counted.use_count() == 1);
+        }
 
         castell_task thrower{};
         thrower.label = "thrower";

@@ -13,6 +13,7 @@ mod list;
 mod reduce;
 mod request;
 mod storage;
+mod turns;
 
 pub use guard::{Held, Lent, Read, Shared, Weak, Write};
 pub use list::{Accesses, Declarations};
@@ -20,3 +21,4 @@ pub use reduce::{And, Elements, Max, Min, Or, Private, Product, Reducing, Reduct
 pub use request::{Part, ReadOnly, ReadWrite, Request, mode};
 pub use storage::Data;
 pub(crate) use storage::Life;
+pub use turns::{Combine, KeepsTurns, Turn, Turns};

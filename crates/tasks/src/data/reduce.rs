@@ -3,11 +3,12 @@
 use super::list::{Accesses, Declarations};
 use super::request::{Part, ReadWrite, reduction_declaration};
 use super::storage::Storage;
+use super::turns::{KeepsTurns as _, Turn};
 use crate::error::TaskError;
 use crate::task::Task;
 use std::any::TypeId;
 use std::cell::UnsafeCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -157,7 +158,7 @@ pub struct KeptReducing<T: Elements + ?Sized, O> {
     storage: Arc<Storage>,
     operation: Arc<O>,
     copy: UnsafeCell<Box<[T::Element]>>,
-    turn: Option<Turn>,
+    turn: Option<Turn<Arc<Storage>>>,
 }
 
 // SAFETY: the elements are `Send + Sync`; the target is only touched under the lock of its place.
@@ -180,7 +181,8 @@ unsafe impl<T: Elements + ?Sized, O: Reduction<T::Element>> Accesses for Reducin
     fn store(self) -> Self::Stored {
         let (pointer, storage, _) = self.part.parts();
         let target = T::elements(pointer);
-        let turn = self.in_order.then(|| Turn::take(target.cast::<u8>().as_ptr() as usize, storage));
+        let turn =
+            self.in_order.then(|| Turn::take(target.cast::<u8>().as_ptr() as usize, Arc::clone(storage)));
         let copy = UnsafeCell::new(Box::default());
         KeptReducing { target, storage: Arc::clone(storage), operation: Arc::new(self.operation), copy, turn }
     }
@@ -197,17 +199,16 @@ unsafe impl<T: Elements + ?Sized, O: Reduction<T::Element>> Accesses for Reducin
         let copy = std::mem::take(unsafe { &mut *stored.copy.get() });
         let operation = Arc::clone(&stored.operation);
         let target = Target(stored.target);
-        let combine: Combine = Box::new(move || {
+        let combine = move || {
             let target = target;
             // SAFETY: the task, or a later one of its group, has not completed, so the declared access lasts; all who
             // combine into this data hold the lock.
             let elements = unsafe { &mut *target.0.as_ptr() };
             elements.iter_mut().zip(&copy).for_each(|(into, from)| operation.combine(into, from));
-        });
-        let mut orders = stored.storage.orders();
+        };
         match &stored.turn {
-            None => combine(),
-            Some(turn) => turn.pass(&mut orders, Some(combine)),
+            None => stored.storage.turns().alone(combine),
+            Some(turn) => turn.pass(Box::new(combine)),
         }
     }
 }
@@ -216,60 +217,6 @@ unsafe impl<T: Elements + ?Sized, O: Reduction<T::Element>> Accesses for Reducin
 struct Target<E>(NonNull<[E]>);
 // SAFETY: the elements are `Send`, and used by one thread at a time.
 unsafe impl<E: Send> Send for Target<E> {}
-
-/// Combines a finished copy into its target.
-type Combine = Box<dyn FnOnce() + Send>;
-
-/// What waits to be combined in order, by the address of the target.
-pub(super) type Orders = HashMap<usize, Order>;
-
-/// The turns at one target.
-#[derive(Default)]
-pub(super) struct Order {
-    taken: u64,
-    next: u64,
-    /// Those whose turn has not come; nothing where a task was skipped.
-    early: BTreeMap<u64, Option<Combine>>,
-}
-
-/// A place in the order in which copies are combined. A task that is skipped gives its place up.
-struct Turn {
-    target: usize,
-    number: u64,
-    storage: Arc<Storage>,
-}
-
-impl Turn {
-    fn take(target: usize, storage: &Arc<Storage>) -> Turn {
-        let mut orders = storage.orders();
-        let order = orders.entry(target).or_default();
-        order.taken += 1;
-        Turn { target, number: order.taken - 1, storage: Arc::clone(storage) }
-    }
-
-    /// Combines (or leaves out) what this turn is for, once it has come, and those that waited for it.
-    fn pass(&self, orders: &mut Orders, combine: Option<Combine>) {
-        let Some(order) = orders.get_mut(&self.target).filter(|order| self.number >= order.next) else {
-            return;
-        };
-        order.early.entry(self.number).or_insert(combine);
-        while let Some(combine) = order.early.remove(&order.next) {
-            order.next += 1;
-            if let Some(combine) = combine {
-                combine();
-            }
-        }
-        if order.next == order.taken {
-            orders.remove(&self.target);
-        }
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.pass(&mut self.storage.orders(), None);
-    }
-}
 
 /// A number for a pair of types, the same in the whole process: neighbours with the same one run at once.
 fn number_of<E: 'static, O: 'static>() -> u32 {

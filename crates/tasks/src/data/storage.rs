@@ -1,7 +1,7 @@
 //! The owner's handle.
 
-use super::reduce::Orders;
 use super::request::{Part, ReadWrite, Request, mode};
+use super::turns::{KeepsTurns, Turns};
 use crate::context::Context;
 use crate::dependences::{Declaration, Kind};
 use crate::error::TaskError;
@@ -9,7 +9,7 @@ use crate::task::Task;
 use castell_base::sync::{AtomicBool, AtomicPtr, Ordering};
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A value that tasks access. See the [module](crate::data).
 ///
@@ -43,8 +43,8 @@ pub struct Storage {
     owner: AtomicPtr<Life>,
     /// Keeps `owner`'s address from being used again.
     keep: Mutex<Option<Arc<Life>>>,
-    /// Reductions whose copies wait to be combined in order; also the lock under which copies are combined.
-    orders: Mutex<Orders>,
+    /// Under which copies of reductions are combined.
+    turns: Turns,
     /// Drops the value.
     free: Box<dyn Fn() + Send + Sync>,
 }
@@ -68,12 +68,13 @@ impl Drop for Storage {
     }
 }
 
-impl Storage {
-    /// The lock under which copies are combined.
-    pub(super) fn orders(&self) -> MutexGuard<'_, Orders> {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+impl KeepsTurns for Arc<Storage> {
+    fn turns(&self) -> &Turns {
+        &self.turns
     }
+}
 
+impl Storage {
     /// Whether the children of `task` may access the value; makes `task` the owner if nobody is any more.
     #[inline]
     pub(crate) fn claim(&self, task: &Task) -> Result<(), TaskError> {
@@ -134,7 +135,7 @@ impl<T: ?Sized + Send + Sync + 'static> From<Box<T>> for Data<T> {
         let storage = Storage {
             owner: AtomicPtr::new(std::ptr::null_mut()),
             keep: Mutex::new(None),
-            orders: Mutex::default(),
+            turns: Turns::new(),
             free,
         };
         Data { pointer, storage: Arc::new(storage) }

@@ -244,11 +244,6 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
     ) -> Placed {
         // SAFETY: nobody disposes of an access behind which something may be put.
         let access = unsafe { before.as_ref() };
-        // SAFETY: `next` is ours.
-        if access.task() == unsafe { next.as_ref() }.task() {
-            // SAFETY: the caller's promise.
-            unsafe { self.unite(before, next) };
-        }
         let state = access.state();
         if !state.is_split() && state.is_done() && state.is_clean() {
             // Nobody else looks at it any more.
@@ -279,23 +274,6 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
             }
             _ => Placed::Waits,
         }
-    }
-
-    /// A task declares the same bytes twice: `next` stands for both from now on, and `before` passes on what it gets.
-    /// Not for commutative accesses: bytes whose turn has been given back are not asked for again.
-    #[cold]
-    unsafe fn unite(&mut self, before: NonNull<Access<T>>, next: NonNull<Access<T>>) {
-        // SAFETY: as in `place_behind`; the task waits for its registration, and so do its accesses.
-        let (one, other) = unsafe { (before.as_ref(), next.as_ref()) };
-        let state = other.state();
-        if one.kind() != state.kind() {
-            other.set(state.reading_and_writing());
-            if state.holds_exclusion() {
-                self.outcome.gone(other.task(), 1);
-            }
-        }
-        // SAFETY: as above.
-        unsafe { self.deliver(before, other.region(), Message::Finished { failed: false }) };
     }
 
     /// Links `next` behind the part of `before` that touches `region`, and disposes of `before` if that was all it waited

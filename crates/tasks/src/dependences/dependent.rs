@@ -41,6 +41,6 @@ pub trait Outcome<T> {
     /// `accesses` of the task's accesses need it no longer; once all are gone the engine does not touch it any more.
     fn gone(&mut self, task: NonNull<T>, accesses: u32);
     /// Add `task`'s private copy of these bytes to the original, now: nobody else touches either. `group_ends`: no access
-    /// of the same group follows.
+    /// of the same group follows so far.
     fn combine(&mut self, task: NonNull<T>, region: Region, group_ends: bool);
 }

@@ -253,11 +253,12 @@ impl<T: Dependent> Domain<T> {
         held
     }
 
-    /// The parent has waited for all its children and reported what failed: what is done is forgotten, failures too.
+    /// The parent, whose accesses are `parent`, has waited for all its children and reported what failed: what is done is
+    /// forgotten, failures too, but for those that came to the parent itself.
     ///
     /// # Safety
     /// On the thread of the parent's body; no child is live.
-    pub unsafe fn children_done(&mut self, outcome: &mut impl Outcome<T>) {
+    pub unsafe fn children_done(&mut self, parent: &[Access<T>], outcome: &mut impl Outcome<T>) {
         let mut delivery = Delivery::new(outcome);
         self.forget(&mut delivery, Access::is_done);
         for (region, entry) in self.last.iter() {
@@ -268,7 +269,7 @@ impl<T: Dependent> Domain<T> {
                 let state = access.state();
                 if state.is_done() && !state.is_clean() {
                     // Nobody else changes an access that is done and has no neighbour behind.
-                    access.set(state.forgiven());
+                    access.set(state.forgiven(poisoned_under(parent, access.region())));
                 }
             }
         }
@@ -390,6 +391,14 @@ fn places_under<T: Dependent>(parent: &[Access<T>], region: Region, places: &mut
     places.extend(
         Region::between(start, region.end()).map(|gap| Place { region: gap, behind: Behind::Nothing }),
     );
+}
+
+/// Which tokens came poisoned to the parent for bytes of `region`.
+fn poisoned_under<T: Dependent>(parent: &[Access<T>], region: Region) -> Tokens {
+    let inside = parent.iter().filter_map(|access| Some((access, access.region().intersection(region)?)));
+    let pieces = inside.flat_map(|(access, part)| access.current(part));
+    // SAFETY: the parent's record is alive, and pieces as long as it.
+    pieces.fold(Tokens::NONE, |tokens, piece| tokens | unsafe { piece.as_ref() }.state().poisoned())
 }
 
 /// Completes places behind siblings, which ascend, by those between them.

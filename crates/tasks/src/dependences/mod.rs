@@ -25,6 +25,9 @@ pub use of_tasks::{
     Access, Declaration, Domain, children_done, complete, descendants_done, dispose, register, release,
 };
 
+#[cfg(not(loom))]
+pub(crate) use of_tasks::settled;
+
 pub use castell_deps::Kind;
 
 /// The parts of the engine, for tasks of any type.

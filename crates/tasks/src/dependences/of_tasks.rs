@@ -8,7 +8,7 @@ use crate::execute;
 use crate::schedulable::ReadyList;
 use crate::task::{Task, TaskRef, flag};
 use castell_base::sync::Ordering;
-use castell_deps::{ReductionId, Region};
+use castell_deps::{AccessError, ReductionId, Region};
 
 /// What a task declares: a region of bytes and what it does there.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,67 @@ impl Declaration {
             reduction: ReductionId(self.reduction),
         }
     }
+}
+
+/// Declarations up to which pairs are compared.
+const FEW: usize = 8;
+
+/// What a task that declares `declared` registers: see [`castell_deps::access::settled`]. Usually that is the same;
+/// otherwise it is written to `room`.
+///
+/// # Errors
+/// Declarations that contradict each other.
+#[inline]
+pub(crate) fn settled<'a>(
+    declared: &'a [Declaration],
+    room: &'a mut Vec<Declaration>,
+) -> Result<&'a [Declaration], AccessError> {
+    if is_settled(declared) {
+        return Ok(declared);
+    }
+    settle(declared, room)?;
+    Ok(room)
+}
+
+#[inline]
+fn is_settled(declared: &[Declaration]) -> bool {
+    if declared.len() < 2 {
+        return true;
+    }
+    let (mut weak, mut takes_turns) = (false, false);
+    for (index, one) in declared.iter().enumerate() {
+        weak |= one.weak;
+        takes_turns |= one.kind == Kind::Commutative && !one.weak;
+        let earlier = &declared[..if declared.len() <= FEW { index } else { 0 }];
+        let end = one.start.wrapping_add(one.length.max(1));
+        let meets = |other: &Declaration| {
+            other.start < end && one.start < other.start.wrapping_add(other.length.max(1))
+        };
+        if earlier.iter().any(meets) {
+            return false;
+        }
+    }
+    !(weak && takes_turns) && (declared.len() <= FEW || are_many_disjoint(declared))
+}
+
+#[cold]
+fn are_many_disjoint(declared: &[Declaration]) -> bool {
+    let accesses: Vec<castell_deps::Access> = declared.iter().map(Declaration::access).collect();
+    castell_deps::access::are_disjoint(&accesses)
+}
+
+#[cold]
+fn settle(declared: &[Declaration], room: &mut Vec<Declaration>) -> Result<(), AccessError> {
+    let accesses: Vec<castell_deps::Access> = declared.iter().map(Declaration::access).collect();
+    let registered = castell_deps::access::settled(&accesses)?;
+    room.extend(registered.into_iter().map(|access| Declaration {
+        start: access.region.start(),
+        length: access.region.length(),
+        kind: access.kind,
+        weak: access.weak,
+        reduction: access.reduction.0,
+    }));
+    Ok(())
 }
 
 // SAFETY: the counters are what the trait wants them to be: see `task.rs`.
@@ -272,7 +333,7 @@ pub unsafe fn children_done(thread: &Thread, task: &Task, ready: &mut ReadyList<
     if !task.domain.load(Ordering::Relaxed).is_null() {
         let mut found = Found::new(thread, task, ready);
         // SAFETY: the caller's promise.
-        unsafe { domain_of(task).children_done(&mut found) };
+        unsafe { domain_of(task).children_done(task.accesses(), &mut found) };
     }
 }
 

@@ -3,13 +3,13 @@
 
 use crate::node::{Collected, Node, end_references};
 use castell_deps::oracle::random::{Limits, program};
-use castell_deps::oracle::{Demands, Finished, Oracle, Program, Step, TaskNumber};
+use castell_deps::oracle::{Demands, Finished, Oracle, Program, Step, TaskNumber, with_failures};
 use castell_deps::{Access, Kind};
 use castell_tasks::dependences::engine;
 use castell_tasks::dependences::{Dependent as _, Exclusive};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -23,7 +23,9 @@ enum Stage {
 }
 
 struct World<'p> {
+    /// Without what skipped tasks would have done.
     program: &'p Program,
+    skipped: BTreeSet<TaskNumber>,
     demands: Vec<Demands>,
     stages: Vec<Stage>,
     nodes: Vec<Option<NonNull<Node>>>,
@@ -35,7 +37,7 @@ struct World<'p> {
 }
 
 impl<'p> World<'p> {
-    fn new(program: &'p Program) -> Self {
+    fn new(program: &'p Program, skipped: BTreeSet<TaskNumber>) -> Self {
         let mut oracle = Oracle::new(program);
         let demands = (0..program.tasks.len()).map(|task| oracle.demands(task)).collect();
         let exclusive = Arc::new(Exclusive::default());
@@ -44,7 +46,7 @@ impl<'p> World<'p> {
         let mut stages = vec![Stage::Unborn; program.tasks.len()];
         stages[0] = Stage::Runs { next_step: 0 };
         let (finished, combined) = Default::default();
-        World { program, demands, stages, nodes, finished, combined, exclusive, log: Vec::new() }
+        World { program, skipped, demands, stages, nodes, finished, combined, exclusive, log: Vec::new() }
     }
 
     fn node(&self, task: TaskNumber) -> &Node {
@@ -79,6 +81,8 @@ impl<'p> World<'p> {
     fn advance(&mut self, task: TaskNumber) {
         let Stage::Runs { next_step } = self.stages[task] else {
             self.log.push(format!("start {task}"));
+            let poisoned = self.node(task).poisoned.load(castell_base::sync::Ordering::Relaxed);
+            assert_eq!(poisoned, self.skipped.contains(&task), "whether {task} is skipped");
             self.stages[task] = Stage::Runs { next_step: 0 };
             return;
         };
@@ -88,7 +92,7 @@ impl<'p> World<'p> {
             Some(Step::Taskwait) => {
                 self.log.push(format!("taskwait {task}"));
                 // SAFETY: on the only thread; all children are done.
-                unsafe { self.node(task).domain().children_done(&mut outcome) };
+                unsafe { self.node(task).domain().children_done(self.node(task).accesses(), &mut outcome) };
             }
             Some(Step::Release(region)) => {
                 self.log.push(format!("release {task} {region}"));
@@ -132,7 +136,8 @@ impl<'p> World<'p> {
         // SAFETY: once; the world still holds a reference.
         unsafe {
             node.domain().close(node.accesses(), outcome);
-            engine::complete(node.accesses(), false, outcome);
+            let failed = self.program.tasks[task].fails || self.skipped.contains(&task);
+            engine::complete(node.accesses(), failed, outcome);
         }
     }
 
@@ -209,7 +214,7 @@ impl<'p> World<'p> {
 
     /// Everything ran and nothing is left.
     fn end(&mut self) {
-        for task in 0..self.stages.len() {
+        for task in (0..self.stages.len()).filter(|task| self.program.exists(*task)) {
             assert_eq!(self.stages[task], Stage::Finished, "task {task} never ran");
             for access in self.program.tasks[task].accesses.iter().filter(|access| !access.weak) {
                 if access.kind == Kind::Reduction {
@@ -232,7 +237,8 @@ impl<'p> World<'p> {
 fn compare_with_oracle(seed: u64, limits: Limits) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let program = program(limits, &mut |below| random.random_range(0..below));
-    let mut world = World::new(&program);
+    let (program, skipped) = with_failures(&program);
+    let mut world = World::new(&program, skipped);
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         loop {
             world.compare();
@@ -250,7 +256,7 @@ fn compare_with_oracle(seed: u64, limits: Limits) {
     }
 }
 
-const FLAT: Limits = Limits { tasks: 30, bytes: 4, grain: 2, depth: 1, reductions: false };
+const FLAT: Limits = Limits { tasks: 30, bytes: 4, grain: 2, depth: 1, reductions: false, failures: false };
 
 fn seeds() -> std::ops::Range<u64> {
     let count = std::env::var("CASTELL_SEEDS").ok().and_then(|count| count.parse().ok());
@@ -279,6 +285,13 @@ fn nested_programs_without_overlaps() {
 
 #[test]
 fn nested_programs_with_all_there_is() {
-    let limits = Limits { tasks: 40, bytes: 8, grain: 1, depth: 4, reductions: true };
+    let limits = Limits { tasks: 40, bytes: 8, grain: 1, depth: 4, reductions: true, failures: false };
     seeds().for_each(|seed| compare_with_oracle(seed, limits));
+}
+
+#[test]
+fn programs_some_of_whose_tasks_fail() {
+    let flat = Limits { reductions: true, failures: true, bytes: 8, grain: 1, ..FLAT };
+    seeds().for_each(|seed| compare_with_oracle(seed, flat));
+    seeds().for_each(|seed| compare_with_oracle(seed, Limits { tasks: 40, depth: 4, ..flat }));
 }

@@ -4,18 +4,21 @@ use crate::node::{Collected, Node, end_references};
 use castell_base::sync::{AtomicBool, Ordering};
 use castell_deps::Kind;
 use castell_deps::oracle::random::{Limits, program};
-use castell_deps::oracle::{Demands, Oracle, Program, Step, TaskNumber};
+use castell_deps::oracle::{Demands, Oracle, Program, Step, TaskNumber, with_failures};
 use castell_tasks::dependences::engine;
 use castell_tasks::dependences::{Dependent as _, Exclusive};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::UnsafeCell;
+use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::Scope;
 
 struct World<'p> {
+    /// Without what skipped tasks would have done.
     program: &'p Program,
+    skipped: BTreeSet<TaskNumber>,
     bytes: usize,
     demands: Vec<Demands>,
     /// By task and byte.
@@ -37,11 +40,12 @@ struct Sent(NonNull<Node>);
 unsafe impl Send for Sent {}
 
 impl<'p> World<'p> {
-    fn new(program: &'p Program, bytes: usize) -> Self {
+    fn new(program: &'p Program, skipped: BTreeSet<TaskNumber>, bytes: usize) -> Self {
         let mut oracle = Oracle::new(program);
         let count = program.tasks.len();
         World {
             program,
+            skipped,
             bytes,
             demands: (0..count).map(|task| oracle.demands(task)).collect(),
             finished: (0..count * bytes).map(|_| AtomicBool::new(false)).collect(),
@@ -72,6 +76,8 @@ impl<'p> World<'p> {
                 "task {task} starts before {before} has finished with byte {byte}"
             );
         }
+        let skipped = self.skipped.contains(&task);
+        assert_eq!(node.poisoned.load(Ordering::Relaxed), skipped, "whether {task} is skipped");
         self.write(task);
         let mut children = Vec::new();
         for step in &self.program.tasks[task].steps {
@@ -91,7 +97,7 @@ impl<'p> World<'p> {
                 Step::Taskwait => {
                     self.wait_for(&children);
                     // SAFETY: from the body; no child is live.
-                    unsafe { node.domain().children_done(&mut outcome) };
+                    unsafe { node.domain().children_done(node.accesses(), &mut outcome) };
                 }
                 Step::Release(region) => {
                     self.note_finished(task, region.start()..region.end());
@@ -111,7 +117,7 @@ impl<'p> World<'p> {
         // SAFETY: once, after the body.
         unsafe {
             node.domain().close(node.accesses(), &mut outcome);
-            engine::complete(node.accesses(), false, &mut outcome);
+            engine::complete(node.accesses(), skipped || self.program.tasks[task].fails, &mut outcome);
         }
         self.run_all(scope, outcome);
         self.end(task, pointer);
@@ -161,13 +167,15 @@ fn run(seed: u64, limits: Limits) {
     println!("seed {seed}, {limits:?}");
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let program = program(limits, &mut |below| random.random_range(0..below));
-    let world = World::new(&program, limits.bytes);
+    let (program, skipped) = with_failures(&program);
+    let world = World::new(&program, skipped, limits.bytes);
     std::thread::scope(|scope| {
         let root = Node::create(0, None, &[], &world.exclusive);
         world.body(scope, Sent(root));
     });
     for byte in 0..limits.bytes {
         let expected = (0..program.tasks.len())
+            .filter(|task| program.exists(*task))
             .flat_map(|task| world.writes(task))
             .filter(|found| *found == byte)
             .count();
@@ -180,10 +188,20 @@ fn run(seed: u64, limits: Limits) {
 
 #[test]
 fn flat_programs_on_threads() {
-    (0..150).for_each(|seed| run(seed, Limits { tasks: 40, bytes: 4, grain: 2, depth: 1, reductions: true }));
+    (0..150).for_each(|seed| {
+        run(seed, Limits { tasks: 40, bytes: 4, grain: 2, depth: 1, reductions: true, failures: false })
+    });
 }
 
 #[test]
 fn nested_overlapping_programs_on_threads() {
-    (0..150).for_each(|seed| run(seed, Limits { tasks: 40, bytes: 8, grain: 1, depth: 4, reductions: true }));
+    (0..150).for_each(|seed| {
+        run(seed, Limits { tasks: 40, bytes: 8, grain: 1, depth: 4, reductions: true, failures: false })
+    });
+}
+
+#[test]
+fn failing_programs_on_threads() {
+    let limits = Limits { tasks: 40, bytes: 8, grain: 1, depth: 4, reductions: true, failures: true };
+    (0..150).for_each(|seed| run(seed, limits));
 }
