@@ -131,6 +131,8 @@ fn run_loom(root: &Path) -> anyhow::Result<Outcome> {
 fn run_readme(root: &Path) -> anyhow::Result<Outcome> {
     let mut command = Command::new("bash");
     command.args(["-euc", &readme::command(root, 1)?]);
+    // What is tuned while other tests run is not worth keeping for the user.
+    command.env("XDG_CONFIG_HOME", root.join("target/readme"));
     finish(root, command)
 }
 

@@ -10,6 +10,7 @@ mod schedule;
 mod simulate;
 mod source;
 mod timeline;
+mod tune;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -31,6 +32,7 @@ enum Command {
     Launch(launch::Args),
     Bench(bench::Args),
     Fit(fit::Args),
+    Tune(Box<tune::Args>),
 }
 
 fn main() -> ExitCode {
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Command::Launch(args) => launch::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Fit(args) => fit::run(args),
+        Command::Tune(args) => tune::run(*args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("castell: {error:#}");

@@ -218,3 +218,42 @@ fn mutated_files_never_panic() {
         }
     }
 }
+
+#[test]
+fn exports_have_every_threshold_and_say_what_is_missing() {
+    use castell_collectives::decision::export::{mpich, open_mpi};
+    let rule = |operation, bytes_max, algorithm| Rule::new(operation, (4, 8), bytes_max, algorithm).unwrap();
+    let rules = vec![
+        rule(Operation::Allreduce, 100, "ring"),
+        rule(Operation::Allreduce, u64::MAX, "hierarchical"),
+        rule(Operation::Allgather, 10, "bruck"),
+        rule(Operation::Allgather, u64::MAX, "ring"),
+        rule(Operation::Barrier, u64::MAX, "tree"),
+    ];
+    let decisions = Decisions::with_rules(rules, None);
+    let exported = open_mpi(&decisions);
+    let numbers = |text: &str| {
+        let plain = text.lines().map(|line| line.split('#').next().unwrap_or(""));
+        plain.flat_map(str::split_whitespace).map(|word| word.parse().unwrap()).collect::<Vec<u64>>()
+    };
+    let allgather = |ranks: u64| vec![ranks, 2, 0, 2, 0, 0, 11 * ranks, 4, 0, 0];
+    let mut expected = vec![3, 0, 6];
+    (4..=8).for_each(|ranks| expected.extend(allgather(ranks)));
+    expected.extend([9, 1, 0, 0, 0, 0]);
+    expected.extend([2, 2, 4, 2, 0, 4, 0, 0, 101, 2, 0, 0, 9, 1, 0, 0, 0, 0]);
+    expected.extend([6, 2, 4, 1, 0, 6, 0, 0, 9, 1, 0, 0, 0, 0]);
+    assert_eq!(numbers(&exported.text), expected, "{}", exported.text);
+    let missing = "Open MPI has no allreduce:hierarchical: it gets nonoverlapping, the nearest that it has";
+    assert_eq!(exported.notes.into_iter().collect::<Vec<_>>(), [missing]);
+
+    let exported = mpich(&decisions);
+    let without_space: String = exported.text.split_whitespace().collect();
+    assert!(
+        without_space.contains(
+            "\"comm_size<5\":{\"total_msg_size<44\":{\"algorithm=MPIR_Allgather_intra_brucks\":{}}"
+        )
+    );
+    assert!(without_space.contains("\"avg_msg_size<101\":{\"is_op_built_in=yes\":"), "{}", exported.text);
+    assert_eq!(exported.notes.len(), 3, "ring, hierarchical and tree: {:?}", exported.notes);
+    assert_eq!(exported.text.matches("\"collective=").count(), 44);
+}

@@ -25,6 +25,7 @@ pub mod queue;
 pub mod rendezvous;
 #[cfg(not(loom))]
 pub mod scope;
+pub mod tuning;
 
 #[cfg(not(loom))]
 pub use communicator::Communicator;

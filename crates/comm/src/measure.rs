@@ -3,6 +3,10 @@
 //! They stand here and not with the command that prints them because they read the stamps between runs, from memory
 //! whose address the schedule holds.
 
+mod collectives;
+
+pub use collectives::{Multicast, Repeated, reductions};
+
 use crate::engine::Comm;
 use crate::job::{Job, JobOptions};
 use castell_base::{Rank, Tag};

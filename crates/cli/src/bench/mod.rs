@@ -5,11 +5,13 @@
 //! `benches/mpi/`. Every subject measures a case once a round, A B A B …, so that a machine that slows down slows
 //! down all of them; the figures are the median of the rounds' medians and the minimum of their minima.
 
+pub mod collectives;
 mod group;
 mod localops;
 mod messages;
+mod overlap;
 mod parse;
-mod peers;
+pub mod peers;
 mod pingpong;
 mod plain;
 mod progress;
@@ -52,6 +54,10 @@ pub struct Args {
     /// Sizes to measure, as 8,4096 (default: the workload's)
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     bytes: Option<Vec<u64>>,
+    #[command(flatten)]
+    collectives: collectives::CollectivesArgs,
+    #[command(flatten)]
+    overlap: overlap::OverlapArgs,
     #[command(flatten)]
     sim: sim::SimArgs,
     #[command(flatten)]
@@ -96,9 +102,13 @@ const WORKLOADS: [&dyn Workload; 7] = [
     &parse::Parse,
 ];
 
-/// The workloads' names, and those that have no ranks.
+/// The workloads' names, and those that go their own ways.
 fn names() -> Vec<&'static str> {
-    WORKLOADS.iter().map(|workload| workload.name()).chain(["sim", "tasks", "metg"]).collect()
+    WORKLOADS
+        .iter()
+        .map(|workload| workload.name())
+        .chain(["collectives", "overlap", "sim", "tasks", "metg"])
+        .collect()
 }
 
 /// Carries the command out.
@@ -116,6 +126,24 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if args.workload == "sim" {
         return sim::run(&args.sim, !args.no_peers, args.json, args.rounds, args.samples.unwrap_or(3));
+    }
+    if args.workload == "collectives" {
+        let Args { json, no_peers, rounds, samples, ref bytes, .. } = args;
+        return collectives::run(
+            &args.collectives,
+            bytes.as_deref(),
+            args.sim.ranks.as_deref(),
+            !no_peers,
+            json,
+            rounds,
+            samples.unwrap_or(10),
+        );
+    }
+    if args.workload == "overlap" {
+        let Args { json, no_peers, rounds, samples, ref bytes, .. } = args;
+        let (bytes, ranks) = (bytes.as_deref(), args.sim.ranks.as_deref());
+        let samples = samples.unwrap_or(20);
+        return overlap::run(&args.overlap, bytes, ranks, !no_peers, json, rounds, samples);
     }
     let workload = WORKLOADS.iter().find(|workload| workload.name() == args.workload);
     let workload = *workload.context("clap accepts only the names of workloads")?;

@@ -12,10 +12,12 @@ pub const NONE_FOUND: &str =
     "no MPI found: install openmpi-bin libopenmpi-dev or mpich libmpich-dev for the comparison";
 
 /// The programs, by workload.
-const SOURCES: [(&str, &str); 4] = [
+const SOURCES: [(&str, &str); 6] = [
     ("pingpong", include_str!("../../../../benches/mpi/pingpong.c")),
     ("messages", include_str!("../../../../benches/mpi/messages.c")),
     ("startup", include_str!("../../../../benches/mpi/startup.c")),
+    ("collectives", include_str!("../../../../benches/mpi/collectives.c")),
+    ("overlap", include_str!("../../../../benches/mpi/overlap.c")),
     ("localops", include_str!("../../../../benches/mpi/localops.c")),
 ];
 
@@ -71,6 +73,22 @@ fn identify(version: &str) -> Option<(String, &'static [&'static str])> {
 }
 
 impl Peer {
+    /// Name and version.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Runs a workload's program once with these arguments on `ranks` processes; a sample of each case that it reports.
+    pub fn measure_lines(
+        &mut self,
+        workload: &str,
+        ranks: u32,
+        arguments: &Params,
+        samples: u32,
+    ) -> anyhow::Result<Vec<(Params, Sample)>> {
+        self.program(workload, ranks)?.measure_lines(arguments, samples)
+    }
+
     /// Runs a workload's program once for one case on `ranks` processes; compiles it on first use.
     pub fn measure(
         &mut self,
@@ -79,12 +97,16 @@ impl Peer {
         case: &Params,
         samples: u32,
     ) -> anyhow::Result<Sample> {
+        self.program(workload, ranks)?.measure(case, samples)
+    }
+
+    fn program(&mut self, workload: &str, ranks: u32) -> anyhow::Result<&Program> {
         let key = (workload.to_owned(), ranks);
         if !self.programs.contains_key(&key) {
             let program = self.compile(workload, ranks)?;
             self.programs.insert(key.clone(), program);
         }
-        self.programs[&key].measure(case, samples)
+        Ok(&self.programs[&key])
     }
 
     fn compile(&self, workload: &str, ranks: u32) -> anyhow::Result<Program> {

@@ -19,9 +19,11 @@ pub struct Program {
     launcher: Vec<String>,
 }
 
-/// The line that a program prints.
+/// The line that a program prints a case.
 #[derive(Deserialize)]
 struct Line {
+    #[serde(default)]
+    params: Params,
     #[serde(flatten)]
     sample: Sample,
 }
@@ -75,6 +77,22 @@ impl Program {
         samples: u32,
         more: &[String],
     ) -> anyhow::Result<Option<Sample>> {
+        let Some(lines) = self.run(case, samples, more)? else { return Ok(None) };
+        let first = lines.into_iter().next().context("it printed no JSON line")?;
+        Ok(Some(first.1))
+    }
+
+    /// Runs it once with these arguments; all cases that it reports.
+    pub fn measure_lines(&self, arguments: &Params, samples: u32) -> anyhow::Result<Vec<(Params, Sample)>> {
+        self.run(arguments, samples, &[])?.context("the program does not know the case")
+    }
+
+    fn run(
+        &self,
+        case: &Params,
+        samples: u32,
+        more: &[String],
+    ) -> anyhow::Result<Option<Vec<(Params, Sample)>>> {
         let program = self.folder.path().join("program");
         let mut words = self.launcher.clone();
         words.push(program.to_string_lossy().into_owned());
@@ -90,15 +108,18 @@ impl Program {
             let said = String::from_utf8_lossy(&output.stderr);
             bail!("`{}` ended with {}:\n{said}", words.join(" "), output.status);
         }
-        let sample = parse(&String::from_utf8_lossy(&output.stdout));
-        sample.map(Some).with_context(|| format!("`{}`", words.join(" ")))
+        let lines = parse(&String::from_utf8_lossy(&output.stdout));
+        lines.map(Some).with_context(|| format!("`{}`", words.join(" ")))
     }
 }
 
-fn parse(output: &str) -> anyhow::Result<Sample> {
-    let line = output.lines().find(|line| line.starts_with('{')).context("it printed no JSON line")?;
-    let line: Line = serde_json::from_str(line).with_context(|| format!("not a measurement: {line}"))?;
-    Ok(line.sample)
+fn parse(output: &str) -> anyhow::Result<Vec<(Params, Sample)>> {
+    let lines = output.lines().filter(|line| line.starts_with('{'));
+    let sample = |line: &str| {
+        let read: Line = serde_json::from_str(line).with_context(|| format!("not a measurement: {line}"))?;
+        Ok((read.params, read.sample))
+    };
+    lines.map(sample).collect()
 }
 
 /// Where a program lies on the path.
@@ -114,9 +135,10 @@ mod tests {
     #[test]
     fn the_line_is_found_among_others() {
         let line = r#"{"workload":"w","params":{"bytes":8},"median_ns":2.5,"min_ns":1,"samples":3}"#;
-        let sample = parse(&format!("a warning\n{line}\n")).expect("a measurement");
-        assert_eq!(sample, Sample { median_ns: 2.5, min_ns: 1.0, samples: 3 });
-        assert!(parse("nothing").is_err());
+        let samples = parse(&format!("a warning\n{line}\n")).expect("a measurement");
+        let sample = Sample { median_ns: 2.5, min_ns: 1.0, samples: 3 };
+        assert_eq!(samples, [(Params::new().with("bytes", 8), sample)]);
+        assert!(parse("nothing").expect("no line is wrong").is_empty());
         assert!(parse("{\"median_ns\":\"x\"}").is_err());
     }
 }

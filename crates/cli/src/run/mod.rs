@@ -12,9 +12,10 @@ use castell_comm::launch::{Binding, Launch};
 use castell_comm::queue::QueueKind;
 use castell_comm::{Comm, Job};
 use castell_goal::schedule::Schedule;
+use castell_trace::Timeline;
 use results::{Results, Summary};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,7 +106,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         binding: args.bind.clone(),
         ..Launch::new(ranks)
     };
-    let body = |rank: Rank, job: Job| execute(&schedules[rank.index()], rank, job, &results, &args);
+    let body = |rank: Rank, job: Job| execute(&schedules[rank.index()], rank, job, &results, args.calc_scale);
     let outcome = launch.fork(&body)?;
     let summary = results.summary(&outcome.endings);
     let mut written = None;
@@ -119,6 +120,21 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let code = if summary.failures.is_empty() { 0 } else { 1 };
     Ok(ExitCode::from(code))
+}
+
+/// Executes schedules that name no addresses, one process a rank, and returns when what happened.
+pub fn record(schedules: &[Arc<Schedule>], title: &str) -> anyhow::Result<Timeline> {
+    let operations: Vec<usize> = schedules.iter().map(|schedule| schedule.len()).collect();
+    let results = Results::create(&operations, true)?;
+    let launch = Launch { binding: Binding::Core, ..Launch::new(schedules.len() as u32) };
+    let body = |rank: Rank, job: Job| execute(&schedules[rank.index()], rank, job, &results, 1.0);
+    let outcome = launch.fork(&body)?;
+    let summary = results.summary(&outcome.endings);
+    if let Some(failure) = summary.failures.first() {
+        bail!("{title}: {failure}");
+    }
+    let timeline = timeline::collect(Path::new(title), schedules, &results, &summary);
+    Ok(Timeline { title: title.to_owned(), ..timeline })
 }
 
 fn compile(args: &Args) -> anyhow::Result<Vec<Arc<Schedule>>> {
@@ -138,9 +154,9 @@ fn compile(args: &Args) -> anyhow::Result<Vec<Arc<Schedule>>> {
 }
 
 /// One rank's process.
-fn execute(schedule: &Arc<Schedule>, rank: Rank, job: Job, results: &Results, args: &Args) -> i32 {
+fn execute(schedule: &Arc<Schedule>, rank: Rank, job: Job, results: &Results, calc_scale: f64) -> i32 {
     let comm = Comm::join(job, rank);
-    comm.set_calc_scale(args.calc_scale);
+    comm.set_calc_scale(calc_scale);
     if results.is_recording() {
         comm.record();
     }

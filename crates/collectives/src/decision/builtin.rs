@@ -9,6 +9,9 @@ const DIRECT_BYTES: u64 = 1 << 10;
 /// From here on a broadcast goes in segments along a chain of few ranks. Bytes.
 const SEGMENTED_BYTES: u64 = 256 << 10;
 
+/// The sizes from which on another choice is made, ascending. Bytes.
+pub(super) const SIZES: [u64; 3] = [DIRECT_BYTES, SPLIT_BYTES, SEGMENTED_BYTES];
+
 pub(super) fn choose(question: &Question) -> Choice<'static> {
     let &Question { ranks, bytes, commutative, packed, uniform, .. } = question;
     Choice::new(match question.operation {

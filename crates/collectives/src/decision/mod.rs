@@ -4,6 +4,7 @@
 //! where it lies is not this room's business.
 
 mod builtin;
+pub mod export;
 mod file;
 
 pub use file::{Foreign, Machine, Measured, Rule, TuningError, TuningFile};

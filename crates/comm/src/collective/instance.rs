@@ -350,7 +350,7 @@ fn weave(
         uniform: count.is_some(),
         ..question(call.operation, seat.size, bytes)
     };
-    let choice = choose(call.operation, call.algorithm, &question)?;
+    let choice = choose(seat.rank, call.operation, call.algorithm, &question)?;
     let name = if is_private && call.algorithm.is_none() {
         format!("{}:linear", call.operation.name())
     } else {

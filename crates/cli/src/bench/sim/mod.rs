@@ -23,9 +23,9 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(next_help_heading = "For sim")]
 pub struct SimArgs {
-    /// Group sizes
-    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [16384, 262_144, 1_048_576], value_parser = clap::value_parser!(u32).range(2..))]
-    ranks: Vec<u32>,
+    /// Group sizes, also for collectives and overlap (default: the workload's)
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    pub ranks: Option<Vec<u32>>,
     /// A LogGOPSim to compare with
     #[arg(long, value_name = "PATH")]
     loggopsim: Option<PathBuf>,
@@ -133,7 +133,8 @@ pub fn run(args: &SimArgs, peers: bool, json: bool, rounds: u32, samples: u32) -
     }
     let of_size = |&ranks: &u32| PATTERNS.map(|name| Program { name: name.into(), ranks });
     let files = args.trace.iter().map(|path| Program { name: path.to_string_lossy().into_owned(), ranks: 0 });
-    let programs: Vec<Program> = args.ranks.iter().flat_map(of_size).chain(files).collect();
+    let ranks = args.ranks.as_deref().unwrap_or(&[16384, 262_144, 1_048_576]);
+    let programs: Vec<Program> = ranks.iter().flat_map(of_size).chain(files).collect();
     let steps = programs.len() as u64 * u64::from(rounds) * simulators.len() as u64;
     let progress = indicatif::ProgressBar::new(steps);
     let mut rows = Vec::new();

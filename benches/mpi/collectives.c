@@ -1,0 +1,136 @@
+/* Time of collective operations, one call behind the other.
+ *
+ *     collectives --ops allreduce,barrier --bytes 8,4096 [--samples 20] [--budget-us 1000] [--limit-ms 1000]
+ *
+ * A line for each operation and size. A sample is the mean over a batch of calls that begins behind a barrier, of the rank
+ * for which the batch took longest; a batch has as many calls as fit the budget. Reductions are sums of doubles. --bytes is
+ * the size of the vector, or of the block of one rank. A case that takes longer than the limit ends with the samples that
+ * it has. */
+#include "measure.h"
+
+#include <mpi.h>
+
+enum { CALLS_MAX = 500 };
+
+struct Buffers {
+    char *in, *out;
+    int bytes, count;
+    MPI_Datatype type;
+};
+
+typedef void (*Operation)(const struct Buffers *);
+
+static void barrier(const struct Buffers *b) { (void)b; MPI_Barrier(MPI_COMM_WORLD); }
+static void bcast(const struct Buffers *b) { MPI_Bcast(b->out, b->bytes, MPI_BYTE, 0, MPI_COMM_WORLD); }
+static void gather(const struct Buffers *b) {
+    MPI_Gather(b->in, b->bytes, MPI_BYTE, b->out, b->bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+static void scatter(const struct Buffers *b) {
+    MPI_Scatter(b->in, b->bytes, MPI_BYTE, b->out, b->bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+static void allgather(const struct Buffers *b) {
+    MPI_Allgather(b->in, b->bytes, MPI_BYTE, b->out, b->bytes, MPI_BYTE, MPI_COMM_WORLD);
+}
+static void alltoall(const struct Buffers *b) {
+    MPI_Alltoall(b->in, b->bytes, MPI_BYTE, b->out, b->bytes, MPI_BYTE, MPI_COMM_WORLD);
+}
+static void reduce(const struct Buffers *b) {
+    MPI_Reduce(b->in, b->out, b->count, b->type, MPI_SUM, 0, MPI_COMM_WORLD);
+}
+static void allreduce(const struct Buffers *b) {
+    MPI_Allreduce(b->in, b->out, b->count, b->type, MPI_SUM, MPI_COMM_WORLD);
+}
+static void reduce_scatter(const struct Buffers *b) {
+    MPI_Reduce_scatter_block(b->in, b->out, b->count, b->type, MPI_SUM, MPI_COMM_WORLD);
+}
+static void scan(const struct Buffers *b) { MPI_Scan(b->in, b->out, b->count, b->type, MPI_SUM, MPI_COMM_WORLD); }
+static void exscan(const struct Buffers *b) { MPI_Exscan(b->in, b->out, b->count, b->type, MPI_SUM, MPI_COMM_WORLD); }
+
+static const struct {
+    const char *name;
+    Operation call;
+} OPERATIONS[] = {{"barrier", barrier},     {"bcast", bcast},         {"gather", gather},
+                  {"scatter", scatter},     {"allgather", allgather}, {"reduce", reduce},
+                  {"allreduce", allreduce}, {"alltoall", alltoall},   {"reduce_scatter", reduce_scatter},
+                  {"scan", scan},           {"exscan", exscan}};
+
+/* Nanoseconds a call, of the rank that needed longest. */
+static double batch(Operation call, const struct Buffers *b, int calls) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = measure_now_ns();
+    for (int i = 0; i < calls; i++) {
+        call(b);
+    }
+    double ns = (measure_now_ns() - start) / calls, longest;
+    MPI_Allreduce(&ns, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return longest;
+}
+
+static void measure(const char *name, Operation call, long bytes, long samples, double budget_ns, double limit_ns) {
+    int rank, ranks;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    size_t all = (size_t)bytes * (size_t)ranks;
+    int doubles = bytes % (long)sizeof(double) == 0;
+    struct Buffers b = {measure_checked(malloc(all)), measure_checked(malloc(all)), (int)bytes,
+                        (int)(doubles ? bytes / (long)sizeof(double) : bytes), doubles ? MPI_DOUBLE : MPI_BYTE};
+    if (!doubles) {
+        b.type = MPI_UNSIGNED_CHAR;
+    }
+    memset(b.in, 0, all);
+    memset(b.out, 0, all);
+    for (size_t i = 0; doubles && i < all / sizeof(double); i++) {
+        ((double *)b.in)[i] = 1.0;
+    }
+    double *ns = measure_checked(malloc((size_t)samples * sizeof *ns));
+    double once = batch(call, &b, 1);
+    once = batch(call, &b, 1); /* the first one found its memory */
+    int calls = once * CALLS_MAX < budget_ns ? CALLS_MAX : (int)(budget_ns / once);
+    calls = calls < 1 ? 1 : calls;
+    batch(call, &b, calls);
+    long taken = 0;
+    for (double spent = 0; taken < samples && spent < limit_ns; taken++) {
+        ns[taken] = batch(call, &b, calls); /* the same number on all ranks: all end at the same sample */
+        spent += ns[taken] * calls;
+    }
+    if (rank == 0) {
+        char params[96];
+        snprintf(params, sizeof params, "\"op\":\"%s\",\"bytes\":%ld,\"ranks\":%d", name, bytes, ranks);
+        measure_report("collectives", params, ns, taken);
+    }
+    free(ns);
+    free(b.in);
+    free(b.out);
+}
+
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    const char *ops = measure_word(argc, argv, "--ops"), *sizes = measure_word(argc, argv, "--bytes");
+    long samples = measure_number(argc, argv, "--samples", 20);
+    double budget_ns = 1e3 * (double)measure_number(argc, argv, "--budget-us", 1000);
+    double limit_ns = 1e6 * (double)measure_number(argc, argv, "--limit-ms", 1000);
+    char *list = strdup(ops != NULL ? ops : "allreduce"), *rest = list;
+    for (char *op; (op = strtok_r(rest, ",", &rest)) != NULL;) {
+        Operation call = NULL;
+        for (size_t i = 0; i < sizeof OPERATIONS / sizeof *OPERATIONS; i++) {
+            if (strcmp(OPERATIONS[i].name, op) == 0) {
+                call = OPERATIONS[i].call;
+            }
+        }
+        if (call == NULL) {
+            fprintf(stderr, "collectives: --ops: no operation %s\n", op);
+            MPI_Abort(MPI_COMM_WORLD, 2);
+        }
+        char *numbers = strdup(sizes != NULL ? sizes : "8"), *left = numbers;
+        for (char *number; (number = strtok_r(left, ",", &left)) != NULL;) {
+            measure(op, call, call == barrier ? 0 : atol(number), samples, budget_ns, limit_ns);
+            if (call == barrier) {
+                break; /* it has no size */
+            }
+        }
+        free(numbers);
+    }
+    free(list);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,204 @@
+//! `castell bench collectives`: collective operations, castell's choice beside the MPI implementations of this machine, in
+//! interleaved rounds; and beside what the copies alone would take.
+
+pub mod ours;
+
+use super::peers::{self, Peer};
+use super::report::{Measurement, print_json, print_table};
+use super::{Params, Sample};
+use anyhow::Context as _;
+use castell_collectives::decision::{Decisions, Operation, Question};
+use castell_comm::tuning::Tuning;
+use castell_host::topology::Processors;
+use ours::{Candidate, Timing};
+use std::process::ExitCode;
+
+/// From here on copying decides. Bytes.
+const COPIED_BYTES: u64 = 500 << 10;
+
+/// What of the command line is for this workload.
+#[derive(clap::Args)]
+pub struct CollectivesArgs {
+    /// Which operations, as barrier,allreduce
+    #[arg(long, value_name = "OPS", value_delimiter = ',', value_parser = operation, help_heading = "For collectives")]
+    ops: Option<Vec<Operation>>,
+}
+
+/// For clap.
+pub fn operation(name: &str) -> Result<Operation, String> {
+    Operation::parse(name).ok_or_else(|| {
+        let known: Vec<&str> = Operation::ALL.iter().map(|operation| operation.name()).collect();
+        format!("expected one of {}", known.join(", "))
+    })
+}
+
+/// What is measured, the same for everybody.
+pub struct Plan {
+    /// The operations.
+    pub operations: Vec<Operation>,
+    /// Sizes of vectors or blocks; a barrier has none.
+    pub bytes: Vec<u64>,
+    /// How long.
+    pub timing: Timing,
+}
+
+impl Plan {
+    /// Operation and size of each case.
+    pub fn cases(&self) -> Vec<(Operation, u64)> {
+        let sizes = |&operation: &Operation| match operation {
+            Operation::Barrier => vec![(operation, 0)],
+            _ => self.bytes.iter().map(|&bytes| (operation, bytes)).collect(),
+        };
+        self.operations.iter().flat_map(sizes).collect()
+    }
+
+    /// What a peer takes for each case on so many ranks.
+    pub fn measure_peer(&self, peer: &mut Peer, ranks: u32) -> anyhow::Result<Vec<Sample>> {
+        let list = |words: Vec<String>| words.join(",");
+        let names = list(self.operations.iter().map(|operation| operation.name().to_owned()).collect());
+        let sizes = list(self.bytes.iter().map(u64::to_string).collect());
+        let Timing { samples, budget_us, limit_ms } = self.timing;
+        let params = Params::new().with("ops", names).with("bytes", sizes);
+        let params = params.with("budget-us", budget_us).with("limit-ms", limit_ms);
+        let lines = peer.measure_lines("collectives", ranks, &params, samples)?;
+        let cases = self.cases();
+        let sample = |(operation, bytes): &(Operation, u64)| {
+            let is_it = |params: &Params| {
+                params.word("op") == Some(operation.name()) && params.number("bytes") == Some(*bytes)
+            };
+            let line = lines.iter().find(|(params, _)| is_it(params));
+            line.map(|(_, sample)| sample.clone())
+                .with_context(|| format!("{} says nothing of {operation}, {bytes} bytes", peer.name()))
+        };
+        cases.iter().map(sample).collect()
+    }
+}
+
+/// Carries the command out.
+pub fn run(
+    args: &CollectivesArgs,
+    bytes: Option<&[u64]>,
+    ranks: Option<&[u32]>,
+    with_peers: bool,
+    json: bool,
+    rounds: u32,
+    samples: u32,
+) -> anyhow::Result<ExitCode> {
+    let operations = args.ops.clone().unwrap_or_else(|| vec![Operation::Barrier, Operation::Allreduce]);
+    let bytes = bytes.unwrap_or(&[8, 4096, 1 << 20]).to_vec();
+    let plan = Plan { operations, bytes, timing: Timing { samples, budget_us: 1000, limit_ms: 300 } };
+    let all_ranks = ranks.unwrap_or(&[2, 4, 8]).to_vec();
+    let tuning = Tuning::load();
+    if let Some(reason) = &tuning.reason {
+        eprintln!("castell: {reason}");
+    }
+    let mut peers = if with_peers { peers::peers()? } else { Vec::new() };
+    if with_peers && peers.is_empty() {
+        eprintln!("castell: {}", peers::NONE_FOUND);
+    }
+    let steps = all_ranks.len() as u64 * u64::from(rounds) * (1 + peers.len() as u64);
+    let progress = indicatif::ProgressBar::new(steps);
+    let mut rows = Vec::new();
+    for ranks in all_ranks {
+        rows.extend(rows_of(&plan, ranks, rounds, &tuning.decisions, &mut peers, &progress)?);
+    }
+    progress.finish_and_clear();
+    if json {
+        print_json(&rows)?
+    } else {
+        print_table(&rows)
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn rows_of(
+    plan: &Plan,
+    ranks: u32,
+    rounds: u32,
+    decisions: &Decisions,
+    peers: &mut [Peer],
+    progress: &indicatif::ProgressBar,
+) -> anyhow::Result<Vec<Measurement>> {
+    let cases = plan.cases();
+    let chosen = |&(operation, bytes): &(Operation, u64)| {
+        vec![candidate(decisions, &Question::new(operation, ranks, bytes))]
+    };
+    let sets: Vec<Vec<Candidate>> = cases.iter().map(chosen).collect();
+    // Castell's rounds, then each peer's; of each, a sample a case.
+    let mut taken = vec![vec![Vec::new(); cases.len()]; 1 + peers.len()];
+    let mut bounds = vec![Vec::new(); cases.len()];
+    for _ in 0..rounds {
+        let ours = ours::measure(ranks, &sets, plan.timing)?;
+        for (taken, samples) in taken[0].iter_mut().zip(ours) {
+            taken.extend(samples);
+        }
+        progress.inc(1);
+        for (bound, &(operation, bytes)) in bounds.iter_mut().zip(&cases) {
+            bound.extend(copy_bound(operation, bytes, ranks)?);
+        }
+        for (peer, taken) in peers.iter_mut().zip(&mut taken[1..]) {
+            let samples = plan.measure_peer(peer, ranks)?;
+            taken.iter_mut().zip(samples).for_each(|(taken, sample)| taken.push(sample));
+            progress.inc(1);
+        }
+    }
+    let mut rows = Vec::new();
+    for (case, (operation, bytes)) in cases.into_iter().enumerate() {
+        let params = Params::new().with("ranks", ranks).with("bytes", bytes);
+        let names =
+            std::iter::once("castell".to_owned()).chain(peers.iter().map(|peer| peer.name().to_owned()));
+        let row = |name: String, rounds: &[Sample]| {
+            Sample::over_rounds(rounds)
+                .map(|sample| Measurement::new(operation.name(), name, &params, sample))
+        };
+        rows.extend(names.zip(&taken).filter_map(|(name, taken)| row(name, &taken[case])));
+        rows.extend(row("copy bound".to_owned(), &bounds[case]));
+    }
+    Ok(rows)
+}
+
+/// What the library takes for a call.
+pub fn candidate(decisions: &Decisions, question: &Question) -> Candidate {
+    let choice = decisions.choose(question);
+    let choice = castell_collectives::decision::Choice {
+        algorithm: choice.algorithm.into_owned().into(),
+        ways: choice.ways,
+        segment_bytes: choice.segment_bytes,
+    };
+    Candidate { operation: question.operation, bytes: question.bytes, choice }
+}
+
+/// What the copies of a call alone take where they decide: every byte that one rank needs of another is copied once, and all
+/// processors copy all the time.
+fn copy_bound(operation: Operation, bytes: u64, ranks: u32) -> anyhow::Result<Option<Sample>> {
+    let others = u64::from(ranks) - 1;
+    let copied = match operation {
+        _ if bytes < COPIED_BYTES || ranks < 2 => return Ok(None),
+        Operation::Barrier => return Ok(None),
+        // To where each part is reduced, and the result to all others.
+        Operation::Allreduce => 2 * others * bytes,
+        Operation::Allgather | Operation::Alltoall | Operation::ReduceScatter => {
+            u64::from(ranks) * others * bytes
+        }
+        _ => others * bytes,
+    };
+    let processors = (Processors::usable().count() as u32).min(ranks);
+    let per_byte = ours::copy_ns_per_byte(processors, bytes)?;
+    Ok(Some(Sample::of(vec![copied as f64 * per_byte / f64::from(processors)])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_measure_every_operation() {
+        let timing = Timing { samples: 2, budget_us: 50, limit_ms: 20 };
+        let plan = Plan { operations: Operation::ALL.to_vec(), bytes: vec![8, 1000], timing };
+        for mut peer in peers::peers().expect("launchers tell their versions") {
+            let samples = plan.measure_peer(&mut peer, 2).expect("the program runs");
+            assert_eq!(samples.len(), plan.cases().len());
+            assert!(samples.iter().all(|sample| sample.min_ns > 0.0));
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Castell's side: a group of processes in which algorithms for the same call take turns.
+
+use super::super::Sample;
+use anyhow::{anyhow, bail};
+use castell_base::Rank;
+use castell_collectives::collective::{Blocks, Collective, Shape};
+use castell_collectives::decision::{Choice, Operation};
+use castell_comm::job::JobOptions;
+use castell_comm::launch::{Binding, Launch};
+use castell_comm::measure::Repeated;
+use castell_comm::{Comm, Job};
+use castell_host::shm::Segment;
+use std::sync::atomic::Ordering;
+
+/// How long is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// Samples of each candidate.
+    pub samples: u32,
+    /// How long a batch of calls should take, which gives one sample. Microseconds.
+    pub budget_us: u32,
+    /// After so long no more samples of a candidate are taken. Milliseconds.
+    pub limit_ms: u32,
+}
+
+/// The most calls of a batch.
+const CALLS_MAX: f64 = 500.0;
+
+/// An algorithm for a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// The operation.
+    pub operation: Operation,
+    /// Size of the vector, or of each rank's block.
+    pub bytes: u64,
+    /// The algorithm.
+    pub choice: Choice<'static>,
+}
+
+impl Candidate {
+    /// The collective on so many ranks.
+    pub fn collective(&self, ranks: u32) -> anyhow::Result<Collective> {
+        let element_bytes = if self.bytes.is_multiple_of(8) { 8 } else { 1 };
+        let count = self.bytes / element_bytes;
+        let shape = Shape {
+            ways: self.choice.ways,
+            segment: (self.choice.segment_bytes / element_bytes).max(1),
+            ..Shape::new(ranks, count, element_bytes).with_blocks(Blocks::Uniform(count))
+        };
+        Ok(Collective::new(&self.choice.algorithm, shape)?)
+    }
+}
+
+/// Words of the table: for each rank, for each candidate of each set, how many samples, then the samples.
+struct Table {
+    segment: Segment,
+    candidates: usize,
+    samples: usize,
+}
+
+impl Table {
+    fn create(ranks: u32, candidates: usize, samples: u32) -> anyhow::Result<Table> {
+        let samples = samples as usize;
+        let words = ranks as usize * candidates * (samples + 1);
+        Ok(Table { segment: Segment::create("castell-samples", 8 * words.max(1))?, candidates, samples })
+    }
+
+    /// `at` counts samples from 1; 0 is for the number of samples, and before for what one call took.
+    fn index(&self, rank: Rank, candidate: usize, at: usize) -> usize {
+        (rank.index() * self.candidates + candidate) * (self.samples + 1) + at
+    }
+
+    fn set(&self, rank: Rank, candidate: usize, at: usize, value: f64) {
+        self.segment.words()[self.index(rank, candidate, at)].store(value.to_bits(), Ordering::Release);
+    }
+
+    fn get(&self, rank: Rank, candidate: usize, at: usize) -> f64 {
+        f64::from_bits(self.segment.words()[self.index(rank, candidate, at)].load(Ordering::Acquire))
+    }
+
+    /// Of the rank that needed longest.
+    fn longest(&self, ranks: u32, candidate: usize, at: usize) -> f64 {
+        (0..ranks).map(|rank| self.get(Rank(rank), candidate, at)).fold(0.0, f64::max)
+    }
+}
+
+/// Measures all candidates of all sets on a group of `ranks` processes, each pinned to a core; the candidates of a set take
+/// turns. A sample is that of the rank that needed longest.
+pub fn measure(ranks: u32, sets: &[Vec<Candidate>], timing: Timing) -> anyhow::Result<Vec<Vec<Sample>>> {
+    let candidates = sets.iter().map(Vec::len).sum();
+    let table = Table::create(ranks, candidates, timing.samples)?;
+    in_group(ranks, &|comm: &Comm| {
+        let barrier = barrier(comm)?;
+        let mut first = 0;
+        for set in sets {
+            Turns { comm, barrier: &barrier, table: &table, first, timing }.take(set)?;
+            first += set.len();
+        }
+        Ok(())
+    })?;
+    let mut at = 0;
+    let mut sample = || {
+        let taken = table.get(Rank(0), at, 0) as usize;
+        let ns = (1..=taken).map(|sample| table.longest(ranks, at, sample)).collect();
+        at += 1;
+        Sample::of(ns)
+    };
+    Ok(sets.iter().map(|set| set.iter().map(|_| sample()).collect()).collect())
+}
+
+/// Runs `body` as every rank of a group of processes that are pinned to cores.
+pub fn in_group(ranks: u32, body: &dyn Fn(&Comm) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let launch = Launch { job: JobOptions::new(ranks), binding: Binding::Core, ..Launch::new(ranks) };
+    let rank = |rank: Rank, job: Job| {
+        let comm = Comm::join(job, rank);
+        comm.job().gate(1);
+        if let Err(error) = body(&comm) {
+            eprintln!("castell: rank {rank}: {error:#}");
+            return 1;
+        }
+        comm.finalize();
+        0
+    };
+    let outcome = launch.fork(&rank)?;
+    if outcome.first_failure.is_some() {
+        bail!("a group of {ranks} ranks: a rank failed");
+    }
+    Ok(())
+}
+
+/// What holds ranks together between samples.
+pub fn barrier(comm: &Comm) -> anyhow::Result<Repeated> {
+    let collective = Collective::new("barrier:dissemination", Shape::new(comm.size(), 0, 0))?;
+    Repeated::new(comm, Operation::Barrier, &collective).map_err(|error| anyhow!(error))
+}
+
+/// One rank's part of measuring a set.
+struct Turns<'a> {
+    comm: &'a Comm,
+    barrier: &'a Repeated,
+    table: &'a Table,
+    /// Number of the set's first candidate.
+    first: usize,
+    timing: Timing,
+}
+
+impl Turns<'_> {
+    fn take(&self, set: &[Candidate]) -> anyhow::Result<()> {
+        let comm = self.comm;
+        let repeated = |candidate: &Candidate| {
+            let collective = candidate.collective(comm.size())?;
+            Repeated::new(comm, candidate.operation, &collective).map_err(|error| anyhow!(error))
+        };
+        let runs = set.iter().map(repeated).collect::<anyhow::Result<Vec<Repeated>>>()?;
+        let mut calls = Vec::new();
+        for (index, run) in runs.iter().enumerate() {
+            self.sample(run, index, 1, 0)?;
+            let once = self.sample(run, index, 1, 0)?;
+            let budget = f64::from(self.timing.budget_us) * 1e3;
+            calls.push((budget / once.max(1.0)).clamp(1.0, CALLS_MAX) as u32);
+        }
+        self.synchronize()?;
+        let mut spent = vec![0.0; runs.len()];
+        let mut taken = vec![0; runs.len()];
+        for at in 1..=self.timing.samples as usize {
+            for (index, run) in runs.iter().enumerate() {
+                if spent[index] < f64::from(self.timing.limit_ms) * 1e6 {
+                    let ns = self.sample(run, index, calls[index], at)?;
+                    spent[index] += ns * f64::from(calls[index]);
+                    taken[index] = at;
+                }
+            }
+        }
+        for (index, taken) in taken.into_iter().enumerate() {
+            self.table.set(comm.rank(), self.first + index, 0, taken as f64);
+        }
+        self.synchronize()
+    }
+
+    /// A batch behind a barrier; what it took the slowest rank, which all ranks get to know.
+    fn sample(&self, run: &Repeated, index: usize, calls: u32, at: usize) -> anyhow::Result<f64> {
+        self.synchronize()?;
+        let ns = run.batch(self.comm, calls).map_err(|error| anyhow!(error))?;
+        self.table.set(self.comm.rank(), self.first + index, at, ns);
+        self.synchronize()?;
+        Ok(self.table.longest(self.comm.size(), self.first + index, at))
+    }
+
+    fn synchronize(&self) -> anyhow::Result<()> {
+        self.barrier.batch(self.comm, 1).map(|_| ()).map_err(|error| anyhow!(error))
+    }
+}
+
+/// What it takes to copy a byte while as many processes as there can be do so at the same time; nanoseconds, the median over the
+/// processes' fastest samples.
+pub fn copy_ns_per_byte(ranks: u32, bytes: u64) -> anyhow::Result<f64> {
+    const SAMPLES: usize = 9;
+    const SOURCES: usize = 4;
+    let table = Table::create(ranks, 1, SAMPLES as u32)?;
+    in_group(ranks, &|comm: &Comm| {
+        let barrier = barrier(comm)?;
+        let sources = vec![vec![1_u8; bytes as usize]; SOURCES];
+        let mut target = vec![0_u8; bytes as usize];
+        for at in 1..=SAMPLES {
+            barrier.batch(comm, 1).map_err(|error| anyhow!(error))?;
+            let start = castell_host::clock::now_ns();
+            for source in &sources {
+                std::hint::black_box(&mut target).copy_from_slice(std::hint::black_box(source));
+            }
+            let ns = (castell_host::clock::now_ns() - start) as f64 / (SOURCES as f64 * bytes as f64);
+            table.set(comm.rank(), 0, at, ns);
+        }
+        barrier.batch(comm, 1).map(|_| ()).map_err(|error| anyhow!(error))
+    })?;
+    let fastest =
+        |rank: u32| (1..=SAMPLES).map(|at| table.get(Rank(rank), 0, at)).fold(f64::INFINITY, f64::min);
+    Ok(Sample::of((0..ranks).map(fastest).collect()).median_ns)
+}

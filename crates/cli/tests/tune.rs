@@ -1,0 +1,201 @@
+//! `castell tune` as a user meets it, and whether Open MPI and MPICH do what exported files say.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn castell(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_castell"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+#[track_caller]
+fn ends(code: i32, command: &mut Command) -> (String, String) {
+    let output: Output = command.output().expect("it starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{command:?}: {out}{err}");
+    assert!(!err.contains("panicked"), "{err}");
+    (out, err)
+}
+
+#[test]
+fn what_was_fastest_is_kept_and_used() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let short =
+        ["tune", "--ops", "allreduce", "--ranks", "2", "--bytes", "64", "--rounds", "1", "--no-peers"];
+    let mut tune = castell(&short);
+    let (out, _) = ends(0, tune.arg("--json").env("XDG_CONFIG_HOME", folder.path()));
+    let out: Value = serde_json::from_str(&out).expect("one object");
+    let case = &out["cases"][0];
+    assert_eq!((case["operation"].as_str(), case["ranks"].as_u64()), (Some("allreduce"), Some(2)));
+    let tried = case["tried"].as_array().expect("what was tried");
+    assert!(tried.len() > 3 && tried[0]["algorithm"] == case["choice"], "{case}");
+    assert!(tried.iter().all(|tried| tried["measured_us"].as_f64().is_some_and(|us| us > 0.0)));
+    let file = PathBuf::from(out["file"].as_str().expect("a file"));
+    assert!(file.starts_with(folder.path()));
+    let text = fs::read_to_string(&file).expect("it was written");
+    assert!(text.starts_with("# Which algorithms") && text.contains("operation = \"allreduce\""), "{text}");
+    let svg = fs::read_to_string(out["timeline"].as_str().expect("a drawing")).expect("it was written");
+    assert!(svg.contains("allreduce:") && svg.contains("</svg>"));
+
+    // Whoever calls collectives finds it, and says so where it cannot be used.
+    let bench =
+        ["bench", "collectives", "--ops", "barrier", "--ranks", "2", "--rounds", "1", "--samples", "1"];
+    let run = |value: Option<&Path>| {
+        let mut command = castell(&bench);
+        command.arg("--no-peers").arg("--json").env("XDG_CONFIG_HOME", folder.path());
+        if let Some(value) = value {
+            command.env("CASTELL_TUNING", value);
+        }
+        ends(0, &mut command)
+    };
+    let (rows, said) = run(None);
+    assert!(!said.contains("not used"), "{said}");
+    let rows: Value = serde_json::from_str(&rows).expect("an array");
+    assert_eq!((&rows[0]["workload"], &rows[0]["subject"]), (&"barrier".into(), &"castell".into()));
+    assert_eq!(rows[0]["params"], serde_json::json!({"ranks": 2, "bytes": 0}));
+    let foreign = folder.path().join("foreign.toml");
+    fs::write(&foreign, text.replace("processors = ", "processors = 1")).expect("a file");
+    let (_, said) = run(Some(&foreign));
+    assert!(said.contains("foreign.toml is not used: it is of another machine"), "{said}");
+}
+
+#[test]
+fn misuse_is_told() {
+    let (_, err) = ends(2, &mut castell(&["tune", "--ops", "allreduse"]));
+    assert!(err.contains("expected one of barrier, bcast"), "{err}");
+    let (_, err) = ends(2, &mut castell(&["tune", "export"]));
+    assert!(err.contains("--openmpi"), "{err}");
+    let (_, err) = ends(1, castell(&["tune", "export", "--mpich", "x"]).env("XDG_CONFIG_HOME", "/nowhere"));
+    assert!(err.contains("`castell tune` writes it"), "{err}");
+}
+
+const HEADER: &str = "format = 1\ncastell = \"0.1.0\"\n[machine]\nhost = \"a\"\nprocessor = \"b\"\nprocessors = 2\ntransport = \"c\"\n";
+
+/// Exports these rules (operation, algorithm, largest size if any), which are for any number of ranks.
+fn export(folder: &Path, rules: &[(&str, &str, Option<u64>)]) -> (PathBuf, PathBuf, String) {
+    let mut text = HEADER.to_owned();
+    for (operation, algorithm, bytes_max) in rules {
+        text +=
+            &format!("[[rule]]\noperation = \"{operation}\"\nranks = [2, 64]\nalgorithm = \"{algorithm}\"\n");
+        if let Some(bytes) = bytes_max {
+            text += &format!("bytes_max = {bytes}\n");
+        }
+    }
+    let [from, rules, selection] =
+        ["tuning.toml", "rules.txt", "selection.json"].map(|name| folder.join(name));
+    fs::write(&from, text).expect("a file");
+    let mut command = castell(&["tune", "export", "--from"]);
+    let command = command.arg(&from).arg("--openmpi").arg(&rules).arg("--mpich").arg(&selection);
+    let (_, said) = ends(0, command);
+    (rules, selection, said)
+}
+
+/// Compiles a C file of `tests/c`; `None`, with a line, where there is no such compiler.
+fn compile(compiler: &str, name: &str, flags: &[&str], folder: &Path) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name);
+    let target = folder.join(name.replace(".c", ".out"));
+    let status =
+        Command::new(compiler).args(flags).arg("-w").arg(source).arg("-o").arg(&target).arg("-ldl").status();
+    match status {
+        Ok(status) => assert!(status.success(), "{compiler} {name}"),
+        Err(error) => {
+            println!("skipped: {compiler}: {error}");
+            return None;
+        }
+    }
+    Some(target)
+}
+
+/// The lines that start with `mark`, each once.
+fn marked(text: &str, mark: &str) -> BTreeSet<String> {
+    text.lines().filter_map(|line| line.strip_prefix(mark)).map(|line| line.trim().to_owned()).collect()
+}
+
+#[test]
+fn open_mpi_takes_the_algorithms_of_an_exported_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let shared = ["-shared", "-fPIC"];
+    let Some(program) = compile("mpicc.openmpi", "calls.c", &[], folder.path()) else { return };
+    let Some(watch) = compile("gcc", "watch_open_mpi.c", &shared, folder.path()) else { return };
+    let (rules, _, said) = export(
+        folder.path(),
+        &[
+            ("barrier", "tree", None),
+            ("allreduce", "ring", Some(1000)),
+            ("allreduce", "rabenseifner", None),
+            ("bcast", "chain", None),
+            ("reduce", "binomial-in-order", None),
+            ("allgather", "ring", Some(64)),
+            ("allgather", "bruck", None),
+        ],
+    );
+    assert!(said.contains("Open MPI has no reduce:binomial-in-order: it gets in-order_binary"), "{said}");
+    let preload = format!("LD_PRELOAD={}", watch.display());
+    let run = |more: &[&str]| {
+        let mut command = Command::new("mpirun.openmpi");
+        command.args(["--allow-run-as-root", "--oversubscribe", "-x", &preload, "-n", "4"]).args(more);
+        let (_, said) = ends(0, command.arg(&program).stdin(Stdio::null()));
+        marked(&said, "algorithm ")
+    };
+    let rules = rules.to_str().expect("a path");
+    let dynamic =
+        ["--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_dynamic_rules_filename", rules];
+    let taken = run(&dynamic);
+    let expected = [
+        "allgather 2048: bruck",
+        "allgather 64: ring",
+        "allreduce 8: ring",
+        "allreduce 65536: redscat_allgather",
+        "barrier: tree",
+        "bcast 65536: pipeline",
+        "reduce 8: in_order_binary",
+    ];
+    for expected in expected {
+        assert!(taken.contains(expected), "{expected}: {taken:?}");
+    }
+    assert!(!run(&[]).contains("allgather 64: ring"), "without the file it would do so, too");
+}
+
+#[test]
+fn mpich_takes_the_algorithms_of_an_exported_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(program) = compile("mpicc.mpich", "calls.c", &[], folder.path()) else { return };
+    let Some(watch) = compile("gcc", "watch_mpich.c", &["-shared", "-fPIC"], folder.path()) else { return };
+    let (_, selection, said) = export(
+        folder.path(),
+        &[
+            ("allreduce", "recursive-doubling", None),
+            ("bcast", "scatter-allgather", None),
+            ("allgather", "ring", None),
+        ],
+    );
+    assert!(!said.contains("MPICH has no allreduce"), "{said}");
+    let text = fs::read_to_string(&selection).expect("it was written");
+    let json: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(json.as_object().map(|all| all.len()), Some(44), "every collective of MPICH 4.0");
+    let run = |file: Option<&Path>| {
+        let mut command = Command::new("mpiexec.mpich");
+        command.args(["-n", "4"]).arg(&program).stdin(Stdio::null()).env("LD_PRELOAD", &watch);
+        // Through UCX, where sends can be seen, also between ranks of one host.
+        command.env("MPIR_CVAR_NOLOCAL", "1");
+        if let Some(file) = file {
+            command.env("MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE", file);
+        }
+        marked(&ends(0, &mut command).1, "sent ")
+    };
+    let (with, without) = (run(Some(&selection)), run(None));
+    if with.is_empty() {
+        println!("skipped: this MPICH does not send through UCX");
+        return;
+    }
+    // Sends of rank 0, by their bytes: halves and quarters where vectors are split, whole vectors where not.
+    assert!(with.contains("allreduce 65536: 65536 65536"), "{with:?}");
+    assert!(with.contains("allgather 64: 64 64 64"), "{with:?}");
+    assert!(with.contains("bcast 65536: 32768 16384 16384 16384 16384"), "{with:?}");
+    assert_eq!(with.intersection(&without).count(), 1, "{with:?}, {without:?}");
+}
