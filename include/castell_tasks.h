@@ -47,6 +47,8 @@ typedef struct castell_options {
     uint64_t tasks_low;   /* until no more than this are left; */
     uint64_t tasks_hard;  /* with this many, and none that could run, creating one fails */
     uint64_t watchdog_ns; /* reports on stderr when nothing has completed for so long although a task waits for the world */
+    unsigned debug;       /* 1: keeps a journal for castell_print_waits, and compares what tasks do in memory of
+                           * castell_debug_alloc with what they declared; also CASTELL_TASKS_DEBUG=1 */
 } castell_options;
 
 /* Starts one; `options` may be NULL. */
@@ -56,6 +58,13 @@ int castell_stop(castell_runtime *runtime);
 /* Runs `body` as a task and waits for it and for all that it creates. From any thread; in a task of `runtime`, `body` is a
  * part of it. Fails if a task failed and nobody below waited for it. */
 int castell_run(castell_runtime *runtime, void (*body)(void *), void *argument);
+
+/* Debugging. Which tasks waited for whom, how long, and over which bytes, longest first, to stderr. */
+void castell_print_waits(castell_runtime *runtime);
+/* Memory, zeros, in which a runtime with `debug` sees what a task reads or writes without having declared it: that task fails at its
+ * end, and the wait of its creator says where. Slow where tasks share pages. NULL: there is none. */
+void *castell_debug_alloc(size_t bytes);
+void castell_debug_free(void *start);
 
 /* How many tasks were created so far, those of castell_run included. */
 uint64_t castell_tasks_created(castell_runtime *runtime);

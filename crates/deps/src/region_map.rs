@@ -89,10 +89,7 @@ impl<V: Copy> RegionMap<V> {
         self.get_mut(region)?;
         self.order.remove(region);
         let mask = self.slots.len() - 1;
-        let mut hole = self.home(region.start()) & mask;
-        while self.slots[hole].as_ref().is_some_and(|(found, _)| found.start() != region.start()) {
-            hole = (hole + 1) & mask;
-        }
+        let mut hole = self.slot_of(region);
         let (_, value) = self.slots[hole].take()?;
         // Whoever probed past the hole moves into it.
         let mut index = (hole + 1) & mask;
@@ -108,10 +105,11 @@ impl<V: Copy> RegionMap<V> {
         Some(value)
     }
 
-    /// The regions that overlap `region`, ascending, with their values.
-    pub fn overlapping(&mut self, region: Region) -> Vec<(Region, V)> {
-        let regions = self.order.overlapping(region);
-        regions.into_iter().filter_map(|found| self.get_mut(found).map(|value| (found, *value))).collect()
+    /// Appends the regions that overlap `region`, ascending, with their values to `found`.
+    pub fn overlapping(&self, region: Region, found: &mut Vec<(Region, V)>) {
+        for key in self.order.overlapping(region) {
+            found.extend(self.slots[self.slot_of(key)]);
+        }
     }
 
     /// Keeps the regions for which `keep` says so. Room that would be less than a quarter used is given back.
@@ -138,6 +136,16 @@ impl<V: Copy> RegionMap<V> {
     /// All regions with their values, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (Region, V)> + '_ {
         self.slots.iter().flatten().copied()
+    }
+
+    /// The slot of a region that is in the map.
+    fn slot_of(&self, region: Region) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut slot = self.home(region.start()) & mask;
+        while self.slots[slot].as_ref().is_some_and(|(found, _)| found.start() != region.start()) {
+            slot = (slot + 1) & mask;
+        }
+        slot
     }
 
     /// Where the search for a start begins; taken modulo the number of slots.
@@ -257,19 +265,13 @@ impl Order {
         }
     }
 
-    fn overlapping(&self, region: Region) -> Vec<Region> {
-        if self.blocks.is_empty() {
-            return Vec::new();
-        }
+    fn overlapping(&self, region: Region) -> impl Iterator<Item = Region> + '_ {
         let index = self.block_of(region.start());
-        let skipped = self.blocks[index].partition_point(|found| found.end() <= region.start());
-        self.blocks[index..]
-            .iter()
-            .flatten()
-            .skip(skipped)
-            .take_while(|found| found.start() < region.end())
-            .copied()
-            .collect()
+        let blocks = self.blocks.get(index..).unwrap_or_default();
+        let skipped =
+            blocks.first().map_or(0, |block| block.partition_point(|found| found.end() <= region.start()));
+        let from_there = blocks.iter().flatten().skip(skipped);
+        from_there.take_while(move |found| found.start() < region.end()).copied()
     }
 
     fn refill(&mut self, regions: impl Iterator<Item = Region>) {
@@ -296,6 +298,12 @@ mod tests {
         Region::new(start, length).expect("not empty")
     }
 
+    fn overlapping<V: Copy>(map: &RegionMap<V>, region: Region) -> Vec<(Region, V)> {
+        let mut found = Vec::new();
+        map.overlapping(region, &mut found);
+        found
+    }
+
     #[test]
     fn behaves_like_an_ordered_map() {
         for seed in 0..40 {
@@ -308,7 +316,7 @@ mod tests {
                 let found = region(random.random_range(0..span), random.random_range(1..20));
                 let overlapping: Vec<_> =
                     model.values().copied().filter(|(other, _)| other.overlaps(found)).collect();
-                assert_eq!(map.overlapping(found), overlapping);
+                assert_eq!(super::tests::overlapping(&map, found), overlapping);
                 match random.random_range(0..10) {
                     0..6 => {
                         let fits = overlapping.is_empty();
@@ -351,7 +359,7 @@ mod tests {
             assert!(map.insert(region(100, 1), 0).is_err());
             assert_eq!(map.get_mut(region(64 * 500, 64)), Some(&mut 500));
             assert_eq!(map.get_mut(region(64 * 500, 32)), None);
-            assert_eq!(map.overlapping(region(63, 66)).len(), 3);
+            assert_eq!(overlapping(&map, region(63, 66)).len(), 3);
         }
     }
 }

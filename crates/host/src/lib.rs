@@ -13,5 +13,6 @@ pub mod process;
 pub mod shm;
 pub mod signal;
 pub mod topology;
+pub mod watched;
 
 pub use error::HostError;

@@ -6,7 +6,10 @@ use castell_base::sync::{AtomicU32, Ordering};
 use castell_deps::{Kind, Region};
 use castell_tasks::dependences::engine::{Access, Domain, complete};
 use castell_tasks::dependences::{Dependent, Exclusive, Outcome};
+use castell_tasks::memory::{Memory, MemoryOptions};
+use castell_tasks::workers::WorkerId;
 use std::ptr::NonNull;
+use std::sync::LazyLock;
 use std::time::Instant;
 
 /// A task that is nothing but its accesses.
@@ -75,6 +78,26 @@ impl Outcome<Node> for Counted {
     }
 
     fn combine(&mut self, _task: NonNull<Node>, _region: Region, _group_ends: bool) {}
+
+    fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
+        // SAFETY: this thread alone is worker 0.
+        unsafe { memory().allocate(Some(WorkerId(0)), bytes) }
+    }
+
+    unsafe fn free(&mut self, chunk: NonNull<u8>, bytes: usize) {
+        recycle(chunk, bytes);
+    }
+}
+
+/// Where pieces lie: the memory of the runtime's tasks.
+fn memory() -> &'static Memory {
+    static MEMORY: LazyLock<Memory> = LazyLock::new(|| Memory::new(MemoryOptions::default(), &[0]));
+    &MEMORY
+}
+
+fn recycle(chunk: NonNull<u8>, bytes: usize) {
+    // SAFETY: as in `allocate`, from where the chunk came.
+    unsafe { memory().free(Some(WorkerId(0)), chunk, bytes) };
 }
 
 fn access(kind: Kind, weak: bool, start: usize, length: usize) -> castell_deps::Access {
@@ -135,7 +158,8 @@ fn report(name: &str, count: usize, accesses: f64, declared: &dyn Fn(usize) -> V
             for node in tasks {
                 // SAFETY: made from a box, and the domain is closed.
                 let node = unsafe { Box::from_raw(node.as_ptr()) };
-                node.accesses.iter().for_each(Access::dispose);
+                // SAFETY: all tasks have completed, and nobody looks at them any more.
+                node.accesses.iter().for_each(|access| unsafe { access.dispose(&mut recycle) });
             }
         }
         samples.sort_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)));
@@ -166,6 +190,12 @@ fn main() {
         vec![read(cell(row - 1, column)), read(cell(row, column - 1)), inout(cell(row, column), 8)]
     });
     report("chain, weak inout", count, 1.0, &|index| vec![access(Kind::InOut, index % 2 == 1, 64, 8)]);
+    report("two in turn, exact, as many a task", count, 4.0 / 3.0, &|index| match index % 3 {
+        0 => vec![inout(64, 32), inout(96, 32)],
+        1 => vec![inout(64, 32)],
+        _ => vec![inout(96, 32)],
+    });
+    report("windows that overlap by half", count, 2.0, &|index| vec![inout(64 + index % 64 * 32, 64)]);
     report("whole, then two halves, fragments", count, 4.0 / 3.0, &|index| match index % 3 {
         0 => vec![inout(64, 64)],
         1 => vec![inout(64, 32)],

@@ -323,6 +323,12 @@ impl NewTask<'_, '_> {
         self
     }
 
+    /// It runs a part of the current body.
+    pub(crate) fn helping(mut self) -> Self {
+        self.attributes.flags |= flag::HELPS;
+        self
+    }
+
     /// An estimate of the work in it, in units of the program's own.
     pub fn cost(mut self, cost: u32) -> Self {
         self.attributes.cost = cost;

@@ -3,6 +3,7 @@
 use crate::group::Group;
 use crate::runtime::Shared;
 use crate::task::Task;
+use crate::watched::Undeclared;
 use crate::workers::WorkerId;
 use castell_base::sync::{AtomicU32, AtomicU64, Ordering};
 use std::cell::Cell;
@@ -23,6 +24,8 @@ pub struct Thread {
     pub(crate) group: Cell<*const Group>,
     /// What a worker's thread counts; others share one.
     pub(crate) counters: Option<Arc<Counters>>,
+    /// In the debug mode: what the body on top of the stack did without having declared it.
+    pub(crate) undeclared: Cell<Option<Undeclared>>,
     /// The word on which this thread sleeps while its task waits.
     bell: AtomicU32,
     outer: Cell<*const Thread>,
@@ -45,6 +48,7 @@ impl Thread {
             task: Cell::new(std::ptr::null()),
             group: Cell::new(std::ptr::null()),
             counters: worker.map(|_| shared.counts.register()),
+            undeclared: Cell::new(None),
             bell: AtomicU32::new(0),
             outer: Cell::new(std::ptr::null()),
         }

@@ -77,6 +77,30 @@ pub enum TaskError {
         /// How many bytes from there on.
         length: usize,
     },
+    /// A body touched watched memory without having declared it.
+    #[error(
+        "task `{label}` {} {address:#x} without having declared that; it declared [{declared}]: add the access to its \
+         declarations",
+        if *.writes { "wrote to" } else { "read" }
+    )]
+    Touched {
+        /// The task.
+        label: String,
+        /// Whether it wrote, or only read.
+        writes: bool,
+        /// The first such address.
+        address: usize,
+        /// What the task declared.
+        declared: String,
+    },
+    /// Memory could not be had.
+    #[error("no {bytes} bytes of watched memory: {reason}")]
+    NoMemory {
+        /// How much was wanted.
+        bytes: usize,
+        /// The system's message.
+        reason: String,
+    },
     /// More tasks exist than the runtime may hold, and none of them can run.
     #[error(
         "task `{label}` was not created: {live} tasks exist, none of them can run, and the limit is {limit}: wait \

@@ -9,6 +9,7 @@ use crate::schedulable::ReadyList;
 use crate::stall::note_events;
 use crate::task::{Attributes, Birth, Parts, Run, Task, TaskRef, Verb, flag};
 use crate::wait::WAITING;
+use crate::watched;
 use castell_base::sync::Ordering;
 use std::mem::{ManuallyDrop, needs_drop};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -200,7 +201,13 @@ pub(crate) unsafe fn execute(thread: &Thread, task: TaskRef) -> Option<TaskRef> 
         note_skipped(record);
     }
     // SAFETY: once, by whoever got it.
-    unsafe { (record.run)(thread, record, verb) };
+    unsafe {
+        if thread.shared.journal.is_some() && castell_host::watched::exists() {
+            watched::run(thread, record, verb);
+        } else {
+            (record.run)(thread, record, verb);
+        }
+    }
     if let (Some(places), Some(worker)) = (&thread.shared.places, thread.worker.get()) {
         places.note(record.accesses(), thread.shared.scheduler.numa_of(worker));
     }
@@ -327,7 +334,7 @@ unsafe fn dispose(thread: &Thread, task: TaskRef) {
     let record = unsafe { task.as_ref() };
     // SAFETY: the caller's promise.
     unsafe {
-        dependences::dispose(record);
+        dependences::dispose(thread, record);
         if record.has(flag::DROPS) {
             (record.run)(thread, record, Verb::Dispose);
         }

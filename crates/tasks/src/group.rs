@@ -40,6 +40,19 @@ impl Group {
         false
     }
 
+    /// Whether it is `outer`, or opened inside that.
+    pub(crate) fn is_inside(&self, outer: &Group) -> bool {
+        let mut group = Some(self);
+        while let Some(inner) = group {
+            if std::ptr::eq(inner, outer) {
+                return true;
+            }
+            // SAFETY: a group outlives the groups inside it.
+            group = unsafe { inner.outer.as_ref() };
+        }
+        false
+    }
+
     /// Skips all tasks in it that have not begun.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
@@ -56,7 +69,14 @@ impl Drop for Close<'_> {
         if std::thread::panicking() {
             self.group.cancel();
         }
-        wait_counted(self.thread, &self.group.members);
+        if self.group.members.live() > 0 {
+            // SAFETY: a body is running, so its task is alive.
+            let task = unsafe { &*self.thread.task.get() };
+            // Others of its descendants may pause until this body goes on: they are not to lie above it.
+            task.await_group(self.group);
+            wait_counted(self.thread, &self.group.members);
+            task.await_group(std::ptr::null());
+        }
         self.thread.group.set(self.group.outer);
     }
 }

@@ -51,6 +51,8 @@ mod stall;
 pub mod task;
 #[cfg(not(loom))]
 mod wait;
+#[cfg(not(loom))]
+mod watched;
 pub mod workers;
 #[cfg(not(loom))]
 pub mod workloads;
@@ -75,3 +77,5 @@ pub use runtime::Runtime;
 pub use services::{Next, Registration, Wake};
 #[cfg(not(loom))]
 pub use stall::{Stall, Waiting, Why};
+#[cfg(not(loom))]
+pub use watched::WatchedMemory;

@@ -146,7 +146,7 @@ fn share(
                 // SAFETY: the group ends, and with it the stack that holds the loop, only when this task is done.
                 unsafe { work.0.as_ref() }.run(context);
             };
-            context.task().label(context.label()).submit((), help);
+            context.task().label(context.label()).helping().submit((), help);
         }
         work.run(context);
     });

@@ -72,6 +72,8 @@ pub mod flag {
     pub const DONE: u32 = 1 << 9;
     /// Somebody sleeps until it is [`DONE`].
     pub const AWAITED: u32 = 1 << 10;
+    /// It runs a part of its parent's body, with the parent's accesses.
+    pub const HELPS: u32 = 1 << 12;
     /// It counts in the group in which it was created.
     pub const MEMBER: u32 = 1 << 11;
 }
@@ -329,6 +331,19 @@ impl Task {
         unsafe { &*extras }
     }
 
+    /// The group for which its body waits now; null if for none.
+    #[inline]
+    pub(crate) fn awaited_group(&self) -> *const Group {
+        // SAFETY: lives as long as the record.
+        let extras = unsafe { self.extras.load(Ordering::Acquire).as_ref() };
+        extras.map_or(std::ptr::null(), |extras| extras.awaited.load(Ordering::Acquire))
+    }
+
+    /// Its body begins to wait for a group, or, with null, ends.
+    pub(crate) fn await_group(&self, group: *const Group) {
+        self.extras().awaited.store(group.cast_mut(), Ordering::Release);
+    }
+
     /// Its life, as the data that it owns knows it; null if it owns none.
     #[inline]
     pub(crate) fn life_if_any(&self) -> *const Life {
@@ -481,6 +496,16 @@ unsafe impl Schedulable for Task {
         }
         false
     }
+
+    #[inline]
+    fn may_run_above(&self, waiter: &Task) -> bool {
+        if !self.descends_from(waiter) {
+            return false;
+        }
+        // SAFETY: a group that is waited for is open, and those around the task live as long as it.
+        let (awaited, own) = unsafe { (waiter.awaited_group().as_ref(), self.group.as_ref()) };
+        awaited.is_none_or(|awaited| own.is_some_and(|own| own.is_inside(awaited)))
+    }
 }
 
 /// What few tasks need.
@@ -490,6 +515,7 @@ pub struct Extras {
     pub(crate) fault: Mutex<Option<Fault>>,
     /// Made when it first owns data.
     life: AtomicPtr<Life>,
+    awaited: AtomicPtr<Group>,
     /// For who pauses it.
     pub(crate) pause: PauseState,
 }

@@ -138,7 +138,7 @@ pub(crate) fn run_chain(thread: &Thread, task: &Task, first: TaskRef) {
         // SAFETY: made ready for this thread: alive.
         let record = unsafe { next.as_ref() };
         // Usually a sibling, which needs no walk to the ancestor.
-        if !std::ptr::eq(record.parent, parent) && !record.descends_from(task) {
+        if !std::ptr::eq(record.parent, parent) && !record.may_run_above(task) {
             // SAFETY: as above.
             unsafe { thread.shared.scheduler.add(next, thread.worker.get()) };
             return;

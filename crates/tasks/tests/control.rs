@@ -38,6 +38,39 @@ fn a_group_waits_for_what_was_created_in_it() {
 }
 
 #[test]
+fn a_group_runs_only_its_own_on_the_stack_of_who_waits() {
+    let (sender, receiver) = mpsc::channel();
+    runtime(1)
+        .run(move |context| {
+            for _ in 0..3 {
+                let sender = sender.clone();
+                context.submit((), move |context, ()| {
+                    sender.send(context.pausing()).expect("received");
+                    context.block(); // until the one below goes on behind its group
+                });
+            }
+            let outside = |context: &Context<'_>, ()| {
+                let event = context.event();
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_millis(20));
+                    event.fulfill();
+                });
+            };
+            context.group(|| context.submit((), outside)).expect("nothing fails");
+            for _ in 0..3 {
+                let waker = loop {
+                    match receiver.try_recv() {
+                        Ok(waker) => break waker,
+                        Err(_) => context.block_for(Duration::from_millis(1)),
+                    };
+                };
+                castell_tasks::Waker::unblock(&waker);
+            }
+        })
+        .expect("nothing fails");
+}
+
+#[test]
 fn cancelling_skips_what_has_not_begun() {
     let ran = Arc::new(AtomicU64::new(0));
     let inside = Arc::clone(&ran);

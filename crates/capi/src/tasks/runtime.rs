@@ -1,8 +1,10 @@
 //! Starting, running in and ending runtimes.
 
 use super::failure::{ARGUMENT, Failure, START, status};
-use castell_tasks::{Limits, Runtime};
+use castell_tasks::{Limits, Runtime, WatchedMemory};
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// The header's `castell_options`.
@@ -17,6 +19,7 @@ pub struct castell_options {
     tasks_low: u64,
     tasks_hard: u64,
     watchdog_ns: u64,
+    debug: c_uint,
 }
 
 /// A C pointer that goes to a task, as C said it may.
@@ -69,6 +72,9 @@ unsafe fn build(options: Option<&castell_options>) -> Result<Runtime, Failure> {
             low: or(options.tasks_low, low),
             hard: or(options.tasks_hard, hard),
         });
+        if options.debug > 0 {
+            builder = builder.debug(true);
+        }
         if options.watchdog_ns > 0 {
             let patience = Duration::from_nanos(options.watchdog_ns);
             builder = builder.watchdog(patience, |stall| eprintln!("{stall}"));
@@ -133,6 +139,44 @@ pub unsafe extern "C" fn castell_run(
         runtime.run(|_| unsafe { body(argument.get()) })?;
         Ok(0)
     })
+}
+
+/// Writes who waited for whom to stderr.
+///
+/// # Safety
+/// The runtime runs, or is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn castell_print_waits(runtime: *mut Runtime) {
+    // SAFETY: the caller's promise.
+    unsafe { runtime.as_ref() }
+        .map_or(Vec::new(), Runtime::waits)
+        .iter()
+        .for_each(|wait| eprintln!("{wait}"));
+}
+
+/// The watched memory that C has, by address.
+static WATCHED: Mutex<BTreeMap<usize, WatchedMemory>> = Mutex::new(BTreeMap::new());
+
+/// Memory whose users are compared with what they declared; NULL if there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn castell_debug_alloc(bytes: usize) -> *mut c_void {
+    let mut start = std::ptr::null_mut();
+    status(|| {
+        let memory = WatchedMemory::new(bytes)?;
+        start = memory.start().as_ptr().cast();
+        WATCHED.lock().unwrap_or_else(PoisonError::into_inner).insert(start as usize, memory);
+        Ok(0)
+    });
+    start
+}
+
+/// Gives it back.
+///
+/// # Safety
+/// It came from [`castell_debug_alloc`], or is NULL, and nobody uses it any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn castell_debug_free(start: *mut c_void) {
+    WATCHED.lock().unwrap_or_else(PoisonError::into_inner).remove(&(start as usize));
 }
 
 /// How many tasks were created so far.

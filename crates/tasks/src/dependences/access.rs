@@ -1,13 +1,13 @@
 //! The record of an access, and of the pieces into which it is split.
 
-use super::dependent::Dependent;
-use super::lock::Lock;
+use super::dependent::{Dependent, Outcome};
+use super::pieces::{Few, Pieces};
 use castell_base::sync::{AtomicPtr, AtomicU64, Ordering};
 use castell_deps::{Kind, Permits, ReductionId, Region, State, Tokens};
-use std::collections::BTreeMap;
+use smallvec::SmallVec;
 use std::ptr::{NonNull, null_mut};
 
-/// An access of a task: lies in the task's record, or on the heap if it is a piece of one that does.
+/// An access of a task: lies in the task's record, or in a chunk of pieces if it is a piece of one that does.
 pub struct Access<T> {
     state: AtomicU64,
     region: Region,
@@ -19,17 +19,6 @@ pub struct Access<T> {
     /// Shared by an access and all pieces into which it was ever split; null until the first split.
     pieces: AtomicPtr<Pieces<T>>,
     reduction: ReductionId,
-}
-
-/// The pieces of an access that was split.
-pub(super) struct Pieces<T> {
-    inner: Lock<PieceMap<T>>,
-}
-
-/// Which pieces there are now, and all that there ever were.
-pub(super) struct PieceMap<T> {
-    by_start: BTreeMap<usize, NonNull<Access<T>>>,
-    made: Vec<NonNull<Access<T>>>,
 }
 
 impl<T: Dependent> Access<T> {
@@ -121,25 +110,24 @@ impl<T: Dependent> Access<T> {
     }
 
     /// The pieces that touch `region` now; the access itself if it is not split.
-    pub(super) fn current(&self, region: Region) -> Vec<NonNull<Access<T>>> {
-        if self.state().is_split() {
-            // The map also has the pieces of what this access was split from.
-            let own = self.region.intersection(region);
-            own.map_or(Vec::new(), |own| self.pieces().inner.with(|map| map.touching(own)))
-        } else {
-            vec![NonNull::from(self)]
+    pub(super) fn current(&self, region: Region) -> Few<T> {
+        if !self.state().is_split() {
+            return Few::from_buf_and_len([NonNull::from(self); 6], 1);
         }
+        // The map also has the pieces of what this access was split from.
+        let own = self.region.intersection(region);
+        own.map_or(Few::new(), |own| self.pieces().with(|map| map.touching(own)))
     }
 
     /// The pieces that touch `region`, after splits so that none crosses its border.
-    pub(super) fn aligned(&self, region: Region) -> Vec<NonNull<Access<T>>> {
+    pub(super) fn aligned(&self, region: Region, outcome: &mut impl Outcome<T>) -> Few<T> {
         loop {
             let pieces = self.current(region);
-            // SAFETY: pieces live as long as the record.
+            // SAFETY: pieces live as long as their record.
             let crossing = pieces.iter().find(|piece| !region.covers(unsafe { piece.as_ref() }.region));
             match crossing {
                 // SAFETY: as above.
-                Some(piece) => unsafe { piece.as_ref() }.split_at(region),
+                Some(piece) => unsafe { piece.as_ref() }.split_at(region, outcome),
                 None => return pieces,
             }
         }
@@ -164,72 +152,101 @@ impl<T: Dependent> Access<T> {
         self.current(self.region).iter().all(|piece| unsafe { piece.as_ref() }.state().is_done())
     }
 
-    /// The pieces, made if there are none yet.
-    pub(super) fn pieces(&self) -> &Pieces<T> {
-        let mut pieces = self.pieces.load(Ordering::Acquire);
-        if pieces.is_null() {
-            let fresh = Box::into_raw(Box::new(Pieces { inner: Lock::new(PieceMap::new()) }));
-            match self.pieces.compare_exchange(null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => pieces = fresh,
-                Err(theirs) => {
-                    // SAFETY: just made, and nobody else saw it.
-                    drop(unsafe { Box::from_raw(fresh) });
-                    pieces = theirs;
-                }
-            }
-        }
-        // SAFETY: they go with the record.
-        unsafe { &*pieces }
+    /// The pieces of an access that was split.
+    fn pieces(&self) -> &Pieces<T> {
+        // SAFETY: set before the state said that the access is split, and there as long as the record.
+        unsafe { &*self.pieces.load(Ordering::Acquire) }
     }
 
-    /// A piece of this access with no tokens and no neighbours, in nobody's list.
-    fn piece(&self, region: Region, state: State) -> NonNull<Access<T>> {
+    /// The pieces, made if there are none yet.
+    fn pieces_or_new(&self, outcome: &mut impl Outcome<T>) -> &Pieces<T> {
+        if self.pieces.load(Ordering::Acquire).is_null() {
+            let (fresh, _) = Pieces::new(0, outcome);
+            let null = null_mut();
+            let set = self.pieces.compare_exchange(null, fresh.as_ptr(), Ordering::AcqRel, Ordering::Acquire);
+            if set.is_err() {
+                // SAFETY: just made, and nobody else saw it.
+                unsafe { Pieces::dispose(fresh, &mut |chunk, bytes| outcome.free(chunk, bytes)) };
+            }
+        }
+        self.pieces()
+    }
+
+    /// Writes a piece of this access, in nobody's list.
+    ///
+    /// # Safety
+    /// There is room at `at`.
+    unsafe fn write_piece(
+        &self,
+        at: NonNull<Access<T>>,
+        region: Region,
+        state: State,
+        pieces: *mut Pieces<T>,
+    ) {
         let piece = Access {
             state: AtomicU64::new(state.bits()),
             region,
             next: AtomicPtr::new(self.next.load(Ordering::Relaxed)),
             child: AtomicPtr::new(self.child.load(Ordering::Relaxed)),
             task: self.task,
-            pieces: AtomicPtr::new(self.pieces.load(Ordering::Relaxed)),
+            pieces: AtomicPtr::new(pieces),
             reduction: self.reduction,
         };
-        // SAFETY: a box is not null.
-        unsafe { NonNull::new_unchecked(Box::into_raw(Box::new(piece))) }
+        // SAFETY: the caller's promise.
+        unsafe { at.write(piece) };
     }
 
-    /// Splits a new access, which nobody else sees yet, into these regions.
-    pub(super) fn split_new(&self, regions: impl Iterator<Item = Region>) -> Vec<NonNull<Access<T>>> {
+    /// Splits a new access, which nobody else sees yet, into these regions; the pieces lie one behind the other.
+    pub(super) fn split_new(
+        &self,
+        regions: impl ExactSizeIterator<Item = Region>,
+        outcome: &mut impl Outcome<T>,
+    ) -> NonNull<Access<T>> {
         let whole = self.state();
-        let made = self
-            .pieces()
-            .inner
-            .with(|map| regions.map(|region| map.add(self.piece(region, whole))).collect());
+        let (pieces, first) = Pieces::new(regions.len(), outcome);
+        for (index, region) in regions.enumerate() {
+            // SAFETY: there is room for so many.
+            unsafe { self.write_piece(first.add(index), region, whole, pieces.as_ptr()) };
+        }
+        // SAFETY: just made.
+        unsafe { pieces.as_ref() }.begin(first);
+        self.pieces.store(pieces.as_ptr(), Ordering::Release);
         self.set(whole.split());
-        made
+        first
     }
 
     /// Splits off `part`, unless somebody else has just split this access.
-    pub(super) fn split_at(&self, part: Region) {
+    pub(super) fn split_at(&self, part: Region, outcome: &mut impl Outcome<T>) {
         let (before, behind) = self.region.without(part);
-        let regions = [before, self.region.intersection(part), behind];
-        let more = regions.iter().flatten().count() as u32 - 1;
-        self.pieces().inner.with(|map| {
+        let regions: SmallVec<[Region; 3]> =
+            [before, self.region.intersection(part), behind].into_iter().flatten().collect();
+        let more = regions.len() as u32 - 1;
+        let pieces = self.pieces_or_new(outcome);
+        pieces.with(|map| {
             let mut state = self.state();
             if state.is_split() || more == 0 {
                 return;
             }
-            let made: Vec<_> = regions.iter().flatten().map(|region| self.piece(*region, state)).collect();
+            let made = outcome.allocate(regions.len() * size_of::<Access<T>>()).cast::<Access<T>>();
+            // SAFETY: allocated so.
+            let piece = |index: usize| unsafe { made.add(index) };
+            for (index, region) in regions.iter().enumerate() {
+                // SAFETY: there is room for so many.
+                unsafe {
+                    self.write_piece(piece(index), *region, state, std::ptr::from_ref(pieces).cast_mut())
+                };
+            }
             loop {
-                for piece in &made {
-                    // SAFETY: just made, and nobody else has seen it.
-                    let piece = unsafe { piece.as_ref() };
-                    piece.set(state);
-                    piece.next.store(self.next.load(Ordering::Relaxed), Ordering::Relaxed);
-                    piece.child.store(self.child.load(Ordering::Relaxed), Ordering::Relaxed);
-                }
                 match self.replace(state, state.split()) {
                     Ok(()) => break,
                     Err(seen) => state = seen,
+                }
+                for index in 0..regions.len() {
+                    // SAFETY: just made, and nobody else has seen it.
+                    let piece = unsafe { piece(index).as_ref() };
+                    piece.set(state);
+                    piece.next.store(self.next.load(Ordering::Relaxed), Ordering::Relaxed);
+                    piece.child.store(self.child.load(Ordering::Relaxed), Ordering::Relaxed);
                 }
             }
             // Nobody reaches the pieces before the lock is given back, so what this access stood for, they stand for together,
@@ -240,50 +257,19 @@ impl<T: Dependent> Access<T> {
             if state.delays_task() {
                 task.block(more);
             }
-            map.by_start.remove(&self.region.start());
-            for piece in made {
-                map.add(piece);
-            }
+            map.replace(self.region, made, regions.len());
         });
     }
 
-    /// Gives back what the access has beside its record, before the record goes.
+    /// Gives back what the access has beside its record through `free`, before the record goes.
+    ///
+    /// # Safety
+    /// Nobody looks at the access or its pieces any more, and this is called once; `free` takes what [`Outcome::allocate`] gave.
     #[inline]
-    pub fn dispose(&self) {
-        let pieces = self.pieces.load(Ordering::Acquire);
-        if !pieces.is_null() {
-            // SAFETY: made from a box; the record goes, so nobody looks at it or at its pieces any more.
-            drop(unsafe { Box::from_raw(pieces) });
-        }
-    }
-}
-
-impl<T> PieceMap<T> {
-    fn new() -> Self {
-        PieceMap { by_start: BTreeMap::new(), made: Vec::new() }
-    }
-
-    fn add(&mut self, piece: NonNull<Access<T>>) -> NonNull<Access<T>> {
-        // SAFETY: pieces live as long as this map.
-        self.by_start.insert(unsafe { piece.as_ref() }.region.start(), piece);
-        self.made.push(piece);
-        piece
-    }
-
-    fn touching(&self, region: Region) -> Vec<NonNull<Access<T>>> {
-        let first = self.by_start.range(..=region.start()).next_back();
-        let others = self.by_start.range(region.start() + 1..region.end());
-        // SAFETY: as above.
-        let touches = |piece: &NonNull<Access<T>>| unsafe { piece.as_ref() }.region.overlaps(region);
-        first.into_iter().chain(others).map(|(_, piece)| *piece).filter(touches).collect()
-    }
-}
-
-impl<T> Drop for PieceMap<T> {
-    fn drop(&mut self) {
-        for piece in self.made.drain(..) {
-            // SAFETY: made from boxes, once each.
-            drop(unsafe { Box::from_raw(piece.as_ptr()) });
+    pub unsafe fn dispose(&self, free: &mut impl FnMut(NonNull<u8>, usize)) {
+        if let Some(pieces) = NonNull::new(self.pieces.load(Ordering::Acquire)) {
+            // SAFETY: the caller's promise.
+            unsafe { Pieces::dispose(pieces, free) };
         }
     }
 }

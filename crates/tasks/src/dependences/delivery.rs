@@ -80,6 +80,40 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
         }
     }
 
+    /// An access of a task that has completed, or a piece of one, finishes.
+    ///
+    /// # Safety
+    /// As for [`complete`].
+    #[inline]
+    unsafe fn finish(&mut self, access: &Access<T>, failed: bool) {
+        let state = access.state();
+        if let Some((after, to_next)) = state.finishes_simply()
+            && !failed
+            && access.replace(state, after).is_ok()
+        {
+            if to_next {
+                let next = access.next.load(Ordering::Relaxed);
+                // SAFETY: linked before the state said so; it waits for this. The task stays for another reason.
+                unsafe { self.satisfy_whole(NonNull::new_unchecked(next), access.region()) };
+                self.outcome.gone(access.task(), 1);
+            }
+        } else if state.is_split() {
+            // SAFETY: the caller's promise.
+            unsafe { self.finish_pieces(access, failed) };
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { self.deliver(NonNull::from(access), access.region(), Message::Finished { failed }) };
+        }
+    }
+
+    #[cold]
+    unsafe fn finish_pieces(&mut self, access: &Access<T>, failed: bool) {
+        for piece in access.current(access.region()) {
+            // SAFETY: pieces live as long as the record, which the caller keeps.
+            unsafe { self.finish(piece.as_ref(), failed) };
+        }
+    }
+
     /// Delivers what has been collected.
     ///
     /// # Safety
@@ -122,7 +156,7 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
     /// A message about part of an access, or to one that was split.
     #[cold]
     unsafe fn step_pieces(&mut self, access: &Access<T>, region: Region, message: Message) {
-        for piece in access.aligned(region) {
+        for piece in access.aligned(region, self.outcome) {
             // SAFETY: pieces live as long as the record, and each waits for its part of the message.
             let part = unsafe { piece.as_ref() }.region();
             self.parcels.push(Parcel { to: piece, region: part, message });
@@ -370,7 +404,7 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
         child: NonNull<Access<T>>,
     ) {
         // SAFETY: the task runs, so its accesses are there.
-        let mut left = unsafe { from.as_ref() }.aligned(region);
+        let mut left = unsafe { from.as_ref() }.aligned(region, self.outcome);
         while let Some(piece) = left.pop() {
             // SAFETY: as above.
             let access = unsafe { piece.as_ref() };
@@ -466,22 +500,8 @@ impl<T> Parcels<T> {
 pub unsafe fn complete<T: Dependent>(accesses: &[Access<T>], failed: bool, outcome: &mut impl Outcome<T>) {
     let mut delivery = Delivery::new(outcome);
     for access in accesses {
-        let state = access.state();
-        if let Some((after, to_next)) = state.finishes_simply()
-            && !failed
-            && access.replace(state, after).is_ok()
-        {
-            if !to_next {
-                continue;
-            }
-            let next = access.next.load(Ordering::Relaxed);
-            // SAFETY: linked before the state said so; it waits for this. The task stays for another reason.
-            unsafe { delivery.satisfy_whole(NonNull::new_unchecked(next), access.region()) };
-            delivery.outcome.gone(access.task(), 1);
-        } else {
-            // SAFETY: the caller's promise.
-            unsafe { delivery.deliver(NonNull::from(access), access.region(), Message::Finished { failed }) };
-        }
+        // SAFETY: the caller's promise.
+        unsafe { delivery.finish(access, failed) };
     }
 }
 

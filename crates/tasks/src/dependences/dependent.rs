@@ -3,6 +3,7 @@
 use super::access::Access;
 use super::exclusive::Exclusive;
 use castell_deps::Region;
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 /// In the count of what blocks a task: it has commutative accesses, whose bytes it must hold before it may run.
@@ -34,7 +35,7 @@ pub unsafe trait Dependent: Sized {
     fn exclusive(&self) -> &Exclusive<Self>;
 }
 
-/// What the engine has found out and somebody else acts upon.
+/// What the engine has found out and somebody else acts upon; and the memory for pieces of accesses.
 pub trait Outcome<T> {
     /// `task` can run.
     fn ready(&mut self, task: NonNull<T>);
@@ -43,4 +44,35 @@ pub trait Outcome<T> {
     /// Add `task`'s private copy of these bytes to the original, now: nobody else touches either. `group_ends`: no access
     /// of the same group follows so far.
     fn combine(&mut self, task: NonNull<T>, region: Region, group_ends: bool);
+
+    /// `bytes` bytes for pieces, aligned to [`PIECES_ALIGN`]: [`Access::dispose`] gives them back.
+    fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
+        let layout = layout_of(bytes);
+        // SAFETY: never for nothing.
+        NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
+    }
+    /// Takes such bytes back at once: nobody has seen them.
+    ///
+    /// # Safety
+    /// They came from [`Outcome::allocate`] with the same `bytes`.
+    unsafe fn free(&mut self, chunk: NonNull<u8>, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { free_chunk(chunk, bytes) };
+    }
+}
+
+/// Alignment of memory for pieces.
+pub const PIECES_ALIGN: usize = 64;
+
+fn layout_of(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, PIECES_ALIGN).expect("pieces take less than half the address space")
+}
+
+/// Frees what [`Outcome::allocate`] took as long as nobody says something else.
+///
+/// # Safety
+/// It came from there with the same `bytes`, and nobody uses it any more.
+pub unsafe fn free_chunk(chunk: NonNull<u8>, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { dealloc(chunk.as_ptr(), layout_of(bytes)) };
 }

@@ -4,6 +4,7 @@ use super::access::Access;
 use super::delivery::{Delivery, Placed};
 use super::dependent::{Dependent, EXCLUSIVE, Outcome};
 use castell_deps::{Kind, Message, Permits, Region, RegionMap, State, Tokens};
+use smallvec::SmallVec;
 use std::ptr::NonNull;
 
 /// Regions that a domain remembers before it forgets those that are done: programs come back to the same regions, and each
@@ -13,6 +14,9 @@ const REMEMBERED: usize = 10_000;
 /// What was last to touch each byte, among the children of one task. Only the parent's body uses it.
 pub struct Domain<T> {
     last: RegionMap<Entry<T>>,
+    /// Empty between calls; kept for their room.
+    found: Vec<(Region, Entry<T>)>,
+    places: Vec<Place<T>>,
 }
 
 struct Entry<T> {
@@ -31,7 +35,7 @@ impl<T> Copy for Entry<T> {}
 
 impl<T> Default for Domain<T> {
     fn default() -> Self {
-        Domain { last: RegionMap::new() }
+        Domain { last: RegionMap::new(), found: Vec::new(), places: Vec::new() }
     }
 }
 
@@ -39,6 +43,14 @@ impl<T> Default for Domain<T> {
 struct Place<T> {
     region: Region,
     behind: Behind<T>,
+    /// The map has an entry for just this region.
+    in_map: bool,
+}
+
+impl<T> Place<T> {
+    fn new(region: Region, behind: Behind<T>) -> Place<T> {
+        Place { region, behind, in_map: false }
+    }
 }
 
 enum Behind<T> {
@@ -136,71 +148,76 @@ impl<T: Dependent> Domain<T> {
         }
         // SAFETY: ours until it is linked.
         let region = unsafe { access.as_ref() }.region();
-        let new = Entry { access, fed: false };
-        let mut free = self.last.insert(region, new).is_ok();
-        if free && parent.is_empty() {
-            // SAFETY: as above.
-            return unsafe { hold(access, Placed::Held(Permits::clean(Tokens::ALL))) };
-        }
-        let mut places = Vec::new();
-        if free {
+        let mut places = std::mem::take(&mut self.places);
+        if self.last.insert(region, Entry { access, fed: false }).is_ok() {
+            let feeds =
+                |outer: &Access<T>| outer.region().intersection(region).is_some_and(|part| outer.feeds(part));
+            if !parent.iter().any(feeds) {
+                self.places = places;
+                // SAFETY: as above.
+                return unsafe { hold(access, Placed::Held(Permits::clean(Tokens::ALL))) };
+            }
             self.last.remove(region);
+            places_under(parent, region, &mut places);
         } else {
-            self.isolate(region, delivery, &mut places);
-            free = places.is_empty();
+            self.isolate(region, true, delivery, &mut places);
+            fill_gaps(parent, region, &mut places);
         }
         // SAFETY: passed on.
-        unsafe {
-            if free {
-                places_under(parent, region, &mut places);
-            } else {
-                fill_gaps(parent, region, &mut places);
-            }
-            self.register_places(access, places, delivery)
-        }
+        let held = unsafe { self.register_places(access, &mut places, delivery) };
+        self.places = places;
+        held
     }
 
-    /// Takes what overlaps `region` out of the map: what is quiet goes, the rest is cut at the region's border and becomes
-    /// places; what lies outside goes back into the map.
+    /// Finds what overlaps `region` in the map: what is quiet goes, the rest is cut at the region's border and becomes places;
+    /// what lies outside stays in the map. What lies inside goes from the map, unless it `stays` to be replaced.
     fn isolate(
         &mut self,
         region: Region,
+        stays: bool,
         delivery: &mut Delivery<'_, T, impl Outcome<T>>,
         places: &mut Vec<Place<T>>,
     ) {
-        for (found, entry) in self.last.overlapping(region) {
-            self.last.remove(found);
+        let mut all = std::mem::take(&mut self.found);
+        self.last.overlapping(region, &mut all);
+        for (found, entry) in all.drain(..) {
             // SAFETY: what the map holds is alive: nobody disposes of an access behind which something may be put.
             let access = unsafe { entry.access.as_ref() };
             if !entry.fed && access.is_quiet() {
+                self.last.remove(found);
                 // SAFETY: as above, and nothing will be put behind it.
                 unsafe { end(entry.access, found, delivery) };
                 continue;
             }
             if region.covers(found) {
-                places.push(Place { region: found, behind: Behind::Sibling(entry) });
+                if !stays {
+                    self.last.remove(found);
+                }
+                places.push(Place { region: found, behind: Behind::Sibling(entry), in_map: stays });
                 continue;
             }
-            let _ = access.aligned(region);
+            self.last.remove(found);
+            access.aligned(region, delivery.outcome);
             for piece in access.current(found) {
                 // SAFETY: pieces live as long as their record.
                 let part = unsafe { piece.as_ref() }.region();
                 let entry = Entry { access: piece, fed: entry.fed };
                 if region.covers(part) {
-                    places.push(Place { region: part, behind: Behind::Sibling(entry) });
+                    places.push(Place::new(part, Behind::Sibling(entry)));
                 } else {
                     let put = self.last.insert(part, entry);
                     assert!(put.is_ok(), "pieces of one entry are disjoint");
                 }
             }
         }
+        self.found = all;
     }
 
     /// Registers an access, in pieces if it has several places.
     unsafe fn register_places(
         &mut self,
         access: NonNull<Access<T>>,
-        places: Vec<Place<T>>,
+        places: &mut Vec<Place<T>>,
         delivery: &mut Delivery<'_, T, impl Outcome<T>>,
     ) -> u32 {
         // SAFETY: ours until it is linked; with pieces, the task's count keeps it.
@@ -208,27 +225,33 @@ impl<T: Dependent> Domain<T> {
         // SAFETY: the task is not ready yet.
         let record = unsafe { whole.task().as_ref() };
         let state = whole.state();
-        let mut held = 0;
-        let pieces = if places.len() == 1 {
-            vec![access]
-        } else {
+        let several = places.len() > 1;
+        let mut first = access;
+        if several {
             let more = places.len() as u32 - 1;
             record.retain(if state.holds_exclusion() { 2 * more } else { more });
             if state.delays_task() {
                 // One more for this function, so that the task cannot start in between.
                 record.block(more + 1);
             }
-            whole.split_new(places.iter().map(|place| place.region))
-        };
-        let several = places.len() > 1;
-        for (place, piece) in places.into_iter().zip(pieces) {
+            first = whole.split_new(places.iter().map(|place| place.region), delivery.outcome);
+        }
+        let mut held = 0;
+        for (index, place) in places.drain(..).enumerate() {
+            // SAFETY: a piece for each place, one behind the other.
+            let piece = unsafe { first.add(index) };
             let fed = match &place.behind {
                 Behind::Sibling(entry) => entry.fed,
                 Behind::Parent(_) => true,
                 Behind::Nothing => false,
             };
-            let put = self.last.insert(place.region, Entry { access: piece, fed });
-            assert!(put.is_ok(), "places of one access are disjoint and isolated");
+            let entry = Entry { access: piece, fed };
+            if place.in_map {
+                *self.last.get_mut(place.region).expect("it stayed in the map") = entry;
+            } else {
+                let put = self.last.insert(place.region, entry);
+                assert!(put.is_ok(), "places of one access are disjoint and isolated");
+            }
             // SAFETY: as in `register_access`; the parent's task is running.
             unsafe {
                 let placed = match place.behind {
@@ -311,14 +334,15 @@ impl<T: Dependent> Domain<T> {
     /// On the thread of the parent's body, or after it; `parent` are the parent's accesses.
     pub unsafe fn release(&mut self, parent: &[Access<T>], region: Region, outcome: &mut impl Outcome<T>) {
         let mut delivery = Delivery::new(outcome);
-        let mut places = Vec::new();
-        self.isolate(region, &mut delivery, &mut places);
-        for place in places {
+        let mut places = std::mem::take(&mut self.places);
+        self.isolate(region, false, &mut delivery, &mut places);
+        for place in places.drain(..) {
             if let Behind::Sibling(entry) = place.behind {
                 // SAFETY: passed on.
                 unsafe { end_chain(parent, place.region, entry, &mut delivery) };
             }
         }
+        self.places = places;
     }
 
     /// The parent has completed: no further child comes.
@@ -382,15 +406,13 @@ fn places_under<T: Dependent>(parent: &[Access<T>], region: Region, places: &mut
     feeders.sort_unstable_by_key(|(part, _)| part.start());
     let mut start = region.start();
     for (part, access) in feeders {
-        places.extend(
-            Region::between(start, part.start()).map(|gap| Place { region: gap, behind: Behind::Nothing }),
-        );
-        places.push(Place { region: part, behind: Behind::Parent(NonNull::from(access)) });
+        let gap = Region::between(start, part.start());
+        places.extend(gap.map(|gap| Place::new(gap, Behind::Nothing)));
+        places.push(Place::new(part, Behind::Parent(NonNull::from(access))));
         start = part.end();
     }
-    places.extend(
-        Region::between(start, region.end()).map(|gap| Place { region: gap, behind: Behind::Nothing }),
-    );
+    let gap = Region::between(start, region.end());
+    places.extend(gap.map(|gap| Place::new(gap, Behind::Nothing)));
 }
 
 /// Which tokens came poisoned to the parent for bytes of `region`.
@@ -403,17 +425,20 @@ fn poisoned_under<T: Dependent>(parent: &[Access<T>], region: Region) -> Tokens 
 
 /// Completes places behind siblings, which ascend, by those between them.
 fn fill_gaps<T: Dependent>(parent: &[Access<T>], region: Region, places: &mut Vec<Place<T>>) {
-    let siblings = std::mem::take(places);
+    let siblings = places.len();
     let mut start = region.start();
-    for place in siblings {
-        if let Some(gap) = Region::between(start, place.region.start()) {
+    for index in 0..siblings {
+        let found = places[index].region;
+        if let Some(gap) = Region::between(start, found.start()) {
             places_under(parent, gap, places);
         }
-        start = place.region.end();
-        places.push(place);
+        start = found.end();
     }
     if let Some(gap) = Region::between(start, region.end()) {
         places_under(parent, gap, places);
+    }
+    if places.len() > siblings {
+        places.sort_unstable_by_key(|place| place.region.start());
     }
 }
 
@@ -431,17 +456,17 @@ unsafe fn end_chain<T: Dependent>(
         unsafe { end(entry.access, region, delivery) };
         return;
     }
-    let mut outside = vec![region];
+    let mut outside: SmallVec<[Region; 2]> = SmallVec::from_slice(&[region]);
     for access in parent {
         let Some(inside) = access.region().intersection(region) else { continue };
-        for piece in access.aligned(inside) {
+        for piece in access.aligned(inside, delivery.outcome) {
             // SAFETY: the parent's record is alive, and pieces as long as it.
             let piece = unsafe { piece.as_ref() };
             if piece.state().is_finished() {
                 continue; // released before: nothing waits for what comes after
             }
             let part = piece.region();
-            let _ = last.aligned(part);
+            last.aligned(part, delivery.outcome);
             // SAFETY: the parent's access hears of the children first; it has not finished, so it is there.
             unsafe {
                 if !entry.fed {

@@ -1,7 +1,7 @@
 //! The engine under loom: every interleaving of threads that register, complete and split accesses of small graphs.
 
 use super::dependent::{Dependent, Outcome};
-use super::engine::{Access, Domain, complete};
+use super::engine::{Access, Domain, complete, free_chunk};
 use super::exclusive::Exclusive;
 use castell_base::sync::{AtomicU32, Ordering};
 use castell_deps::{Kind, Region};
@@ -154,7 +154,10 @@ impl Graph {
             let node = unsafe { Box::from_raw(node.as_ptr()) };
             assert_eq!(node.readied.load(Ordering::Acquire), 1, "ready exactly once");
             assert_eq!(node.references.load(Ordering::Acquire), 0, "no access is left");
-            node.accesses.iter().for_each(Access::dispose);
+            // SAFETY: all threads are joined; the memory is what `Outcome::allocate` takes by itself.
+            node.accesses.iter().for_each(|access| unsafe {
+                access.dispose(&mut |chunk, bytes| free_chunk(chunk, bytes));
+            });
         }
     }
 }

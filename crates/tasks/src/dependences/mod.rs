@@ -3,7 +3,7 @@
 //! A parent's [`Domain`] knows the accesses of its children; only the parent's body registers children in it. Each access
 //! carries the automaton of `castell-deps` in one atomic word; `delivery.rs` carries messages from access to access and does
 //! what the automaton asks for. Registering and completing an access to a region that is not split takes no lock and no
-//! allocation; splitting one does both. The protocol is described in `README.md` beside this file.
+//! allocation; splitting one takes a lock and memory for its pieces. The protocol is described in `README.md` beside this file.
 //!
 //! The engine knows tasks only through [`Dependent`]; how it serves this crate's tasks is in `of_tasks.rs`.
 
@@ -17,6 +17,7 @@ mod interleavings;
 mod lock;
 #[cfg(not(loom))]
 mod of_tasks;
+mod pieces;
 
 pub use dependent::{Dependent, EXCLUSIVE, Outcome};
 pub use exclusive::Exclusive;
@@ -34,5 +35,6 @@ pub use castell_deps::Kind;
 pub mod engine {
     pub use super::access::Access;
     pub use super::delivery::{complete, complete_part};
+    pub use super::dependent::{PIECES_ALIGN, free_chunk};
     pub use super::domain::Domain;
 }

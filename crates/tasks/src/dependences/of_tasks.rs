@@ -9,6 +9,7 @@ use crate::schedulable::ReadyList;
 use crate::task::{Task, TaskRef, flag};
 use castell_base::sync::Ordering;
 use castell_deps::{AccessError, ReductionId, Region};
+use std::ptr::NonNull;
 
 /// What a task declares: a region of bytes and what it does there.
 #[derive(Clone, Copy, Debug)]
@@ -192,6 +193,16 @@ impl Outcome<Task> for Found<'_> {
 
     /// The copy has been combined already: whoever wraps a reduction's body does it before the task completes.
     fn combine(&mut self, _task: TaskRef, _region: Region, _group_ends: bool) {}
+
+    fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
+        // SAFETY: the calling thread is the worker that it says it is.
+        unsafe { self.thread.shared.memory.allocate(self.thread.worker.get(), bytes) }
+    }
+
+    unsafe fn free(&mut self, chunk: NonNull<u8>, bytes: usize) {
+        // SAFETY: as above, and the caller's promise.
+        unsafe { self.thread.shared.memory.free(self.thread.worker.get(), chunk, bytes) };
+    }
 }
 
 impl<'a> Found<'a> {
@@ -342,10 +353,16 @@ pub unsafe fn children_done(thread: &Thread, task: &Task, ready: &mut ReadyList<
 /// # Safety
 /// Nobody looks at the record any more.
 #[inline]
-pub unsafe fn dispose(task: &Task) {
+pub unsafe fn dispose(thread: &Thread, task: &Task) {
+    let mut free = |chunk, bytes| {
+        // SAFETY: pieces came from this memory; the calling thread is the worker that it says it is.
+        unsafe { thread.shared.memory.free(thread.worker.get(), chunk, bytes) };
+    };
     for access in task.accesses() {
-        access.dispose();
+        // SAFETY: the caller's promise.
+        unsafe { access.dispose(&mut free) };
     }
 }
 
 const _: () = assert!(size_of::<Access>() <= 64, "an access is a cache line");
+const _: () = assert!(engine::PIECES_ALIGN <= crate::memory::CHUNK_ALIGN, "pieces lie in chunks");

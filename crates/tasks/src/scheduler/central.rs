@@ -69,7 +69,7 @@ impl<T: Schedulable> Central<T> {
         }
         self.with(self.kinds[worker], |tasks| {
             // SAFETY: queued tasks are alive.
-            let fits = unsafe { tasks.youngest()?.0.as_ref() }.descends_from(ancestor);
+            let fits = unsafe { tasks.youngest()?.0.as_ref() }.may_run_above(ancestor);
             if fits { tasks.take_youngest().map(|task| task.0) } else { None }
         })
     }

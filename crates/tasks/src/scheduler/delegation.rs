@@ -140,7 +140,7 @@ impl<T: Schedulable> Delegation<T> {
         let kind = self.places[worker].kind.index();
         self.stand_in_line(worker, Wants::Lock, |queues| {
             // SAFETY: queued tasks are alive.
-            let fits = unsafe { queues[kind].youngest()?.0.as_ref() }.descends_from(ancestor);
+            let fits = unsafe { queues[kind].youngest()?.0.as_ref() }.may_run_above(ancestor);
             if fits { queues[kind].take_youngest() } else { None }
         })
     }

@@ -424,7 +424,7 @@ impl<T: Schedulable> Tree<T> {
                 let youngest = own.queue.youngest()?.0;
                 let is_known =
                     own.end() > mark.max(own.known) && self.options.policy != QueuePolicy::Priority;
-                if !is_known && !youngest.as_ref().descends_from(ancestor) {
+                if !is_known && !youngest.as_ref().may_run_above(ancestor) {
                     return None;
                 }
                 own.queue.take_youngest();

@@ -3,7 +3,7 @@
 use castell_base::sync::{AtomicBool, AtomicU32, Ordering};
 use castell_deps::Region;
 use castell_deps::oracle::TaskNumber;
-use castell_tasks::dependences::engine::{Access, Domain};
+use castell_tasks::dependences::engine::{Access, Domain, free_chunk};
 use castell_tasks::dependences::{Dependent, Exclusive, Outcome};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -73,7 +73,7 @@ pub unsafe fn end_references(node: NonNull<Node>, count: u32) {
         assert!(before >= count, "task {} loses references that nobody had", node.as_ref().number);
         if before == count {
             for access in node.as_ref().accesses() {
-                access.dispose();
+                access.dispose(&mut |chunk, bytes| free_chunk(chunk, bytes));
             }
             drop(Box::from_raw(node.as_ptr()));
         }
