@@ -27,6 +27,7 @@ impl Key {
     /// # Panics
     ///
     /// If the operation is not below [`OPERATIONS_END`].
+    #[inline]
     pub fn stream(self, draw: u16) -> Philox {
         Philox::new(self.seed, self.rank, self.operation, draw)
     }
@@ -49,6 +50,7 @@ impl Philox {
     /// # Panics
     ///
     /// If `operation` is not below [`OPERATIONS_END`].
+    #[inline]
     pub fn new(seed: u64, rank: Rank, operation: u64, draw: u16) -> Philox {
         assert!(operation < OPERATIONS_END, "operation {operation} of rank {rank} has more than 48 bits");
         let high = (operation >> 32) as u32 | u32::from(draw) << 16;
@@ -57,6 +59,7 @@ impl Philox {
 }
 
 impl RngCore for Philox {
+    #[inline]
     fn next_u32(&mut self) -> u32 {
         if self.used == self.block.len() {
             self.block = philox4x32(self.counter, self.key);
@@ -67,6 +70,7 @@ impl RngCore for Philox {
         self.block[self.used - 1]
     }
 
+    #[inline]
     fn next_u64(&mut self) -> u64 {
         let low = u64::from(self.next_u32());
         low | u64::from(self.next_u32()) << 32
@@ -89,6 +93,7 @@ pub fn repetition_seed(seed: u64, repetition: u64) -> u64 {
 }
 
 /// Ten rounds of Philox on a counter of four words (section 4.3 and table 2 of the paper).
+#[inline]
 pub fn philox4x32(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     const ROUNDS: u32 = 10;
     const MULTIPLIERS: [u64; 2] = [0xD251_1F53, 0xCD9E_8D57];
@@ -105,6 +110,7 @@ pub fn philox4x32(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
 }
 
 /// Low word, high word.
+#[inline]
 fn words(value: u64) -> [u32; 2] {
     [value as u32, (value >> 32) as u32]
 }

@@ -37,9 +37,10 @@ impl Time {
     }
 
     /// The nearest whole number of picoseconds; what is negative or no number becomes 0.
+    #[inline]
     pub fn from_ps_f64(ps: f64) -> Time {
-        // The conversion saturates, and takes what is not a number for 0.
-        Time((ps + 0.5).floor() as u64)
+        // The conversion cuts off, saturates, and takes what is not a number for 0.
+        Time((ps + 0.5) as u64)
     }
 
     /// In picoseconds.

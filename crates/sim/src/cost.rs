@@ -23,6 +23,13 @@ pub(crate) struct Occasion {
     pub together: u32,
 }
 
+impl Occasion {
+    /// An operation of `owner` that `rank` pays for, without what depends on the message.
+    pub fn of(owner: Rank, rank: Rank, operation: u64, now: Time) -> Occasion {
+        Occasion { rank, owner, operation, now, bytes: 0, burst: 0, elapsed: Time::ZERO, together: 1 }
+    }
+}
+
 /// What a message costs where it leaves.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SendCost {
@@ -51,10 +58,10 @@ pub(crate) trait Costs {
     const KEYED: bool = false;
 
     /// A message is sent, put, or asked for by a get.
-    fn send(&mut self, occasion: &Occasion) -> SendCost;
+    fn send(&self, occasion: &Occasion) -> SendCost;
 
     /// A message arrives.
-    fn arrival(&mut self, occasion: &Occasion) -> ArrivalCost;
+    fn arrival(&self, occasion: &Occasion) -> ArrivalCost;
 
     /// Whether an arrival waits for the receiver's processor and interface.
     fn arrival_waits(&self) -> bool;
@@ -65,12 +72,12 @@ pub(crate) trait Costs {
     }
 
     /// How long computing of nominally `time` takes.
-    fn compute(&mut self, _occasion: &Occasion, time: Time) -> Time {
+    fn compute(&self, _occasion: &Occasion, time: Time) -> Time {
         time
     }
 
     /// How long a local operation on `bytes` bytes takes.
-    fn local(&mut self, _occasion: &Occasion, _bytes: u64) -> Time {
+    fn local(&self, _occasion: &Occasion, _bytes: u64) -> Time {
         Time::ZERO
     }
 

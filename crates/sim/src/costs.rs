@@ -32,7 +32,7 @@ impl LogCosts {
 }
 
 impl Costs for LogCosts {
-    fn send(&mut self, &Occasion { bytes, .. }: &Occasion) -> SendCost {
+    fn send(&self, &Occasion { bytes, .. }: &Occasion) -> SendCost {
         SendCost {
             processor: self.model.send_busy(bytes),
             interface: self.model.interface_busy(bytes),
@@ -41,7 +41,7 @@ impl Costs for LogCosts {
         }
     }
 
-    fn arrival(&mut self, &Occasion { bytes, .. }: &Occasion) -> ArrivalCost {
+    fn arrival(&self, &Occasion { bytes, .. }: &Occasion) -> ArrivalCost {
         ArrivalCost { processor: self.model.arrival_busy(bytes), interface: self.model.interface_busy(bytes) }
     }
 
@@ -65,12 +65,12 @@ impl Costs for LogCosts {
 /// PLB: a send occupies its processor for α_r, and the message is there α_p + nβ later; receiving costs nothing. Reducing
 /// costs γ a byte.
 impl Costs for Plb {
-    fn send(&mut self, &Occasion { bytes, .. }: &Occasion) -> SendCost {
+    fn send(&self, &Occasion { bytes, .. }: &Occasion) -> SendCost {
         let processor = self.send_busy(bytes);
         SendCost { processor, transit: processor + self.flight(bytes), ..SendCost::default() }
     }
 
-    fn arrival(&mut self, _: &Occasion) -> ArrivalCost {
+    fn arrival(&self, _: &Occasion) -> ArrivalCost {
         ArrivalCost::default()
     }
 
@@ -78,7 +78,7 @@ impl Costs for Plb {
         false
     }
 
-    fn local(&mut self, _: &Occasion, bytes: u64) -> Time {
+    fn local(&self, _: &Occasion, bytes: u64) -> Time {
         self.reduction(bytes)
     }
 
@@ -90,12 +90,12 @@ impl Costs for Plb {
 /// LB: a send occupies its processor until the message is there, α + nβ later; receiving costs nothing. Reducing costs γ a
 /// byte.
 impl Costs for Lb {
-    fn send(&mut self, &Occasion { bytes, .. }: &Occasion) -> SendCost {
+    fn send(&self, &Occasion { bytes, .. }: &Occasion) -> SendCost {
         let time = self.message(bytes);
         SendCost { processor: time, transit: time, ..SendCost::default() }
     }
 
-    fn arrival(&mut self, _: &Occasion) -> ArrivalCost {
+    fn arrival(&self, _: &Occasion) -> ArrivalCost {
         ArrivalCost::default()
     }
 
@@ -103,7 +103,7 @@ impl Costs for Lb {
         false
     }
 
-    fn local(&mut self, _: &Occasion, bytes: u64) -> Time {
+    fn local(&self, _: &Occasion, bytes: u64) -> Time {
         self.reduction(bytes)
     }
 
@@ -115,7 +115,7 @@ impl Costs for Lb {
 /// LogfP: the i-th message of a burst starts no earlier than (i-f)g after the first; o_max is paid once a burst. A burst
 /// is a rank's messages of which each starts as soon as the one before lets it.
 impl Costs for LogfP {
-    fn send(&mut self, &Occasion { burst, elapsed, .. }: &Occasion) -> SendCost {
+    fn send(&self, &Occasion { burst, elapsed, .. }: &Occasion) -> SendCost {
         let index = u64::from(burst) + 1;
         let processor = self.send_busy(index);
         SendCost {
@@ -126,7 +126,7 @@ impl Costs for LogfP {
         }
     }
 
-    fn arrival(&mut self, _: &Occasion) -> ArrivalCost {
+    fn arrival(&self, _: &Occasion) -> ArrivalCost {
         ArrivalCost { processor: self.receive_busy(), interface: Time::ZERO }
     }
 
@@ -138,12 +138,12 @@ impl Costs for LogfP {
 /// LoP: overheads and hardware times depend on how many messages are sent at once: as many sends as become ready at a rank
 /// at the same time.
 impl Costs for Lop {
-    fn send(&mut self, &Occasion { together, .. }: &Occasion) -> SendCost {
+    fn send(&self, &Occasion { together, .. }: &Occasion) -> SendCost {
         let processor = self.overhead_send.of(together.into());
         SendCost { processor, transit: processor + self.flight(together.into()), ..SendCost::default() }
     }
 
-    fn arrival(&mut self, &Occasion { together, .. }: &Occasion) -> ArrivalCost {
+    fn arrival(&self, &Occasion { together, .. }: &Occasion) -> ArrivalCost {
         ArrivalCost { processor: self.overhead_receive.of(together.into()), interface: Time::ZERO }
     }
 

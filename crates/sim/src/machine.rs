@@ -1,8 +1,8 @@
 //! What a program runs on.
 
 use crate::network::Network;
-use castell_model::Model;
 use castell_model::noise::{Detours, Noise, NoisyModel};
+use castell_model::{LogGops, Model};
 use std::sync::Arc;
 
 /// A machine: what things cost on it, and what comes first where times are equal.
@@ -24,6 +24,16 @@ impl Machine {
     /// Whether costs are the same each time.
     pub fn is_quiet(&self) -> bool {
         self.noise.is_none() && self.detours.is_none()
+    }
+
+    /// The parameters where LogGOPSim's costs hold.
+    pub(crate) fn loggops(&self) -> Option<LogGops> {
+        match &self.model {
+            Model::LogGp(model) => Some(model.clone().into()),
+            Model::LogGps(model) => Some(model.clone().into()),
+            Model::LogGops(model) => Some(model.clone()),
+            _ => None,
+        }
     }
 
     /// A machine of this model without a network, with the model's own rule of ties: LogGOPSim's for LogP, LogGP, LogGPS

@@ -54,16 +54,16 @@ impl<'a, M: Drawn> Noisy<'a, M> {
 impl<M: Drawn> Costs for Noisy<'_, M> {
     const KEYED: bool = true;
 
-    fn send(&mut self, occasion: &Occasion) -> SendCost {
+    fn send(&self, occasion: &Occasion) -> SendCost {
         let event = if occasion.rank == occasion.owner { AT_SENDER } else { FOR_ANSWER };
-        let mut costs = self.model.drawn(&self.machine.noise, occasion, self.key(occasion), event);
+        let costs = self.model.drawn(&self.machine.noise, occasion, self.key(occasion), event);
         let cost = costs.send(occasion);
         // The message is on its way before the processor comes back from a detour, as in LogGOPSim.
         SendCost { processor: cost.processor + self.delay(occasion, cost.processor), ..cost }
     }
 
-    fn arrival(&mut self, occasion: &Occasion) -> ArrivalCost {
-        let mut costs = self.model.drawn(&self.machine.noise, occasion, self.key(occasion), AT_RECEIVER);
+    fn arrival(&self, occasion: &Occasion) -> ArrivalCost {
+        let costs = self.model.drawn(&self.machine.noise, occasion, self.key(occasion), AT_RECEIVER);
         let cost = costs.arrival(occasion);
         ArrivalCost { processor: cost.processor + self.delay(occasion, cost.processor), ..cost }
     }
@@ -76,12 +76,12 @@ impl<M: Drawn> Costs for Noisy<'_, M> {
         self.model.quiet().rendezvous(bytes)
     }
 
-    fn compute(&mut self, occasion: &Occasion, time: Time) -> Time {
+    fn compute(&self, occasion: &Occasion, time: Time) -> Time {
         let time = self.machine.noise.compute(time, self.key(occasion));
         time + self.delay(occasion, time)
     }
 
-    fn local(&mut self, occasion: &Occasion, bytes: u64) -> Time {
+    fn local(&self, occasion: &Occasion, bytes: u64) -> Time {
         let key = self.key(occasion);
         let time = self.model.drawn(&self.machine.noise, occasion, key, AT_SENDER).local(occasion, bytes);
         let time = self.machine.noise.compute(time, key);

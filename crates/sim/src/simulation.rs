@@ -3,7 +3,7 @@
 use crate::cost::Costs;
 use crate::costs::LogCosts;
 use crate::error::SimError;
-use crate::fast::{Finished, Flat};
+use crate::fast::{Declined, Finished, Flat};
 use crate::instrument::{Blind, Instrument};
 use crate::machine::{Machine, Ties};
 use crate::network::Traffic;
@@ -12,6 +12,7 @@ use crate::outcome::Outcome;
 use crate::reference::Setting;
 use crate::rounds;
 use crate::source::{Schedules, Source};
+use crate::threads::{OwnThread, Threads};
 use castell_model::{LogGops, Model};
 
 /// A program to be simulated on a machine.
@@ -39,17 +40,24 @@ pub struct Simulation<'a> {
     machine: &'a Machine,
     memory: Option<Vec<Vec<u8>>>,
     seed: u64,
+    threads: &'a dyn Threads,
 }
 
 impl<'a> Simulation<'a> {
     /// Prepares to simulate `source` on `machine`.
     pub fn new(source: impl Into<Source<'a>>, machine: &'a Machine) -> Simulation<'a> {
-        Simulation { source: source.into(), machine, memory: None, seed: 0 }
+        Simulation { source: source.into(), machine, memory: None, seed: 0, threads: &OwnThread }
     }
 
     /// Where the machine's noise is drawn from: the same seed gives the same run, on every machine. Without it, 0.
     pub fn with_seed(self, seed: u64) -> Simulation<'a> {
         Simulation { seed, ..self }
+    }
+
+    /// Lends it threads. The result does not depend on them; large programs are faster with several, unless an instrument
+    /// watches.
+    pub fn with_threads(self, threads: &'a dyn Threads) -> Simulation<'a> {
+        Simulation { threads, ..self }
     }
 
     /// Lets messages carry data and local operations compute, starting from these scratchpads, one a rank; zeros for
@@ -81,28 +89,42 @@ impl<'a> Simulation<'a> {
 
     /// On a fast engine, where one takes program and machine and finds no mistake.
     fn run_fast(&self) -> Option<Outcome> {
-        let Machine { model, network, ties, .. } = self.machine;
-        let model: LogGops = match model {
-            Model::LogGp(model) => model.clone().into(),
-            Model::LogGps(model) => model.clone().into(),
-            Model::LogGops(model) => model.clone(),
-            _ => return None,
-        };
-        if network.is_some() || *ties != Ties::Insertion || self.memory.is_some() {
+        if self.machine.network.is_some() || self.memory.is_some() {
             return None;
         }
-        let quiet = self.machine.is_quiet();
-        let alike = match self.source {
-            Source::Pattern(pattern) if quiet => rounds::run(pattern, &model).ok(),
-            _ => None,
+        let Finished { events, end } = match (self.machine.ties, self.machine.loggops()) {
+            (Ties::Insertion, Some(model)) => self.run_in_order_of_creation(&model)?,
+            (Ties::Insertion, None) => return None,
+            (Ties::Rank, _) => {
+                Flat::new(self.source).ok()?.run_in_windows(self.machine, self.seed, self.threads).ok()?
+            }
         };
-        let every_event = |flat: Flat| match quiet {
-            true => flat.run(&model),
-            false => flat.run_with_noise(&model, self.machine, self.seed),
-        };
-        let finished = alike.or_else(|| Flat::new(self.source).and_then(every_event).ok())?;
-        let Finished { events, end } = finished;
         Some(Outcome { ranks: self.source.ranks(), events, end, ..Outcome::default() })
+    }
+
+    fn run_in_order_of_creation(&self, model: &LogGops) -> Option<Finished> {
+        /// So many threads make windows faster than the sequential engine also where its queue has an easy time: without
+        /// noise, when many events happen at once.
+        const THREADS_QUIET_MIN: usize = 4;
+        let quiet = self.machine.is_quiet();
+        if let Source::Pattern(pattern) = self.source
+            && quiet
+            && let Ok(finished) = rounds::run(pattern, model)
+        {
+            return Some(finished);
+        }
+        let flat = Flat::new(self.source).ok()?;
+        if !quiet || self.threads.count() >= THREADS_QUIET_MIN {
+            match flat.run_in_windows(self.machine, self.seed, self.threads) {
+                Ok(finished) => return Some(finished),
+                Err(Declined::Mistake | Declined::Time) => return None,
+                Err(_) => {}
+            }
+        }
+        match quiet {
+            true => flat.run(model).ok(),
+            false => flat.run_with_noise(model, self.machine, self.seed).ok(),
+        }
     }
 
     /// Runs it and shows it to an instrument.

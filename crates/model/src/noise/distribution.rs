@@ -1,6 +1,7 @@
 //! Random numbers with the distributions that measurements have.
 //!
-//! Logarithms and the like come from a library in Rust, not from the machine's, and every number is drawn from a stream of
+//! Logarithms and the like come from a library in Rust, not from the machine's (square roots are the machine's, which IEEE
+//! 754 wants exactly rounded), and every number is drawn from a stream of
 //! its own: the same bits on every machine.
 
 use castell_base::random::Philox;
@@ -62,7 +63,7 @@ impl Distribution {
             Distribution::Normal { mean, deviation } => (mean + deviation * normal(random)).max(0.0),
             Distribution::Lognormal { mean, deviation } => {
                 let variance = libm::log1p((deviation / mean) * (deviation / mean));
-                libm::exp(libm::log(*mean) - variance / 2.0 + libm::sqrt(variance) * normal(random))
+                libm::exp(libm::log(*mean) - variance / 2.0 + variance.sqrt() * normal(random))
             }
             Distribution::Exponential { mean } => -mean * libm::log(uniform(random)),
             Distribution::Gamma { mean, deviation } => {
@@ -128,7 +129,7 @@ fn uniform(random: &mut Philox) -> f64 {
 
 /// Standard normal (Box and Muller, 1958).
 fn normal(random: &mut Philox) -> f64 {
-    let radius = libm::sqrt(-2.0 * libm::log(uniform(random)));
+    let radius = (-2.0 * libm::log(uniform(random))).sqrt();
     radius * libm::cos(2.0 * std::f64::consts::PI * uniform(random))
 }
 
@@ -138,7 +139,7 @@ fn gamma(shape: f64, random: &mut Philox) -> f64 {
         return gamma(shape + 1.0, random) * libm::pow(uniform(random), 1.0 / shape);
     }
     let d = shape - 1.0 / 3.0;
-    let c = 1.0 / libm::sqrt(9.0 * d);
+    let c = 1.0 / (9.0 * d).sqrt();
     // More than 95 of 100 attempts succeed: so many failures don't happen.
     const ATTEMPTS_MAX: u32 = 1000;
     for _ in 0..ATTEMPTS_MAX {

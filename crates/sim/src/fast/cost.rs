@@ -2,6 +2,7 @@
 
 use super::encode::TIME_MAX;
 use super::flat::Flat;
+use crate::cost::{self, Occasion};
 use crate::machine::Machine;
 use castell_base::random::Key;
 use castell_base::{Rank, Time};
@@ -39,6 +40,9 @@ pub(super) trait Charges {
 
     fn arrival(&self, size: u64, about: About) -> Charge;
 
+    /// Whether an arrival waits for the receiver's processor and interface.
+    fn arrival_waits(&self) -> bool;
+
     /// How long computing of nominally `ps` takes.
     fn compute(&self, ps: u64, about: About) -> u64;
 
@@ -48,6 +52,8 @@ pub(super) trait Charges {
 #[derive(Clone, Copy, Debug)]
 struct OfSize {
     send: Charge,
+    /// From the start of a send to the arrival, in ps.
+    flight: u64,
     arrival: Charge,
     rendezvous: bool,
 }
@@ -55,27 +61,40 @@ struct OfSize {
 /// The same each time.
 #[derive(Clone, Debug)]
 pub(super) struct Costs {
-    /// From the start of a send to the arrival, in ps.
-    latency: u64,
     /// In the order of the program's sizes.
     of_size: Vec<OfSize>,
+    arrival_waits: bool,
 }
 
 impl Costs {
-    /// The costs of the sizes that the program has.
-    pub fn new(flat: &Flat, model: &LogGops) -> Costs {
-        let cost = |&bytes: &u64| OfSize {
-            send: Charge { cpu: model.send_busy(bytes).0, nic: model.interface_busy(bytes).0 },
-            arrival: Charge { cpu: model.arrival_busy(bytes).0, nic: model.interface_busy(bytes).0 },
-            rendezvous: !model.is_eager(bytes),
+    /// The costs of the sizes that the program has, in a model where nothing but the size matters.
+    pub fn new(flat: &Flat, model: &impl cost::Costs) -> Costs {
+        let of_size = |&bytes: &u64| {
+            let occasion = Occasion { bytes, ..Occasion::of(Rank(0), Rank(0), 0, Time::ZERO) };
+            let (send, arrival) = (model.send(&occasion), model.arrival(&occasion));
+            OfSize {
+                send: Charge { cpu: send.processor.0, nic: send.interface.0 },
+                flight: send.transit.0,
+                arrival: Charge { cpu: arrival.processor.0, nic: arrival.interface.0 },
+                rendezvous: model.rendezvous(bytes),
+            }
         };
-        Costs { latency: model.flight().0, of_size: flat.sizes.iter().map(cost).collect() }
+        let of_size = flat.sizes.iter().map(of_size).collect();
+        Costs { of_size, arrival_waits: model.arrival_waits() }
     }
 
     /// Whether no sum with a time that the engine counts with wraps around.
     pub fn are_small(&self) -> bool {
-        let charges = self.of_size.iter().flat_map(|cost| [cost.send, cost.arrival]);
-        charges.fold(self.latency, |largest, charge| largest.max(charge.cpu).max(charge.nic)) <= TIME_MAX
+        let charges = self.of_size.iter().flat_map(|cost| {
+            let OfSize { send, flight, arrival, .. } = *cost;
+            [flight, send.cpu, send.nic, arrival.cpu, arrival.nic]
+        });
+        charges.max().unwrap_or(0) <= TIME_MAX
+    }
+
+    /// The shortest time that a message takes.
+    pub fn flight_min(&self) -> u64 {
+        self.of_size.iter().map(|cost| cost.flight).min().unwrap_or(TIME_MAX)
     }
 }
 
@@ -84,12 +103,18 @@ impl Charges for Costs {
 
     #[inline(always)]
     fn send(&self, size: u64, _: About) -> (Charge, u64) {
-        (self.of_size[size as usize].send, self.latency)
+        let cost = &self.of_size[size as usize];
+        (cost.send, cost.flight)
     }
 
     #[inline(always)]
     fn arrival(&self, size: u64, _: About) -> Charge {
         self.of_size[size as usize].arrival
+    }
+
+    #[inline(always)]
+    fn arrival_waits(&self) -> bool {
+        self.arrival_waits
     }
 
     #[inline(always)]
@@ -100,6 +125,46 @@ impl Charges for Costs {
     #[inline(always)]
     fn rendezvous(&self, size: u64) -> bool {
         self.of_size[size as usize].rendezvous
+    }
+}
+
+/// What a model of the reference engine says, asked anew for each operation.
+pub(super) struct Asked<'a, M> {
+    pub flat: &'a Flat,
+    pub model: M,
+}
+
+impl<M: cost::Costs> Asked<'_, M> {
+    fn occasion(&self, size: Option<u64>, about: About) -> Occasion {
+        let number = self.flat.number(about.owner, about.op);
+        let occasion = Occasion::of(Rank(about.owner), Rank(about.rank), u64::from(number), Time(about.now));
+        Occasion { bytes: size.map_or(0, |size| self.flat.sizes[size as usize]), ..occasion }
+    }
+}
+
+impl<M: cost::Costs> Charges for Asked<'_, M> {
+    const DRAWN: bool = true;
+
+    fn send(&self, size: u64, about: About) -> (Charge, u64) {
+        let cost = self.model.send(&self.occasion(Some(size), about));
+        (Charge { cpu: clamped(cost.processor), nic: clamped(cost.interface) }, clamped(cost.transit))
+    }
+
+    fn arrival(&self, size: u64, about: About) -> Charge {
+        let cost = self.model.arrival(&self.occasion(Some(size), about));
+        Charge { cpu: clamped(cost.processor), nic: clamped(cost.interface) }
+    }
+
+    fn arrival_waits(&self) -> bool {
+        self.model.arrival_waits()
+    }
+
+    fn compute(&self, ps: u64, about: About) -> u64 {
+        clamped(self.model.compute(&self.occasion(None, about), Time(ps)))
+    }
+
+    fn rendezvous(&self, size: u64) -> bool {
+        self.model.rendezvous(self.flat.sizes[size as usize])
     }
 }
 
@@ -205,6 +270,10 @@ impl Charges for Drawn<'_> {
             }
         };
         Charge { cpu: self.delayed(cpu, about), nic: clamped(nic) }
+    }
+
+    fn arrival_waits(&self) -> bool {
+        true
     }
 
     fn compute(&self, ps: u64, about: About) -> u64 {

@@ -312,6 +312,25 @@ impl Flat {
         self.numbers[(shape.first_op + op) as usize]
     }
 
+    /// The receive that a send's message is for, in the receiver's shape: the one that was found before where the ranks
+    /// have shapes of their own or it turns out to be right, otherwise by search. [`WILD`] where the receiver searches.
+    #[inline(always)]
+    pub(super) fn receive_of(&self, source: u32, dest: u32, shape: &Shape, send: &FlatOp) -> Option<u32> {
+        if shape.ranks == 1 {
+            return Some(send.partner);
+        }
+        let other = &self.shapes[self.members[dest as usize].shape as usize];
+        if send.partner < other.ops && !other.wild {
+            let receive = &self.ops[(other.first_op + send.partner) as usize];
+            let code = self.peers.encode(dest, source, self.ranks);
+            let known = (Kind::Receive, code, send.tag) == (receive.kind, receive.peer, receive.tag);
+            if known && receive.value == send.value {
+                return Some(send.partner);
+            }
+        }
+        self.partner(source, send).ok()
+    }
+
     /// The receive of a send of `rank`, by search.
     pub(super) fn partner(&self, rank: u32, send: &FlatOp) -> Result<u32, Declined> {
         let dest = self.peers.decode(rank, send.peer, self.ranks);

@@ -11,6 +11,7 @@ use super::flat::{
 };
 use super::queue::{Event, Queue};
 use super::slot::{Channels, Slot};
+use crate::costs::LogCosts;
 use crate::machine::Machine;
 use castell_base::{Rank, Tag, Time};
 use castell_goal::matching::{Key, Matcher, Pattern};
@@ -63,7 +64,7 @@ impl Flat {
     }
 
     fn run_with<const LANES: bool, const ALIKE: bool>(&self, model: &LogGops) -> Result<Finished, Declined> {
-        let costs = Costs::new(self, model);
+        let costs = Costs::new(self, &LogCosts { model: model.clone(), capacity: None });
         if !costs.are_small() {
             return Err(Declined::Time);
         }
@@ -73,7 +74,7 @@ impl Flat {
         }
     }
 
-    fn in_degrees_are_small(&self) -> bool {
+    pub(super) fn in_degrees_are_small(&self) -> bool {
         self.shapes.iter().all(|shape| shape.in_degree_max < u8::LIMIT)
     }
 }
@@ -87,9 +88,9 @@ struct Clock {
 }
 
 /// In an event's `what`, above the operation's number.
-const KIND_SHIFT: u32 = 30;
+pub(super) const KIND_SHIFT: u32 = 30;
 /// Above the kinds of operations: a message arrives. The operation is the receive, `from` the send.
-const ARRIVAL: u32 = 3;
+pub(super) const ARRIVAL: u32 = 3;
 
 /// A message for a rank that matches by search.
 #[derive(Clone, Copy)]
@@ -270,7 +271,7 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
         self.done += 1;
         self.messages += 1;
         let rank = self.flat.peers.decode(event.rank, op.peer, self.flat.ranks);
-        let Some(receive) = self.partner(event.rank, rank, shape, op) else {
+        let Some(receive) = self.flat.receive_of(event.rank, rank, shape, op) else {
             self.mistake = true;
             return;
         };
@@ -294,26 +295,6 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
             }
             self.queue_freed(event.rank, shape);
         }
-    }
-
-    /// The receive that a send's message is for: the one that was found before where the ranks have shapes of their
-    /// own or it turns out to be right, otherwise by search.
-    #[inline(always)]
-    fn partner(&self, source: u32, dest: u32, shape: &Shape, send: &FlatOp) -> Option<u32> {
-        if shape.ranks == 1 {
-            return Some(send.partner);
-        }
-        let flat = self.flat;
-        let other = self.shape(flat.members[dest as usize]);
-        if send.partner < other.ops && !other.wild {
-            let receive = &flat.ops[(other.first_op + send.partner) as usize];
-            let code = flat.peers.encode(dest, source, flat.ranks);
-            let known = (Kind::Receive, code, send.tag) == (receive.kind, receive.peer, receive.tag);
-            if known && receive.value == send.value {
-                return Some(send.partner);
-            }
-        }
-        flat.partner(source, send).ok()
     }
 
     #[inline(always)]
@@ -491,14 +472,7 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
     /// Where the list of those that wait for an operation's end begins.
     #[inline(always)]
     fn middle(&self, op: &FlatOp) -> u32 {
-        let mut at = op.successors;
-        if op.flags & STARTS != 0 {
-            while self.flat.successors[at as usize] & LAST == 0 {
-                at += 1;
-            }
-            at += 1;
-        }
-        at
+        op.middle(&self.flat.successors)
     }
 
     /// Releases what waits for the operation's start; returns where those begin that wait for its end.

@@ -17,6 +17,12 @@ pub enum Declined {
     Operation,
     /// More operations, ranks or dependencies than the arrays count.
     Size,
+    /// A model, a network, a rule of ties that the engine does not have.
+    Machine,
+    /// Messages that might take no time, or wait for their receives: ranks that reach one another at once.
+    Lookahead,
+    /// So little happens at a time that windows are not worth their while.
+    Sparse,
     /// Ranks that do not all do the same, or might not at the same time.
     Symmetry,
     /// Times beyond 2^62 ps.
@@ -74,6 +80,21 @@ pub(super) struct FlatOp {
     pub cpu: u8,
     pub nic: u8,
     pub flags: u8,
+}
+
+impl FlatOp {
+    /// Where the list of those that wait for its end begins.
+    #[inline(always)]
+    pub fn middle(&self, successors: &[u32]) -> u32 {
+        let mut at = self.successors;
+        if self.flags & STARTS != 0 {
+            while successors[at as usize] & LAST == 0 {
+                at += 1;
+            }
+            at += 1;
+        }
+        at
+    }
 }
 
 /// In a list of successors: the operation's number in the shape.

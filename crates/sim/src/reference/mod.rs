@@ -382,16 +382,7 @@ impl<C: Costs, I> Engine<'_, C, I> {
             true => self.ranks[owner.index()].ids.binary_search(&operation).expect("an operation"),
             false => 0,
         };
-        Occasion {
-            rank,
-            owner,
-            operation: number as u64,
-            now,
-            bytes: 0,
-            burst: 0,
-            elapsed: Time::ZERO,
-            together: 1,
-        }
+        Occasion::of(owner, rank, number as u64, now)
     }
 }
 

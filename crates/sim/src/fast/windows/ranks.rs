@@ -1,0 +1,557 @@
+//! One rank after the other through a window.
+//!
+//! What an event does is what it does in the sequential engine; here nothing reaches another rank before the next window.
+
+use super::block::{Block, Clock, Place, Sent};
+use super::event::{Event, FINISH, Fresh, Window};
+use super::order::Log;
+use super::{ARRIVAL, KIND_SHIFT};
+use crate::fast::cost::{About, Charges};
+use crate::fast::encode::TIME_MAX;
+use crate::fast::flat::{
+    Declined, FINISHES, Flat, FlatOp, JOIN, Kind, LAST, NONE, STARTS, Shape, TARGET, UNEVEN, WILD,
+};
+use crate::fast::slot::Slot;
+use castell_base::{Rank, Tag};
+use castell_goal::matching::{Key, Pattern};
+
+/// What some blocks' ranks did in a window, and what comes of it.
+#[derive(Default)]
+pub(super) struct Done {
+    /// Events for later windows, by who takes them on.
+    pub events: Vec<Vec<Event>>,
+    pub log: Log,
+    pub operations: u64,
+    pub messages: u64,
+    /// Events that were there when this window began.
+    pub carried_out: usize,
+    /// The next window in which these ranks have events.
+    pub next: Option<u64>,
+    /// Why the engine gives up.
+    pub declined: Option<Declined>,
+    fresh: Fresh,
+    freed: Vec<u32>,
+    here: Vec<Event>,
+}
+
+impl Done {
+    pub fn clear(&mut self, parties: usize) {
+        self.events.resize_with(parties, Vec::new);
+        self.events.iter_mut().for_each(Vec::clear);
+        self.log.clear();
+        self.carried_out = 0;
+    }
+}
+
+/// What all ranks have in common.
+pub(super) struct Shared<'a, C> {
+    pub flat: &'a Flat,
+    pub costs: &'a C,
+    /// Ranks that each party has, except for the last.
+    pub ranks_each: u32,
+    /// The shortest time that a message may take.
+    pub flight_min: u64,
+}
+
+/// A rank at work. `BY_RANK`: the rule of ties is [`Ties::Rank`](crate::Ties::Rank), otherwise
+/// [`Ties::Insertion`](crate::Ties::Insertion), for ranks with one processor and interface.
+struct Working<'r, 'a, S, C, const BY_RANK: bool> {
+    shared: &'r Shared<'a, C>,
+    block: &'r mut Block<S>,
+    done: &'r mut Done,
+    end: u64,
+    rank: u32,
+    local: usize,
+    place: Place,
+    shape: &'a Shape,
+    /// The event that happens.
+    now: (u64, u64),
+}
+
+/// Classes of events under the rule of ranks, in order.
+const CLASS_SHIFT: u32 = 61;
+const CLASS_FINISH: u64 = 0;
+const CLASS_ARRIVAL: u64 = 1;
+/// How many messages a rank may send then.
+const SENT_BITS: u32 = 29;
+
+fn class_of(kind: Kind) -> u64 {
+    match kind {
+        Kind::Receive => 2,
+        Kind::Send => 3,
+        Kind::Calc => 4,
+    }
+}
+
+impl<S: Slot> Block<S> {
+    /// Goes through a window.
+    pub fn run<C: Charges, const BY_RANK: bool>(
+        &mut self,
+        shared: &Shared<'_, C>,
+        window: Window,
+        done: &mut Done,
+    ) {
+        if window.number > 0 && !self.waiting.has(window.number) {
+            return;
+        }
+        let mut events = Vec::new();
+        self.waiting.take(window.number, &mut events);
+        let mut here = std::mem::take(&mut done.here);
+        by_rank(&events, self.first, self.places.len(), &mut here);
+        self.waiting.give_back(window.number, events);
+        if window.number == 0 {
+            for rank in 0..self.places.len() as u32 {
+                self.roots::<BY_RANK>(shared.flat, rank, &mut here);
+                done.carried_out += here.len();
+                self.run_rank::<C, BY_RANK>(shared, window, self.first + rank, &here, done);
+            }
+        } else {
+            done.carried_out += here.len();
+            for of_rank in here.chunk_by(|a, b| a.rank == b.rank) {
+                self.run_rank::<C, BY_RANK>(shared, window, of_rank[0].rank, of_rank, done);
+            }
+        }
+        done.here = here;
+    }
+
+    /// What waits for nothing, of one rank. Nothing else is there at time 0.
+    fn roots<const BY_RANK: bool>(&mut self, flat: &Flat, rank: u32, here: &mut Vec<Event>) {
+        let shape = &flat.shapes[self.places[rank as usize].shape as usize];
+        let roots = &flat.roots[shape.first_root as usize..][..shape.roots as usize];
+        here.clear();
+        for (&op, at) in roots.iter().zip(self.first_root..) {
+            let kind = flat.ops[(shape.first_op + op) as usize].kind;
+            let number = match BY_RANK {
+                true => number_by_rank(flat, shape, op, class_of(kind)),
+                false => at,
+            };
+            let what = (kind as u32) << KIND_SHIFT | op;
+            here.push(Event { time: 0, number, rank: self.first + rank, what, from: 0, source: 0 });
+        }
+        self.first_root += u64::from(shape.roots);
+        if BY_RANK {
+            here.sort_unstable_by_key(Event::order);
+        }
+    }
+
+    #[inline(always)]
+    fn run_rank<C: Charges, const BY_RANK: bool>(
+        &mut self,
+        shared: &Shared<'_, C>,
+        window: Window,
+        rank: u32,
+        events: &[Event],
+        done: &mut Done,
+    ) {
+        let local = (rank - self.first) as usize;
+        let place = self.places[local];
+        let mut working = Working::<S, C, BY_RANK> {
+            shared,
+            end: window.end(),
+            rank,
+            local,
+            place,
+            shape: &shared.flat.shapes[place.shape as usize],
+            now: (0, 0),
+            block: self,
+            done,
+        };
+        let mut events = events.iter();
+        loop {
+            let fresh = working.done.fresh.first();
+            let event = match (events.as_slice().first(), fresh) {
+                (None, None) => break,
+                (Some(old), fresh) if fresh.is_none_or(|fresh| old.order() < fresh.order()) => {
+                    events.next();
+                    *old
+                }
+                (_, fresh) => {
+                    let event = *fresh.expect("there is one, or the other would have been taken");
+                    working.done.fresh.pop();
+                    event
+                }
+            };
+            working.carry_out(event);
+        }
+    }
+}
+
+/// Puts events of a block in the order of ranks, then of time and number.
+fn by_rank(events: &[Event], first: u32, ranks: usize, sorted: &mut Vec<Event>) {
+    /// With fewer than one for so many ranks, counting does not pay.
+    const RANKS_PER_EVENT: usize = 2;
+    sorted.clear();
+    if events.len() * RANKS_PER_EVENT < ranks || ranks > super::BLOCK_MAX as usize {
+        sorted.extend_from_slice(events);
+        return sorted.sort_unstable_by_key(|event| (event.rank, event.time, event.number));
+    }
+    let mut places = [0u32; super::BLOCK_MAX as usize];
+    for event in events {
+        places[(event.rank - first) as usize] += 1;
+    }
+    let mut sum = 0;
+    for place in &mut places[..ranks] {
+        sum += std::mem::replace(place, sum);
+    }
+    sorted.resize(events.len(), events[0]);
+    for event in events {
+        let place = &mut places[(event.rank - first) as usize];
+        sorted[*place as usize] = *event;
+        *place += 1;
+    }
+    for of_rank in sorted.chunk_by_mut(|a, b| a.rank == b.rank) {
+        match of_rank {
+            [_] => {}
+            [a, b] => {
+                if a.order() > b.order() {
+                    std::mem::swap(a, b);
+                }
+            }
+            _ => of_rank.sort_unstable_by_key(Event::order),
+        }
+    }
+}
+
+#[inline(always)]
+fn number_by_rank(flat: &Flat, shape: &Shape, op: u32, class: u64) -> u64 {
+    class << CLASS_SHIFT | u64::from(flat.numbers[(shape.first_op + op) as usize])
+}
+
+impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK> {
+    #[inline(always)]
+    fn carry_out(&mut self, event: Event) {
+        self.now = (event.time, event.number);
+        if !BY_RANK {
+            self.done.log.begin();
+        }
+        let flat = self.shared.flat;
+        let at = event.what & TARGET;
+        match event.what >> KIND_SHIFT {
+            ARRIVAL if at == WILD => self.arrive_by_search(event),
+            ARRIVAL => self.arrive(event, &flat.ops[(self.shape.first_op + at) as usize]),
+            kind => {
+                let op = &flat.ops[(self.shape.first_op + at) as usize];
+                if BY_RANK && event.source == FINISH {
+                    self.finish(op, self.middle(op));
+                    self.queue_freed();
+                } else if kind == Kind::Send as u32 {
+                    self.send(event, op);
+                } else if kind == Kind::Receive as u32 {
+                    self.receive(at, op);
+                } else {
+                    self.calc(event, op);
+                }
+            }
+        }
+    }
+
+    /// A lane's clock, and how long it is taken.
+    #[inline(always)]
+    fn clock(&mut self, lane: u8) -> &mut Clock {
+        match BY_RANK {
+            true => &mut self.block.clocks[self.local * self.shared.flat.lanes as usize + lane as usize],
+            false => &mut self.block.clocks[self.local],
+        }
+    }
+
+    #[inline(always)]
+    fn calc(&mut self, event: Event, op: &FlatOp) {
+        let free = self.clock(op.cpu).cpu;
+        if free > event.time {
+            return self.put_back(event, free);
+        }
+        let (owner, at) = (self.rank, event.what & TARGET);
+        let time = self.shared.costs.compute(op.value, About { owner, op: at, rank: owner, now: event.time });
+        let end = event.time + time;
+        self.clock(op.cpu).cpu = end;
+        self.done.operations += 1;
+        if BY_RANK || op.flags & (STARTS | FINISHES) != 0 {
+            let middle = self.release_started(op);
+            self.complete(at, op, middle, end);
+            self.queue_freed();
+        }
+    }
+
+    #[inline(always)]
+    fn send(&mut self, event: Event, op: &FlatOp) {
+        let free = self.clock(op.cpu).cpu.max(self.clock(op.nic).send);
+        if free > event.time {
+            return self.put_back(event, free);
+        }
+        let (owner, at) = (self.rank, event.what & TARGET);
+        let about = About { owner, op: at, rank: owner, now: event.time };
+        let (charge, flight) = self.shared.costs.send(op.value, about);
+        let end = event.time + charge.cpu;
+        self.clock(op.cpu).cpu = end;
+        self.clock(op.nic).send = event.time + charge.nic;
+        self.done.operations += 1;
+        self.done.messages += 1;
+        let dest = self.shared.flat.peers.decode(self.rank, op.peer, self.shared.flat.ranks);
+        let Some(receive) = self.shared.flat.receive_of(self.rank, dest, self.shape, op) else {
+            return self.decline(Declined::Mistake);
+        };
+        if flight < self.shared.flight_min {
+            return self.decline(Declined::Lookahead);
+        }
+        let number = match BY_RANK {
+            true => {
+                let sent = &mut self.block.sent[self.local];
+                *sent += 1;
+                if *sent >> SENT_BITS != 0 {
+                    return self.decline(Declined::Size);
+                }
+                CLASS_ARRIVAL << CLASS_SHIFT | u64::from(owner) << SENT_BITS | u64::from(*sent)
+            }
+            false => self.new_number(),
+        };
+        let what = ARRIVAL << KIND_SHIFT | receive;
+        self.later(Event { time: event.time + flight, number, rank: dest, what, from: at, source: owner });
+        if BY_RANK || op.flags & (STARTS | FINISHES) != 0 {
+            let middle = self.release_started(op);
+            self.complete(at, op, middle, end);
+            self.queue_freed();
+        }
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, at: u32, op: &FlatOp) {
+        self.done.operations += 1;
+        let middle = self.release_started(op);
+        let now = self.now.0;
+        if self.shape.wild {
+            if let Some((source, send)) = self.post_by_search(at, op) {
+                self.check_size(source, send, op);
+                self.complete(at, op, middle, now);
+            }
+        } else if op.partner == NONE {
+            if self.block.slots[self.place.slot(op.slot)].post() {
+                self.complete(at, op, middle, now);
+            }
+        } else if let Some(send) = self.block.channels.post(self.place.channel(op.partner), at) {
+            let source = self.shared.flat.peers.decode(self.rank, op.peer, self.shared.flat.ranks);
+            self.check_size(source, send, op);
+            self.complete(at, op, middle, now);
+        }
+        self.queue_freed();
+    }
+
+    #[inline(always)]
+    fn arrive(&mut self, event: Event, op: &FlatOp) {
+        let (mut size, mut lanes) = (op.value, (0, 0));
+        if BY_RANK || op.flags & UNEVEN != 0 {
+            let send = self.op_of(event.source, event.from);
+            (size, lanes) = (send.value, (send.cpu, send.nic));
+        }
+        let Some(end) = self.occupy(event, size, lanes) else { return };
+        if op.partner == NONE {
+            match self.block.slots[self.place.slot(op.slot)].arrive() {
+                None => self.decline(Declined::Mistake),
+                Some(false) => {}
+                Some(true) => {
+                    if BY_RANK || op.flags & FINISHES != 0 {
+                        self.complete(event.what & TARGET, op, self.middle(op), end);
+                        self.queue_freed();
+                    }
+                }
+            }
+        } else if let Some(at) = self.block.channels.arrive(self.place.channel(op.partner), event.from) {
+            let op = &self.shared.flat.ops[(self.shape.first_op + at) as usize];
+            self.check_size(event.source, event.from, op);
+            self.complete(at, op, self.middle(op), end);
+            self.queue_freed();
+        }
+    }
+
+    /// A message takes the receiver's time; until when. `None`: it was put back.
+    #[inline(always)]
+    fn occupy(&mut self, event: Event, size: u64, (cpu, nic): (u8, u8)) -> Option<u64> {
+        let costs = self.shared.costs;
+        let waits = !BY_RANK || costs.arrival_waits();
+        let free = self.clock(cpu).cpu.max(self.clock(nic).receive);
+        if waits && free > event.time {
+            self.put_back(event, free);
+            return None;
+        }
+        let about = About { owner: event.source, op: event.from, rank: self.rank, now: event.time };
+        let charge = costs.arrival(size, about);
+        if waits {
+            self.clock(cpu).cpu = event.time + charge.cpu;
+            self.clock(nic).receive = event.time + charge.nic;
+        }
+        Some(event.time + charge.cpu)
+    }
+
+    fn op_of(&self, rank: u32, at: u32) -> &'a FlatOp {
+        let flat = self.shared.flat;
+        let shape = &flat.shapes[flat.members[rank as usize].shape as usize];
+        &flat.ops[(shape.first_op + at) as usize]
+    }
+
+    fn check_size(&mut self, source: u32, send: u32, receive: &FlatOp) {
+        if self.op_of(source, send).value != receive.value {
+            self.decline(Declined::Mistake);
+        }
+    }
+
+    #[cold]
+    fn post_by_search(&mut self, at: u32, op: &FlatOp) -> Option<Sent> {
+        let flat = self.shared.flat;
+        let source = (op.peer != NONE).then(|| Rank(flat.peers.decode(self.rank, op.peer, flat.ranks)));
+        let tag = (op.tag != NONE).then_some(Tag(op.tag));
+        let matcher = self.block.matchers.entry(self.rank).or_default();
+        matcher.post(Pattern { context: 0, source, tag }, at)
+    }
+
+    #[cold]
+    fn arrive_by_search(&mut self, event: Event) {
+        let send = self.op_of(event.source, event.from);
+        let Some(end) = self.occupy(event, send.value, (send.cpu, send.nic)) else { return };
+        let key = Key { context: 0, source: Rank(event.source), tag: Tag(send.tag) };
+        let matcher = self.block.matchers.entry(self.rank).or_default();
+        if let Some(at) = matcher.arrive(key, || (event.source, event.from)) {
+            let op = &self.shared.flat.ops[(self.shape.first_op + at) as usize];
+            self.check_size(event.source, event.from, op);
+            self.complete(at, op, self.middle(op), end);
+            self.queue_freed();
+        }
+    }
+
+    /// Where the list of those that wait for an operation's end begins.
+    #[inline(always)]
+    fn middle(&self, op: &FlatOp) -> u32 {
+        op.middle(&self.shared.flat.successors)
+    }
+
+    /// An operation is over at `end`. Under LogGOPSim's rule what waits for it is released when that is known.
+    #[inline(always)]
+    fn complete(&mut self, at: u32, op: &FlatOp, middle: u32, end: u64) {
+        if !BY_RANK {
+            return self.finish(op, middle);
+        }
+        self.block.ends[self.local] = self.block.ends[self.local].max(end);
+        if end == self.now.0 {
+            return self.finish(op, middle);
+        }
+        let number = number_by_rank(self.shared.flat, self.shape, at, CLASS_FINISH);
+        let what = (Kind::Calc as u32) << KIND_SHIFT | at;
+        self.create(Event { time: end, number, rank: self.rank, what, from: 0, source: FINISH });
+    }
+
+    /// Releases what waits for an operation's start; returns where those begin that wait for its end.
+    #[inline(always)]
+    fn release_started(&mut self, op: &FlatOp) -> u32 {
+        if op.flags & STARTS == 0 { op.successors } else { self.release(op.successors) }
+    }
+
+    #[inline(always)]
+    fn finish(&mut self, op: &FlatOp, middle: u32) {
+        if op.flags & FINISHES != 0 {
+            self.release(middle);
+        }
+    }
+
+    /// Goes through a list of successors; returns what is behind it.
+    #[inline(always)]
+    fn release(&mut self, mut at: u32) -> u32 {
+        let flat = self.shared.flat;
+        loop {
+            let entry = flat.successors[at as usize];
+            let target = entry & TARGET;
+            let ready = entry & JOIN == 0 || {
+                let op = &flat.ops[(self.shape.first_op + target) as usize];
+                self.block.slots[self.place.slot(op.slot)].meet()
+            };
+            if ready {
+                self.done.freed.push(target);
+            }
+            at += 1;
+            if entry & LAST != 0 {
+                return at;
+            }
+        }
+    }
+
+    /// Makes events of what was released.
+    #[inline(always)]
+    fn queue_freed(&mut self) {
+        match self.done.freed.len() {
+            0 => {}
+            1 => {
+                let at = self.done.freed[0];
+                self.done.freed.clear();
+                self.queue_op(at);
+            }
+            _ => self.queue_several(),
+        }
+    }
+
+    #[inline(never)]
+    fn queue_several(&mut self) {
+        let mut freed = std::mem::take(&mut self.done.freed);
+        let flat = self.shared.flat;
+        freed.sort_by_key(|&at| flat.ops[(self.shape.first_op + at) as usize].kind);
+        for &at in &freed {
+            self.queue_op(at);
+        }
+        freed.clear();
+        self.done.freed = freed;
+    }
+
+    #[inline(always)]
+    fn queue_op(&mut self, at: u32) {
+        let flat = self.shared.flat;
+        let op = &flat.ops[(self.shape.first_op + at) as usize];
+        let mut time = self.clock(op.cpu).cpu.max(self.now.0);
+        if op.kind == Kind::Send {
+            time = time.max(self.clock(op.nic).send);
+        }
+        let number = match BY_RANK {
+            true => number_by_rank(flat, self.shape, at, class_of(op.kind)),
+            false => self.new_number(),
+        };
+        let what = (op.kind as u32) << KIND_SHIFT | at;
+        self.create(Event { time, number, rank: self.rank, what, from: 0, source: 0 });
+    }
+
+    #[inline(always)]
+    fn new_number(&mut self) -> u64 {
+        let (time, number) = self.now;
+        self.done.log.create(time, number).unwrap_or_else(|| {
+            self.decline(Declined::Size);
+            0
+        })
+    }
+
+    #[inline(always)]
+    fn put_back(&mut self, event: Event, free: u64) {
+        self.create(Event { time: free, ..event });
+    }
+
+    /// Files an event of this rank.
+    #[inline(always)]
+    fn create(&mut self, event: Event) {
+        if event.time < self.end {
+            self.done.fresh.add(event);
+        } else {
+            self.later(event);
+        }
+    }
+
+    /// Files an event that is not for this window.
+    #[inline(always)]
+    fn later(&mut self, event: Event) {
+        if event.time > TIME_MAX {
+            return self.decline(Declined::Time);
+        }
+        let party = match self.done.events.len() {
+            1 => 0,
+            _ => event.rank / self.shared.ranks_each,
+        };
+        self.done.events[party as usize].push(event);
+    }
+
+    #[cold]
+    fn decline(&mut self, why: Declined) {
+        self.done.declined.get_or_insert(why);
+    }
+}

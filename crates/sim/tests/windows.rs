@@ -1,0 +1,156 @@
+//! The parallel engine gives the results of the reference engine for any number of threads.
+
+mod flat_programs;
+
+use castell_base::Rank;
+use castell_collectives::generator::{GENERATORS, Generator, Options};
+use castell_goal::schedule::Schedule;
+use castell_model::Model;
+use castell_model::noise::{Detours, NoisyModel};
+use castell_sim::fast::{Declined, Flat};
+use castell_sim::instrument::Blind;
+use castell_sim::{Job, Machine, Simulation, Source, Threads, Ties};
+use flat_programs::Shape;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+struct Lent(usize);
+
+impl Threads for Lent {
+    fn count(&self) -> usize {
+        self.0
+    }
+
+    fn run(&self, jobs: Vec<Job<'_>>) {
+        std::thread::scope(|scope| jobs.into_iter().for_each(|job| drop(scope.spawn(job))));
+    }
+}
+
+const THREADS: [usize; 4] = [1, 2, 3, 8];
+
+/// Machines on which ties, gaps and bytes matter in different ways.
+const MODELS: [&str; 8] = [
+    "loggops:L=2500ns,o=1500ns,g=1000ns,G=6ns,O=0,S=1000000",
+    "loggops:L=1us,o=1us,g=1us,G=1ns,O=1ns,S=1000000",
+    "loggops:L=10ns,o=20ns,g=5ns,G=0,O=0,S=1000000",
+    "loggops:L=1ns,o=1ns,g=0,G=0,O=0,S=1000000",
+    "loggops:L=1500ns,o=0,g=1500ns,G=1500ns,O=0,S=1000000",
+    "plb:alpha_p=500ns,alpha_r=100ns,beta=0.4ns",
+    "plb:alpha_p=1000ns,alpha_r=1000ns",
+    "lb:alpha=1us,beta=1ns",
+];
+
+const NOISY: [&str; 6] = [
+    "loggops:o=normal(1500ns,100ns),L=2500ns+exponential(200ns)",
+    "loggops:g=uniform(0ns,3us),compute=normal(1,0.3)",
+    "loggops:G=uniform(1ns,10ns),O=uniform(0ns,2ns),o=pareto(1us,3),S=1000000",
+    "loggops:L=sample(1us,2us),o=sample(1us,2us)",
+    "plb:alpha_p=880ns,alpha_r=uniform(100ns,380ns),beta=1ns",
+    "lb:alpha=1us*lognormal(1,0.2)",
+];
+
+fn machine(text: &str) -> Machine {
+    Machine::from(NoisyModel::parse(text, &mut |name| Err(name.to_owned())).expect("a model"))
+}
+
+/// Whether the program ran to its end, in all engines alike.
+fn compare(source: Source<'_>, machine: &Machine, seed: u64, what: &str) -> Result<(), Declined> {
+    let flat = Flat::new(source)?;
+    let mut ends = THREADS.map(|count| flat.run_in_windows(machine, seed, &Lent(count))).into_iter();
+    let first = ends.next().expect("several");
+    assert!(ends.all(|other| other == first), "{what}: it depends on the number of threads");
+    let expected = Simulation::new(source, machine).with_seed(seed).run_with(Blind);
+    match (expected, first) {
+        (Ok(expected), Ok(got)) => {
+            assert_eq!((expected.events, expected.end), (got.events, got.end), "{what}")
+        }
+        (_, Err(declined)) if declined != Declined::Mistake => return Err(declined),
+        (Err(_), Err(declined)) => return Err(declined),
+        (expected, got) => panic!("{what}: reference {expected:?}, windows {got:?}"),
+    }
+    Ok(())
+}
+
+fn random_programs(seeds: std::ops::Range<u64>, models: &[&str]) -> u32 {
+    let detours = Detours::parse("0 500\n10000 1000\n23000 7000\n50000 100\n").expect("detours");
+    let mut finished = 0;
+    for seed in seeds {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let text = models[random.random_range(0..models.len())];
+        let mut machine = machine(text);
+        let mut shape = Shape::random(&mut random);
+        if random.random_bool(0.3) {
+            machine = machine.with_ties(Ties::Rank);
+        }
+        if random.random_bool(0.2) {
+            machine = machine.with_detours(detours.clone(), random.random());
+        }
+        if machine.ties == Ties::Insertion {
+            shape.processors = 1;
+        }
+        let program = shape.program(&mut random);
+        let what = format!("seed {seed}, {text}, {:?}", machine.ties);
+        finished += u32::from(compare(Source::Program(&program), &machine, seed, &what).is_ok());
+        let schedules: Result<Vec<Schedule>, _> =
+            (0..shape.ranks).map(|rank| program.rank(Rank(rank)).compile()).collect();
+        let schedules = schedules.expect("edges go forwards");
+        // Whether it ends has been counted.
+        let _ = compare(Source::Schedules(&schedules), &machine, seed, &format!("schedules of {what}"));
+    }
+    finished
+}
+
+#[test]
+fn random_programs_end_as_in_the_reference_engine_on_any_number_of_threads() {
+    let finished = random_programs(0..400, &MODELS);
+    assert!(finished > 200, "most programs run to their end, {finished} did");
+}
+
+#[test]
+fn noise_is_the_same_on_any_number_of_threads() {
+    let finished = random_programs(1000..1300, &NOISY);
+    assert!(finished > 100, "{finished} programs ran to their end");
+}
+
+#[test]
+fn patterns_end_as_in_the_reference_engine_on_any_number_of_threads() {
+    let mut finished = 0;
+    let machines = [MODELS[0], MODELS[3], MODELS[5], NOISY[0], NOISY[4]].map(machine);
+    for name in GENERATORS.iter().map(|generator| generator.name) {
+        for (ranks, machine) in [2, 27, 64, 100, 33].into_iter().zip(&machines) {
+            let Ok(pattern) = Generator::parse(name, &Options::new(ranks)) else { continue };
+            let what = format!("{name}, {ranks} ranks, {:?}", machine.model);
+            finished += u32::from(compare(Source::Pattern(&*pattern), machine, 7, &what).is_ok());
+        }
+    }
+    assert!(finished > 40, "{finished} patterns ran to their end");
+}
+
+#[test]
+fn large_programs_are_shared_among_threads() {
+    struct Counted(std::sync::atomic::AtomicUsize);
+    impl Threads for Counted {
+        fn count(&self) -> usize {
+            3
+        }
+        fn run(&self, jobs: Vec<Job<'_>>) {
+            self.0.fetch_add(jobs.len(), std::sync::atomic::Ordering::Relaxed);
+            Lent(3).run(jobs);
+        }
+    }
+    for (name, text) in
+        [("barrier:dissemination", NOISY[0]), ("bcast:binomial", NOISY[3]), ("bcast:binomial", NOISY[4])]
+    {
+        let (threads, machine) = (Counted(0.into()), machine(text));
+        let pattern = Generator::parse(name, &Options::new(5000)).expect("a known pattern");
+        let alone = Simulation::new(&pattern, &machine).with_seed(3).run().expect("it ends");
+        let together = Simulation::new(&pattern, &machine).with_seed(3).with_threads(&threads).run();
+        assert_eq!(together.expect("it ends"), alone, "{name}, {text}");
+        assert!(threads.0.into_inner() >= 3, "{name} was not shared");
+        let flat = Flat::new(Source::from(&pattern)).expect("sends and receives");
+        if let Model::LogGops(model) = &machine.model {
+            let sequential = flat.run_with_noise(model, &machine, 3).expect("it ends");
+            assert_eq!((sequential.events, sequential.end), (alone.events, alone.end), "{name}, {text}");
+        }
+    }
+}
