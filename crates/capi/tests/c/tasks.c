@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define CHECK(condition)                                                                                              \
@@ -266,6 +267,42 @@ static void program(void *argument) {
     CHECK(castell_submit(add_one, &number, sizeof number, &access, 1, NULL) == CASTELL_ERR_ARGUMENT);
 }
 
+static void touch(void *argument) { (*(int **)argument)[1] = 1; }
+
+static void touch_undeclared(void *argument) {
+    int *place = argument;
+    castell_access access = whole(CASTELL_INOUT, place, sizeof *place);
+    castell_task toucher = {.label = "toucher"};
+    CHECK(castell_submit(touch, &place, sizeof place, &access, 1, &toucher) == 0);
+    CHECK(castell_taskwait() == CASTELL_ERR_TASK && place[1] == 1);
+    CHECK(strstr(castell_tasks_error(), "`toucher` wrote to 0x") != NULL);
+    access.bytes *= 2;
+    CHECK(castell_submit(touch, &place, sizeof place, &access, 1, &toucher) == 0);
+    CHECK(castell_taskwait() == 0);
+}
+
+/* What a fork of the process may do: nothing with this runtime, all with one of its own. */
+static void fork_from(castell_runtime *runtime) {
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        CHECK(castell_run(runtime, program, NULL) == CASTELL_ERR_START);
+        CHECK(strstr(castell_tasks_error(), "fork") != NULL && strstr(castell_tasks_error(), "of its own") != NULL);
+        CHECK(castell_register_service(runtime, service, NULL, -1, 1000000) == NULL);
+        CHECK(castell_stop(runtime) == 0);
+        castell_options options = {.workers = 2, .debug = 1};
+        CHECK(castell_start(&runtime, &options) == 0);
+        void *memory = castell_debug_alloc(100);
+        CHECK(memory != NULL && castell_run(runtime, touch_undeclared, memory) == 0);
+        castell_print_waits(runtime);
+        CHECK(castell_stop(runtime) == 0);
+        castell_debug_free(memory);
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 int main(void) {
     CHECK(castell_taskwait() == CASTELL_ERR_NO_TASK && castell_self() == NULL);
     castell_options options = {.workers = 3, .seed = 1};
@@ -274,6 +311,7 @@ int main(void) {
     castell_service *polled = castell_register_service(runtime, service, NULL, -1, 1000000);
     CHECK(polled != NULL);
     CHECK(castell_run(runtime, program, NULL) == 0);
+    fork_from(runtime);
     castell_unregister_service(polled);
     CHECK(castell_stop(runtime) == 0);
     options.scheduler = "bush";
