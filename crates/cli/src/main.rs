@@ -9,6 +9,7 @@ mod run;
 mod schedule;
 mod simulate;
 mod source;
+mod tasks;
 mod timeline;
 mod tune;
 
@@ -33,6 +34,7 @@ enum Command {
     Bench(bench::Args),
     Fit(fit::Args),
     Tune(Box<tune::Args>),
+    Tasks(tasks::Args),
 }
 
 fn main() -> ExitCode {
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args),
         Command::Fit(args) => fit::run(args),
         Command::Tune(args) => tune::run(*args),
+        Command::Tasks(args) => tasks::run(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("castell: {error:#}");

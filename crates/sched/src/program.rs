@@ -253,6 +253,71 @@ impl Program for Sweeps {
     }
 }
 
+/// Pieces of work that are all known beforehand, and which of them wait for which: a recorded graph. Main creates them
+/// without doing anything itself.
+#[derive(Clone, Debug, Default)]
+pub struct Pieces {
+    pieces: Vec<(u64, Vec<u64>)>,
+}
+
+impl Pieces {
+    /// Adds a piece that computes for `ns` nanoseconds once those in `after`, numbers of earlier pieces, are over; its number.
+    ///
+    /// # Panics
+    /// If one of `after` is not an earlier piece.
+    pub fn add(&mut self, ns: u64, after: Vec<u64>) -> u64 {
+        let number = self.pieces.len() as u64;
+        assert!(after.iter().all(|&before| before < number), "piece {number} waits for one that comes later");
+        self.pieces.push((ns, after));
+        number
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// All work, in nanoseconds.
+    pub fn work_ns(&self) -> u64 {
+        self.pieces.iter().map(|(ns, _)| ns).sum()
+    }
+
+    /// The longest chain of pieces that wait for each other, in nanoseconds: no machine is faster.
+    pub fn longest_ns(&self) -> u64 {
+        let mut ends: Vec<u64> = Vec::with_capacity(self.pieces.len());
+        for (ns, after) in &self.pieces {
+            ends.push(ns + after.iter().map(|&before| ends[before as usize]).max().unwrap_or(0));
+        }
+        ends.into_iter().max().unwrap_or(0)
+    }
+}
+
+impl Program for Pieces {
+    /// `None`: main.
+    type Task = Option<u64>;
+
+    fn main(&self) -> Option<u64> {
+        None
+    }
+
+    fn step(&self, task: &Option<u64>, number: u64) -> Option<Step<Option<u64>>> {
+        match task {
+            Some(piece) => (number == 0).then(|| Step::Work { ns: self.pieces[*piece as usize].0 }),
+            None if number < self.pieces.len() as u64 => Some(Step::Create(Creation {
+                key: Some(number),
+                after: self.pieces[number as usize].1.clone(),
+                ..Creation::new(Some(number))
+            })),
+            None => (number == self.pieces.len() as u64).then_some(Step::Wait),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,6 +330,23 @@ mod tests {
         assert_eq!([1024, 8192, 131_072].map(axpy), [20_971_511, 2_621_431, 163_831]);
         let counts = [2, 4, 8, 16, 32, 64].map(|tiles| Cholesky::new(tiles, [1; 4]).tasks());
         assert_eq!(counts, [5, 21, 121, 817, 5985, 45_761]);
+    }
+
+    #[test]
+    fn pieces_run_after_those_they_wait_for() {
+        let mut pieces = Pieces::default();
+        let first = pieces.add(1000, Vec::new());
+        let pair = [pieces.add(500, vec![first]), pieces.add(700, vec![first])];
+        pieces.add(100, pair.to_vec());
+        assert_eq!((pieces.work_ns(), pieces.longest_ns()), (2300, 1800));
+        let run = |machine: &str| {
+            let options = "central".parse().expect("a scheduler");
+            let topology = machine.parse().expect("a machine");
+            crate::simulate(&pieces, &topology, options, &crate::simulate::Costs::FREE, 1)
+        };
+        let [one, two] = ["cpu:1", "cpu:2"].map(run);
+        assert_eq!((one.tasks, one.stuck, one.time_ns), (5, 0, 2300));
+        assert_eq!(two.time_ns, 1800);
     }
 
     #[test]

@@ -72,6 +72,34 @@ impl Default for Costs {
     }
 }
 
+impl Costs {
+    /// Nothing costs anything: what the graph and the scheduler's decisions alone come to.
+    pub const FREE: Costs = Costs {
+        create: 0,
+        memory: 0,
+        memory_lock: 0,
+        dependence: 0,
+        finish: 0,
+        leaf: 0,
+        node: 0,
+        moved: 0,
+        transfer: 0,
+        contention: 0,
+        poll: 0,
+        // A leaf that asks again without a cost would ask forever.
+        patience: 20_000,
+        asks: 1,
+        wake_call: 0,
+        wake: 0,
+        remote_kib: 0,
+    };
+
+    /// For recorded tasks, whose times hold their creation and their end already: only what the machine adds.
+    pub fn of_recorded() -> Costs {
+        Costs { create: 0, memory: 0, memory_lock: 0, dependence: 0, finish: 0, ..Costs::default() }
+    }
+}
+
 /// What came out of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {

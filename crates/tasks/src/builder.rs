@@ -6,6 +6,7 @@ use crate::error::TaskError;
 use crate::journal::Journal;
 use crate::memory::{Memory, MemoryOptions};
 use crate::places::Places;
+use crate::record::{Recorder, Wanted};
 use crate::runtime::{Roots, Runtime, Shared};
 use crate::scheduler::Scheduler;
 use crate::services::Services;
@@ -28,6 +29,7 @@ pub struct Builder {
     memory: MemoryOptions,
     watchdog: Option<(Duration, Report)>,
     debug: Option<bool>,
+    record: bool,
 }
 
 impl Default for Builder {
@@ -43,6 +45,7 @@ impl Default for Builder {
             memory: MemoryOptions::default(),
             watchdog: None,
             debug: None,
+            record: false,
         }
     }
 }
@@ -114,6 +117,14 @@ impl Builder {
         self
     }
 
+    /// Whether to note who is created when, runs where and declares what ([`Runtime::recording`]), up to four
+    /// million tasks; each note reads the clock. Not without a call, unless the environment variables `CASTELL_TASKS_TRACE`, `CASTELL_TASKS_RECORD`
+    /// (files that are written when the runtime is dropped) or `CASTELL_TASKS_SUMMARY=1` ask for it.
+    pub fn record(mut self, record: bool) -> Self {
+        self.record = record;
+        self
+    }
+
     /// Starts it.
     ///
     /// # Errors
@@ -123,6 +134,8 @@ impl Builder {
         let scheduler = self.scheduler.clone().or_else(from_environment);
         let options: Options = scheduler.as_deref().unwrap_or("tree").parse()?;
         let plan = self.plan()?;
+        let wanted = Wanted::from_environment();
+        let records = self.record || wanted.any();
         let numa_nodes = plan.topology.numa_nodes();
         let has_places = options.locality && options.design == Design::Tree && numa_nodes > 1;
         let shared = Arc::new(Shared {
@@ -137,6 +150,7 @@ impl Builder {
             roots: Roots::default(),
             services: Services::default(),
             journal: self.debug.unwrap_or_else(debug_from_environment).then(Journal::default),
+            recorder: records.then(|| Recorder::new(plan.workers(), wanted)),
             process: std::process::id(),
         });
         let runtime = Runtime::around(shared);

@@ -78,7 +78,10 @@ impl<'t> Context<'t> {
     /// The first failure among them; it is gone then, and tasks created later run.
     #[inline]
     pub fn taskwait(&self) -> Result<(), TaskError> {
+        let recorder = self.thread.shared.recorder.as_ref();
+        recorder.inspect(|recorder| recorder.waits(self.thread));
         wait_children(self.thread);
+        recorder.inspect(|recorder| recorder.goes_on(self.thread));
         self.report()
     }
 

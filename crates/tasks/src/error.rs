@@ -42,6 +42,17 @@ pub enum TaskError {
         /// The task that used it; empty outside of tasks.
         label: String,
     },
+    /// An access that graphs which run again cannot have.
+    #[error(
+        "a graph that runs again has no {}{kind} accesses: create such tasks in the body of one that waits for them",
+        if *.weak { "weak " } else { "" }
+    )]
+    NotInGraphs {
+        /// What was declared.
+        kind: Kind,
+        /// Whether weakly.
+        weak: bool,
+    },
     /// Two requests of one task for the same bytes.
     #[error(
         "task `{label}` asks twice for bytes from {start:#x} (+{length}), and not only to read: ask once, or for parts \

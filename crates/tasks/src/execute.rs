@@ -137,6 +137,9 @@ pub(crate) unsafe fn submit(thread: &Thread, task: TaskRef, declared: &[Declarat
     if let Some(journal) = &thread.shared.journal {
         journal.created(record, declared);
     }
+    if let Some(recorder) = &thread.shared.recorder {
+        recorder.created(thread, record, declared);
+    }
     if let Some(parent) = record.parent() {
         parent.children.add();
         // SAFETY: an open group outlives the tasks in it.
@@ -192,6 +195,7 @@ pub(crate) unsafe fn execute(thread: &Thread, task: TaskRef) -> Option<TaskRef> 
     if let Some(journal) = &thread.shared.journal {
         journal.began(record);
     }
+    let recorded = thread.shared.recorder.as_ref().and_then(|recorder| recorder.began(thread, record));
     let outer = thread.task.replace(record);
     let outer_group = thread.group.replace(record.group);
     // SAFETY: an enclosing group outlives the tasks in it.
@@ -207,6 +211,9 @@ pub(crate) unsafe fn execute(thread: &Thread, task: TaskRef) -> Option<TaskRef> 
         } else {
             (record.run)(thread, record, verb);
         }
+    }
+    if let (Some(task), Some(recorder)) = (recorded, &thread.shared.recorder) {
+        recorder.ended(thread, task);
     }
     if let (Some(places), Some(worker)) = (&thread.shared.places, thread.worker.get()) {
         places.note(record.accesses(), thread.shared.scheduler.numa_of(worker));

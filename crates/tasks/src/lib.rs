@@ -1,7 +1,7 @@
 //! Tasks: pieces of code with the data that they read and write, run by workers on this machine.
 //!
 //! The program creates tasks in order; [`dependences`] finds which must wait for which, [`scheduler`] decides where a
-//! ready one runs, [`workers`] are the threads that run it, [`memory`] gives and takes records back. [`task`] is the
+//! ready one runs, [`workers`] are the threads that run it, [`memory`] gives and takes records back; `record` notes what happens. [`task`] is the
 //! record that all of them share. This room knows nothing of messages: what else can complete a task or wants to be
 //! polled comes through external events and polling services.
 //!
@@ -39,6 +39,10 @@ pub mod memory;
 mod pause;
 #[cfg(not(loom))]
 mod places;
+#[cfg(not(loom))]
+pub mod record;
+#[cfg(not(loom))]
+pub mod replay;
 #[cfg(not(loom))]
 mod runtime;
 pub mod schedulable;

@@ -11,6 +11,7 @@ use crate::handle::Handle;
 use crate::journal::{Journal, Wait};
 use crate::memory::Memory;
 use crate::places::Places;
+use crate::record::{Recorder, Recording};
 use crate::scheduler::Scheduler;
 use crate::services::{Next, Registration, Services, Wake};
 use crate::stall::{Report, Stalls, watch};
@@ -35,6 +36,8 @@ pub struct Shared {
     pub(crate) services: Services,
     /// In the debug mode.
     pub(crate) journal: Option<Journal>,
+    /// When somebody wants to know what happens.
+    pub(crate) recorder: Option<Recorder>,
     pub(crate) worker_count: usize,
     /// The process that built it: threads do not survive a fork.
     pub(crate) process: u32,
@@ -151,6 +154,12 @@ impl Runtime {
         self.shared.journal.as_ref().map_or(Vec::new(), Journal::waits)
     }
 
+    /// What has happened since the runtime was built; `None` unless it is recorded ([`Builder::record`]). What goes on
+    /// meanwhile may be in it in part.
+    pub fn recording(&self) -> Option<Recording> {
+        self.shared.recorder.as_ref().map(Recorder::recording)
+    }
+
     /// Has `poll` called by idle workers, and besides as `wake` says, until it says that it is over or the result is
     /// dropped. It may unblock tasks, fulfil events and spawn tasks; it must not wait.
     ///
@@ -227,6 +236,9 @@ impl Drop for Runtime {
         if let Some(thread) = self.watchdog.lock().unwrap_or_else(PoisonError::into_inner).take() {
             // A report that panics has printed why.
             let _ = thread.join();
+        }
+        if let Some(recorder) = &self.shared.recorder {
+            recorder.finish();
         }
         if self.shared.counts.live() > 0 {
             // Handles and wakers still point to records: the memory stays for them.

@@ -6,7 +6,9 @@
 use crate::context::Context;
 use crate::dependences::{Declaration, Kind};
 use crate::error::TaskError;
+use crate::replay::TaskGraph;
 use crate::task::Attributes;
+use std::sync::Arc;
 
 /// A program and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -99,15 +101,55 @@ impl Workload {
                 let result = unsafe { std::ptr::read_volatile(&raw const result) };
                 assert_eq!(result, fibonacci(number), "the tasks add up");
             }
-            Workload::Chain { tasks } => return chains(context, tasks, 1),
-            Workload::Chains { tasks, chains: count } => return chains(context, tasks, count),
-            Workload::Wave { side } => return wave(context, side as usize),
-            Workload::Cholesky { tiles } => return cholesky(context, tiles as usize),
-            Workload::Stencil { width, steps, spins } => {
-                return stencil(context, width as usize, steps, spins);
+            Workload::Stencil { spins, .. } => {
+                let cells = self.cells();
+                dependent(*self, cells.as_ptr() as usize, &mut |declared| {
+                    spawn(context, declared, move |_| spin(spins));
+                });
+                return context.taskwait();
+            }
+            _ => {
+                let cells = self.cells();
+                dependent(*self, cells.as_ptr() as usize, &mut |declared| spawn(context, declared, |_| ()));
+                return context.taskwait();
             }
         }
         context.taskwait()
+    }
+}
+
+impl Workload {
+    /// The memory that the accesses of its tasks name.
+    fn cells(&self) -> Vec<u64> {
+        let count = match *self {
+            Workload::Chain { .. } => 1,
+            Workload::Chains { chains, .. } => chains * CHAIN_STRIDE as u64 / 8,
+            Workload::Wave { side } => side * side,
+            Workload::Cholesky { tiles } => tiles * tiles,
+            Workload::Stencil { width, .. } => 2 * width,
+            Workload::Empty { .. } | Workload::Axpy { .. } | Workload::Fib { .. } => 0,
+        };
+        vec![0; count as usize]
+    }
+
+    /// The same tasks as a graph that can run again; `None` for those whose tasks have no accesses.
+    pub fn graph(&self) -> Option<TaskGraph> {
+        let cells = self.cells();
+        if cells.is_empty() {
+            return None;
+        }
+        let (mut graph, cells) = (TaskGraph::new(), Arc::new(cells));
+        let spins = if let Workload::Stencil { spins, .. } = *self { spins } else { 0 };
+        dependent(*self, cells.as_ptr() as usize, &mut |declared| {
+            let cells = Arc::clone(&cells);
+            let body = move |_: &Context<'_>, _| {
+                let _kept = &cells; // what the accesses name stays there
+                spin(spins);
+            };
+            // SAFETY: the bodies touch nothing that is declared.
+            unsafe { graph.task(declared, body) }.expect("the accesses are usual ones");
+        });
+        Some(graph)
     }
 }
 
@@ -167,72 +209,72 @@ fn access(start: usize, kind: Kind) -> Declaration {
     Declaration { start, length: size_of::<u64>(), kind, weak: false, reduction: 0 }
 }
 
-fn chains(context: &Context<'_>, tasks: u64, count: u64) -> Result<(), TaskError> {
-    let cells = vec![0_u8; count as usize * CHAIN_STRIDE];
-    let start = cells.as_ptr() as usize;
-    for task in 0..tasks {
-        let cell = start + (task % count) as usize * CHAIN_STRIDE;
-        spawn(context, &[access(cell, Kind::InOut)], |_| ());
+/// What the tasks of a program with dependences declare, in order; the cells whose addresses they name lie at `start`.
+fn dependent(workload: Workload, start: usize, node: &mut dyn FnMut(&[Declaration])) {
+    match workload {
+        Workload::Chain { tasks } => chains(start, tasks, 1, node),
+        Workload::Chains { tasks, chains: count } => chains(start, tasks, count, node),
+        Workload::Wave { side } => wave(start, side as usize, node),
+        Workload::Cholesky { tiles } => cholesky(start, tiles as usize, node),
+        Workload::Stencil { width, steps, .. } => stencil(start, width as usize, steps, node),
+        Workload::Empty { .. } | Workload::Axpy { .. } | Workload::Fib { .. } => (),
     }
-    context.taskwait()
 }
 
-fn wave(context: &Context<'_>, side: usize) -> Result<(), TaskError> {
-    let cells = vec![0_u64; side * side];
-    let cell = |row: usize, column: usize| &raw const cells[row * side + column] as usize;
+fn chains(start: usize, tasks: u64, count: u64, node: &mut dyn FnMut(&[Declaration])) {
+    for task in 0..tasks {
+        let cell = start + (task % count) as usize * CHAIN_STRIDE;
+        node(&[access(cell, Kind::InOut)]);
+    }
+}
+
+fn wave(start: usize, side: usize, node: &mut dyn FnMut(&[Declaration])) {
+    let cell = |row: usize, column: usize| start + (row * side + column) * size_of::<u64>();
     for row in 0..side {
         for column in 0..side {
             let own = access(cell(row, column), Kind::InOut);
             match (row.checked_sub(1), column.checked_sub(1)) {
-                (None, None) => spawn(context, &[own], |_| ()),
-                (Some(up), None) => spawn(context, &[access(cell(up, column), Kind::In), own], |_| ()),
-                (None, Some(left)) => spawn(context, &[access(cell(row, left), Kind::In), own], |_| ()),
+                (None, None) => node(&[own]),
+                (Some(up), None) => node(&[access(cell(up, column), Kind::In), own]),
+                (None, Some(left)) => node(&[access(cell(row, left), Kind::In), own]),
                 (Some(up), Some(left)) => {
                     let (up, left) = (cell(up, column), cell(row, left));
-                    spawn(context, &[access(up, Kind::In), access(left, Kind::In), own], |_| ());
+                    node(&[access(up, Kind::In), access(left, Kind::In), own]);
                 }
             }
         }
     }
-    context.taskwait()
 }
 
-fn cholesky(context: &Context<'_>, tiles: usize) -> Result<(), TaskError> {
-    let cells = vec![0_u64; tiles * tiles];
-    let tile = |row: usize, column: usize| &raw const cells[row * tiles + column] as usize;
+fn cholesky(start: usize, tiles: usize, node: &mut dyn FnMut(&[Declaration])) {
+    let tile = |row: usize, column: usize| start + (row * tiles + column) * size_of::<u64>();
     for k in 0..tiles {
-        spawn(context, &[access(tile(k, k), Kind::InOut)], |_| ());
+        node(&[access(tile(k, k), Kind::InOut)]);
         for i in k + 1..tiles {
-            let panel = [access(tile(k, k), Kind::In), access(tile(i, k), Kind::InOut)];
-            spawn(context, &panel, |_| ());
+            node(&[access(tile(k, k), Kind::In), access(tile(i, k), Kind::InOut)]);
         }
         for i in k + 1..tiles {
             for j in k + 1..i {
                 let panels = [access(tile(i, k), Kind::In), access(tile(j, k), Kind::In)];
-                spawn(context, &[panels[0], panels[1], access(tile(i, j), Kind::InOut)], |_| ());
+                node(&[panels[0], panels[1], access(tile(i, j), Kind::InOut)]);
             }
-            let update = [access(tile(i, k), Kind::In), access(tile(i, i), Kind::InOut)];
-            spawn(context, &update, |_| ());
+            node(&[access(tile(i, k), Kind::In), access(tile(i, i), Kind::InOut)]);
         }
     }
-    context.taskwait()
 }
 
-fn stencil(context: &Context<'_>, width: usize, steps: u64, spins: u64) -> Result<(), TaskError> {
-    let rows = [vec![0_u64; width], vec![0_u64; width]];
+fn stencil(start: usize, width: usize, steps: u64, node: &mut dyn FnMut(&[Declaration])) {
+    let cell = size_of::<u64>();
     for step in 0..steps {
-        let [to, from] =
-            [step % 2, (step + 1) % 2].map(|row| rows[row as usize].as_ptr_range().start as usize);
+        let [to, from] = [step % 2, (step + 1) % 2].map(|row| start + row as usize * width * cell);
         for column in 0..width {
             // The neighbours lie side by side: one region.
             let (first, end) = (column.saturating_sub(1), (column + 2).min(width));
-            let cell = size_of::<u64>();
             let neighbours =
                 Declaration { length: (end - first) * cell, ..access(from + first * cell, Kind::In) };
-            spawn(context, &[neighbours, access(to + column * cell, Kind::InOut)], move |_| spin(spins));
+            node(&[neighbours, access(to + column * cell, Kind::InOut)]);
         }
     }
-    context.taskwait()
 }
 
 #[cfg(test)]

@@ -25,8 +25,7 @@ pub fn write_chrome(timeline: &Timeline, out: &mut impl Write) -> io::Result<()>
     write!(out, "\"traceEvents\":[")?;
     let mut events = Events { out, first: true };
     for rank in 0..timeline.ranks {
-        let name =
-            json!({"name": "process_name", "ph": "M", "pid": rank, "args": {"name": format!("rank {rank}")}});
+        let name = json!({"name": "process_name", "ph": "M", "pid": rank, "args": {"name": format!("{} {rank}", timeline.rows.name())}});
         events.put(&name)?;
         let order =
             json!({"name": "process_sort_index", "ph": "M", "pid": rank, "args": {"sort_index": rank}});
@@ -53,6 +52,11 @@ pub fn write_chrome(timeline: &Timeline, out: &mut impl Write) -> io::Result<()>
         events
             .put(&json!({"name": "message", "cat": "message", "ph": "f", "bp": "e", "id": id, "pid": to,
             "tid": track_of(Activity::Recv, 0), "ts": end}))?;
+    }
+    for counter in &timeline.counters {
+        for (ps, value) in &counter.samples {
+            events.put(&json!({"name": counter.name, "ph": "C", "pid": 0, "ts": micros(*ps), "args": {"value": value}}))?;
+        }
     }
     writeln!(out, "]}}")
 }
@@ -107,7 +111,7 @@ impl Tracks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Message;
+    use crate::{Counter, Message};
     use castell_base::{Rank, Tag};
 
     fn span(rank: u32, activity: Activity, start_ps: u64, end_ps: u64) -> Span {
@@ -135,6 +139,8 @@ mod tests {
                 arrived_ps: 1_500_001,
                 received_ps: 1_500_001,
             }],
+            counters: vec![Counter { name: "ready".into(), samples: vec![(0, 3), (2_000_000, 1)] }],
+            ..Timeline::default()
         };
         let mut out = Vec::new();
         write_chrome(&timeline, &mut out).expect("memory takes everything");
@@ -151,5 +157,8 @@ mod tests {
         assert_eq!(arrive.expect("an arrow")["ts"], json!(1.500001));
         assert_eq!(parsed["otherData"]["subtitle"], "no <model>");
         assert_eq!(parsed["otherData"]["title"], "two \"ranks\"");
+        let counted: Vec<_> = events.iter().filter(|event| event["ph"] == "C").collect();
+        assert_eq!(counted[1]["args"], json!({"value": 1}));
+        assert_eq!(counted[1]["ts"], json!(2.0));
     }
 }

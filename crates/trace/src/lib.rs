@@ -75,6 +75,35 @@ pub struct Message {
     pub received_ps: u64,
 }
 
+/// What a timeline's rows are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rows {
+    /// Processes of a program.
+    #[default]
+    Ranks,
+    /// Threads that run tasks.
+    Workers,
+}
+
+impl Rows {
+    /// The word for one of them.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rows::Ranks => "rank",
+            Rows::Workers => "worker",
+        }
+    }
+}
+
+/// A number over time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// What is counted.
+    pub name: String,
+    /// From when on it is how much: picoseconds from the timeline's zero, in order.
+    pub samples: Vec<(u64, i64)>,
+}
+
 /// A whole run, real or simulated.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
@@ -88,6 +117,10 @@ pub struct Timeline {
     pub spans: Vec<Span>,
     /// What they sent.
     pub messages: Vec<Message>,
+    /// What the rows are.
+    pub rows: Rows,
+    /// What is counted over all of them; drawings leave it out.
+    pub counters: Vec<Counter>,
 }
 
 impl Timeline {

@@ -1,7 +1,7 @@
 //! The three files that Paraver (tools.bsc.es/paraver) opens: records, labels, row names.
 
 use crate::lanes::{by_rank, place};
-use crate::{Activity, Message, Span, Timeline};
+use crate::{Activity, Counter, Message, Span, Timeline};
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -19,6 +19,8 @@ const IDLE: u32 = 0;
 const POINT_TO_POINT: u32 = 50_000_001;
 /// Type of the events that name an operation.
 const OPERATION: u32 = 90_000_001;
+/// Type of the first counter's events; the others follow.
+const COUNTER: u32 = 90_000_101;
 
 fn state(activity: Activity) -> u32 {
     match activity {
@@ -57,8 +59,8 @@ pub fn write_paraver(
     for record in &trace.records {
         record.write(prv)?;
     }
-    labels(&trace.names, pcf)?;
-    rows(&trace.threads, row)
+    labels(&trace.names, timeline, pcf)?;
+    rows(&trace.threads, timeline.rows.name(), row)
 }
 
 /// Picoseconds as nanoseconds.
@@ -83,6 +85,12 @@ enum Record {
         operation: u32,
         call: Option<u32>,
     },
+    Counted {
+        time_ns: u64,
+        /// Its number.
+        counter: usize,
+        value: i64,
+    },
     Message {
         from: Thread,
         to: Thread,
@@ -97,7 +105,7 @@ impl Record {
     fn time_ns(&self) -> u64 {
         match self {
             Record::State { start_ns, .. } => *start_ns,
-            Record::Events { time_ns, .. } => *time_ns,
+            Record::Events { time_ns, .. } | Record::Counted { time_ns, .. } => *time_ns,
             Record::Message { logical_ns, .. } => logical_ns[0],
         }
     }
@@ -113,6 +121,9 @@ impl Record {
                     Some(call) => writeln!(out, ":{POINT_TO_POINT}:{call}"),
                     None => writeln!(out),
                 }
+            }
+            Record::Counted { time_ns, counter, value } => {
+                writeln!(out, "2:{}:{time_ns}:{}:{value}", Object((0, 0)), COUNTER as usize + counter)
             }
             Record::Message { from, to, logical_ns, physical_ns, bytes, tag } => writeln!(
                 out,
@@ -172,6 +183,15 @@ impl<'a> Trace<'a> {
         }
         for message in &timeline.messages {
             trace.records.push(record(message, &placed));
+        }
+        let has_rows = timeline.ranks > 0;
+        for (counter, counted) in timeline.counters.iter().enumerate().filter(|_| has_rows) {
+            let samples = counted.samples.iter();
+            trace.records.extend(samples.map(|&(ps, value)| Record::Counted {
+                time_ns: nanoseconds(ps),
+                counter,
+                value,
+            }));
         }
         // Of equal times those stay in order that belong to one thread: the end of an operation before the next's start.
         trace.records.sort_by_key(Record::time_ns);
@@ -243,7 +263,7 @@ fn operation(spans: &[(usize, &Span)], activity: Activity, moment_ps: u64) -> (u
 }
 
 /// The labels of states and events.
-fn labels(names: &[&str], out: &mut impl Write) -> io::Result<()> {
+fn labels(names: &[&str], timeline: &Timeline, out: &mut impl Write) -> io::Result<()> {
     write!(out, "DEFAULT_OPTIONS\n\nLEVEL               THREAD\nUNITS               NANOSEC\n")?;
     write!(out, "LOOK_BACK           100\nSPEED               1\nFLAG_ICONS          ENABLED\n")?;
     writeln!(out, "NUM_OF_STATE_COLORS 1000\nYMAX_SCALE          37\n\n")?;
@@ -263,25 +283,28 @@ fn labels(names: &[&str], out: &mut impl Write) -> io::Result<()> {
         let name = if name.trim().is_empty() { "(no name)" } else { name.trim() };
         writeln!(out, "{}   {name}", index + 1)?;
     }
+    for (counter, Counter { name, .. }) in timeline.counters.iter().enumerate() {
+        write!(out, "\n\nEVENT_TYPE\n0    {}    {name}\n", COUNTER as usize + counter)?;
+    }
     writeln!(out)
 }
 
 /// The names of processors, nodes and threads.
-fn rows(threads: &[usize], out: &mut impl Write) -> io::Result<()> {
+fn rows(threads: &[usize], word: &str, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "LEVEL CPU SIZE {}", threads.len())?;
     for rank in 0..threads.len() {
-        writeln!(out, "rank {rank}")?;
+        writeln!(out, "{word} {rank}")?;
     }
-    write!(out, "\nLEVEL NODE SIZE 1\nranks\n\nLEVEL TASK SIZE {}\n", threads.len())?;
+    write!(out, "\nLEVEL NODE SIZE 1\n{word}s\n\nLEVEL TASK SIZE {}\n", threads.len())?;
     for rank in 0..threads.len() {
-        writeln!(out, "rank {rank}")?;
+        writeln!(out, "{word} {rank}")?;
     }
     writeln!(out, "\nLEVEL THREAD SIZE {}", threads.iter().sum::<usize>())?;
     for (rank, threads) in threads.iter().enumerate() {
         for thread in 0..*threads {
             match thread {
-                0 => writeln!(out, "rank {rank}")?,
-                _ => writeln!(out, "rank {rank}, overlapping {thread}")?,
+                0 => writeln!(out, "{word} {rank}")?,
+                _ => writeln!(out, "{word} {rank}, overlapping {thread}")?,
             }
         }
     }

@@ -1,0 +1,50 @@
+//! A program's tasks recorded, checked as a graph, simulated on other machines, drawn as timelines.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn castell(arguments: &[&str], environment: &[(&str, &Path)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_castell"));
+    let output = command.args(arguments).envs(environment.iter().copied()).output().expect("castell starts");
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+#[test]
+fn recorded_tasks_are_a_graph_that_other_machines_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [goal, trace, prv] = ["g.goal", "t.json", "t.prv"].map(|name| folder.path().join(name));
+    let bench = ["bench", "tasks", "wave:side=6", "--no-peers", "--rounds", "1", "--samples", "1"];
+    let output = castell(
+        &bench,
+        &[
+            ("CASTELL_TASKS_RECORD", &goal),
+            ("CASTELL_TASKS_TRACE", &trace),
+            ("CASTELL_TASKS_SUMMARY", Path::new("1")),
+        ],
+    );
+    // A warm-up and a sample, each of a root and 36 tasks.
+    let summary = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(summary.contains("castell: 74 tasks in "), "{summary}");
+    castell(&bench, &[("CASTELL_TASKS_TRACE", &prv)]);
+    for name in ["t.prv", "t.pcf", "t.row"] {
+        assert!(folder.path().join(name).metadata().is_ok_and(|file| file.len() > 0), "{name}");
+    }
+    let json = std::fs::read(&trace).expect("written");
+    let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    let events = json["traceEvents"].as_array().expect("a list");
+    assert_eq!(events.iter().filter(|event| event["ph"] == "X").count(), 74);
+    assert!(events.iter().any(|event| event["ph"] == "C" && event["name"] == "ready"));
+
+    let goal = goal.to_str().expect("a plain name");
+    castell(&["goal", "check", goal], &[]);
+    castell(&["simulate", goal], &[]);
+    let simulate =
+        ["tasks", "simulate", goal, "--free", "--json", "--machine", "cpu:1", "--machine", "cpu:64"];
+    let rows: Vec<serde_json::Value> =
+        serde_json::from_slice(&castell(&simulate, &[]).stdout).expect("an array of rows");
+    let number = |row: usize, key: &str| rows[row][key].as_u64().expect("a number");
+    assert_eq!(number(0, "time_ns"), number(0, "work_ns"), "one processor does everything");
+    assert!(number(1, "longest_ns") <= number(1, "time_ns"));
+    assert!(number(1, "time_ns") <= number(0, "time_ns"));
+}

@@ -1,0 +1,234 @@
+//! A recording as files: a timeline, a graph, statistics.
+
+use super::{Recording, Wanted};
+use castell_base::Rank;
+use castell_trace::{Activity, Counter, Rows, Span, Timeline, write_chrome, write_paraver};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// Writes what is wanted, and says on standard error what could not be.
+pub(super) fn write(recording: &Recording, wanted: &Wanted) {
+    let say = |path: &Path, outcome: io::Result<()>| {
+        if let Err(error) = outcome {
+            eprintln!("castell: {} could not be written: {error}", path.display());
+        }
+    };
+    if !recording.is_whole {
+        eprintln!("castell: only the first {} tasks are recorded", recording.tasks.len());
+    }
+    if let Some(path) = &wanted.trace {
+        say(path, write_trace(&recording.timeline(), path));
+    }
+    if let Some(path) = &wanted.graph {
+        let write = |mut out: BufWriter<File>| recording.write_goal(&mut out).and_then(|()| out.flush());
+        say(path, File::create(path).map(BufWriter::new).and_then(write));
+    }
+    if wanted.summary {
+        eprint!("{}", recording.summary());
+    }
+}
+
+fn write_trace(timeline: &Timeline, path: &Path) -> io::Result<()> {
+    let create = |path: &Path| File::create(path).map(BufWriter::new);
+    if path.extension().is_some_and(|extension| extension == "prv") {
+        let [mut prv, mut pcf, mut row] =
+            [create(path)?, create(&path.with_extension("pcf"))?, create(&path.with_extension("row"))?];
+        write_paraver(timeline, &mut prv, &mut pcf, &mut row)?;
+        prv.flush()?;
+        pcf.flush()?;
+        return row.flush();
+    }
+    let mut out = create(path)?;
+    write_chrome(timeline, &mut out)?;
+    out.flush()
+}
+
+/// Changes in any order as a level at each moment that has some.
+fn sums(mut changes: Vec<(u64, i64)>) -> Vec<(u64, i64)> {
+    changes.sort_unstable();
+    let mut level = 0;
+    let mut samples: Vec<(u64, i64)> = Vec::new();
+    for (ns, change) in changes {
+        level += change;
+        match samples.last_mut().filter(|last| last.0 == ns * PS) {
+            Some(last) => last.1 = level,
+            None => samples.push((ns * PS, level)),
+        }
+    }
+    samples
+}
+
+/// Nanoseconds as the timeline counts.
+const PS: u64 = 1000;
+
+impl Recording {
+    /// As a timeline: a row a worker, a span a body, and how many tasks were not done (*live*), ready but not begun
+    /// (*ready*) and running at each moment.
+    pub fn timeline(&self) -> Timeline {
+        let mut timeline = Timeline {
+            title: "tasks".to_owned(),
+            subtitle: format!("{} tasks, {} workers", self.tasks.len(), self.workers),
+            rows: Rows::Workers,
+            // Other threads, if any ran a task.
+            ranks: self
+                .tasks
+                .iter()
+                .filter_map(|task| task.ran)
+                .map(|(.., worker)| worker + 1)
+                .fold(self.workers, u32::max),
+            ..Timeline::default()
+        };
+        let mut changes = [Vec::new(), Vec::new(), Vec::new()];
+        for (index, task) in self.tasks.iter().enumerate() {
+            let [live, ready, running] = &mut changes;
+            live.push((task.created_ns, 1));
+            let Some((begin, end, worker)) = task.ran else { continue };
+            // What a body waited for after all (turns, events) is not known: ready at the latest when it began.
+            ready.extend([(self.ready_ns(index).min(begin), 1), (begin, -1)]);
+            running.extend([(begin, 1), (end, -1)]);
+            live.push((end, -1));
+            let name = if task.label.is_empty() { format!("task {index}") } else { task.label.to_owned() };
+            timeline.spans.push(Span {
+                rank: Rank(worker),
+                name,
+                activity: Activity::Compute,
+                start_ps: begin * PS,
+                end_ps: end * PS,
+            });
+        }
+        for (name, changes) in ["live", "ready", "running"].into_iter().zip(changes) {
+            timeline.counters.push(Counter { name: name.to_owned(), samples: sums(changes) });
+        }
+        timeline
+    }
+
+    /// As GOAL text for one rank: a calc a stretch of a body, in nanoseconds, on the cpu that is its worker, and an edge for each
+    /// thing that it waited for: its creation, its accesses, its children. Comments have labels, accesses and times.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_goal(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "// {} tasks on {} workers, {} ns", self.tasks.len(), self.workers, self.span_ns())?;
+        writeln!(out, "num_ranks 1\nrank 0 {{")?;
+        let mut children: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (index, task) in self.tasks.iter().enumerate() {
+            if let Some((parent, _)) = task.parent {
+                children.entry(parent).or_default().push(index);
+            }
+        }
+        for (index, task) in self.tasks.iter().enumerate() {
+            self.comment(index, out)?;
+            let cpu = task.ran.map_or(0, |(.., worker)| worker);
+            for (number, stretch) in task.stretches.iter().enumerate() {
+                writeln!(out, "  t{index}_{number}: calc {} cpu {cpu}", stretch.ns)?;
+            }
+        }
+        for parent in children.keys() {
+            writeln!(out, "  d{parent}: calc 0")?;
+        }
+        // Whoever waits for a task with all its descendants waits for this.
+        let done = |task: usize| match children.contains_key(&task) {
+            true => format!("d{task}"),
+            false => self.end_of(task),
+        };
+        for (index, task) in self.tasks.iter().enumerate() {
+            if let Some((parent, stretch)) = task.parent {
+                writeln!(out, "  t{index}_0 requires t{parent}_{stretch}")?;
+            }
+            for &before in &task.after {
+                writeln!(out, "  t{index}_0 requires {}", self.end_of(before))?;
+            }
+            for number in 1..task.stretches.len() {
+                writeln!(out, "  t{index}_{number} requires t{index}_{}", number - 1)?;
+            }
+            let Some(children) = children.get(&index) else { continue };
+            let mut waited = 0;
+            let waits = (0..task.stretches.len()).filter(|&number| task.stretches[number].waits);
+            for wait in waits {
+                let created =
+                    |child: usize| self.tasks[child].parent.is_some_and(|(_, stretch)| stretch < wait);
+                while let Some(&child) = children.get(waited).filter(|&&child| created(child)) {
+                    writeln!(out, "  t{index}_{wait} requires {}", done(child))?;
+                    waited += 1;
+                }
+            }
+            writeln!(out, "  d{index} requires {}", self.end_of(index))?;
+            for &child in &children[waited..] {
+                writeln!(out, "  d{index} requires {}", done(child))?;
+            }
+        }
+        writeln!(out, "}}")
+    }
+
+    /// The last stretch of a body.
+    fn end_of(&self, task: usize) -> String {
+        format!("t{task}_{}", self.tasks[task].stretches.len() - 1)
+    }
+
+    fn comment(&self, index: usize, out: &mut impl Write) -> io::Result<()> {
+        let task = &self.tasks[index];
+        write!(out, "  // task {index}")?;
+        if !task.label.is_empty() {
+            let label: String = task.label.chars().filter(|c| !c.is_control()).collect();
+            write!(out, " `{label}`")?;
+        }
+        write!(out, ", created {} ns", task.created_ns)?;
+        if let Some((begin, end, worker)) = task.ran {
+            write!(out, ", ran {begin} to {end} ns on worker {worker}")?;
+        }
+        for access in &task.declared {
+            let weak = if access.weak { "weak " } else { "" };
+            write!(out, "; {weak}{} {:#x}+{}", access.kind, access.start, access.length)?;
+        }
+        writeln!(out)
+    }
+
+    /// Statistics for people: of workers, and of labels.
+    pub fn summary(&self) -> String {
+        let mut text = String::new();
+        let (span, count) = (self.span_ns(), self.tasks.len());
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "castell: {count} tasks in {:.3} ms on {} workers",
+            span as f64 / 1e6,
+            self.workers
+        );
+        let own = |task: &super::Recorded| task.stretches.iter().map(|stretch| stretch.ns).sum::<u64>();
+        let mut workers: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        let mut labels: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        let mut delays = Vec::new();
+        for (index, task) in self.tasks.iter().enumerate() {
+            let Some((begin, _, worker)) = task.ran else { continue };
+            let of_worker = workers.entry(worker).or_default();
+            *of_worker = (of_worker.0 + 1, of_worker.1 + own(task));
+            labels
+                .entry(if task.label.is_empty() { "(no label)" } else { task.label })
+                .or_default()
+                .push(own(task));
+            delays.push(begin.saturating_sub(self.ready_ns(index)));
+        }
+        for (worker, (tasks, busy)) in workers {
+            let share = 100.0 * busy as f64 / span.max(1) as f64;
+            let _ = writeln!(text, "  worker {worker:3}: {tasks:9} tasks, busy {share:5.1} %");
+        }
+        for (label, mut times) in labels {
+            times.sort_unstable();
+            let (sum, count) = (times.iter().sum::<u64>(), times.len());
+            let (mean, median, max) = (sum / count as u64, times[count / 2], times[count - 1]);
+            let _ = writeln!(
+                text,
+                "  {label}: {count} tasks, mean {mean} ns, median {median} ns, longest {max} ns"
+            );
+        }
+        if !delays.is_empty() {
+            delays.sort_unstable();
+            let at = |share: usize| delays[(delays.len() - 1) * share / 100];
+            let _ = writeln!(text, "  from ready to begun: median {} ns, 99 % within {} ns", at(50), at(99));
+        }
+        text
+    }
+}

@@ -1,0 +1,159 @@
+//! A recording: tasks with their stretches, and what each had to wait for.
+
+use super::graph::Dependences;
+use super::{Event, Note};
+use crate::dependences::Declaration;
+use std::collections::HashMap;
+
+/// What tasks did: [`Runtime::recording`](crate::Runtime::recording).
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// In the order in which they were created.
+    pub tasks: Vec<Recorded>,
+    /// How many workers there were; a larger number of a worker stands for all other threads.
+    pub workers: u32,
+    /// Whether all tasks are in it: beyond four million none is noted.
+    pub is_whole: bool,
+}
+
+/// A task. Times are nanoseconds from the start of the recording.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// What its creator calls it.
+    pub label: &'static str,
+    /// Its creator, and in which of the creator's stretches it was created; none for a root.
+    pub parent: Option<(usize, usize)>,
+    /// What it declared.
+    pub declared: Vec<Declaration>,
+    /// When it was created.
+    pub created_ns: u64,
+    /// When its body began and was over, and the worker that began it; none if it has not run.
+    pub ran: Option<(u64, u64, u32)>,
+    /// Its body's own time, cut where it created a task or waited. Other tasks' time on its stack is not in it.
+    pub stretches: Vec<Stretch>,
+    /// The stretches of other tasks that had to be over before it could begin, by task: what its accesses demand. A task among
+    /// them stands for its body; where its descendants' accesses count, they are in the list themselves.
+    pub after: Vec<usize>,
+}
+
+/// A part of a body in which it created nothing and waited for nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stretch {
+    /// How long, in nanoseconds.
+    pub ns: u64,
+    /// It begins when all children that were created before it are done.
+    pub waits: bool,
+}
+
+/// A body on a worker's stack.
+struct Open {
+    task: usize,
+    /// Since when the current stretch has the worker to itself.
+    since: u64,
+}
+
+impl Recording {
+    /// From notes in order of time.
+    pub(super) fn of(notes: &[&Note], workers: u32, is_whole: bool) -> Recording {
+        let mut recording = Recording { tasks: Vec::new(), workers, is_whole };
+        // Numbers are given out a moment before they are noted: not in order of time.
+        let mut places: HashMap<u32, usize> = HashMap::new();
+        let mut dependences = Dependences::default();
+        let mut stacks: Vec<Vec<Open>> = (0..=workers).map(|_| Vec::new()).collect();
+        for note in notes {
+            let stack = &mut stacks[note.worker as usize];
+            match &note.event {
+                Event::Created { task, parent, label, declared } => {
+                    let parent = parent.and_then(|parent| places.get(&parent).copied());
+                    let place = recording.tasks.len();
+                    places.insert(*task, place);
+                    let parent = parent.map(|parent| (parent, recording.cut(parent, stack, note.ns, false)));
+                    dependences.declare(place, parent.map(|(parent, _)| parent), declared);
+                    recording.tasks.push(Recorded {
+                        label,
+                        parent,
+                        declared: declared.to_vec(),
+                        created_ns: note.ns,
+                        ran: None,
+                        stretches: vec![Stretch::default()],
+                        after: Vec::new(),
+                    });
+                }
+                Event::Began { task } => {
+                    if let Some(&task) = places.get(task) {
+                        recording.begin(task, stack, note);
+                    }
+                }
+                Event::Ended { task } => {
+                    if let Some(&task) = places.get(task) {
+                        recording.end(task, stack, note.ns);
+                    }
+                }
+                Event::Waits { task } => {
+                    if let Some(&task) = places.get(task) {
+                        recording.cut(task, stack, note.ns, true);
+                    }
+                }
+                Event::GoesOn { task } => {
+                    if let Some(open) = stack.last_mut().filter(|open| places.get(task) == Some(&open.task)) {
+                        open.since = note.ns; // what the wait itself took is nobody's work
+                    }
+                }
+            }
+        }
+        for (task, after) in recording.tasks.iter_mut().zip(dependences.resolve()) {
+            task.after = after;
+        }
+        recording
+    }
+
+    /// Ends the current stretch of `task`, which is on top of the stack if all is well; its number.
+    fn cut(&mut self, task: usize, stack: &mut [Open], now: u64, waits: bool) -> usize {
+        let stretches = &mut self.tasks[task].stretches;
+        let number = stretches.len() - 1;
+        if let Some(open) = stack.last_mut().filter(|open| open.task == task) {
+            stretches[number].ns += now.saturating_sub(open.since);
+            open.since = now;
+        }
+        stretches.push(Stretch { ns: 0, waits });
+        number
+    }
+
+    fn begin(&mut self, task: usize, stack: &mut Vec<Open>, note: &Note) {
+        if let Some(below) = stack.last() {
+            let stretch = self.tasks[below.task].stretches.last_mut();
+            stretch.into_iter().for_each(|stretch| stretch.ns += note.ns.saturating_sub(below.since));
+        }
+        self.tasks[task].ran = Some((note.ns, note.ns, note.worker));
+        stack.push(Open { task, since: note.ns });
+    }
+
+    fn end(&mut self, task: usize, stack: &mut Vec<Open>, now: u64) {
+        if let Some(at) = stack.iter().rposition(|open| open.task == task) {
+            let since = stack[at].since;
+            stack.truncate(at);
+            let stretch = self.tasks[task].stretches.last_mut();
+            stretch.into_iter().for_each(|stretch| stretch.ns += now.saturating_sub(since));
+        } // else it paused and came back on another worker: the rest of its time is not known
+        if let Some((_, end, _)) = &mut self.tasks[task].ran {
+            *end = now;
+        }
+        if let Some(below) = stack.last_mut() {
+            below.since = now;
+        }
+    }
+
+    /// From the first creation to the last end, in nanoseconds.
+    pub fn span_ns(&self) -> u64 {
+        let first = self.tasks.iter().map(|task| task.created_ns).min().unwrap_or(0);
+        let last = self.tasks.iter().filter_map(|task| task.ran).map(|(_, end, _)| end).max().unwrap_or(0);
+        last.saturating_sub(first)
+    }
+
+    /// When a task could have begun: created, and the bodies before it over.
+    pub fn ready_ns(&self, task: usize) -> u64 {
+        let task = &self.tasks[task];
+        let ends = task.after.iter().filter_map(|&before| self.tasks[before].ran).map(|(_, end, _)| end);
+        ends.fold(task.created_ns, u64::max)
+    }
+}

@@ -1,0 +1,98 @@
+//! Recordings: who was created by whom, and who had to wait for whom.
+
+use castell_tasks::data::Data;
+use castell_tasks::record::Recording;
+use castell_tasks::workloads::Workload;
+use castell_tasks::{Context, Runtime};
+
+fn record(workers: usize, program: impl FnOnce(&Context<'_>) + Send) -> Recording {
+    let runtime = Runtime::builder().workers(workers).record(true).build().expect("threads start");
+    runtime.run(program).expect("nothing fails");
+    runtime.recording().expect("asked for")
+}
+
+/// The task with this label.
+fn named(recording: &Recording, label: &str) -> usize {
+    recording.tasks.iter().position(|task| task.label == label).expect("it was created")
+}
+
+#[test]
+fn the_graph_is_that_of_the_program() {
+    let recording = record(2, |context| {
+        let numbers = Data::from(vec![0_u64; 8]);
+        context.task().label("writer").submit(numbers.part(0..4).write(), |_, _| ());
+        context.task().label("other").submit(numbers.part(4..8).write(), |_, _| ());
+        context.task().label("outer").submit(numbers.all().weak_read(), |context, numbers| {
+            context.task().label("inner").submit(numbers.part(3..5).read(), |_, _| ());
+        });
+        context.taskwait().expect("nothing fails");
+        context.task().label("late").submit(numbers.part(0..8).write(), |_, _| ());
+    });
+    let at = |label| named(&recording, label);
+    let after = |label| &recording.tasks[at(label)].after;
+    assert_eq!(recording.tasks.len(), 6);
+    assert!(recording.is_whole);
+    assert_eq!(*after("inner"), [at("writer"), at("other")]);
+    assert_eq!(*after("outer"), [0; 0]);
+    assert_eq!(*after("writer"), [0; 0]);
+    assert!(after("late").contains(&at("inner")));
+    assert_eq!(recording.tasks[at("inner")].parent, Some((at("outer"), 0)));
+    // Main: three creations, a wait, a creation, the rest.
+    let main: Vec<bool> = recording.tasks[0].stretches.iter().map(|stretch| stretch.waits).collect();
+    assert_eq!(main, [false, false, false, false, true, false]);
+    assert_eq!(recording.tasks[at("late")].parent, Some((0, 4)));
+    assert!(recording.tasks.iter().all(|task| task.ran.is_some_and(|(begin, end, _)| begin <= end)));
+}
+
+#[test]
+fn nobody_begins_before_those_it_waits_for_are_over() {
+    for workload in [
+        Workload::Wave { side: 12 },
+        Workload::Cholesky { tiles: 7 },
+        Workload::Chains { tasks: 100, chains: 5 },
+    ] {
+        let recording = record(3, |context| workload.run(context).expect("nothing fails"));
+        assert_eq!(recording.tasks.len() as u64, 1 + workload.tasks());
+        let edges: usize = recording.tasks.iter().map(|task| task.after.len()).sum();
+        match workload {
+            Workload::Wave { .. } => assert_eq!(edges, 2 * 12 * 11),
+            Workload::Chains { .. } => assert_eq!(edges, 95),
+            _ => assert!(edges > 0),
+        }
+        for (index, task) in recording.tasks.iter().enumerate() {
+            let (begin, ..) = task.ran.expect("all ran");
+            let ready = recording.ready_ns(index);
+            assert!(ready <= begin, "{workload:?}: task {index} began at {begin}, ready at {ready}");
+        }
+    }
+}
+
+#[test]
+fn files_are_made() {
+    let recording = record(2, |context| Workload::Fib { number: 6 }.run(context).expect("nothing fails"));
+    let mut goal = Vec::new();
+    recording.write_goal(&mut goal).expect("memory takes everything");
+    let goal = String::from_utf8(goal).expect("text");
+    assert!(goal.contains("num_ranks 1\nrank 0 {"), "{goal}");
+    let timeline = recording.timeline();
+    assert_eq!(timeline.spans.len(), recording.tasks.len());
+    assert_eq!(timeline.counters.len(), 3);
+    for counter in &timeline.counters {
+        assert!(
+            counter.samples.iter().all(|(_, value)| *value >= 0),
+            "{}: {:?}",
+            counter.name,
+            counter.samples
+        );
+        assert_eq!(counter.samples.last().map(|(_, value)| *value), Some(0), "{}", counter.name);
+    }
+    let summary = recording.summary();
+    assert!(summary.starts_with(&format!("castell: {} tasks in ", recording.tasks.len())), "{summary}");
+}
+
+#[test]
+fn off_it_records_nothing() {
+    let runtime = Runtime::builder().workers(1).build().expect("threads start");
+    runtime.run(|_| ()).expect("nothing fails");
+    assert!(runtime.recording().is_none());
+}
