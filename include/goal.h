@@ -71,7 +71,8 @@ typedef enum GOAL_Op {
 typedef enum GOAL_DataType {
     GOAL_SINT = 97, /* signed integers of 8, 16, 32 or 64 bits */
     GOAL_UINT = 98, /* unsigned integers of 8, 16, 32 or 64 bits */
-    GOAL_FLOAT = 99 /* floating point of 32 or 64 bits */
+    GOAL_FLOAT = 99, /* floating point of 16, 32 or 64 bits (IEEE 754) */
+    GOAL_BFLOAT = 100 /* bfloat16, 16 bits: the upper half of a float of 32 (extension) */
 } GOAL_DataType;
 
 /* For the source and the tag of a receive. */

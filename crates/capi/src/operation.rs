@@ -315,15 +315,26 @@ fn arithmetic(op: GOAL_Op, datatype: GOAL_DataType, width: i64) -> Result<Arithm
         (GOAL_SINT, 8 | 16 | 32 | 64) => ElementType::I8,
         (GOAL_UINT, 8 | 16 | 32 | 64) => ElementType::U8,
         (GOAL_FLOAT, 32 | 64) => ElementType::F32,
+        (GOAL_FLOAT, 16) => ElementType::F16,
+        (GOAL_BFLOAT, 16) => ElementType::Bf16,
+        (GOAL_SINT | GOAL_UINT, 1) => {
+            return Err(illegal(
+                "element_width is 1 bit, but elements are whole bytes: pack bits into integers of 8 or more"
+                    .into(),
+            ));
+        }
         (GOAL_SINT | GOAL_UINT, _) => {
             return Err(illegal(format!("element_width is {width} bits; integers have 8, 16, 32 or 64")));
         }
         (GOAL_FLOAT, _) => {
-            return Err(illegal(format!("element_width is {width} bits; GOAL_FLOAT has 32 or 64")));
+            return Err(illegal(format!("element_width is {width} bits; GOAL_FLOAT has 16, 32 or 64")));
+        }
+        (GOAL_BFLOAT, _) => {
+            return Err(illegal(format!("element_width is {width} bits; GOAL_BFLOAT has 16")));
         }
         _ => {
             return Err(illegal(format!(
-                "the data type is {datatype}; pass GOAL_SINT, GOAL_UINT or GOAL_FLOAT"
+                "the data type is {datatype}; pass GOAL_SINT, GOAL_UINT, GOAL_FLOAT or GOAL_BFLOAT"
             )));
         }
     };

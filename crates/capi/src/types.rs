@@ -56,6 +56,8 @@ pub const GOAL_SINT: GOAL_DataType = 97;
 pub const GOAL_UINT: GOAL_DataType = 98;
 /// Floating point.
 pub const GOAL_FLOAT: GOAL_DataType = 99;
+/// bfloat16.
+pub const GOAL_BFLOAT: GOAL_DataType = 100;
 /// Any source, and any tag.
 pub const GOAL_ANY: c_int = -1;
 /// The extensions have the numbers from 1 to this one.

@@ -60,6 +60,7 @@ fn constants_and_sizes_agree() {
     check("GOAL_SINT", types::GOAL_SINT.into());
     check("GOAL_UINT", types::GOAL_UINT.into());
     check("GOAL_FLOAT", types::GOAL_FLOAT.into());
+    check("GOAL_BFLOAT", types::GOAL_BFLOAT.into());
     check("GOAL_WTIME", types::GOAL_WTIME.into());
     for (index, operator) in Operator::ALL.iter().enumerate() {
         let name = format!("GOAL_{}", operator.name().to_uppercase());

@@ -1,7 +1,9 @@
 //! The kernels of local operations: `b3[i] = b1[i] op b2[i]` over bytes of any alignment.
 //!
 //! Elements have the byte order of this machine. Integers wrap around; dividing one by zero gives 0, and the
-//! smallest one divided by -1 gives itself. Of a number and a NaN, `max` and `min` give the number.
+//! smallest one divided by -1 gives itself. Of a number and a NaN, `max` and `min` give the number. Half floats are
+//! computed as f32 and rounded once more, which gives the same as rounding the exact result once (f32 has more than
+//! twice their bits; Figueroa 1995).
 //!
 //! Safe Rust cannot hold one buffer as operand and result at once, so there is a function for each way in which
 //! they can coincide. Buffers that overlap otherwise have to be copied apart by the caller.
@@ -20,6 +22,8 @@
 //! ```
 
 use crate::op::{Arithmetic, ElementType, Operator};
+use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
+use half::{bf16, f16};
 
 /// `b3[i] = b1[i] op b2[i]`, three different buffers; copy does not look at `b2`.
 ///
@@ -149,6 +153,77 @@ fn whole_mut<const N: usize>(bytes: &mut [u8]) -> &mut [[u8; N]] {
     elements
 }
 
+/// So many half floats are turned into f32 at a time, by what the processor has for it.
+const TILE: usize = 128;
+
+/// A float of two bytes.
+trait Half {
+    fn widen(halves: &[u16], floats: &mut [f32]);
+    fn narrow(floats: &[f32], halves: &mut [u16]);
+}
+
+macro_rules! half {
+    ($($type:ty)*) => {$(
+        impl Half for $type {
+            fn widen(halves: &[u16], floats: &mut [f32]) {
+                halves.reinterpret_cast::<$type>().convert_to_f32_slice(floats);
+            }
+
+            fn narrow(floats: &[f32], halves: &mut [u16]) {
+                halves.reinterpret_cast_mut::<$type>().convert_from_f32_slice(floats);
+            }
+        }
+    )*};
+}
+
+half!(f16 bf16);
+
+fn widen<H: Half>(bytes: &[[u8; 2]]) -> [f32; TILE] {
+    let (mut halves, mut floats) = ([0; TILE], [0.0; TILE]);
+    for (half, bytes) in halves.iter_mut().zip(bytes) {
+        *half = u16::from_ne_bytes(*bytes);
+    }
+    H::widen(&halves, &mut floats);
+    floats
+}
+
+fn narrow<H: Half>(floats: [f32; TILE], bytes: &mut [[u8; 2]]) {
+    let mut halves = [0; TILE];
+    H::narrow(&floats, &mut halves);
+    for (bytes, half) in bytes.iter_mut().zip(halves) {
+        *bytes = half.to_ne_bytes();
+    }
+}
+
+/// As [`each`], for half floats.
+#[inline(always)]
+fn each_half<H: Half>(buffers: Buffers<'_>, operator: impl Fn(f32, f32) -> f32) {
+    let combine = |mut x: [f32; TILE], y: [f32; TILE]| {
+        for (x, y) in x.iter_mut().zip(y) {
+            *x = operator(*x, y);
+        }
+        x
+    };
+    match buffers {
+        Buffers::Three { b1, b2, b3 } => {
+            let operands = whole(b1).chunks(TILE).zip(whole(b2).chunks(TILE));
+            for (z, (x, y)) in whole_mut(b3).chunks_mut(TILE).zip(operands) {
+                narrow::<H>(combine(widen::<H>(x), widen::<H>(y)), z);
+            }
+        }
+        Buffers::OntoFirst { b1_and_b3, b2 } => {
+            for (x, y) in whole_mut(b1_and_b3).chunks_mut(TILE).zip(whole(b2).chunks(TILE)) {
+                narrow::<H>(combine(widen::<H>(x), widen::<H>(y)), x);
+            }
+        }
+        Buffers::OntoSecond { b1, b2_and_b3 } => {
+            for (y, x) in whole_mut(b2_and_b3).chunks_mut(TILE).zip(whole(b1).chunks(TILE)) {
+                narrow::<H>(combine(widen::<H>(x), widen::<H>(y)), y);
+            }
+        }
+    }
+}
+
 /// The loops of one integer type; `$bits` is the unsigned type of its width, which serves where signs don't matter.
 macro_rules! integers {
     ($operator:expr, $buffers:expr, $type:ty, $bits:ty) => {
@@ -168,14 +243,14 @@ macro_rules! integers {
 }
 
 macro_rules! floats {
-    ($operator:expr, $buffers:expr, $type:ty) => {
+    ($operator:expr, $buffers:expr, $type:ty, $each:path) => {
         match $operator {
-            Operator::Max => each($buffers, <$type>::max),
-            Operator::Min => each($buffers, <$type>::min),
-            Operator::Div => each($buffers, |x: $type, y| x / y),
-            Operator::Add => each($buffers, |x: $type, y| x + y),
-            Operator::Sub => each($buffers, |x: $type, y| x - y),
-            Operator::Mul => each($buffers, |x: $type, y| x * y),
+            Operator::Max => $each($buffers, <$type>::max),
+            Operator::Min => $each($buffers, <$type>::min),
+            Operator::Div => $each($buffers, |x: $type, y| x / y),
+            Operator::Add => $each($buffers, |x: $type, y| x + y),
+            Operator::Sub => $each($buffers, |x: $type, y| x - y),
+            Operator::Mul => $each($buffers, |x: $type, y| x * y),
             Operator::And | Operator::Or | Operator::Xor | Operator::Copy => {
                 unreachable!("copies were made before, and there are no bitwise operators on floats")
             }
@@ -211,7 +286,9 @@ fn run(arithmetic: Arithmetic, buffers: Buffers<'_>) {
         ElementType::U16 => integers!(operator, buffers, u16, u16),
         ElementType::U32 => integers!(operator, buffers, u32, u32),
         ElementType::U64 => integers!(operator, buffers, u64, u64),
-        ElementType::F32 => floats!(operator, buffers, f32),
-        ElementType::F64 => floats!(operator, buffers, f64),
+        ElementType::F32 => floats!(operator, buffers, f32, each),
+        ElementType::F64 => floats!(operator, buffers, f64, each),
+        ElementType::F16 => floats!(operator, buffers, f32, each_half::<f16>),
+        ElementType::Bf16 => floats!(operator, buffers, f32, each_half::<bf16>),
     }
 }

@@ -135,11 +135,15 @@ pub enum ElementType {
     U64,
     F32,
     F64,
+    /// IEEE 754's binary16: 11 bits of precision, up to 65504.
+    F16,
+    /// The upper half of an f32: 8 bits of precision, the range of f32.
+    Bf16,
 }
 
 impl ElementType {
     /// Every type, in the order of its code in schedules.
-    pub const ALL: [ElementType; 10] = [
+    pub const ALL: [ElementType; 12] = [
         ElementType::I8,
         ElementType::I16,
         ElementType::I32,
@@ -150,21 +154,24 @@ impl ElementType {
         ElementType::U64,
         ElementType::F32,
         ElementType::F64,
+        ElementType::F16,
+        ElementType::Bf16,
     ];
 
     /// Size of an element in bytes.
     pub fn bytes(self) -> u64 {
-        [1, 2, 4, 8, 1, 2, 4, 8, 4, 8][self as usize]
+        [1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 2, 2][self as usize]
     }
 
     /// Whether it is a floating-point type.
     pub fn is_float(self) -> bool {
-        matches!(self, ElementType::F32 | ElementType::F64)
+        matches!(self, ElementType::F32 | ElementType::F64 | ElementType::F16 | ElementType::Bf16)
     }
 
     /// The word for it in GOAL text.
     pub fn name(self) -> &'static str {
-        ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64"][self as usize]
+        let names = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "f16", "bf16"];
+        names[self as usize]
     }
 }
 

@@ -59,7 +59,10 @@ static void operations(void) {
     REFUSED(GOAL_Get(g, x, 8, 0, -4), GOAL_ERR_COUNT, "remote_offset is -4");
 
     REFUSED(GOAL_LocalOp(g, x, y, z, GOAL_AND, GOAL_FLOAT, 64, 4), GOAL_ERR_OPERATION, "`and` is not defined for f64");
-    REFUSED(GOAL_LocalOp(g, x, y, z, GOAL_ADD, GOAL_FLOAT, 16, 4), GOAL_ERR_OPERATION, "element_width is 16");
+    REFUSED(GOAL_LocalOp(g, x, y, z, GOAL_ADD, GOAL_FLOAT, 8, 4), GOAL_ERR_OPERATION, "element_width is 8");
+    REFUSED(GOAL_LocalOp(g, x, y, z, GOAL_ADD, GOAL_BFLOAT, 32, 4), GOAL_ERR_OPERATION, "GOAL_BFLOAT has 16");
+    REFUSED(GOAL_LocalOp(g, x, y, z, GOAL_XOR, GOAL_FLOAT, 16, 4), GOAL_ERR_OPERATION, "`xor` is not defined for f16");
+    REFUSED(GOAL_LocalOp(g, x, y, z, GOAL_OR, GOAL_BFLOAT, 16, 4), GOAL_ERR_OPERATION, "`or` is not defined for bf16");
     REFUSED(GOAL_LocalOp(g, x, y, z, GOAL_ADD, GOAL_SINT, 1, 4), GOAL_ERR_OPERATION, "element_width is 1");
     REFUSED(GOAL_LocalOp(g, x, y, z, GOAL_ADD, GOAL_SINT, 8 * (int)sizeof x, 4), GOAL_ERR_OPERATION, "element_width");
     REFUSED(GOAL_LocalOp(g, x, y, z, GOAL_ADD, (GOAL_DataType)GOAL_ADD, 64, 4), GOAL_ERR_OPERATION, "the data type is");

@@ -84,6 +84,24 @@ macro_rules! logical {
     }};
 }
 
+/// Floats of two bytes by their bits, of which `one` is 1.
+macro_rules! logical_half {
+    ($reduction:expr, $one:expr) => {{
+        const fn is_true(bits: u16) -> bool {
+            bits & 0x7fff != 0
+        }
+        let and: fn(u16, u16) -> u16 = |a, b| if is_true(a) && is_true(b) { $one } else { 0 };
+        let or: fn(u16, u16) -> u16 = |a, b| if is_true(a) || is_true(b) { $one } else { 0 };
+        let xor: fn(u16, u16) -> u16 = |a, b| if is_true(a) != is_true(b) { $one } else { 0 };
+        match $reduction {
+            Reduction::LogicalAnd => Some(each(and)),
+            Reduction::LogicalOr => Some(each(or)),
+            Reduction::LogicalXor => Some(each(xor)),
+            _ => None,
+        }
+    }};
+}
+
 /// The reduction, if these elements have it.
 pub(super) fn kernel(reduction: &Reduction, element: DataType) -> Option<Arc<Function>> {
     match element {
@@ -104,6 +122,9 @@ pub(super) fn kernel(reduction: &Reduction, element: DataType) -> Option<Arc<Fun
         DataType::Number(ElementType::U64) => logical!(reduction, u64),
         DataType::Number(ElementType::F32) => logical!(reduction, f32),
         DataType::Number(ElementType::F64) => logical!(reduction, f64),
+        // Zero of either sign; 1.0.
+        DataType::Number(ElementType::F16) => logical_half!(reduction, 0x3c00),
+        DataType::Number(ElementType::Bf16) => logical_half!(reduction, 0x3f80),
         DataType::Opaque(_) => None,
     }
 }
@@ -118,6 +139,20 @@ mod tests {
         let at = result.as_mut_ptr().cast::<u8>();
         function(at, right.as_ptr().cast(), at, left.len() as u64);
         result
+    }
+
+    #[test]
+    fn half_floats_are_true_unless_they_are_zero() {
+        // 0, -0, the smallest one, 1, infinity.
+        for (element, [tiny, one, infinity]) in
+            [(ElementType::F16, [1, 0x3c00, 0x7c00]), (ElementType::Bf16, [1, 0x3f80, 0x7f80])]
+        {
+            let (left, right) = ([0_u16, 0x8000, tiny, one, infinity], [0_u16, one, infinity, 0x8000, tiny]);
+            let apply = |reduction| apply(&reduction, DataType::Number(element), &left, &right);
+            assert_eq!(apply(Reduction::LogicalAnd), [0, 0, one, 0, one]);
+            assert_eq!(apply(Reduction::LogicalOr), [0, one, one, one, one]);
+            assert_eq!(apply(Reduction::LogicalXor), [0, one, 0, one, 0]);
+        }
     }
 
     #[test]

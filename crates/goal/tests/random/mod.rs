@@ -52,7 +52,8 @@ impl<'a> Choices<'a> {
     }
 
     fn arithmetic(&mut self) -> Arithmetic {
-        let (operator, element) = (self.below(10) as usize, self.below(10) as usize);
+        let (operator, element) =
+            (self.below(10) as usize, self.below(ElementType::ALL.len() as u32) as usize);
         Arithmetic::new(Operator::ALL[operator], ElementType::ALL[element])
             .unwrap_or_else(|_| Arithmetic::new(Operator::Add, ElementType::ALL[element]).unwrap())
     }

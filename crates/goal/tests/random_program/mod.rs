@@ -132,7 +132,8 @@ fn memory(random: &mut ChaCha8Rng) -> Memory {
 
 fn arithmetic(random: &mut ChaCha8Rng) -> Arithmetic {
     loop {
-        let (operator, element) = (random.random_range(0..10), random.random_range(0..10));
+        let (operator, element) =
+            (random.random_range(0..10), random.random_range(0..ElementType::ALL.len()));
         if let Ok(legal) = Arithmetic::new(Operator::ALL[operator], ElementType::ALL[element]) {
             return legal;
         }
