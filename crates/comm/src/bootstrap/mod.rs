@@ -20,6 +20,7 @@ mod pmi2;
 mod pmix;
 mod signs;
 mod watch;
+mod wire;
 
 pub use watch::Watch;
 

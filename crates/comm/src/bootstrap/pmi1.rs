@@ -1,21 +1,15 @@
 //! The PMI-1 wire protocol: lines of `key=value` words over an inherited descriptor.
 
 use super::BootstrapError;
-use super::handover::duplicate;
 use super::keyvalue::KeyValueSpace;
 use super::signs::PmiPlace;
+use super::wire::{Framing, Wire};
 use castell_base::Rank;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
-
-const PROTOCOL: &str = "PMI-1";
-/// No answer is longer: values are limited to far less.
-const LINE_BYTES_MAX: u64 = 64 * 1024;
 
 /// A connection to a PMI-1 service.
 pub(super) struct Pmi1 {
     place: PmiPlace,
-    stream: BufReader<File>,
+    wire: Wire,
     space: String,
     value_bytes_max: usize,
 }
@@ -23,51 +17,14 @@ pub(super) struct Pmi1 {
 impl Pmi1 {
     /// Opens the service that the environment names.
     pub(super) fn open(place: PmiPlace) -> Result<Pmi1, BootstrapError> {
-        let stream = duplicate(place.descriptor).map_err(|source| BootstrapError::Connection {
-            protocol: PROTOCOL,
-            request: format!("PMI_FD={}", place.descriptor),
-            source,
-        })?;
-        let stream = BufReader::new(File::from(stream));
-        let mut pmi = Pmi1 { place, stream, space: String::new(), value_bytes_max: 0 };
-        pmi.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?;
-        let limits = pmi.ask("cmd=get_maxes", "maxes")?;
-        pmi.value_bytes_max =
-            word(&limits, "vallen_max").and_then(|number| number.parse().ok()).unwrap_or(256);
-        let name = pmi.ask("cmd=get_my_kvsname", "my_kvsname")?;
-        pmi.space = word(&name, "kvsname").unwrap_or_default().to_string();
-        Ok(pmi)
+        let mut wire = Wire::open("PMI-1", Framing::Lines, place.descriptor)?;
+        wire.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?;
+        let limits = wire.ask("cmd=get_maxes", "maxes")?;
+        let value_bytes_max = limits.word("vallen_max").and_then(|number| number.parse().ok()).unwrap_or(256);
+        let name = wire.ask("cmd=get_my_kvsname", "my_kvsname")?;
+        let space = name.word("kvsname").unwrap_or_default().to_string();
+        Ok(Pmi1 { place, wire, space, value_bytes_max })
     }
-
-    /// Sends a request, and reads its answer, which has to have that name and no sign of failure.
-    fn ask(&mut self, request: &str, answer_name: &str) -> Result<String, BootstrapError> {
-        let answer = self.exchange(request).map_err(|source| BootstrapError::Connection {
-            protocol: PROTOCOL,
-            request: request.into(),
-            source,
-        })?;
-        let is_fine = word(&answer, "rc").is_none_or(|code| code == "0");
-        if word(&answer, "cmd") != Some(answer_name) || !is_fine {
-            return Err(BootstrapError::Protocol { protocol: PROTOCOL, request: request.into(), answer });
-        }
-        Ok(answer)
-    }
-
-    fn exchange(&mut self, request: &str) -> io::Result<String> {
-        self.stream.get_mut().write_all(format!("{request}\n").as_bytes())?;
-        let mut answer = String::new();
-        io::Read::take(&mut self.stream, LINE_BYTES_MAX).read_line(&mut answer)?;
-        if !answer.ends_with('\n') {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        answer.pop();
-        Ok(answer)
-    }
-}
-
-/// The value of the word `name=value` in an answer.
-fn word<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
-    answer.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
 }
 
 impl KeyValueSpace for Pmi1 {
@@ -82,18 +39,18 @@ impl KeyValueSpace for Pmi1 {
     fn put(&mut self, key: &str, value: &str) -> Result<(), BootstrapError> {
         let request =
             format!("cmd=put kvsname={} key=castell.{}.{key} value={value}", self.space, self.place.rank);
-        self.ask(&request, "put_result").map(drop)
+        self.wire.ask(&request, "put_result").map(drop)
     }
 
     fn fence(&mut self) -> Result<(), BootstrapError> {
-        self.ask("cmd=barrier_in", "barrier_out").map(drop)
+        self.wire.ask("cmd=barrier_in", "barrier_out").map(drop)
     }
 
     fn get(&mut self, from: Rank, key: &str) -> Result<String, BootstrapError> {
         let request = format!("cmd=get kvsname={} key=castell.{from}.{key}", self.space);
-        let answer = self.ask(&request, "get_result")?;
-        let value = word(&answer, "value").map(String::from);
-        value.ok_or(BootstrapError::Protocol { protocol: PROTOCOL, request, answer })
+        let answer = self.wire.ask(&request, "get_result")?;
+        let value = answer.word("value").map(String::from);
+        value.ok_or_else(|| self.wire.refuse(&request, answer))
     }
 
     fn value_bytes_max(&self) -> usize {
@@ -101,13 +58,14 @@ impl KeyValueSpace for Pmi1 {
     }
 
     fn finish(&mut self) -> Result<(), BootstrapError> {
-        self.ask("cmd=finalize", "finalize_ack").map(drop)
+        self.wire.ask("cmd=finalize", "finalize_ack").map(drop)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader, Write};
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
 
