@@ -62,6 +62,8 @@ pub(super) struct Engine {
     pub(super) inbox: Inbox,
     pub(super) core: Core,
     quick_turns: u32,
+    /// Somebody died, and may have left something open in this rank's queue.
+    is_unsettled: bool,
 }
 
 /// Where messages land.
@@ -161,7 +163,7 @@ impl Engine {
             doomed: Vec::new(),
             job,
         };
-        Engine { inbox, core, quick_turns: 0 }
+        Engine { inbox, core, quick_turns: 0, is_unsettled: false }
     }
 
     /// One turn. Says whether anything moved.
@@ -200,7 +202,13 @@ impl Engine {
                 self.inbox.poll_queue(core);
             }
             core.notice_departures(epoch, departed);
+            self.is_unsettled = true;
         }
+        if self.is_unsettled {
+            // Not only when there is nothing else to do: what the dead left open takes room away from the living.
+            self.is_unsettled = !self.reclaim_from_dead();
+        }
+        let core = &mut self.core;
         core.start_ready();
         core.ring();
         core.progressed
@@ -211,11 +219,11 @@ impl Engine {
         self.inbox.is_empty()
     }
 
-    /// Settles what dead ranks left open in this rank's queue.
-    pub(super) fn reclaim_from_dead(&mut self) {
+    /// Settles what dead ranks left open in this rank's queue; says whether nothing of theirs is left.
+    fn reclaim_from_dead(&mut self) -> bool {
         let job = Arc::clone(&self.core.job);
         let is_dead = |rank: Rank| matches!(job.control(rank).state(), crate::job::RankState::Dead(_));
-        self.inbox.consumer.reclaim_dead(&is_dead);
+        self.inbox.consumer.reclaim_dead(&is_dead)
     }
 }
 

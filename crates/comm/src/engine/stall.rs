@@ -43,7 +43,6 @@ impl Engine {
     pub(super) fn look_around(&mut self) {
         let job = Arc::clone(&self.core.job);
         self.core.liveness.look(&job, self.core.me);
-        self.reclaim_from_dead();
         self.core.compare_calls();
         let now = clock::now_ns();
         let silence = &mut self.core.liveness.silence;
