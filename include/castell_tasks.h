@@ -36,6 +36,12 @@ const char *castell_tasks_error(void);
 
 typedef struct castell_runtime castell_runtime;
 
+/* A device with a worker of its own: a thread that runs the tasks made for devices of its kind. */
+typedef struct castell_device {
+    unsigned kind; /* 1 to 7: what it means is the program's; devices of one kind share the tasks for it */
+    void *handle;  /* the program's: what castell_device_handle() gives to those tasks */
+} castell_device;
+
 /* Zeros mean defaults. */
 typedef struct castell_options {
     unsigned workers;     /* threads that run tasks; default: one for each processor that the process may use */
@@ -49,6 +55,8 @@ typedef struct castell_options {
     uint64_t watchdog_ns; /* reports on stderr when nothing has completed for so long although a task waits for the world */
     unsigned debug;       /* 1: keeps a journal for castell_print_waits, and compares what tasks do in memory of
                            * castell_debug_alloc with what they declared; also CASTELL_TASKS_DEBUG=1 */
+    const castell_device *devices; /* besides the other workers */
+    size_t device_count;
 } castell_options;
 
 /* Starts one; `options` may be NULL. */
@@ -120,6 +128,7 @@ typedef struct castell_task {
     unsigned flags;
     void (*destroy)(void *argument); /* called with the body's argument at the end, also if the task is skipped; not if
                                       * castell_submit fails */
+    unsigned device; /* the kind of device that runs it; 0: the processors */
 } castell_task;
 
 /* [task] Creates a task that calls `body` with a copy of the `argument_bytes` bytes at `argument`. `task` may be NULL. */
@@ -147,6 +156,9 @@ int castell_group(void (*body)(void *), void *argument);
 int castell_cancel(void);
 /* [task] Whether the group was cancelled. */
 int castell_is_cancelled(void);
+/* [task] The handle of the device whose worker runs the task; NULL on other workers. After a wait or a pause it may be another
+ * device of the same kind: ask again. */
+void *castell_device_handle(void);
 /* [task] Whether the task is final. */
 int castell_is_final(void);
 /* [task] This task fails: its successors are skipped, and the wait of its creator says `message`. `payload`, if not NULL,

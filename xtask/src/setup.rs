@@ -31,6 +31,12 @@ const PEER_LIBRARIES: [(&str, &str); 1] = [("starpu-1.3", "libstarpu-dev")];
 /// Files that show a package that has neither.
 const PEER_FILES: [(&str, &str); 1] = [("/usr/lib/x86_64-linux-gnu/libomp5.so", "libomp-dev")];
 
+/// (file that shows that it is there, apt package that brings it): what is loaded while a program runs.
+const FILES: [(&str, &str); 2] = [
+    ("/etc/OpenCL/vendors/pocl.icd", "pocl-opencl-icd"),
+    ("/usr/lib/x86_64-linux-gnu/libOpenCL.so.1", "ocl-icd-libopencl1"),
+];
+
 /// (cargo subcommand, rustup component that brings it).
 const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
 
@@ -60,7 +66,8 @@ fn install_packages(peers: bool) -> anyhow::Result<()> {
         PROGRAMS.iter().chain(peer_programs).filter(|(program, _)| find_program(program).is_none());
     let peer_libraries = PEER_LIBRARIES.iter().filter(|_| peers);
     let libraries = LIBRARIES.iter().chain(peer_libraries).filter(|(library, _)| !has_library(library));
-    let files = PEER_FILES.iter().filter(|(file, _)| peers && !Path::new(file).exists());
+    let peer_files = PEER_FILES.iter().filter(|_| peers);
+    let files = FILES.iter().chain(peer_files).filter(|(file, _)| !Path::new(file).exists());
     let missing: Vec<&str> = programs.chain(libraries).chain(files).map(|(_, package)| *package).collect();
     if missing.is_empty() {
         println!("setup: all programs and libraries are there");

@@ -2,6 +2,7 @@
 
 use crate::counts::{Counts, Limits};
 use crate::dependences::Exclusive;
+use crate::devices::Devices;
 use crate::error::TaskError;
 use crate::journal::Journal;
 use crate::memory::{Memory, MemoryOptions};
@@ -13,6 +14,7 @@ use crate::services::Services;
 use crate::stall::{Report, Stall, Stalls};
 use crate::workers::{Plan, Workers};
 use castell_sched::{Design, Kind, Options, Topology};
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +32,7 @@ pub struct Builder {
     watchdog: Option<(Duration, Report)>,
     debug: Option<bool>,
     record: bool,
+    devices: Devices,
 }
 
 impl Default for Builder {
@@ -46,6 +49,7 @@ impl Default for Builder {
             watchdog: None,
             debug: None,
             record: false,
+            devices: Devices::default(),
         }
     }
 }
@@ -125,10 +129,19 @@ impl Builder {
         self
     }
 
+    /// A device with a worker of its own, besides the others: it runs the tasks that are made for this `kind`
+    /// ([`NewTask::on`](crate::NewTask::on)), and these find `device` by [`Context::device`](crate::Context::device). Kinds are
+    /// numbers from 1 to 7 whose meaning is the program's; devices of one kind share the tasks for it.
+    pub fn device(mut self, kind: Kind, device: impl Any + Send + Sync) -> Self {
+        self.devices.add(kind, Arc::new(device));
+        self
+    }
+
     /// Starts it.
     ///
     /// # Errors
-    /// A description that cannot be read, or a thread that could not be started.
+    /// A description that cannot be read, a device under a kind that devices cannot have, or a thread that could not be
+    /// started.
     pub fn build(self) -> Result<Runtime, TaskError> {
         let from_environment = || std::env::var("CASTELL_TASKS_SCHEDULER").ok();
         let scheduler = self.scheduler.clone().or_else(from_environment);
@@ -136,11 +149,14 @@ impl Builder {
         let plan = self.plan()?;
         let wanted = Wanted::from_environment();
         let records = self.record || wanted.any();
+        let devices = self.devices.behind(plan.workers());
+        let plan = plan.with_devices(&devices.kinds()?);
         let numa_nodes = plan.topology.numa_nodes();
         let has_places = options.locality && options.design == Design::Tree && numa_nodes > 1;
         let shared = Arc::new(Shared {
             memory: Memory::new(self.memory, &plan.numa()),
-            worker_count: plan.workers(),
+            worker_count: plan.cpu_workers(),
+            devices,
             scheduler: Scheduler::new(options, &plan.topology, self.seed),
             workers: Workers::new(&plan, self.stack_bytes),
             counts: Counts::new(self.limits),

@@ -4,6 +4,7 @@ use crate::counts::make_room;
 use crate::current::Thread;
 use crate::data::{Accesses, Declarations};
 use crate::dependences::{self, Declaration};
+use crate::devices::check_kind;
 use crate::error::{Fault, Payload, TaskError};
 use crate::execute::{create, fail, submit};
 use crate::group::Group;
@@ -13,6 +14,7 @@ use crate::pause::{Event, Waker, block};
 use crate::schedulable::ReadyList;
 use crate::task::{Attributes, Task, TaskRef, flag};
 use crate::wait::{run_chain, wait_children, wait_task};
+use castell_sched::Kind as LeafKind;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -143,6 +145,13 @@ impl<'t> Context<'t> {
         self.current().label()
     }
 
+    /// The device whose worker runs this, as it was given to [`Builder::device`](crate::Builder::device), if it is a `D`. After a
+    /// wait or a pause it may be another one of the same kind: ask again.
+    pub fn device<D: 'static>(&self) -> Option<&D> {
+        let handle = self.thread.shared.devices.of(self.thread.worker.get()?)?;
+        handle.downcast_ref()
+    }
+
     /// The NUMA node on which most of this task's data was written last, as the scheduler was told when it became ready; `None`:
     /// nothing was known, there is one node, or the scheduler does not look (`locality=off`, and any but the tree).
     pub fn place(&self) -> Option<usize> {
@@ -265,9 +274,13 @@ impl<'t> Context<'t> {
         let mut room = Vec::new();
         let settled = checked.and_then(|()| settled_for(attributes.label, declared, &mut room));
         let checked = settled.and_then(|settled| {
+            check_kind(&self.thread.shared, attributes.kind, attributes.label)?;
             make_room(self.thread, attributes.label)?;
             Ok(settled)
         });
+        if checked.is_err() {
+            attributes.kind = LeafKind::CPU; // somebody has to skip it
+        }
         let undeferred = attributes.flags & flag::UNDEFERRED != 0;
         let (declared, checked) = match checked {
             Ok(declared) => (declared, Ok(())),
@@ -329,6 +342,12 @@ impl NewTask<'_, '_> {
     /// It runs a part of the current body.
     pub(crate) fn helping(mut self) -> Self {
         self.attributes.flags |= flag::HELPS;
+        self
+    }
+
+    /// Only workers of this kind run it: devices that were registered with it. Without a call, the processors.
+    pub fn on(mut self, kind: LeafKind) -> Self {
+        self.attributes.kind = kind;
         self
     }
 

@@ -149,7 +149,8 @@ impl Thread {
         }
         self.worker.set(None);
         let result = block();
-        self.worker.set(Some(workers.resume(&self.shared)));
+        let kind = workers.kind_of(Some(worker));
+        self.worker.set(Some(workers.resume(&self.shared, kind)));
         result
     }
 }

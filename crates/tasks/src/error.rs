@@ -136,6 +136,26 @@ pub enum TaskError {
     /// The description of a scheduler or a machine cannot be read.
     #[error(transparent)]
     Description(#[from] castell_sched::SchedError),
+    /// A task for devices of a kind of which the runtime has none.
+    #[error(
+        "task `{label}` was not created: no worker of this runtime runs tasks for devices of kind {kind}; register one \
+         when the runtime is built"
+    )]
+    NoDevice {
+        /// The task that was to be created.
+        label: String,
+        /// The kind.
+        kind: u8,
+    },
+    /// A device was registered under a kind that devices cannot have.
+    #[error("devices have kinds from 1 to 7, not {kind}; 0 stands for the processors")]
+    NotADevice {
+        /// The kind.
+        kind: u8,
+    },
+    /// The mailbox that a runtime was to have could not be made.
+    #[error(transparent)]
+    Mailbox(Arc<castell_host::HostError>),
     /// A worker that is to be taken away is the last one.
     #[error("worker {worker} is the last of its kind: give another one back before taking it away")]
     LastWorker {

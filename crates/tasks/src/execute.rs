@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::current::Thread;
 use crate::dependences::{self, Declaration};
 use crate::error::{Fault, TaskError, panic_message};
-use crate::schedulable::ReadyList;
+use crate::schedulable::{ReadyList, Schedulable as _};
 use crate::stall::note_events;
 use crate::task::{Attributes, Birth, Parts, Run, Task, TaskRef, Verb, flag};
 use crate::wait::WAITING;
@@ -161,7 +161,7 @@ pub(crate) unsafe fn submit(thread: &Thread, task: TaskRef, declared: &[Declarat
         }
         record.find_place();
     }
-    if record.has(flag::UNDEFERRED) {
+    if record.has(flag::UNDEFERRED) && thread.shared.workers.kind_of(thread.worker.get()) == record.kind() {
         return true;
     }
     let scheduler = &thread.shared.scheduler;

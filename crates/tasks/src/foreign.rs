@@ -5,6 +5,7 @@ use crate::context::{Context, settled_for};
 use crate::counts::make_room;
 use crate::current::Thread;
 use crate::dependences::Declaration;
+use crate::devices::check_kind;
 use crate::error::{Fault, TaskError};
 use crate::execute::{create_sized, submit};
 use crate::pause::{add_events, fulfill, unblock};
@@ -59,6 +60,7 @@ pub unsafe fn submit_bytes(
     let mut room = Vec::new();
     let checked = settled_for(attributes.label, declared, &mut room).and_then(|settled| {
         context.check_passed_on(settled)?;
+        check_kind(&thread.shared, attributes.kind, attributes.label)?;
         make_room(thread, attributes.label)?;
         Ok(settled)
     });
@@ -66,6 +68,9 @@ pub unsafe fn submit_bytes(
         Ok(declared) => (declared, Ok(())),
         Err(error) => (&[][..], Err(error)),
     };
+    if checked.is_err() {
+        attributes.kind = castell_sched::Kind::CPU; // somebody has to skip it
+    }
     let undeferred = attributes.flags & flag::UNDEFERRED != 0;
     let bytes = size_of::<Call>() + argument.len();
     // SAFETY: the record has room for the call and the argument; the rest is the caller's promise.

@@ -21,6 +21,8 @@ mod current;
 pub mod data;
 pub mod dependences;
 #[cfg(not(loom))]
+mod devices;
+#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod execute;
@@ -63,6 +65,7 @@ pub mod workloads;
 
 #[cfg(not(loom))]
 pub use builder::Builder;
+pub use castell_sched::Kind as LeafKind;
 #[cfg(not(loom))]
 pub use context::{Context, NewTask};
 #[cfg(not(loom))]

@@ -2,6 +2,7 @@
 
 use crate::context::{Context, NewTask};
 use crate::data::{Accesses, Request, mode};
+use crate::schedulable::Schedulable as _;
 use castell_base::sync::{AtomicUsize, Ordering};
 use std::ops::{Deref as _, DerefMut as _, Range};
 use std::ptr::NonNull;
@@ -146,7 +147,8 @@ fn share(
                 // SAFETY: the group ends, and with it the stack that holds the loop, only when this task is done.
                 unsafe { work.0.as_ref() }.run(context);
             };
-            context.task().label(context.label()).helping().submit((), help);
+            let helper = context.task().label(context.label()).helping();
+            helper.on(context.current().kind()).submit((), help);
         }
         work.run(context);
     });

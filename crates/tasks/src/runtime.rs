@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::counts::Counts;
 use crate::current::Thread;
 use crate::dependences::Exclusive;
+use crate::devices::Devices;
 use crate::error::TaskError;
 use crate::execute::{create, submit};
 use crate::handle::Handle;
@@ -38,7 +39,9 @@ pub struct Shared {
     pub(crate) journal: Option<Journal>,
     /// When somebody wants to know what happens.
     pub(crate) recorder: Option<Recorder>,
+    /// Workers for ordinary tasks.
     pub(crate) worker_count: usize,
+    pub(crate) devices: Devices,
     /// The process that built it: threads do not survive a fork.
     pub(crate) process: u32,
 }

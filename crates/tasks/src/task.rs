@@ -26,6 +26,7 @@ use crate::pause::PauseState;
 use crate::runtime::Shared;
 use crate::schedulable::Schedulable;
 use castell_base::sync::{AtomicPtr, AtomicU32, Ordering};
+use castell_sched::Kind as LeafKind;
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -76,6 +77,8 @@ pub mod flag {
     pub const HELPS: u32 = 1 << 12;
     /// It counts in the group in which it was created.
     pub const MEMBER: u32 = 1 << 11;
+    /// From this bit on, three bits tell which kind of leaf runs it.
+    pub(crate) const KIND_SHIFT: u32 = 24;
 }
 
 /// The record. Only `task.rs` and `execute.rs` make and dispose of it.
@@ -128,11 +131,14 @@ pub struct Attributes {
     pub cost: u32,
     /// Bits of [`flag`].
     pub flags: u32,
+    /// What can run it: the processors, or devices of a kind ([`crate::Builder::device`]).
+    pub kind: LeafKind,
 }
 
 impl Attributes {
     /// No label, priority 0.
-    pub const NONE: Attributes = Attributes { label: "", priority: 0, cost: 0, flags: 0 };
+    pub const NONE: Attributes =
+        Attributes { label: "", priority: 0, cost: 0, flags: 0, kind: LeafKind::CPU };
 }
 
 /// Where the parts of a record lie.
@@ -182,7 +188,8 @@ impl Task {
     #[inline]
     pub(crate) unsafe fn write(at: NonNull<u8>, birth: Birth) -> TaskRef {
         let task = at.cast::<Task>();
-        let Attributes { label, priority, cost, flags } = birth.attributes;
+        let Attributes { label, priority, cost, flags, kind } = birth.attributes;
+        let flags = flags | u32::from(kind.0) << flag::KIND_SHIFT;
         let header = Task {
             next: AtomicPtr::new(std::ptr::null_mut()),
             run: birth.run,
@@ -482,6 +489,11 @@ unsafe impl Schedulable for Task {
     #[inline]
     fn place(&self) -> Option<u16> {
         self.place.get().checked_sub(1)
+    }
+
+    #[inline]
+    fn kind(&self) -> LeafKind {
+        LeafKind((self.flags.load(Ordering::Relaxed) >> flag::KIND_SHIFT) as u8)
     }
 
     #[inline]

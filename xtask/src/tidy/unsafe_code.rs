@@ -4,7 +4,7 @@ use super::rooms::Table;
 use super::source::{code_only, line_of, words};
 use super::{File, Finding};
 
-const ROOMS: [&str; 6] = ["base", "host", "comm", "tasks", "capi", "py"];
+const ROOMS: [&str; 7] = ["base", "host", "comm", "tasks", "opencl", "capi", "py"];
 
 /// No `unsafe` outside the rooms that may have it. (`// SAFETY:` on each block is clippy's job.)
 pub fn check(file: &File) -> Vec<Finding> {

@@ -1,7 +1,8 @@
 //! Starting, running in and ending runtimes.
 
 use super::failure::{ARGUMENT, Failure, START, status};
-use castell_tasks::{Limits, Runtime, WatchedMemory};
+use super::submit::kind;
+use castell_tasks::{Context, Limits, Runtime, WatchedMemory, foreign};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, PoisonError};
@@ -20,7 +21,19 @@ pub struct castell_options {
     tasks_hard: u64,
     watchdog_ns: u64,
     debug: c_uint,
+    devices: *const castell_device,
+    device_count: usize,
 }
+
+/// The header's `castell_device`.
+#[repr(C)]
+pub struct castell_device {
+    kind: c_uint,
+    handle: *mut c_void,
+}
+
+/// What a task for a device finds: the program's own pointer.
+struct DeviceHandle(Passed<*mut c_void>);
 
 /// A C pointer that goes to a task, as C said it may.
 pub(super) struct Passed<T>(pub(super) T);
@@ -54,8 +67,15 @@ pub unsafe extern "C" fn castell_start(place: *mut *mut Runtime, options: *const
     })
 }
 
+/// The device whose worker runs the current task, as the runtime was told; NULL elsewhere.
+#[unsafe(no_mangle)]
+pub extern "C" fn castell_device_handle() -> *mut c_void {
+    let handle = |context: &Context<'_>| context.device::<DeviceHandle>().map(|device| device.0.get());
+    foreign::with_context(handle).flatten().unwrap_or(std::ptr::null_mut())
+}
+
 /// # Safety
-/// The strings are NULL or strings.
+/// The strings are NULL or strings, and there are as many devices as said.
 unsafe fn build(options: Option<&castell_options>) -> Result<Runtime, Failure> {
     let mut builder = Runtime::builder();
     if let Some(options) = options {
@@ -89,6 +109,14 @@ unsafe fn build(options: Option<&castell_options>) -> Result<Runtime, Failure> {
             }
         }
         builder = builder.seed(options.seed);
+        if options.devices.is_null() && options.device_count > 0 {
+            return Err(Failure::new(ARGUMENT, format!("{} devices at NULL", options.device_count)));
+        }
+        for number in 0..options.device_count {
+            // SAFETY: the caller's promise.
+            let device = unsafe { &*options.devices.add(number) };
+            builder = builder.device(kind(device.kind)?, DeviceHandle(Passed(device.handle)));
+        }
     }
     builder.build().map_err(|error| Failure::new(START, error.to_string()))
 }

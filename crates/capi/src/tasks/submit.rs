@@ -5,7 +5,7 @@ use super::reduction::{Reductions, castell_reduction};
 use castell_tasks::dependences::{Declaration, Kind};
 use castell_tasks::foreign::{Function, check_declarations, submit_bytes};
 use castell_tasks::task::{Attributes, flag};
-use castell_tasks::{Context, TaskError};
+use castell_tasks::{Context, LeafKind, TaskError};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ops::Range;
@@ -43,6 +43,7 @@ pub struct castell_task {
     cost: c_uint,
     flags: c_uint,
     destroy: Option<Function>,
+    device: c_uint,
 }
 
 /// The body of a loop.
@@ -311,8 +312,16 @@ unsafe fn described(task: Option<&castell_task>) -> Result<(Attributes, Option<F
     for (bit, meaning) in [(FINAL, flag::FINAL), (WAIT, flag::WAIT), (UNDEFERRED, flag::UNDEFERRED)] {
         flags |= if task.flags & bit != 0 { meaning } else { 0 };
     }
-    let attributes = Attributes { label, priority: task.priority, cost: task.cost, flags };
+    let kind = kind(task.device)?;
+    let attributes = Attributes { label, priority: task.priority, cost: task.cost, flags, kind };
     Ok((attributes, task.destroy, task.flags & BY_REFERENCE != 0))
+}
+
+/// The kind of device with this number; 0 are the processors.
+pub(super) fn kind(number: c_uint) -> Result<LeafKind, Failure> {
+    let known = u8::try_from(number).ok().filter(|&kind| usize::from(kind) < LeafKind::COUNT);
+    let refuse = || Failure::new(ARGUMENT, format!("kinds of devices are numbers from 1 to 7, not {number}"));
+    known.map(LeafKind).ok_or_else(refuse)
 }
 
 /// # Safety

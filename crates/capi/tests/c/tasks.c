@@ -303,6 +303,49 @@ static void fork_from(castell_runtime *runtime) {
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* A device is a number here; its tasks count. */
+static void on_device(void *argument) {
+    int *device = castell_device_handle();
+    CHECK(device != NULL);
+    ++*device;
+    **(int **)argument += 1;
+}
+
+static void on_processor(void *argument) {
+    CHECK(castell_device_handle() == NULL);
+    **(int **)argument *= 2;
+}
+
+static void alternate(void *unused) {
+    (void)unused;
+    static int value = 1;
+    int *place = &value;
+    castell_access access = whole(CASTELL_INOUT, place, sizeof value);
+    castell_task device = {.label = "on the device", .device = 3};
+    for (int round = 0; round < 5; ++round) {
+        CHECK(castell_submit(on_device, &place, sizeof place, &access, 1, &device) == 0);
+        CHECK(castell_submit(on_processor, &place, sizeof place, &access, 1, NULL) == 0);
+    }
+    CHECK(castell_taskwait() == 0 && value == 94);
+    device.device = 4;
+    CHECK(castell_submit(on_device, &place, sizeof place, &access, 1, &device) == 0);
+    CHECK(castell_taskwait() == CASTELL_ERR_TASK && strstr(castell_tasks_error(), "kind 4") != NULL);
+    device.device = 8;
+    CHECK(castell_submit(on_device, &place, sizeof place, &access, 1, &device) == CASTELL_ERR_ARGUMENT);
+}
+
+static void devices(void) {
+    int ran = 0;
+    castell_device device = {.kind = 3, .handle = &ran};
+    castell_options options = {.workers = 1, .devices = &device, .device_count = 1};
+    castell_runtime *runtime;
+    CHECK(castell_start(&runtime, &options) == 0);
+    CHECK(castell_run(runtime, alternate, NULL) == 0);
+    CHECK(castell_stop(runtime) == 0 && ran == 5);
+    device.kind = 0;
+    CHECK(castell_start(&runtime, &options) == CASTELL_ERR_START);
+}
+
 int main(void) {
     CHECK(castell_taskwait() == CASTELL_ERR_NO_TASK && castell_self() == NULL);
     castell_options options = {.workers = 3, .seed = 1};
@@ -314,6 +357,7 @@ int main(void) {
     fork_from(runtime);
     castell_unregister_service(polled);
     CHECK(castell_stop(runtime) == 0);
+    devices();
     options.scheduler = "bush";
     CHECK(castell_start(&runtime, &options) == CASTELL_ERR_START && strstr(castell_tasks_error(), "bush") != NULL);
     puts("fine");

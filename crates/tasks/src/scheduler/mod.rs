@@ -288,10 +288,10 @@ impl<T: Schedulable> Scheduler<T> {
         }
     }
 
-    /// Wakes any worker that waits and runs tasks for ordinary processors; false if there is none.
-    pub fn call_any(&self) -> bool {
+    /// Wakes any worker of this kind that waits; false if there is none.
+    pub fn call_any(&self, kind: Kind) -> bool {
         fences::light();
-        let claim = self.stations.claim(Kind::CPU, None);
+        let claim = self.stations.claim(kind, None);
         claim.map(|claim| self.stations.ring(claim, 0)).is_some()
     }
 

@@ -60,6 +60,25 @@ impl Plan {
         Plan { topology, cpus: vec![Vec::new(); count], crowded: count > Processors::usable().count() }
     }
 
+    /// One more worker for each device, behind the others and not bound.
+    pub fn with_devices(mut self, kinds: &[Kind]) -> Plan {
+        if kinds.is_empty() {
+            return self;
+        }
+        let place = |leaf| (self.topology.numa_of(leaf) as u32, self.topology.kind_of(leaf));
+        let leaves = self.topology.all().map(place).chain(kinds.iter().map(|&kind| (0, kind))).collect();
+        if let Ok(topology) = Topology::from_leaves(leaves) {
+            self.topology = topology;
+            self.cpus.resize(self.topology.leaves(), Vec::new());
+        }
+        self
+    }
+
+    /// How many workers run ordinary tasks.
+    pub fn cpu_workers(&self) -> usize {
+        self.topology.all().filter(|&leaf| self.topology.kind_of(leaf) == Kind::CPU).count()
+    }
+
     /// How many workers.
     pub fn workers(&self) -> usize {
         self.topology.leaves()

@@ -2,6 +2,7 @@
 
 use super::WorkerId;
 use castell_host::futex;
+use castell_sched::Kind;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -46,19 +47,15 @@ impl Seat {
     }
 }
 
-/// A thread that sleeps without a worker.
-pub(super) struct Waiting {
-    pub(super) seat: Arc<Seat>,
-}
-
 /// Workers and the threads that have none.
 pub(super) struct Roster {
     pub(super) enabled: Vec<bool>,
     held: Vec<bool>,
-    /// Threads in the middle of a task, oldest first: they get a worker before others do.
-    wanting: VecDeque<Waiting>,
+    kinds: Vec<Kind>,
+    /// By kind: threads in the middle of a task, oldest first. They get a worker, of the kind that they had, before others do.
+    wanting: [VecDeque<Arc<Seat>>; Kind::COUNT],
     /// Threads with nothing on their stack.
-    spare: Vec<Waiting>,
+    spare: Vec<Arc<Seat>>,
     pub(super) stopping: bool,
 }
 
@@ -73,11 +70,12 @@ pub(super) enum Heir {
 }
 
 impl Roster {
-    pub(super) fn new(workers: usize) -> Roster {
+    pub(super) fn new(kinds: Vec<Kind>) -> Roster {
         Roster {
-            enabled: vec![true; workers],
-            held: vec![true; workers],
-            wanting: VecDeque::new(),
+            enabled: vec![true; kinds.len()],
+            held: vec![true; kinds.len()],
+            kinds,
+            wanting: Default::default(),
             spare: Vec::new(),
             stopping: false,
         }
@@ -90,31 +88,32 @@ impl Roster {
             self.held[index] = false;
             return Heir::TakenAway;
         }
-        match self.wanting.pop_front().or_else(|| self.spare.pop()) {
-            Some(waiting) => Heir::Thread(waiting.seat),
+        match self.next_wanting(self.kinds[index]).or_else(|| self.spare.pop()) {
+            Some(seat) => Heir::Thread(seat),
             None => Heir::Nobody,
         }
     }
 
     /// The thread that gets a worker in place of one whose stack is empty: only one that has something on its stack.
-    pub(super) fn next_wanting(&mut self) -> Option<Arc<Seat>> {
-        self.wanting.pop_front().map(|waiting| waiting.seat)
+    pub(super) fn next_wanting(&mut self, kind: Kind) -> Option<Arc<Seat>> {
+        self.wanting[kind.index()].pop_front()
     }
 
-    pub(super) fn wanting(&self) -> usize {
-        self.wanting.len()
+    pub(super) fn wanting(&self, kind: Kind) -> usize {
+        self.wanting[kind.index()].len()
     }
 
     /// A thread wants a worker to go on with its task: one that nobody holds, or a place in the line.
-    pub(super) fn want(&mut self, seat: &Arc<Seat>) -> Option<WorkerId> {
-        let free = (0..self.held.len()).find(|&index| self.enabled[index] && !self.held[index]);
+    pub(super) fn want(&mut self, seat: &Arc<Seat>, kind: Kind) -> Option<WorkerId> {
+        let fits = |&index: &usize| self.enabled[index] && !self.held[index] && self.kinds[index] == kind;
+        let free = (0..self.held.len()).find(fits);
         match free {
             Some(index) => {
                 self.held[index] = true;
                 Some(WorkerId(index as u32))
             }
             None => {
-                self.wanting.push_back(Waiting { seat: Arc::clone(seat) });
+                self.wanting[kind.index()].push_back(Arc::clone(seat));
                 None
             }
         }
@@ -122,14 +121,13 @@ impl Roster {
 
     /// A thread with nothing on its stack and no worker.
     pub(super) fn rest(&mut self, seat: &Arc<Seat>) {
-        self.spare.push(Waiting { seat: Arc::clone(seat) });
+        self.spare.push(Arc::clone(seat));
     }
 
-    /// Notes that a worker is taken away; false, and nothing happens, if it is the last of those that `alike` names.
-    pub(super) fn disable(&mut self, worker: WorkerId, alike: impl Fn(usize) -> bool) -> bool {
-        let others = (0..self.enabled.len())
-            .filter(|&other| other != worker.index() && self.enabled[other] && alike(other));
-        if others.count() == 0 {
+    /// Notes that a worker is taken away; false, and nothing happens, if it is the last of its kind.
+    pub(super) fn disable(&mut self, worker: WorkerId) -> bool {
+        let alike = |other: usize| self.enabled[other] && self.kinds[other] == self.kinds[worker.index()];
+        if !(0..self.enabled.len()).any(|other| other != worker.index() && alike(other)) {
             return false;
         }
         self.enabled[worker.index()] = false;
@@ -158,6 +156,7 @@ impl Roster {
     /// Ends all threads that sleep without a worker.
     pub(super) fn stop(&mut self) {
         self.stopping = true;
-        self.spare.drain(..).chain(self.wanting.drain(..)).for_each(|waiting| waiting.seat.end());
+        let wanting = self.wanting.iter_mut().flat_map(|line| line.drain(..));
+        self.spare.drain(..).chain(wanting).for_each(|seat| seat.end());
     }
 }

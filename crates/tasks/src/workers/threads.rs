@@ -23,8 +23,8 @@ pub struct Workers {
     roster: Mutex<Roster>,
     /// By worker: whether its thread has to look at the roster.
     flags: Box<[Flag]>,
-    /// Threads in the middle of a task that have no worker.
-    wanting: AtomicU32,
+    /// By kind: threads in the middle of a task that have no worker.
+    wanting: [AtomicU32; Kind::COUNT],
     threads: Mutex<Vec<JoinHandle<()>>>,
     started: AtomicUsize,
 }
@@ -32,6 +32,7 @@ pub struct Workers {
 #[repr(align(128))]
 struct Flag {
     up: AtomicBool,
+    kind: Kind,
 }
 
 /// What a worker is doing.
@@ -39,6 +40,8 @@ struct Flag {
 pub struct WorkerStatus {
     /// Which one.
     pub worker: WorkerId,
+    /// What it runs: ordinary tasks, or those for devices of a kind.
+    pub kind: Kind,
     /// Whether it is given tasks.
     pub enabled: bool,
     /// Whether a thread holds it: it may do so for some time after it was disabled.
@@ -48,15 +51,16 @@ pub struct WorkerStatus {
 impl Workers {
     /// Workers without threads yet.
     pub(crate) fn new(plan: &Plan, stack_bytes: usize) -> Self {
-        let count = plan.workers();
+        let kinds: Vec<Kind> = plan.topology.all().map(|leaf| plan.topology.kind_of(leaf)).collect();
+        let flag = |&kind: &Kind| Flag { up: AtomicBool::new(false), kind };
         Workers {
             topology: plan.topology.clone(),
             cpus: plan.cpus.clone(),
             looks: if plan.crowded { 0 } else { LOOKS },
             stack_bytes,
-            roster: Mutex::new(Roster::new(count)),
-            flags: (0..count).map(|_| Flag { up: AtomicBool::new(false) }).collect(),
-            wanting: AtomicU32::new(0),
+            flags: kinds.iter().map(flag).collect(),
+            roster: Mutex::new(Roster::new(kinds)),
+            wanting: Default::default(),
             threads: Mutex::default(),
             started: AtomicUsize::new(0),
         }
@@ -90,7 +94,8 @@ impl Workers {
         let roster = self.roster();
         let status = |leaf: LeafId| {
             let worker = WorkerId(leaf.0);
-            WorkerStatus { worker, enabled: roster.enabled[leaf.index()], held: roster.is_held(worker) }
+            let (kind, enabled) = (self.flags[leaf.index()].kind, roster.enabled[leaf.index()]);
+            WorkerStatus { worker, kind, enabled, held: roster.is_held(worker) }
         };
         self.topology.all().map(status).collect()
     }
@@ -98,7 +103,8 @@ impl Workers {
     /// Whether the thread of `worker` has to look at the roster before it goes on.
     #[inline]
     fn is_wanted(&self, worker: WorkerId) -> bool {
-        self.wanting.load(Ordering::Relaxed) != 0 || self.is_taken_away(worker)
+        let flag = &self.flags[worker.index()];
+        self.wanting[flag.kind.index()].load(Ordering::Relaxed) != 0 || flag.up.load(Ordering::Relaxed)
     }
 
     /// Whether `worker` is taken away, or the runtime ends.
@@ -111,10 +117,8 @@ impl Workers {
     pub(crate) fn disable(shared: &Shared, worker: WorkerId) -> Result<(), TaskError> {
         let workers = &shared.workers;
         workers.check(worker)?;
-        let kind = |index: usize| workers.topology.kind_of(LeafId(index as u32));
-        let alike = |other: usize| kind(other) == kind(worker.index());
         let mut roster = workers.roster();
-        if !roster.disable(worker, alike) {
+        if !roster.disable(worker) {
             return Err(TaskError::LastWorker { worker: worker.index() });
         }
         shared.scheduler.set_enabled(worker, false);
@@ -181,15 +185,15 @@ impl Workers {
         true
     }
 
-    /// The calling thread, which has handed its worker over, goes on: the worker that it holds now.
-    pub(crate) fn resume(&self, shared: &Shared) -> WorkerId {
+    /// The calling thread, which has handed its worker of this kind over, goes on: the worker that it holds now.
+    pub(crate) fn resume(&self, shared: &Shared, kind: Kind) -> WorkerId {
         let seat = Seat::new();
         let mut roster = self.roster();
-        let free = roster.want(&seat);
+        let free = roster.want(&seat, kind);
         self.note_wanting(&roster);
         drop(roster);
         let worker = free.unwrap_or_else(|| {
-            shared.scheduler.call_any();
+            shared.scheduler.call_any(kind);
             // The runtime ends only when no task is left, and this thread is in the middle of one.
             seat.sit().expect("a thread in the middle of a task gets a worker")
         });
@@ -212,7 +216,8 @@ impl Workers {
                 return None;
             }
             if roster.enabled[worker.index()] {
-                let Some(other) = roster.next_wanting() else { return Some(worker) };
+                let kind = self.flags[worker.index()].kind;
+                let Some(other) = roster.next_wanting(kind) else { return Some(worker) };
                 self.note_wanting(&roster);
                 other.give(worker);
             } else if !taken_away {
@@ -228,7 +233,9 @@ impl Workers {
     }
 
     fn note_wanting(&self, roster: &Roster) {
-        self.wanting.store(roster.wanting() as u32, Ordering::Release);
+        for (kind, count) in self.wanting.iter().enumerate() {
+            count.store(roster.wanting(Kind(kind as u8)) as u32, Ordering::Release);
+        }
     }
 
     /// Binds the calling thread to the worker's processors.
@@ -260,9 +267,15 @@ impl Workers {
         self.roster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a worker's leaf runs ordinary tasks.
-    pub fn runs_on_cpu(&self, worker: WorkerId) -> bool {
-        self.topology.kind_of(LeafId(worker.0)) == Kind::CPU
+    /// What a worker runs; threads that are none count as processors.
+    #[inline]
+    pub fn kind_of(&self, worker: Option<WorkerId>) -> Kind {
+        worker.map_or(Kind::CPU, |worker| self.flags[worker.index()].kind)
+    }
+
+    /// Whether there are workers of a kind.
+    pub fn has(&self, kind: Kind) -> bool {
+        self.flags.iter().any(|flag| flag.kind == kind)
     }
 }
 
@@ -293,5 +306,7 @@ fn work(shared: &Weak<Shared>, worker: WorkerId) {
 fn wait(shared: &Shared, worker: WorkerId) -> Option<crate::task::TaskRef> {
     let workers = &shared.workers;
     shared.services.poll();
-    shared.scheduler.wait(worker, workers.looks, None, || workers.is_wanted(worker))
+    // A device's worker leaves the processors to those that are theirs.
+    let looks = if workers.kind_of(Some(worker)) == Kind::CPU { workers.looks } else { 0 };
+    shared.scheduler.wait(worker, looks, None, || workers.is_wanted(worker))
 }
