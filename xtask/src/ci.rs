@@ -114,6 +114,8 @@ fn run_loom(root: &Path) -> anyhow::Result<Outcome> {
         "castell-comm",
         "-p",
         "castell-tasks",
+        "-p",
+        "castell-host",
         "--target-dir",
         "target/loom",
     ];

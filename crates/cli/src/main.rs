@@ -1,6 +1,7 @@
 //! The `castell` command: each subcommand is a module with its arguments and a `run`.
 
 mod bench;
+mod cpus;
 mod fit;
 mod goal;
 mod launch;
@@ -31,6 +32,7 @@ enum Command {
     Schedule(schedule::Args),
     Simulate(Box<simulate::Args>),
     Launch(launch::Args),
+    Cpus(cpus::Args),
     Bench(bench::Args),
     Fit(fit::Args),
     Tune(Box<tune::Args>),
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Command::Schedule(args) => schedule::run(args),
         Command::Simulate(args) => simulate::run(*args),
         Command::Launch(args) => launch::run(args),
+        Command::Cpus(args) => cpus::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Fit(args) => fit::run(args),
         Command::Tune(args) => tune::run(*args),

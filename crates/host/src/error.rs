@@ -1,6 +1,7 @@
 //! What can go wrong when this room asks something of the system.
 
 use std::io;
+use std::path::PathBuf;
 
 /// A request that the system refused.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,38 @@ pub enum HostError {
         cpu: u32,
         /// The list of those that may be used.
         usable: String,
+    },
+    /// A file that should be a CPU mailbox is something else, or nobody reads it any more.
+    #[error("{path} is not a CPU mailbox that somebody reads: {found}", path = path.display())]
+    NotAMailbox {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        found: String,
+    },
+    /// A runtime that lives has its mailbox there already.
+    #[error("{path} is the CPU mailbox of process {pid}: give each runtime a path of its own", path = path.display())]
+    MailboxTaken {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        pid: u32,
+    },
+    /// A worker was named that there is not.
+    #[error("there is no worker {worker}: they are numbered from 0 to {}", workers.saturating_sub(1))]
+    NoSuchWorker {
+        /// The number.
+        worker: u32,
+        /// How many there are.
+        workers: usize,
+    },
+    /// A request was not acted upon in time.
+    #[error("no answer from process {pid} to what was put into {path}: it is stopped, has ended, or needs longer", path = path.display())]
+    NoAnswer {
+        /// The process.
+        pid: u32,
+        /// Its mailbox.
+        path: PathBuf,
     },
 }
 

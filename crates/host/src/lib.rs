@@ -8,6 +8,7 @@ pub mod clock;
 pub mod descriptor;
 mod error;
 pub mod futex;
+pub mod mailbox;
 pub mod memory;
 pub mod process;
 pub mod shm;

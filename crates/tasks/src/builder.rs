@@ -12,9 +12,10 @@ use crate::runtime::{Roots, Runtime, Shared};
 use crate::scheduler::Scheduler;
 use crate::services::Services;
 use crate::stall::{Report, Stall, Stalls};
-use crate::workers::{Plan, Workers};
+use crate::workers::{Plan, Workers, mailbox_from_environment};
 use castell_sched::{Design, Kind, Options, Topology};
 use std::any::Any;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ pub struct Builder {
     debug: Option<bool>,
     record: bool,
     devices: Devices,
+    mailbox: Option<PathBuf>,
 }
 
 impl Default for Builder {
@@ -50,6 +52,7 @@ impl Default for Builder {
             debug: None,
             record: false,
             devices: Devices::default(),
+            mailbox: None,
         }
     }
 }
@@ -129,6 +132,14 @@ impl Builder {
         self
     }
 
+    /// Other processes of this user may take workers away and give them back, through a file at `path` (`castell cpus`; the
+    /// protocol is in castell-host, `src/mailbox/README.md`). Without a call, what the environment variable `CASTELL_TASKS_MAILBOX`
+    /// says: `1` for `/dev/shm/castell-cpus.PID`, or a path; a process's second runtime needs another one.
+    pub fn mailbox(mut self, path: impl Into<PathBuf>) -> Self {
+        self.mailbox = Some(path.into());
+        self
+    }
+
     /// A device with a worker of its own, besides the others: it runs the tasks that are made for this `kind`
     /// ([`NewTask::on`](crate::NewTask::on)), and these find `device` by [`Context::device`](crate::Context::device). Kinds are
     /// numbers from 1 to 7 whose meaning is the program's; devices of one kind share the tasks for it.
@@ -140,7 +151,7 @@ impl Builder {
     /// Starts it.
     ///
     /// # Errors
-    /// A description that cannot be read, a device under a kind that devices cannot have, or a thread that could not be
+    /// A description that cannot be read, a device under a kind that devices cannot have, a mailbox that cannot be made, or a thread that could not be
     /// started.
     pub fn build(self) -> Result<Runtime, TaskError> {
         let from_environment = || std::env::var("CASTELL_TASKS_SCHEDULER").ok();
@@ -170,7 +181,8 @@ impl Builder {
             process: std::process::id(),
         });
         let runtime = Runtime::around(shared);
-        runtime.start_threads(self.watchdog)?;
+        let mailbox = self.mailbox.or_else(mailbox_from_environment);
+        runtime.start_threads(mailbox.as_deref(), self.watchdog)?;
         Ok(runtime)
     }
 

@@ -18,6 +18,7 @@ use crate::services::{Next, Registration, Services, Wake};
 use crate::stall::{Report, Stalls, watch};
 use crate::task::{Attributes, Task, flag};
 use crate::workers::{WorkerId, WorkerStatus, Workers};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -89,8 +90,15 @@ impl Runtime {
     }
 
     /// Starts the workers, then the watchdog, if there is to be one.
-    pub(crate) fn start_threads(&self, watchdog: Option<(Duration, Report)>) -> Result<(), TaskError> {
+    pub(crate) fn start_threads(
+        &self,
+        mailbox: Option<&Path>,
+        watchdog: Option<(Duration, Report)>,
+    ) -> Result<(), TaskError> {
         Workers::start(&self.shared)?;
+        if let Some(path) = mailbox {
+            Workers::listen(&self.shared, path)?;
+        }
         let Some((patience, report)) = watchdog else { return Ok(()) };
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new()
@@ -204,7 +212,9 @@ impl Runtime {
     /// It is the last worker, or there is no such worker.
     pub fn disable_worker(&self, worker: WorkerId) -> Result<(), TaskError> {
         self.check_process()?;
-        Workers::disable(&self.shared, worker)
+        Workers::disable(&self.shared, worker)?;
+        self.shared.workers.note(worker, false);
+        Ok(())
     }
 
     /// Gives a worker back.
@@ -213,7 +223,9 @@ impl Runtime {
     /// There is no such worker, or no thread could be started for it.
     pub fn enable_worker(&self, worker: WorkerId) -> Result<(), TaskError> {
         self.check_process()?;
-        Workers::enable(&self.shared, worker)
+        Workers::enable(&self.shared, worker)?;
+        self.shared.workers.note(worker, true);
+        Ok(())
     }
 
     /// What each worker is doing.

@@ -13,6 +13,8 @@
 
 mod id;
 #[cfg(not(loom))]
+mod mailbox;
+#[cfg(not(loom))]
 mod plan;
 #[cfg(not(loom))]
 mod roster;
@@ -20,6 +22,8 @@ mod roster;
 mod threads;
 
 pub use id::WorkerId;
+#[cfg(not(loom))]
+pub(crate) use mailbox::mailbox_from_environment;
 #[cfg(not(loom))]
 pub use plan::Plan;
 #[cfg(not(loom))]

@@ -1,5 +1,6 @@
 //! The threads behind the workers.
 
+use super::mailbox::Reader;
 use super::roster::{Heir, Roster, Seat};
 use super::{Plan, WorkerId};
 use crate::current::Thread;
@@ -7,6 +8,7 @@ use crate::error::TaskError;
 use crate::execute::execute;
 use crate::runtime::Shared;
 use castell_sched::{Kind, LeafId, Topology};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -16,8 +18,8 @@ const LOOKS: u32 = 1500;
 
 /// The workers of a runtime and their threads.
 pub struct Workers {
-    topology: Topology,
-    cpus: Vec<Vec<u32>>,
+    pub(super) topology: Topology,
+    pub(super) cpus: Vec<Vec<u32>>,
     looks: u32,
     stack_bytes: usize,
     roster: Mutex<Roster>,
@@ -25,6 +27,8 @@ pub struct Workers {
     flags: Box<[Flag]>,
     /// By kind: threads in the middle of a task that have no worker.
     wanting: [AtomicU32; Kind::COUNT],
+    /// Hears what other processes want, if it is to.
+    reader: Mutex<Option<Reader>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     started: AtomicUsize,
 }
@@ -61,6 +65,7 @@ impl Workers {
             flags: kinds.iter().map(flag).collect(),
             roster: Mutex::new(Roster::new(kinds)),
             wanting: Default::default(),
+            reader: Mutex::default(),
             threads: Mutex::default(),
             started: AtomicUsize::new(0),
         }
@@ -70,6 +75,20 @@ impl Workers {
     pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), TaskError> {
         let workers = &shared.workers;
         (0..workers.flags.len()).try_for_each(|worker| workers.start_thread(shared, WorkerId(worker as u32)))
+    }
+
+    /// Lets other processes take workers away and give them back, through a mailbox at `path`.
+    pub(crate) fn listen(shared: &Arc<Shared>, path: &Path) -> Result<(), TaskError> {
+        let reader = Reader::start(shared, path)?;
+        *shared.workers.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
+        Ok(())
+    }
+
+    /// The program itself has decided: the mailbox shows it.
+    pub(crate) fn note(&self, worker: WorkerId, enabled: bool) {
+        if let Some(reader) = &*self.reader.lock().unwrap_or_else(PoisonError::into_inner) {
+            reader.mailbox.note(worker.index(), enabled);
+        }
     }
 
     fn start_thread(&self, shared: &Arc<Shared>, worker: WorkerId) -> Result<(), TaskError> {
@@ -250,6 +269,8 @@ impl Workers {
     /// Ends the threads: no task is left.
     pub(crate) fn stop(shared: &Shared) {
         let workers = &shared.workers;
+        let reader = workers.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
+        reader.into_iter().for_each(Reader::stop);
         {
             let mut roster = workers.roster();
             roster.stop();

@@ -1,0 +1,65 @@
+//! `castell cpus` and a process that listens: this one.
+
+use castell_host::mailbox::{Mailbox, Place, default_path};
+use std::process::{Command, Output};
+
+fn castell(folder: &std::path::Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_castell"));
+    command.arg("cpus").args(arguments).arg("--folder").arg(folder);
+    command.output().expect("castell can be started")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Ends who reads it, also when the test fails.
+struct Closes<'a>(&'a Mailbox);
+
+impl Drop for Closes<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+#[test]
+fn workers_are_listed_taken_and_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let me = std::process::id().to_string();
+    let path = default_path(folder.path(), std::process::id());
+    let nobody = castell(folder.path(), &[]);
+    assert!(nobody.status.success() && text(&nobody.stdout).contains("no program listens"));
+    let places = [5, 6, 7].map(|cpu| Place { cpu: Some(cpu), kind: u8::from(cpu == 7) });
+    let mailbox = Mailbox::create(&path, &places).expect("a mailbox");
+    std::thread::scope(|scope| {
+        let _closes = Closes(&mailbox);
+        scope.spawn(|| {
+            while !mailbox.is_closed() {
+                let attended = mailbox.attend(|worker, wanted| wanted || worker == 1);
+                mailbox.sleep(attended);
+            }
+        });
+        let all = castell(folder.path(), &["--json"]);
+        let all: serde_json::Value = serde_json::from_slice(&all.stdout).expect("JSON");
+        assert_eq!((all[0]["workers"].as_u64(), all[0]["enabled"].as_u64()), (Some(3), Some(3)));
+        let taken = castell(folder.path(), &[&me, "--take", "1", "--list"]);
+        assert!(taken.status.success(), "{}", text(&taken.stderr));
+        let lines = text(&taken.stdout);
+        assert!(lines.contains("     1      6      tasks  taken"), "{lines}");
+        assert!(lines.contains("     2      7   device 1  given"), "{lines}");
+        let given = castell(folder.path(), &[&me, "--give", "0-1", "--json"]);
+        let given: serde_json::Value = serde_json::from_slice(&given.stdout).expect("JSON");
+        assert_eq!((&given["workers"][1]["enabled"], &given["workers"][1]["cpu"]), (&true.into(), &6.into()));
+        let refused = castell(folder.path(), &[&me, "--take", "0,1"]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(text(&refused.stderr).contains("the last of its kind"), "{}", text(&refused.stderr));
+        let wrong = castell(folder.path(), &[&me, "--take", "3"]);
+        assert_eq!(wrong.status.code(), Some(1));
+        assert!(text(&wrong.stderr).contains("numbered from 0 to 2"), "{}", text(&wrong.stderr));
+    });
+    drop(mailbox);
+    let gone = castell(folder.path(), &[&me]);
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(text(&gone.stderr).contains("CASTELL_TASKS_MAILBOX=1"), "{}", text(&gone.stderr));
+    assert_eq!(castell(folder.path(), &["--take", "1"]).status.code(), Some(1));
+}
