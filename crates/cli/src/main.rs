@@ -11,6 +11,7 @@ mod schedule;
 mod simulate;
 mod source;
 mod tasks;
+mod threads;
 mod timeline;
 mod tune;
 

@@ -5,14 +5,28 @@ use std::process::Command;
 #[test]
 fn simulators_are_measured_side_by_side() {
     let output = Command::new(env!("CARGO_BIN_EXE_castell"))
-        .args(["bench", "sim", "--ranks", "8,64", "--rounds", "1", "--samples", "1", "--no-peers", "--json"])
+        .args([
+            "bench",
+            "sim",
+            "--ranks",
+            "8,64",
+            "--rounds",
+            "1",
+            "--samples",
+            "1",
+            "--threads",
+            "2",
+            "--no-peers",
+            "--json",
+        ])
         .output()
         .expect("castell starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let rows: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let rows = rows.as_array().expect("an array");
-    // Three patterns on two sizes, of which two are in rounds.
-    assert_eq!(rows.len(), 2 * (3 + 2));
+    // Three patterns on two sizes in order and in windows on one thread and on two, with noise and without; two of the
+    // patterns are in rounds.
+    assert_eq!(rows.len(), 2 * (3 * 2 * 3 + 2));
     for row in rows {
         assert_eq!(row["workload"], "sim");
         let positive =

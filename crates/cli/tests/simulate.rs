@@ -68,6 +68,38 @@ fn repeated_runs_do_not_depend_on_the_threads() {
 }
 
 #[test]
+fn one_run_does_not_depend_on_the_threads() {
+    let noisy = "loggops:o=normal(1500ns,300ns)";
+    for (program, ranks, model) in [("bcast:binomial", "4000", noisy), ("bcast:binomial", "3000", "plb")] {
+        let results = ["1", "3", "8"].map(|threads| {
+            let arguments = [program, "--ranks", ranks, "--model", model, "--threads", threads];
+            let mut result = json(&arguments);
+            result["wall_ns"] = Value::Null;
+            result
+        });
+        assert_eq!(results[0], results[1]);
+        assert_eq!(results[0], results[2]);
+    }
+}
+
+#[test]
+fn a_paraver_trace_is_simulated_as_the_program_that_it_holds() {
+    let vector = |name| format!("{}/../../vectors/paraver/{name}", env!("CARGO_MANIFEST_DIR"));
+    let [trace, program] = ["halo.prv", "halo.goal"].map(|name| json(&[&vector(name)]));
+    assert_eq!(trace["end_ps"], program["end_ps"]);
+    assert_eq!((&trace["ranks"], &trace["events"]), (&4.into(), &program["events"]));
+}
+
+#[test]
+fn a_timeline_for_paraver_is_a_program_that_ends_when_it_did() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let timeline = directory.path().join("wavefront.prv");
+    let timeline = timeline.to_str().expect("a path");
+    let first = json(&[&example("wavefront.goal"), "--timeline", timeline]);
+    assert_eq!(json(&[timeline])["end_ps"], first["end_ps"]);
+}
+
+#[test]
 fn people_get_a_table() {
     let drawn = "plb:alpha_p=500ns,alpha_r=100ns,beta=0.4ns";
     let output =

@@ -3,6 +3,7 @@
 mod report;
 mod watch;
 
+use crate::threads::Lent;
 use crate::timeline::TimelineArgs;
 use crate::{model, source};
 use anyhow::{Context, bail};
@@ -15,7 +16,6 @@ use castell_model::topology::Topology;
 use castell_sim::instruments::{Bandwidth, Counts, CriticalPath, Queues, Recorder, Waits};
 use castell_sim::{Machine, Outcome, Schedules, SimError, Simulation, Source};
 use report::Report;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub struct Args {
     /// What random numbers start from: the same seed gives the same results
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Repeated runs are shared among so many threads (default: one a processor); results do not depend on it
+    /// How many threads share a large run, or repeated runs (default: one a processor); results do not depend on it
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
     #[command(flatten)]
@@ -244,7 +244,8 @@ fn simulate<'a>(args: &Args, source: Source<'a>, machine: &Machine) -> Result<Wa
     let schedules = if watches || args.repeat > 1 { Some(Schedules::new(source)?) } else { None };
     let source = schedules.as_ref().map_or(source, Source::from);
     let mut progress = Watch::new(source, args.repeat);
-    let first = Simulation::new(source, machine).with_seed(args.seed);
+    let threads = Lent::new(args.threads);
+    let first = Simulation::new(source, machine).with_seed(args.seed).with_threads(&threads);
     let outcome = match watches {
         true => first.run_with((&mut progress, (&mut recorder, (&mut measures, &mut path))))?,
         false => first.run_fast_or_with(&mut progress)?,
@@ -268,8 +269,7 @@ fn repeat(
         let run = Simulation::new(source, machine).with_seed(seed);
         run.run_fast_or_with(progress.clone()).map(|outcome| (outcome.makespan(), outcome.skew()))
     };
-    let processors = || std::thread::available_parallelism().map_or(1, NonZero::get) as u64;
-    let threads = args.threads.map_or_else(processors, u64::from).min(runs - 1);
+    let threads = (Lent::new(args.threads).0 as u64).min(runs - 1);
     if threads <= 1 {
         return (1..runs).map(one).collect();
     }

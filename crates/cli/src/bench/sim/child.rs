@@ -1,48 +1,70 @@
 //! castell's own engines, each run in a process that castell starts of itself.
 
 use super::{BYTES, Program, Run, Simulator, peak};
+use crate::threads::Lent;
 use anyhow::{Context as _, anyhow, bail};
 use castell_collectives::generator::{Generator, Options};
 use castell_collectives::pattern::Pattern;
 use castell_goal::file::Contents;
 use castell_model::LogGops;
-use castell_sim::fast::{Finished, Flat};
-use castell_sim::{Source, rounds};
+use castell_sim::fast::{Declined, Finished, Flat};
+use castell_sim::{Machine, Source, rounds};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// The engines by name: every event of every rank in order; one rank for all.
-pub const ENGINES: [&str; 2] = ["castell, every event", "castell, rounds"];
+/// How castell simulates.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum Engine {
+    /// Every event of all ranks in order; with noise if so.
+    EveryEvent { noise: bool },
+    /// One rank for all.
+    Rounds,
+    /// Windows of time, on so many threads; with noise if so.
+    Windows { noise: bool, threads: usize },
+}
+
+/// What varies where there is noise.
+const NOISE: &str = "loggops:o=normal(1500ns,100ns),L=2500ns+exponential(200ns)";
+
+impl Engine {
+    /// All of them, on one thread and on `threads`.
+    pub fn all(threads: usize) -> Vec<Engine> {
+        let counts = [1, threads];
+        let counts = if threads > 1 { &counts[..] } else { &counts[..1] };
+        let windows = |noise| counts.iter().map(move |&threads| Engine::Windows { noise, threads });
+        let quiet = [Engine::EveryEvent { noise: false }, Engine::Rounds].into_iter().chain(windows(false));
+        quiet.chain([Engine::EveryEvent { noise: true }]).chain(windows(true)).collect()
+    }
+}
 
 /// What a process is to do.
 #[derive(Serialize, Deserialize)]
 struct Task {
-    engine: String,
+    engine: Engine,
     program: Program,
     samples: u32,
 }
 
-/// An engine as a subject.
-pub fn engine(name: &'static str) -> Box<dyn Simulator> {
-    Box::new(Engine { name })
-}
-
-struct Engine {
-    name: &'static str,
-}
-
 impl Simulator for Engine {
     fn name(&self) -> String {
-        self.name.into()
+        let noisy = |noise| if noise { ", noise" } else { "" };
+        match *self {
+            Engine::EveryEvent { noise } => format!("castell, every event{}", noisy(noise)),
+            Engine::Rounds => "castell, rounds".into(),
+            Engine::Windows { noise, threads: 1 } => format!("castell, windows{}", noisy(noise)),
+            Engine::Windows { noise, threads } => {
+                format!("castell, windows, {threads} threads{}", noisy(noise))
+            }
+        }
     }
 
     fn run(&mut self, program: &Program, samples: u32) -> anyhow::Result<Option<Run>> {
-        if self.name == ENGINES[1] && (program.is_file() || !in_rounds(program)?) {
+        if *self == Engine::Rounds && (program.is_file() || !in_rounds(program)?) {
             return Ok(None);
         }
-        let task = Task { engine: self.name.into(), program: program.clone(), samples };
+        let task = Task { engine: *self, program: program.clone(), samples };
         let castell = std::env::current_exe().context("castell does not know where it lies")?;
         let mut command = Command::new(castell);
         command.args(["bench", "sim", "--one", &serde_json::to_string(&task)?]).stdin(Stdio::null());
@@ -50,7 +72,7 @@ impl Simulator for Engine {
         if !output.status.success() {
             bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
         }
-        serde_json::from_slice(&output.stdout).map(Some).context("no measurement")
+        serde_json::from_slice(&output.stdout).context("no measurement")
     }
 }
 
@@ -58,29 +80,62 @@ impl Simulator for Engine {
 pub fn run(task: &str) -> anyhow::Result<()> {
     let Task { engine, program, samples } = serde_json::from_str(task)?;
     let before = peak::of_this_process();
-    let model = LogGops::default();
     let began = Instant::now();
-    let mut simulate: Box<dyn FnMut() -> anyhow::Result<Finished>> = if engine == ENGINES[0] {
-        let flat = flatten(&program)?;
-        Box::new(move || flat.run(&model).map_err(|declined| anyhow!("declined: {declined:?}")))
-    } else {
-        let pattern = pattern(&program)?;
-        Box::new(move || rounds::run(&*pattern, &model).map_err(|declined| anyhow!("declined: {declined:?}")))
-    };
+    let mut simulate = prepare(engine, &program)?;
     let load_ns = began.elapsed().as_nanos() as f64;
     let (mut run_ns, mut last) = (Vec::new(), None);
     for _ in 0..samples {
         let began = Instant::now();
-        let finished = simulate()?;
+        let finished = match simulate() {
+            Ok(finished) => finished,
+            // A program for the other engines: there is no row of it.
+            Err(Declined::Lookahead | Declined::Sparse | Declined::Machine) => {
+                println!("null");
+                return Ok(());
+            }
+            Err(declined) => bail!("{}: declined: {declined:?}", program.name),
+        };
         run_ns.push(began.elapsed().as_nanos() as f64);
         last = Some(finished);
     }
     let finished = last.context("at least one sample")?;
-    let makespan_ps = finished.end.iter().max().map(|end| end.0 as f64);
+    let quiet = !matches!(engine, Engine::EveryEvent { noise: true } | Engine::Windows { noise: true, .. });
+    let makespan_ps = finished.end.iter().max().map(|end| end.0 as f64).filter(|_| quiet);
     let memory_bytes = peak::of_this_process() - before;
     let run = Run { run_ns, load_ns, events: finished.events, makespan_ps, memory_bytes };
     println!("{}", serde_json::to_string(&run)?);
     Ok(())
+}
+
+type Simulate = Box<dyn FnMut() -> Result<Finished, Declined>>;
+
+/// Loads a program for an engine.
+fn prepare(engine: Engine, program: &Program) -> anyhow::Result<Simulate> {
+    /// Where random numbers start from.
+    const SEED: u64 = 1;
+    let text = match engine {
+        Engine::EveryEvent { noise: true } | Engine::Windows { noise: true, .. } => NOISE,
+        _ => "loggops",
+    };
+    let machine = Machine::from(crate::model::noisy(text)?);
+    let model = LogGops::default();
+    Ok(match engine {
+        Engine::Rounds => {
+            let pattern = pattern(program)?;
+            Box::new(move || rounds::run(&*pattern, &model))
+        }
+        Engine::EveryEvent { noise } => {
+            let flat = flatten(program)?;
+            Box::new(move || match noise {
+                false => flat.run(&model),
+                true => flat.run_with_noise(&model, &machine, SEED),
+            })
+        }
+        Engine::Windows { threads, .. } => {
+            let flat = flatten(program)?;
+            Box::new(move || flat.run_in_windows(&machine, SEED, &Lent(threads)))
+        }
+    })
 }
 
 /// The pattern of a program.

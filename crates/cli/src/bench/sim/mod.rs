@@ -14,6 +14,7 @@ mod simgrid;
 
 use super::report::Measurement;
 use super::{Params, Sample};
+use crate::threads::Lent;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -41,6 +42,9 @@ pub struct SimArgs {
     /// LogGOPSim simulates groups up to this size
     #[arg(long, value_name = "N", default_value_t = 1_048_576)]
     loggopsim_max: u32,
+    /// Windows run on so many threads, besides one (default: one a processor)
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
     /// What one of castell's processes does
     #[arg(long, hide = true, value_name = "JSON")]
     one: Option<String>,
@@ -116,8 +120,9 @@ pub fn run(args: &SimArgs, peers: bool, json: bool, rounds: u32, samples: u32) -
         child::run(one)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let engines = child::Engine::all(Lent::new(args.threads).0);
     let mut simulators: Vec<Box<dyn Simulator>> =
-        child::ENGINES.iter().map(|engine| child::engine(engine)).collect();
+        engines.into_iter().map(|engine| Box::new(engine) as Box<dyn Simulator>).collect();
     if let Some(path) = &args.loggopsim {
         simulators.push(Box::new(loggopsim::LogGopSim::new(
             path,
