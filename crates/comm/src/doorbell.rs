@@ -65,6 +65,20 @@ impl Doorbell {
         matches!(state, THREAD | WAITER) && self.wake_from(state)
     }
 
+    /// As [`Doorbell::ring`], but lets a progress thread sleep. True: it sleeps, and has to be rung for later, unless the
+    /// application attends before: it often hands over only to come back at once, and waking costs both sides much.
+    #[inline]
+    pub fn ring_unless_thread(&self) -> bool {
+        fence(Ordering::SeqCst);
+        match self.state.load(Ordering::Relaxed) {
+            WAITER => {
+                self.wake_from(WAITER);
+                false
+            }
+            state => state == THREAD,
+        }
+    }
+
     /// A run has ended: wakes an application thread that waits; the progress thread sleeps on.
     #[inline]
     pub fn ring_waiter(&self) -> bool {
@@ -124,8 +138,12 @@ impl Doorbell {
     }
 
     /// An application thread polls from now on: senders need not ring. The progress thread may sleep on.
+    #[inline]
     pub fn attend(&self) {
-        self.state.store(AWAKE, Ordering::SeqCst);
+        // Senders that read an older state ring in vain. Who is awake already leaves the line in the senders' caches.
+        if self.state.load(Ordering::Relaxed) != AWAKE {
+            self.state.store(AWAKE, Ordering::Relaxed);
+        }
     }
 
     /// An application thread stops polling and the (sleeping) progress thread answers the bell again. Look into the queues

@@ -365,9 +365,14 @@ impl Job {
     /// Whether runs are put where peers can carry them on.
     pub fn peers_carry(&self) -> bool {
         match self.header().progress.load(Ordering::Relaxed) {
-            0 => self.is_crowded(),
+            0 => self.is_complete() && self.is_crowded(),
             progress => progress == Progress::Peers as u32,
         }
+    }
+
+    /// Whether what [`Job::peers_carry`] says stays so.
+    pub(crate) fn progress_is_settled(&self) -> bool {
+        self.header().progress.load(Ordering::Relaxed) != Progress::Auto as u32 || self.is_complete()
     }
 
     /// After how long without progress a waiting rank prints who waits for whom; 0: never. Milliseconds.

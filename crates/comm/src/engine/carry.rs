@@ -5,7 +5,7 @@ use super::failure::Cause;
 use super::memory::Space;
 use super::message::Kind;
 use super::peer::Gone;
-use super::run::{Run, RunRef, Scope};
+use super::run::{Run, RunRef};
 use crate::carry::block::{ARRIVED, Block, Holder, Mismatch, OPERATION, Plan, READY, is_portable};
 use crate::carry::heap::Heap;
 use crate::job::{Job, RankState};
@@ -41,6 +41,8 @@ pub(super) struct Shared {
 pub(super) struct Carrier {
     heap: Heap,
     next_uid: u32,
+    /// Whether the job's ranks carry runs on, once that is certain.
+    is_in_use: Option<bool>,
     /// This rank's runs that lie in blocks.
     live: Vec<RunRef>,
     /// Runs that may have something to carry on.
@@ -70,8 +72,8 @@ fn find(job: &Job, owner: Rank, peer: Rank, number: u32) -> Option<(Block, u64)>
 
 impl Core {
     /// A block for runs of the schedule, if it may have one and there is room.
-    pub(super) fn share(&mut self, schedule: &Schedule, scope: Scope) -> Option<Shared> {
-        if scope == Scope::Open || self.recorder.is_some() || !self.job.peers_carry() || self.size == 1 {
+    pub(super) fn share(&mut self, schedule: &Schedule) -> Option<Shared> {
+        if !self.job.peers_carry() || self.size == 1 {
             return None;
         }
         let plan = Plan::of(schedule, self.carrier.next_uid, self.job.eager_bytes() as u64)?;
@@ -103,6 +105,20 @@ impl Core {
         found.shared.as_ref().map(|shared| shared.block)
     }
 
+    /// Whether some rank's run may lie in a block, now or later.
+    #[inline]
+    fn may_be_carried(&mut self) -> bool {
+        match self.carrier.is_in_use {
+            Some(is_in_use) => is_in_use,
+            None => {
+                let is_settled = self.job.progress_is_settled();
+                let is_in_use = !is_settled || self.job.peers_carry();
+                self.carrier.is_in_use = is_settled.then_some(is_in_use);
+                is_in_use
+            }
+        }
+    }
+
     /// A numbered run has been put into the table: lets others look for it, and takes what they hold back for it.
     pub(super) fn announce_run(&mut self, run: RunRef) {
         let found = self.runs[run.slot as usize].as_deref_mut().expect("a live run");
@@ -115,10 +131,12 @@ impl Core {
                 block.publish();
                 self.carrier.live.push(run);
             }
-            None => _ = self.job.unlisted(self.me).fetch_add(1, Ordering::Relaxed),
-        }
-        if !self.job.peers_carry() {
-            return;
+            None if !self.may_be_carried() => return,
+            None => {
+                let found = self.runs[run.slot as usize].as_deref_mut().expect("a live run");
+                found.is_unlisted = true;
+                self.job.unlisted(self.me).fetch_add(1, Ordering::Relaxed);
+            }
         }
         fence(Ordering::SeqCst);
         let found = self.runs[run.slot as usize].as_deref().expect("a live run");

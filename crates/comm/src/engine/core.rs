@@ -33,6 +33,8 @@ const MESSAGES_A_TURN: usize = 256;
 const QUICK_TURNS_MAX: u32 = 16;
 /// More than a full queue of messages: what a gone rank left behind has been taken in by then.
 const POLLS_AT_DEPARTURE: usize = 1024;
+/// How often a sender that goes looks whether a receiver comes to its bell by itself: shorter than waking it takes.
+const LOOKS_BEFORE_RINGING: u32 = 8;
 /// Finished runs kept for reuse.
 const SPARE_RUNS: usize = 16;
 
@@ -79,8 +81,8 @@ pub(super) struct Core {
     pub(super) peers: Vec<Option<Box<Peer>>>,
     /// Ranks that were sent something since their doorbells were last looked at.
     unrung: Vec<Rank>,
-    /// A doorbell was looked at since the last [`Core::ring`].
-    has_rung: bool,
+    /// Whether [`Core::ring`] lets progress threads sleep for now: it will be called again soon.
+    pub(super) rings_later: bool,
     /// Ranks to which something is pending.
     pub(super) blocked: Vec<Rank>,
     pub(super) matcher: Matcher<Posted, Unexpected>,
@@ -135,7 +137,7 @@ impl Engine {
             size,
             peers: (0..size).map(|_| None).collect(),
             unrung: Vec::new(),
-            has_rung: false,
+            rings_later: false,
             blocked: Vec::new(),
             matcher: Matcher::new(),
             runs: Vec::new(),
@@ -174,7 +176,6 @@ impl Engine {
         if self.inbox.poll_lanes(core) && self.quick_turns < QUICK_TURNS_MAX {
             self.quick_turns += 1;
             core.start_ready();
-            core.ring();
             return true;
         }
         self.quick_turns = 0;
@@ -183,6 +184,7 @@ impl Engine {
             core.retry_pending();
         }
         if core.transfers.is_any() {
+            core.ring();
             core.move_transfers();
         }
         if core.calculations.is_any() {
@@ -286,22 +288,31 @@ impl Core {
     }
 
     /// Takes a schedule into the table and starts what is independent in it.
-    pub(super) fn start(&mut self, schedule: Arc<Schedule>, scope: Scope, state: Arc<HandleState>) -> RunRef {
+    pub(super) fn start(
+        &mut self,
+        schedule: &Arc<Schedule>,
+        scope: Scope,
+        state: Arc<HandleState>,
+        is_waited_for: bool,
+    ) -> RunRef {
         self.arena.reserve(schedule.max_message_bytes());
         let serial = self.next_serial;
         self.next_serial += 1;
-        let may_share = scope != Scope::Open && self.recorder.is_none();
-        let fits =
-            |spare: &Run| Arc::ptr_eq(&spare.schedule, &schedule) && (may_share || spare.shared.is_none());
-        let mut run = match self.spare_runs.iter().position(|spare| fits(spare)) {
+        // Whoever waits for a run drives it: nobody else need be able to.
+        let may_share = scope != Scope::Open && !is_waited_for && self.recorder.is_none();
+        let fits = |spare: &Run| Arc::ptr_eq(&spare.schedule, schedule) && spare.may_share == may_share;
+        let mut run = match self.spare_runs.iter().rposition(|spare| fits(spare)) {
             Some(at) => {
                 let mut run = self.spare_runs.swap_remove(at);
                 run.restart(scope, serial, state);
                 run
             }
             None => {
-                let shared = self.share(&schedule, scope);
-                Box::new(Run::new(schedule, scope, serial, state, shared))
+                self.bind_lanes(schedule);
+                let shared = if may_share { self.share(schedule) } else { None };
+                let mut run = Run::new(Arc::clone(schedule), scope, serial, state, shared);
+                run.may_share = may_share;
+                Box::new(run)
             }
         };
         let slot = self.free_slots.pop().unwrap_or_else(|| {
@@ -311,8 +322,6 @@ impl Core {
         let reference = RunRef { slot, serial };
         if scope != Scope::Open {
             self.number(&mut run, reference);
-        } else {
-            self.bind_lanes(&run.schedule);
         }
         if let Some(shared) = &run.shared {
             shared.block.begin(&run.schedule, serial, &run.numbers);
@@ -330,18 +339,24 @@ impl Core {
         }
         self.list(reference);
         self.start_ready();
-        self.ring();
         reference
     }
 
     /// Gives the run its number with each of its peers.
     fn number(&mut self, run: &mut Run, reference: RunRef) {
+        if !run.numbers.is_empty() {
+            // With the peers that it had before.
+            for at in 0..run.numbers.len() {
+                run.numbers[at].1 = self.number_one(run.scope, reference, run.numbers[at].0);
+            }
+            return;
+        }
         let schedule = Arc::clone(&run.schedule);
-        self.bind_lanes(&schedule);
         let peers = schedule.peers();
         if peers.any_source {
             for rank in 0..self.size {
-                self.number_one(run, reference, Rank(rank));
+                let number = self.number_one(run.scope, reference, Rank(rank));
+                run.numbers.push((Rank(rank), number));
             }
             return;
         }
@@ -350,18 +365,21 @@ impl Core {
         while let Some(next) = to.peek().into_iter().chain(from.peek()).min().map(|rank| **rank) {
             to.next_if(|rank| **rank == next);
             from.next_if(|rank| **rank == next);
-            self.number_one(run, reference, next);
+            let number = self.number_one(run.scope, reference, next);
+            run.numbers.push((next, number));
         }
     }
 
-    fn number_one(&mut self, run: &mut Run, reference: RunRef, rank: Rank) {
+    /// The number that the run's messages to the peer carry.
+    #[inline]
+    fn number_one(&mut self, scope: Scope, reference: RunRef, rank: Rank) -> u32 {
         let peer = self.peer(rank);
-        let number = match run.scope {
+        let number = match scope {
             Scope::Call { word, .. } => word - 1,
             _ => peer.next_number(),
         };
         peer.active.push(super::peer::ActiveRun { number, run: reference });
-        run.numbers.push((rank, number.wrapping_add(1)));
+        number.wrapping_add(1)
     }
 
     /// Destinations that are known before the run starts get a lane, as long as the receiver has one left.
@@ -466,24 +484,28 @@ impl Core {
         let found = self.runs[run.slot as usize].as_deref_mut().expect("a live run");
         found.listed = false;
         if found.stepper.is_finished() {
-            let state = Arc::clone(&found.state);
             if found.unexpected > 0 {
                 self.drop_unexpected(run);
             }
-            self.retire(run);
-            state.complete(Ok(()), castell_host::clock::now_ns());
+            self.retire_and(run, |found| found.state.complete(Ok(()), castell_host::clock::now_ns()));
         }
     }
 
     /// Takes a run that has ended out of the table.
     pub(super) fn retire(&mut self, run: RunRef) {
+        self.retire_and(run, |_| {});
+    }
+
+    /// The same, with something to do to the run once it is out.
+    #[inline]
+    fn retire_and(&mut self, run: RunRef, finish: impl FnOnce(&Run)) {
         if self.answers > 0 {
             self.copy_answers_of(run);
         }
         let found = self.runs[run.slot as usize].take().expect("a live run");
         self.free_slots.push(run.slot);
         self.running -= 1;
-        if found.scope != Scope::Open && found.shared.is_none() {
+        if found.is_unlisted {
             self.job.unlisted(self.me).fetch_sub(1, Ordering::Release);
         }
         for (rank, _) in &found.numbers {
@@ -491,6 +513,7 @@ impl Core {
                 peer.active.retain(|active| active.run != run);
             }
         }
+        finish(&found);
         if found.failed {
             return;
         }
@@ -533,15 +556,10 @@ impl Core {
 
     /// Something was sent to `dest`: its doorbell is to be looked at before this thread does anything else for long.
     ///
-    /// One look for the first message of a turn and one for all others to that rank: the look needs a full memory
-    /// barrier, and a receiver that is awake does not depend on it.
+    /// Not at once: the look needs a full memory barrier, which waits until the message's line is here, and a receiver
+    /// that is awake does not depend on it.
     #[inline]
     pub(super) fn touch(&mut self, dest: Rank) {
-        if !self.has_rung {
-            self.has_rung = true;
-            self.job.control(dest).doorbell.ring();
-            return;
-        }
         let peer = self.peer(dest);
         if !peer.unrung {
             peer.unrung = true;
@@ -552,11 +570,41 @@ impl Core {
     /// Wakes those who sleep and were sent something.
     #[inline]
     pub(super) fn ring(&mut self) {
-        self.has_rung = false;
-        while let Some(dest) = self.unrung.pop() {
-            self.peer(dest).unrung = false;
-            self.job.control(dest).doorbell.ring();
+        if !self.unrung.is_empty() {
+            self.ring_touched();
         }
+    }
+
+    #[inline(never)]
+    fn ring_touched(&mut self) {
+        let mut at = 0;
+        while at < self.unrung.len() {
+            let dest = self.unrung[at];
+            let bell = &self.job.control(dest).doorbell;
+            if self.rings_later && bell.ring_unless_thread() {
+                at += 1;
+                continue;
+            }
+            if !self.rings_later {
+                bell.ring();
+            }
+            self.unrung.swap_remove(at);
+            self.peer(dest).unrung = false;
+        }
+    }
+
+    /// Nobody calls [`Core::ring`] soon: wakes progress threads, too, after one more look whether their applications come
+    /// back by themselves.
+    pub(super) fn ring_finally(&mut self) {
+        let mut looks = 0;
+        self.rings_later = true;
+        while !self.unrung.is_empty() && looks < LOOKS_BEFORE_RINGING {
+            self.ring();
+            looks += 1;
+            std::hint::spin_loop();
+        }
+        self.rings_later = false;
+        self.ring();
     }
 
     /// Notes that something is pending to `dest`.

@@ -42,6 +42,11 @@ impl Patience {
     }
 }
 
+/// So many turns in vain a waiting thread leaves the progress threads asleep that it has sent something to: an application
+/// that has just started a run comes back to wait for it sooner than that, as a rule.
+const RINGS_LATER_TURNS: u32 = 32;
+/// Turns that an application thread takes before it goes if messages are there.
+const TURNS_AT_LEAVING: u32 = 8;
 /// The progress thread spins but shortly: the application is computing.
 const THREAD_TURNS: u32 = 20;
 /// Pause before a refused message is tried again when nobody has anything better to do.
@@ -63,6 +68,8 @@ pub(super) struct Shared {
     wanting: AtomicU32,
     /// Handles on which application threads sleep because another one drives.
     waiting: Mutex<Vec<Arc<HandleState>>>,
+    /// How many those are, or will be.
+    beside: AtomicU32,
     /// Changes only with the engine in hand.
     app_drives: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -79,6 +86,7 @@ impl Shared {
             patience: OnceLock::new(),
             wanting: AtomicU32::new(0),
             waiting: Mutex::new(Vec::new()),
+            beside: AtomicU32::new(0),
             app_drives: AtomicBool::new(false),
             thread: Mutex::new(None),
             thread_runs: AtomicBool::new(false),
@@ -139,14 +147,20 @@ impl Shared {
         // Runs that others have carried to their end.
         if engine.core.has_shared() {
             engine.core.start_ready();
-            engine.core.ring();
         }
+        // What has come already is taken in here: the progress thread would have to be woken for it.
+        let mut turns = 0;
+        while turns < TURNS_AT_LEAVING && !engine.core.is_at_rest() && !engine.is_inbox_empty() {
+            engine.turn();
+            turns += 1;
+        }
+        engine.core.ring_finally();
         if self.app_drives.load(Ordering::SeqCst) {
             // Who drives waits for the engine, and attends to the bell when it has it.
             return;
         }
         if engine.core.is_at_rest() {
-            self.bell().quiet();
+            // Awake is as good as quiet, and the line stays in the senders' caches.
             return;
         }
         self.ensure_thread();
@@ -175,6 +189,7 @@ impl Shared {
 
     /// Another application thread drives: sleeps until the run is done or the driver leaves.
     fn wait_beside(&self, state: &Arc<HandleState>) {
+        self.beside.fetch_add(1, Ordering::SeqCst);
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(state));
         if self.app_drives.load(Ordering::SeqCst) && !state.is_done() {
             state.sleep(Duration::from_millis(10));
@@ -183,6 +198,7 @@ impl Shared {
         if let Some(at) = waiting.iter().position(|other| Arc::ptr_eq(other, state)) {
             waiting.swap_remove(at);
         }
+        self.beside.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Drives until `state` is done, then leaves. Leaves at once if another application thread drives.
@@ -194,19 +210,22 @@ impl Shared {
         if state.is_done() || self.app_drives.load(Ordering::SeqCst) {
             return self.leave(engine);
         }
-        self.app_drives.store(true, Ordering::SeqCst);
+        self.app_drives.store(true, Ordering::Relaxed);
         let patience = self.patience();
+        let rings_later = RINGS_LATER_TURNS.min(patience.spins + 2);
         let mut idle = 0;
         while !state.is_done() {
             if self.wanting.load(Ordering::Relaxed) > 0 {
                 engine = self.give_way(engine);
             }
+            engine.core.rings_later = idle < rings_later;
             if engine.turn() {
                 idle = 0;
                 engine.core.liveness.silence.moved();
                 continue;
             }
             if engine.core.calculations.is_computing() {
+                engine.core.ring_finally();
                 engine.report_if_asked();
                 continue;
             }
@@ -224,8 +243,10 @@ impl Shared {
         }
         self.app_drives.store(false, Ordering::SeqCst);
         self.leave(engine);
-        for other in self.waiting.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            other.nudge();
+        if self.beside.load(Ordering::SeqCst) > 0 {
+            for other in self.waiting.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+                other.nudge();
+            }
         }
     }
 
@@ -286,6 +307,7 @@ impl Shared {
     /// Drives while there is something to do; says how long to sleep then.
     fn drive_unattended(&self, mut engine: MutexGuard<'_, Engine>) -> (Ticket, Duration) {
         let mut idle = 0;
+        engine.core.rings_later = false;
         while !engine.core.is_at_rest() && self.wanting.load(Ordering::SeqCst) == 0 && idle < THREAD_TURNS {
             if engine.turn() {
                 idle = 0;

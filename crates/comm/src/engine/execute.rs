@@ -12,6 +12,9 @@ use castell_goal::matching::{Key, Pattern};
 use castell_goal::op::{Buffer, Op};
 use castell_goal::schedule::{OpId, Schedule};
 
+/// Who sleeps is woken before more than this is computed. Bytes.
+const LOCAL_BYTES_BEFORE_RINGING: u64 = 1024;
+
 /// How a message to a peer went.
 pub(super) enum Sent {
     /// Handed over whole: the buffer is free again.
@@ -37,6 +40,9 @@ impl Core {
             Op::Proxy => Ok(true),
             Op::Local { b1, b2, b3, arithmetic, count } => {
                 let bytes = count * arithmetic.element().bytes();
+                if bytes > LOCAL_BYTES_BEFORE_RINGING {
+                    self.ring();
+                }
                 // SAFETY: who ran the schedule answers for user memory; scratchpad bounds were checked at compile
                 // time; dependences order the operations that share buffers.
                 unsafe { self.space(run).local(arithmetic, b1, b2, b3, bytes) };
@@ -49,6 +55,7 @@ impl Core {
                 Ok(true)
             }
             Op::Call { function, context } => {
+                self.ring();
                 // SAFETY: who ran the schedule promised that this is the address of such a function.
                 unsafe { call(function, context) };
                 Ok(true)

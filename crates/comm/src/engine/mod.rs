@@ -199,7 +199,8 @@ impl Comm {
         self.start(schedule, Scope::Open)
     }
 
-    /// Runs a schedule to its end: the same as [`Comm::run`] and [`Handle::wait`], a little faster.
+    /// Runs a schedule to its end: the same as [`Comm::run`] and [`Handle::wait`], but faster. The run lies in this process
+    /// and is driven by the caller, even where peers carry other runs on.
     ///
     /// # Safety
     /// As for [`Comm::run`].
@@ -207,7 +208,7 @@ impl Comm {
     /// # Errors
     /// As for [`Comm::run`]; the inner result is the run's.
     pub unsafe fn execute(&self, schedule: &Arc<Schedule>) -> Result<Result<(), Failure>, RunError> {
-        let (state, engine) = self.begin(schedule, Scope::Numbered)?;
+        let (state, engine) = self.begin(schedule, Scope::Numbered, true)?;
         self.shared.drive_for(engine, &state);
         self.shared.wait(&state);
         Ok(state.outcome().expect("the run has ended"))
@@ -241,7 +242,7 @@ impl Comm {
         context: u32,
         record: &Record,
     ) -> Result<Handle, RunError> {
-        let (state, engine) = self.begin_call(schedule, context, record)?;
+        let (state, engine) = self.begin_call(schedule, context, record, false)?;
         self.shared.leave(engine);
         Ok(Handle { state, shared: Arc::clone(&self.shared) })
     }
@@ -259,7 +260,7 @@ impl Comm {
         context: u32,
         record: &Record,
     ) -> Result<Result<(), Failure>, RunError> {
-        let (state, engine) = self.begin_call(schedule, context, record)?;
+        let (state, engine) = self.begin_call(schedule, context, record, true)?;
         self.shared.drive_for(engine, &state);
         self.shared.wait(&state);
         Ok(state.outcome().expect("the run has ended"))
@@ -270,8 +271,9 @@ impl Comm {
         schedule: &Arc<Schedule>,
         context: u32,
         record: &Record,
+        is_waited_for: bool,
     ) -> Result<(Arc<HandleState>, MutexGuard<'_, Engine>), RunError> {
-        self.begin_as(schedule, |core| {
+        self.begin_as(schedule, is_waited_for, |core| {
             let word = core.contexts.take(context);
             core.board.write(word, record);
             Scope::Call { context, word }
@@ -329,7 +331,7 @@ impl Comm {
     }
 
     fn start(&self, schedule: &Arc<Schedule>, scope: Scope) -> Result<Handle, RunError> {
-        let (state, engine) = self.begin(schedule, scope)?;
+        let (state, engine) = self.begin(schedule, scope, false)?;
         self.shared.leave(engine);
         Ok(Handle { state, shared: Arc::clone(&self.shared) })
     }
@@ -338,14 +340,16 @@ impl Comm {
         &self,
         schedule: &Arc<Schedule>,
         scope: Scope,
+        is_waited_for: bool,
     ) -> Result<(Arc<HandleState>, MutexGuard<'_, Engine>), RunError> {
-        self.begin_as(schedule, |_| scope)
+        self.begin_as(schedule, is_waited_for, |_| scope)
     }
 
     /// `scope` is asked once it is certain that the run starts.
     fn begin_as(
         &self,
         schedule: &Arc<Schedule>,
+        is_waited_for: bool,
         scope: impl FnOnce(&mut core::Core) -> Scope,
     ) -> Result<(Arc<HandleState>, MutexGuard<'_, Engine>), RunError> {
         self.admit(schedule)?;
@@ -359,7 +363,7 @@ impl Comm {
         let state = Arc::new(HandleState::new(core.next_serial()));
         core.liveness.silence.run_starts(&core.job, core.running == 0);
         let scope = scope(core);
-        core.start(Arc::clone(schedule), scope, Arc::clone(&state));
+        core.start(schedule, scope, Arc::clone(&state), is_waited_for);
         Ok((state, engine))
     }
 

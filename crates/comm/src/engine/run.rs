@@ -46,6 +46,10 @@ pub(super) struct Run {
     pub(super) state: Arc<HandleState>,
     /// Messages that wait under this run's context (numbered runs).
     pub(super) unexpected: u32,
+    /// Whether peers may carry it on if its schedule allows that.
+    pub(super) may_share: bool,
+    /// Counted among those that peers look for in vain, see `carry/README.md`.
+    pub(super) is_unlisted: bool,
     /// In the list of runs that have something to start.
     pub(super) listed: bool,
     pub(super) failed: bool,
@@ -78,6 +82,8 @@ impl Run {
             shared,
             state,
             unexpected: 0,
+            may_share: false,
+            is_unlisted: false,
             listed: false,
             failed: false,
             waiting_since_ns: 0,
@@ -91,7 +97,10 @@ impl Run {
         }
         self.scope = scope;
         self.serial = serial;
-        self.numbers.clear();
+        if scope == Scope::Open {
+            self.numbers.clear();
+        }
+        self.is_unlisted = false;
         self.state = state;
         self.unexpected = 0;
         self.listed = false;
