@@ -1,6 +1,6 @@
 //! Everything that has to hold, step by step. A failing step does not stop the others; the last line counts.
 
-use crate::{readme, setup, tidy};
+use crate::{instructions, readme, setup, tidy};
 use anyhow::{Context as _, bail};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -26,7 +26,7 @@ enum Outcome {
 
 type Step = (&'static str, fn(&Path) -> anyhow::Result<Outcome>);
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     ("format", |root| cargo(root, &["fmt", "--all", "--check"], &[])),
     ("tidy", run_tidy),
     ("clippy", |root| {
@@ -37,6 +37,7 @@ const STEPS: [Step; 9] = [
     }),
     ("test", |root| cargo(root, &["test", "--workspace", "--locked", "--no-fail-fast"], &[])),
     ("loom", run_loom),
+    ("instructions", count_instructions),
     ("readme", run_readme),
     ("fuzz", run_fuzz),
     ("book", build_book),
@@ -127,6 +128,15 @@ fn run_loom(root: &Path) -> anyhow::Result<Outcome> {
         ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
     ];
     cargo(root, &arguments, &environment)
+}
+
+fn count_instructions(root: &Path) -> anyhow::Result<Outcome> {
+    Ok(match instructions::check(root, false)? {
+        instructions::Outcome::Kept => Outcome::Passed,
+        instructions::Outcome::NoValgrind => {
+            Outcome::Skipped("valgrind is not installed (cargo xtask setup)".to_owned())
+        }
+    })
 }
 
 /// The README's main job, as the README has it.

@@ -5,6 +5,7 @@
 
 mod ci;
 mod install;
+mod instructions;
 mod readme;
 mod setup;
 mod tidy;
@@ -29,6 +30,8 @@ enum Command {
     Setup(setup::Args),
     /// Formatting, lints, documentation, tidy and all tests
     Ci(ci::Args),
+    /// Count the instructions of the task runtime's hot paths (needs valgrind) and compare with benches/instructions.toml
+    Instructions(instructions::Args),
     /// Build and install the libraries, the header, the program and the pkg-config and CMake files
     Install(install::Args),
 }
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::report(&root),
         Command::Setup(args) => setup::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Ci(args) => ci::run(&root, &args),
+        Command::Instructions(args) => instructions::run(&root, &args),
         Command::Install(args) => install::run(&root, &args),
     };
     outcome.unwrap_or_else(|error| {

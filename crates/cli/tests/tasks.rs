@@ -14,7 +14,7 @@ fn castell(arguments: &[&str], environment: &[(&str, &Path)]) -> Output {
 fn recorded_tasks_are_a_graph_that_other_machines_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let [goal, trace, prv] = ["g.goal", "t.json", "t.prv"].map(|name| folder.path().join(name));
-    let bench = ["bench", "tasks", "wave:side=6", "--no-peers", "--rounds", "1", "--samples", "1"];
+    let bench = ["bench", "tasks", "fib:number=6", "--no-peers", "--rounds", "1", "--samples", "1"];
     let output = castell(
         &bench,
         &[
@@ -23,9 +23,9 @@ fn recorded_tasks_are_a_graph_that_other_machines_run() {
             ("CASTELL_TASKS_SUMMARY", Path::new("1")),
         ],
     );
-    // A warm-up and a sample, each of a root and 36 tasks.
+    // A warm-up and a sample, each of a root and 24 tasks.
     let summary = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(summary.contains("castell: 74 tasks in "), "{summary}");
+    assert!(summary.contains("castell: 50 tasks in "), "{summary}");
     castell(&bench, &[("CASTELL_TASKS_TRACE", &prv)]);
     for name in ["t.prv", "t.pcf", "t.row"] {
         assert!(folder.path().join(name).metadata().is_ok_and(|file| file.len() > 0), "{name}");
@@ -33,7 +33,7 @@ fn recorded_tasks_are_a_graph_that_other_machines_run() {
     let json = std::fs::read(&trace).expect("written");
     let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
     let events = json["traceEvents"].as_array().expect("a list");
-    assert_eq!(events.iter().filter(|event| event["ph"] == "X").count(), 74);
+    assert_eq!(events.iter().filter(|event| event["ph"] == "X").count(), 50);
     assert!(events.iter().any(|event| event["ph"] == "C" && event["name"] == "ready"));
 
     let goal = goal.to_str().expect("a plain name");
