@@ -1,4 +1,4 @@
-//! The C interface: what `include/goal.h` and `include/castell_tasks.h` declare, as `libcastell.so` and `libcastell.a`.
+//! The C interface: what `include/goal.h`, `include/castell.h` and `include/castell_tasks.h` declare, as `libcastell.so` and `libcastell.a`.
 //!
 //! This room translates and nothing else: arguments into graphs, errors into codes and texts. It keeps the objects
 //! that C programs hold in checked tables, so that a freed, foreign or made-up one is an error and no crash, and lets
@@ -6,9 +6,10 @@
 
 // The exported functions have the names of the paper.
 #![allow(non_snake_case)]
-// The types of `castell_tasks.h` have its names.
+// The types of `castell.h` and `castell_tasks.h` have their names.
 #![allow(non_camel_case_types)]
 
+mod collective;
 mod error;
 mod extension;
 mod graph;

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, number, status};
 use crate::types::*;
-use crate::{graph, run, schedule};
+use crate::{collective, graph, run, schedule};
 use castell_base::Rank;
 use castell_comm::Comm;
 use std::ffi::c_int;
@@ -67,6 +67,7 @@ pub extern "C" fn GOAL_Finalize() -> c_int {
             comm.finalize();
         }
         run::free_all();
+        collective::free_all();
         schedule::free_all();
         graph::free_all();
         PHASE.store(LEFT, Ordering::Release);

@@ -1,13 +1,13 @@
 //! Tables of the objects that C programs hold: an id names one object for ever.
 //!
-//! An id has 2 bits for the kind of object, 24 for the place in its table and 38 for how often that place was used
-//! before. A freed place is used again under a new id, and after 2^38 uses never again: so an id that was freed, made
+//! An id has 3 bits for the kind of object, 24 for the place in its table and 37 for how often that place was used
+//! before. A freed place is used again under a new id, and after 2^37 uses never again: so an id that was freed, made
 //! up or is of another kind is always noticed, and never reaches another object. Places never move, so a look-up
 //! takes the lock of its own place only.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-const KIND_BITS: u32 = 2;
+const KIND_BITS: u32 = 3;
 const INDEX_BITS: u32 = 24;
 const GENERATION_MAX: u64 = (1 << (64 - KIND_BITS - INDEX_BITS)) - 1;
 /// Places in the first chunk; each further chunk has twice as many as the one before.
@@ -22,6 +22,9 @@ pub(crate) enum Kind {
     Graph = 1,
     Schedule = 2,
     Handle = 3,
+    Communicator = 4,
+    Request = 5,
+    Operator = 6,
 }
 
 /// Why an id leads nowhere.

@@ -158,11 +158,12 @@ pub(crate) fn refuse_inside_call() -> Result<()> {
     Ok(())
 }
 
-fn code_of(cause: &Cause) -> Code {
+pub(crate) fn code_of(cause: &Cause) -> Code {
     match cause {
         Cause::PeerDied { .. } | Cause::PeerLeft { .. } | Cause::PeerFailed { .. } => Code::Peer,
         Cause::SizeMismatch { .. } => Code::Size,
         Cause::BadAddress { .. } | Cause::BadTarget { .. } => Code::Buffer,
+        Cause::CallsDiffer { .. } => Code::Operation,
         _ => Code::Failed,
     }
 }

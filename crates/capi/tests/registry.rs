@@ -26,6 +26,11 @@ fn made_up_foreign_and_freed_ids_are_told_apart() {
     assert_eq!(graphs.with_or_remove(graph, |object| (Fate::Goes, *object)), Err(Unknown::Gone));
     assert_eq!(graphs.remove(graph), Err(Unknown::Gone));
     assert_eq!(graphs.with(graph, |object| *object), Err(Unknown::Gone));
+    for kind in [Kind::Communicator, Kind::Request, Kind::Operator] {
+        let other = <Table<_>>::new(kind);
+        other.insert("other").unwrap();
+        assert_eq!(other.with(schedule, |object| *object), Err(Unknown::Foreign));
+    }
     // The place is used again, the id is not.
     let next = graphs.insert("next").unwrap();
     assert_ne!(next, graph);

@@ -35,7 +35,7 @@
 //! | run tasks with data accesses | [`tasks`], [`tasks::Runtime`] |
 //! | make collective calls | [`Comm::world`], [`Communicator`], [`Call`] |
 //! | step through a schedule without running it | [`Stepper`] |
-//! | use it from C or C++ | `goal.h`, described in the book |
+//! | use it from C or C++ | `goal.h` and `castell.h`, described in the book |
 //!
 //! This crate only names what the rooms below offer: [`goal`] is the graphs, [`comm`] runs them, [`tasks`] runs
 //! tasks, [`host`] is the machine.
@@ -70,6 +70,8 @@ mod book {
     struct Schedules;
     #[doc = include_str!("../../../docs/src/rust-api.md")]
     struct RustApi;
+    #[doc = include_str!("../../../docs/src/collective-calls.md")]
+    struct CollectiveCalls;
     #[doc = include_str!("../../../docs/src/tasks.md")]
     struct Tasks;
 }

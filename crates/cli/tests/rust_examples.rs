@@ -5,7 +5,9 @@ use std::process::Command;
 
 #[test]
 fn rust_examples_check_themselves_in_groups_of_any_size() {
-    for example in examples(&["hello_graph", "barrier_dissemination", "allreduce_recursive_doubling"]) {
+    for example in
+        examples(&["hello_graph", "barrier_dissemination", "collectives", "allreduce_recursive_doubling"])
+    {
         for ranks in ["1", "2", "3", "4", "8"] {
             let mut launcher = Command::new(env!("CARGO_BIN_EXE_castell"));
             launcher.args(["launch", "--timeout", "60s", "-n", ranks, "--"]).arg(&example);

@@ -6,6 +6,7 @@ mod group;
 mod open_runs;
 
 use castell_base::{Rank, Tag};
+use castell_comm::collective::Reduction;
 use castell_comm::job::{Death, JobOptions, Progress, RankState};
 use castell_comm::launch::{Launch, Outcome};
 use castell_comm::{Cause, Comm, Handle, Job};
@@ -32,7 +33,7 @@ fn main() {
         std::process::exit(as_unwatched_rank());
     }
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let cases: [(&str, fn()); 21] = [
+    let cases: [(&str, fn()); 22] = [
         ("a_receive_from_the_dead_fails", a_receive_from_the_dead_fails),
         ("a_receive_from_any_source_fails", a_receive_from_any_source_fails),
         ("large_messages_break_off", large_messages_break_off),
@@ -53,6 +54,7 @@ fn main() {
         ("gets_from_the_dead_fail", gets_from_the_dead_fail),
         ("runs_started_after_a_death_fail", runs_started_after_a_death_fail),
         ("ranks_of_other_launchers_watch_each_other", ranks_of_other_launchers_watch_each_other),
+        ("calls_with_the_dead_fail", calls_with_the_dead_fail),
         ("nothing_is_left", nothing_is_left),
     ];
     for (name, case) in
@@ -498,6 +500,33 @@ fn as_unwatched_rank() -> i32 {
     let outcome = ping_pong(&comm, 8);
     comm.finalize();
     i32::from(outcome.is_err())
+}
+
+/// Collective calls fail on all ranks that depend on the dead, and name it.
+fn calls_with_the_dead_fail() {
+    const BEFORE: u64 = 20;
+    let outcome = ranks(4, &|comm| {
+        let world = comm.world();
+        for round in 0..=BEFORE {
+            if comm.rank() == Rank(2) && round == BEFORE {
+                die();
+            }
+            let outcome = world.allreduce(&[round], &mut [0], Reduction::Sum);
+            match outcome {
+                Ok(()) if round < BEFORE => {}
+                Ok(()) => return Err("a call with the dead went well".into()),
+                Err(error) if round < BEFORE => return Err(format!("call {round}: {error}")),
+                Err(error) if !error.to_string().contains("rank 2") => {
+                    return Err(format!("not named: {error}"));
+                }
+                Err(_) => {}
+            }
+        }
+        // Whoever comes later hears of it, too.
+        let later = world.barrier().err().map(|error| error.to_string());
+        later.filter(|error| error.contains("rank 2")).map(|_| ()).ok_or_else(|| "the barrier".into())
+    });
+    expect_one_dead(&outcome, 2);
 }
 
 /// The memory, the processes and whatever else a job made are gone with it, also when a rank was killed.

@@ -47,8 +47,10 @@ impl Record {
     /// Notes a call.
     pub fn new(parts: &Parts<'_>) -> Record {
         let mut name = [0; NAME_BYTES];
-        let kept = parts.algorithm.len().min(NAME_BYTES);
-        name[..kept].copy_from_slice(&parts.algorithm.as_bytes()[..kept]);
+        // The operation is there already.
+        let algorithm = parts.algorithm.split_once(':').map_or(parts.algorithm, |(_, algorithm)| algorithm);
+        let kept = algorithm.len().min(NAME_BYTES);
+        name[..kept].copy_from_slice(&algorithm.as_bytes()[..kept]);
         let [a, b, c] =
             [0, 8, 16].map(|at| u64::from_le_bytes(name[at..at + 8].try_into().expect("8 bytes")));
         let kind = u64::from(parts.operation)

@@ -171,6 +171,39 @@ pub struct Call<'a> {
     memory: PhantomData<&'a mut [u8]>,
 }
 
+/// A call in parts, see [`Call::from_raw`].
+#[derive(Clone, Debug)]
+pub struct RawCall<'a> {
+    /// Which operation.
+    pub operation: Operation,
+    /// The root, of operations that have one.
+    pub root: Option<u32>,
+    /// Elements of the vector, or of each block; `None`: each block has its own size.
+    pub count: Option<u64>,
+    /// The type of the elements.
+    pub element: DataType,
+    /// The operator, of operations that have one.
+    pub reduction: Option<Reduction>,
+    /// What the rank contributes.
+    pub input: *const u8,
+    /// Elements there. Where each block has its own size, those of the rank's own block.
+    pub input_count: u64,
+    /// What it gets.
+    pub output: *mut u8,
+    /// Elements there. Where each block has its own size, those of the rank's own block.
+    pub output_count: u64,
+    /// The input is in the output.
+    pub in_place: bool,
+    /// The blocks that leave.
+    pub leaving: Option<Layout<'a>>,
+    /// The blocks that arrive.
+    pub arriving: Option<Layout<'a>>,
+    /// The neighbours.
+    pub neighbours: Option<Neighbourhood<'a>>,
+    /// The algorithm.
+    pub algorithm: Option<&'a str>,
+}
+
 fn input<T>(elements: &[T]) -> Span {
     Span { address: elements.as_ptr() as u64, count: elements.len() as u64 }
 }
@@ -208,6 +241,29 @@ impl<'a> Call<'a> {
 
     fn in_place(self) -> Call<'a> {
         Call { in_place: true, ..self }
+    }
+
+    /// A call over addresses, for doors to other languages.
+    ///
+    /// # Safety
+    /// Where the call reads and writes so many elements, there must be that much memory, left alone as the call demands for
+    /// as long as it goes on.
+    pub unsafe fn from_raw(raw: RawCall<'a>) -> Call<'a> {
+        Call {
+            operation: raw.operation,
+            root: raw.root,
+            count: raw.count.map_or(Count::Listed, Count::Of),
+            element: raw.element,
+            reduction: raw.reduction,
+            input: Span { address: raw.input as u64, count: raw.input_count },
+            output: Span { address: raw.output as u64, count: raw.output_count },
+            in_place: raw.in_place,
+            leaving: raw.leaving,
+            arriving: raw.arriving,
+            neighbours: raw.neighbours,
+            algorithm: raw.algorithm,
+            memory: PhantomData,
+        }
     }
 
     /// By the algorithm of this name (see `castell schedule list`), or by this word of the allreduce language, instead of

@@ -28,14 +28,14 @@ pub(crate) use cache::Cache;
 #[cfg(not(loom))]
 pub use cache::Counts;
 #[cfg(not(loom))]
-pub use call::{Call, Complex, Element, Found, Layout, Neighbourhood};
+pub use call::{Call, Complex, Element, Found, Layout, Neighbourhood, RawCall};
 #[cfg(not(loom))]
 pub(crate) use call::{Count, Span};
 #[cfg(not(loom))]
 pub use error::{CallError, Reason};
 pub use operator::{Custom, DataType, Located, Reduction};
 #[cfg(not(loom))]
-pub use request::{CallScope, Pending, Persistent, Request};
+pub use request::{CallScope, Pending, Persistent, RawRequest, Request};
 
 pub(crate) use operator::operator_name;
 

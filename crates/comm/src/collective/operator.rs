@@ -68,7 +68,7 @@ impl DataType {
     }
 
     /// A number from 1 for each type.
-    pub(crate) fn code(self) -> u8 {
+    pub fn code(self) -> u8 {
         match self {
             DataType::Number(element) => 10 + element as u8,
             DataType::Bool => 1,
@@ -79,7 +79,8 @@ impl DataType {
         }
     }
 
-    pub(crate) fn from_code(code: u8) -> Option<DataType> {
+    /// The type with this code, as in `castell.h`; opaque ones without their size.
+    pub fn from_code(code: u8) -> Option<DataType> {
         match code {
             1 => Some(DataType::Bool),
             2 => Some(DataType::Complex32),

@@ -10,19 +10,23 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// A compiled call with what it needs to run, over memory that outlives it.
-pub(crate) struct Prepared {
+/// Whoever made it answers for the memory, see [`Communicator::prepare_raw`].
+pub struct RawRequest {
     pub(crate) instance: Arc<Instance>,
     pub(crate) member: Arc<Member>,
     pub(crate) output: u64,
     pub(crate) run: Option<Handle>,
 }
 
-impl Prepared {
+impl RawRequest {
     /// Starts it.
     ///
     /// # Safety
     /// The call's memory stays valid and is left alone until the run has ended.
-    pub(crate) unsafe fn start(&mut self) -> Result<(), CallError> {
+    ///
+    /// # Errors
+    /// It goes on already; it could not be started.
+    pub unsafe fn start(&mut self) -> Result<(), CallError> {
         let operation = self.instance.key.operation;
         if self.run.is_some() {
             let text = "it was started before and not waited for".to_owned();
@@ -37,7 +41,11 @@ impl Prepared {
         Ok(())
     }
 
-    pub(crate) fn wait(&mut self) -> Result<(), CallError> {
+    /// Waits until the call has ended; returns at once if it was not started.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn wait(&mut self) -> Result<(), CallError> {
         match self.run.take() {
             Some(run) => {
                 run.wait().map_err(|failure| Reason::Failed(failure).of(self.instance.key.operation))
@@ -46,12 +54,20 @@ impl Prepared {
         }
     }
 
-    pub(crate) fn test(&mut self) -> Option<Result<(), CallError>> {
+    /// The outcome if the call does not go on.
+    pub fn test(&mut self) -> Option<Result<(), CallError>> {
         if self.run.as_ref().is_some_and(|run| !run.is_done()) { None } else { Some(self.wait()) }
     }
 }
 
-impl Drop for Prepared {
+impl RawRequest {
+    /// The run that goes on, to wait for it elsewhere.
+    pub fn run(&self) -> Option<&Handle> {
+        self.run.as_ref()
+    }
+}
+
+impl Drop for RawRequest {
     fn drop(&mut self) {
         // Memory may go after this.
         let _ = self.wait();
@@ -190,7 +206,7 @@ impl Request {
 /// ```
 pub struct Persistent<T: Element> {
     // First, so that it waits before the buffers go.
-    call: Prepared,
+    call: RawRequest,
     send: Vec<T>,
     recv: Vec<T>,
 }
@@ -294,8 +310,11 @@ impl Communicator {
     ///
     /// # Safety
     /// The call's memory is valid whenever what is returned is started, and left alone until that has ended.
-    pub(crate) unsafe fn prepare_raw(&self, call: &Call<'_>) -> Result<Prepared, CallError> {
+    ///
+    /// # Errors
+    /// Arguments that cannot be.
+    pub unsafe fn prepare_raw(&self, call: &Call<'_>) -> Result<RawRequest, CallError> {
         let instance = self.instance(call, false)?;
-        Ok(Prepared { instance, member: Arc::clone(self.member()), output: call.output.address, run: None })
+        Ok(RawRequest { instance, member: Arc::clone(self.member()), output: call.output.address, run: None })
     }
 }

@@ -1,0 +1,171 @@
+//! Communicators.
+
+use super::castell_comm;
+use crate::error::{Error, Result, number, status};
+use crate::process::{require_running, with_comm};
+use crate::registry::{Full, Kind, Table, Unknown};
+use crate::types::Code;
+use ::castell_comm::Communicator;
+use ::castell_comm::communicator::SplitError;
+use castell_base::Rank;
+use std::ffi::c_int;
+use std::sync::{Mutex, PoisonError};
+
+/// The header's `CASTELL_WORLD`.
+const WORLD: usize = 1;
+
+static COMMUNICATORS: Table<Communicator> = Table::new(Kind::Communicator);
+static THE_WORLD: Mutex<Option<Communicator>> = Mutex::new(None);
+
+/// Works with a communicator that nobody else uses meanwhile.
+pub(super) fn with<T>(comm: castell_comm, work: impl FnOnce(&Communicator) -> Result<T>) -> Result<T> {
+    require_running()?;
+    if comm as usize == WORLD {
+        let mut world = THE_WORLD.lock().unwrap_or_else(PoisonError::into_inner);
+        if world.is_none() {
+            *world = Some(with_comm(|comm| Ok(comm.world()))?);
+        }
+        return work(world.as_ref().expect("made just now"));
+    }
+    let worked = COMMUNICATORS.with(comm as u64, |comm| work(comm));
+    worked.map_err(unknown)?
+}
+
+fn unknown(why: Unknown) -> Error {
+    let text = match why {
+        Unknown::Null => "the communicator is NULL: this rank is no member",
+        Unknown::Foreign => "this is no communicator",
+        Unknown::Gone => "the communicator was freed",
+    };
+    Error::new(Code::Handle, text)
+}
+
+/// The rank in the communicator.
+#[unsafe(no_mangle)]
+pub extern "C" fn castell_comm_rank(comm: castell_comm) -> c_int {
+    number("castell_comm_rank", || with(comm, |comm| Ok(comm.rank().0 as c_int)))
+}
+
+/// The ranks of the communicator.
+#[unsafe(no_mangle)]
+pub extern "C" fn castell_comm_size(comm: castell_comm) -> c_int {
+    number("castell_comm_size", || with(comm, |comm| Ok(comm.size() as c_int)))
+}
+
+/// The rank in another communicator.
+#[unsafe(no_mangle)]
+pub extern "C" fn castell_comm_translate(comm: castell_comm, rank: c_int, other: castell_comm) -> c_int {
+    number("castell_comm_translate", || {
+        let world = with(comm, |comm| {
+            let found = u32::try_from(rank).ok().and_then(|rank| comm.world_rank(Rank(rank)));
+            let size = comm.size();
+            found.ok_or_else(|| Error::new(Code::Rank, format!("{rank} is not one of the {size} ranks")))
+        })?;
+        with(other, |other| Ok(other.rank_of(world).map_or(-1, |rank| rank.0 as c_int)))
+    })
+}
+
+/// Parts by colour.
+///
+/// # Safety
+/// `part` is NULL or has room for a communicator.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn castell_comm_split(
+    comm: castell_comm,
+    colour: c_int,
+    key: c_int,
+    part: *mut castell_comm,
+) -> c_int {
+    status("castell_comm_split", || {
+        if colour < -1 {
+            let text = format!("the colour is {colour}; 0 and up, or CASTELL_NO_COLOUR");
+            return Err(Error::new(Code::Count, text));
+        }
+        let made = with(comm, |comm| comm.split(u32::try_from(colour).ok(), key.into()).map_err(failed))?;
+        // SAFETY: the caller's promise.
+        unsafe { keep(made, part) }
+    })
+}
+
+/// The ranks that share memory.
+///
+/// # Safety
+/// As for [`castell_comm_split`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn castell_comm_split_shared(
+    comm: castell_comm,
+    key: c_int,
+    part: *mut castell_comm,
+) -> c_int {
+    status("castell_comm_split_shared", || {
+        let made = with(comm, |comm| comm.split_shared(key.into()).map_err(failed))?;
+        // SAFETY: the caller's promise.
+        unsafe { keep(Some(made), part) }
+    })
+}
+
+/// The same ranks.
+///
+/// # Safety
+/// As for [`castell_comm_split`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn castell_comm_dup(comm: castell_comm, copy: *mut castell_comm) -> c_int {
+    status("castell_comm_dup", || {
+        let made = with(comm, |comm| comm.dup().map_err(failed))?;
+        // SAFETY: the caller's promise.
+        unsafe { keep(Some(made), copy) }
+    })
+}
+
+/// Forgets a communicator.
+///
+/// # Safety
+/// `comm` is NULL or points to a communicator.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn castell_comm_free(comm: *mut castell_comm) -> c_int {
+    status("castell_comm_free", || {
+        require_running()?;
+        // SAFETY: the caller's promise.
+        let Some(comm) = (unsafe { comm.as_mut() }) else {
+            return Err(Error::new(Code::Buffer, "the place of the communicator is NULL"));
+        };
+        if *comm as usize == WORLD {
+            return Err(Error::new(Code::Handle, "the world cannot be freed"));
+        }
+        COMMUNICATORS.remove(*comm as u64).map_err(unknown)?;
+        *comm = std::ptr::null_mut();
+        Ok(())
+    })
+}
+
+fn failed(error: SplitError) -> Error {
+    match error {
+        SplitError::Call(error) => super::calls::failed(error),
+        SplitError::Contexts => Error::new(Code::Limit, error.to_string()),
+    }
+}
+
+/// # Safety
+/// `place` is NULL or has room for a communicator.
+unsafe fn keep(made: Option<Communicator>, place: *mut castell_comm) -> Result<()> {
+    if place.is_null() {
+        return Err(Error::new(Code::Buffer, "the place for the communicator is NULL"));
+    }
+    let id = match made {
+        Some(made) => {
+            COMMUNICATORS.insert(made).map_err(|Full| Error::new(Code::Limit, "too many communicators"))?
+        }
+        None => 0,
+    };
+    // SAFETY: the caller's promise; it was looked at for NULL.
+    unsafe { place.write(id as usize as castell_comm) };
+    Ok(())
+}
+
+pub(super) fn free_all() {
+    for id in COMMUNICATORS.ids() {
+        // Another thread may have been faster.
+        let _ = COMMUNICATORS.remove(id);
+    }
+    *THE_WORLD.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
