@@ -5,7 +5,7 @@
  * A line for each operation and size. A sample is the mean over a batch of calls that begins behind a barrier, of the rank
  * for which the batch took longest; a batch has as many calls as fit the budget. Reductions are sums of doubles. --bytes is
  * the size of the vector, or of the block of one rank. A case that takes longer than the limit ends with the samples that
- * it has. */
+ * it has; of a call that takes longer by itself, the first one is the sample. */
 #include "measure.h"
 
 #include <mpi.h>
@@ -84,11 +84,18 @@ static void measure(const char *name, Operation call, long bytes, long samples, 
     }
     double *ns = measure_checked(malloc((size_t)samples * sizeof *ns));
     double once = batch(call, &b, 1);
-    once = batch(call, &b, 1); /* the first one found its memory */
+    if (once <= limit_ns) {
+        once = batch(call, &b, 1); /* the first one found its memory */
+    }
     int calls = once * CALLS_MAX < budget_ns ? CALLS_MAX : (int)(budget_ns / once);
     calls = calls < 1 ? 1 : calls;
-    batch(call, &b, calls);
     long taken = 0;
+    if (once > limit_ns) {
+        ns[taken++] = once; /* so slow that memory makes no difference */
+        samples = 1;
+    } else {
+        batch(call, &b, calls);
+    }
     for (double spent = 0; taken < samples && spent < limit_ns; taken++) {
         ns[taken] = batch(call, &b, calls); /* the same number on all ranks: all end at the same sample */
         spent += ns[taken] * calls;

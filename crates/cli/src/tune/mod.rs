@@ -7,7 +7,7 @@ mod report;
 mod rules;
 
 use crate::bench::Sample;
-use crate::bench::collectives::ours::{self, Candidate, Timing};
+use crate::bench::collectives::ours::{self, Candidate, Timing, Way};
 use crate::bench::collectives::{Plan, operation};
 use crate::bench::peers::{self, Peer};
 use alphas::Alphas;
@@ -175,7 +175,7 @@ impl Round<'_> {
         let mut theirs: Vec<Vec<Vec<Sample>>> = peers.iter().map(|_| vec![Vec::new(); calls.len()]).collect();
         for _ in 0..self.args.rounds {
             self.step(&format!("{ranks} ranks: castell"));
-            let samples = ours::measure(ranks, &sets, timing)?;
+            let samples = ours::measure(ranks, &sets, timing, Way::Graph)?;
             for (all, samples) in ours.iter_mut().flatten().zip(samples.into_iter().flatten()) {
                 all.push(samples);
             }

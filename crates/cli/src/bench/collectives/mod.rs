@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use castell_collectives::decision::{Decisions, Operation, Question};
 use castell_comm::tuning::Tuning;
 use castell_host::topology::Processors;
-use ours::{Candidate, Timing};
+use ours::{Candidate, Timing, Way};
 use std::process::ExitCode;
 
 /// From here on copying decides. Bytes.
@@ -128,7 +128,7 @@ fn rows_of(
     let mut taken = vec![vec![Vec::new(); cases.len()]; 1 + peers.len()];
     let mut bounds = vec![Vec::new(); cases.len()];
     for _ in 0..rounds {
-        let ours = ours::measure(ranks, &sets, plan.timing)?;
+        let ours = ours::measure(ranks, &sets, plan.timing, Way::Call)?;
         for (taken, samples) in taken[0].iter_mut().zip(ours) {
             taken.extend(samples);
         }

@@ -5,10 +5,11 @@ use anyhow::{anyhow, bail};
 use castell_base::Rank;
 use castell_collectives::collective::{Blocks, Collective, Shape};
 use castell_collectives::decision::{Choice, Operation};
+use castell_comm::collective::{Element, Reduction};
 use castell_comm::job::JobOptions;
 use castell_comm::launch::{Binding, Launch};
 use castell_comm::measure::Repeated;
-use castell_comm::{Comm, Job};
+use castell_comm::{Comm, Communicator, Job};
 use castell_host::shm::Segment;
 use std::sync::atomic::Ordering;
 
@@ -51,6 +52,92 @@ impl Candidate {
     }
 }
 
+/// What runs a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Its graph, as it is.
+    Graph,
+    /// A call of the library, which chooses by itself what it runs.
+    Call,
+}
+
+/// Calls that are made one behind the other.
+enum Run {
+    Graph(Repeated),
+    Numbers(Called<f64>),
+    Bytes(Called<u8>),
+}
+
+impl Run {
+    fn new(comm: &Comm, candidate: &Candidate, way: Way) -> anyhow::Result<Run> {
+        let &Candidate { operation, bytes, .. } = candidate;
+        Ok(match way {
+            Way::Graph => {
+                let collective = candidate.collective(comm.size())?;
+                Run::Graph(Repeated::new(comm, operation, &collective).map_err(|error| anyhow!(error))?)
+            }
+            Way::Call if bytes.is_multiple_of(8) => {
+                Run::Numbers(Called::new(comm, operation, bytes as usize / 8, 1.0))
+            }
+            Way::Call => Run::Bytes(Called::new(comm, operation, bytes as usize, 1)),
+        })
+    }
+
+    /// Nanoseconds a call, as this rank sees it.
+    fn batch(&mut self, comm: &Comm, calls: u32) -> anyhow::Result<f64> {
+        match self {
+            Run::Graph(repeated) => repeated.batch(comm, calls).map_err(|error| anyhow!(error)),
+            Run::Numbers(called) => called.batch(calls),
+            Run::Bytes(called) => called.batch(calls),
+        }
+    }
+}
+
+/// A call of the library and its buffers.
+struct Called<T> {
+    world: Communicator,
+    operation: Operation,
+    count: usize,
+    send: Vec<T>,
+    recv: Vec<T>,
+}
+
+impl<T: Element + Copy> Called<T> {
+    /// Vectors, or blocks of each rank, of `count` elements.
+    fn new(comm: &Comm, operation: Operation, count: usize, one: T) -> Called<T> {
+        let all = vec![one; count * comm.size() as usize];
+        Called { world: comm.world(), operation, count, send: all.clone(), recv: all }
+    }
+
+    fn batch(&mut self, calls: u32) -> anyhow::Result<f64> {
+        let start = castell_host::clock::now_ns();
+        for _ in 0..calls {
+            self.call()?;
+        }
+        Ok((castell_host::clock::now_ns() - start) as f64 / f64::from(calls))
+    }
+
+    fn call(&mut self) -> anyhow::Result<()> {
+        let Called { world, operation, count, send, recv } = self;
+        let (count, root, sum) = (*count, Rank(0), Reduction::Sum);
+        let at_root = if world.rank() == root { send.len() } else { 0 };
+        match operation {
+            Operation::Barrier => world.barrier(),
+            Operation::Bcast => world.broadcast(&mut recv[..count], root),
+            Operation::Gather => world.gather(&send[..count], &mut recv[..at_root], root),
+            Operation::Scatter => world.scatter(&send[..at_root], &mut recv[..count], root),
+            Operation::Allgather => world.allgather(&send[..count], recv),
+            Operation::Reduce => world.reduce(&send[..count], &mut recv[..count], sum, root),
+            Operation::Allreduce => world.allreduce(&send[..count], &mut recv[..count], sum),
+            Operation::ReduceScatter => world.reduce_scatter_block(send, &mut recv[..count], sum),
+            Operation::Alltoall => world.alltoall(send, recv),
+            Operation::Scan => world.scan(&send[..count], &mut recv[..count], sum),
+            Operation::Exscan => world.exscan(&send[..count], &mut recv[..count], sum),
+        }?;
+        Ok(())
+    }
+}
+
 /// Words of the table: for each rank, for each candidate of each set, how many samples, then the samples.
 struct Table {
     segment: Segment,
@@ -86,14 +173,19 @@ impl Table {
 
 /// Measures all candidates of all sets on a group of `ranks` processes, each pinned to a core; the candidates of a set take
 /// turns. A sample is that of the rank that needed longest.
-pub fn measure(ranks: u32, sets: &[Vec<Candidate>], timing: Timing) -> anyhow::Result<Vec<Vec<Sample>>> {
+pub fn measure(
+    ranks: u32,
+    sets: &[Vec<Candidate>],
+    timing: Timing,
+    way: Way,
+) -> anyhow::Result<Vec<Vec<Sample>>> {
     let candidates = sets.iter().map(Vec::len).sum();
     let table = Table::create(ranks, candidates, timing.samples)?;
     in_group(ranks, &|comm: &Comm| {
         let barrier = barrier(comm)?;
         let mut first = 0;
         for set in sets {
-            Turns { comm, barrier: &barrier, table: &table, first, timing }.take(set)?;
+            Turns { comm, barrier: &barrier, table: &table, first, timing, way }.take(set)?;
             first += set.len();
         }
         Ok(())
@@ -142,18 +234,16 @@ struct Turns<'a> {
     /// Number of the set's first candidate.
     first: usize,
     timing: Timing,
+    way: Way,
 }
 
 impl Turns<'_> {
     fn take(&self, set: &[Candidate]) -> anyhow::Result<()> {
         let comm = self.comm;
-        let repeated = |candidate: &Candidate| {
-            let collective = candidate.collective(comm.size())?;
-            Repeated::new(comm, candidate.operation, &collective).map_err(|error| anyhow!(error))
-        };
-        let runs = set.iter().map(repeated).collect::<anyhow::Result<Vec<Repeated>>>()?;
+        let run = |candidate: &Candidate| Run::new(comm, candidate, self.way);
+        let mut runs = set.iter().map(run).collect::<anyhow::Result<Vec<Run>>>()?;
         let mut calls = Vec::new();
-        for (index, run) in runs.iter().enumerate() {
+        for (index, run) in runs.iter_mut().enumerate() {
             self.sample(run, index, 1, 0)?;
             let once = self.sample(run, index, 1, 0)?;
             let budget = f64::from(self.timing.budget_us) * 1e3;
@@ -163,7 +253,7 @@ impl Turns<'_> {
         let mut spent = vec![0.0; runs.len()];
         let mut taken = vec![0; runs.len()];
         for at in 1..=self.timing.samples as usize {
-            for (index, run) in runs.iter().enumerate() {
+            for (index, run) in runs.iter_mut().enumerate() {
                 if spent[index] < f64::from(self.timing.limit_ms) * 1e6 {
                     let ns = self.sample(run, index, calls[index], at)?;
                     spent[index] += ns * f64::from(calls[index]);
@@ -178,9 +268,9 @@ impl Turns<'_> {
     }
 
     /// A batch behind a barrier; what it took the slowest rank, which all ranks get to know.
-    fn sample(&self, run: &Repeated, index: usize, calls: u32, at: usize) -> anyhow::Result<f64> {
+    fn sample(&self, run: &mut Run, index: usize, calls: u32, at: usize) -> anyhow::Result<f64> {
         self.synchronize()?;
-        let ns = run.batch(self.comm, calls).map_err(|error| anyhow!(error))?;
+        let ns = run.batch(self.comm, calls)?;
         self.table.set(self.comm.rank(), self.first + index, at, ns);
         self.synchronize()?;
         Ok(self.table.longest(self.comm.size(), self.first + index, at))
