@@ -278,15 +278,15 @@ mod tests {
 #[cfg(all(test, loom))]
 mod models {
     use super::*;
-    use castell_base::sync::AtomicU64;
+    use crate::queue::area::Word;
     use loom::thread;
     use std::sync::Arc;
 
-    struct Pool(Vec<AtomicU64>);
+    struct Pool(Vec<Word>);
 
     impl Pool {
         fn new() -> Arc<Pool> {
-            Arc::new(Pool((0..LANE_POOL_BYTES / 8).map(|_| AtomicU64::new(0)).collect()))
+            Arc::new(Pool((0..LANE_POOL_BYTES / 8).map(|_| Word::default()).collect()))
         }
 
         fn base(&self) -> *mut u8 {

@@ -93,6 +93,9 @@ mod models {
         /// The holder's; plain memory in the real thing, so that loom must see each access ordered by the lock.
         state: loom::cell::UnsafeCell<(u32, u32)>,
         retried: AtomicU32,
+        /// What each ticket tells of, and what a retry is asked for after: plain memory too, written before and read
+        /// afterwards.
+        told: Vec<loom::cell::UnsafeCell<u32>>,
     }
 
     // SAFETY: `state` is used with the lock in hand only, which is what loom checks.
@@ -107,10 +110,14 @@ mod models {
                 let (head, sum) = unsafe { &mut *state };
                 while let Some(ticket) = shared.combiner.next(&shared.tickets, head) {
                     *sum += ticket;
+                    // SAFETY: written before the ticket was put down.
+                    assert_eq!(shared.told[ticket as usize - 1].with(|told| unsafe { *told }), ticket);
                 }
                 *head
             });
             if shared.combiner.take_retry() {
+                // SAFETY: written before the retry was asked for.
+                assert_eq!(shared.told.last().expect("a place").with(|told| unsafe { *told }), 99);
                 shared.retried.store(1, Ordering::Relaxed);
             }
             if !shared.combiner.unlock(&shared.tickets, head) {
@@ -128,8 +135,11 @@ mod models {
                 tickets: (0..pushers).map(|_| AtomicU32::new(0)).collect(),
                 state: loom::cell::UnsafeCell::new((0, 0)),
                 retried: AtomicU32::new(0),
+                told: (0..=pushers).map(|_| loom::cell::UnsafeCell::new(0)).collect(),
             });
             let work = |shared: Arc<Shared>, me: u32| {
+                // SAFETY: nobody reads it before the ticket is down.
+                shared.told[me as usize].with_mut(|told| unsafe { *told = me + 1 });
                 shared.combiner.push(&shared.tickets, me + 1);
                 drive(&shared, me);
             };
@@ -142,6 +152,8 @@ mod models {
             if retries {
                 let shared = Arc::clone(&shared);
                 threads.push(thread::spawn(move || {
+                    // SAFETY: nobody reads it before the retry is asked for.
+                    shared.told.last().expect("a place").with_mut(|told| unsafe { *told = 99 });
                     shared.combiner.ask_for_retry();
                     drive(&shared, 7);
                 }));

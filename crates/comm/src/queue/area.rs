@@ -8,10 +8,23 @@ use castell_base::sync::{AtomicU64, Ordering};
 
 use super::header::{HEADER_BYTES, Header, SLOT_WORDS};
 
+#[cfg(not(loom))]
+type Word = AtomicU64;
+
+/// A word, and whom its slot belongs to: whoever publishes there or empties it has it alone, and loom complains where
+/// nothing orders two such accesses. (It would not find out from the words: to loom, stores come in the order in which
+/// threads run.)
+#[cfg(loom)]
+#[derive(Default)]
+pub(crate) struct Word {
+    value: AtomicU64,
+    owned: loom::cell::UnsafeCell<()>,
+}
+
 /// A queue's memory, zeroed before its first use and aligned to a slot.
 #[derive(Clone, Copy)]
 pub(crate) struct Area {
-    words: *const AtomicU64,
+    words: *const Word,
 }
 
 // SAFETY: the memory is shared between processes by design; all access goes through atomics or through the
@@ -29,14 +42,30 @@ impl Area {
             cfg!(loom) || base.addr().is_multiple_of(64),
             "a queue's memory starts on a cache line"
         );
-        Area { words: base.cast::<AtomicU64>().cast_const() }
+        Area { words: base.cast::<Word>().cast_const() }
     }
 
     /// The word at `index`.
+    #[cfg(not(loom))]
     #[inline(always)]
     pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
         // SAFETY: `new` promised that the memory is mapped and large enough.
         unsafe { &*self.words.add(index) }
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
+        // SAFETY: as above.
+        unsafe { &(*self.words.add(index)).value }
+    }
+
+    /// Tells loom that the slots from word `index` on are the caller's alone.
+    #[cfg(loom)]
+    fn own(&self, index: usize, slots: usize) {
+        for slot in 0..slots {
+            // SAFETY: as in `word`.
+            unsafe { &*self.words.add(index + slot * SLOT_WORDS) }.owned.with_mut(|_| ());
+        }
     }
 
     /// The area that starts at word `index`.
@@ -48,6 +77,8 @@ impl Area {
     /// Writes a message into the slot that starts at word `index`, its first word last (release).
     #[inline(always)]
     pub(crate) fn publish(&self, index: usize, header: &Header, spare: u16, payload: &[u8]) {
+        #[cfg(loom)]
+        self.own(index, super::header::slots_for(payload.len()));
         self.write_payload(index + HEADER_BYTES / 8, payload);
         let words = header.to_words(spare);
         self.word(index + 1).store(words[1], Ordering::Relaxed);
@@ -79,6 +110,8 @@ impl Area {
     /// Empties `slots` slots from word `index` on. Zero in a slot's first word means "empty".
     #[inline(always)]
     pub(crate) fn clear_slots(&self, index: usize, slots: usize) {
+        #[cfg(loom)]
+        self.own(index, slots);
         for slot in 0..slots {
             self.word(index + slot * SLOT_WORDS).store(0, Ordering::Relaxed);
         }

@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use castell_base::Rank;
-use castell_base::sync::AtomicU64;
 use loom::thread;
 
+use super::area::Word;
 use super::{Consumer, Geometry, Header, Intent, Intents, Producer, ProducerEnd, QueueKind};
 
 /// A receiver's memory and the intents, in loom's words.
 struct Memory {
-    words: Vec<AtomicU64>,
+    words: Vec<Word>,
     intents: Vec<Intent>,
     geometry: Geometry,
 }
@@ -21,7 +21,7 @@ struct Memory {
 impl Memory {
     fn new(kind: QueueKind, slots: u32) -> Arc<Memory> {
         let geometry = Geometry { slots, ring_slots: 4, ranks_per_node: 4, ..Geometry::new(kind, 3) };
-        let words = (0..geometry.bytes_per_rank() / 8).map(|_| AtomicU64::new(0)).collect();
+        let words = (0..geometry.bytes_per_rank() / 8).map(|_| Word::default()).collect();
         let intents = (0..3).map(|_| Intent::new()).collect();
         Arc::new(Memory { words, intents, geometry })
     }
@@ -172,6 +172,47 @@ fn scmp_marks_the_end_where_a_long_message_does_not_fit() {
         receive(&mut consumer, [0, 6, 0], [0, 7, 1]);
         threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
     });
+}
+
+/// A queue that is full: the sender gets slots back that were read and emptied meanwhile.
+fn full(kind: QueueKind, before: u32) {
+    explore(move || {
+        let memory = Memory::new(kind, 4);
+        let mut first = memory.producer(1);
+        let mut consumer = memory.consumer();
+        for sequence in 0..before {
+            // Four slots take four messages; the rest are taken out in one go, so that most is emptied later.
+            if sequence.is_multiple_of(4) && sequence > 0 {
+                consumer.poll(8, &mut |_, _| ());
+            }
+            insert(&mut first, 1, sequence, 8);
+        }
+        let sender = thread::spawn(move || insert(&mut first, 1, before, 8));
+        receive(&mut consumer, [0, (before - 1) / 4 * 4, 0], [0, before + 1, 0]);
+        sender.join().expect("no panic");
+    });
+}
+
+#[test]
+fn scmp_full() {
+    full(QueueKind::Scmp, 4);
+    full(QueueKind::Scmp, 8);
+}
+
+#[test]
+fn smsg_full() {
+    full(QueueKind::Smsg, 4);
+}
+
+#[test]
+fn msgq_full() {
+    full(QueueKind::Msgq, 4);
+}
+
+#[test]
+fn rlock_full() {
+    full(QueueKind::Rlock, 4);
+    full(QueueKind::Rlock, 8);
 }
 
 #[test]
