@@ -79,7 +79,7 @@ pub fn run(
     if json {
         println!("{}", serde_json::to_string_pretty(&rows)?);
     } else {
-        print!("{}", table::table(&rows, args.scheduler.len() + 1));
+        print!("{}", table::table(&rows));
     }
     Ok(ExitCode::SUCCESS)
 }
