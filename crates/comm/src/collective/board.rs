@@ -13,11 +13,14 @@ pub const ENTRIES: usize = 256;
 const NAME_BYTES: usize = 24;
 
 /// One call: a cache line.
+pub type Entry = Slot<7>;
+
+/// A word and what belongs to it, read without a lock while it may be written again.
 #[repr(C, align(64))]
-pub struct Entry {
+pub struct Slot<const LENGTH: usize> {
     /// The call's word in messages; 0: nothing, or being written.
     word: AtomicU64,
-    record: [AtomicU64; 7],
+    content: [AtomicU64; LENGTH],
 }
 
 /// What a rank called, as far as all ranks of the communicator must agree on it.
@@ -113,27 +116,27 @@ impl fmt::Display for Record {
     }
 }
 
-impl Entry {
-    /// Writes a call. One thread at a time.
+impl<const LENGTH: usize> Slot<LENGTH> {
+    /// Writes a word and what belongs to it. One thread at a time.
     #[inline]
-    pub fn write(&self, word: u32, record: &Record) {
+    pub fn write(&self, word: u32, content: &[u64; LENGTH]) {
         self.word.store(0, Ordering::Relaxed);
         // Whoever sees part of what follows sees the zero, too.
         fence(Ordering::Release);
-        for (place, word) in self.record.iter().zip(record.0) {
-            place.store(word, Ordering::Relaxed);
+        for (place, value) in self.content.iter().zip(content) {
+            place.store(*value, Ordering::Relaxed);
         }
         self.word.store(u64::from(word), Ordering::Release);
     }
 
-    /// The call, if it is this one.
-    pub fn read(&self, word: u32) -> Option<Record> {
+    /// What belongs to the word, if it is this one.
+    pub fn read(&self, word: u32) -> Option<[u64; LENGTH]> {
         if self.word.load(Ordering::Acquire) != u64::from(word) {
             return None;
         }
-        let record = std::array::from_fn(|at| self.record[at].load(Ordering::Relaxed));
+        let content = std::array::from_fn(|at| self.content[at].load(Ordering::Relaxed));
         fence(Ordering::Acquire);
-        (self.word.load(Ordering::Relaxed) == u64::from(word)).then_some(Record(record))
+        (self.word.load(Ordering::Relaxed) == u64::from(word)).then_some(content)
     }
 }
 
@@ -150,7 +153,7 @@ impl<'a> Board<'a> {
 
     /// What the rank called under this word, if it did and has not made too many calls since.
     pub fn find(&self, word: u32) -> Option<Record> {
-        self.0.iter().find_map(|entry| entry.read(word))
+        self.0.iter().find_map(|entry| entry.read(word)).map(Record)
     }
 }
 
@@ -173,7 +176,7 @@ impl BoardWriter {
     pub(crate) fn write(&mut self, word: u32, record: &Record) {
         // SAFETY: the board lies in the job's segment, which the engine keeps mapped for as long as it has its writer.
         let entries = unsafe { &*self.entries };
-        entries[self.written as usize % ENTRIES].write(word, record);
+        entries[self.written as usize % ENTRIES].write(word, &record.0);
         self.written = self.written.wrapping_add(1);
     }
 }
@@ -183,23 +186,23 @@ mod models {
     use super::*;
     use loom::sync::Arc;
 
-    /// A reader that finds a call finds all of it, while the entry is written again.
+    /// A reader that finds a word finds all that belongs to it, while the slot is written again. Two words of content are
+    /// as good as seven here, and soon searched.
     #[test]
     fn a_call_is_read_whole_or_not_at_all() {
         loom::model(|| {
-            let record = |value: u64| Record([value; 7]);
-            let entry = Arc::new(Entry {
+            let slot = Arc::new(Slot::<2> {
                 word: AtomicU64::new(0),
-                record: std::array::from_fn(|_| AtomicU64::new(0)),
+                content: std::array::from_fn(|_| AtomicU64::new(0)),
             });
-            let writer = Arc::clone(&entry);
+            let writer = Arc::clone(&slot);
             let thread = loom::thread::spawn(move || {
-                writer.write(1, &record(1));
-                writer.write(2, &record(2));
+                writer.write(1, &[1; 2]);
+                writer.write(2, &[2; 2]);
             });
             for word in [1, 2] {
-                if let Some(found) = entry.read(word) {
-                    assert_eq!(found, record(u64::from(word)));
+                if let Some(found) = slot.read(word) {
+                    assert_eq!(found, [u64::from(word); 2]);
                 }
             }
             thread.join().unwrap();
