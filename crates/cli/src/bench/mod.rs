@@ -22,6 +22,7 @@ mod startup;
 mod tasks;
 
 use anyhow::Context as _;
+use castell_comm::tuning::Tuning;
 use peers::Peer;
 use report::{Measurement, print_json, print_table};
 pub use report::{Params, Sample};
@@ -149,10 +150,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let workload = *workload.context("clap accepts only the names of workloads")?;
     let mut subjects = workload.subjects()?;
     if let Some(ranks) = workload.peer_ranks().filter(|_| !args.no_peers) {
-        let peers = peers::peers()?;
-        if peers.is_empty() {
-            eprintln!("castell: {}", peers::NONE_FOUND);
-        }
+        let peers = peers::wanted(true)?;
         subjects.extend(peers.into_iter().map(|peer| at_ranks(peer, workload.name(), ranks)));
     }
     let samples = args.samples.unwrap_or_else(|| workload.samples());
@@ -164,6 +162,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         print_table(&measurements);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The choices that calls make on this machine; says why a tuning file is not used.
+fn load_tuning() -> Tuning {
+    let tuning = Tuning::load();
+    if let Some(reason) = &tuning.reason {
+        eprintln!("castell: {reason}");
+    }
+    tuning
 }
 
 fn at_ranks(peer: Peer, workload: &'static str, ranks: u32) -> Box<dyn Subject> {

@@ -5,7 +5,7 @@ use super::collectives::candidate;
 use super::collectives::ours::{barrier, in_group};
 use super::peers::{self, Peer};
 use super::report::{Measurement, print_json};
-use super::{Params, Sample};
+use super::{Params, Sample, load_tuning};
 use anyhow::{Context as _, anyhow};
 use castell_base::Rank;
 use castell_collectives::decision::{Operation, Question};
@@ -67,14 +67,8 @@ pub fn run(
     rounds: u32,
     samples: u32,
 ) -> anyhow::Result<ExitCode> {
-    let tuning = Tuning::load();
-    if let Some(reason) = &tuning.reason {
-        eprintln!("castell: {reason}");
-    }
-    let mut peers = if with_peers { peers::peers()? } else { Vec::new() };
-    if with_peers && peers.is_empty() {
-        eprintln!("castell: {}", peers::NONE_FOUND);
-    }
+    let tuning = load_tuning();
+    let mut peers = peers::wanted(with_peers)?;
     let mut cases = Vec::new();
     for &ranks in ranks.unwrap_or(&[2]) {
         for &bytes in bytes.unwrap_or(&[1 << 20]) {

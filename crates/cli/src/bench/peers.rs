@@ -39,6 +39,15 @@ pub struct Peer {
     programs: HashMap<(String, u32), Program>,
 }
 
+/// The implementations to measure, if any are wanted; says so where there is none.
+pub fn wanted(with_peers: bool) -> anyhow::Result<Vec<Peer>> {
+    let found = if with_peers { peers()? } else { Vec::new() };
+    if with_peers && found.is_empty() {
+        eprintln!("castell: {NONE_FOUND}");
+    }
+    Ok(found)
+}
+
 /// The implementations found on the path, each once; empty if there is none.
 pub fn peers() -> anyhow::Result<Vec<Peer>> {
     let mut found: Vec<Peer> = Vec::new();

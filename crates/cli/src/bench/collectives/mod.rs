@@ -5,10 +5,9 @@ pub mod ours;
 
 use super::peers::{self, Peer};
 use super::report::{Measurement, print_json, print_table};
-use super::{Params, Sample};
+use super::{Params, Sample, load_tuning};
 use anyhow::Context as _;
 use castell_collectives::decision::{Decisions, Operation, Question};
-use castell_comm::tuning::Tuning;
 use castell_host::topology::Processors;
 use ours::{Candidate, Timing, Way};
 use std::process::ExitCode;
@@ -88,14 +87,8 @@ pub fn run(
     let bytes = bytes.unwrap_or(&[8, 4096, 1 << 20]).to_vec();
     let plan = Plan { operations, bytes, timing: Timing { samples, budget_us: 1000, limit_ms: 300 } };
     let all_ranks = ranks.unwrap_or(&[2, 4, 8]).to_vec();
-    let tuning = Tuning::load();
-    if let Some(reason) = &tuning.reason {
-        eprintln!("castell: {reason}");
-    }
-    let mut peers = if with_peers { peers::peers()? } else { Vec::new() };
-    if with_peers && peers.is_empty() {
-        eprintln!("castell: {}", peers::NONE_FOUND);
-    }
+    let tuning = load_tuning();
+    let mut peers = peers::wanted(with_peers)?;
     let steps = all_ranks.len() as u64 * u64::from(rounds) * (1 + peers.len() as u64);
     let progress = indicatif::ProgressBar::new(steps);
     let mut rows = Vec::new();
