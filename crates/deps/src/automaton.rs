@@ -144,6 +144,9 @@ const KIND_SHIFT: u32 = 25;
 const POISONED_SHIFT: u32 = 32;
 const CHILD_POISONED_SHIFT: u32 = 37;
 const FAILED: u64 = 1 << 42;
+const FORGIVEN: u64 = 1 << 43;
+/// What poison and failures set.
+const POISON: u64 = FORGIVEN - (1 << POISONED_SHIFT);
 const KINDS: [Kind; 8] = [
     Kind::In,
     Kind::Out,
@@ -186,6 +189,9 @@ pub enum Message {
     Combined,
     /// Whoever carried out an effect with `acknowledge` no longer looks at this access.
     Acknowledged(Tokens),
+    /// The parent has waited for its children, this access' task among them, and reported what failed. Only to an access that
+    /// has finished and has no neighbour behind.
+    Forgiven,
 }
 
 impl Message {
@@ -204,6 +210,7 @@ impl Message {
             Message::ChildrenLinked { feeds } => HAS_CHILDREN | if feeds { FEEDS_CHILD } else { 0 },
             Message::Combined => COMBINED,
             Message::Acknowledged(tokens) => tokens.at(ACKNOWLEDGED_SHIFT),
+            Message::Forgiven => FORGIVEN,
         }
     }
 }
@@ -225,12 +232,24 @@ pub struct Effects {
     pub combine: bool,
     /// With `combine`: no neighbour of the same group is behind so far.
     pub group_ends: bool,
+    /// With `to_next`: what failed before it among its siblings does not count any more. Of the tokens, those are poisoned that are
+    /// so in the parent's access: to be put in with [`Effects::poison_from_parent`].
+    pub forgiven: bool,
     /// Give back the exclusive use of a commutative access' bytes.
     pub exclusion_ends: bool,
     /// Once the address of the neighbour has been read, send `Acknowledged` with `to_next`'s tokens to this access.
     pub acknowledge: bool,
     /// Nobody needs this access any more, but for `to_next`: it can go.
     pub dispose: bool,
+}
+
+impl Effects {
+    /// For an access that is forgiven: `poisoned` are the poisoned tokens that the parent's access holds there.
+    pub fn poison_from_parent(&mut self, poisoned: Tokens) {
+        // Who is behind a group of reductions waits for the whole of it.
+        let all = if self.group_ends && !poisoned.is_empty() { Tokens::REDUCE } else { Tokens::NONE };
+        self.to_next.poisoned = self.to_next.tokens & (poisoned | all);
+    }
 }
 
 /// The state of an access: a word to be changed with compare-and-swap.
@@ -282,6 +301,8 @@ impl State {
             to_child: new.feed(new.fed() & !self.fed()),
             satisfied: !new.has(WEAK) && new.is_satisfied() && !self.is_satisfied(),
             poisons: new.poisoned().contains(Tokens::needed_by(new.kind())),
+            forgiven: new.has(FORGIVEN),
+            group_ends: new.has(FORGIVEN) && new.ends_group(),
             ..Effects::default()
         };
         if new.kind() == Kind::Reduction && new.is_combinable() && !self.is_combinable() {
@@ -405,7 +426,7 @@ impl State {
     /// Whether nothing that failed has touched the access.
     #[inline]
     pub const fn is_clean(self) -> bool {
-        self.0 >> POISONED_SHIFT == 0
+        self.0 & POISON == 0
     }
 
     /// Whether the access is weak.
@@ -454,7 +475,7 @@ impl State {
     /// that failed did not let pass before.
     #[inline]
     fn poisoned_behind(self, tokens: Tokens) -> Tokens {
-        if self.0 >> POISONED_SHIFT == 0 {
+        if self.is_clean() {
             return Tokens::NONE;
         }
         let children = Tokens::of(self.0, CHILD_POISONED_SHIFT);
@@ -554,6 +575,7 @@ impl fmt::Debug for State {
             (COMBINED, "combined"),
             (SPLIT, "split"),
             (FAILED, "failed"),
+            (FORGIVEN, "forgiven"),
         ];
         flags.iter().filter(|(bit, _)| self.has(*bit)).try_for_each(|(_, name)| write!(f, ", {name}"))
     }

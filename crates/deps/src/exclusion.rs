@@ -15,6 +15,7 @@ use crate::region::Region;
 /// let bytes = Region::new(0, 8).unwrap();
 /// assert!(table.acquire("first", &[bytes], |_| false));
 /// assert!(!table.acquire("second", &[bytes], |_| false));
+/// assert_eq!(table.in_the_way(&[bytes], |_| false), Some("first"));
 /// assert_eq!(table.release("first", bytes), ["second"]);
 /// assert!(table.acquire("second", &[bytes], |_| false));
 /// ```
@@ -49,20 +50,26 @@ impl<T: Copy + PartialEq> Exclusion<T> {
     /// Takes all `regions` for `task` if nobody but its ancestors holds a byte of them; otherwise notes that it waits, and
     /// [`release`](Exclusion::release) will name it when it is worth asking again.
     pub fn acquire(&mut self, task: T, regions: &[Region], is_ancestor: impl Fn(T) -> bool) -> bool {
-        for region in regions {
-            let blocked_by = self
-                .overlapping(*region)
-                .into_iter()
-                .find(|key| self.held.get(key).is_some_and(|holder| !is_ancestor(holder.owner)));
-            if let Some(holder) = blocked_by.and_then(|key| self.held.get_mut(&key)) {
-                holder.waiting.push(task);
-                return false;
-            }
+        if let Some(holder) = self.obstacle(regions, is_ancestor).and_then(|key| self.held.get_mut(&key)) {
+            holder.waiting.push(task);
+            return false;
         }
         for region in regions {
             self.hold(*region, task);
         }
         true
+    }
+
+    /// Who is in the way of a task that wants all `regions` now: the first, if there is somebody.
+    pub fn in_the_way(&self, regions: &[Region], is_ancestor: impl Fn(T) -> bool) -> Option<T> {
+        self.obstacle(regions, is_ancestor).and_then(|key| self.held.get(&key)).map(|holder| holder.owner)
+    }
+
+    /// The first entry of somebody else than an ancestor that has a byte of these.
+    fn obstacle(&self, regions: &[Region], is_ancestor: impl Fn(T) -> bool) -> Option<(usize, u64)> {
+        let is_other =
+            |key: &(usize, u64)| self.held.get(key).is_some_and(|holder| !is_ancestor(holder.owner));
+        regions.iter().find_map(|region| self.overlapping(*region).into_iter().find(is_other))
     }
 
     /// Gives back what `owner` holds of `region`; the tasks that waited for it, in the order in which they came, should

@@ -306,8 +306,6 @@ pub mod random {
         below: &mut dyn FnMut(usize) -> usize,
     ) {
         let mut allowed = allowed.to_vec();
-        let is_fed = |access: &Access| access.weak || access.kind == Kind::Reduction;
-        let waits = task == 0 || !limits.failures || !program.tasks[task].accesses.iter().any(is_fed);
         program.tasks[task].fails = limits.failures && task != 0 && below(8) == 0;
         let count = if limits.depth == 0 { 0 } else { below(if task == 0 { limits.tasks } else { 5 }) };
         for _ in 0..count {
@@ -315,7 +313,7 @@ pub mod random {
                 break;
             }
             match below(12) {
-                0 if waits => program.tasks[task].steps.push(Step::Taskwait),
+                0 => program.tasks[task].steps.push(Step::Taskwait),
                 1 if task != 0 => release(program, task, &mut allowed, below),
                 _ => {}
             }
@@ -329,7 +327,7 @@ pub mod random {
             });
             fill(program, child, &accesses, Limits { depth: limits.depth - 1, ..limits }, below);
         }
-        if waits && below(6) == 0 {
+        if below(6) == 0 {
             program.tasks[task].steps.push(Step::Taskwait);
         }
     }

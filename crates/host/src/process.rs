@@ -286,6 +286,25 @@ pub unsafe fn fork_with(birth: &Birth, body: impl FnOnce() -> i32) -> Result<Pro
     }
 }
 
+/// Has `handler` called in every child that this process forks from now on, by the thread that forked.
+///
+/// # Errors
+/// No memory.
+pub fn after_forks(handler: extern "C" fn()) -> Result<(), HostError> {
+    let handler: unsafe extern "C" fn() = handler;
+    // SAFETY: a function that lives as long as the process.
+    match unsafe { libc::pthread_atfork(None, None, Some(handler)) } {
+        0 => Ok(()),
+        error => Err(HostError::system("watch forks", io::Error::from_raw_os_error(error))),
+    }
+}
+
+/// Ends this process at once, without its destructors and exit handlers: for a forked child in a state that nobody can go on from.
+pub fn end_now(code: i32) -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(code) }
+}
+
 /// Opens a child that was just started; if that fails, it is killed rather than lost.
 fn take_hold(pid: Pid) -> Result<Process, HostError> {
     Process::open(pid).inspect_err(|_| {

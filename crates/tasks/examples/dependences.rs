@@ -50,6 +50,10 @@ unsafe impl Dependent for Node {
         false
     }
 
+    fn parent(&self) -> Option<&Self> {
+        None
+    }
+
     fn accesses(&self) -> &[Access<Self>] {
         &self.accesses
     }

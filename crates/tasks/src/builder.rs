@@ -164,6 +164,8 @@ impl Builder {
         let plan = plan.with_devices(&devices.kinds()?);
         let numa_nodes = plan.topology.numa_nodes();
         let has_places = options.locality && options.design == Design::Tree && numa_nodes > 1;
+        crate::forked::watch();
+        let debug = self.debug.unwrap_or_else(debug_from_environment);
         let shared = Arc::new(Shared {
             memory: Memory::new(self.memory, &plan.numa()),
             worker_count: plan.cpu_workers(),
@@ -173,10 +175,11 @@ impl Builder {
             counts: Counts::new(self.limits),
             exclusive: Exclusive::default(),
             places: has_places.then(Places::new),
+            watches_ready: has_places || debug,
             stall: Stalls::default(),
             roots: Roots::default(),
             services: Services::default(),
-            journal: self.debug.unwrap_or_else(debug_from_environment).then(Journal::default),
+            journal: debug.then(Journal::default),
             recorder: records.then(|| Recorder::new(plan.workers(), wanted)),
             process: std::process::id(),
         });

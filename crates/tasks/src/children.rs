@@ -52,6 +52,18 @@ impl Children {
         self.created.get() - (OPEN - self.balance.load(Ordering::Acquire))
     }
 
+    /// `count` of those that were created were waited for by themselves. Only from the body's thread.
+    pub(crate) fn waited_for(&self, count: i64) {
+        // They have taken themselves from the balance, or are about to.
+        self.balance.fetch_add(count, Ordering::AcqRel);
+        self.created.set(self.created.get() - count);
+    }
+
+    /// How many were created and not waited for yet, done or not. Only from the body's thread.
+    pub(crate) fn unwaited(&self) -> i64 {
+        self.created.get()
+    }
+
     /// All that were created are done: counting starts again, so that it never runs over. Only from the body's thread.
     #[inline]
     pub(crate) fn forget(&self) {

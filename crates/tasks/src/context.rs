@@ -7,6 +7,7 @@ use crate::dependences::{self, Declaration};
 use crate::devices::check_kind;
 use crate::error::{Fault, Payload, TaskError};
 use crate::execute::{create, fail, submit};
+use crate::forked;
 use crate::group::Group;
 use crate::handle::Handle;
 use crate::journal::check_declared;
@@ -80,38 +81,43 @@ impl<'t> Context<'t> {
     /// The first failure among them; it is gone then, and tasks created later run.
     #[inline]
     pub fn taskwait(&self) -> Result<(), TaskError> {
+        forked::check(self.current())?;
         let recorder = self.thread.shared.recorder.as_ref();
         recorder.inspect(|recorder| recorder.waits(self.thread));
         wait_children(self.thread);
         recorder.inspect(|recorder| recorder.goes_on(self.thread));
-        self.report()
+        self.end_failures()
     }
 
-    /// What failed among the children. If none is live, that is over then; otherwise what waits for a failed one may still
-    /// come, and the failure stays until a [`Context::taskwait`].
+    /// What failed among the children, all of which were waited for: that is over now.
     #[inline]
-    fn report(&self) -> Result<(), TaskError> {
+    fn end_failures(&self) -> Result<(), TaskError> {
         let task = self.current();
-        let fault = if task.children.live() > 0 {
-            task.fault()
-        } else {
-            let mut ready = ReadyList::new();
-            // SAFETY: on the thread of the body, which has no live child.
-            unsafe { dependences::children_done(self.thread, task, &mut ready) };
-            debug_assert!(ready.is_empty(), "nobody is left to become ready");
-            task.take_fault()
-        };
+        let fault = task.take_fault();
+        let mut ready = ReadyList::new();
+        // SAFETY: on the thread of the body; its children are done.
+        unsafe { dependences::children_done(self.thread, task, fault.is_some(), &mut ready) };
+        debug_assert!(ready.is_empty(), "nobody is left to become ready");
         fault.map_or(Ok(()), |fault| Err(fault.error))
+    }
+
+    /// What failed among the children so far. What waits for a failed one may still come: the failure stays until a wait for all.
+    fn report(&self) -> Result<(), TaskError> {
+        self.current().fault().map_or(Ok(()), |fault| Err(fault.error))
     }
 
     /// Runs `body`, then waits for the tasks that it created, not for earlier ones. [`Context::cancel`] inside it, also
     /// from those tasks, skips those that have not begun.
     ///
     /// # Errors
-    /// The first failure among the tasks.
+    /// The first failure among the children so far. It is over then if this body has created no others since it last waited for all,
+    /// otherwise it stays until a [`Context::taskwait`].
     pub fn group<R>(&self, body: impl FnOnce() -> R) -> Result<R, TaskError> {
+        forked::check(self.current())?;
         let result = Group::with(self.thread, body);
-        self.report().map(|()| result)
+        let failed =
+            if self.current().children.unwaited() == 0 { self.end_failures() } else { self.report() };
+        failed.map(|()| result)
     }
 
     /// Cancels the innermost group around this point: its tasks that have not begun are skipped, and
@@ -179,7 +185,7 @@ impl<'t> Context<'t> {
     }
 
     /// Pauses until a [`Waker`] of this task is used; if that has happened since the last pause, not at all. Another thread
-    /// uses the CPU meanwhile.
+    /// uses the CPU meanwhile. In a fork of the process, at which nobody can aim a waker, not at all either.
     pub fn block(&self) {
         block(self.thread, self.current(), None);
     }
@@ -192,11 +198,12 @@ impl<'t> Context<'t> {
     /// Waits until the children that access `declared` regions in a way that conflicts with it are done.
     ///
     /// # Errors
-    /// The first failure among the children so far.
+    /// The first failure among the children so far. It stays until a [`Context::taskwait`].
     ///
     /// # Safety
     /// The regions lie inside those that the current task may pass on.
     pub(crate) unsafe fn wait_for_raw(&self, declared: &[Declaration]) -> Result<(), TaskError> {
+        forked::check(self.current())?;
         if self.current().children.live() > 0 {
             let attributes = Attributes { label: "wait", flags: flag::UNDEFERRED, ..Attributes::NONE };
             // SAFETY: the body does nothing.
@@ -268,8 +275,10 @@ impl<'t> Context<'t> {
         F: FnOnce(&Context<'_>) -> R + Send + 'static,
     {
         let parent = self.current();
+        let mut checked = checked;
         if parent.has(flag::FINAL) {
             attributes.flags |= flag::FINAL | flag::UNDEFERRED;
+            checked = forked::check(parent).and(checked);
         }
         let mut room = Vec::new();
         let settled = checked.and_then(|()| settled_for(attributes.label, declared, &mut room));
@@ -305,11 +314,12 @@ impl<'t> Context<'t> {
     /// Runs an undeferred task if that is ours to do, or waits for it; then ends the reference that kept it for that.
     #[cold]
     pub(crate) unsafe fn finish_undeferred(&self, task: TaskRef, is_ours: bool) {
-        if is_ours {
-            run_chain(self.thread, self.current(), task);
-        }
         // SAFETY: the reference keeps the record.
-        wait_task(self.thread, unsafe { task.as_ref() });
+        let record = unsafe { task.as_ref() };
+        if is_ours {
+            run_chain(self.thread, record, task);
+        }
+        wait_task(self.thread, record);
         // SAFETY: that reference.
         unsafe { crate::execute::release(self.thread, task) };
     }
@@ -351,7 +361,8 @@ impl NewTask<'_, '_> {
         self
     }
 
-    /// An estimate of the work in it, in units of the program's own.
+    /// An estimate of the work in it, in units of the program's own. It changes no decision: recordings relate times to it
+    /// ([`record`](crate::record)), and take it for the time of tasks that did not run.
     pub fn cost(mut self, cost: u32) -> Self {
         self.attributes.cost = cost;
         self

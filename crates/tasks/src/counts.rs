@@ -2,13 +2,18 @@
 
 use crate::current::{Counters, Thread};
 use crate::error::TaskError;
+use crate::runtime::Shared;
 use crate::task::Task;
 use crate::wait::run_descendant;
 use castell_base::sync::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// How often a thread compares the number of records with the limits: once in this many that it makes.
 const LOOK_EVERY: u64 = 64;
+
+/// How long a creator sleeps before it looks again whether enough tasks are gone.
+const NAP: Duration = Duration::from_micros(100);
 
 /// When a creator stops creating and helps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +81,9 @@ impl Counts {
 
 /// Called by a body before it creates a task: with too many about, runs some first.
 ///
+/// A task that is run here keeps the creator from going on until it is over. One that pauses until the creator has gone on would
+/// hold up both; so once tasks of this runtime pause, a creator sleeps instead, and others run them on its CPU.
+///
 /// # Errors
 /// There are too many, and nothing can be run here.
 #[inline]
@@ -91,8 +99,15 @@ fn look(thread: &Thread, label: &str) -> Result<(), TaskError> {
         return Ok(());
     }
     // SAFETY: a body's task is alive.
-    if let Some(task) = unsafe { thread.task.get().as_ref() } {
+    let task = unsafe { thread.task.get().as_ref() };
+    let journal = thread.shared.journal.as_ref().map(|journal| (journal, Instant::now()));
+    if thread.shared.stall.tasks_pause() {
+        thread.without_cpu(|| sleep_until(&thread.shared, low));
+    } else if let Some(task) = task {
         help(thread, task, low);
+    }
+    if let (Some((journal, since)), Some(task)) = (journal, task) {
+        journal.held_up(task, since.elapsed());
     }
     let live = counts.live();
     if live >= hard {
@@ -106,6 +121,18 @@ fn help(thread: &Thread, task: &Task, low: u64) {
     while run_descendant(thread, task) {
         ran += 1;
         if ran.is_multiple_of(LOOK_EVERY) && thread.shared.counts.live() <= low {
+            return;
+        }
+    }
+}
+
+/// Sleeps until no more than `low` records are left, or nothing goes on: no task ended lately, and none is ready.
+fn sleep_until(shared: &Shared, low: u64) {
+    let mut disposed = shared.counts.disposed();
+    loop {
+        std::thread::sleep(NAP);
+        let before = std::mem::replace(&mut disposed, shared.counts.disposed());
+        if shared.counts.live() <= low || disposed == before && shared.scheduler.is_empty() {
             return;
         }
     }

@@ -43,6 +43,9 @@ where
     if needs_drop::<R>() {
         attributes.flags |= flag::DROPS;
     }
+    if references > 1 {
+        attributes.flags |= flag::HANDLED;
+    }
     // SAFETY: the place behind the header is as large as asked for, aligned to 64, and nobody else sees it.
     unsafe {
         let bytes = size_of::<Body<F, R>>();
@@ -159,7 +162,9 @@ pub(crate) unsafe fn submit(thread: &Thread, task: TaskRef, declared: &[Declarat
         if !is_ready {
             return false;
         }
-        record.find_place();
+        record.note_ready();
+    } else if let Some(journal) = &thread.shared.journal {
+        journal.ready(record);
     }
     if record.has(flag::UNDEFERRED) && thread.shared.workers.kind_of(thread.worker.get()) == record.kind() {
         return true;
@@ -195,7 +200,6 @@ pub(crate) unsafe fn execute(thread: &Thread, task: TaskRef) -> Option<TaskRef> 
     if let Some(journal) = &thread.shared.journal {
         journal.began(record);
     }
-    let recorded = thread.shared.recorder.as_ref().and_then(|recorder| recorder.began(thread, record));
     let outer = thread.task.replace(record);
     let outer_group = thread.group.replace(record.group);
     // SAFETY: an enclosing group outlives the tasks in it.
@@ -204,6 +208,8 @@ pub(crate) unsafe fn execute(thread: &Thread, task: TaskRef) -> Option<TaskRef> 
     if verb == Verb::Skip && !cancelled {
         note_skipped(record);
     }
+    let runs = thread.shared.recorder.as_ref().filter(|_| verb == Verb::Call);
+    let recorded = runs.and_then(|recorder| recorder.began(thread, record));
     // SAFETY: once, by whoever got it.
     unsafe {
         if thread.shared.journal.is_some() && castell_host::watched::exists() {

@@ -54,11 +54,14 @@ pub unsafe fn submit_bytes(
     argument: &[u8],
 ) {
     let (thread, parent) = (context.thread(), context.current());
+    let mut forks = Ok(());
     if parent.has(flag::FINAL) {
         attributes.flags |= flag::FINAL | flag::UNDEFERRED;
+        forks = crate::forked::check(parent);
     }
     let mut room = Vec::new();
-    let checked = settled_for(attributes.label, declared, &mut room).and_then(|settled| {
+    let settled = forks.and_then(|()| settled_for(attributes.label, declared, &mut room));
+    let checked = settled.and_then(|settled| {
         context.check_passed_on(settled)?;
         check_kind(&thread.shared, attributes.kind, attributes.label)?;
         make_room(thread, attributes.label)?;

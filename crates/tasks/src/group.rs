@@ -40,8 +40,8 @@ impl Group {
         false
     }
 
-    /// Whether it is `outer`, or opened inside that.
-    pub(crate) fn is_inside(&self, outer: &Group) -> bool {
+    /// Whether it is `outer`, which may be gone, or opened inside that.
+    pub(crate) fn is_inside(&self, outer: *const Group) -> bool {
         let mut group = Some(self);
         while let Some(inner) = group {
             if std::ptr::eq(inner, outer) {
@@ -69,13 +69,17 @@ impl Drop for Close<'_> {
         if std::thread::panicking() {
             self.group.cancel();
         }
+        // SAFETY: a body is running, so its task is alive.
+        let task = unsafe { &*self.thread.task.get() };
+        let members = self.group.members.unwaited();
         if self.group.members.live() > 0 {
-            // SAFETY: a body is running, so its task is alive.
-            let task = unsafe { &*self.thread.task.get() };
             // Others of its descendants may pause until this body goes on: they are not to lie above it.
             task.await_group(self.group);
             wait_counted(self.thread, &self.group.members);
             task.await_group(std::ptr::null());
+        }
+        if members > 0 {
+            task.children.waited_for(members);
         }
         self.thread.group.set(self.group.outer);
     }

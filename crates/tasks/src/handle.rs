@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::current::Thread;
 use crate::error::TaskError;
 use crate::execute::release;
+use crate::forked;
 use crate::task::{Task, TaskRef, flag};
 use crate::wait::wait_task;
 use std::marker::PhantomData;
@@ -44,6 +45,9 @@ impl<R> Handle<R> {
     /// # Errors
     /// The task failed, something below it that nobody waited for did, or it was skipped.
     pub fn wait(self, context: &Context<'_>) -> Result<R, TaskError> {
+        if !self.is_done() {
+            forked::check(context.current())?;
+        }
         wait_task(context.thread(), self.task());
         self.take()
     }

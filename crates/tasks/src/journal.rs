@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 /// Tasks that are remembered; beyond that the journal starts anew.
 const TASKS_MAX: usize = 100_000;
 
+/// Ready tasks that waited for a worker at least this long are listed even if they waited for nothing else.
+const LONG: Duration = Duration::from_millis(1);
+
 /// Why a task waited: [`Runtime::waits`](crate::Runtime::waits).
 #[derive(Clone, Debug)]
 pub struct Wait {
@@ -23,14 +26,19 @@ pub struct Wait {
     pub time: Duration,
     /// Whether its body has begun.
     pub over: bool,
-    /// For whom: tasks that were not complete when it was created, and what both declared.
+    /// The part of `time` during which it was ready: no worker was free, or fit, to run it.
+    pub for_worker: Duration,
+    /// How long its body was kept from creating more tasks, because there were more than [`Limits::high`](crate::Limits::high).
+    pub for_room: Duration,
+    /// For whom: tasks that were not complete when it was created, and what both declared; and those whose turn with commutative
+    /// data it was.
     pub reasons: Vec<Reason>,
 }
 
 /// One task that another had to wait for.
 #[derive(Clone, Debug)]
 pub struct Reason {
-    /// The earlier task.
+    /// The earlier task; of two commutative ones, that which had its turn first.
     pub task: (u64, String),
     /// What that one does, and what the later one does.
     pub kinds: (Kind, Kind),
@@ -43,12 +51,27 @@ pub struct Reason {
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (number, label) = &self.task;
-        let (time, so_far) = (self.time.as_secs_f64() * 1e3, if self.over { "" } else { " so far" });
-        write!(f, "task {number} `{label}` waited {time:.3} ms{so_far}")?;
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let (time, so_far) = (ms(self.time), if self.over { "" } else { " so far" });
+        write!(
+            f,
+            "task {number} `{label}` waited {time:.3} ms{so_far}, of these {:.3} ms",
+            ms(self.for_worker)
+        )?;
+        write!(f, " ready, for a worker")?;
         for Reason { task: (number, label), kinds: (earlier, later), start, length } in &self.reasons {
+            let turn =
+                if *later == Kind::Commutative && earlier == later { ", whose turn it was" } else { "" };
             write!(
                 f,
-                "\n  for task {number} `{label}`: {earlier} there, {later} here, {length} bytes from {start:#x}"
+                "\n  for task {number} `{label}`{turn}: {earlier} there, {later} here, {length} bytes from {start:#x}"
+            )?;
+        }
+        if !self.for_room.is_zero() {
+            let time = ms(self.for_room);
+            write!(
+                f,
+                "\n  then {time:.3} ms before it could create more: too many tasks existed (`Limits::high`)"
             )?;
         }
         Ok(())
@@ -78,7 +101,29 @@ struct Entry {
     declared: Vec<Declaration>,
     reasons: Vec<Reason>,
     created: Instant,
+    ready: Option<Instant>,
     began: Option<Instant>,
+    for_room: Duration,
+}
+
+impl Entry {
+    fn wait(&self) -> Wait {
+        let until = self.began.unwrap_or_else(Instant::now);
+        Wait {
+            task: (self.number, self.label.to_owned()),
+            time: until.duration_since(self.created),
+            over: self.began.is_some(),
+            for_worker: self.ready.map_or(Duration::ZERO, |ready| until.saturating_duration_since(ready)),
+            for_room: self.for_room,
+            reasons: self.reasons.clone(),
+        }
+    }
+}
+
+impl Wait {
+    fn is_worth_telling(&self) -> bool {
+        !self.reasons.is_empty() || self.for_worker >= LONG || !self.for_room.is_zero()
+    }
 }
 
 impl Journal {
@@ -97,17 +142,56 @@ impl Journal {
         let (number, at) = (book.created, book.entries.len());
         let (label, created) = (task.label(), Instant::now());
         let declared = declared.to_vec();
-        book.entries.push(Entry { number, label, parent, declared, reasons, created, began: None });
+        let (ready, began, for_room) = (None, None, Duration::ZERO);
+        book.entries.push(Entry {
+            number,
+            label,
+            parent,
+            declared,
+            reasons,
+            created,
+            ready,
+            began,
+            for_room,
+        });
         book.live.insert(std::ptr::from_ref(task) as usize, at);
         book.holding.entry(parent).or_default().push(at);
     }
 
+    /// It has become ready.
+    pub(crate) fn ready(&self, task: &Task) {
+        self.lock().with(task, |entry| entry.ready = Some(Instant::now()));
+    }
+
     /// Its body begins.
     pub(crate) fn began(&self, task: &Task) {
+        self.lock().with(task, |entry| entry.began = Some(Instant::now()));
+    }
+
+    /// Its body could not create more tasks for some time, because there were too many.
+    pub(crate) fn held_up(&self, task: &Task, time: Duration) {
+        self.lock().with(task, |entry| entry.for_room += time);
+    }
+
+    /// Nothing but its turn, which `holder` has, keeps it from being ready.
+    pub(crate) fn waits_for_turn(&self, task: &Task, holder: &Task) {
         let mut book = self.lock();
-        if let Some(at) = book.live.get(&(std::ptr::from_ref(task) as usize)).copied() {
-            book.entries[at].began = Some(Instant::now());
-        }
+        let Some(holder) = book.live.get(&(std::ptr::from_ref(holder) as usize)).copied() else { return };
+        let Entry { number, label, declared, .. } = &book.entries[holder];
+        let (other, held) = ((*number, (*label).to_owned()), declared.clone());
+        book.with(task, |entry| {
+            let kinds = (Kind::Commutative, Kind::Commutative);
+            let takes = |declared: &&Declaration| declared.kind == Kind::Commutative && !declared.weak;
+            for own in entry.declared.iter().filter(takes) {
+                for theirs in held.iter().filter(takes) {
+                    let (start, end) = overlap(theirs, own);
+                    if start < end {
+                        let task = other.clone();
+                        entry.reasons.push(Reason { task, kinds, start, length: end - start });
+                    }
+                }
+            }
+        });
     }
 
     /// It and its descendants are done.
@@ -126,14 +210,8 @@ impl Journal {
     /// All that waited for others, longest first.
     pub(crate) fn waits(&self) -> Vec<Wait> {
         let book = self.lock();
-        let wait = |entry: &Entry| Wait {
-            task: (entry.number, entry.label.to_owned()),
-            time: entry.began.unwrap_or_else(Instant::now).duration_since(entry.created),
-            over: entry.began.is_some(),
-            reasons: entry.reasons.clone(),
-        };
         let mut waits: Vec<Wait> =
-            book.entries.iter().filter(|entry| !entry.reasons.is_empty()).map(wait).collect();
+            book.entries.iter().map(Entry::wait).filter(Wait::is_worth_telling).collect();
         waits.sort_by_key(|wait| std::cmp::Reverse(wait.time));
         waits
     }
@@ -144,6 +222,13 @@ impl Journal {
 }
 
 impl Book {
+    /// Changes the entry of a task that is not disposed of.
+    fn with(&mut self, task: &Task, change: impl FnOnce(&mut Entry)) {
+        if let Some(&at) = self.live.get(&(std::ptr::from_ref(task) as usize)) {
+            change(&mut self.entries[at]);
+        }
+    }
+
     /// Who among the children of `parent` that are not done has to come before `wanted`; and, as far as the parent itself only
     /// passes weak accesses on, who before the parent.
     fn reasons(&self, parent: usize, wanted: Declaration, reasons: &mut Vec<Reason>) {
@@ -151,7 +236,7 @@ impl Book {
             let entry = &self.entries[at];
             for earlier in &entry.declared {
                 let (start, end) = overlap(earlier, &wanted);
-                if start < end && !at_once(earlier, &wanted) {
+                if start < end && !unordered(earlier, &wanted) {
                     let task = (entry.number, entry.label.to_owned());
                     let kinds = (earlier.kind, wanted.kind);
                     reasons.push(Reason { task, kinds, start, length: end - start });
@@ -176,11 +261,11 @@ fn overlap(one: &Declaration, other: &Declaration) -> (usize, usize) {
     (one.start.max(other.start), (one.start + one.length).min(other.start + other.length))
 }
 
-/// Whether neighbours with these accesses may run at the same time.
-fn at_once(one: &Declaration, other: &Declaration) -> bool {
+/// Whether neighbours with these accesses are not ordered: they run at the same time, or take turns.
+fn unordered(one: &Declaration, other: &Declaration) -> bool {
     one.kind == other.kind
         && one.reduction == other.reduction
-        && matches!(one.kind, Kind::In | Kind::Concurrent | Kind::Reduction)
+        && matches!(one.kind, Kind::In | Kind::Commutative | Kind::Concurrent | Kind::Reduction)
 }
 
 /// Whether `task` declared that it accesses these bytes so; a task that declared nothing is taken to look after itself.

@@ -29,6 +29,8 @@ mod execute;
 #[cfg(not(loom))]
 pub mod foreign;
 #[cfg(not(loom))]
+mod forked;
+#[cfg(not(loom))]
 mod group;
 #[cfg(not(loom))]
 mod handle;

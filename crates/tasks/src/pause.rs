@@ -36,6 +36,8 @@ impl Waker {
     pub(crate) fn of(task: &Task) -> Waker {
         task.extras();
         task.retain();
+        // SAFETY: what threads share outlives the tasks.
+        unsafe { &*task.shared }.stall.expect_pauses();
         Waker { task: NonNull::from(task) }
     }
 
@@ -73,6 +75,10 @@ pub(crate) fn unblock(task: &Task) {
 /// Pauses the thread's current task until [`unblock`], or for `timeout`; true if it was told to go on. The thread sleeps,
 /// and another one uses its CPU.
 pub(crate) fn block(thread: &Thread, task: &Task, timeout: Option<Duration>) -> bool {
+    if crate::forked::check(task).is_err() {
+        return false;
+    }
+    thread.shared.stall.expect_pauses();
     let word = &task.extras().pause.word;
     if word.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_err() {
         word.store(AWAKE, Ordering::Relaxed); // the call was there first

@@ -33,6 +33,8 @@ pub struct Shared {
     pub(crate) exclusive: Exclusive<Task>,
     /// Where data was written last, if there are several NUMA nodes and it matters.
     pub(crate) places: Option<Places>,
+    /// There are places or a journal: somebody wants to know of tasks that become ready.
+    pub(crate) watches_ready: bool,
     pub(crate) stall: Stalls,
     pub(crate) roots: Roots,
     pub(crate) services: Services,
@@ -159,8 +161,8 @@ impl Runtime {
         self.shared.counts.live()
     }
 
-    /// Which tasks had to wait for others since the runtime was built, for how long and why, longest first. Only with
-    /// [`Builder::debug`]; otherwise empty.
+    /// Which tasks had to wait since the runtime was built, for how long and why, longest first: for others, for their turn, for a
+    /// worker ([`Wait`]), or, to create more tasks, for [`Limits`](crate::Limits). Only with [`Builder::debug`]; otherwise empty.
     pub fn waits(&self) -> Vec<Wait> {
         self.shared.journal.as_ref().map_or(Vec::new(), Journal::waits)
     }

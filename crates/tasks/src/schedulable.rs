@@ -24,8 +24,8 @@ pub unsafe trait Schedulable: Sized {
     /// Whether this was created, directly or not, by `ancestor`.
     fn descends_from(&self, ancestor: &Self) -> bool;
 
-    /// Whether a thread may run it on the stack of `waiter`, a task that waits there: if it descends from that, and is among
-    /// those that `waiter` waits for, as far as that is known.
+    /// Whether a thread may run it on a stack where somebody waits for what `waiter` waits for, or for `waiter` itself: if it is
+    /// that or descends from it, and is among those that are waited for, as far as that is known.
     #[inline]
     fn may_run_above(&self, waiter: &Self) -> bool {
         self.descends_from(waiter)

@@ -117,6 +117,7 @@ impl Services {
         poll: Box<dyn FnMut() -> Next + Send>,
     ) -> Result<Registration, TaskError> {
         let services = &shared.services;
+        shared.stall.expect_pauses();
         let entry = Arc::new(Entry {
             wake,
             over: AtomicBool::new(false),

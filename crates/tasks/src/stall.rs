@@ -57,6 +57,8 @@ impl fmt::Display for Stall {
 #[derive(Default)]
 pub(crate) struct Stalls {
     waiting: Mutex<Vec<Entry>>,
+    /// Some task has paused, or is going to.
+    pauses: AtomicBool,
     stopping: AtomicBool,
     stop: (Mutex<()>, Condvar),
 }
@@ -81,6 +83,16 @@ impl Drop for Noted<'_> {
 }
 
 impl Stalls {
+    /// Some task pauses, or something was registered that wakes tasks.
+    pub(crate) fn expect_pauses(&self) {
+        self.pauses.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether tasks of this runtime pause, as far as can be known.
+    pub(crate) fn tasks_pause(&self) -> bool {
+        self.pauses.load(Ordering::Relaxed)
+    }
+
     /// `task` begins to wait; it does until the result goes.
     pub(crate) fn note(&self, task: &Task, why: Why) -> Noted<'_> {
         self.enter(task, why);
@@ -159,5 +171,6 @@ pub(crate) fn watch(shared: &Shared, patience: Duration, report: &Report) {
 
 /// Notes a task whose body is over while external events are not: before the body's own count is taken back.
 pub(crate) fn note_events(thread: &Thread, task: &Task) {
+    crate::forked::end_if_forked(task);
     thread.shared.stall.enter(task, Why::Events);
 }

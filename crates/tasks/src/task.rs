@@ -73,10 +73,12 @@ pub mod flag {
     pub const DONE: u32 = 1 << 9;
     /// Somebody sleeps until it is [`DONE`].
     pub const AWAITED: u32 = 1 << 10;
+    /// Its body runs on in a fork of its process.
+    pub const FORKED: u32 = 1 << 13;
     /// It runs a part of its parent's body, with the parent's accesses.
     pub const HELPS: u32 = 1 << 12;
-    /// It counts in the group in which it was created.
-    pub const MEMBER: u32 = 1 << 11;
+    /// Somebody may wait for it, and sets [`AWAITED`] while its body runs.
+    pub const HANDLED: u32 = 1 << 11;
     /// From this bit on, three bits tell which kind of leaf runs it.
     pub(crate) const KIND_SHIFT: u32 = 24;
 }
@@ -242,13 +244,24 @@ impl Task {
         std::ptr::from_ref(self).cast_mut().cast::<u8>().wrapping_add(at).cast()
     }
 
-    /// It has become ready: notes where most of its data was written last, if anybody wants to know.
+    /// It has become ready: notes when, and where most of its data was written last, if anybody wants to know.
     #[inline]
-    pub(crate) fn find_place(&self) {
+    pub(crate) fn note_ready(&self) {
         // SAFETY: what threads share outlives the tasks.
-        if let Some(places) = unsafe { &(*self.shared).places } {
+        let shared = unsafe { &*self.shared };
+        if shared.watches_ready {
+            self.note_ready_in(shared);
+        }
+    }
+
+    #[cold]
+    fn note_ready_in(&self, shared: &Shared) {
+        if let Some(places) = &shared.places {
             let place = places.of(self.accesses());
             self.place.set(place.map_or(0, |numa| numa as u16 + 1));
+        }
+        if let Some(journal) = &shared.journal {
+            journal.ready(self);
         }
     }
 
@@ -281,10 +294,15 @@ impl Task {
         self.flags.fetch_or(mask, Ordering::AcqRel)
     }
 
-    /// Sets bits of [`flag`] while nobody else does: from its body.
+    /// Sets bits of [`flag`] from its body: at once if nobody else may set one meanwhile.
     #[inline]
     pub(crate) fn set_own(&self, mask: u32) {
-        self.flags.store(self.flags.load(Ordering::Relaxed) | mask, Ordering::Release);
+        let flags = self.flags.load(Ordering::Relaxed);
+        if flags & flag::HANDLED == 0 {
+            self.flags.store(flags | mask, Ordering::Release);
+        } else {
+            self.set(mask);
+        }
     }
 
     /// Takes bits of [`flag`] back.
@@ -511,12 +529,15 @@ unsafe impl Schedulable for Task {
 
     #[inline]
     fn may_run_above(&self, waiter: &Task) -> bool {
+        if std::ptr::eq(self, waiter) {
+            return true; // somebody waits for it
+        }
         if !self.descends_from(waiter) {
             return false;
         }
-        // SAFETY: a group that is waited for is open, and those around the task live as long as it.
-        let (awaited, own) = unsafe { (waiter.awaited_group().as_ref(), self.group.as_ref()) };
-        awaited.is_none_or(|awaited| own.is_some_and(|own| own.is_inside(awaited)))
+        let awaited = waiter.awaited_group();
+        // SAFETY: the groups around a task live as long as it.
+        awaited.is_null() || unsafe { self.group.as_ref() }.is_some_and(|own| own.is_inside(awaited))
     }
 }
 

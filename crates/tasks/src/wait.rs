@@ -1,4 +1,16 @@
 //! Waiting: for a body's children, for a group's members, and for one task.
+//!
+//! What a waiter runs on its stack keeps it there until it is over, whatever happens meanwhile. So it runs only what the wait would
+//! not end without: a task that lies above a waiting one and waits for something itself then holds up nobody who could
+//! help it.
+//!
+//! | waits for | runs |
+//! |---|---|
+//! | children | descendants |
+//! | a group | what was created in the group, and what that created |
+//! | one task (a handle, an undeferred task, data) | that task and its descendants, if it descends from the waiting one |
+//!
+//! Everything else, predecessors of an awaited task for instance, is run by the thread that gets the CPU when this one sleeps.
 
 use crate::children::Children;
 use crate::current::Thread;
@@ -27,7 +39,8 @@ pub(crate) fn wait_children(thread: &Thread) {
 /// Waits until none of `children`, descendants of the thread's current task, is left: runs descendants that are ready on
 /// this stack, spins briefly, then sleeps while another thread uses the CPU.
 pub(crate) fn wait_counted(thread: &Thread, children: &Children) {
-    let mut waiter = Waiter::new(thread);
+    // SAFETY: a body is running, so its task is alive.
+    let mut waiter = Waiter::new(thread, unsafe { thread.task.get().as_ref() });
     while children.live() > 0 {
         if waiter.goes_on() {
             continue;
@@ -43,10 +56,17 @@ pub(crate) fn wait_counted(thread: &Thread, children: &Children) {
     children.forget();
 }
 
-/// Waits until `awaited`, of which the caller holds a reference, is done: runs what is ready among the descendants of the
-/// thread's current task meanwhile.
+/// Waits until `awaited`, of which the caller holds a reference, is done: runs it and its descendants meanwhile, if it
+/// descends from the thread's current task.
 pub(crate) fn wait_task(thread: &Thread, awaited: &Task) {
-    let mut waiter = Waiter::new(thread);
+    // SAFETY: if a body is running, its task is alive.
+    let current = unsafe { thread.task.get().as_ref() };
+    let own = current.filter(|current| awaited.descends_from(current)).map(|_| awaited);
+    if own.is_none() {
+        // As good as a pause: it may wait for what a task below it on the stack has to do.
+        thread.shared.stall.expect_pauses();
+    }
+    let mut waiter = Waiter::new(thread, own);
     while !awaited.has(flag::DONE) {
         if !waiter.goes_on() {
             waiter.block(|timeout| WAITING.sleep_until_done(awaited, timeout));
@@ -58,6 +78,8 @@ pub(crate) fn wait_task(thread: &Thread, awaited: &Task) {
 /// A thread that waits inside a task.
 struct Waiter<'a> {
     thread: &'a Thread,
+    /// What may run on this stack: this, as far as it is not what waits here, and its descendants.
+    own: Option<&'a Task>,
     mark: Mark,
     looks: u32,
     /// It has slept once for a moment and found nothing since.
@@ -65,12 +87,12 @@ struct Waiter<'a> {
 }
 
 impl<'a> Waiter<'a> {
-    fn new(thread: &'a Thread) -> Self {
+    fn new(thread: &'a Thread, own: Option<&'a Task>) -> Self {
         let mark = thread.worker.get().map_or(Mark::NONE, |worker| thread.shared.scheduler.mark(worker));
-        Waiter { thread, mark, looks: 0, slept: false }
+        Waiter { thread, own, mark, looks: 0, slept: false }
     }
 
-    /// Runs a ready descendant, or lets a moment pass; false if it is time to sleep.
+    /// Runs something ready, or lets a moment pass; false if it is time to sleep.
     fn goes_on(&mut self) -> bool {
         let thread = self.thread;
         if let Some(worker) = thread.worker.get()
@@ -78,8 +100,7 @@ impl<'a> Waiter<'a> {
         {
             thread.without_cpu(|| ()); // and goes on as another worker
         }
-        // SAFETY: a body is running, so its task is alive.
-        if unsafe { thread.task.get().as_ref() }.is_some_and(|task| run_marked(thread, task, self.mark)) {
+        if self.own.is_some_and(|own| run_marked(thread, own, self.mark)) {
             (self.looks, self.slept) = (0, false);
             return true;
         }
@@ -120,25 +141,25 @@ pub(crate) fn run_descendant(thread: &Thread, task: &Task) -> bool {
 fn run_marked(thread: &Thread, task: &Task, mark: Mark) -> bool {
     let Some(worker) = thread.worker.get() else { return false };
     let Some(found) = thread.shared.scheduler.get_descendant(worker, task, mark) else { return false };
-    // SAFETY: ready, handed to nobody else, and a descendant.
-    if let Some(next) = unsafe { execute(thread, found) } {
-        run_chain(thread, task, next);
-    }
+    run_chain(thread, task, found);
     true
 }
 
-/// Runs `first`, a descendant of `task`, and what that makes ready for this thread as long as it descends from `task` too.
+/// Runs `first`, which is `task` or descends from it, and what that makes ready for this thread as long as it descends from
+/// `task` too.
 pub(crate) fn run_chain(thread: &Thread, task: &Task, first: TaskRef) {
     let mut ready = first;
     loop {
         // SAFETY: ready, and handed to nobody else; its record may be gone after it has run.
-        let parent = unsafe { ready.as_ref() }.parent;
+        let record = unsafe { ready.as_ref() };
+        let (parent, group, is_below) = (record.parent, record.group, !std::ptr::eq(record, task));
         // SAFETY: as above.
         let Some(next) = (unsafe { execute(thread, ready) }) else { return };
         // SAFETY: made ready for this thread: alive.
         let record = unsafe { next.as_ref() };
-        // Usually a sibling, which needs no walk to the ancestor.
-        if !std::ptr::eq(record.parent, parent) && !record.may_run_above(task) {
+        // Usually a sibling in the same group, which needs no walk to the ancestor.
+        let is_alike = is_below && std::ptr::eq(record.parent, parent) && std::ptr::eq(record.group, group);
+        if !is_alike && !record.may_run_above(task) {
             // SAFETY: as above.
             unsafe { thread.shared.scheduler.add(next, thread.worker.get()) };
             return;

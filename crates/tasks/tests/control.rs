@@ -165,6 +165,17 @@ fn handles_give_values_and_errors() {
 }
 
 #[test]
+fn whoever_waits_is_told_whenever_the_body_ends() {
+    // Waits that begin to sleep while the body returns: at some length of the body the two meet.
+    let runtime = runtime(2);
+    for number in 0..20_000_u64 {
+        let spins = number % 4000;
+        let body = move |_: &Context<'_>| (0..spins).for_each(|_| std::hint::spin_loop());
+        runtime.spawn(body).expect("no fork").join().expect("nothing fails");
+    }
+}
+
+#[test]
 fn too_many_tasks_are_an_error_and_the_runtime_stays_usable() {
     let limits = Limits { high: 500, low: 100, hard: 1000 };
     let runtime = Runtime::builder().workers(2).limits(limits).build().expect("threads start");

@@ -1,9 +1,9 @@
 //! The debug mode: who waited for whom, and what was not declared.
 
-use castell_tasks::data::Data;
+use castell_tasks::data::{Data, Write};
 use castell_tasks::dependences::{Declaration, Kind};
 use castell_tasks::task::Attributes;
-use castell_tasks::{Runtime, TaskError};
+use castell_tasks::{Context, Limits, Runtime, TaskError};
 
 #[test]
 fn the_journal_says_for_whom_a_task_waited() {
@@ -69,4 +69,39 @@ fn undeclared_accesses_are_found_where_they_can_be_seen() {
     });
     let error = error.expect("taken by the wait");
     assert!(matches!(&error, TaskError::Undeclared { label, length: 8, .. } if label == "parent"), "{error}");
+}
+
+#[test]
+fn the_journal_knows_of_turns_workers_and_limits() {
+    let limits = Limits { high: 200, low: 100, hard: 1 << 20 };
+    let runtime = Runtime::builder().workers(2).debug(true).limits(limits).build().expect("threads start");
+    runtime
+        .run(|context| {
+            let shared = Data::new(0_u64);
+            let (waker, wakers) = std::sync::mpsc::channel();
+            let pauses = move |context: &Context<'_>, _: Write<'_, u64>| {
+                waker.send(context.pausing()).expect("received");
+                context.block();
+            };
+            context.task().label("holder").submit(shared.all().commutative(), pauses);
+            let waker = wakers.recv().expect("sent");
+            context.task().label("turn").submit(shared.all().commutative(), |_, _| ());
+            for _ in 0..300 {
+                context.submit((), |_, ()| ());
+            }
+            waker.unblock();
+            context.taskwait().expect("nothing fails");
+        })
+        .expect("nothing fails");
+    let waits = runtime.waits();
+    let named = |label| waits.iter().find(|wait| wait.task.1 == label);
+    let turn = named("turn").expect("it waited");
+    let reason = &turn.reasons[0];
+    assert_eq!((reason.task.1.as_str(), reason.kinds), ("holder", (Kind::Commutative, Kind::Commutative)));
+    assert!(turn.to_string().contains("`holder`, whose turn it was"), "{turn}");
+    assert!(turn.for_worker <= turn.time);
+    assert!(named("holder").is_none_or(|wait| wait.reasons.is_empty()));
+    let creator = waits.iter().find(|wait| !wait.for_room.is_zero()).expect("the root was held up");
+    assert_eq!(creator.task.0, 1);
+    assert!(creator.to_string().contains("too many tasks existed"), "{creator}");
 }

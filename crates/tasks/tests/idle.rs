@@ -1,8 +1,10 @@
 //! An idle runtime uses no CPU: its threads sleep, and nothing wakes them.
 
-use castell_tasks::Runtime;
+use castell_tasks::{Next, Runtime, Wake};
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How often each of the workers' threads was given a processor.
@@ -16,20 +18,57 @@ fn turns() -> BTreeMap<String, String> {
     threads.flatten().filter_map(read).collect()
 }
 
+/// One at a time: the threads are counted.
+static ALONE: Mutex<()> = Mutex::new(());
+
 #[test]
 fn idle_workers_do_not_run() {
+    let _alone = ALONE.lock();
     for scheduler in ["tree", "tree:fifo,pull=off", "central", "delegation"] {
         let runtime = Runtime::builder().workers(3).scheduler(scheduler).build().expect("threads start");
         assert_eq!(runtime.run(|_| 5).expect("nothing fails"), 5);
-        let deadline = Instant::now() + Duration::from_secs(60);
-        loop {
-            let before = turns();
-            std::thread::sleep(Duration::from_millis(100));
-            // Starting and the first looks after a task take some time, on a busy machine perhaps long.
-            if before.len() == 3 && turns() == before {
-                break;
-            }
-            assert!(Instant::now() < deadline, "{scheduler}: the workers never rest");
-        }
+        rest(3, scheduler);
     }
+}
+
+/// Waits until none of `count` threads has had a processor for a tenth of a second.
+fn rest(count: usize, who: &str) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let before = turns();
+        std::thread::sleep(Duration::from_millis(100));
+        if before.len() == count && turns() == before {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{who}: {count} threads never rest: {before:?}");
+    }
+}
+
+#[test]
+fn services_that_wait_for_something_do_not_run_either() {
+    let _alone = ALONE.lock();
+    let runtime = Runtime::builder().workers(2).build().expect("threads start");
+    let (read, write) = std::io::pipe().expect("a pipe");
+    let (service, calls) = (read.try_clone().expect("a copy"), Arc::new(AtomicU64::new(0)));
+    let counted = Arc::clone(&calls);
+    let services = [
+        runtime.register_service(Wake::Readable(service.into()), move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Next::Again
+        }),
+        // Once an hour is as good as never here.
+        runtime.register_service(Wake::Every(Duration::from_secs(3600)), || Next::Again),
+    ]
+    .map(|service| service.expect("a thread starts"));
+    assert_eq!(runtime.run(|_| 5).expect("nothing fails"), 5);
+    // The two workers and the thread that sleeps for the services.
+    rest(3, "with services");
+    let (before, resting) = (calls.load(Ordering::Relaxed), turns());
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(
+        (calls.load(Ordering::Relaxed), turns()),
+        (before, resting),
+        "nothing is asked while nothing comes"
+    );
+    drop((services, read, write));
 }

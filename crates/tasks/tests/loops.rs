@@ -1,8 +1,9 @@
 //! Loops of tasks, worksharing loops, and polling services.
 
 use castell_tasks::data::{Data, Sum};
-use castell_tasks::{Next, Runtime, Wake};
+use castell_tasks::{Context, Next, Runtime, Wake};
 use std::io::{Read as _, Write as _};
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -52,6 +53,43 @@ fn a_worksharing_loop_is_one_task_to_its_successors() {
         })
         .expect("nothing fails");
     assert_eq!(sum, 999_000);
+}
+
+#[test]
+fn worksharing_loops_reduce() {
+    let values: Vec<f32> = (0..10_000_u16).map(|number| 1.0 / f32::from(number + 1)).collect();
+    let in_chunks: f32 = values.chunks(16).map(|chunk| chunk.iter().sum::<f32>()).sum();
+    let expected: Vec<u64> = (0..4).map(|column| (0..1000).filter(|at| at % 4 == column).sum()).collect();
+    let runtime = runtime();
+    for _ in 0..20 {
+        let values = values.clone();
+        let (sum, sums) = runtime
+            .run(|context| {
+                let values = Data::from(values);
+                let (mut sum, mut sums) = (Data::new(0_f32), Data::from(vec![0_u64; 4]));
+                let reducing = sum.all().reduce(Sum).in_order();
+                context.task().submit_for_reducing(
+                    0..10_000,
+                    16,
+                    values.read(),
+                    reducing,
+                    |_, part, values, sum| *sum += values[part].iter().sum::<f32>(),
+                );
+                // Two loops and a task in one group of reductions.
+                for half in [0..500, 500..1000] {
+                    let reducing = sums.all().reduce(Sum);
+                    let body = |_: &Context<'_>, part: Range<usize>, _: &(), sums: &mut [u64]| {
+                        part.for_each(|at| sums[at % 4] += at as u64);
+                    };
+                    context.task().submit_for_reducing(half, 7, (), reducing, body);
+                }
+                context.submit(sums.all().reduce(Sum), |_, mut sums| sums[0] += 1_000_000);
+                (*sum.get(context).unwrap(), sums.get(context).unwrap().to_vec())
+            })
+            .expect("nothing fails");
+        assert_eq!(sum.to_bits(), in_chunks.to_bits(), "the order is that of the iterations");
+        assert_eq!((sums[0] - 1_000_000, &sums[1..]), (expected[0], &expected[1..]));
+    }
 }
 
 #[test]

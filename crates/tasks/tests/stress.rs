@@ -102,11 +102,19 @@ fn program(context: &Context<'_>, seed: u64, round: &Round) {
     }
 }
 
+/// `CASTELL_STRESS_SECONDS`: at least so long, instead of some rounds.
+fn longer() -> Duration {
+    let seconds = std::env::var("CASTELL_STRESS_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(0))
+}
+
 #[test]
 fn nothing_is_lost_whatever_happens() {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let seed = now.expect("after 1970").as_nanos() as u64;
+    let seed = std::env::var("CASTELL_STRESS_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed: u64 = seed.unwrap_or_else(|| now.expect("after 1970").as_nanos() as u64);
     println!("seed {seed}");
+    let mut rounds = 0;
     let runtime = Runtime::builder().workers(WORKERS).build().expect("threads start");
     let over = AtomicBool::new(false);
     let (sender, receiver) = mpsc::channel();
@@ -120,7 +128,10 @@ fn nothing_is_lost_whatever_happens() {
                 }
             }
         });
-        for number in 0..ROUNDS {
+        let begun = Instant::now();
+        let enough = |number: u64| number >= ROUNDS && begun.elapsed() >= longer();
+        for number in (0..).take_while(|number| !enough(*number)) {
+            rounds = number + 1;
             let round = Round { outside: sender.clone(), added: Arc::default(), failed: Arc::default() };
             let run = runtime.run(|context| program(context, seed.wrapping_add(number), &round));
             run.unwrap_or_else(|error| panic!("seed {seed}, round {number}: {error}"));
@@ -128,6 +139,7 @@ fn nothing_is_lost_whatever_happens() {
         over.store(true, Ordering::Relaxed);
         drop(sender);
     });
+    println!("{rounds} rounds, {} tasks", runtime.tasks_created());
     // The last round's record goes a moment after its waiter was told.
     let deadline = Instant::now() + Duration::from_secs(30);
     while runtime.tasks_live() > 0 {

@@ -114,14 +114,14 @@ impl<E: Send + Sync + 'static> Elements for [E] {
 impl<'a, T: Elements + ?Sized> Part<'a, T, ReadWrite> {
     /// A child accumulates into it, at the same time as neighbours with the same operation: as [`Private`].
     pub fn reduce<O: Reduction<T::Element>>(self, operation: O) -> Reducing<'a, T, O> {
-        Reducing { part: self, operation, in_order: false }
+        Reducing { part: self, operation: Arc::new(operation), in_order: false }
     }
 }
 
 /// A request to accumulate.
 pub struct Reducing<'a, T: ?Sized, O> {
     part: Part<'a, T, ReadWrite>,
-    operation: O,
+    operation: Arc<O>,
     in_order: bool,
 }
 
@@ -132,11 +132,31 @@ impl<T: ?Sized, O> Reducing<'_, T, O> {
         self.in_order = true;
         self
     }
+
+    /// For loops, whose parts have copies of their own.
+    pub(crate) fn operation(&self) -> (Arc<O>, bool) {
+        (Arc::clone(&self.operation), self.in_order)
+    }
 }
 
 /// The body's own accumulator; it starts as the operation's identity.
 pub struct Private<'t, T: ?Sized> {
     value: &'t mut T,
+}
+
+impl<T: Elements + ?Sized> Private<'_, T> {
+    /// A fresh copy beside this one: as many elements, each the operation's identity.
+    pub(crate) fn fresh<O: Reduction<T::Element>>(&self, operation: &O) -> Box<[T::Element]> {
+        let length = T::elements(NonNull::from(&*self.value)).len();
+        (0..length).map(|_| operation.identity()).collect()
+    }
+
+    /// Combines such a copy into this one.
+    pub(crate) fn combine<O: Reduction<T::Element>>(&mut self, operation: &O, copy: &[T::Element]) {
+        // SAFETY: the elements of a value that is borrowed for writing.
+        let elements = unsafe { T::elements(NonNull::from(&mut *self.value)).as_mut() };
+        elements.iter_mut().zip(copy).for_each(|(into, from)| operation.combine(into, from));
+    }
 }
 
 impl<T: ?Sized> Deref for Private<'_, T> {
@@ -184,7 +204,7 @@ unsafe impl<T: Elements + ?Sized, O: Reduction<T::Element>> Accesses for Reducin
         let turn =
             self.in_order.then(|| Turn::take(target.cast::<u8>().as_ptr() as usize, Arc::clone(storage)));
         let copy = UnsafeCell::new(Box::default());
-        KeptReducing { target, storage: Arc::clone(storage), operation: Arc::new(self.operation), copy, turn }
+        KeptReducing { target, storage: Arc::clone(storage), operation: self.operation, copy, turn }
     }
 
     unsafe fn guards(stored: &Self::Stored) -> Private<'_, T> {

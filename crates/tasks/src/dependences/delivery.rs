@@ -2,6 +2,7 @@
 
 use super::access::Access;
 use super::dependent::{Dependent, EXCLUSIVE, Outcome};
+use super::domain::poisoned_under;
 use castell_base::sync::Ordering;
 use castell_deps::{Effects, Message, Permits, Region, State, Tokens};
 use std::mem::MaybeUninit;
@@ -170,8 +171,12 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
         at: NonNull<Access<T>>,
         region: Region,
         task: NonNull<T>,
-        effects: Effects,
+        mut effects: Effects,
     ) {
+        if effects.forgiven && !effects.to_next.is_empty() {
+            // SAFETY: the access stays, as said below.
+            unsafe { take_poison_from_parent(task, region, &mut effects) };
+        }
         if effects.combine || effects.exclusion_ends || !effects.to_child.is_empty() {
             // SAFETY: passed on.
             unsafe { self.carry_out_seldom(at, region, task, &effects) };
@@ -441,6 +446,18 @@ fn passing(effects: Effects) -> Message {
     }
 }
 
+/// What a forgiven access of `task` passes on is poisoned as its parent's access has it.
+///
+/// # Safety
+/// The access is there. So is the parent's: it waits for what the chain passes.
+#[cold]
+unsafe fn take_poison_from_parent<T: Dependent>(task: NonNull<T>, region: Region, effects: &mut Effects) {
+    // SAFETY: an access keeps its task's record.
+    let parent = unsafe { task.as_ref() }.parent();
+    effects
+        .poison_from_parent(parent.map_or(Tokens::NONE, |parent| poisoned_under(parent.accesses(), region)));
+}
+
 /// Links one access unless it is split; gives what follows, and its task.
 #[inline]
 unsafe fn link_one<T: Dependent>(
@@ -457,9 +474,15 @@ unsafe fn link_one<T: Dependent>(
         if state.is_split() {
             return None;
         }
-        let (after, effects) = state.after(message);
+        let (after, mut effects) = state.after(message);
         match access.replace(state, after) {
-            Ok(()) => return Some((effects, task)),
+            Ok(()) => {
+                if effects.forgiven && !effects.to_next.is_empty() {
+                    // SAFETY: it stays until the caller says otherwise.
+                    unsafe { take_poison_from_parent(task, access.region(), &mut effects) };
+                }
+                return Some((effects, task));
+            }
             Err(seen) => state = seen,
         }
     }

@@ -29,8 +29,14 @@ pub unsafe trait Dependent: Sized {
     fn retain(&self, accesses: u32);
     /// Whether `ancestor` created it, directly or not.
     fn descends_from(&self, ancestor: &Self) -> bool;
+    /// Who created it.
+    fn parent(&self) -> Option<&Self>;
     /// Its accesses.
     fn accesses(&self) -> &[Access<Self>];
+    /// It would be ready, but `holder` has bytes that it wants for itself.
+    fn waits_for_turn(&self, holder: &Self) {
+        let _ = holder;
+    }
     /// Where commutative tasks take turns: the same table for all tasks that share memory.
     fn exclusive(&self) -> &Exclusive<Self>;
 }

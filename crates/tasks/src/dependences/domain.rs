@@ -276,25 +276,22 @@ impl<T: Dependent> Domain<T> {
         held
     }
 
-    /// The parent, whose accesses are `parent`, has waited for all its children and reported what failed: what is done is
+    /// The parent, whose accesses are `parent`, has waited for all its children and reported what `failed`: what is done is
     /// forgotten, failures too, but for those that came to the parent itself.
     ///
     /// # Safety
     /// On the thread of the parent's body; no child is live.
-    pub unsafe fn children_done(&mut self, parent: &[Access<T>], outcome: &mut impl Outcome<T>) {
+    pub unsafe fn children_done(
+        &mut self,
+        parent: &[Access<T>],
+        failed: bool,
+        outcome: &mut impl Outcome<T>,
+    ) {
         let mut delivery = Delivery::new(outcome);
         self.forget(&mut delivery, Access::is_done);
-        for (region, entry) in self.last.iter() {
+        if failed {
             // SAFETY: what the map holds is alive.
-            for piece in unsafe { entry.access.as_ref() }.current(region) {
-                // SAFETY: pieces live as long as their record.
-                let access = unsafe { piece.as_ref() };
-                let state = access.state();
-                if state.is_done() && !state.is_clean() {
-                    // Nobody else changes an access that is done and has no neighbour behind.
-                    access.set(state.forgiven(poisoned_under(parent, access.region())));
-                }
-            }
+            self.last.iter().for_each(|(region, entry)| unsafe { forgive(parent, region, entry.access) });
         }
     }
 
@@ -415,8 +412,40 @@ fn places_under<T: Dependent>(parent: &[Access<T>], region: Region, places: &mut
     places.extend(gap.map(|gap| Place::new(gap, Behind::Nothing)));
 }
 
+/// The failures that `last`, the end of a chain of children that are all done, has met do not count any more in `region`.
+///
+/// # Safety
+/// It is alive and has no neighbour behind, and only this thread could put one there.
+unsafe fn forgive<T: Dependent>(parent: &[Access<T>], region: Region, last: NonNull<Access<T>>) {
+    // SAFETY: the caller's promise.
+    let mut left = unsafe { last.as_ref() }.current(region);
+    while let Some(piece) = left.pop() {
+        // SAFETY: pieces live as long as their record.
+        let access = unsafe { piece.as_ref() };
+        let mut state = access.state();
+        loop {
+            if state.is_split() {
+                left.extend(access.current(access.region()));
+                break;
+            }
+            if state.is_done() {
+                // Nobody else changes an access that is done and has no neighbour behind.
+                if !state.is_clean() {
+                    access.set(state.forgiven(poisoned_under(parent, access.region())));
+                }
+                break;
+            }
+            // Tokens are still to come, perhaps poisoned by those before it.
+            match access.replace(state, state.after(Message::Forgiven).0) {
+                Ok(()) => break,
+                Err(seen) => state = seen,
+            }
+        }
+    }
+}
+
 /// Which tokens came poisoned to the parent for bytes of `region`.
-fn poisoned_under<T: Dependent>(parent: &[Access<T>], region: Region) -> Tokens {
+pub(super) fn poisoned_under<T: Dependent>(parent: &[Access<T>], region: Region) -> Tokens {
     let inside = parent.iter().filter_map(|access| Some((access, access.region().intersection(region)?)));
     let pieces = inside.flat_map(|(access, part)| access.current(part));
     // SAFETY: the parent's record is alive, and pieces as long as it.

@@ -52,7 +52,14 @@ impl<T: Dependent> Exclusive<T> {
             .collect();
         // SAFETY: whoever holds bytes is alive: it gives them back before its accesses go.
         let is_ancestor = |holder: Holder<T>| record.descends_from(unsafe { holder.0.as_ref() });
-        self.0.with(|table| table.acquire(Holder(task), &regions, is_ancestor))
+        self.0.with(|table| {
+            let has_got = table.acquire(Holder(task), &regions, is_ancestor);
+            if !has_got && let Some(holder) = table.in_the_way(&regions, is_ancestor) {
+                // SAFETY: as above.
+                record.waits_for_turn(unsafe { holder.0.as_ref() });
+            }
+            has_got
+        })
     }
 
     /// Gives back what `task` holds of `region`; returns those that got all that they waited for. The task's record need not

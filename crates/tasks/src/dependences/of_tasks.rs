@@ -144,9 +144,21 @@ unsafe impl Dependent for Task {
         crate::schedulable::Schedulable::descends_from(self, ancestor)
     }
 
+    fn parent(&self) -> Option<&Task> {
+        Task::parent(self)
+    }
+
     #[inline]
     fn accesses(&self) -> &[Access] {
         Task::accesses(self)
+    }
+
+    #[cold]
+    fn waits_for_turn(&self, holder: &Self) {
+        // SAFETY: what threads share outlives the tasks.
+        if let Some(journal) = unsafe { &(*self.shared).journal } {
+            journal.waits_for_turn(self, holder);
+        }
     }
 
     fn exclusive(&self) -> &Exclusive<Self> {
@@ -175,7 +187,7 @@ impl Outcome<Task> for Found<'_> {
         } else {
             // SAFETY: it just became ready, so it is alive and in no list.
             unsafe {
-                task.as_ref().find_place();
+                task.as_ref().note_ready();
                 self.ready.push(task);
             }
         }
@@ -335,16 +347,16 @@ pub unsafe fn release(
     found.settle();
 }
 
-/// The body has waited for all its children, and what failed among them has been reported: they and their failures are
+/// The body has waited for all its children, and what `failed` among them has been reported: they and their failures are
 /// forgotten.
 ///
 /// # Safety
 /// On the thread of the task's body; no child is live.
-pub unsafe fn children_done(thread: &Thread, task: &Task, ready: &mut ReadyList<Task>) {
+pub unsafe fn children_done(thread: &Thread, task: &Task, failed: bool, ready: &mut ReadyList<Task>) {
     if !task.domain.load(Ordering::Relaxed).is_null() {
         let mut found = Found::new(thread, task, ready);
         // SAFETY: the caller's promise.
-        unsafe { domain_of(task).children_done(task.accesses(), &mut found) };
+        unsafe { domain_of(task).children_done(task.accesses(), failed, &mut found) };
     }
 }
 

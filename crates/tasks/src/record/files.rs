@@ -61,6 +61,9 @@ fn sums(mut changes: Vec<(u64, i64)>) -> Vec<(u64, i64)> {
     samples
 }
 
+/// What tasks without a label are listed under.
+const UNNAMED: &str = "(no label)";
+
 /// Nanoseconds as the timeline counts.
 const PS: u64 = 1000;
 
@@ -119,9 +122,17 @@ impl Recording {
                 children.entry(parent).or_default().push(index);
             }
         }
+        let mut rates: BTreeMap<&str, Option<f64>> = BTreeMap::new();
         for (index, task) in self.tasks.iter().enumerate() {
             self.comment(index, out)?;
             let cpu = task.ran.map_or(0, |(.., worker)| worker);
+            if task.ran.is_none() && task.cost > 0 {
+                // As long as its cost says, going by those that ran.
+                let rate = *rates.entry(task.label).or_insert_with(|| self.ns_per_cost(task.label));
+                let ns = rate.map_or(0, |rate| (rate * f64::from(task.cost)).round() as u64);
+                writeln!(out, "  t{index}_0: calc {ns} cpu {cpu}")?;
+                continue;
+            }
             for (number, stretch) in task.stretches.iter().enumerate() {
                 writeln!(out, "  t{index}_{number}: calc {} cpu {cpu}", stretch.ns)?;
             }
@@ -175,6 +186,9 @@ impl Recording {
             let label: String = task.label.chars().filter(|c| !c.is_control()).collect();
             write!(out, " `{label}`")?;
         }
+        if task.cost > 0 {
+            write!(out, ", cost {}", task.cost)?;
+        }
         write!(out, ", created {} ns", task.created_ns)?;
         if let Some((begin, end, worker)) = task.ran {
             write!(out, ", ran {begin} to {end} ns on worker {worker}")?;
@@ -197,18 +211,17 @@ impl Recording {
             span as f64 / 1e6,
             self.workers
         );
-        let own = |task: &super::Recorded| task.stretches.iter().map(|stretch| stretch.ns).sum::<u64>();
         let mut workers: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         let mut labels: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
         let mut delays = Vec::new();
         for (index, task) in self.tasks.iter().enumerate() {
             let Some((begin, _, worker)) = task.ran else { continue };
             let of_worker = workers.entry(worker).or_default();
-            *of_worker = (of_worker.0 + 1, of_worker.1 + own(task));
+            *of_worker = (of_worker.0 + 1, of_worker.1 + task.own_ns());
             labels
-                .entry(if task.label.is_empty() { "(no label)" } else { task.label })
+                .entry(if task.label.is_empty() { UNNAMED } else { task.label })
                 .or_default()
-                .push(own(task));
+                .push(task.own_ns());
             delays.push(begin.saturating_sub(self.ready_ns(index)));
         }
         for (worker, (tasks, busy)) in workers {
@@ -219,9 +232,11 @@ impl Recording {
             times.sort_unstable();
             let (sum, count) = (times.iter().sum::<u64>(), times.len());
             let (mean, median, max) = (sum / count as u64, times[count / 2], times[count - 1]);
+            let rate = self.ns_per_cost(if label == UNNAMED { "" } else { label });
+            let rate = rate.map_or(String::new(), |rate| format!(", {rate:.3} ns a unit of cost"));
             let _ = writeln!(
                 text,
-                "  {label}: {count} tasks, mean {mean} ns, median {median} ns, longest {max} ns"
+                "  {label}: {count} tasks, mean {mean} ns, median {median} ns, longest {max} ns{rate}"
             );
         }
         if !delays.is_empty() {

@@ -57,6 +57,7 @@ enum Event {
         task: u32,
         parent: Option<u32>,
         label: &'static str,
+        cost: u32,
         declared: Box<[Declaration]>,
     },
     Began {
@@ -140,7 +141,7 @@ impl Recorder {
         let parent = task.parent().and_then(|parent| self.number(parent));
         self.shard(task).insert(std::ptr::from_ref(task) as usize, number);
         let (label, declared) = (task.label(), declared.into());
-        self.note(thread, Event::Created { task: number, parent, label, declared });
+        self.note(thread, Event::Created { task: number, parent, label, cost: task.cost, declared });
     }
 
     /// Its body begins; its number for [`Recorder::ended`].

@@ -21,6 +21,8 @@ pub struct Recording {
 pub struct Recorded {
     /// What its creator calls it.
     pub label: &'static str,
+    /// Its creator's estimate of its work, in units of the program's own; 0: none.
+    pub cost: u32,
     /// Its creator, and in which of the creator's stretches it was created; none for a root.
     pub parent: Option<(usize, usize)>,
     /// What it declared.
@@ -52,7 +54,25 @@ struct Open {
     since: u64,
 }
 
+impl Recorded {
+    /// Its body's own time, in nanoseconds.
+    pub fn own_ns(&self) -> u64 {
+        self.stretches.iter().map(|stretch| stretch.ns).sum()
+    }
+}
+
 impl Recording {
+    /// What a unit of cost took, in nanoseconds, over all tasks with this label that gave a cost and ran; none if there is none.
+    pub fn ns_per_cost(&self, label: &str) -> Option<f64> {
+        let alike = |task: &&Recorded| task.label == label && task.cost > 0 && task.ran.is_some();
+        let (ns, cost) = self
+            .tasks
+            .iter()
+            .filter(alike)
+            .fold((0, 0), |(ns, cost), task| (ns + task.own_ns(), cost + u64::from(task.cost)));
+        (cost > 0).then(|| ns as f64 / cost as f64)
+    }
+
     /// From notes in order of time.
     pub(super) fn of(notes: &[&Note], workers: u32, is_whole: bool) -> Recording {
         let mut recording = Recording { tasks: Vec::new(), workers, is_whole };
@@ -63,7 +83,7 @@ impl Recording {
         for note in notes {
             let stack = &mut stacks[note.worker as usize];
             match &note.event {
-                Event::Created { task, parent, label, declared } => {
+                Event::Created { task, parent, label, cost, declared } => {
                     let parent = parent.and_then(|parent| places.get(&parent).copied());
                     let place = recording.tasks.len();
                     places.insert(*task, place);
@@ -71,6 +91,7 @@ impl Recording {
                     dependences.declare(place, parent.map(|(parent, _)| parent), declared);
                     recording.tasks.push(Recorded {
                         label,
+                        cost: *cost,
                         parent,
                         declared: declared.to_vec(),
                         created_ns: note.ns,

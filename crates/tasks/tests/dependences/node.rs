@@ -120,6 +120,11 @@ unsafe impl Dependent for Node {
         false
     }
 
+    fn parent(&self) -> Option<&Self> {
+        // SAFETY: as above.
+        self.parent.map(|parent| unsafe { parent.as_ref() })
+    }
+
     fn accesses(&self) -> &[Access<Self>] {
         // SAFETY: written before anybody else saw the node, and not changed since.
         unsafe { &*self.accesses.get() }

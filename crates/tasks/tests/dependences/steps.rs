@@ -92,7 +92,9 @@ impl<'p> World<'p> {
             Some(Step::Taskwait) => {
                 self.log.push(format!("taskwait {task}"));
                 // SAFETY: on the only thread; all children are done.
-                unsafe { self.node(task).domain().children_done(self.node(task).accesses(), &mut outcome) };
+                unsafe {
+                    self.node(task).domain().children_done(self.node(task).accesses(), true, &mut outcome)
+                };
             }
             Some(Step::Release(region)) => {
                 self.log.push(format!("release {task} {region}"));

@@ -97,7 +97,7 @@ impl<'p> World<'p> {
                 Step::Taskwait => {
                     self.wait_for(&children);
                     // SAFETY: from the body; no child is live.
-                    unsafe { node.domain().children_done(node.accesses(), &mut outcome) };
+                    unsafe { node.domain().children_done(node.accesses(), true, &mut outcome) };
                 }
                 Step::Release(region) => {
                     self.note_finished(task, region.start()..region.end());
