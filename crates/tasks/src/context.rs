@@ -214,6 +214,8 @@ impl<'t> Context<'t> {
 
     /// Lets the part of this task's accesses that lies inside a region go to the successors, before the body ends.
     pub(crate) fn release_raw(&self, declared: Declaration) {
+        // As good as a pause: see `Task::may_run_above`.
+        self.thread.shared.stall.expect_pauses();
         let mut ready = ReadyList::new();
         // SAFETY: from the task's body.
         unsafe {

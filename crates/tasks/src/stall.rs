@@ -85,7 +85,9 @@ impl Drop for Noted<'_> {
 impl Stalls {
     /// Some task pauses, or something was registered that wakes tasks.
     pub(crate) fn expect_pauses(&self) {
-        self.pauses.store(true, Ordering::Relaxed);
+        if !self.tasks_pause() {
+            self.pauses.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Whether tasks of this runtime pause, as far as can be known.

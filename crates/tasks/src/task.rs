@@ -19,7 +19,7 @@
 use crate::children::Children;
 use crate::current::Thread;
 use crate::data::Life;
-use crate::dependences::{Access, Domain};
+use crate::dependences::{Access, Domain, Kind};
 use crate::error::Fault;
 use crate::group::Group;
 use crate::pause::PauseState;
@@ -422,6 +422,20 @@ impl Task {
         }
     }
 
+    /// Whether `awaited`, the last task that its creator made and waits for, cannot begin before this one's body is over or has
+    /// released something. What does the latter and then pauses until that creator goes on must not lie above it: no such tasks
+    /// where tasks pause.
+    fn holds_up(&self, awaited: &Task) -> bool {
+        let overlaps = |one: &Access, other: &Access| {
+            one.region().overlaps(other.region()) && !(one.kind() == Kind::In && other.kind() == Kind::In)
+        };
+        let conflict =
+            || self.accesses().iter().any(|one| awaited.accesses().iter().any(|other| overlaps(one, other)));
+        // SAFETY: what threads share outlives the tasks.
+        let pauses = unsafe { &*self.shared }.stall.tasks_pause();
+        !pauses && awaited.parent().is_some_and(|creator| self.descends_from(creator)) && conflict()
+    }
+
     /// Sets what blocks it. Before anybody else sees it.
     #[inline]
     pub(crate) fn set_blocking(&self, count: u32) {
@@ -533,7 +547,7 @@ unsafe impl Schedulable for Task {
             return true; // somebody waits for it
         }
         if !self.descends_from(waiter) {
-            return false;
+            return waiter.has(flag::UNDEFERRED) && self.holds_up(waiter);
         }
         let awaited = waiter.awaited_group();
         // SAFETY: the groups around a task live as long as it.

@@ -8,9 +8,10 @@
 //! |---|---|
 //! | children | descendants |
 //! | a group | what was created in the group, and what that created |
-//! | one task (a handle, an undeferred task, data) | that task and its descendants, if it descends from the waiting one |
+//! | one task (a handle) | that task and its descendants, if it descends from the waiting one |
+//! | data, an undeferred task | the same, and what has accesses that this waits for, unless tasks of the runtime pause |
 //!
-//! Everything else, predecessors of an awaited task for instance, is run by the thread that gets the CPU when this one sleeps.
+//! Everything else, predecessors of a task with a handle for instance, is run by the thread that gets the CPU when this one sleeps.
 
 use crate::children::Children;
 use crate::current::Thread;
@@ -57,16 +58,19 @@ pub(crate) fn wait_counted(thread: &Thread, children: &Children) {
 }
 
 /// Waits until `awaited`, of which the caller holds a reference, is done: runs it and its descendants meanwhile, if it
-/// descends from the thread's current task.
+/// descends from the thread's current task; see the module.
 pub(crate) fn wait_task(thread: &Thread, awaited: &Task) {
     // SAFETY: if a body is running, its task is alive.
     let current = unsafe { thread.task.get().as_ref() };
     let own = current.filter(|current| awaited.descends_from(current)).map(|_| awaited);
-    if own.is_none() {
+    if current.is_some() && own.is_none() {
         // As good as a pause: it may wait for what a task below it on the stack has to do.
         thread.shared.stall.expect_pauses();
     }
     let mut waiter = Waiter::new(thread, own);
+    if awaited.has(flag::UNDEFERRED) {
+        waiter.mark = Mark::NONE; // not only its descendants run here
+    }
     while !awaited.has(flag::DONE) {
         if !waiter.goes_on() {
             waiter.block(|timeout| WAITING.sleep_until_done(awaited, timeout));
@@ -152,7 +156,9 @@ pub(crate) fn run_chain(thread: &Thread, task: &Task, first: TaskRef) {
     loop {
         // SAFETY: ready, and handed to nobody else; its record may be gone after it has run.
         let record = unsafe { ready.as_ref() };
-        let (parent, group, is_below) = (record.parent, record.group, !std::ptr::eq(record, task));
+        // Only where it is sure that it descends from `task`.
+        let is_below = record.depth > task.depth && !task.has(flag::UNDEFERRED);
+        let (parent, group) = (record.parent, record.group);
         // SAFETY: as above.
         let Some(next) = (unsafe { execute(thread, ready) }) else { return };
         // SAFETY: made ready for this thread: alive.

@@ -79,6 +79,8 @@ fn a_released_part_lets_go_who_waits_for_it_although_the_task_goes_on() {
     run(|context| {
         let (sender, receiver) = mpsc::channel();
         let mut number = Data::new(0);
+        // From the first pause on, nothing that might pause is run on the stack of who waits for data.
+        context.block_for(Duration::from_micros(1));
         context.submit(number.write(), move |context, mut number| {
             *number = 9;
             number.release(context);
