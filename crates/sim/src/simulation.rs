@@ -41,12 +41,20 @@ pub struct Simulation<'a> {
     memory: Option<Vec<Vec<u8>>>,
     seed: u64,
     threads: &'a dyn Threads,
+    tell: &'a dyn Fn(u64),
 }
 
 impl<'a> Simulation<'a> {
     /// Prepares to simulate `source` on `machine`.
     pub fn new(source: impl Into<Source<'a>>, machine: &'a Machine) -> Simulation<'a> {
-        Simulation { source: source.into(), machine, memory: None, seed: 0, threads: &OwnThread }
+        Simulation {
+            source: source.into(),
+            machine,
+            memory: None,
+            seed: 0,
+            threads: &OwnThread,
+            tell: &|_| (),
+        }
     }
 
     /// Where the machine's noise is drawn from: the same seed gives the same run, on every machine. Without it, 0.
@@ -58,6 +66,12 @@ impl<'a> Simulation<'a> {
     /// watches.
     pub fn with_threads(self, threads: &'a dyn Threads) -> Simulation<'a> {
         Simulation { threads, ..self }
+    }
+
+    /// Tells now and then how many operations a fast engine has carried out in this run: for progress bars. What the reference
+    /// engine does is seen by its instrument; if it takes over, 0 is told.
+    pub fn with_progress(self, tell: &'a dyn Fn(u64)) -> Simulation<'a> {
+        Simulation { tell, ..self }
     }
 
     /// Lets messages carry data and local operations compute, starting from these scratchpads, one a rank; zeros for
@@ -83,7 +97,10 @@ impl<'a> Simulation<'a> {
     pub fn run_fast_or_with(self, instrument: impl Instrument) -> Result<Outcome, SimError> {
         match self.run_fast() {
             Some(outcome) => Ok(outcome),
-            None => self.run_with(instrument),
+            None => {
+                (self.tell)(0);
+                self.run_with(instrument)
+            }
         }
     }
 
@@ -96,7 +113,8 @@ impl<'a> Simulation<'a> {
             (Ties::Insertion, Some(model)) => self.run_in_order_of_creation(&model)?,
             (Ties::Insertion, None) => return None,
             (Ties::Rank, _) => {
-                Flat::new(self.source).ok()?.run_in_windows(self.machine, self.seed, self.threads).ok()?
+                let flat = Flat::new(self.source).ok()?;
+                flat.run_in_windows_told(self.machine, self.seed, self.threads, self.tell).ok()?
             }
         };
         Some(Outcome { ranks: self.source.ranks(), events, end, ..Outcome::default() })
@@ -115,15 +133,15 @@ impl<'a> Simulation<'a> {
         }
         let flat = Flat::new(self.source).ok()?;
         if !quiet || self.threads.count() >= THREADS_QUIET_MIN {
-            match flat.run_in_windows(self.machine, self.seed, self.threads) {
+            match flat.run_in_windows_told(self.machine, self.seed, self.threads, self.tell) {
                 Ok(finished) => return Some(finished),
                 Err(Declined::Mistake | Declined::Time) => return None,
                 Err(_) => {}
             }
         }
         match quiet {
-            true => flat.run(model).ok(),
-            false => flat.run_with_noise(model, self.machine, self.seed).ok(),
+            true => flat.run_told(model, self.tell).ok(),
+            false => flat.run_with_noise_told(model, self.machine, self.seed, self.tell).ok(),
         }
     }
 

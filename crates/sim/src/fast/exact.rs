@@ -33,16 +33,21 @@ impl Flat {
     /// # Errors
     /// [`Declined`] where the program is wrong, or runs too long: the reference engine says what there is to say.
     pub fn run(&self, model: &LogGops) -> Result<Finished, Declined> {
+        self.run_told(model, &|_| ())
+    }
+
+    /// The same; tells now and then how many operations have been carried out.
+    pub(crate) fn run_told(&self, model: &LogGops, tell: &dyn Fn(u64)) -> Result<Finished, Declined> {
         match self.lanes > 1 {
-            false => self.run_with::<false, false>(model),
-            true => self.run_with::<true, false>(model),
+            false => self.run_with::<false, false>(model, tell),
+            true => self.run_with::<true, false>(model, tell),
         }
     }
 
     /// As [`Flat::run`], but declines where events happen at the same time whose order would not be the same at every
     /// rank, if this program is what each of many ranks does with others like it.
     pub(crate) fn run_without_ties(&self, model: &LogGops) -> Result<Finished, Declined> {
-        self.run_with::<true, true>(model)
+        self.run_with::<true, true>(model, &|_| ())
     }
 
     /// As [`Flat::run`] on a machine with noise, drawn from `seed` as in the reference engine. The machine's model is
@@ -56,21 +61,36 @@ impl Flat {
         machine: &Machine,
         seed: u64,
     ) -> Result<Finished, Declined> {
+        self.run_with_noise_told(model, machine, seed, &|_| ())
+    }
+
+    /// The same; tells now and then how many operations have been carried out.
+    pub(crate) fn run_with_noise_told(
+        &self,
+        model: &LogGops,
+        machine: &Machine,
+        seed: u64,
+        tell: &dyn Fn(u64),
+    ) -> Result<Finished, Declined> {
         let costs = Drawn::new(self, model, machine, seed);
         match self.in_degrees_are_small() {
-            true => Exact::<u8, _, true, false>::new(self, &costs)?.run(),
-            false => Exact::<u32, _, true, false>::new(self, &costs)?.run(),
+            true => Exact::<u8, _, true, false>::new(self, &costs)?.run(tell),
+            false => Exact::<u32, _, true, false>::new(self, &costs)?.run(tell),
         }
     }
 
-    fn run_with<const LANES: bool, const ALIKE: bool>(&self, model: &LogGops) -> Result<Finished, Declined> {
+    fn run_with<const LANES: bool, const ALIKE: bool>(
+        &self,
+        model: &LogGops,
+        tell: &dyn Fn(u64),
+    ) -> Result<Finished, Declined> {
         let costs = Costs::new(self, &LogCosts { model: model.clone(), capacity: None });
         if !costs.are_small() {
             return Err(Declined::Time);
         }
         match self.in_degrees_are_small() {
-            true => Exact::<u8, _, LANES, ALIKE>::new(self, &costs)?.run(),
-            false => Exact::<u32, _, LANES, ALIKE>::new(self, &costs)?.run(),
+            true => Exact::<u8, _, LANES, ALIKE>::new(self, &costs)?.run(tell),
+            false => Exact::<u32, _, LANES, ALIKE>::new(self, &costs)?.run(tell),
         }
     }
 
@@ -109,6 +129,9 @@ struct Exact<'a, S, C, const LANES: bool, const ALIKE: bool> {
     queue: Queue,
     /// What an event has released.
     freed: Vec<u32>,
+    /// Sends that were released together: each is queued when the one before has got processor and interface, which it
+    /// would wait for in any case. A send's event has in `from` where its followers begin, if any; the last is marked.
+    lines: Vec<u32>,
     done: u64,
     messages: u64,
     matchers: HashMap<u32, Matcher<u32, u32>>,
@@ -130,6 +153,8 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
             channels: Channels::new(flat.channels),
             queue: Queue::new(first),
             freed: Vec::new(),
+            // No line begins at 0.
+            lines: vec![NONE],
             done: 0,
             messages: 0,
             matchers: HashMap::new(),
@@ -139,9 +164,16 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
         })
     }
 
-    fn run(mut self) -> Result<Finished, Declined> {
+    fn run(mut self, tell: &dyn Fn(u64)) -> Result<Finished, Declined> {
+        /// Operations until something is told again.
+        const TOLD_EVERY: u64 = 1 << 18;
         self.begin();
+        let mut told_next = TOLD_EVERY;
         while let Some(event) = self.queue.pop() {
+            if self.done >= told_next {
+                tell(self.done);
+                told_next = self.done + TOLD_EVERY;
+            }
             if ALIKE && !self.alike.is_certain(&event) {
                 return Err(Declined::Symmetry);
             }
@@ -164,6 +196,7 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
         if end.iter().any(|&end| end > Time(TIME_MAX)) {
             return Err(Declined::Time);
         }
+        tell(self.done);
         Ok(Finished { events: self.done + self.messages, end })
     }
 
@@ -196,13 +229,29 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
         let mut number = 0;
         for rank in 0..self.flat.ranks {
             let shape = self.shape(self.flat.members[rank as usize]);
-            for at in shape.first_root..shape.first_root + shape.roots {
-                let op = self.flat.roots[at as usize];
-                let kind = self.flat.ops[(shape.first_op + op) as usize].kind as u32;
-                self.carry_out(Event { time: 0, number, rank, what: kind << KIND_SHIFT | op, from: 0 });
+            let roots = &self.flat.roots[shape.first_root as usize..][..shape.roots as usize];
+            let is_send = |&&op: &&u32| self.flat.ops[(shape.first_op + op) as usize].kind == Kind::Send;
+            // Sends come first, and those after the first one wait for it.
+            let sends = roots.iter().take_while(is_send).count();
+            let followers = if LANES { 0 } else { sends.saturating_sub(1) };
+            let line = if followers > 0 { self.line(&roots[1..sends]) } else { 0 };
+            for (place, &op) in roots.iter().enumerate() {
+                if place == 0 || place > followers {
+                    let kind = self.flat.ops[(shape.first_op + op) as usize].kind as u32;
+                    let from = if place == 0 { line } else { 0 };
+                    self.carry_out(Event { time: 0, number, rank, what: kind << KIND_SHIFT | op, from });
+                }
                 number += 1;
             }
         }
+    }
+
+    /// Sends that follow another one; where their line begins.
+    fn line(&mut self, followers: &[u32]) -> u32 {
+        let from = self.lines.len() as u32;
+        self.lines.extend_from_slice(followers);
+        *self.lines.last_mut().expect("no line is empty") |= LAST;
+        from
     }
 
     #[inline(always)]
@@ -268,6 +317,9 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
         let (charge, flight) = self.costs.send(op.value, about);
         self.clocks[cpu].cpu = event.time + charge.cpu;
         self.clocks[nic].send = event.time + charge.nic;
+        if !LANES && event.from != 0 {
+            self.queue_next_in_line(event, shape);
+        }
         self.done += 1;
         self.messages += 1;
         let rank = self.flat.peers.decode(event.rank, op.peer, self.flat.ranks);
@@ -516,7 +568,7 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
             1 => {
                 let at = self.freed[0];
                 self.freed.clear();
-                self.queue_op(rank, shape, at);
+                self.queue_op(rank, shape, at, 0);
             }
             _ => self.queue_several(rank, shape),
         }
@@ -525,16 +577,24 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
     #[inline(never)]
     fn queue_several(&mut self, rank: u32, shape: &Shape) {
         let mut freed = std::mem::take(&mut self.freed);
-        freed.sort_by_key(|&at| self.flat.ops[(shape.first_op + at) as usize].kind);
-        for &at in &freed {
-            self.queue_op(rank, shape, at);
+        let kind = |&at: &u32| self.flat.ops[(shape.first_op + at) as usize].kind;
+        freed.sort_by_key(kind);
+        let sends = freed.partition_point(|at| kind(at) == Kind::Send);
+        let mut rest = &freed[..];
+        if !LANES && sends > 1 {
+            let from = self.line(&freed[1..sends]);
+            self.queue_op(rank, shape, freed[0], from);
+            rest = &freed[sends..];
+        }
+        for &at in rest {
+            self.queue_op(rank, shape, at, 0);
         }
         freed.clear();
         self.freed = freed;
     }
 
     #[inline(always)]
-    fn queue_op(&mut self, rank: u32, shape: &Shape, at: u32) {
+    fn queue_op(&mut self, rank: u32, shape: &Shape, at: u32, from: u32) {
         let op = &self.flat.ops[(shape.first_op + at) as usize];
         let mut time = self.clocks[self.lane(rank, op.cpu)].cpu;
         if op.kind == Kind::Send {
@@ -545,7 +605,19 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
             return;
         }
         let what = (op.kind as u32) << KIND_SHIFT | at;
-        self.create(Event { time, number: 0, rank, what, from: 0 });
+        self.create(Event { time, number: 0, rank, what, from });
+    }
+
+    /// A send has begun: the next one of its line waits for processor and interface.
+    #[inline(always)]
+    fn queue_next_in_line(&mut self, event: Event, shape: &Shape) {
+        let entry = self.lines[event.from as usize];
+        let (at, from) = (entry & TARGET, if entry & LAST == 0 { event.from + 1 } else { 0 });
+        debug_assert_eq!(self.flat.ops[(shape.first_op + at) as usize].kind, Kind::Send);
+        let clock = self.clocks[event.rank as usize];
+        let (time, number) = (clock.cpu.max(clock.send), event.number + 1);
+        let what = (Kind::Send as u32) << KIND_SHIFT | at;
+        self.queue.retry(Event { time, number, rank: event.rank, what, from });
     }
 
     #[inline(always)]
@@ -553,7 +625,15 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
         if ALIKE {
             self.alike.created.push(self.alike.now);
         }
-        self.queue.push(event);
+        let lines = &self.lines;
+        self.queue.push(event, |event| {
+            let followers = event.what >> KIND_SHIFT == Kind::Send as u32 && event.from != 0;
+            if !followers {
+                return 1;
+            }
+            let line = &lines[event.from as usize..];
+            line.iter().take_while(|&&entry| entry & LAST == 0).count() as u32 + 2
+        });
     }
 }
 

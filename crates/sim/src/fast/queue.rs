@@ -110,14 +110,16 @@ impl Queue {
         }
     }
 
-    /// Adds a new event; its number is the next.
+    /// Adds a new event. As many numbers as `span` says are for it and for those that follow it with [`Queue::retry`]; its
+    /// own is the first. The span of an event that was put back is how many are left.
     #[inline(always)]
-    pub fn push(&mut self, mut event: Event) {
-        if self.next == u32::MAX {
-            self.renumber();
+    pub fn push(&mut self, mut event: Event, span: impl Fn(&Event) -> u32 + Copy) {
+        let count = span(&event);
+        if self.next > u32::MAX - count {
+            self.renumber(span);
         }
         event.number = self.next;
-        self.next += 1;
+        self.next += count;
         if event.time >= self.run_end {
             self.file(event);
         } else if event.time == self.run.time && self.run.events > 0 {
@@ -129,7 +131,8 @@ impl Queue {
         }
     }
 
-    /// Puts an event back, at another time and with the number that it has.
+    /// Puts an event back, at another time and with the number that it has; or adds one that follows another with the
+    /// number that was kept for it.
     #[inline(always)]
     pub fn retry(&mut self, event: Event) {
         if event.time >= self.run_end {
@@ -331,12 +334,12 @@ impl Queue {
 
     /// Gives the waiting events the lowest numbers, in the same order, once numbers have run out.
     #[cold]
-    fn renumber(&mut self) {
+    fn renumber(&mut self, span: impl Fn(&Event) -> u32 + Copy) {
         let mut waiting: Vec<Event> = std::iter::from_fn(|| self.pop()).collect();
         waiting.sort_unstable_by_key(|event| event.number);
         *self = Queue::new(0);
         for event in waiting {
-            self.push(event);
+            self.push(event, span);
         }
     }
 }
@@ -363,7 +366,7 @@ mod tests {
                 let time = if past { now / 2 } else { now + random.random_range(0..spread) };
                 // The rank identifies the event.
                 let rank = number as u32;
-                queue.push(Event { time, rank, ..Event::default() });
+                queue.push(Event { time, rank, ..Event::default() }, |_| 1);
                 heap.push(Reverse((time, number, rank)));
                 number += 1;
                 continue;

@@ -1,7 +1,7 @@
 //! What a block of neighbouring ranks keeps.
 
 use super::event::Waiting;
-use crate::fast::flat::{Flat, JOINS, Kind, NONE, Shape, TARGET};
+use crate::fast::flat::{Flat, JOINS, Kind, LAST, NONE, Shape, TARGET};
 use crate::fast::slot::{Channels, Slot};
 use castell_goal::matching::Matcher;
 use std::collections::HashMap;
@@ -50,6 +50,7 @@ pub(super) struct Block<S> {
     pub channels: Channels,
     pub matchers: HashMap<u32, Matcher<u32, Sent>>,
     pub waiting: Waiting,
+    pub lines: Lines,
     /// Number of the first operation that waits for nothing.
     pub first_root: u64,
     /// When each rank's last operation has ended, and its messages so far; under the rule of ranks.
@@ -93,6 +94,7 @@ impl<S: Slot> Block<S> {
             channels: Channels::new(channels as usize),
             matchers: HashMap::new(),
             waiting: Waiting::new(),
+            lines: Lines::default(),
             first_root,
             ends: vec![0; of_ranks],
             sent: vec![0; of_ranks],
@@ -116,6 +118,41 @@ impl<S: Slot> Block<S> {
     pub fn end(&self, rank: usize, lanes: usize) -> u64 {
         let processors = self.clocks[rank * lanes..][..lanes].iter().map(|clock| clock.cpu);
         processors.chain(self.ends.get(rank).copied()).max().unwrap_or(0)
+    }
+}
+
+/// Sends that were released together: each becomes an event when the one before has got processor and interface, which it
+/// would wait for in any case.
+#[derive(Default)]
+pub(super) struct Lines {
+    entries: Vec<u32>,
+    /// Lines whose end is not reached.
+    open: usize,
+}
+
+impl Lines {
+    /// Adds the followers of a send; where they begin, which is never 0.
+    pub fn add(&mut self, followers: &[u32]) -> u32 {
+        if self.open == 0 {
+            self.entries.clear();
+            self.entries.push(NONE);
+        }
+        self.open += 1;
+        let from = self.entries.len() as u32;
+        self.entries.extend_from_slice(followers);
+        *self.entries.last_mut().expect("no line is empty") |= LAST;
+        from
+    }
+
+    /// The first send of a line, and where those behind it begin; 0: there are none.
+    #[inline(always)]
+    pub fn next(&mut self, from: u32) -> (u32, u32) {
+        let entry = self.entries[from as usize];
+        if entry & LAST == 0 {
+            return (entry & TARGET, from + 1);
+        }
+        self.open -= 1;
+        (entry & TARGET, 0)
     }
 }
 

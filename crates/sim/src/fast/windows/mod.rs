@@ -63,6 +63,18 @@ impl Flat {
         seed: u64,
         threads: &dyn Threads,
     ) -> Result<Finished, Declined> {
+        self.run_in_windows_told(machine, seed, threads, &|_| ())
+    }
+
+    /// The same; tells after each window how many operations have been carried out.
+    pub(crate) fn run_in_windows_told(
+        &self,
+        machine: &Machine,
+        seed: u64,
+        threads: &dyn Threads,
+        tell: &dyn Fn(u64),
+    ) -> Result<Finished, Declined> {
+        let threads = Lent { threads, tell };
         if machine.network.is_some() {
             return Err(Declined::Machine);
         }
@@ -89,7 +101,7 @@ impl Flat {
         model: M,
         machine: &Machine,
         seed: u64,
-        threads: &dyn Threads,
+        threads: Lent<'_>,
     ) -> Result<Finished, Declined> {
         if machine.is_quiet() {
             return self.run_quiet::<true>(&model, threads);
@@ -101,7 +113,7 @@ impl Flat {
     fn run_quiet<const BY_RANK: bool>(
         &self,
         model: &impl cost::Costs,
-        threads: &dyn Threads,
+        threads: Lent<'_>,
     ) -> Result<Finished, Declined> {
         let costs = Costs::new(self, model);
         if !costs.are_small() {
@@ -133,7 +145,7 @@ impl Flat {
         &self,
         costs: &C,
         flight_min: u64,
-        threads: &dyn Threads,
+        threads: Lent<'_>,
     ) -> Result<Finished, Declined> {
         let waits_for_receive = (0..self.sizes.len() as u64).any(|size| costs.rendezvous(size));
         if flight_min == 0 || waits_for_receive {
@@ -146,13 +158,20 @@ impl Flat {
     }
 }
 
+/// What the caller lends: threads, and an ear.
+#[derive(Clone, Copy)]
+struct Lent<'a> {
+    threads: &'a dyn Threads,
+    tell: &'a dyn Fn(u64),
+}
+
 struct Engine<'a, S, C, const BY_RANK: bool> {
     shared: Shared<'a, C>,
     blocks: Vec<Block<S>>,
     /// Ranks of a block, and blocks of a party, except for the last.
     block_ranks: u32,
     blocks_each: usize,
-    threads: &'a dyn Threads,
+    lent: Lent<'a>,
     /// Those who share the work, a thread each if there is enough of it.
     parties: Vec<Done>,
     places: Places,
@@ -160,9 +179,9 @@ struct Engine<'a, S, C, const BY_RANK: bool> {
 }
 
 impl<'a, S: Slot + Sync, C: Charges + Sync, const BY_RANK: bool> Engine<'a, S, C, BY_RANK> {
-    fn new(flat: &'a Flat, costs: &'a C, flight_min: u64, threads: &'a dyn Threads) -> Self {
+    fn new(flat: &'a Flat, costs: &'a C, flight_min: u64, lent: Lent<'a>) -> Self {
         let ranks = flat.ranks;
-        let count = threads.count().max(1);
+        let count = lent.threads.count().max(1);
         let spread = u32::try_from(count).map_or(1, |count| ranks / count.saturating_mul(2).max(1));
         let block_ranks = spread.clamp(1, BLOCK_MAX);
         let mut first_root = 0;
@@ -184,7 +203,7 @@ impl<'a, S: Slot + Sync, C: Charges + Sync, const BY_RANK: bool> Engine<'a, S, C
             blocks,
             block_ranks,
             blocks_each,
-            threads,
+            lent,
             parties: (0..parties).map(|_| Done::default()).collect(),
             places: Places::new(first_root + 1),
             window: Window { number: 0, width: flight_min.min(WIDTH_MAX) },
@@ -207,6 +226,7 @@ impl<'a, S: Slot + Sync, C: Charges + Sync, const BY_RANK: bool> Engine<'a, S, C
             next = self.parties.iter().filter_map(|party| party.next).min();
             busy = self.parties.iter().map(|party| party.carried_out).sum();
             windows += 1;
+            (self.lent.tell)(self.operations());
             events += busy as u64;
             if windows >= WINDOWS_TRIED
                 && events < windows * (u64::from(self.shared.flat.ranks / RANKS_PER_EVENT) + 2)
@@ -221,7 +241,7 @@ impl<'a, S: Slot + Sync, C: Charges + Sync, const BY_RANK: bool> Engine<'a, S, C
     fn work(&mut self, busy: usize) {
         let (shared, window, count) = (&self.shared, self.window, self.parties.len());
         let parties = self.blocks.chunks_mut(self.blocks_each).zip(&mut self.parties);
-        share(self.threads, busy, parties, |(blocks, done)| {
+        share(self.lent.threads, busy, parties, |(blocks, done)| {
             done.clear(count);
             for block in blocks {
                 block.run::<C, BY_RANK>(shared, window, done);
@@ -239,10 +259,13 @@ impl<'a, S: Slot + Sync, C: Charges + Sync, const BY_RANK: bool> Engine<'a, S, C
         if creators > order::CREATORS_MAX {
             return Err(Declined::Size);
         }
+        if logs.len() == 1 {
+            return Ok(());
+        }
         self.places.open(&logs);
         let cuts = order::cuts(&logs, logs.len());
         let places = &self.places;
-        share(self.threads, busy, 0..logs.len(), |slice| places.find(&logs, &cuts, slice));
+        share(self.lent.threads, busy, 0..logs.len(), |slice| places.find(&logs, &cuts, slice));
         Ok(())
     }
 
@@ -252,13 +275,13 @@ impl<'a, S: Slot + Sync, C: Charges + Sync, const BY_RANK: bool> Engine<'a, S, C
         let (parties, places) = (&self.parties, &self.places);
         let mut next = vec![None; parties.len()];
         let takers = self.blocks.chunks_mut(blocks_each).zip(&mut next).enumerate();
-        share(self.threads, busy, takers, |(party, (blocks, next))| {
+        share(self.lent.threads, busy, takers, |(party, (blocks, next))| {
             let first = party * blocks_each;
             for (giver, done) in parties.iter().enumerate() {
                 for event in &done.events[party] {
                     let mut event = *event;
                     if !BY_RANK {
-                        event.number = places.resolve(giver, event.number);
+                        event.number = places.resolve(&done.log, giver, event.number);
                     }
                     blocks[(event.rank / block_ranks) as usize - first].waiting.put(window, event);
                 }
@@ -272,9 +295,13 @@ impl<'a, S: Slot + Sync, C: Charges + Sync, const BY_RANK: bool> Engine<'a, S, C
         }
     }
 
+    fn operations(&self) -> u64 {
+        self.parties.iter().map(|party| party.operations).sum()
+    }
+
     fn finish(self) -> Result<Finished, Declined> {
         let flat = self.shared.flat;
-        let operations: u64 = self.parties.iter().map(|party| party.operations).sum();
+        let operations = self.operations();
         let messages: u64 = self.parties.iter().map(|party| party.messages).sum();
         if operations < flat.operations || !self.blocks.iter().all(|block| block.is_done(flat)) {
             return Err(Declined::Mistake);

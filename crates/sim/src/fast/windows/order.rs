@@ -26,13 +26,20 @@ struct Creator {
     number: u64,
 }
 
+/// Not in order yet.
+const UNSETTLED: u32 = u32::MAX;
+
 /// Creators of a window among some ranks.
 #[derive(Default)]
 pub(super) struct Log {
     creators: Vec<Creator>,
-    /// When (counted from the window's begin) and which, in order of time.
-    by_time: Vec<u64>,
+    /// When (counted from the window's begin) and which, in the order of creation.
+    in_order: Vec<u64>,
+    /// Each creator's position in that.
+    positions: Vec<u32>,
     scratch: Vec<u64>,
+    /// Creators of one time, with what tells their order.
+    together: Vec<(u64, u32)>,
     /// The creator that is at work: its next event's number, if it has one already.
     next: Option<u64>,
 }
@@ -40,7 +47,7 @@ pub(super) struct Log {
 impl Log {
     pub fn clear(&mut self) {
         self.creators.clear();
-        self.by_time.clear();
+        self.in_order.clear();
         self.next = None;
     }
 
@@ -69,12 +76,76 @@ impl Log {
         Some(new)
     }
 
-    /// Puts the creators in order of time.
+    /// Puts the creators in order. That needs nothing from other logs: what was created in this window has its creator in
+    /// the same one.
     pub fn sort(&mut self, begin: u64, width: u64) {
         let keys = self.creators.iter().zip(0u64..).map(|(creator, at)| (creator.time - begin) << 32 | at);
-        self.by_time.extend(keys);
-        sort_by_high_half(&mut self.by_time, &mut self.scratch, width);
+        self.in_order.extend(keys);
+        sort_by_high_half(&mut self.in_order, &mut self.scratch, width);
+        self.positions.clear();
+        self.positions.resize(self.creators.len(), UNSETTLED);
+        let (mut first, creators) = (0, self.creators.len());
+        while first < creators {
+            let time = self.in_order[first] >> 32;
+            let more = self.in_order[first + 1..].iter().take_while(|&word| word >> 32 == time).count();
+            match more {
+                0 => self.positions[self.in_order[first] as u32 as usize] = first as u32,
+                _ => self.settle(first, first + 1 + more),
+            }
+            first += 1 + more;
+        }
     }
+
+    /// Puts the creators of one time in order, generation by generation: those that have numbers or whose creators have
+    /// positions, then those that these have created, and so on.
+    fn settle(&mut self, mut first: usize, end: usize) {
+        let mut together = std::mem::take(&mut self.together);
+        let time = self.in_order[first] & !u64::from(u32::MAX);
+        while first < end {
+            together.clear();
+            // The others stay behind these, in the order in which they were.
+            let mut kept = end;
+            for place in (first..end).rev() {
+                let word = self.in_order[place];
+                match self.key(word as u32) {
+                    Some(key) => together.push((key, word as u32)),
+                    None => {
+                        kept -= 1;
+                        self.in_order[kept] = word;
+                    }
+                }
+            }
+            assert!(!together.is_empty(), "creators come before what they create");
+            together.reverse();
+            // Often there are long runs in order, which this sort finds.
+            together.sort_by_key(|&(key, _)| key);
+            for &(_, at) in &together {
+                self.in_order[first] = time | u64::from(at);
+                self.positions[at as usize] = first as u32;
+                first += 1;
+            }
+        }
+        self.together = together;
+    }
+
+    /// What tells a creator's order among those of its time, if that is known: its number, or its creator's position.
+    #[inline(always)]
+    fn key(&self, at: u32) -> Option<u64> {
+        let number = self.creators[at as usize].number;
+        if number & PROVISIONAL == 0 {
+            return Some(number);
+        }
+        match self.positions[creator_of(number)] {
+            UNSETTLED => None,
+            position => Some(PROVISIONAL | u64::from(position) << CHILD_BITS | number & CHILD),
+        }
+    }
+}
+
+/// Where in the log the creator of an event of this window stands.
+#[inline(always)]
+fn creator_of(number: u64) -> usize {
+    ((number ^ PROVISIONAL) >> CHILD_BITS) as usize
 }
 
 /// Sorts words whose high halves are below `end`, stably by those.
@@ -109,6 +180,7 @@ fn sort_by_high_half(words: &mut Vec<u64>, scratch: &mut Vec<u64>, end: u64) {
 pub(super) struct Places {
     /// Where each log's creators begin.
     first: Vec<u32>,
+    /// By log, and by position in it. With one log a position is a place.
     places: Vec<AtomicU32>,
     /// Creators of windows before.
     before: u64,
@@ -138,81 +210,80 @@ impl Places {
         self.before += creators as u64;
     }
 
-    /// The final number of an event that was created among the ranks of a log.
+    /// The final number of an event that was created among the ranks of a log, the `log`-th.
     #[inline(always)]
-    pub fn resolve(&self, log: usize, number: u64) -> u64 {
+    pub fn resolve(&self, logged: &Log, log: usize, number: u64) -> u64 {
         if number & PROVISIONAL == 0 {
             return number;
         }
-        let at = (number ^ PROVISIONAL) >> CHILD_BITS;
-        let place = self.places[self.first[log] as usize + at as usize].load(Memory::Relaxed);
+        let position = logged.positions[creator_of(number)];
+        let place = match self.first.get(log) {
+            Some(first) => self.places[(first + position) as usize].load(Memory::Relaxed),
+            None => position,
+        };
         (self.before + u64::from(place)) << CHILD_BITS | number & CHILD
     }
 
-    /// Finds the places of those of the `slice`-th part of the time.
+    /// Finds the places of those of the `slice`-th part of the time, of several logs.
     pub fn find(&self, logs: &[&Log], cuts: &[u64], slice: usize) {
         let (begin, end) = (cuts[slice], cuts[slice + 1]);
         let mut place = 0;
         let mut all = Vec::new();
-        let mut only: &[u64] = &[];
         for (log, &first) in logs.iter().zip(&self.first) {
-            let from = log.by_time.partition_point(|&word| word >> 32 < begin);
-            let to = log.by_time.partition_point(|&word| word >> 32 < end);
+            let from = log.in_order.partition_point(|&word| word >> 32 < begin);
+            let to = log.in_order.partition_point(|&word| word >> 32 < end);
             place += from as u32;
-            if logs.len() == 1 {
-                only = &log.by_time[from..to];
-            } else {
-                all.extend(log.by_time[from..to].iter().map(|word| word + u64::from(first)));
-            }
+            let words = log.in_order[from..to].iter().zip(first + from as u32..);
+            all.extend(words.map(|(word, position)| word >> 32 << 32 | u64::from(position)));
         }
-        if logs.len() > 1 {
-            // Runs in order, which this sort finds.
-            all.sort();
-            only = &all;
-        }
-        let mut together = Vec::new();
-        for same_time in only.chunk_by(|a, b| a >> 32 == b >> 32) {
-            if let &[word] = same_time {
-                self.places[word as u32 as usize].store(place, Memory::Relaxed);
-                place += 1;
-                continue;
+        // Runs in order, which this sort finds.
+        all.sort();
+        for same_time in all.chunk_by_mut(|a, b| a >> 32 == b >> 32) {
+            let log_of = |word: u64| self.log_of(word as u32);
+            // Of one log they are in order.
+            if log_of(same_time[0]) != log_of(same_time[same_time.len() - 1]) {
+                same_time.sort_by(|&a, &b| self.compare(logs, a as u32, b as u32));
             }
-            together.clear();
-            together.extend(same_time.iter().map(|&word| word as u32));
-            together.sort_by(|&a, &b| self.compare(logs, a, b));
-            for &at in &together {
-                self.places[at as usize].store(place, Memory::Relaxed);
+            for word in same_time {
+                self.places[*word as u32 as usize].store(place, Memory::Relaxed);
                 place += 1;
             }
         }
     }
 
-    /// Which of two creators comes first.
-    fn compare(&self, logs: &[&Log], a: u32, b: u32) -> Ordering {
-        let find = |at: u32| {
-            let log = self.first.partition_point(|&first| first <= at) - 1;
-            (log, (at - self.first[log]) as usize)
+    #[inline(always)]
+    fn log_of(&self, position: u32) -> usize {
+        self.first.partition_point(|&first| first <= position) - 1
+    }
+
+    /// Which of two creators comes first. Positions count from the first log's begin.
+    fn compare(&self, logs: &[&Log], mut a: u32, mut b: u32) -> Ordering {
+        let (log_a, log_b) = (self.log_of(a), self.log_of(b));
+        if log_a == log_b {
+            return a.cmp(&b);
+        }
+        let creator = |log: usize, position: u32| {
+            let logged = logs[log];
+            &logged.creators[logged.in_order[(position - self.first[log]) as usize] as u32 as usize]
         };
-        let ((log_a, mut a), (log_b, mut b)) = (find(a), find(b));
         loop {
-            let (x, y) = (logs[log_a].creators[a], logs[log_b].creators[b]);
+            let (x, y) = (creator(log_a, a), creator(log_b, b));
             let known = x.time.cmp(&y.time).then((x.number & PROVISIONAL).cmp(&(y.number & PROVISIONAL)));
             if known != Ordering::Equal {
                 return known;
             }
-            let (creator_a, creator_b) = (x.number & !CHILD, y.number & !CHILD);
-            if x.number & PROVISIONAL == 0 || log_a == log_b && creator_a == creator_b {
+            if x.number & PROVISIONAL == 0 {
                 return x.number.cmp(&y.number);
             }
-            a = ((creator_a ^ PROVISIONAL) >> CHILD_BITS) as usize;
-            b = ((creator_b ^ PROVISIONAL) >> CHILD_BITS) as usize;
+            a = self.first[log_a] + logs[log_a].positions[creator_of(x.number)];
+            b = self.first[log_b] + logs[log_b].positions[creator_of(y.number)];
         }
     }
 }
 
 /// Where to cut a window's time so that the parts have about as many creators each.
 pub(super) fn cuts(logs: &[&Log], parts: usize) -> Vec<u64> {
-    let longest = logs.iter().max_by_key(|log| log.len()).map_or(&[][..], |log| &log.by_time);
+    let longest = logs.iter().max_by_key(|log| log.len()).map_or(&[][..], |log| &log.in_order);
     let inner =
         (1..parts).map(|part| longest.get(longest.len() * part / parts).map_or(u64::MAX, |word| word >> 32));
     std::iter::once(0).chain(inner).chain([u64::MAX]).collect()

@@ -284,6 +284,9 @@ impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK
         let end = event.time + charge.cpu;
         self.clock(op.cpu).cpu = end;
         self.clock(op.nic).send = event.time + charge.nic;
+        if !BY_RANK && event.from != 0 {
+            self.queue_next_in_line(event);
+        }
         self.done.operations += 1;
         self.done.messages += 1;
         let dest = self.shared.flat.peers.decode(self.rank, op.peer, self.shared.flat.ranks);
@@ -489,8 +492,20 @@ impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK
     fn queue_several(&mut self) {
         let mut freed = std::mem::take(&mut self.done.freed);
         let flat = self.shared.flat;
-        freed.sort_by_key(|&at| flat.ops[(self.shape.first_op + at) as usize].kind);
-        for &at in &freed {
+        let kind = |&at: &u32| flat.ops[(self.shape.first_op + at) as usize].kind;
+        freed.sort_by_key(kind);
+        let sends = freed.partition_point(|at| kind(at) == Kind::Send);
+        let mut rest = &freed[..];
+        if !BY_RANK && sends > 1 {
+            let from = self.block.lines.add(&freed[1..sends]);
+            self.queue_op_with(freed[0], from);
+            // Those that follow keep their numbers.
+            for _ in 1..sends {
+                self.new_number();
+            }
+            rest = &freed[sends..];
+        }
+        for &at in rest {
             self.queue_op(at);
         }
         freed.clear();
@@ -499,6 +514,12 @@ impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK
 
     #[inline(always)]
     fn queue_op(&mut self, at: u32) {
+        self.queue_op_with(at, 0);
+    }
+
+    /// `from`: where the line of those that follow it begins, if any.
+    #[inline(always)]
+    fn queue_op_with(&mut self, at: u32, from: u32) {
         let flat = self.shared.flat;
         let op = &flat.ops[(self.shape.first_op + at) as usize];
         let mut time = self.clock(op.cpu).cpu.max(self.now.0);
@@ -510,7 +531,17 @@ impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK
             false => self.new_number(),
         };
         let what = (op.kind as u32) << KIND_SHIFT | at;
-        self.create(Event { time, number, rank: self.rank, what, from: 0, source: 0 });
+        self.create(Event { time, number, rank: self.rank, what, from, source: 0 });
+    }
+
+    /// A send has begun: the next one of its line waits for processor and interface.
+    #[inline(always)]
+    fn queue_next_in_line(&mut self, event: Event) {
+        let (at, from) = self.block.lines.next(event.from);
+        let clock = self.block.clocks[self.local];
+        let (time, number) = (clock.cpu.max(clock.send), event.number + 1);
+        let what = (Kind::Send as u32) << KIND_SHIFT | at;
+        self.create(Event { time, number, what, from, ..event });
     }
 
     #[inline(always)]
