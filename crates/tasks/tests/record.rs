@@ -76,8 +76,13 @@ fn files_are_made() {
     assert!(goal.contains("num_ranks 1\nrank 0 {"), "{goal}");
     let timeline = recording.timeline();
     assert_eq!(timeline.spans.len(), recording.tasks.len());
-    assert_eq!(timeline.counters.len(), 3);
+    let names: Vec<&str> = timeline.counters.iter().map(|counter| &*counter.name).collect();
+    assert_eq!(names[..3], ["live", "ready", "running"]);
+    assert_eq!(names[3..6], ["queue of worker 0", "queue of worker 1", "shared queues"]);
     for counter in &timeline.counters {
+        assert!(counter.samples.is_sorted_by_key(|(at, _)| *at), "{}", counter.name);
+    }
+    for counter in &timeline.counters[..3] {
         assert!(
             counter.samples.iter().all(|(_, value)| *value >= 0),
             "{}: {:?}",
@@ -88,6 +93,33 @@ fn files_are_made() {
     }
     let summary = recording.summary();
     assert!(summary.starts_with(&format!("castell: {} tasks in ", recording.tasks.len())), "{summary}");
+}
+
+#[test]
+fn queues_and_the_threshold_are_looked_at() {
+    let look = |scheduler: &str| {
+        let runtime =
+            Runtime::builder().workers(2).scheduler(scheduler).record(true).build().expect("threads start");
+        runtime
+            .run(|context| {
+                for _ in 0..100 {
+                    context.task().label("waits").submit((), |_, ()| {
+                        std::thread::sleep(std::time::Duration::from_micros(30));
+                    });
+                }
+            })
+            .expect("nothing fails");
+        let recording = runtime.recording().expect("asked for");
+        assert!(recording.levels.len() > 10, "{scheduler}: {} looks", recording.levels.len());
+        recording
+    };
+    let tree = look("tree:fifo,threshold=20");
+    assert!(tree.levels.iter().all(|level| level.threshold == 20 && level.workers.len() == 2));
+    assert!(tree.levels.iter().any(|level| level.shared + level.workers.iter().sum::<usize>() > 0));
+    assert_eq!(tree.timeline().counters.last().map(|counter| &*counter.name), Some("threshold"));
+    let central = look("central");
+    assert!(central.levels.iter().all(|level| level.threshold == 0 && level.workers.is_empty()));
+    assert_eq!(central.timeline().counters.last().map(|counter| &*counter.name), Some("shared queues"));
 }
 
 #[test]

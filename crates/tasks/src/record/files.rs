@@ -1,6 +1,6 @@
 //! A recording as files: a timeline, a graph, statistics.
 
-use super::{Recording, Wanted};
+use super::{Level, Recording, Wanted};
 use castell_base::Rank;
 use castell_trace::{Activity, Counter, Rows, Span, Timeline, write_chrome, write_paraver};
 use std::collections::BTreeMap;
@@ -105,7 +105,27 @@ impl Recording {
         for (name, changes) in ["live", "ready", "running"].into_iter().zip(changes) {
             timeline.counters.push(Counter { name: name.to_owned(), samples: sums(changes) });
         }
+        timeline.counters.extend(self.queues());
         timeline
+    }
+
+    /// The scheduler's queues: a counter a worker, one for those that are shared, and the threshold, if there is one.
+    fn queues(&self) -> Vec<Counter> {
+        let workers = self.levels.first().map_or(0, |level| level.workers.len());
+        let counter = |name: String, value: &dyn Fn(&Level) -> usize| Counter {
+            name,
+            samples: self.levels.iter().map(|level| (level.ns * PS, value(level) as i64)).collect(),
+        };
+        let mut counters: Vec<Counter> = (0..workers)
+            .map(|worker| counter(format!("queue of worker {worker}"), &|level| level.workers[worker]))
+            .collect();
+        if !self.levels.is_empty() {
+            counters.push(counter("shared queues".to_owned(), &|level| level.shared));
+        }
+        if self.levels.iter().any(|level| level.threshold > 0) {
+            counters.push(counter("threshold".to_owned(), &|level| level.threshold as usize));
+        }
+        counters
     }
 
     /// As GOAL text for one rank: a calc a stretch of a body, in nanoseconds, on the cpu that is its worker, and an edge for each

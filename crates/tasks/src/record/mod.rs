@@ -7,19 +7,22 @@ mod files;
 pub(crate) mod graph;
 mod recording;
 
-pub use recording::{Recorded, Recording, Stretch};
+pub use recording::{Level, Recorded, Recording, Stretch};
 
 use crate::current::Thread;
 use crate::dependences::Declaration;
 use crate::task::Task;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Tasks that are noted; beyond that none, and a line says so.
 const TASKS_MAX: u32 = 1 << 22;
+/// A look at the scheduler's queues is taken no more often than this, and no more often than so many times.
+const LEVELS_EVERY_NS: u64 = 20_000;
+const LEVELS_MAX: usize = 1 << 19;
 /// Of the map from records to their tasks' numbers.
 const SHARDS: usize = 64;
 
@@ -90,6 +93,9 @@ pub(crate) struct Recorder {
     created: AtomicU32,
     /// A list a worker, and one for all other threads.
     lists: Box<[List]>,
+    /// Looks at the scheduler's queues, and when the next one is due.
+    levels: Mutex<Vec<Level>>,
+    next_level_ns: AtomicU64,
     /// Numbers by record: a record's address is another task's when it is used again, which is then noted before it runs.
     numbers: Box<[Mutex<HashMap<usize, u32>>]>,
 }
@@ -110,6 +116,8 @@ impl Recorder {
             wanted,
             created: AtomicU32::new(0),
             lists: (0..=workers).map(|_| List::default()).collect(),
+            levels: Mutex::default(),
+            next_level_ns: AtomicU64::new(0),
             numbers: (0..SHARDS).map(|_| Mutex::default()).collect(),
         }
     }
@@ -127,7 +135,28 @@ impl Recorder {
         let last = self.lists.len() - 1;
         let worker = thread.worker.get().map_or(last, |worker| worker.index().min(last));
         let mut list = lock(&self.lists[worker].0);
-        list.push(Note { ns: self.start.elapsed().as_nanos() as u64, worker: worker as u32, event });
+        let ns = self.start.elapsed().as_nanos() as u64;
+        list.push(Note { ns, worker: worker as u32, event });
+        drop(list);
+        let due = self.next_level_ns.load(Ordering::Relaxed);
+        if ns >= due {
+            self.look(thread, ns, due);
+        }
+    }
+
+    /// Notes how long the scheduler's queues are, unless another thread does.
+    #[cold]
+    fn look(&self, thread: &Thread, ns: u64, due: u64) {
+        let next = ns + LEVELS_EVERY_NS;
+        if self.next_level_ns.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return;
+        }
+        let scheduler = &thread.shared.scheduler;
+        let (workers, shared) = scheduler.lengths();
+        let mut levels = lock(&self.levels);
+        if levels.len() < LEVELS_MAX {
+            levels.push(Level { ns, threshold: scheduler.threshold(), workers, shared });
+        }
     }
 
     /// A task is about to be registered.
@@ -177,7 +206,9 @@ impl Recorder {
         // A thread's own notes stay in order where times are equal.
         notes.sort_by_key(|note| note.ns);
         let is_whole = self.created.load(Ordering::Relaxed) <= TASKS_MAX;
-        Recording::of(&notes, self.lists.len() as u32 - 1, is_whole)
+        let mut levels = lock(&self.levels).clone();
+        levels.sort_by_key(|level| level.ns);
+        Recording { levels, ..Recording::of(&notes, self.lists.len() as u32 - 1, is_whole) }
     }
 
     /// Writes what was wanted. What cannot be written is said on standard error: nobody could be told otherwise.

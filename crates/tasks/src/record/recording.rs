@@ -14,6 +14,21 @@ pub struct Recording {
     pub workers: u32,
     /// Whether all tasks are in it: beyond four million none is noted.
     pub is_whole: bool,
+    /// The scheduler's queues, looked at now and then, in order of time.
+    pub levels: Vec<Level>,
+}
+
+/// How long the scheduler's queues were at a moment, about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// Nanoseconds from the start of the recording.
+    pub ns: u64,
+    /// The tree's threshold; 0 for the other designs.
+    pub threshold: u32,
+    /// Tasks in each worker's queue; empty for the other designs.
+    pub workers: Vec<usize>,
+    /// Tasks in the queues that workers share.
+    pub shared: usize,
 }
 
 /// A task. Times are nanoseconds from the start of the recording.
@@ -75,7 +90,7 @@ impl Recording {
 
     /// From notes in order of time.
     pub(super) fn of(notes: &[&Note], workers: u32, is_whole: bool) -> Recording {
-        let mut recording = Recording { tasks: Vec::new(), workers, is_whole };
+        let mut recording = Recording { tasks: Vec::new(), workers, is_whole, levels: Vec::new() };
         // Numbers are given out a moment before they are noted: not in order of time.
         let mut places: HashMap<u32, usize> = HashMap::new();
         let mut dependences = Dependences::default();

@@ -319,6 +319,15 @@ impl<T: Schedulable> Scheduler<T> {
         }
     }
 
+    /// How many tasks wait in the queue of each worker, about, and in those that workers share. The other designs than the tree
+    /// have shared queues only.
+    pub fn lengths(&self) -> (Vec<usize>, usize) {
+        match &self.design {
+            AnyDesign::Tree(tree) => tree.lengths(),
+            _ => (Vec::new(), self.len()),
+        }
+    }
+
     /// Whether no task waits, about.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

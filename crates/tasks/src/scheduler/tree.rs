@@ -556,6 +556,13 @@ impl<T: Schedulable> Tree<T> {
         leaves.chain(nodes).sum()
     }
 
+    /// How many tasks wait in each worker's queue, about, and in those above.
+    pub(super) fn lengths(&self) -> (Vec<usize>, usize) {
+        let leaves = self.leaves.iter().map(|leaf| leaf.length.load(Ordering::Relaxed));
+        let nodes = self.numa.iter().chain([&self.root]).flat_map(|node| &node.queues).map(Queue::len);
+        (leaves.collect(), nodes.sum())
+    }
+
     /// The threshold at present.
     pub(super) fn threshold(&self) -> u32 {
         self.threshold.load(Ordering::Relaxed)
