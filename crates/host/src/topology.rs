@@ -81,6 +81,12 @@ pub fn bind_thread(cpus: &[u32]) -> Result<(), HostError> {
     set_affinity_raw(cpus).map_err(|error| HostError::system(what(), error))
 }
 
+/// The processor that the calling thread runs on, as the system counts them; a moment later it may be another one.
+pub fn current_cpu() -> Option<u32> {
+    // SAFETY: no arguments; -1 says that it is not known.
+    u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
 /// Reads a list such as `0,2,4-7`: in the order given, nothing twice in a range's sense but repetitions allowed.
 pub fn parse_list(list: &str) -> Result<Vec<u32>, HostError> {
     let refuse = |found: String| HostError::BadCpuList { list: list.into(), found };

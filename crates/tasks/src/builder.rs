@@ -12,6 +12,7 @@ use crate::runtime::{Roots, Runtime, Shared};
 use crate::scheduler::Scheduler;
 use crate::services::Services;
 use crate::stall::{Report, Stall, Stalls};
+use crate::suspend::Suspended;
 use crate::workers::{Plan, Workers, mailbox_from_environment};
 use castell_sched::{Design, Kind, Options, Topology};
 use std::any::Any;
@@ -180,6 +181,7 @@ impl Builder {
             roots: Roots::default(),
             services: Services::default(),
             journal: debug.then(Journal::default),
+            suspended: Suspended::default(),
             recorder: records.then(|| Recorder::new(plan.workers(), wanted)),
             process: std::process::id(),
         });

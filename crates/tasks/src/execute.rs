@@ -7,14 +7,15 @@ use crate::dependences::{self, Declaration};
 use crate::error::{Fault, TaskError, panic_message};
 use crate::schedulable::{ReadyList, Schedulable as _};
 use crate::stall::note_events;
-use crate::task::{Attributes, Birth, Parts, Run, Task, TaskRef, Verb, flag};
+use crate::suspend;
+use crate::task::{Attributes, Birth, Completion, Parts, Run, Task, TaskRef, Verb, flag};
 use crate::wait::WAITING;
 use crate::watched;
 use castell_base::sync::Ordering;
 use std::mem::{ManuallyDrop, needs_drop};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// What lies behind a header: the closure, and after the body its result.
 union Body<F, R> {
@@ -97,7 +98,12 @@ where
                 Ok(result) => {
                     // SAFETY: the closure was moved out: the place is free for the result.
                     unsafe { (*body).result = ManuallyDrop::new(result) };
-                    task.set_own(flag::RETURNED);
+                    // Who fails an event of it may set a flag at this moment.
+                    if task.events.load(Ordering::Acquire) != 1 {
+                        task.set(flag::RETURNED);
+                    } else {
+                        task.set_own(flag::RETURNED);
+                    }
                 }
                 Err(payload) => {
                     let label = task.label().to_owned();
@@ -230,6 +236,10 @@ pub(crate) unsafe fn execute(thread: &Thread, task: TaskRef) -> Option<TaskRef> 
     if record.events.load(Ordering::Acquire) == 1 {
         return completed(thread, task);
     }
+    if record.has(flag::SUSPENDED) {
+        suspend::leave(thread, task);
+        return None;
+    }
     note_events(thread, record);
     if record.events.fetch_sub(1, Ordering::AcqRel) == 1 {
         thread.shared.stall.forget(task);
@@ -309,6 +319,11 @@ fn settle(record: &Task) {
         parent.note_fault(fault);
     }
     record.end_life();
+    let completion = record.extras().completion.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(Completion { callback, argument }) = completion {
+        // SAFETY: the promise of whoever asked for it.
+        unsafe { callback(argument) };
+    }
 }
 
 /// Ends a reference to a record, and disposes of it if that was the last.

@@ -8,10 +8,16 @@ use crate::dependences::Declaration;
 use crate::devices::check_kind;
 use crate::error::{Fault, TaskError};
 use crate::execute::{create_sized, submit};
-use crate::pause::{add_events, fulfill, unblock};
-use crate::task::{Attributes, Task, TaskRef, Verb, flag};
+use crate::pause::{add_events, fulfill, rest, unblock};
+use crate::runtime::{Runtime, Shared};
+use crate::suspend::{Suspension, suspend};
+use crate::task::{Attributes, Completion, Task, TaskRef, Verb, flag};
+use crate::workers::WorkerId;
+use castell_base::sync::Ordering;
 use std::ffi::c_void;
 use std::ptr::NonNull;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 /// Whether a task may declare all this together: other doors refuse it before they create anything.
 ///
@@ -55,6 +61,7 @@ pub unsafe fn submit_bytes(
 ) {
     let (thread, parent) = (context.thread(), context.current());
     let mut forks = Ok(());
+    attributes.flags |= flag::REPEATABLE;
     if parent.has(flag::FINAL) {
         attributes.flags |= flag::FINAL | flag::UNDEFERRED;
         forks = crate::forked::check(parent);
@@ -94,16 +101,83 @@ pub unsafe fn submit_bytes(
     }
 }
 
+/// A function, and what it is called with.
+#[derive(Clone, Copy)]
+pub struct Callback {
+    /// What is called.
+    pub function: Function,
+    /// Its argument.
+    pub argument: *mut c_void,
+}
+
+/// Creates a task without a parent and without accesses: it calls `body`, and `completion` is called when it and its
+/// descendants are done, before the runtime counts it as ended.
+///
+/// # Safety
+/// Both may be called on any thread, `completion` once, and do not unwind.
+unsafe fn spawn_root(shared: &Arc<Shared>, mut attributes: Attributes, body: Callback, completion: Callback) {
+    attributes.flags |= flag::ROOT | flag::REPEATABLE;
+    let thread = Thread::new(shared, None);
+    shared.roots.begin();
+    // SAFETY: the record has room for the call and the argument's address; the rest is the caller's promise.
+    unsafe {
+        let bytes = size_of::<Call>() + size_of::<Callback>();
+        let root = create_sized(&thread, std::ptr::null(), attributes, bytes, 0, 1, run);
+        let call = root.as_ref().closure().cast::<Call>();
+        call.write(Call { body: call_back, destroy: None });
+        call.add(1).cast::<Callback>().write(body);
+        let Callback { function: callback, argument } = completion;
+        *root.as_ref().extras().completion.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Completion { callback, argument });
+        submit(&thread, root, &[]);
+    }
+}
+
+unsafe extern "C" fn call_back(at: *mut c_void) {
+    // SAFETY: `spawn_root` put it there.
+    let Callback { function, argument } = unsafe { at.cast::<Callback>().read() };
+    // SAFETY: the caller's promise there.
+    unsafe { function(argument) };
+}
+
+impl Runtime {
+    /// Creates a task of its own that calls `body`; `completion` is called when it and its descendants are done.
+    ///
+    /// # Errors
+    /// The process was forked since the runtime was built.
+    ///
+    /// # Safety
+    /// Both may be called on any thread, `completion` once, and do not unwind.
+    pub unsafe fn spawn_function(
+        &self,
+        attributes: Attributes,
+        body: Callback,
+        completion: Callback,
+    ) -> Result<(), TaskError> {
+        self.check_process()?;
+        // SAFETY: the caller's promise.
+        unsafe { spawn_root(self.shared(), attributes, body, completion) };
+        Ok(())
+    }
+
+    /// How many workers there are, those for devices and those that are taken away included.
+    pub fn worker_count(&self) -> usize {
+        self.shared().workers.count()
+    }
+}
+
 unsafe fn run(_thread: &Thread, task: &Task, verb: Verb) {
     let call = task.closure().cast::<Call>();
-    // SAFETY: written by `submit_bytes`.
+    // SAFETY: written by `submit_bytes` or `spawn_root`.
     let (Call { body, destroy }, argument) = unsafe { (call.read(), call.add(1).cast::<c_void>()) };
     // SAFETY: the caller's promise there.
     unsafe {
         if verb == Verb::Call {
             body(argument);
         }
-        if let (Some(destroy), Verb::Call | Verb::Skip) = (destroy, verb) {
+        if let (Some(destroy), Verb::Call | Verb::Skip) = (destroy, verb)
+            && !task.has(flag::SUSPENDED)
+        {
             destroy(argument);
         }
     }
@@ -118,6 +192,50 @@ impl Context<'_> {
     /// Adds `count` events that [`fulfil_events`] has to fulfil before this task completes.
     pub fn add_events(&self, count: u32) {
         add_events(self.current(), count);
+    }
+
+    /// How many events of this task are not fulfilled. Others may fulfil some meanwhile.
+    pub fn pending_events(&self) -> u32 {
+        let task = self.current();
+        // Besides: its body, and that it is suspended.
+        let own = 1 + u32::from(task.has(flag::SUSPENDED));
+        task.events.load(Ordering::Acquire).saturating_sub(own)
+    }
+
+    /// As [`Runtime::spawn_function`], on this task's runtime; the new task has nothing to do with this one.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn spawn_function(&self, attributes: Attributes, body: Callback, completion: Callback) {
+        // SAFETY: the caller's promise.
+        unsafe { spawn_root(&self.thread().shared, attributes, body, completion) };
+    }
+
+    /// When the body of this task is called again if it suspends itself.
+    pub fn set_suspension(&self, when: Suspension) {
+        *self.current().extras().suspension.lock().unwrap_or_else(PoisonError::into_inner) = when;
+    }
+
+    /// Once this body has returned, the task is not over: the body is called again, when [`Context::set_suspension`] says. Only
+    /// that and the next return. False if this task's body cannot be called twice: of what this module makes, it can.
+    #[must_use = "a task that cannot be suspended ends with its body"]
+    pub fn suspend(&self) -> bool {
+        suspend(self.current())
+    }
+
+    /// Does nothing for `time` while another thread uses the CPU. Wakers have no part in it.
+    pub fn rest(&self, time: Duration) {
+        rest(self.thread(), time);
+    }
+
+    /// The number of the worker that runs this.
+    pub fn worker(&self) -> Option<usize> {
+        self.thread().worker.get().map(WorkerId::index)
+    }
+
+    /// How many workers the runtime has.
+    pub fn worker_count(&self) -> usize {
+        self.thread().shared.workers.count()
     }
 
     /// Waits until the children that access the declared regions in a way that conflicts with it are done.

@@ -56,6 +56,8 @@ mod services;
 #[cfg(not(loom))]
 mod stall;
 #[cfg(not(loom))]
+mod suspend;
+#[cfg(not(loom))]
 pub mod task;
 #[cfg(not(loom))]
 mod wait;
@@ -86,5 +88,7 @@ pub use runtime::Runtime;
 pub use services::{Next, Registration, Wake};
 #[cfg(not(loom))]
 pub use stall::{Stall, Waiting, Why};
+#[cfg(not(loom))]
+pub use suspend::Suspension;
 #[cfg(not(loom))]
 pub use watched::WatchedMemory;

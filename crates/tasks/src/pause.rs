@@ -1,10 +1,13 @@
 //! Pausing a task until another agent wakes it, and external events that delay its completion.
 
 use crate::current::Thread;
-use crate::execute::{completed, release};
+use crate::error::TaskError;
+use crate::execute::{completed, fail, release};
 use crate::stall::Why;
-use crate::task::{Task, TaskRef};
+use crate::suspend;
+use crate::task::{Task, TaskRef, flag};
 use castell_base::sync::{AtomicU32, Ordering};
+use std::fmt::Display;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
@@ -21,6 +24,30 @@ const AWAKE: u32 = 0;
 const CALLED: u32 = 1;
 /// The body sleeps, or is about to.
 const ASLEEP: u32 = 2;
+/// The body has returned, and is called again by the call.
+const SUSPENDED: u32 = 3;
+
+/// What becomes of a task that is suspended until it is unblocked.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Resumption {
+    /// It was already: whoever asked hands it on.
+    Now,
+    /// Whoever unblocks it does.
+    Later,
+}
+
+impl PauseState {
+    /// The body has returned and waits for a call.
+    pub(crate) fn suspend(&self) -> Resumption {
+        match self.word.compare_exchange(AWAKE, SUSPENDED, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Resumption::Later,
+            Err(_) => {
+                self.word.store(AWAKE, Ordering::Relaxed); // the call was there first
+                Resumption::Now
+            }
+        }
+    }
+}
 
 /// Wakes one paused task: [`Context::pausing`](crate::Context::pausing). Any thread may use it, also after the task's end.
 pub struct Waker {
@@ -67,8 +94,20 @@ impl Drop for Waker {
 /// See [`Waker::unblock`].
 pub(crate) fn unblock(task: &Task) {
     let word = &task.extras().pause.word;
-    if word.swap(CALLED, Ordering::AcqRel) == ASLEEP {
-        castell_host::futex::wake(word, 1, u32::MAX);
+    let mut seen = word.load(Ordering::Relaxed);
+    loop {
+        let next = if seen == SUSPENDED { AWAKE } else { CALLED };
+        match word.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(before) => {
+                if before == ASLEEP {
+                    castell_host::futex::wake(word, 1, u32::MAX);
+                } else if before == SUSPENDED {
+                    suspend::unblocked(TaskRef::from(task));
+                }
+                return;
+            }
+            Err(now) => seen = now,
+        }
     }
 }
 
@@ -101,6 +140,16 @@ fn sleep(word: &AtomicU32, timeout: Option<Duration>) {
     }
 }
 
+/// The thread's current task does nothing for `time`; another thread uses its CPU.
+pub(crate) fn rest(thread: &Thread, time: Duration) {
+    thread.shared.stall.expect_pauses();
+    thread.without_cpu(|| {
+        if !time.is_zero() {
+            std::thread::sleep(time);
+        }
+    });
+}
+
 /// Something outside of tasks that has to happen before a task completes: its successors get its data only then. Dropping
 /// it says that it has happened. Any thread may do that.
 pub struct Event {
@@ -122,6 +171,14 @@ impl Event {
 
     /// It has happened.
     pub fn fulfill(self) {}
+
+    /// It will not happen: the task fails, as by [`Context::fail`](crate::Context::fail), even if its body is over.
+    pub fn fail(self, error: impl Display) {
+        // SAFETY: not fulfilled yet, so the record is there.
+        let task = unsafe { self.task.as_ref() };
+        let label = task.label().to_owned();
+        fail(task, TaskError::Failed { label, message: error.to_string(), payload: None });
+    }
 }
 
 impl Drop for Event {
@@ -148,6 +205,9 @@ pub(crate) unsafe fn fulfill(task: TaskRef, count: u32) {
         return; // from here on it may be gone
     }
     Thread::with(shared, |thread| {
+        if record.has(flag::SUSPENDED) {
+            return suspend::resume(thread, task);
+        }
         thread.shared.stall.forget(task);
         if let Some(next) = completed(thread, task) {
             // SAFETY: made ready just now, and in no list.

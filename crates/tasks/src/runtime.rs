@@ -16,6 +16,7 @@ use crate::record::{Recorder, Recording};
 use crate::scheduler::Scheduler;
 use crate::services::{Next, Registration, Services, Wake};
 use crate::stall::{Report, Stalls, watch};
+use crate::suspend::Suspended;
 use crate::task::{Attributes, Task, flag};
 use crate::workers::{WorkerId, WorkerStatus, Workers};
 use std::path::Path;
@@ -38,6 +39,7 @@ pub struct Shared {
     pub(crate) stall: Stalls,
     pub(crate) roots: Roots,
     pub(crate) services: Services,
+    pub(crate) suspended: Suspended,
     /// In the debug mode.
     pub(crate) journal: Option<Journal>,
     /// When somebody wants to know what happens.
@@ -58,7 +60,7 @@ pub(crate) struct Roots {
 
 impl Roots {
     /// One is created.
-    fn begin(&self) {
+    pub(crate) fn begin(&self) {
         *self.live.lock().unwrap_or_else(PoisonError::into_inner) += 1;
     }
 
@@ -235,7 +237,11 @@ impl Runtime {
         self.shared.workers.status()
     }
 
-    fn check_process(&self) -> Result<(), TaskError> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) fn check_process(&self) -> Result<(), TaskError> {
         let owner = self.shared.process;
         if owner == std::process::id() { Ok(()) } else { Err(TaskError::Forked { owner }) }
     }
@@ -249,6 +255,7 @@ impl Drop for Runtime {
         self.shared.roots.wait();
         Workers::stop(&self.shared);
         self.shared.services.stop();
+        self.shared.suspended.stop();
         self.shared.stall.stop();
         if let Some(thread) = self.watchdog.lock().unwrap_or_else(PoisonError::into_inner).take() {
             // A report that panics has printed why.

@@ -25,9 +25,11 @@ use crate::group::Group;
 use crate::pause::PauseState;
 use crate::runtime::Shared;
 use crate::schedulable::Schedulable;
+use crate::suspend::Suspension;
 use castell_base::sync::{AtomicPtr, AtomicU32, Ordering};
 use castell_sched::Kind as LeafKind;
 use std::cell::Cell;
+use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -79,6 +81,12 @@ pub mod flag {
     pub const HELPS: u32 = 1 << 12;
     /// Somebody may wait for it, and sets [`AWAITED`] while its body runs.
     pub const HANDLED: u32 = 1 << 11;
+    /// Its body can be called several times.
+    pub const REPEATABLE: u32 = 1 << 16;
+    /// Its body has asked to be called again.
+    pub const SUSPENDED: u32 = 1 << 14;
+    /// Its body is called again, or has been.
+    pub const REPEATED: u32 = 1 << 15;
     /// From this bit on, three bits tell which kind of leaf runs it.
     pub(crate) const KIND_SHIFT: u32 = 24;
 }
@@ -565,7 +573,20 @@ pub struct Extras {
     awaited: AtomicPtr<Group>,
     /// For who pauses it.
     pub(crate) pause: PauseState,
+    /// When its body is called again, if it suspends itself.
+    pub(crate) suspension: Mutex<Suspension>,
+    /// Called when it and its descendants are done.
+    pub(crate) completion: Mutex<Option<Completion>>,
 }
+
+/// Whom to tell that a task is done.
+pub(crate) struct Completion {
+    pub(crate) callback: unsafe extern "C" fn(*mut c_void),
+    pub(crate) argument: *mut c_void,
+}
+
+// SAFETY: whoever asked for it said that any thread may call it.
+unsafe impl Send for Completion {}
 
 impl Drop for Extras {
     fn drop(&mut self) {

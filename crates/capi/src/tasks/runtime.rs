@@ -5,7 +5,7 @@ use super::submit::kind;
 use castell_tasks::{Context, Limits, Runtime, WatchedMemory, foreign};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The header's `castell_options`.
@@ -61,10 +61,31 @@ pub unsafe extern "C" fn castell_start(place: *mut *mut Runtime, options: *const
         }
         // SAFETY: the caller's promise.
         let runtime = unsafe { build(options.as_ref()) }?;
+        let runtime = Box::into_raw(Box::new(runtime));
+        running().push(Running(runtime));
         // SAFETY: the caller's promise.
-        unsafe { place.write(Box::into_raw(Box::new(runtime))) };
+        unsafe { place.write(runtime) };
         Ok(0)
     })
+}
+
+/// A runtime that C has started and not stopped.
+struct Running(*const Runtime);
+// SAFETY: runtimes may be used and dropped on any thread; the pointer is taken out before that happens.
+unsafe impl Send for Running {}
+
+/// In the order in which they were started.
+static RUNNING: Mutex<Vec<Running>> = Mutex::new(Vec::new());
+
+fn running() -> MutexGuard<'static, Vec<Running>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Calls `action` with the runtime that was started first of those that run; `None` if there is none.
+pub(super) fn with_first<R>(action: impl FnOnce(&Runtime) -> R) -> Option<R> {
+    let running = running();
+    // SAFETY: who stops it takes it out of the list first, for which it waits.
+    running.first().map(|Running(runtime)| action(unsafe { &**runtime }))
 }
 
 /// The device whose worker runs the current task, as the runtime was told; NULL elsewhere.
@@ -140,6 +161,7 @@ unsafe fn text<'a>(start: *const c_char, what: &str) -> Result<Option<&'a str>, 
 pub unsafe extern "C" fn castell_stop(runtime: *mut Runtime) -> c_int {
     status(|| {
         if !runtime.is_null() {
+            running().retain(|Running(other)| !std::ptr::eq(*other, runtime));
             // SAFETY: the caller's promise.
             drop(unsafe { Box::from_raw(runtime) });
         }

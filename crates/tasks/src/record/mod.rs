@@ -11,7 +11,7 @@ pub use recording::{Level, Recorded, Recording, Stretch};
 
 use crate::current::Thread;
 use crate::dependences::Declaration;
-use crate::task::Task;
+use crate::task::{Task, flag};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -173,8 +173,11 @@ impl Recorder {
         self.note(thread, Event::Created { task: number, parent, label, cost: task.cost, declared });
     }
 
-    /// Its body begins; its number for [`Recorder::ended`].
+    /// Its body begins; its number for [`Recorder::ended`]. Of a body that is called again and again only the first time is noted.
     pub(crate) fn began(&self, thread: &Thread, task: &Task) -> Option<u32> {
+        if task.has(flag::REPEATED) {
+            return None;
+        }
         let task = self.number(task)?;
         self.note(thread, Event::Began { task });
         Some(task)

@@ -12,9 +12,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Looks at its polling slot before an idle worker sleeps: some tens of microseconds.
 const LOOKS: u32 = 1500;
+
+/// So often in a row suspended bodies are called again before the worker sleeps for a moment.
+const POLLS: u32 = 64;
+/// For how long.
+const POLL_PAUSE: Duration = Duration::from_micros(50);
 
 /// The workers of a runtime and their threads.
 pub struct Workers {
@@ -308,13 +314,18 @@ fn work(shared: &Weak<Shared>, worker: WorkerId) {
     let thread = Thread::new(&shared, Some(worker));
     let _entered = thread.enter();
     let mut holds = Some(worker);
+    let mut polls = 0;
     while let Some(worker) = holds {
         thread.worker.set(Some(worker));
         if workers.is_wanted(worker) {
             holds = workers.attend(&shared, worker);
             continue;
         }
-        let mut next = shared.scheduler.get(worker).or_else(|| wait(&shared, worker));
+        let found = shared.scheduler.get(worker);
+        if found.is_some() {
+            polls = 0;
+        }
+        let mut next = found.or_else(|| wait(&shared, worker, &mut polls));
         while let Some(task) = next {
             // SAFETY: got from the scheduler: ready, and ours to run.
             next = unsafe { execute(&thread, task) };
@@ -324,10 +335,25 @@ fn work(shared: &Weak<Shared>, worker: WorkerId) {
     }
 }
 
-fn wait(shared: &Shared, worker: WorkerId) -> Option<crate::task::TaskRef> {
+/// `polls`: how often in a row the worker has had nothing better to do than to call suspended bodies again.
+fn wait(shared: &Shared, worker: WorkerId, polls: &mut u32) -> Option<crate::task::TaskRef> {
     let workers = &shared.workers;
     shared.services.poll();
-    // A device's worker leaves the processors to those that are theirs.
-    let looks = if workers.kind_of(Some(worker)) == Kind::CPU { workers.looks } else { 0 };
-    shared.scheduler.wait(worker, looks, None, || workers.is_wanted(worker))
+    if workers.kind_of(Some(worker)) != Kind::CPU {
+        // A device's worker leaves the processors to those that are theirs.
+        return shared.scheduler.wait(worker, 0, None, || workers.is_wanted(worker));
+    }
+    let suspended = &shared.suspended;
+    if *polls >= POLLS {
+        // They poll in vain: others may have the processor for a while.
+        *polls = 0;
+        return shared.scheduler.wait(worker, 0, Some(POLL_PAUSE), || workers.is_wanted(worker));
+    }
+    if let Some(task) = suspended.take_waiting() {
+        *polls += 1;
+        shared.scheduler.leave(worker);
+        return Some(task);
+    }
+    let is_wanted = || workers.is_wanted(worker) || suspended.has_waiting();
+    shared.scheduler.wait(worker, workers.looks, None, is_wanted)
 }
