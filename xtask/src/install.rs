@@ -1,7 +1,7 @@
 //! Puts what users need under a prefix: the libraries, the header, the program, files for pkg-config and CMake.
 //!
 //! ```text
-//! bin/castell  include/{goal.h,castell.h,castell_tasks.h,castell_tasks.hpp,alpi.h}
+//! bin/castell  include/{goal.h,castell.h,castell_tasks.h,castell_tasks.hpp,castell_vertices.h,alpi.h}
 //! lib/libcastell.{a,so,so.0.1,so.0.1.0}  lib/pkgconfig/castell.pc  lib/cmake/castell/*.cmake
 //! share/doc/castell/{LICENSE-*,README.md,CHANGELOG.md}
 //! ```
@@ -46,7 +46,9 @@ pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     };
     let libraries = target.join(&args.libdir);
     copy(&built.join("castell"), &target.join("bin/castell"), 0o755)?;
-    for header in ["goal.h", "castell.h", "castell_tasks.h", "castell_tasks.hpp", "alpi.h"] {
+    for header in
+        ["goal.h", "castell.h", "castell_tasks.h", "castell_tasks.hpp", "castell_vertices.h", "alpi.h"]
+    {
         copy(&root.join("include").join(header), &target.join("include").join(header), 0o644)?;
     }
     copy(&built.join("libcastell.a"), &libraries.join("libcastell.a"), 0o644)?;

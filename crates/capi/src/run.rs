@@ -124,6 +124,30 @@ fn start(name: &str, sched: GOAL_Schedule, open: bool) -> GOAL_Handle {
     })
 }
 
+/// As `GOAL_Run`, for a task: `then` hears of the end.
+pub(crate) fn start_telling(
+    name: &str,
+    sched: GOAL_Schedule,
+    in_task: bool,
+    then: impl FnOnce(std::result::Result<(), Failure>) + Send + 'static,
+) -> GOAL_Handle {
+    call(name, std::ptr::null_mut(), || {
+        if !in_task {
+            let message = "called outside of tasks: the run would hold nothing; GOAL_Run starts it";
+            return Err(Error::new(Code::Run, message));
+        }
+        let schedule = shared(sched)?;
+        refuse_inside_call()?;
+        let run = with_comm(|comm| {
+            // SAFETY: as in `start`.
+            let run = unsafe { comm.run_then(&schedule, then) };
+            run.map_err(|error| Error::new(Code::Run, error.to_string()))
+        })?;
+        let id = HANDLES.insert(Entry::Going(run)).map_err(|Full| too_many("runs"))?;
+        Ok(id as usize as GOAL_Handle)
+    })
+}
+
 /// What the handle's run is doing; `going` is told about it if it goes on. A run that is seen to have ended well is
 /// forgotten, one that failed is kept.
 fn look<R>(handle: GOAL_Handle, going: impl FnOnce(&Handle) -> R) -> Result<State<R>> {

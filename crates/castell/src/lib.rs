@@ -33,6 +33,7 @@
 //! | run those | [`Comm::run`], [`Comm::run_open`], [`Handle`] |
 //! | read, print and check programs of many ranks | [`Program`](goal::program::Program), [`goal::text`], [`goal::binary`] |
 //! | run tasks with data accesses | [`tasks`], [`tasks::Runtime`] |
+//! | make a task a vertex of a graph, or have a task's completion wait for a run | [`as_task`], [`held_until`] |
 //! | make collective calls | [`Comm::world`], [`Communicator`], [`Call`] |
 //! | step through a schedule without running it | [`Stepper`] |
 //! | use it from C or C++ | `goal.h` and `castell.h`, described in the book |
@@ -42,11 +43,15 @@
 //! Its examples, in `examples/rust`, run under `castell launch -n 4 -- target/debug/examples/hello_graph`.
 #![forbid(unsafe_code)]
 
+mod one_graph;
+
+pub use one_graph::{as_task, held_until};
+
 pub use castell_base::{Rank, Tag};
 pub use castell_comm::Communicator;
 pub use castell_comm::collective::{Call, CallError, Custom, Element, Layout, Neighbourhood, Reduction};
 pub use castell_comm::scope::{Buffer, Scope, ScopedGraph, ScopedSchedule, Source};
-pub use castell_comm::{Cause, Comm, Failure, Handle, RunError};
+pub use castell_comm::{Cause, Comm, Deferred, Failure, Handle, RunError, defer};
 pub use castell_goal::graph::{Graph, Vertex};
 pub use castell_goal::op::{Arithmetic, ElementType, Operator, Place};
 pub use castell_goal::schedule::Schedule;

@@ -30,6 +30,6 @@ pub mod tuning;
 #[cfg(not(loom))]
 pub use communicator::Communicator;
 #[cfg(not(loom))]
-pub use engine::{Cause, Comm, Counters, Failure, Handle, RunError, inside_call};
+pub use engine::{Cause, Comm, Counters, Deferred, Failure, Handle, RunError, defer, inside_call};
 #[cfg(not(loom))]
 pub use job::Job;

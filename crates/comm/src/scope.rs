@@ -4,7 +4,7 @@
 //! [`Graph`] could express: a graph holds addresses. Here memory is lent to a scope for longer than the scope lasts,
 //! operations take what was lent instead of addresses, and the scope's end waits for its runs.
 
-use crate::engine::{Comm, Handle, RunError};
+use crate::engine::{Comm, Failure, Handle, RunError};
 use castell_base::{Rank, Tag};
 use castell_goal::compile::CompileError;
 use castell_goal::graph::{Graph, GraphError, Vertex};
@@ -146,12 +146,30 @@ impl<'env> Scope<'env> {
         // for longer than the scope, which waits for the run; who lent it to be written cannot look at it before. The
         // functions are `invoke`s of closures that may be called from any thread.
         let run = unsafe { self.comm.run(&schedule.schedule) }?;
+        Ok(self.remember(run))
+    }
+
+    /// As [`Scope::run`]; `then` is called with the outcome when the run has ended, as [`Comm::run_then`] says.
+    ///
+    /// # Errors
+    /// As for [`Scope::run`]; then `then` is not called.
+    pub fn run_then(
+        &self,
+        schedule: &ScopedSchedule<'env>,
+        then: impl FnOnce(Result<(), Failure>) + Send + 'static,
+    ) -> Result<Handle, RunError> {
+        // SAFETY: as in `run`.
+        let run = unsafe { self.comm.run_then(&schedule.schedule, then) }?;
+        Ok(self.remember(run))
+    }
+
+    fn remember(&self, run: Handle) -> Handle {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         if runs.len() == runs.capacity() {
             runs.retain(|run| !run.is_done());
         }
         runs.push(run.clone());
-        Ok(run)
+        run
     }
 }
 

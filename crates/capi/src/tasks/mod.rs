@@ -1,4 +1,4 @@
-//! What `include/castell_tasks.h` and `alpi.h` declare.
+//! What `include/castell_tasks.h`, `alpi.h` and `castell_vertices.h` declare.
 //!
 //! As for `goal.h`, this only translates. Start at `submit`.
 
@@ -7,4 +7,5 @@ mod failure;
 mod reduction;
 mod runtime;
 mod submit;
+mod vertices;
 mod world;

@@ -6,6 +6,7 @@
 use super::calc::Calculations;
 use super::carry::Carrier;
 use super::contexts::Contexts;
+use super::drive::Shared;
 use super::failure::Cause;
 use super::fault::Liveness;
 use super::hold::Budget;
@@ -24,8 +25,8 @@ use castell_base::Rank;
 use castell_goal::matching::Matcher;
 use castell_goal::schedule::{OpId, Schedule};
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 /// How many messages one turn takes in before it looks after the rest.
 const MESSAGES_A_TURN: usize = 256;
@@ -95,6 +96,10 @@ pub(super) struct Core {
     /// Runs in which something may be started.
     ready: Vec<RunRef>,
     pub(super) calculations: Calculations,
+    /// `call` operations whose functions have put off their end.
+    pub(super) deferred: Vec<(RunRef, OpId)>,
+    /// Where this engine lives, for those.
+    pub(super) home: Weak<Shared>,
     pub(super) transfers: Transfers,
     pub(super) budget: Budget,
     pub(super) liveness: Liveness,
@@ -147,6 +152,8 @@ impl Engine {
             running: 0,
             ready: Vec::new(),
             calculations: Calculations::default(),
+            deferred: Vec::new(),
+            home: Weak::new(),
             transfers: Transfers::default(),
             budget: Budget::default(),
             liveness: Liveness::new(watch),

@@ -57,8 +57,12 @@ impl Core {
             Op::Call { function, context } => {
                 self.ring();
                 // SAFETY: who ran the schedule promised that this is the address of such a function.
-                unsafe { call(function, context) };
-                Ok(true)
+                let is_over = unsafe { call(function, context, &self.home, run, op) };
+                if !is_over {
+                    // Whoever ends it needs the engine, which is in hand here: not before this is noted.
+                    self.deferred.push((run, op));
+                }
+                Ok(is_over)
             }
             Op::Calc { ns } => Ok(self.calculations.calc(run, op, ns, schedule.traits(op).concurrent)),
             Op::Sleep { ns } => Ok(self.calculations.sleep(run, op, ns)),

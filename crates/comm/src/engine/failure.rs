@@ -65,6 +65,11 @@ pub enum Cause {
         /// What was called here.
         ours: Box<str>,
     },
+    /// What the function of a `call` operation had started failed.
+    Function {
+        /// Why.
+        reason: Box<str>,
+    },
     /// The job ends: the engine was shut down under the run.
     ShutDown,
 }
@@ -80,7 +85,7 @@ impl Cause {
             | Cause::CallsDiffer { peer, .. }
             | Cause::BadTarget { peer } => *peer,
             Cause::PeerFailed { culprit, .. } => *culprit,
-            Cause::ShutDown => me,
+            Cause::Function { .. } | Cause::ShutDown => me,
         }
     }
 }
@@ -117,6 +122,7 @@ impl fmt::Display for Failure {
                  communicator make the same calls in the same order",
                 self.rank
             ),
+            Cause::Function { reason } => write!(f, "{reason}"),
             Cause::ShutDown => write!(f, "the job was finalized while the run was still going"),
         }
     }

@@ -8,6 +8,7 @@ mod call;
 mod carry;
 mod contexts;
 mod core;
+mod deferred;
 mod describe;
 mod drive;
 mod execute;
@@ -28,6 +29,7 @@ mod transfer;
 pub use call::inside_call;
 pub(crate) use contexts::{MASK_WORDS, Mask};
 pub use core::Counters;
+pub use deferred::{Deferred, defer};
 pub use describe::describe;
 pub use failure::{Cause, Failure};
 pub use hold::UNEXPECTED_BUDGET_BYTES;
@@ -42,7 +44,7 @@ use castell_goal::schedule::Schedule;
 use castell_host::topology::Processors;
 use core::Engine;
 use drive::Shared;
-use run::{HandleState, Scope};
+use run::{HandleState, Scope, Told};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
@@ -144,7 +146,8 @@ impl Comm {
         job.join(rank, pid, start_time, &Processors::usable().cpus)?;
         let engine = core::Engine::new(Arc::clone(&job), rank, watch);
         let shared = Arc::new(Shared::new(engine, job, rank));
-        let engine = shared.enter();
+        let mut engine = shared.enter();
+        engine.core.home = Arc::downgrade(&shared);
         shared.leave(engine);
         Ok(Comm { shared })
     }
@@ -273,7 +276,7 @@ impl Comm {
         record: &Record,
         is_waited_for: bool,
     ) -> Result<(Arc<HandleState>, MutexGuard<'_, Engine>), RunError> {
-        self.begin_as(schedule, is_waited_for, |core| {
+        self.begin_as(schedule, is_waited_for, None, |core| {
             let word = core.contexts.take(context);
             core.board.write(word, record);
             Scope::Call { context, word }
@@ -342,7 +345,16 @@ impl Comm {
         scope: Scope,
         is_waited_for: bool,
     ) -> Result<(Arc<HandleState>, MutexGuard<'_, Engine>), RunError> {
-        self.begin_as(schedule, is_waited_for, |_| scope)
+        self.begin_as(schedule, is_waited_for, None, |_| scope)
+    }
+
+    fn begin_telling(
+        &self,
+        schedule: &Arc<Schedule>,
+        scope: Scope,
+        told: Told,
+    ) -> Result<(Arc<HandleState>, MutexGuard<'_, Engine>), RunError> {
+        self.begin_as(schedule, true, Some(told), |_| scope)
     }
 
     /// `scope` is asked once it is certain that the run starts.
@@ -350,6 +362,7 @@ impl Comm {
         &self,
         schedule: &Arc<Schedule>,
         is_waited_for: bool,
+        told: Option<Told>,
         scope: impl FnOnce(&mut core::Core) -> Scope,
     ) -> Result<(Arc<HandleState>, MutexGuard<'_, Engine>), RunError> {
         self.admit(schedule)?;
@@ -360,7 +373,7 @@ impl Comm {
         }
         let core = &mut engine.core;
         core.start_ready();
-        let state = Arc::new(HandleState::new(core.next_serial()));
+        let state = Arc::new(HandleState::new(core.next_serial(), told));
         core.liveness.silence.run_starts(&core.job, core.running == 0);
         let scope = scope(core);
         core.start(schedule, scope, Arc::clone(&state), is_waited_for);

@@ -1,5 +1,6 @@
 //! A schedule under way.
 
+use super::call::as_inside;
 use super::carry::Shared;
 use super::failure::Failure;
 use castell_base::Rank;
@@ -141,11 +142,20 @@ pub(super) struct HandleState {
     remote: AtomicPtr<AtomicU32>,
     serial: u32,
     failure: Mutex<Option<Failure>>,
+    /// Who wants to hear of the end.
+    told: Mutex<Option<Told>>,
+    /// Whether anybody does.
+    is_told: bool,
 }
 
+/// What is called with a run's outcome, see [`super::Comm::run_then`].
+pub(super) type Told = Box<dyn FnOnce(Result<(), Failure>) + Send>;
+
 impl HandleState {
-    pub(super) fn new(serial: u64) -> HandleState {
+    pub(super) fn new(serial: u64, told: Option<Told>) -> HandleState {
         HandleState {
+            is_told: told.is_some(),
+            told: Mutex::new(told),
             remote: AtomicPtr::new(std::ptr::null_mut()),
             serial: serial as u32,
             done: AtomicU32::new(0),
@@ -196,6 +206,8 @@ impl HandleState {
     }
 
     pub(super) fn complete(&self, outcome: Result<(), Failure>, now_ns: u64) {
+        let told = if self.is_told { self.take_told() } else { None };
+        let heard = told.as_ref().map(|_| outcome.clone());
         self.end_ns.store(now_ns, Ordering::Relaxed);
         self.remote.store(std::ptr::null_mut(), Ordering::Release);
         let done = match outcome {
@@ -210,6 +222,14 @@ impl HandleState {
         if self.sleepers.load(Ordering::SeqCst) != 0 {
             self.nudge();
         }
+        if let (Some(told), Some(outcome)) = (told, heard) {
+            as_inside(|| told(outcome));
+        }
+    }
+
+    #[cold]
+    fn take_told(&self) -> Option<Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Wakes whoever sleeps on this handle, to look around.

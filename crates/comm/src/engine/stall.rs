@@ -95,6 +95,9 @@ impl Core {
         for (run, op, source) in self.shared_waits() {
             waits.push((run, op, format!("waits for rank {source}{}", self.standing(source))));
         }
+        for &(run, op) in &self.deferred {
+            waits.push((run, op, "waits for what its function has started".to_owned()));
+        }
         let transfers: Vec<_> = self.transfers.waits().collect();
         for (run, op, peer) in transfers {
             waits.push((run, op, format!("large message under way with rank {peer}{}", self.standing(peer))));
