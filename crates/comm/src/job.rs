@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! [header: one page] [control block a rank: 256 B] [area a rank: lane pool | receive queue | descriptors of large messages |
-//!  runs that any process may carry on | pipes of large messages] [board of calls a rank]
+//!  runs that any process may carry on | pipes of large messages] [board of calls a rank] [slots]
 //! ```
 //! Nothing in it has a name in a file system: it lives exactly as long as a process has it open. Zeroed memory is
 //! the valid first state of every part.
@@ -13,13 +13,16 @@ use crate::doorbell::{Doorbell, Sleeper};
 use crate::lane::LANE_POOL_BYTES;
 use crate::queue::{Geometry, Intent, Intents, QueueKind};
 use crate::rendezvous::{DESCRIPTORS, Descriptor, PIPE_BYTES, PIPES};
+use crate::slot::geometry::Geometry as Slots;
+use crate::slot::line::{Line, Standing};
+use crate::slot::log::Log;
 use castell_base::Rank;
 use castell_host::shm::Segment;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"castell1");
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const HEADER_BYTES: usize = 4096;
 const CONTROL_BYTES: usize = 256;
 const PAGE: usize = 4096;
@@ -169,7 +172,13 @@ struct Header {
     joined: AtomicU32,
     /// The processors that some rank may run on, a bit each; more than fit here count as the last ones do.
     processors: [AtomicU64; PROCESSOR_WORDS],
+    /// How many threads sleep, or are about to, until something comes to a slot; those of killed ranks stay counted.
+    slot_sleepers: SlotSleepers,
 }
+
+/// A line of its own: every sender reads it, and it hardly ever changes.
+#[repr(C, align(64))]
+struct SlotSleepers(AtomicU32);
 
 /// Where a rank is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -554,6 +563,49 @@ impl Job {
         unsafe { &*self.segment.as_ptr().add(offset).cast::<[Entry; ENTRIES]>() }
     }
 
+    /// Whether calls of this context go through slots where they can.
+    pub(crate) fn has_slots(&self, context: u32) -> bool {
+        context < crate::slot::CONTEXTS && self.has_lanes() && !Slots::new(self.ranks()).is_empty()
+    }
+
+    /// A message's place in the first or second generation.
+    pub(crate) fn slot(
+        &self,
+        context: u32,
+        receiver: Rank,
+        sender: Rank,
+        place: usize,
+        generation: usize,
+    ) -> Line {
+        assert!(generation < 2, "there are two generations");
+        let at = Slots::new(self.ranks()).place(context, receiver.index(), sender.index(), place);
+        let (line, page) = (at.line + generation * at.next_line, at.page + generation * at.next_page);
+        // SAFETY: both lie in the slots, which the segment has been checked to hold; the engine keeps to the protocol.
+        unsafe { Line::new(self.slots_at(line), self.slots_at(page)) }
+    }
+
+    /// How far a rank has come in a context's calls with slots.
+    pub(crate) fn standing(&self, context: u32, rank: Rank) -> Standing {
+        // SAFETY: it lies in the slots; the engine writes to its own rank's only, in the context's lock.
+        unsafe { Standing::new(self.slots_at(Slots::new(self.ranks()).standing(context, rank.index()))) }
+    }
+
+    /// What a rank has called with slots.
+    pub(crate) fn call_log(&self, context: u32, rank: Rank) -> Log {
+        // SAFETY: as above.
+        unsafe { Log::new(self.slots_at(Slots::new(self.ranks()).log(context, rank.index()))) }
+    }
+
+    /// How many threads sleep until something comes to a slot.
+    pub(crate) fn slot_sleepers(&self) -> &AtomicU32 {
+        &self.header().slot_sleepers.0
+    }
+
+    fn slots_at(&self, offset: usize) -> *mut u8 {
+        // SAFETY: checked against the segment's length at attach.
+        unsafe { self.segment.as_ptr().add(slots_offset(&self.geometry) + offset) }
+    }
+
     fn area(&self, rank: Rank) -> *mut u8 {
         assert!(rank.0 < self.geometry.ranks, "rank {rank} is outside the job");
         let offset = areas_offset(&self.geometry) + rank.index() * area_bytes(&self.geometry);
@@ -585,8 +637,12 @@ fn boards_offset(geometry: &Geometry) -> usize {
     areas_offset(geometry) + geometry.ranks as usize * area_bytes(geometry)
 }
 
+fn slots_offset(geometry: &Geometry) -> usize {
+    round_up(boards_offset(geometry) + geometry.ranks as usize * BOARD_BYTES, PAGE)
+}
+
 fn segment_bytes(geometry: &Geometry) -> usize {
-    boards_offset(geometry) + geometry.ranks as usize * BOARD_BYTES
+    slots_offset(geometry) + Slots::new(geometry.ranks).bytes()
 }
 
 fn round_up(bytes: usize, unit: usize) -> usize {

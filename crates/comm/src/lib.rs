@@ -1,6 +1,6 @@
 //! Runs GOAL schedules on a real clock, between real processes.
 //!
-//! One folder a transport or protocol: [`queue`] (where messages land), [`lane`] (dedicated slots for known pairs),
+//! One folder a transport or protocol: [`queue`] (where messages land), [`lane`] (dedicated slots for known pairs), [`slot`] (places for the messages of small blocking calls),
 //! [`carry`] (runs that any process may carry on), [`doorbell`] (who sleeps and who wakes it), [`rendezvous`] (large messages), [`job`] (the segment that they share),
 //! [`launch`] (starting and watching the processes), [`bootstrap`] (finding the group), [`engine`] (everything put
 //! together: start there, at [`Comm`]). On top of it, [`communicator`] has groups of ranks and [`collective`] what they call.
@@ -25,6 +25,7 @@ pub mod queue;
 pub mod rendezvous;
 #[cfg(not(loom))]
 pub mod scope;
+pub mod slot;
 pub mod tuning;
 
 #[cfg(not(loom))]

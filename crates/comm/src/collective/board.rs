@@ -42,6 +42,8 @@ pub struct Parts<'a> {
     pub count: u64,
     /// Size of an element.
     pub element_bytes: u64,
+    /// Whether the caller goes on meanwhile.
+    pub is_started: bool,
     /// The algorithm.
     pub algorithm: &'a str,
 }
@@ -59,6 +61,7 @@ impl Record {
         let kind = u64::from(parts.operation)
             | u64::from(parts.operator) << 8
             | u64::from(parts.element) << 16
+            | u64::from(parts.is_started) << 24
             | u64::from(parts.root.map_or(0, |root| root.wrapping_add(1))) << 32;
         let mut signature = 0xcbf2_9ce4_8422_2325;
         for word in [kind, parts.count, parts.element_bytes] {
@@ -73,6 +76,24 @@ impl Record {
     /// A number that differs where calls differ.
     pub fn signature(&self) -> u64 {
         self.0[6]
+    }
+
+    /// The tag of the call's first message between two ranks: half of the tags are left for the messages behind it.
+    #[cfg(not(loom))]
+    pub(crate) fn first_tag(&self) -> castell_base::Tag {
+        castell_base::Tag((self.signature() >> 33) as u32)
+    }
+
+    /// As it is written in a log of calls.
+    #[cfg(not(loom))]
+    pub(crate) fn words(&self) -> &[u64; 7] {
+        &self.0
+    }
+
+    /// What a log of calls holds.
+    #[cfg(not(loom))]
+    pub(crate) fn from_words(words: [u64; 7]) -> Record {
+        Record(words)
     }
 
     /// Whether both are the same call.
@@ -95,7 +116,8 @@ impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [kind, count, element_bytes, ..] = self.0;
         let operation = super::Operation::ALL.get(kind as u8 as usize).map_or("?", |found| found.name());
-        write!(f, "{operation}")?;
+        let started = if kind >> 24 & 1 == 1 { "non-blocking " } else { "" };
+        write!(f, "{started}{operation}")?;
         if count > 0 {
             let element = super::element_name((kind >> 16) as u8);
             match element {

@@ -18,6 +18,8 @@ pub struct Counts {
     pub misses: u64,
     /// Compiled calls that are kept now.
     pub kept: u64,
+    /// Of those that were compiled, how many have slots for their messages (see [`slot`](crate::slot)).
+    pub straight: u64,
 }
 
 /// The compiled calls of a communicator.
@@ -73,6 +75,7 @@ impl Cache {
 
     /// Keeps one that was just compiled, in the place of the one that was not used for longest.
     pub(crate) fn keep(&mut self, instance: &Arc<Instance>) {
+        self.counts.straight += u64::from(instance.program.is_some());
         let kept = Kept { instance: Arc::clone(instance), used: self.now };
         let set = &mut self.sets[set_of(&instance.key)];
         if set.len() < WAYS {

@@ -7,13 +7,15 @@ use super::error::Reason;
 use super::layout::{Needs, Seat, listed, total};
 use super::operator::Combiner;
 use super::{DataType, Operation};
-use castell_base::{Rank, Tag};
+use crate::slot::{self, certificate::Certificate, program::Program};
+use castell_base::Rank;
 use castell_collectives::collective::{Blocks, Collective, Memory, Messages, Neighbours, Shape};
 use castell_collectives::decision;
 use castell_goal::graph::Graph;
 use castell_goal::op::{Arithmetic, ElementType, Operator, Place};
 use castell_goal::schedule::Schedule;
-use std::cell::UnsafeCell;
+use std::cell::{RefCell, UnsafeCell};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,6 +28,8 @@ pub(crate) struct Key {
     pub(crate) operation: Operation,
     pub(crate) in_place: bool,
     pub(crate) is_staged: bool,
+    /// The caller waits for its end.
+    pub(crate) is_blocking: bool,
     pub(crate) root: u32,
     pub(crate) element: DataType,
     pub(crate) reduction: u64,
@@ -105,6 +109,8 @@ pub(crate) struct Instance {
     pub(crate) details: Details,
     pub(crate) schedule: Arc<Schedule>,
     pub(crate) record: Record,
+    /// The same as a straight line, if its messages have slots.
+    pub(crate) program: Option<Program>,
     /// Somebody uses it.
     pub(crate) is_busy: AtomicBool,
     staging: Option<UnsafeCell<Staging>>,
@@ -130,6 +136,35 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) seat: Seat,
     /// The ranks of the communicator; `None`: the world.
     pub(crate) members: Option<&'a Arc<[Rank]>>,
+    /// Of blocking calls whose context has slots: where these are, and what is known of collectives.
+    pub(crate) slots: Option<(slot::program::Seat<'a>, &'a Certificates)>,
+}
+
+/// What was found out about collectives, by signature and whether operands keep their order.
+#[derive(Default)]
+pub(crate) struct Certificates(RefCell<HashMap<(u64, bool), Finding>>);
+
+/// `None`: it cannot go through slots.
+type Finding = Option<Arc<Certificate>>;
+
+/// Collectives of which it is kept whether they can go through slots.
+const CERTIFICATES: usize = 512;
+
+impl Certificates {
+    fn of(
+        &self,
+        record: &Record,
+        in_order: bool,
+        collective: &Collective,
+        rank: u32,
+    ) -> Option<Arc<Certificate>> {
+        let mut known = self.0.borrow_mut();
+        if known.len() >= CERTIFICATES {
+            known.clear();
+        }
+        let find = || slot::certificate::certify(collective, rank).map(Arc::new);
+        known.entry((record.signature(), in_order)).or_insert_with(find).clone()
+    }
 }
 
 impl Instance {
@@ -168,16 +203,22 @@ impl Instance {
             combine: &combiner,
         };
         let mut graph = Graph::new();
-        let (record, temporary) = if call.operation.is_among_neighbours() {
-            (exchange(call, surroundings, &memory, &mut graph)?, Box::default())
+        let Woven { record, temporary, certificate } = if call.operation.is_among_neighbours() {
+            let record = exchange(call, key, surroundings, &memory, &mut graph)?;
+            Woven { record, temporary: Box::default(), certificate: None }
         } else {
             weave(call, key, surroundings, memory, combiner.wants_addresses(), &mut graph)?
         };
+        let (schedule, ids) = graph.compile_with_ids()?;
+        let slots = certificate.zip(surroundings.slots.as_ref());
+        let program =
+            slots.map(|(certificate, (seat, _))| Program::new(&graph, &ids, &certificate, &record, seat));
         Ok(Instance {
             key,
             details: Details::of(call),
-            schedule: Arc::new(graph.compile()?),
+            schedule: Arc::new(schedule),
             record,
+            program,
             is_busy: AtomicBool::new(true),
             staging: staging.map(UnsafeCell::new),
             saved: saved.map(UnsafeCell::new),
@@ -287,7 +328,7 @@ fn stage(call: &Call<'_>, needs: Needs, width: u64, seat: Seat) -> Staging {
 }
 
 /// What all ranks know of the call.
-fn record(call: &Call<'_>, count: Option<u64>, algorithm: &str) -> Record {
+fn record(call: &Call<'_>, key: Key, count: Option<u64>, algorithm: &str) -> Record {
     let known = match (count, call.operation) {
         (Some(count), _) => count,
         (None, Operation::Allgather) => total(call.arriving),
@@ -308,20 +349,26 @@ fn record(call: &Call<'_>, count: Option<u64>, algorithm: &str) -> Record {
         root: call.root,
         count,
         element_bytes,
+        is_started: !key.is_blocking,
         algorithm,
     })
 }
 
 fn messages(record: &Record, surroundings: &Surroundings<'_>, even_empty: bool) -> Messages {
-    Messages {
-        // Half of the tags are left for the messages behind the first.
-        first_tag: Tag((record.signature() >> 33) as u32),
-        members: surroundings.members.cloned(),
-        even_empty,
-    }
+    Messages { first_tag: record.first_tag(), members: surroundings.members.cloned(), even_empty }
 }
 
-/// Makes the graph of a collective; returns what all know of it, and the temporary memory that has addresses.
+/// What is known once a graph is made.
+struct Woven {
+    /// What all ranks know of the call.
+    record: Record,
+    /// The temporary memory that has addresses.
+    temporary: Box<[u128]>,
+    /// If it can go through slots.
+    certificate: Option<Arc<Certificate>>,
+}
+
+/// Makes the graph of a collective.
 fn weave(
     call: &Call<'_>,
     key: Key,
@@ -329,7 +376,7 @@ fn weave(
     memory: Memory<'_>,
     wants_addresses: bool,
     graph: &mut Graph,
-) -> Result<(Record, Box<[u128]>), Reason> {
+) -> Result<Woven, Reason> {
     let seat = surroundings.seat;
     let count = (key.count != u64::MAX).then_some(key.count);
     let shape = seat.shape(call, count);
@@ -366,7 +413,7 @@ fn weave(
         let text = format!("{name} needs blocks whose sizes all ranks know: take `linear` or `linear-sync`");
         return Err(Reason::Argument(text));
     }
-    let record = record(call, count, &name);
+    let record = record(call, key, count, &name);
     let collective =
         if commutes { Collective::new(&name, shape)? } else { Collective::in_order(&name, shape)? };
     let collective = collective.with_messages(messages(&record, surroundings, private));
@@ -380,12 +427,17 @@ fn weave(
         memory.temporary = Place::user(<[u128]>::as_ptr(&temporary) as u64);
     }
     collective.weave(rank, &memory, graph)?;
-    Ok((record, temporary))
+    // Only what all ranks know decides. (A block's size is known to all where all have the same.)
+    let is_small = count.is_some() && bytes <= slot::BYTES_MAX as u64;
+    let slots = surroundings.slots.as_ref().filter(|_| is_small);
+    let certificate = slots.and_then(|(_, known)| known.of(&record, !commutes, &collective, seat.rank));
+    Ok(Woven { record, temporary, certificate })
 }
 
 /// Makes the graph of a neighbour collective.
 fn exchange(
     call: &Call<'_>,
+    key: Key,
     surroundings: &Surroundings<'_>,
     memory: &Memory<'_>,
     graph: &mut Graph,
@@ -419,7 +471,7 @@ fn exchange(
         leaving,
         arriving: shared(call.arriving, call.output.count, them.sources.len())?,
     };
-    let record = record(call, None, "");
+    let record = record(call, key, None, "");
     let messages = messages(&record, surroundings, true);
     neighbours.with_messages(&messages, all_the_same, Rank(seat.rank), memory, graph)?;
     Ok(record)

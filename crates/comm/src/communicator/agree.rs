@@ -46,7 +46,7 @@ impl Communicator {
             chosen.iter().map(|(_, rank)| self.member.members[*rank as usize]).collect();
         let comm = &self.member.comm;
         // Where this context was used before the members may have come to different numbers.
-        let mut first = [0u32];
+        let mut first = [0u64];
         self.allreduce(&[comm.next_call(context)], &mut first, Reduction::Maximum)?;
         if colour.is_none() {
             comm.close_context(context);

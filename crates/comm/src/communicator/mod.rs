@@ -8,9 +8,10 @@ mod calls;
 
 pub use agree::SplitError;
 
-use crate::collective::instance::{Instance, Key, STAGED_BYTES_MAX, Surroundings};
+use crate::collective::instance::{Certificates, Instance, Key, STAGED_BYTES_MAX, Surroundings};
 use crate::collective::{Cache, Call, CallError, Counts};
 use crate::engine::Comm;
+use crate::slot;
 use castell_base::Rank;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -56,6 +57,7 @@ impl Drop for Member {
 pub struct Communicator {
     member: Arc<Member>,
     cache: RefCell<Cache>,
+    certificates: Certificates,
 }
 
 impl Comm {
@@ -70,7 +72,11 @@ impl Comm {
 
 impl Communicator {
     fn new(member: Member) -> Communicator {
-        Communicator { member: Arc::new(member), cache: RefCell::default() }
+        Communicator {
+            member: Arc::new(member),
+            cache: RefCell::default(),
+            certificates: Certificates::default(),
+        }
     }
 
     /// This process's rank among those of the communicator.
@@ -123,7 +129,11 @@ impl Communicator {
         // SAFETY: the call's memory is borrowed until this returns, and by then the run is over; the instance was taken.
         let outcome = unsafe {
             instance.bring_in(&call);
-            let run = member.comm.execute_call(&instance.schedule, member.context, &instance.record);
+            let (comm, context, record) = (&member.comm, member.context, &instance.record);
+            let run = match &instance.program {
+                Some(program) => comm.execute_straight(program, &instance.schedule, context, record),
+                None => comm.execute_call(&instance.schedule, context, record),
+            };
             if matches!(run, Ok(Ok(()))) {
                 instance.bring_out(&call);
             }
@@ -157,6 +167,7 @@ impl Communicator {
             operation: call.operation,
             in_place: call.in_place,
             is_staged,
+            is_blocking: blocking,
             root: call.root.unwrap_or(0),
             element: call.element,
             reduction: call.reduction.as_ref().map_or(0, crate::collective::Reduction::id),
@@ -168,7 +179,16 @@ impl Communicator {
             return Ok(instance);
         }
         let members = (!self.member.is_world).then_some(&self.member.members);
-        let instance = Instance::new(call, key, needs, &Surroundings { seat, members });
+        let (job, me) = (self.member.comm.job(), self.member.comm.rank());
+        let context = self.member.context;
+        let seat_of_slots = (blocking && job.has_slots(context)).then(|| slot::program::Seat {
+            job,
+            context,
+            me,
+            members: &self.member.members,
+        });
+        let slots = seat_of_slots.map(|seat| (seat, &self.certificates));
+        let instance = Instance::new(call, key, needs, &Surroundings { seat, members, slots });
         let instance = Arc::new(instance.map_err(|reason| reason.of(call.operation))?);
         self.cache.borrow_mut().keep(&instance);
         Ok(instance)

@@ -3,12 +3,14 @@
 
 use super::core::Core;
 use super::failure::Cause;
-use super::number::{CONTEXTS, call_word};
+use super::number::{CONTEXTS, SEQUENCE_MASK, call_word, context_of, sequence_of};
 use super::run::{RunRef, Scope};
-use crate::collective::board::Board;
+use crate::collective::board::{Board, Record};
+use crate::job::Job;
 use castell_base::Rank;
 use castell_host::clock;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A call that has waited for so long looks at what the others have called. Nanoseconds.
 const PATIENCE_NS: u64 = 100_000_000;
@@ -21,7 +23,8 @@ pub(crate) type Mask = [u64; MASK_WORDS];
 /// What a process knows of its contexts.
 pub(super) struct Contexts {
     /// The sequence number of the next call in each context, also of those that are not open here. Never goes back.
-    next: Box<[u32]>,
+    /// Calls with slots take theirs without the engine.
+    next: Arc<[AtomicU64]>,
     /// The ranks that belong to it; `None`: it is not open here.
     members: Vec<Option<Arc<[Rank]>>>,
     /// Contexts in whose name somebody here wants a new one; the lowest goes first, so that two processes with two threads
@@ -35,7 +38,7 @@ pub(super) struct Contexts {
 impl Default for Contexts {
     fn default() -> Contexts {
         Contexts {
-            next: vec![0; CONTEXTS as usize].into(),
+            next: (0..CONTEXTS).map(|_| AtomicU64::new(0)).collect(),
             members: vec![None; CONTEXTS as usize],
             wanting: Vec::new(),
             offered: None,
@@ -45,23 +48,26 @@ impl Default for Contexts {
 }
 
 impl Contexts {
+    /// The sequence numbers of the next calls.
+    pub(super) fn numbers(&self) -> Arc<[AtomicU64]> {
+        Arc::clone(&self.next)
+    }
+
     /// The sequence number of the next call.
     #[inline]
-    pub(super) fn next(&self, context: u32) -> u32 {
-        self.next[context as usize]
+    pub(super) fn next(&self, context: u32) -> u64 {
+        self.next[context as usize].load(Ordering::Relaxed)
     }
 
     /// The word of the next call, which is made now.
     #[inline]
     pub(super) fn take(&mut self, context: u32) -> u32 {
-        let next = &mut self.next[context as usize];
-        *next = next.wrapping_add(1);
-        call_word(context, next.wrapping_sub(1))
+        call_word(context, self.next[context as usize].fetch_add(1, Ordering::Relaxed) as u32)
     }
 
     /// Opens a context whose first call has this sequence number.
-    pub(super) fn open(&mut self, context: u32, members: Arc<[Rank]>, first: u32) {
-        self.next[context as usize] = first;
+    pub(super) fn open(&mut self, context: u32, members: Arc<[Rank]>, first: u64) {
+        self.next[context as usize].store(first, Ordering::Relaxed);
         self.members[context as usize] = Some(members);
     }
 
@@ -145,15 +151,30 @@ impl Core {
     pub(super) fn other_call(&mut self, run: RunRef) -> Option<Cause> {
         let Scope::Call { context, word } = self.run(run)?.scope else { return None };
         let members = Arc::clone(self.contexts.members[context as usize].as_ref()?);
-        let ours = Board::of(&self.job, self.me).find(word)?;
-        let others = members.iter().filter(|member| **member != self.me);
-        others.copied().find_map(|peer| {
-            let theirs = Board::of(&self.job, peer).find(word)?;
-            (!theirs.is_like(&ours)).then(|| Cause::CallsDiffer {
-                peer,
-                theirs: theirs.to_string().into(),
-                ours: ours.to_string().into(),
-            })
-        })
+        other_call(&self.job, self.me, &members, word)
     }
+}
+
+/// Whether a member of the communicator has called something else than this rank in the call that has this word.
+pub(super) fn other_call(job: &Job, me: Rank, members: &[Rank], word: u32) -> Option<Cause> {
+    let ours = called(job, me, word)?;
+    let others = members.iter().filter(|member| **member != me);
+    others.copied().find_map(|peer| {
+        let theirs = called(job, peer, word)?;
+        (!theirs.is_like(&ours)).then(|| Cause::CallsDiffer {
+            peer,
+            theirs: theirs.to_string().into(),
+            ours: ours.to_string().into(),
+        })
+    })
+}
+
+/// What a rank called under this word.
+fn called(job: &Job, rank: Rank, word: u32) -> Option<Record> {
+    Board::of(job, rank).find(word).or_else(|| {
+        let context = context_of(word).filter(|context| job.has_slots(*context))?;
+        // Calls with slots count from 1.
+        let low = u64::from(sequence_of(word)) + 1;
+        job.call_log(context, rank).find(low, SEQUENCE_MASK).map(Record::from_words)
+    })
 }

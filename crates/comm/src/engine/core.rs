@@ -118,6 +118,8 @@ pub(super) struct Core {
     pub(super) put_progress: HashMap<(u64, u32), u64>,
     pub(super) counters: Counters,
     pub(super) recorder: Option<Box<Recorder>>,
+    /// The thread that drives waits for this in a call that is no run.
+    pub(super) waiting: Option<super::straight::Waiting>,
     pub(super) progressed: bool,
     /// Operations whose counterparts failed here, see `poison.rs`.
     pub(super) doomed: Vec<Doomed>,
@@ -168,6 +170,7 @@ impl Engine {
             put_progress: HashMap::new(),
             counters: Counters::default(),
             recorder: None,
+            waiting: None,
             progressed: false,
             doomed: Vec::new(),
             job,
@@ -292,6 +295,12 @@ impl Core {
     /// The serial of the run that is started next.
     pub(super) fn next_serial(&self) -> u64 {
         self.next_serial
+    }
+
+    /// A serial for what is recorded like a run.
+    pub(super) fn take_serial(&mut self) -> u64 {
+        self.next_serial += 1;
+        self.next_serial - 1
     }
 
     /// Takes a schedule into the table and starts what is independent in it.

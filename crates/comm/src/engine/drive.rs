@@ -13,6 +13,7 @@
 
 use super::core::Engine;
 use super::run::HandleState;
+use super::straight::Straight;
 use crate::doorbell::{Doorbell, Sleeper, Ticket};
 use crate::job::Job;
 use castell_base::Rank;
@@ -75,11 +76,17 @@ pub(super) struct Shared {
     thread: Mutex<Option<JoinHandle<()>>>,
     thread_runs: AtomicBool,
     pub(super) shut_down: AtomicBool,
+    /// Whether runs go on, as far as the last thread knew that left the engine.
+    runs: AtomicBool,
+    pub(super) straight: Straight,
 }
 
 impl Shared {
     pub(super) fn new(engine: Engine, job: Arc<Job>, me: Rank) -> Shared {
+        let straight = Straight::new(&job, me, engine.core.contexts.numbers());
         Shared {
+            straight,
+            runs: AtomicBool::new(false),
             engine: Mutex::new(engine),
             job,
             me,
@@ -98,12 +105,23 @@ impl Shared {
         &self.job.control(self.me).doorbell
     }
 
-    fn patience(&self) -> Patience {
+    pub(super) fn patience(&self) -> Patience {
         match self.patience.get() {
             Some(patience) => *patience,
             None if self.job.is_complete() => *self.patience.get_or_init(|| Patience::of(&self.job)),
             None => Patience::of(&self.job),
         }
+    }
+
+    /// Whether runs may go on that somebody should look after.
+    #[inline]
+    pub(super) fn runs_go_on(&self) -> bool {
+        self.runs.load(Ordering::Relaxed)
+    }
+
+    /// Whether an application thread drives the engine. Stays so while the engine is in hand.
+    pub(super) fn is_driven(&self) -> bool {
+        self.app_drives.load(Ordering::SeqCst)
     }
 
     /// Takes the engine for an application thread.
@@ -155,11 +173,15 @@ impl Shared {
             turns += 1;
         }
         engine.core.ring_finally();
+        let is_at_rest = engine.core.is_at_rest();
+        if self.runs.load(Ordering::Relaxed) == is_at_rest {
+            self.runs.store(!is_at_rest, Ordering::Relaxed);
+        }
         if self.app_drives.load(Ordering::SeqCst) {
             // Who drives waits for the engine, and attends to the bell when it has it.
             return;
         }
-        if engine.core.is_at_rest() {
+        if is_at_rest {
             // Awake is as good as quiet, and the line stays in the senders' caches.
             return;
         }
@@ -202,19 +224,26 @@ impl Shared {
     }
 
     /// Drives until `state` is done, then leaves. Leaves at once if another application thread drives.
-    pub(super) fn drive_for<'a>(
-        self: &'a Arc<Self>,
-        mut engine: MutexGuard<'a, Engine>,
-        state: &HandleState,
-    ) {
+    pub(super) fn drive_for<'a>(self: &'a Arc<Self>, engine: MutexGuard<'a, Engine>, state: &HandleState) {
         if state.is_done() || self.app_drives.load(Ordering::SeqCst) {
             return self.leave(engine);
         }
+        self.drive_until(engine, &|| state.is_done(), &|| false);
+    }
+
+    /// Drives until `is_done`, or until `is_in_vain`, which is asked before each sleep; then leaves. No other application thread
+    /// drives.
+    pub(super) fn drive_until<'a>(
+        self: &'a Arc<Self>,
+        mut engine: MutexGuard<'a, Engine>,
+        is_done: &(impl Fn() -> bool + ?Sized),
+        is_in_vain: &impl Fn() -> bool,
+    ) {
         self.app_drives.store(true, Ordering::Relaxed);
         let patience = self.patience();
         let rings_later = RINGS_LATER_TURNS.min(patience.spins + 2);
         let mut idle = 0;
-        while !state.is_done() {
+        while !is_done() {
             if self.wanting.load(Ordering::Relaxed) > 0 {
                 engine = self.give_way(engine);
             }
@@ -235,12 +264,16 @@ impl Shared {
             } else if idle < patience.spins + patience.yields {
                 std::thread::yield_now();
             } else {
-                self.sleep_as_waiter(&mut engine);
+                if is_in_vain() {
+                    break;
+                }
+                self.sleep_as_waiter(&mut engine, is_done);
                 engine.look_around();
                 // One more round of yields before the next sleep, no more spinning.
                 idle = patience.spins;
             }
         }
+        engine.core.waiting = None;
         self.app_drives.store(false, Ordering::SeqCst);
         self.leave(engine);
         if self.beside.load(Ordering::SeqCst) > 0 {
@@ -250,7 +283,7 @@ impl Shared {
         }
     }
 
-    fn sleep_as_waiter(&self, engine: &mut Engine) {
+    fn sleep_as_waiter(&self, engine: &mut Engine, is_done: &(impl Fn() -> bool + ?Sized)) {
         if !engine.core.blocked.is_empty() {
             std::thread::sleep(RETRY_PAUSE);
             return;
@@ -260,7 +293,7 @@ impl Shared {
         let ticket = self.bell().prepare(Sleeper::Waiter);
         let is_wanted = self.wanting.load(Ordering::SeqCst) > 0;
         let changed = engine.core.job.epoch() != engine.core.liveness.epoch_seen();
-        if engine.is_inbox_empty() && !changed && !is_wanted && !engine.core.has_shared_news() {
+        if engine.is_inbox_empty() && !changed && !is_wanted && !engine.core.has_shared_news() && !is_done() {
             self.bell().sleep(ticket, Some(patience));
         } else {
             self.bell().cancel(ticket);

@@ -138,7 +138,11 @@ unsafe fn slice<'a>(address: *mut u8, bytes: u64) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(address, bytes as usize) }
 }
 
-unsafe fn local_plain(arithmetic: Arithmetic, p1: *mut u8, p2: *mut u8, p3: *mut u8, bytes: u64) {
+/// `p3[i] = p1[i] op p2[i]`.
+///
+/// # Safety
+/// As for [`Space::local`].
+pub(super) unsafe fn local_plain(arithmetic: Arithmetic, p1: *mut u8, p2: *mut u8, p3: *mut u8, bytes: u64) {
     if bytes == 0 {
         return;
     }

@@ -142,7 +142,7 @@ impl Core {
     /// Whether the run with `source` that has this number has not been started here yet.
     pub(super) fn is_ahead(&mut self, source: Rank, number: u32) -> bool {
         match context_of(number + 1) {
-            Some(context) => is_call_ahead(number + 1, self.contexts.next(context)),
+            Some(context) => is_call_ahead(number + 1, self.contexts.next(context) as u32),
             None => is_pairwise_ahead(number, self.peer(source).runs),
         }
     }
@@ -233,6 +233,14 @@ impl Core {
             self.release_budget(cost(&header, &payload));
             self.counters.unexpected -= 1;
             self.handle(source, &header, &payload);
+        }
+    }
+
+    /// Messages of a run that will never start here.
+    pub(super) fn drop_early(&mut self, source: Rank, early: Vec<Early>) {
+        for Early { header, payload } in early {
+            self.release_budget(cost(&header, &payload));
+            self.refuse_orphan(source, &header);
         }
     }
 

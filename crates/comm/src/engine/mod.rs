@@ -24,6 +24,7 @@ mod poison;
 mod record;
 mod run;
 mod stall;
+mod straight;
 mod transfer;
 
 pub use call::inside_call;
@@ -284,8 +285,9 @@ impl Comm {
     }
 
     /// Opens a context for calls, the first of which has this sequence number.
-    pub(crate) fn open_context(&self, context: u32, members: Arc<[Rank]>, first: u32) {
+    pub(crate) fn open_context(&self, context: u32, members: Arc<[Rank]>, first: u64) {
         self.with_core(|core| core.contexts.open(context, members, first));
+        self.shared.straight.open(context);
     }
 
     /// Closes a context. It is not used again before its calls have ended.
@@ -294,7 +296,7 @@ impl Comm {
     }
 
     /// The sequence number of a context's next call.
-    pub(crate) fn next_call(&self, context: u32) -> u32 {
+    pub(crate) fn next_call(&self, context: u32) -> u64 {
         self.with_core(|core| core.contexts.next(context))
     }
 
@@ -404,7 +406,8 @@ impl Comm {
         let engine = self.shared.enter();
         let counters = engine.core.counters;
         self.shared.leave(engine);
-        counters
+        let [messages, bytes] = self.shared.straight.sent();
+        Counters { messages: counters.messages + messages, bytes: counters.bytes + bytes, ..counters }
     }
 
     /// Factor on the times of `calc` and `sleep` from now on (1 at first).
@@ -427,6 +430,7 @@ impl Comm {
         let mut engine = self.shared.enter();
         engine.core.recorder.get_or_insert_default();
         self.shared.leave(engine);
+        self.shared.straight.records.store(true, Ordering::Relaxed);
     }
 
     /// What was recorded since [`Comm::record`] or the last call.

@@ -22,6 +22,14 @@ pub(super) fn context_of(word: u32) -> Option<u32> {
     (word & CALL != 0).then_some((word & !CALL) >> SEQUENCE_BITS)
 }
 
+/// The bits of a call's sequence number that its word has.
+pub(super) const SEQUENCE_MASK: u64 = (1 << SEQUENCE_BITS) - 1;
+
+/// The sequence number that a call's word names, as far as it does.
+pub(super) fn sequence_of(word: u32) -> u32 {
+    word & SEQUENCE_MASK as u32
+}
+
 /// The pairwise number behind this one.
 #[inline]
 pub(super) fn after(number: u32) -> u32 {

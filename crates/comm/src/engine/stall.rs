@@ -2,6 +2,7 @@
 
 use super::core::{Core, Engine};
 use super::run::RunRef;
+use super::straight::Waiting;
 use crate::job::Job;
 use castell_base::Rank;
 use castell_goal::schedule::OpId;
@@ -53,12 +54,14 @@ impl Engine {
         if self.report_if_asked() {
             return;
         }
+        let going_on = self.core.going_on();
         let silence = &mut self.core.liveness.silence;
-        if stall_ms > 0 && silent_ms >= stall_ms && !silence.reported && self.core.running > 0 {
+        if stall_ms > 0 && silent_ms >= stall_ms && !silence.reported && going_on > 0 {
             silence.reported = true;
             let waits = self.core.waits();
             // Who only sleeps waits for nobody.
-            if !waits.is_empty() || !self.core.calculations.is_any() {
+            let is_waiting = !waits.is_empty() || self.core.waiting.is_some();
+            if is_waiting || !self.core.calculations.is_any() {
                 let why = format!("nothing moved for {} s", silent_ms as f64 / 1000.0);
                 eprint!("{}", self.core.print_waits(&why, &waits));
             }
@@ -114,8 +117,14 @@ impl Core {
 
     /// A line for each operation that waits: rank, operation, label, peer, tag.
     fn print_waits(&mut self, why: &str, waits: &[(RunRef, OpId, String)]) -> String {
-        let runs = if self.running == 1 { "1 run".to_string() } else { format!("{} runs", self.running) };
+        let going_on = self.going_on();
+        let runs = if going_on == 1 { "1 run".to_string() } else { format!("{going_on} runs") };
         let mut text = format!("castell: rank {}: {why}; {} going on\n", self.me, runs);
+        if let Some(Waiting { operation, peer }) = &self.waiting {
+            let standing = self.standing(*peer);
+            let _ =
+                writeln!(text, "castell: rank {}:   `{operation}` waits for rank {peer}{standing}", self.me);
+        }
         for (run, op, whom) in waits.iter().take(LINES_MAX) {
             if self.run(*run).is_some() {
                 let operation = self.describe(*run, *op);
@@ -125,10 +134,15 @@ impl Core {
         if waits.len() > LINES_MAX {
             let _ = writeln!(text, "castell: rank {}:   … and {} more", self.me, waits.len() - LINES_MAX);
         }
-        if waits.is_empty() && self.calculations.is_any() {
+        if waits.is_empty() && self.waiting.is_none() && self.calculations.is_any() {
             let _ = writeln!(text, "castell: rank {}:   computes or sleeps", self.me);
         }
         text
+    }
+
+    /// Runs, and the call that the thread that drives waits for.
+    fn going_on(&self) -> usize {
+        self.running + usize::from(self.waiting.is_some())
     }
 
     fn standing(&self, rank: Rank) -> &'static str {

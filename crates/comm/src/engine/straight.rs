@@ -1,0 +1,388 @@
+//! Small blocking calls as straight lines: the calling thread carries them out, without the engine, over slots.
+//!
+//! The graph is the one that the stepper would run, and so are the results; `slot/README.md` says why nothing is overtaken and
+//! nobody waits for ever. Who has waited for long drives the engine meanwhile, as every waiting thread does.
+
+use super::call::{call, inside_call};
+use super::contexts::other_call;
+use super::core::Core;
+use super::describe::describe;
+use super::drive::{RETRY_PAUSE, Shared};
+use super::failure::{Cause, Failure};
+use super::memory::local_plain;
+use super::number::call_word;
+use super::record::Recorded;
+use super::{Comm, RunError};
+use crate::collective::board::Record;
+use crate::job::{Job, RankState};
+use crate::slot::CONTEXTS;
+use crate::slot::line::Progress;
+use crate::slot::log::LogWriter;
+use crate::slot::program::{Program, Step};
+use castell_base::Rank;
+use castell_goal::schedule::Schedule;
+use castell_host::clock::now_ns;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Looks in vain before those that were sent something and sleep are woken: who is awake answers sooner.
+const LOOKS_BEFORE_RINGING: u32 = 32;
+/// A call that has waited for so long looks at what the others have called. Nanoseconds.
+const PATIENCE_NS: u64 = 100_000_000;
+
+/// What a process keeps for its straight lines.
+pub(super) struct Straight {
+    contexts: Vec<Mutex<Own>>,
+    /// The sequence numbers of the contexts' next calls.
+    numbers: Arc<[AtomicU64]>,
+    /// Messages and bytes that were sent; written in the context's lock.
+    sent: [[AtomicU64; 2]; CONTEXTS as usize],
+    /// Whether somebody wants to know when operations start and finish.
+    pub(super) records: AtomicBool,
+}
+
+/// Of one context.
+struct Own {
+    progress: Progress,
+    log: LogWriter,
+    /// At this count of deaths and departures all members were there.
+    epoch: u32,
+}
+
+/// A straight line that waits, for reports.
+pub(super) struct Waiting {
+    pub(super) operation: String,
+    pub(super) peer: Rank,
+}
+
+impl Straight {
+    pub(super) fn new(job: &Job, me: Rank, numbers: Arc<[AtomicU64]>) -> Straight {
+        let own = |context| {
+            let log = LogWriter::new(job.call_log(context, me));
+            Mutex::new(Own { progress: Progress::default(), log, epoch: 0 })
+        };
+        let contexts = (0..CONTEXTS).filter(|context| job.has_slots(*context)).map(own).collect();
+        Straight { contexts, numbers, sent: Default::default(), records: AtomicBool::new(false) }
+    }
+
+    /// A context is used anew: nothing of its older calls is left.
+    pub(super) fn open(&self, context: u32) {
+        if let Some(own) = self.contexts.get(context as usize) {
+            let mut own = own.lock().unwrap_or_else(PoisonError::into_inner);
+            (own.progress, own.epoch) = (Progress::default(), 0);
+        }
+    }
+
+    /// Messages that were sent so far, and their bytes.
+    pub(super) fn sent(&self) -> [u64; 2] {
+        [0, 1].map(|at| self.sent.iter().map(|sent| sent[at].load(Ordering::Relaxed)).sum())
+    }
+
+    #[inline(always)]
+    fn count(&self, context: u32, program: &Program) {
+        for (count, more) in self.sent[context as usize].iter().zip([program.messages, program.bytes]) {
+            count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        }
+    }
+}
+
+/// One call under way.
+struct Line<'a> {
+    shared: &'a Arc<Shared>,
+    program: &'a Program,
+    schedule: &'a Schedule,
+    context: u32,
+    number: u64,
+    signature: u64,
+    /// Messages were written since sleepers were last looked for.
+    is_unrung: bool,
+    recorded: Vec<Recorded>,
+}
+
+/// A step that failed, and why.
+type Stop = (usize, Cause);
+
+impl Comm {
+    /// Makes the next call of a context as a straight line, see [`Comm::execute`].
+    ///
+    /// # Safety
+    /// As for [`Comm::run`]; one call at a time runs the program.
+    ///
+    /// # Errors
+    /// As for [`Comm::execute`].
+    pub(crate) unsafe fn execute_straight(
+        &self,
+        program: &Program,
+        schedule: &Schedule,
+        context: u32,
+        record: &Record,
+    ) -> Result<Result<(), Failure>, RunError> {
+        if inside_call() {
+            return Err(RunError::InsideCall);
+        }
+        let (shared, straight) = (&self.shared, &self.shared.straight);
+        if shared.shut_down.load(Ordering::Relaxed) {
+            return Err(RunError::Finalized);
+        }
+        // Where threads of this process share the world, their calls go one after the other.
+        let mut own = straight.contexts[context as usize].lock().unwrap_or_else(PoisonError::into_inner);
+        let number = straight.numbers[context as usize].fetch_add(1, Ordering::Relaxed) + 1;
+        own.log.write(number, record.words());
+        let signature = record.signature();
+        let recorded = Vec::new();
+        let mut line =
+            Line { shared, program, schedule, context, number, signature, is_unrung: false, recorded };
+        // SAFETY: the caller's promise.
+        let outcome = unsafe {
+            match straight.records.load(Ordering::Relaxed) {
+                false => line.run::<false>(&mut own),
+                true => line.run::<true>(&mut own),
+            }
+        };
+        own.progress.pass(number, program.hears_all && outcome.is_ok());
+        match outcome {
+            Ok(()) => {
+                straight.count(context, program);
+                shared.job.standing(context, shared.me).pass(number);
+                line.ring();
+                Ok(Ok(()))
+            }
+            Err(stop) => Ok(Err(line.fail(own, stop))),
+        }
+    }
+}
+
+impl Line<'_> {
+    /// # Safety
+    /// As for [`Comm::execute_straight`].
+    #[inline(always)]
+    unsafe fn run<const RECORDS: bool>(&mut self, own: &mut MutexGuard<'_, Own>) -> Result<(), Stop> {
+        if self.shared.job.epoch() != own.epoch {
+            self.look_for_departed(own)?;
+        }
+        let number = self.number;
+        let program = self.program;
+        for (at, step) in program.steps.iter().enumerate() {
+            let start_ns = if RECORDS { now_ns() } else { 0 };
+            match step {
+                Step::Send { route, from, bytes, knows } => {
+                    if !knows && let Some(last) = own.progress.must_have_passed(number) {
+                        self.wait_for_room(at, last)?;
+                    }
+                    // SAFETY: who called answers for user memory; the receiver has passed what was there.
+                    unsafe { route.of(number).publish(number, self.signature, *from, *bytes) };
+                    self.is_unrung = true;
+                }
+                Step::Recv { route, to, bytes } => {
+                    let place = route.of(number);
+                    if !place.has(number) {
+                        self.wait(at, &|| place.has(number))?;
+                    }
+                    if place.signature() != self.signature {
+                        return Err((at, self.differing(at)));
+                    }
+                    // SAFETY: who called answers for user memory; calls that are alike have messages of the same sizes.
+                    unsafe { place.read(*to, *bytes) };
+                }
+                Step::Local { arithmetic, places: [b1, b2, b3], bytes } => {
+                    // SAFETY: as above; the program's order keeps to the graph's edges.
+                    unsafe { local_plain(*arithmetic, *b1, *b2, *b3, *bytes) };
+                }
+                Step::Call { function, context } => {
+                    // SAFETY: the caller promised that this is the address of such a function.
+                    unsafe { call(*function, *context) };
+                }
+            }
+            if RECORDS {
+                self.recorded.push(Recorded { run: 0, op: program.names[at].op, start_ns, end_ns: now_ns() });
+            }
+        }
+        if RECORDS {
+            self.hand_in();
+        }
+        Ok(())
+    }
+
+    /// Waits for a message, or for room: looks again and again, then lets others run, then drives the engine and sleeps.
+    #[inline(never)]
+    fn wait(&mut self, at: usize, has_come: &dyn Fn() -> bool) -> Result<(), Stop> {
+        let patience = self.shared.patience();
+        for look in 0..patience.spins {
+            if has_come() {
+                return Ok(());
+            }
+            if look == LOOKS_BEFORE_RINGING {
+                self.ring();
+            }
+            std::hint::spin_loop();
+        }
+        self.ring();
+        for _ in 0..patience.yields {
+            if has_come() {
+                return Ok(());
+            }
+            if self.shared.runs_go_on() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        self.wait_driving(at, has_come)
+    }
+
+    #[cold]
+    fn wait_driving(&self, at: usize, has_come: &dyn Fn() -> bool) -> Result<(), Stop> {
+        let (shared, since) = (self.shared, now_ns());
+        let peer = self.program.names[at].peer;
+        loop {
+            if let Some(cause) = self.in_vain(peer, since, has_come) {
+                return Err((at, cause));
+            }
+            if has_come() {
+                return Ok(());
+            }
+            let mut engine = shared.enter();
+            if shared.is_driven() {
+                // By another thread, which knows nothing of this wait.
+                shared.leave(engine);
+                std::thread::sleep(RETRY_PAUSE);
+                continue;
+            }
+            let operation = describe(self.schedule, self.program.names[at].op);
+            let is_alone = engine.core.running == 0;
+            engine.core.liveness.silence.run_starts(&shared.job, is_alone);
+            engine.core.waiting = Some(Waiting { operation, peer });
+            // From here on, who writes to a slot looks at the doorbells of those it has written to.
+            shared.job.slot_sleepers().fetch_add(1, Ordering::SeqCst);
+            shared.drive_until(engine, has_come, &|| self.in_vain(peer, since, has_come).is_some());
+            shared.job.slot_sleepers().fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Why what is waited for can never come, if that is so.
+    fn in_vain(&self, peer: Rank, since_ns: u64, has_come: &dyn Fn() -> bool) -> Option<Cause> {
+        let job = &self.shared.job;
+        let (state, standing) = (job.control(peer).state(), job.standing(self.context, peer));
+        let has_passed = standing.passed() >= self.number;
+        // What the peer did before it went, or passed the call, is seen from here on.
+        if has_come() {
+            return None;
+        }
+        let has_gone = matches!(state, RankState::Dead(_) | RankState::Finished);
+        let is_late = now_ns() - since_ns >= PATIENCE_NS;
+        if (has_gone || has_passed || is_late)
+            && let Some(cause) = other_call(job, self.shared.me, &self.program.members, self.word())
+        {
+            return Some(cause);
+        }
+        if has_passed {
+            // It gave the call up, whatever became of it afterwards.
+            let culprit = standing.culprit(self.number).map_or(peer, Rank);
+            return Some(Cause::PeerFailed { peer, culprit });
+        }
+        match state {
+            RankState::Dead(death) => Some(Cause::PeerDied { peer, death }),
+            RankState::Finished => Some(Cause::PeerLeft { peer }),
+            RankState::Unborn | RankState::Alive => None,
+        }
+    }
+
+    fn wait_for_room(&mut self, at: usize, last: u64) -> Result<(), Stop> {
+        let receiver = self.shared.job.standing(self.context, self.program.names[at].peer);
+        let has_room = || receiver.passed() >= last;
+        if has_room() { Ok(()) } else { self.wait(at, &has_room) }
+    }
+
+    /// Somebody died or left: an error if this call sends to one of them. Those that it hears from may have sent before.
+    #[cold]
+    fn look_for_departed(&self, own: &mut Own) -> Result<(), Stop> {
+        let job = &self.shared.job;
+        let epoch = job.epoch();
+        let has_gone =
+            |rank: &Rank| matches!(job.control(*rank).state(), RankState::Dead(_) | RankState::Finished);
+        if !self.program.members.iter().any(has_gone) {
+            own.epoch = epoch;
+            return Ok(());
+        }
+        let steps = self.program.steps.iter().zip(&self.program.names).enumerate();
+        let mut sends = steps.filter(|(_, (step, _))| matches!(step, Step::Send { .. }));
+        match sends.find(|(_, (_, name))| has_gone(&name.peer)) {
+            Some((at, (_, name))) => {
+                Err((at, self.in_vain(name.peer, now_ns(), &|| false).expect("somebody who has gone")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The sender of the message that came has called something else.
+    #[cold]
+    fn differing(&self, at: usize) -> Cause {
+        let peer = self.program.names[at].peer;
+        let found = other_call(&self.shared.job, self.shared.me, &self.program.members, self.word());
+        found.unwrap_or(Cause::PeerFailed { peer, culprit: peer })
+    }
+
+    fn word(&self) -> u32 {
+        call_word(self.context, (self.number - 1) as u32)
+    }
+
+    /// Wakes those that sleep and were sent something.
+    #[inline(always)]
+    fn ring(&mut self) {
+        if self.is_unrung {
+            self.is_unrung = false;
+            // Orders the messages before the look; who sleeps has counted itself before it looked for messages.
+            fence(Ordering::SeqCst);
+            if self.shared.job.slot_sleepers().load(Ordering::Relaxed) != 0 {
+                self.ring_sleepers();
+            }
+        }
+    }
+
+    #[cold]
+    fn ring_sleepers(&self) {
+        for dest in &self.program.destinations {
+            self.shared.job.control(*dest).doorbell.ring_waiter();
+        }
+    }
+
+    /// Gives the call up: tells the others, and forgets what came for it through the queue.
+    #[cold]
+    fn fail(&self, own: MutexGuard<'_, Own>, (at, cause): Stop) -> Failure {
+        let (shared, me) = (self.shared, self.shared.me);
+        shared.job.standing(self.context, me).fail(self.number, cause.culprit(me).0);
+        drop(own);
+        for member in self.program.members.iter().filter(|member| **member != me) {
+            shared.job.control(*member).doorbell.ring_waiter();
+        }
+        let mut engine = shared.enter();
+        engine.core.forget_call(&self.program.members, self.word());
+        shared.leave(engine);
+        let differ = matches!(cause, Cause::CallsDiffer { .. });
+        let operation = (!differ).then(|| describe(self.schedule, self.program.names[at].op));
+        Failure { rank: me, operation, cause }
+    }
+
+    /// Adds what was recorded to what the engine has.
+    fn hand_in(&mut self) {
+        let mut engine = self.shared.enter();
+        let run = engine.core.take_serial();
+        if let Some(recorder) = &mut engine.core.recorder {
+            recorder.done.extend(self.recorded.drain(..).map(|one| Recorded { run, ..one }));
+        }
+        self.shared.leave(engine);
+    }
+}
+
+impl Core {
+    /// A call of this word was given up that was no run: what came for it is of no use.
+    fn forget_call(&mut self, members: &[Rank], word: u32) {
+        let number = word - 1;
+        for member in members {
+            let Some(peer) = self.peers[member.index()].as_deref_mut() else { continue };
+            peer.aborted.retain(|(aborted, _)| *aborted != number);
+            if let Some(early) = peer.early.remove(&number) {
+                self.drop_early(*member, early);
+            }
+        }
+    }
+}

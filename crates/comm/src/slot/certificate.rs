@@ -1,0 +1,172 @@
+//! Whether a collective can go through slots, found out by a run of all ranks' programs.
+//!
+//! All ranks come to the same verdict, since it depends on nothing but what all know of the call. What is proven by the run is
+//! said in `README.md` beside this file.
+
+use super::{BYTES_MAX, PLACES, RANKS_MAX};
+use castell_base::Rank;
+use castell_collectives::collective::{Collective, Memory, Messages};
+use castell_goal::graph::Graph;
+use castell_goal::op::{Arithmetic, ElementType, Op, Operator, Place};
+use std::collections::HashMap;
+
+/// Operations of one rank's program.
+const OPERATIONS_MAX: usize = 4096;
+
+/// A message of a rank's program, ranks being those of the communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub(crate) is_send: bool,
+    pub(crate) peer: u32,
+    /// Which of the messages from the sender to the receiver.
+    pub(crate) place: u32,
+    pub(crate) bytes: u64,
+}
+
+/// What was found out about one rank's part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Certificate {
+    /// Its messages in the order of its program; of sends, whether this rank has heard of the receiver in the call before.
+    pub(crate) messages: Vec<(Message, bool)>,
+    /// Whether it has heard of all ranks in the end.
+    pub(crate) hears_all: bool,
+}
+
+/// The part of `rank`; `None`: the collective cannot go through slots.
+pub(crate) fn certify(collective: &Collective, rank: u32) -> Option<Certificate> {
+    let ranks = collective.shape().ranks;
+    if !(2..=RANKS_MAX).contains(&ranks) {
+        return None;
+    }
+    let collective = collective.clone().with_messages(Messages::default());
+    let programs: Option<Vec<_>> = (0..ranks).map(|rank| program(&collective, rank)).collect();
+    run(&programs?, rank)
+}
+
+fn program(collective: &Collective, rank: u32) -> Option<Vec<Message>> {
+    let combine = Arithmetic::new(Operator::Copy, ElementType::U8).ok()?;
+    let [input, output, temporary] = [Place::VOID; 3];
+    let memory = Memory { input, output, temporary, in_place: false, combine: &combine };
+    let mut graph = Graph::new();
+    collective.weave(Rank(rank), &memory, &mut graph).ok()?;
+    messages(&graph, 0, |rank| Some(rank.0))
+}
+
+/// The messages of a rank's graph in the order of its vertices, each behind those that it waits for; `None`: some operation
+/// is not for slots. `rank_of` tells whom in the communicator a peer is.
+pub(crate) fn messages(
+    graph: &Graph,
+    first_tag: u32,
+    rank_of: impl Fn(Rank) -> Option<u32>,
+) -> Option<Vec<Message>> {
+    if graph.len() > OPERATIONS_MAX || graph.edges().any(|edge| edge.prerequisite.0 >= edge.target.0) {
+        return None;
+    }
+    let mut messages = Vec::new();
+    for vertex in graph.vertices() {
+        let (is_send, peer, tag, bytes) = match graph.op(vertex) {
+            Op::Send { bytes, dest, tag, .. } => (true, dest, tag, bytes),
+            Op::Recv { bytes, source, tag, .. } => (false, source?, tag?, bytes),
+            Op::Local { .. } | Op::Call { .. } | Op::Proxy => continue,
+            _ => return None,
+        };
+        let (place, peer) = (tag.0.wrapping_sub(first_tag), rank_of(peer)?);
+        if place as usize >= PLACES || bytes > BYTES_MAX as u64 || graph.traits(vertex).any.is_some() {
+            return None;
+        }
+        messages.push(Message { is_send, peer, place, bytes });
+    }
+    Some(messages)
+}
+
+/// Runs all programs; sends never wait.
+fn run(programs: &[Vec<Message>], rank: u32) -> Option<Certificate> {
+    let ranks = programs.len();
+    let mut next = vec![0; ranks];
+    // Of whom each rank has heard, a bit each.
+    let mut heard: Vec<u64> = (0..ranks).map(|rank| 1 << rank).collect();
+    let mut under_way: HashMap<(u32, u32, u32), (u64, u64)> = HashMap::new();
+    let mut used: HashMap<(u32, u32, u32), ()> = HashMap::new();
+    let mut own = Vec::new();
+    let mut has_moved = true;
+    while has_moved {
+        has_moved = false;
+        for me in 0..ranks {
+            while let Some(message) = programs[me].get(next[me]) {
+                let Message { is_send, peer, place, bytes } = *message;
+                let knows = is_send && heard[me] >> peer & 1 == 1;
+                if is_send {
+                    let name = (me as u32, peer, place);
+                    if peer as usize >= ranks || peer as usize == me || used.insert(name, ()).is_some() {
+                        return None;
+                    }
+                    under_way.insert(name, (bytes, heard[me]));
+                } else {
+                    let Some((sent, of)) = under_way.remove(&(peer, me as u32, place)) else { break };
+                    if sent != bytes {
+                        return None;
+                    }
+                    heard[me] |= of;
+                }
+                if me == rank as usize {
+                    own.push((*message, knows));
+                }
+                next[me] += 1;
+                has_moved = true;
+            }
+        }
+    }
+    let all_end = next.iter().zip(programs).all(|(next, program)| *next == program.len());
+    let hears_all = heard[rank as usize].count_ones() as usize == ranks;
+    (all_end && under_way.is_empty()).then_some(Certificate { messages: own, hears_all })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use castell_collectives::collective::Shape;
+
+    fn of(name: &str, ranks: u32, count: u64, rank: u32) -> Option<Certificate> {
+        certify(&Collective::new(name, Shape::new(ranks, count, 8)).expect("a collective"), rank)
+    }
+
+    #[test]
+    fn who_hears_whom() {
+        for name in
+            ["barrier:linear", "barrier:dissemination", "allreduce:recursive-doubling", "allreduce:a3,a2"]
+        {
+            for rank in 0..6 {
+                let certificate = of(name, 6, 1, rank).expect("small messages");
+                assert!(certificate.hears_all, "{name}, rank {rank}");
+            }
+        }
+        let root = of("bcast:linear", 4, 1, 0).expect("small messages");
+        assert!(!root.hears_all && root.messages.iter().all(|(message, knows)| message.is_send && !knows));
+        let leaf = of("reduce:linear", 4, 1, 3).expect("small messages");
+        assert!(!leaf.hears_all);
+        assert!(of("reduce:linear", 4, 1, 0).expect("small messages").hears_all);
+        // The root answers whom it has heard.
+        let root = of("barrier:linear", 5, 1, 0).expect("small messages");
+        assert!(root.messages.iter().filter(|(message, _)| message.is_send).all(|(_, knows)| *knows));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_by_all() {
+        for rank in 0..4 {
+            assert_eq!(of("allreduce:recursive-doubling", 4, 513, rank), None, "too large");
+            assert_eq!(of("allreduce:ring", 4, 8, rank), None, "too many messages");
+        }
+        assert_eq!(of("barrier:linear", 1, 1, 0), None);
+        assert_eq!(of("barrier:linear", RANKS_MAX + 1, 1, 0), None);
+    }
+
+    #[test]
+    fn programs_that_wait_for_each_other_are_refused() {
+        let message = |is_send, peer| Message { is_send, peer, place: 0, bytes: 8 };
+        let exchange = |peer| vec![message(false, peer), message(true, peer)];
+        assert_eq!(run(&[exchange(1), exchange(0)], 0), None);
+        let exchange = |peer| vec![message(true, peer), message(false, peer)];
+        assert!(run(&[exchange(1), exchange(0)], 0).is_some());
+        assert_eq!(run(&[vec![message(true, 1)], vec![]], 0), None, "nobody receives");
+    }
+}

@@ -1,0 +1,118 @@
+//! Where slots lie in the job's segment.
+//!
+//! ```text
+//! a context: [a page a rank: standing line | log of calls] [lines] [pages]
+//! lines and pages: [receiver][generation][sender][place]
+//! ```
+
+use super::{BYTES_MAX, CONTEXTS, PLACES, RANKS_MAX};
+
+const LINE_BYTES: usize = 64;
+const PAGE: usize = 4096;
+/// The log lies behind the standing line and a line that keeps them apart.
+const LOG_AT: usize = 128;
+
+/// Entries of a rank's log of calls.
+pub const LOG_ENTRIES: usize = (PAGE - LOG_AT) / super::log::ENTRY_BYTES;
+
+/// Shape of a job's slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    ranks: usize,
+}
+
+/// Offsets of one message's places in the first generation, and how far behind those of the second lie. Bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The line.
+    pub line: usize,
+    /// The page.
+    pub page: usize,
+    /// From a line to the next generation's.
+    pub next_line: usize,
+    /// From a page to the next generation's.
+    pub next_page: usize,
+}
+
+impl Geometry {
+    /// Of a job of so many ranks.
+    pub fn new(ranks: u32) -> Geometry {
+        Geometry { ranks: if ranks <= RANKS_MAX { ranks as usize } else { 0 } }
+    }
+
+    /// Whether there are any.
+    pub fn is_empty(self) -> bool {
+        self.ranks == 0
+    }
+
+    /// Bytes of all.
+    pub fn bytes(self) -> usize {
+        CONTEXTS as usize * self.context_bytes()
+    }
+
+    fn places(self) -> usize {
+        self.ranks * 2 * self.ranks * PLACES
+    }
+
+    fn lines_bytes(self) -> usize {
+        (self.places() * LINE_BYTES).next_multiple_of(PAGE)
+    }
+
+    fn context_bytes(self) -> usize {
+        self.ranks * PAGE + self.lines_bytes() + self.places() * BYTES_MAX
+    }
+
+    /// Where a rank's standing in a context lies.
+    pub fn standing(self, context: u32, rank: usize) -> usize {
+        assert!(context < CONTEXTS && rank < self.ranks, "rank {rank} in context {context} has slots");
+        context as usize * self.context_bytes() + rank * PAGE
+    }
+
+    /// Where its log of calls lies.
+    pub fn log(self, context: u32, rank: usize) -> usize {
+        self.standing(context, rank) + LOG_AT
+    }
+
+    /// Where a message lies.
+    pub fn place(self, context: u32, receiver: usize, sender: usize, place: usize) -> Place {
+        assert!(receiver < self.ranks && sender < self.ranks && place < PLACES, "a message that has a place");
+        let lines = self.standing(context, 0) + self.ranks * PAGE;
+        let generation = self.ranks * PLACES;
+        let index = receiver * 2 * generation + sender * PLACES + place;
+        Place {
+            line: lines + index * LINE_BYTES,
+            page: lines + self.lines_bytes() + index * BYTES_MAX,
+            next_line: generation * LINE_BYTES,
+            next_page: generation * BYTES_MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn places_are_apart_and_inside() {
+        for ranks in [1, 2, 5] {
+            let geometry = Geometry::new(ranks);
+            let (mut lines, mut pages) = (HashSet::new(), HashSet::new());
+            let ranks = ranks as usize;
+            for context in 0..CONTEXTS {
+                for (receiver, sender) in (0..ranks * ranks).map(|pair| (pair / ranks, pair % ranks)) {
+                    for index in 0..PLACES {
+                        let place = geometry.place(context, receiver, sender, index);
+                        for generation in [0, 1] {
+                            let page = place.page + generation * place.next_page;
+                            assert!(lines.insert(place.line + generation * place.next_line));
+                            assert!(pages.insert(page) && page + BYTES_MAX <= geometry.bytes());
+                        }
+                    }
+                }
+            }
+            assert!(lines.iter().all(|line| pages.iter().all(|page| line / PAGE != page / PAGE)));
+        }
+        assert!(Geometry::new(RANKS_MAX + 1).is_empty() && Geometry::new(RANKS_MAX + 1).bytes() == 0);
+    }
+}

@@ -1,0 +1,321 @@
+//! One message's place, a rank's standing, and what a rank knows of the others'. `README.md` beside this file has the
+//! protocol.
+
+use super::INLINE_BYTES;
+use crate::queue::area::Area;
+use castell_base::sync::Ordering;
+
+const NUMBER: usize = 0;
+const SIGNATURE: usize = 1;
+const PAYLOAD: usize = 2;
+
+/// A message's place: a line, and a page for what does not fit it.
+#[derive(Clone, Copy)]
+pub struct Line {
+    words: Area,
+    page: *mut u8,
+}
+
+impl Line {
+    /// The place at these addresses.
+    ///
+    /// # Safety
+    /// Both lie in slots that stay mapped; they belong together; one thread at a time sends there and one receives, and the
+    /// sender writes call k's message only when the receiver has passed the calls of its generation before.
+    pub unsafe fn new(line: *mut u8, page: *mut u8) -> Line {
+        // SAFETY: handed on from the caller.
+        Line { words: unsafe { Area::new(line) }, page }
+    }
+
+    /// Writes the call's message there.
+    ///
+    /// # Safety
+    /// `from` is readable for so many bytes, of which there are not more than a place takes.
+    #[inline(always)]
+    pub unsafe fn publish(self, number: u64, signature: u64, from: *const u8, bytes: usize) {
+        // SAFETY: handed on from the caller; the receiver does not read before it sees the number.
+        unsafe { self.write(from, bytes) };
+        self.words.word(SIGNATURE).store(signature, Ordering::Relaxed);
+        self.words.word(NUMBER).store(number, Ordering::Release);
+    }
+
+    /// Whether the call's message is there.
+    #[inline(always)]
+    pub fn has(self, number: u64) -> bool {
+        // Acquire: the message was written before.
+        self.words.word(NUMBER).load(Ordering::Acquire) == number
+    }
+
+    /// What the sender of the message that is there has called.
+    #[inline(always)]
+    pub fn signature(self) -> u64 {
+        self.words.word(SIGNATURE).load(Ordering::Relaxed)
+    }
+
+    #[cfg(not(loom))]
+    #[inline(always)]
+    unsafe fn write(self, from: *const u8, bytes: usize) {
+        let inside = self.words.word(PAYLOAD).as_ptr().cast::<u8>();
+        // SAFETY: handed on from the caller.
+        unsafe { copy(from, if bytes <= INLINE_BYTES { inside } else { self.page }, bytes) };
+    }
+
+    /// Copies the message that is there.
+    ///
+    /// # Safety
+    /// `to` is writable for so many bytes; the message has as many.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub unsafe fn read(self, to: *mut u8, bytes: usize) {
+        let inside = self.words.word(PAYLOAD).as_ptr().cast::<u8>();
+        // SAFETY: handed on from the caller; the sender has written it before the number, and leaves it alone until this
+        // rank has passed the call.
+        unsafe { copy(if bytes <= INLINE_BYTES { inside } else { self.page }, to, bytes) };
+    }
+
+    #[cfg(loom)]
+    unsafe fn write(self, from: *const u8, bytes: usize) {
+        assert!(bytes == 8 && self.page.is_null());
+        // SAFETY: handed on from the caller.
+        let word = unsafe { from.cast::<u64>().read_unaligned() };
+        self.words.word(PAYLOAD).store(word, Ordering::Relaxed);
+    }
+
+    /// # Safety
+    /// As without loom.
+    #[cfg(loom)]
+    pub unsafe fn read(self, to: *mut u8, bytes: usize) {
+        assert!(bytes == 8);
+        let word = self.words.word(PAYLOAD).load(Ordering::Relaxed);
+        // SAFETY: handed on from the caller.
+        unsafe { to.cast::<u64>().write_unaligned(word) };
+    }
+}
+
+/// # Safety
+/// Both are valid for so many bytes, and apart.
+#[cfg(not(loom))]
+#[inline(always)]
+unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    match bytes {
+        0 => {}
+        // The commonest length, without a call.
+        // SAFETY: the caller's promise.
+        8 => unsafe { to.cast::<[u8; 8]>().write(from.cast::<[u8; 8]>().read()) },
+        // SAFETY: the caller's promise.
+        _ => unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) },
+    }
+}
+
+const PASSED: usize = 0;
+/// The last calls that were given up, each with whom the rank blamed, in one word: a rank may give up several before
+/// another one looks.
+const FAILED: usize = 1;
+const FAILED_WORDS: u64 = 7;
+const CULPRIT_BITS: u32 = 16;
+
+/// How far a rank has come in a context.
+#[derive(Clone, Copy)]
+pub struct Standing(Area);
+
+impl Standing {
+    /// The standing that lies at this address.
+    ///
+    /// # Safety
+    /// It lies in slots that stay mapped; only its rank writes to it, one thread at a time.
+    pub unsafe fn new(at: *mut u8) -> Standing {
+        // SAFETY: handed on from the caller.
+        Standing(unsafe { Area::new(at) })
+    }
+
+    /// The last call with slots that the rank has passed; it does not look at older messages any more.
+    #[inline(always)]
+    pub fn passed(self) -> u64 {
+        // Acquire: what the rank sent in that call was written before.
+        self.0.word(PASSED).load(Ordering::Acquire)
+    }
+
+    /// This rank has passed the call.
+    #[inline(always)]
+    pub fn pass(self, number: u64) {
+        // Release: this rank has read what was sent to it.
+        self.0.word(PASSED).store(number, Ordering::Release);
+    }
+
+    /// This rank gives the call up, because of `culprit`.
+    pub fn fail(self, number: u64, culprit: u32) {
+        let word = number << CULPRIT_BITS | u64::from(culprit) & ((1 << CULPRIT_BITS) - 1);
+        self.0.word(FAILED + (number % FAILED_WORDS) as usize).store(word, Ordering::Relaxed);
+        self.pass(number);
+    }
+
+    /// Whom the rank blamed when it gave the call up, or the first behind it that is still known.
+    pub fn culprit(self, number: u64) -> Option<u32> {
+        let failed = (0..FAILED_WORDS as usize).map(|at| self.0.word(FAILED + at).load(Ordering::Relaxed));
+        let first = failed.filter(|word| word >> CULPRIT_BITS >= number).min()?;
+        Some((first & ((1 << CULPRIT_BITS) - 1)) as u32)
+    }
+}
+
+/// What a rank knows of how far all others have come in a context.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// All ranks have passed all calls with slots up to this one.
+    all_passed: u64,
+    /// The last call of each generation.
+    last: [u64; 2],
+}
+
+impl Progress {
+    /// The call that a receiver must have passed before a message of call `number` is written to it, unless it is known that it
+    /// has.
+    #[inline(always)]
+    pub fn must_have_passed(&self, number: u64) -> Option<u64> {
+        let last = self.last[(number & 1) as usize];
+        (last > self.all_passed).then_some(last)
+    }
+
+    /// This rank passes the call. `has_heard_all`: messages of all ranks in this call have come here, also by way of others.
+    #[inline(always)]
+    pub fn pass(&mut self, number: u64, has_heard_all: bool) {
+        self.last[(number & 1) as usize] = number;
+        if has_heard_all {
+            // They had entered it, behind all calls before it.
+            self.all_passed = number - 1;
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::queue::area::Word;
+    use loom::thread;
+    use std::sync::Arc;
+
+    /// Two ranks' standings and the two generations of one place each way.
+    struct Scene(Vec<Word>);
+
+    #[derive(Clone, Copy)]
+    struct View {
+        standings: [Standing; 2],
+        lines: [[Line; 2]; 2],
+    }
+
+    impl Scene {
+        fn new() -> Arc<Scene> {
+            Arc::new(Scene((0..6 * 8).map(|_| Word::default()).collect()))
+        }
+
+        fn view(&self) -> View {
+            let at = |line: usize| self.0[8 * line..].as_ptr().cast_mut().cast::<u8>();
+            // SAFETY: the words outlive the model's threads, which keep to the protocol.
+            unsafe {
+                let line = |index: usize| Line::new(at(index), std::ptr::null_mut());
+                View {
+                    standings: [Standing::new(at(0)), Standing::new(at(1))],
+                    lines: [[line(2), line(3)], [line(4), line(5)]],
+                }
+            }
+        }
+    }
+
+    fn send(view: View, to: usize, number: u64, value: u64) {
+        let line = view.lines[to][(number & 1) as usize];
+        // SAFETY: a word; the caller made sure that there is room.
+        unsafe { line.publish(number, 7, (&raw const value).cast(), 8) };
+    }
+
+    fn receive(view: View, me: usize, number: u64) -> u64 {
+        let line = view.lines[me][(number & 1) as usize];
+        while !line.has(number) {
+            thread::yield_now();
+        }
+        let mut value = 0u64;
+        // SAFETY: a word.
+        unsafe { line.read((&raw mut value).cast(), 8) };
+        assert_eq!(line.signature(), 7);
+        value
+    }
+
+    fn explore(scene: impl Fn() + Send + Sync + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = model.preemption_bound.or(Some(3));
+        model.check(scene);
+    }
+
+    /// A broadcast's root hears of nobody: it has to look before it writes a place again.
+    #[test]
+    fn a_sender_does_not_overtake_its_receiver() {
+        explore(|| {
+            let scene = Scene::new();
+            let view = scene.view();
+            let of_receiver = Arc::clone(&scene);
+            let receiver = thread::spawn(move || {
+                let view = of_receiver.view();
+                for number in 1..=4 {
+                    assert_eq!(receive(view, 1, number), 100 + number);
+                    view.standings[1].pass(number);
+                }
+            });
+            let mut progress = Progress::default();
+            for number in 1..=4 {
+                while progress.must_have_passed(number).is_some_and(|last| view.standings[1].passed() < last)
+                {
+                    thread::yield_now();
+                }
+                send(view, 1, number, 100 + number);
+                progress.pass(number, false);
+            }
+            receiver.join().expect("no panic");
+        });
+    }
+
+    /// Where both hear from both nobody looks, and still nothing is overwritten too early.
+    #[test]
+    fn who_has_heard_all_need_not_look() {
+        explore(|| {
+            let scene = Scene::new();
+            let rank = |me: usize, scene: Arc<Scene>| {
+                move || {
+                    let (view, mut progress) = (scene.view(), Progress::default());
+                    for number in 1..=4 {
+                        assert_eq!(progress.must_have_passed(number), None);
+                        send(view, 1 - me, number, 10 * number + me as u64);
+                        assert_eq!(receive(view, me, number), 10 * number + 1 - me as u64);
+                        progress.pass(number, true);
+                        view.standings[me].pass(number);
+                    }
+                }
+            };
+            let other = thread::spawn(rank(1, Arc::clone(&scene)));
+            rank(0, scene)();
+            other.join().expect("no panic");
+        });
+    }
+
+    /// A message that was sent before its sender passed or gave up is seen by whoever sees that.
+    #[test]
+    fn who_passed_without_a_message_has_failed() {
+        explore(|| {
+            let scene = Scene::new();
+            let of_sender = Arc::clone(&scene);
+            let sender = thread::spawn(move || {
+                let view = of_sender.view();
+                send(view, 1, 1, 5);
+                view.standings[0].pass(1);
+                view.standings[0].fail(2, 9);
+            });
+            let view = scene.view();
+            let passed = view.standings[0].passed();
+            if passed >= 1 {
+                assert!(view.lines[1][1].has(1));
+            }
+            if passed >= 2 {
+                assert!(!view.lines[1][0].has(2));
+                assert_eq!(view.standings[0].culprit(2), Some(9));
+            }
+            sender.join().expect("no panic");
+        });
+    }
+}

@@ -1,0 +1,235 @@
+//! Small blocking calls, which are carried out as straight lines over slots, beside the same calls as runs of the engine.
+
+mod group;
+mod oracle;
+
+use castell_base::Rank;
+use castell_collectives::collective::ALGORITHMS;
+use castell_comm::collective::{Call, CallError, Operation, Reason, Reduction};
+use castell_comm::job::{JobOptions, Progress};
+use castell_comm::{Cause, Comm, Communicator};
+use group::{group, group_with};
+use oracle::{Matrix, Sample};
+
+/// Numbers whose sums depend on the order in which they are added.
+fn number(rank: u32, at: u64) -> f64 {
+    let [a, b, ..] = Matrix::contribution(rank, at);
+    f64::from(a) * 2f64.powi((b % 40) as i32 - 20)
+}
+
+/// The bits of an operation's result by an algorithm: of a blocking call, and of one that was started.
+fn both_ways(
+    world: &Communicator,
+    operation: Operation,
+    name: &str,
+    count: usize,
+) -> [Result<Vec<u64>, CallError>; 2] {
+    let (me, size) = (world.rank().0, world.size() as usize);
+    let send: Vec<f64> = (0..(count * size) as u64).map(|at| number(me, at)).collect();
+    let mut outcomes = [false, true].map(|_| (send.clone(), vec![0.5f64; count * size]));
+    let [first, second] = &mut outcomes;
+    let call = |(send, recv): &mut (Vec<f64>, Vec<f64>)| {
+        // SAFETY: only the lifetime is made longer; both vectors outlive the calls below, which are waited for.
+        let recv = unsafe { std::slice::from_raw_parts_mut(recv.as_mut_ptr(), recv.len()) };
+        // SAFETY: as above.
+        let send = unsafe { std::slice::from_raw_parts(send.as_ptr(), send.len()) };
+        let root = Rank(size as u32 - 1);
+        let call = match operation {
+            Operation::Barrier => Call::barrier(),
+            Operation::Broadcast => {
+                recv[..count].copy_from_slice(&send[..count]);
+                Call::broadcast(&mut recv[..count], root)
+            }
+            Operation::Gather => Call::gather(&send[..count], recv, root),
+            Operation::Scatter => Call::scatter(send, &mut recv[..count], root),
+            Operation::Allgather => Call::allgather(&send[..count], recv),
+            Operation::Reduce => Call::reduce(&send[..count], &mut recv[..count], Reduction::Sum, root),
+            Operation::Allreduce => Call::allreduce(&send[..count], &mut recv[..count], Reduction::Sum),
+            Operation::ReduceScatter => Call::reduce_scatter_block(send, &mut recv[..count], Reduction::Sum),
+            Operation::Alltoall => Call::alltoall(send, recv),
+            Operation::Scan => Call::scan(&send[..count], &mut recv[..count], Reduction::Sum),
+            Operation::Exscan => Call::exscan(&send[..count], &mut recv[..count], Reduction::Sum),
+            _ => unreachable!("not among neighbours"),
+        };
+        call.by(name)
+    };
+    let blocking = world.call(call(first));
+    let started = call(second);
+    let started = world.scope(|scope| scope.start(started)?.wait());
+    let bits = |recv: &[f64]| recv.iter().map(|number| number.to_bits()).collect();
+    [blocking.map(|()| bits(&outcomes[0].1)), started.map(|()| bits(&outcomes[1].1))]
+}
+
+#[test]
+fn both_ways_give_the_same_bits() {
+    for ranks in [2, 3, 4, 7, 8] {
+        group(ranks, |comm| {
+            let world = comm.world();
+            let mut names: Vec<&str> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
+            names.extend([
+                "allreduce:recursive-doubling",
+                "allreduce:rabenseifner",
+                "barrier:recursive-doubling",
+            ]);
+            for name in names {
+                let (operation, _) = name.split_once(':').expect("an operation and an algorithm");
+                let operation = Operation::ALL.into_iter().find(|of| of.name() == operation);
+                for count in [0, 1, 6, 7, 300] {
+                    match both_ways(&world, operation.expect("an operation"), name, count) {
+                        [Ok(blocking), Ok(started)] => assert_eq!(blocking, started, "{name}, {count}"),
+                        // Not for this number of ranks.
+                        [Err(a), Err(b)] => {
+                            let is_refused = |error: &CallError| matches!(error.reason, Reason::Algorithm(_));
+                            assert!(is_refused(&a) && is_refused(&b), "{name}: {a}, {b}");
+                        }
+                        [a, b] => panic!("{name}, {count}: {a:?}, {b:?}"),
+                    }
+                }
+            }
+            let counts = world.cache_counts();
+            assert!(counts.straight > 40, "{counts:?}");
+        });
+    }
+}
+
+#[test]
+fn without_lanes_there_are_no_slots() {
+    group_with(&JobOptions { lanes: false, ..JobOptions::new(3) }, |comm| {
+        let world = comm.world();
+        world.barrier().expect("goes well");
+        assert_eq!(world.cache_counts().straight, 0);
+    });
+}
+
+/// Some ranks only send: they may be ahead, but not by more than their receivers' places hold.
+#[test]
+fn who_only_sends_runs_ahead_and_overwrites_nothing() {
+    for ranks in [2, 5] {
+        group(ranks, |comm| {
+            let world = comm.world();
+            let dup = world.dup().expect("a copy");
+            let (me, size) = (world.rank().0, world.size());
+            for round in 0..400u64 {
+                // The one that is late is another one each time.
+                if round % 23 == 3 && round / 23 % u64::from(size) == u64::from(me) {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+                let root = Rank((round / 50) as u32 % size);
+                let mut data = [if me == root.0 { round } else { 0 }; 9];
+                world.broadcast(&mut data, root).expect("goes well");
+                assert_eq!(data, [round; 9]);
+                if round % 5 == 0 {
+                    let mut sum = [0u64];
+                    dup.reduce(&[round + u64::from(me)], &mut sum, Reduction::Sum, root).expect("goes well");
+                    let all = u64::from(size) * round + u64::from(size * (size - 1) / 2);
+                    assert!(me != root.0 || sum == [all]);
+                }
+                // A call without slots in between: all others have one parity then.
+                if (100..200).contains(&round) {
+                    let mut large = vec![if me == root.0 { round } else { 0 }; 2000];
+                    world.broadcast(&mut large, root).expect("goes well");
+                    assert_eq!(large, vec![round; 2000]);
+                }
+            }
+        });
+    }
+}
+
+/// Runs go on while their process waits in a straight line for somebody who needs them.
+#[test]
+fn runs_go_on_beside() {
+    group(3, |comm| {
+        let world = comm.world();
+        let second = world.dup().expect("a copy");
+        let me = world.rank().0;
+        for round in 0..30u64 {
+            let (large, mut sums) = (vec![round + u64::from(me); 5000], vec![0; 5000]);
+            world.scope(|scope| {
+                let request =
+                    scope.start(Call::allreduce(&large, &mut sums, Reduction::Sum)).expect("starts");
+                // Rank 1 needs the others' part of the run before it comes to the barrier.
+                if me == 1 {
+                    request.wait().expect("goes well");
+                }
+                second.barrier().expect("goes well");
+                request.wait().expect("goes well");
+            });
+            assert_eq!(sums, vec![3 * round + 3; 5000]);
+        }
+    });
+}
+
+/// Calls in the world from several threads of each rank count as one sequence.
+#[test]
+fn threads_share_the_world() {
+    group(2, |comm| {
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let world = comm.world();
+                    for _ in 0..200 {
+                        world.barrier().expect("goes well");
+                    }
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn blocking_and_started_calls_do_not_meet() {
+    group(3, |comm| {
+        let world = comm.world();
+        let (send, mut recv) = ([1u64], [0u64]);
+        let call = Call::allreduce(&send, &mut recv, Reduction::Sum);
+        let outcome = if comm.rank() == Rank(1) {
+            world.scope(|scope| scope.start(call)?.wait())
+        } else {
+            world.call(call)
+        };
+        let error = outcome.expect_err("they differ").to_string();
+        assert!(error.contains("the calls differ"), "{error}");
+        assert!(error.contains("non-blocking allreduce of 1 u64 by sum"), "{error}");
+        world.barrier().expect("what comes after is as if nothing had been");
+    });
+}
+
+/// Who waits for somebody that waits for one who has left fails, too, and learns whom to blame.
+#[test]
+fn who_has_left_is_named() {
+    for progress in [Progress::Thread, Progress::Peers] {
+        group_with(&JobOptions { progress, ..JobOptions::new(4) }, |comm: &Comm| {
+            let world = comm.world();
+            world.barrier().expect("goes well");
+            if comm.rank() == Rank(3) {
+                return;
+            }
+            let mut sum = [0u64];
+            // Along the ranks: 2 waits for 1, who waits for 0; then back from 3, who is not there.
+            let outcome = world.call(Call::allreduce(&[1u64], &mut sum, Reduction::Sum).by("reduce-bcast"));
+            let error = outcome.expect_err("rank 3 has left");
+            let Reason::Failed(failure) = &error.reason else { panic!("{error}") };
+            let culprit = failure.cause.culprit(comm.rank());
+            assert_eq!(culprit, Rank(3), "{error}");
+            assert!(matches!(failure.cause, Cause::PeerLeft { .. } | Cause::PeerFailed { .. }), "{error}");
+        });
+    }
+}
+
+/// What is counted and recorded does not depend on the way.
+#[test]
+fn messages_are_counted_and_recorded() {
+    group(2, |comm| {
+        let world = comm.world();
+        world.barrier().expect("goes well");
+        let before = comm.counters();
+        comm.record();
+        world
+            .call(Call::allreduce(&[1u64], &mut [0], Reduction::Sum).by("recursive-doubling"))
+            .expect("goes");
+        let after = comm.counters();
+        assert_eq!((after.messages - before.messages, after.bytes - before.bytes), (1, 8));
+        let record = comm.take_record();
+        assert!(record.len() >= 3 && record.iter().all(|one| one.start_ns <= one.end_ns && one.run > 0));
+    });
+}
