@@ -48,6 +48,18 @@ pub(super) fn take_called() -> Option<(Arc<Shared>, RunRef, OpId)> {
     home.map(|home| (home, run, op))
 }
 
+/// Calls the function at that address for an operation that is over when it returns: its end cannot be put off.
+///
+/// # Safety
+/// It is the address of an `extern "C" fn(*mut c_void)` that may be called with `context` from this thread.
+pub(super) unsafe fn call_at_once(function: u64, context: u64) {
+    // SAFETY: the caller's promise.
+    let function: extern "C" fn(*mut c_void) = unsafe { std::mem::transmute(function as *const ()) };
+    let around = CALLED.replace(None);
+    as_inside(|| function(context as *mut c_void));
+    CALLED.set(around);
+}
+
 /// Calls the function at that address for an operation; whether that is over when it returns.
 ///
 /// # Safety

@@ -3,7 +3,7 @@
 //! The graph is the one that the stepper would run, and so are the results; `slot/README.md` says why nothing is overtaken and
 //! nobody waits for ever. Who has waited for long drives the engine meanwhile, as every waiting thread does.
 
-use super::call::{call, inside_call};
+use super::call::{call_at_once, inside_call};
 use super::contexts::other_call;
 use super::core::Core;
 use super::describe::describe;
@@ -190,7 +190,7 @@ impl Line<'_> {
                 }
                 Step::Call { function, context } => {
                     // SAFETY: the caller promised that this is the address of such a function.
-                    unsafe { call(*function, *context) };
+                    unsafe { call_at_once(*function, *context) };
                 }
             }
             if RECORDS {
