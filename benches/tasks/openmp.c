@@ -1,5 +1,6 @@
 /* The workloads with OpenMP tasks: GCC's libgomp or LLVM's libomp, whichever compiler builds it. A run is a parallel region of
  * its own; the threads are there from the warm-up on. */
+#include "potrf.h"
 #include "tasks.h"
 
 #include <omp.h>
@@ -57,6 +58,19 @@ static void node(long *in0, long *in1, long *inout) {
     }
 }
 
+static void kernel(long *in0, long *in1, long *inout) {
+    if (in1 != NULL) {
+#pragma omp task depend(in : in0[0], in1[0]) depend(inout : inout[0]) firstprivate(in0, in1, inout)
+        potrf_task(in0, in1, inout);
+    } else if (in0 != NULL) {
+#pragma omp task depend(in : in0[0]) depend(inout : inout[0]) firstprivate(in0, inout)
+        potrf_task(in0, NULL, inout);
+    } else {
+#pragma omp task depend(inout : inout[0]) firstprivate(inout)
+        potrf_task(NULL, NULL, inout);
+    }
+}
+
 static void create(void) {
     if (strcmp(running, "empty") == 0) {
         empty();
@@ -67,7 +81,7 @@ static void create(void) {
         fib(sizes.number, &result);
         fibonacci_check(sizes.number, result);
     } else {
-        for_each_node(running, node);
+        for_each_node(running, strcmp(running, "potrf") == 0 ? kernel : node);
     }
 }
 
@@ -100,7 +114,9 @@ static void metg(const char *workload) {
 }
 
 int main(int argc, char **argv) {
-    static const struct bench table[] = {{"empty", run}, {"axpy", run}, {"fib", run},  {"chain", run}, {"chains", run},
-                                         {"wave", run},  {"chol", run}, {"metg", metg}, {NULL, NULL}};
+    static const struct bench table[] = {{"empty", run},  {"axpy", run}, {"fib", run},
+                                         {"chain", run},  {"chains", run}, {"wave", run},
+                                         {"chol", run},   {"potrf", run, potrf_prepare, potrf_check},
+                                         {"metg", metg},  {NULL, NULL}};
     return tasks_main(argc, argv, table, NULL, NULL);
 }

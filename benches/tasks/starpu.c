@@ -1,5 +1,6 @@
 /* The workloads with StarPU: dependences from data handles, one for each cell. Handles are registered before the clock runs.
  * Its workers are threads besides the one that creates tasks. fib is missing: its tasks cannot wait for others. */
+#include "potrf.h"
 #include "tasks.h"
 
 #include <starpu.h>
@@ -72,6 +73,38 @@ static void node(long *in0, long *in1, long *inout) {
     submit(task);
 }
 
+/* Its argument is an array of the three cells. */
+static void kernel(void *buffers[], void *argument) {
+    long **at = (long **)argument;
+    (void)buffers;
+    potrf_task(at[0], at[1], at[2]);
+}
+static struct starpu_codelet kernels[4];
+
+static void kernel_node(long *in0, long *in1, long *inout) {
+    struct starpu_task *task = starpu_task_create();
+    long **at = (long **)measure_checked(malloc(3 * sizeof *at));
+    at[0] = in0, at[1] = in1, at[2] = inout;
+    int count = 0;
+    if (in0 != NULL) {
+        task->handles[count++] = handles[in0 - cells];
+    }
+    if (in1 != NULL) {
+        task->handles[count++] = handles[in1 - cells];
+    }
+    task->handles[count++] = handles[inout - cells];
+    task->cl = &kernels[count];
+    task->cl_arg = at;
+    task->cl_arg_size = 3 * sizeof *at;
+    task->cl_arg_free = 1;
+    submit(task);
+}
+
+static void potrf(const char *workload) {
+    for_each_node(workload, kernel_node);
+    starpu_task_wait_for_all();
+}
+
 static void dependent(const char *workload) {
     for_each_node(workload, node);
     starpu_task_wait_for_all();
@@ -83,6 +116,9 @@ static void start(void) {
         for (int i = 0; i < count; i++) {
             codelets[count].modes[i] = i + 1 == count ? STARPU_RW : STARPU_R;
         }
+        kernels[count] = codelets[count];
+        kernels[count].cpu_funcs[0] = kernel;
+        kernels[count].name = "kernel";
     }
     struct starpu_conf conf;
     starpu_conf_init(&conf);
@@ -111,6 +147,7 @@ static void stop(void) {
 int main(int argc, char **argv) {
     static const struct bench table[] = {{"empty", empty},      {"axpy", axpy},      {"chain", dependent},
                                          {"chains", dependent}, {"wave", dependent}, {"chol", dependent},
+                                         {"potrf", potrf, potrf_prepare, potrf_check},
                                          {NULL, NULL}};
     return tasks_main(argc, argv, table, start, stop);
 }

@@ -1,7 +1,7 @@
 /* What the task benchmarks share: the workloads' sizes and shapes, and the loop that measures one. C11 and C++17.
  *
  *   program --workload NAME --workers N --samples S [--tasks N] [--elements N] [--block N] [--number N] [--chains N]
- *           [--side N] [--tiles N] [--again 1]
+ *           [--side N] [--tiles N] [--order N] [--tile N] [--again 1]
  *
  * prints one line, in nanoseconds a task; without a function for the workload it ends with 3. */
 #ifndef CASTELL_BENCH_TASKS_H
@@ -11,7 +11,7 @@
 
 /* The sizes of the workload that runs. */
 struct sizes {
-    long tasks, elements, block, number, chains, side, tiles, width, steps, rounds;
+    long tasks, elements, block, number, chains, side, tiles, order, tile, width, steps, rounds;
     int workers;
     /* The tasks' graph is built once, and its runs alone are measured. */
     int again;
@@ -65,7 +65,7 @@ static inline void for_each_node(const char *workload, void (*node)(long *in0, l
                 node(up != NULL ? up : left, up != NULL ? left : NULL, own);
             }
         }
-    } else { /* chol */
+    } else { /* chol, potrf */
         long n = sizes.tiles;
         for (long k = 0; k < n; k++) {
             node(NULL, NULL, cells + k * n + k);
@@ -97,7 +97,7 @@ static inline long task_count(const char *workload) {
     if (strcmp(workload, "wave") == 0) {
         return sizes.side * sizes.side;
     }
-    if (strcmp(workload, "chol") == 0) {
+    if (strcmp(workload, "chol") == 0 || strcmp(workload, "potrf") == 0) {
         long n = sizes.tiles;
         return n + n * (n - 1) + n * (n - 1) * (n - 2) / 6;
     }
@@ -112,6 +112,9 @@ struct bench {
     const char *workload;
     /* Runs it once, to its end. */
     void (*run)(const char *workload);
+    /* Before each run, and after the last; neither is measured, and either may be missing. */
+    void (*prepare)(void);
+    void (*check)(void);
 };
 
 /* Whether these are the last entries of a table is told by a null workload. */
@@ -124,6 +127,8 @@ static inline int tasks_main(int argc, char **argv, const struct bench *table, v
     sizes.chains = measure_number(argc, argv, "--chains", 64);
     sizes.side = measure_number(argc, argv, "--side", 10);
     sizes.tiles = measure_number(argc, argv, "--tiles", 4);
+    sizes.order = measure_number(argc, argv, "--order", 1024);
+    sizes.tile = measure_number(argc, argv, "--tile", 128);
     sizes.width = measure_number(argc, argv, "--width", 4);
     sizes.steps = measure_number(argc, argv, "--steps", 100);
     sizes.rounds = measure_number(argc, argv, "--spins", 100);
@@ -140,6 +145,10 @@ static inline int tasks_main(int argc, char **argv, const struct bench *table, v
     if (table->workload == NULL) {
         return 3;
     }
+    if (strcmp(workload, "potrf") == 0) {
+        sizes.tiles = sizes.order / sizes.tile;
+        sizes.order = sizes.tiles * sizes.tile;
+    }
     size_t count = (size_t)(sizes.chains * CELL_CHAIN);
     count = count < (size_t)(sizes.side * sizes.side) ? (size_t)(sizes.side * sizes.side) : count;
     count = count < (size_t)(sizes.tiles * sizes.tiles) ? (size_t)(sizes.tiles * sizes.tiles) : count;
@@ -148,11 +157,16 @@ static inline int tasks_main(int argc, char **argv, const struct bench *table, v
     if (start != NULL) {
         start();
     }
-    table->run(workload); /* warms up */
-    for (long i = 0; i < samples; i++) {
+    for (long i = -1; i < samples; i++) { /* the first warms up */
+        if (table->prepare != NULL) {
+            table->prepare();
+        }
         double begin = measure_now_ns();
         table->run(workload);
-        ns[i] = (measure_now_ns() - begin) / (double)task_count(workload);
+        ns[i < 0 ? 0 : i] = (measure_now_ns() - begin) / (double)task_count(workload);
+    }
+    if (table->check != NULL) {
+        table->check();
     }
     if (stop != NULL) {
         stop();

@@ -35,7 +35,8 @@ fn examples(names: &[impl AsRef<str>]) -> Vec<PathBuf> {
     let test = std::env::current_exe().expect("a program knows its path");
     let folder = test.parent().and_then(|deps| deps.parent()).expect("tests lie in deps");
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--locked", "-p", "castell", "--examples"]);
+    // As `cargo test --workspace` has built them already: the crate alone has other features, and would be built again.
+    build.args(["build", "--quiet", "--locked", "--workspace", "--examples"]);
     if folder.ends_with("release") {
         build.arg("--release");
     }

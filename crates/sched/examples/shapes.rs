@@ -33,7 +33,7 @@ fn main() {
     SCHEDULERS.iter().enumerate().for_each(|(number, scheduler)| println!("{}: {scheduler}", number + 1));
     println!("{:24} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}", "", "tasks", 1, 2, 3, 4, 5, 6);
     for block in [1024, 4096, 16_384, 65_536, 262_144] {
-        let axpy = Multiaxpy { elements: 1 << 26, block, iterations: 2, element_ps: 500 };
+        let axpy = Multiaxpy { elements: 1 << 26, block, iterations: 2, element_ps: 500, dependences: false };
         row(&format!("multiaxpy-noop {block}"), &axpy, axpy.tasks(), &topology);
     }
     for tiles in [8, 16, 32, 48] {

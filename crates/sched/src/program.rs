@@ -1,5 +1,7 @@
 //! Programs for [`simulate()`](crate::simulate()): what tasks create, wait for and depend on, and the paper's two benchmarks.
 
+use std::cmp::Ordering;
+
 /// What a body does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step<Task> {
@@ -69,6 +71,9 @@ pub struct Multiaxpy {
     pub iterations: u64,
     /// What a leaf computes for each element, in picoseconds.
     pub element_ps: u64,
+    /// Whether the iterations depend on each other block by block instead of waiting for each other (multiaxpy-recursive,
+    /// section 6.3). Here a part waits until the one before it in its place has been split; with weak accesses it would not.
+    pub dependences: bool,
 }
 
 /// A task of [`Multiaxpy`].
@@ -77,7 +82,14 @@ pub enum AxpyTask {
     /// Creates one tree an iteration.
     Main,
     /// Splits so many elements, or computes them.
-    Part(u64),
+    Part {
+        /// How many.
+        elements: u64,
+        /// In which iteration.
+        iteration: u64,
+        /// Its place in the iteration's tree: the root is 1, below `n` lie `2 n` and `2 n + 1`.
+        node: u64,
+    },
 }
 
 impl Multiaxpy {
@@ -85,6 +97,16 @@ impl Multiaxpy {
     pub fn tasks(&self) -> u64 {
         let leaves = (self.elements / self.block.max(1)).max(1).next_power_of_two();
         1 + self.iterations * (2 * leaves - 1)
+    }
+
+    fn part(&self, elements: u64, iteration: u64, node: u64) -> Step<AxpyTask> {
+        let creation = Creation::new(AxpyTask::Part { elements, iteration, node });
+        if !self.dependences {
+            return Step::Create(creation);
+        }
+        let key = |iteration: u64| node * self.iterations + iteration;
+        let after = iteration.checked_sub(1).map(key).into_iter().collect();
+        Step::Create(Creation { key: Some(key(iteration)), after, ..creation })
     }
 }
 
@@ -97,16 +119,19 @@ impl Program for Multiaxpy {
 
     fn step(&self, task: &AxpyTask, number: u64) -> Option<Step<AxpyTask>> {
         match *task {
+            AxpyTask::Main if self.dependences => match number.cmp(&self.iterations) {
+                Ordering::Less => Some(self.part(self.elements, number, 1)),
+                Ordering::Equal => Some(Step::Wait),
+                Ordering::Greater => None,
+            },
             AxpyTask::Main if number >= 2 * self.iterations => None,
-            AxpyTask::Main if number.is_multiple_of(2) => {
-                Some(Step::Create(Creation::new(AxpyTask::Part(self.elements))))
-            }
+            AxpyTask::Main if number.is_multiple_of(2) => Some(self.part(self.elements, number / 2, 1)),
             AxpyTask::Main => Some(Step::Wait),
-            AxpyTask::Part(elements) if elements <= self.block => {
+            AxpyTask::Part { elements, .. } if elements <= self.block => {
                 (number == 0).then_some(Step::Work { ns: elements * self.element_ps / 1000 })
             }
-            AxpyTask::Part(elements) => {
-                (number < 2).then(|| Step::Create(Creation::new(AxpyTask::Part(elements.div_ceil(2)))))
+            AxpyTask::Part { elements, iteration, node } => {
+                (number < 2).then(|| self.part(elements.div_ceil(2), iteration, 2 * node + number))
             }
         }
     }
@@ -326,10 +351,32 @@ mod tests {
     #[test]
     fn counts_are_the_papers() {
         // Tables A.1 and A.2.
-        let axpy = |block| Multiaxpy { elements: 1 << 30, block, iterations: 10, element_ps: 1 }.tasks();
+        let axpy = |block| {
+            Multiaxpy { elements: 1 << 30, block, iterations: 10, element_ps: 1, dependences: false }.tasks()
+        };
         assert_eq!([1024, 8192, 131_072].map(axpy), [20_971_511, 2_621_431, 163_831]);
         let counts = [2, 4, 8, 16, 32, 64].map(|tiles| Cholesky::new(tiles, [1; 4]).tasks());
         assert_eq!(counts, [5, 21, 121, 817, 5985, 45_761]);
+    }
+
+    #[test]
+    fn iterations_that_depend_run_side_by_side_in_order() {
+        let axpy = Multiaxpy {
+            elements: 1 << 10,
+            block: 1 << 8,
+            iterations: 6,
+            element_ps: 1000,
+            dependences: true,
+        };
+        let run = |machine: &str| {
+            let options = "central".parse().expect("a scheduler");
+            let topology = machine.parse().expect("a machine");
+            crate::simulate(&axpy, &topology, options, &crate::simulate::Costs::FREE, 1)
+        };
+        let [one, many] = ["cpu:1", "cpu:64"].map(run);
+        assert_eq!((one.tasks, one.stuck, one.time_ns), (axpy.tasks(), 0, 6 * 1024));
+        // The six leaves of a place one after the other, the four places at once.
+        assert_eq!((many.tasks, many.stuck, many.time_ns), (axpy.tasks(), 0, 6 * 256));
     }
 
     #[test]

@@ -126,7 +126,7 @@ pub struct Report {
 ///
 /// ```
 /// use castell_sched::{Options, program::Multiaxpy, simulate, simulate::Costs};
-/// let axpy = Multiaxpy { elements: 1 << 16, block: 1 << 10, iterations: 2, element_ps: 500 };
+/// let axpy = Multiaxpy { elements: 1 << 16, block: 1 << 10, iterations: 2, element_ps: 500, dependences: false };
 /// let topology = "numa:2 cpu:24".parse().unwrap();
 /// let report = simulate(&axpy, &topology, "tree:lifo".parse().unwrap(), &Costs::default(), 1);
 /// assert_eq!(report.tasks, axpy.tasks());
@@ -491,7 +491,13 @@ mod tests {
 
     #[test]
     fn every_task_runs_once_under_every_scheduler() {
-        let axpy = Multiaxpy { elements: 1 << 16, block: 1 << 9, iterations: 3, element_ps: 500 };
+        let axpy = Multiaxpy {
+            elements: 1 << 16,
+            block: 1 << 9,
+            iterations: 3,
+            element_ps: 500,
+            dependences: false,
+        };
         let cholesky = Cholesky::new(8, [3000, 4000, 4000, 7000]);
         for scheduler in [
             "tree",
@@ -515,14 +521,26 @@ mod tests {
 
     #[test]
     fn more_leaves_take_less_time() {
-        let axpy = Multiaxpy { elements: 1 << 20, block: 1 << 14, iterations: 1, element_ps: 1000 };
+        let axpy = Multiaxpy {
+            elements: 1 << 20,
+            block: 1 << 14,
+            iterations: 1,
+            element_ps: 1000,
+            dependences: false,
+        };
         let times = ["cpu:1", "cpu:4", "numa:2 cpu:24"].map(|topology| run(&axpy, topology, "tree").time_ns);
         assert!(times[0] > 2 * times[1] && times[1] > 2 * times[2], "{times:?}");
     }
 
     #[test]
     fn small_tasks_want_the_tree() {
-        let axpy = Multiaxpy { elements: 1 << 22, block: 1 << 10, iterations: 1, element_ps: 500 };
+        let axpy = Multiaxpy {
+            elements: 1 << 22,
+            block: 1 << 10,
+            iterations: 1,
+            element_ps: 500,
+            dependences: false,
+        };
         let [tree, central] = ["tree", "central"].map(|name| run(&axpy, "numa:2 cpu:24", name));
         assert!(central.time_ns > 5 * tree.time_ns, "{} {}", central.time_ns, tree.time_ns);
         assert!(central.lock_wait_ns > tree.lock_wait_ns);

@@ -10,6 +10,10 @@ use crate::replay::TaskGraph;
 use crate::task::Attributes;
 use std::sync::Arc;
 
+mod potrf;
+
+use potrf::Factorisation;
+
 /// A program and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Workload {
@@ -25,6 +29,17 @@ pub enum Workload {
         elements: u64,
         /// Of a block.
         block: u64,
+    },
+    /// multiaxpy-recursive: the tree of [`Workload::Axpy`] several times over; a task declares the elements that it stands for,
+    /// weakly unless it is a leaf, so that the iterations depend on each other block by block (Marí 2018, section 6.3). The
+    /// vector is `inout`, and a second one is read.
+    Sweeps {
+        /// Of each vector, a power of two times the block.
+        elements: u64,
+        /// Of a block.
+        block: u64,
+        /// How often.
+        iterations: u64,
     },
     /// Fibonacci's numbers by recursion: each task creates two and waits for them.
     Fib {
@@ -53,6 +68,13 @@ pub enum Workload {
         /// Tiles in a row.
         tiles: u64,
     },
+    /// The same tasks with their arithmetic, on OpenBLAS, each kernel in one thread.
+    Potrf {
+        /// Rows of the matrix; what is left of it behind the last whole tile is left out.
+        order: u64,
+        /// Rows of a tile.
+        tile: u64,
+    },
     /// Task Bench's stencil in one dimension: a task reads three neighbours of the step before and spins (Slaughter et al.
     /// 2020, section 2).
     Stencil {
@@ -74,10 +96,14 @@ impl Workload {
         match *self {
             Workload::Empty { tasks } | Workload::Chain { tasks } | Workload::Chains { tasks, .. } => tasks,
             Workload::Axpy { elements, block } => 2 * axpy_leaves(elements, block) - 2,
+            Workload::Sweeps { elements, block, iterations } => {
+                iterations * (2 * axpy_leaves(elements, block) - 1)
+            }
             Workload::Fib { number } => 2 * fibonacci(number + 1) - 2,
             Workload::Wave { side } => side * side,
             Workload::Stencil { width, steps, .. } => width * steps,
-            Workload::Cholesky { tiles: n } => {
+            Workload::Cholesky { .. } | Workload::Potrf { .. } => {
+                let n = self.tiles();
                 n + n * n.saturating_sub(1) + n * n.saturating_sub(1) * n.saturating_sub(2) / 6
             }
         }
@@ -89,53 +115,53 @@ impl Workload {
     /// A limit of the runtime was reached.
     ///
     /// # Panics
-    /// If the tasks of [`Workload::Fib`] come to a wrong number.
+    /// If [`Workload::prepare`] fails or a result is wrong.
     pub fn run(&self, context: &Context<'_>) -> Result<(), TaskError> {
-        match *self {
-            Workload::Empty { tasks } => (0..tasks).for_each(|_| spawn(context, &[], |_| ())),
-            Workload::Axpy { elements, block } => halve(context, elements, block),
-            Workload::Fib { number } => {
-                let mut result = 0_u64;
-                fib(context, number, std::ptr::from_mut(&mut result) as usize);
-                // SAFETY: written through the address, by this thread.
-                let result = unsafe { std::ptr::read_volatile(&raw const result) };
-                assert_eq!(result, fibonacci(number), "the tasks add up");
-            }
-            Workload::Stencil { spins, .. } => {
-                let cells = self.cells();
-                dependent(*self, cells.as_ptr() as usize, &mut |declared| {
-                    spawn(context, declared, move |_| spin(spins));
-                });
-                return context.taskwait();
-            }
-            _ => {
-                let cells = self.cells();
-                dependent(*self, cells.as_ptr() as usize, &mut |declared| spawn(context, declared, |_| ()));
-                return context.taskwait();
-            }
-        }
-        context.taskwait()
+        let mut prepared = self.prepare().unwrap_or_else(|reason| panic!("{reason}"));
+        prepared.reset();
+        let done = prepared.run(context);
+        done.and_then(|()| prepared.check().map_err(|wrong| panic!("{wrong}")))
     }
-}
 
-impl Workload {
+    /// The memory that it runs on.
+    ///
+    /// # Errors
+    /// There is no OpenBLAS, for [`Workload::Potrf`]; what to do about it.
+    pub fn prepare(&self) -> Result<Prepared, String> {
+        let matrix = match *self {
+            Workload::Potrf { tile, .. } => Some(Factorisation::new(self.tiles() as usize, tile as usize)?),
+            _ => None,
+        };
+        Ok(Prepared { workload: *self, cells: self.cells(), matrix })
+    }
+
+    fn tiles(&self) -> u64 {
+        match *self {
+            Workload::Cholesky { tiles } => tiles,
+            Workload::Potrf { order, tile } => order / tile.max(1),
+            _ => 0,
+        }
+    }
+
     /// The memory that the accesses of its tasks name.
     fn cells(&self) -> Vec<u64> {
         let count = match *self {
             Workload::Chain { .. } => 1,
             Workload::Chains { chains, .. } => chains * CHAIN_STRIDE as u64 / 8,
             Workload::Wave { side } => side * side,
-            Workload::Cholesky { tiles } => tiles * tiles,
+            Workload::Cholesky { .. } | Workload::Potrf { .. } => self.tiles() * self.tiles(),
             Workload::Stencil { width, .. } => 2 * width,
+            Workload::Sweeps { elements, .. } => 2 * elements,
             Workload::Empty { .. } | Workload::Axpy { .. } | Workload::Fib { .. } => 0,
         };
         vec![0; count as usize]
     }
 
-    /// The same tasks as a graph that can run again; `None` for those whose tasks have no accesses.
+    /// The same tasks as a graph that can run again; `None` for those whose tasks have no accesses, and for those that work on a
+    /// matrix of their own.
     pub fn graph(&self) -> Option<TaskGraph> {
         let cells = self.cells();
-        if cells.is_empty() {
+        if cells.is_empty() || matches!(self, Workload::Potrf { .. } | Workload::Sweeps { .. }) {
             return None;
         }
         let (mut graph, cells) = (TaskGraph::new(), Arc::new(cells));
@@ -150,6 +176,68 @@ impl Workload {
             unsafe { graph.task(declared, body) }.expect("the accesses are usual ones");
         });
         Some(graph)
+    }
+}
+
+/// A program and its memory: it may run several times.
+pub struct Prepared {
+    workload: Workload,
+    cells: Vec<u64>,
+    matrix: Option<Factorisation>,
+}
+
+impl Prepared {
+    /// Before each run: what the last one changed is as it was.
+    pub fn reset(&mut self) {
+        if let Some(matrix) = &mut self.matrix {
+            matrix.fill();
+        }
+    }
+
+    /// Creates the tasks as children of the current one and waits for them.
+    ///
+    /// # Errors
+    /// A limit of the runtime was reached.
+    ///
+    /// # Panics
+    /// If the tasks of [`Workload::Fib`] come to a wrong number.
+    pub fn run(&mut self, context: &Context<'_>) -> Result<(), TaskError> {
+        let start = self.cells.as_ptr() as usize;
+        if let Some(matrix) = &mut self.matrix {
+            return matrix.run(context, start);
+        }
+        match self.workload {
+            Workload::Empty { tasks } => (0..tasks).for_each(|_| spawn(context, &[], |_| ())),
+            Workload::Axpy { elements, block } => halve(context, elements, block),
+            Workload::Sweeps { elements, block, iterations } => {
+                let block = elements.div_ceil(axpy_leaves(elements, block));
+                for _ in 0..iterations {
+                    sweep(context, start, elements, elements, block);
+                }
+            }
+            Workload::Fib { number } => {
+                let mut result = 0_u64;
+                fib(context, number, std::ptr::from_mut(&mut result) as usize);
+                // SAFETY: written through the address, by this thread.
+                let result = unsafe { std::ptr::read_volatile(&raw const result) };
+                assert_eq!(result, fibonacci(number), "the tasks add up");
+            }
+            Workload::Stencil { spins, .. } => {
+                dependent(self.workload, start, &mut |declared| {
+                    spawn(context, declared, move |_| spin(spins));
+                });
+            }
+            workload => dependent(workload, start, &mut |declared| spawn(context, declared, |_| ())),
+        }
+        context.taskwait()
+    }
+
+    /// After a run: whether its results are right, as far as there are any.
+    ///
+    /// # Errors
+    /// They are not; what is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        self.matrix.as_ref().map_or(Ok(()), Factorisation::check)
     }
 }
 
@@ -187,6 +275,23 @@ fn halve(context: &Context<'_>, elements: u64, block: u64) {
     spawn(context, &[], move |context| halve(context, elements - half, block));
 }
 
+/// A task for these elements of two vectors, the second of which begins `apart` elements behind the first.
+fn sweep(context: &Context<'_>, start: usize, elements: u64, apart: u64, block: u64) {
+    const BYTES: usize = size_of::<u64>();
+    let leaf = elements <= block;
+    let declare =
+        |start, kind| Declaration { length: elements as usize * BYTES, weak: !leaf, ..access(start, kind) };
+    let declared = [declare(start + apart as usize * BYTES, Kind::In), declare(start, Kind::InOut)];
+    spawn(context, &declared, move |context| {
+        if leaf {
+            return spin(elements);
+        }
+        let half = elements / 2;
+        sweep(context, start, half, apart, block);
+        sweep(context, start + half as usize * BYTES, elements - half, apart, block);
+    });
+}
+
 /// Writes the number to the address `result`.
 fn fib(context: &Context<'_>, number: u64, result: usize) {
     let mut parts = [0_u64; 2];
@@ -215,9 +320,11 @@ fn dependent(workload: Workload, start: usize, node: &mut dyn FnMut(&[Declaratio
         Workload::Chain { tasks } => chains(start, tasks, 1, node),
         Workload::Chains { tasks, chains: count } => chains(start, tasks, count, node),
         Workload::Wave { side } => wave(start, side as usize, node),
-        Workload::Cholesky { tiles } => cholesky(start, tiles as usize, node),
+        Workload::Cholesky { .. } | Workload::Potrf { .. } => {
+            cholesky(start, workload.tiles() as usize, node)
+        }
         Workload::Stencil { width, steps, .. } => stencil(start, width as usize, steps, node),
-        Workload::Empty { .. } | Workload::Axpy { .. } | Workload::Fib { .. } => (),
+        Workload::Empty { .. } | Workload::Axpy { .. } | Workload::Sweeps { .. } | Workload::Fib { .. } => (),
     }
 }
 
@@ -288,6 +395,8 @@ mod tests {
             Workload::Empty { tasks: 100 },
             Workload::Axpy { elements: 1000, block: 64 },
             Workload::Axpy { elements: 64, block: 64 },
+            Workload::Sweeps { elements: 1024, block: 64, iterations: 3 },
+            Workload::Sweeps { elements: 1000, block: 64, iterations: 3 },
             Workload::Fib { number: 10 },
             Workload::Fib { number: 1 },
             Workload::Chain { tasks: 100 },
@@ -295,6 +404,7 @@ mod tests {
             Workload::Wave { side: 9 },
             Workload::Cholesky { tiles: 6 },
             Workload::Cholesky { tiles: 1 },
+            Workload::Potrf { order: 100, tile: 16 },
             Workload::Stencil { width: 5, steps: 4, spins: 10 },
         ];
         let runtime = Runtime::builder().workers(2).build().expect("two workers");

@@ -34,11 +34,14 @@ pub struct MemoryOptions {
     pub refill_bytes: usize,
     /// What a NUMA node gets when its pool is empty, in bytes (paper: 8 MiB).
     pub slab_bytes: usize,
+    /// Records above this come from the system, one by one, in bytes; more than [`CHUNK_MAX`] is that. 0 switches the slab
+    /// allocator off: to compare.
+    pub chunk_max: usize,
 }
 
 impl Default for MemoryOptions {
     fn default() -> Self {
-        MemoryOptions { refill_bytes: 128 << 10, slab_bytes: 8 << 20 }
+        MemoryOptions { refill_bytes: 128 << 10, slab_bytes: 8 << 20, chunk_max: CHUNK_MAX }
     }
 }
 
@@ -50,6 +53,8 @@ pub struct Memory {
     foreign: Mutex<Stacks>,
     /// By NUMA node.
     pools: Box<[Pool]>,
+    /// What is larger comes from the system.
+    chunk_max: usize,
 }
 
 /// A worker's own, on cache lines of its own.
@@ -74,6 +79,7 @@ impl Memory {
             local: numa_of.iter().map(local).collect(),
             foreign: Mutex::new(Stacks::new(options)),
             pools: (0..nodes).map(|_| Pool::new(options)).collect(),
+            chunk_max: options.chunk_max.min(CHUNK_MAX),
         }
     }
 
@@ -83,7 +89,7 @@ impl Memory {
     /// The calling thread is that worker: no other thread allocates or frees as it at the same time.
     #[inline]
     pub unsafe fn allocate(&self, worker: Option<WorkerId>, bytes: usize) -> NonNull<u8> {
-        if bytes > CHUNK_MAX {
+        if bytes > self.chunk_max {
             return allocate_large(bytes);
         }
         let Some(worker) = worker else {
@@ -102,7 +108,7 @@ impl Memory {
     /// thread is that worker.
     #[inline]
     pub unsafe fn free(&self, worker: Option<WorkerId>, chunk: NonNull<u8>, bytes: usize) {
-        if bytes > CHUNK_MAX {
+        if bytes > self.chunk_max {
             // SAFETY: the caller's promise.
             return unsafe { dealloc(chunk.as_ptr(), large(bytes)) };
         }
@@ -116,7 +122,7 @@ impl Memory {
         unsafe { (*local.stacks.get()).free(chunk, bytes, &self.pools, local.numa) };
     }
 
-    /// How much memory the slabs take, in bytes; chunks above [`CHUNK_MAX`] are not counted.
+    /// How much memory the slabs take, in bytes; what comes from the system one by one is not counted.
     pub fn reserved_bytes(&self) -> usize {
         self.pools.iter().map(Pool::reserved_bytes).sum()
     }
@@ -139,7 +145,7 @@ mod tests {
     use std::sync::mpsc;
 
     fn small() -> MemoryOptions {
-        MemoryOptions { refill_bytes: 1 << 10, slab_bytes: 8 << 10 }
+        MemoryOptions { refill_bytes: 1 << 10, slab_bytes: 8 << 10, ..MemoryOptions::default() }
     }
 
     #[test]
@@ -164,6 +170,18 @@ mod tests {
                 memory.free(worker, chunk, bytes);
             }
         }
+    }
+
+    #[test]
+    fn without_slabs_everything_comes_from_the_system() {
+        let memory = Memory::new(MemoryOptions { chunk_max: 0, ..small() }, &[0]);
+        // SAFETY: one thread, freed once.
+        unsafe {
+            let chunk = memory.allocate(Some(WorkerId(0)), 192);
+            assert_eq!(chunk.as_ptr() as usize % CHUNK_ALIGN, 0);
+            memory.free(Some(WorkerId(0)), chunk, 192);
+        }
+        assert_eq!(memory.reserved_bytes(), 0);
     }
 
     #[test]

@@ -9,8 +9,9 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case(Workload);
 
-/// Names, and sizes unless others are asked for.
-const CASES: [(&str, Workload); 7] = [
+/// Names, and sizes unless others are asked for. The last two only run where they are named: `sweeps` is
+/// castell's alone, `potrf` measures OpenBLAS as well.
+const CASES: [(&str, Workload); 9] = [
     ("empty", Workload::Empty { tasks: 200_000 }),
     ("axpy", Workload::Axpy { elements: 1 << 24, block: 64 }),
     ("fib", Workload::Fib { number: 22 }),
@@ -18,14 +19,19 @@ const CASES: [(&str, Workload); 7] = [
     ("chains", Workload::Chains { tasks: 50_000, chains: 64 }),
     ("wave", Workload::Wave { side: 200 }),
     ("chol", Workload::Cholesky { tiles: 48 }),
+    ("sweeps", Workload::Sweeps { elements: 1 << 20, block: 1024, iterations: 10 }),
+    ("potrf", Workload::Potrf { order: 4096, tile: 128 }),
 ];
 /// A task more than this is no measurement any more.
 const SIZE_MAX: u64 = 1 << 40;
 
 impl Case {
-    /// Each program with its usual size.
+    /// Each program without arithmetic, with its usual size.
     pub fn all() -> Vec<Case> {
-        CASES.map(|(_, workload)| Case(workload)).into()
+        let empty = CASES
+            .iter()
+            .filter(|(_, workload)| !matches!(workload, Workload::Potrf { .. } | Workload::Sweeps { .. }));
+        empty.map(|(_, workload)| Case(*workload)).collect()
     }
 
     /// A program that is measured otherwise.
@@ -43,11 +49,13 @@ impl Case {
         match self.0 {
             Workload::Empty { .. } => "empty",
             Workload::Axpy { .. } => "axpy",
+            Workload::Sweeps { .. } => "sweeps",
             Workload::Fib { .. } => "fib",
             Workload::Chain { .. } => "chain",
             Workload::Chains { .. } => "chains",
             Workload::Wave { .. } => "wave",
             Workload::Cholesky { .. } => "chol",
+            Workload::Potrf { .. } => "potrf",
             Workload::Stencil { .. } => "metg",
         }
     }
@@ -84,9 +92,13 @@ impl Case {
             Workload::Empty { tasks } | Workload::Chain { tasks } => vec![("tasks", tasks)],
             Workload::Chains { tasks, chains } => vec![("tasks", tasks), ("chains", chains)],
             Workload::Axpy { elements, block } => vec![("elements", elements), ("block", block)],
+            Workload::Sweeps { elements, block, iterations } => {
+                vec![("elements", elements), ("block", block), ("iterations", iterations)]
+            }
             Workload::Fib { number } => vec![("number", number)],
             Workload::Wave { side } => vec![("side", side)],
             Workload::Cholesky { tiles } => vec![("tiles", tiles)],
+            Workload::Potrf { order, tile } => vec![("order", order), ("tile", tile)],
             Workload::Stencil { width, steps, spins } => {
                 vec![("width", width), ("steps", steps), ("spins", spins)]
             }
@@ -116,6 +128,13 @@ impl FromStr for Case {
             let (_, at) = at.with_context(|| format!("{name} has no size `{key}`: it has {names}"))?;
             **at = number;
         }
+        if let Workload::Potrf { order, tile } = case.0
+            && (tile > order || order > 1 << 16)
+        {
+            bail!(
+                "potrf:order={order},tile={tile}: a tile is at most the matrix, which has at most 65536 rows"
+            );
+        }
         if let Workload::Fib { number } = case.0
             && number > 40
         {
@@ -134,11 +153,14 @@ mod tests {
         let axpy: Case = "axpy:block=128".parse().expect("a size");
         assert_eq!(axpy.workload(), Workload::Axpy { elements: 1 << 24, block: 128 });
         assert_eq!(Case::of(&axpy.arguments().with("workers", 2)), Some(axpy));
-        let refused = ["", "axpi", "axpy:block", "axpy:block=0", "axpy:tiles=3", "fib:number=41"];
+        let refused =
+            ["", "axpi", "axpy:block", "axpy:block=0", "axpy:tiles=3", "fib:number=41", "potrf:tile=8192"];
         for text in refused {
             assert!(text.parse::<Case>().is_err(), "{text}");
         }
-        for case in Case::all().into_iter().chain([Case::stencil(4, 100, 7)]) {
+        for case in
+            Case::all().into_iter().chain([Case::stencil(4, 100, 7), "potrf:tile=64".parse().expect("sizes")])
+        {
             assert_eq!(Case::of(&case.arguments()), Some(case));
         }
     }

@@ -13,7 +13,7 @@ pub use case::Case;
 
 use super::{Params, Sample, Subject, measure};
 use castell::tasks::Runtime;
-use castell::tasks::workloads::Workload;
+use castell::tasks::workloads::Prepared;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -113,12 +113,19 @@ impl Subject for Castell {
     fn measure(&mut self, case: &Params, samples: u32) -> anyhow::Result<Option<Sample>> {
         let Some(case) = Case::of(case) else { return Ok(None) };
         let runtime = Runtime::builder().workers(self.workers).scheduler(&self.scheduler).build()?;
-        let workload = case.workload();
-        runtime.run(|context| workload.run(context))??; // warm up
+        let mut prepared = match case.workload().prepare() {
+            Ok(prepared) => prepared,
+            Err(reason) => {
+                eprintln!("castell: {} is left out: {reason}", case.name());
+                return Ok(None);
+            }
+        };
+        time(&runtime, &mut prepared)?; // warms up
         let mut taken = Vec::new();
         for _ in 0..samples {
-            taken.push(time(&runtime, workload)?);
+            taken.push(time(&runtime, &mut prepared)? / case.workload().tasks() as f64);
         }
+        prepared.check().map_err(anyhow::Error::msg)?;
         Ok(Some(Sample::of(taken)))
     }
 }
@@ -150,11 +157,11 @@ impl Subject for Again {
     }
 }
 
-/// One run, in nanoseconds a task.
-fn time(runtime: &Runtime, workload: Workload) -> anyhow::Result<f64> {
-    let ns = runtime.run(|context| {
+/// One run, in nanoseconds.
+fn time(runtime: &Runtime, prepared: &mut Prepared) -> anyhow::Result<f64> {
+    prepared.reset();
+    Ok(runtime.run(|context| {
         let start = Instant::now();
-        workload.run(context).map(|()| start.elapsed().as_nanos() as f64)
-    })??;
-    Ok(ns / workload.tasks() as f64)
+        prepared.run(context).map(|()| start.elapsed().as_nanos() as f64)
+    })??)
 }

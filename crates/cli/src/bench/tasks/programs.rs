@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::rc::Rc;
 
 const TASKS_H: &str = include_str!("../../../../../benches/tasks/tasks.h");
+const POTRF_H: &str = include_str!("../../../../../benches/tasks/potrf.h");
 const LAST_HPP: &str = include_str!("../../../../../benches/tasks/last.hpp");
 const OPENMP: &str = include_str!("../../../../../benches/tasks/openmp.c");
 const ONETBB: &str = include_str!("../../../../../benches/tasks/onetbb.cpp");
@@ -146,7 +147,7 @@ fn starpu() -> anyhow::Result<Vec<External>> {
 fn build(recipe: &Recipe<'_>) -> anyhow::Result<(Program, PathBuf)> {
     let mut refused = anyhow::anyhow!("error: none of {} is installed", recipe.compilers.join(", "));
     for compiler in recipe.compilers.iter().filter_map(|name| find_program(name)) {
-        let files = [("tasks.h", TASKS_H), ("last.hpp", LAST_HPP), recipe.file];
+        let files = [("tasks.h", TASKS_H), ("potrf.h", POTRF_H), ("last.hpp", LAST_HPP), recipe.file];
         match Program::compile_files(&compiler, recipe.words.iter().cloned(), &files, Vec::new()) {
             Ok(program) => return Ok((program, compiler)),
             Err(error) => refused = error,
