@@ -14,7 +14,7 @@ use castell_goal::file::Contents;
 use castell_model::noise::{Detours, NoisyModel};
 use castell_model::topology::Topology;
 use castell_sim::instruments::{Bandwidth, Counts, CriticalPath, Queues, Recorder, Waits};
-use castell_sim::{Machine, Outcome, Schedules, SimError, Simulation, Source};
+use castell_sim::{Machine, Outcome, Schedules, SimError, Simulation, Source, Threads as _};
 use report::Report;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -245,7 +245,9 @@ fn simulate<'a>(args: &Args, source: Source<'a>, machine: &Machine) -> Result<Wa
     let source = schedules.as_ref().map_or(source, Source::from);
     let mut progress = Watch::new(source, args.repeat);
     let threads = Lent::new(args.threads);
+    let tell = progress.teller();
     let first = Simulation::new(source, machine).with_seed(args.seed).with_threads(&threads);
+    let first = first.with_progress(&tell);
     let outcome = match watches {
         true => first.run_with((&mut progress, (&mut recorder, (&mut measures, &mut path))))?,
         false => first.run_fast_or_with(&mut progress)?,
@@ -266,10 +268,11 @@ fn repeat(
     let runs = u64::from(args.repeat);
     let one = |repetition: u64| {
         let seed = castell_base::random::repetition_seed(args.seed, repetition);
-        let run = Simulation::new(source, machine).with_seed(seed);
+        let tell = progress.teller();
+        let run = Simulation::new(source, machine).with_seed(seed).with_progress(&tell);
         run.run_fast_or_with(progress.clone()).map(|outcome| (outcome.makespan(), outcome.skew()))
     };
-    let threads = (Lent::new(args.threads).0 as u64).min(runs - 1);
+    let threads = (Lent::new(args.threads).count() as u64).min(runs - 1);
     if threads <= 1 {
         return (1..runs).map(one).collect();
     }

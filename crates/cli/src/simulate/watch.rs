@@ -5,6 +5,7 @@ use castell_goal::schedule::OpId;
 use castell_sim::Source;
 use castell_sim::instrument::Instrument;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -45,6 +46,17 @@ impl Watch {
         Watch { finished: 0, together: Arc::new(Together { total, finished, started, bar }) }
     }
 
+    /// For a run on a fast engine: is told how many of its operations are finished.
+    pub fn teller(&self) -> impl Fn(u64) + use<> {
+        let (watch, known) = (self.clone(), Cell::new(0));
+        move |finished| {
+            // A run that another engine begins anew goes back.
+            let more = finished.wrapping_sub(known.replace(finished));
+            let before = watch.together.finished.fetch_add(more, Ordering::Relaxed);
+            watch.together.show(before.wrapping_add(more));
+        }
+    }
+
     /// Takes the bar away.
     pub fn finish(self) {
         if let Some(bar) = self.together.bar.get() {
@@ -54,15 +66,20 @@ impl Watch {
 
     #[cold]
     fn show(&mut self) {
-        let together = &self.together;
         let told = std::mem::take(&mut self.finished);
-        let finished = told + together.finished.fetch_add(told, Ordering::Relaxed);
-        if together.started.elapsed() > PATIENCE {
-            let bar = together.bar.get_or_init(|| {
+        let before = self.together.finished.fetch_add(told, Ordering::Relaxed);
+        self.together.show(before + told);
+    }
+}
+
+impl Together {
+    fn show(&self, finished: u64) {
+        if self.started.elapsed() > PATIENCE {
+            let bar = self.bar.get_or_init(|| {
                 let style = "{bar:40} {percent}% of {human_len} operations, {eta} left";
                 let style =
                     ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
-                ProgressBar::new(together.total).with_style(style)
+                ProgressBar::new(self.total).with_style(style)
             });
             bar.set_position(finished);
         }
@@ -75,5 +92,23 @@ impl Instrument for Watch {
         if self.finished == OPERATIONS {
             self.show();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use castell_goal::program::Program;
+
+    #[test]
+    fn runs_count_together_and_one_may_begin_anew() {
+        let program = Program::new(2);
+        let watch = Watch::new(Source::from(&program), 2);
+        let finished = || watch.together.finished.load(Ordering::Relaxed);
+        let (first, second) = (watch.teller(), watch.teller());
+        [(&first as &dyn Fn(u64), 10), (&second, 3), (&first, 0), (&first, 25)]
+            .into_iter()
+            .for_each(|(tell, operations)| tell(operations));
+        assert_eq!(finished(), 28);
     }
 }

@@ -83,7 +83,9 @@ pub fn run(task: &str) -> anyhow::Result<()> {
     let began = Instant::now();
     let mut simulate = prepare(engine, &program)?;
     let load_ns = began.elapsed().as_nanos() as f64;
+    let processor_ns = || peak::processor_ns(std::process::id());
     let (mut run_ns, mut last) = (Vec::new(), None);
+    let cpu_began = processor_ns();
     for _ in 0..samples {
         let began = Instant::now();
         let finished = match simulate() {
@@ -98,11 +100,12 @@ pub fn run(task: &str) -> anyhow::Result<()> {
         run_ns.push(began.elapsed().as_nanos() as f64);
         last = Some(finished);
     }
+    let cpu_ns = peak::processor_ns_between(cpu_began, processor_ns()).map(|ns| ns / f64::from(samples));
     let finished = last.context("at least one sample")?;
     let quiet = !matches!(engine, Engine::EveryEvent { noise: true } | Engine::Windows { noise: true, .. });
     let makespan_ps = finished.end.iter().max().map(|end| end.0 as f64).filter(|_| quiet);
     let memory_bytes = peak::of_this_process() - before;
-    let run = Run { run_ns, load_ns, events: finished.events, makespan_ps, memory_bytes };
+    let run = Run { run_ns, cpu_ns, load_ns, events: finished.events, makespan_ps, memory_bytes };
     println!("{}", serde_json::to_string(&run)?);
     Ok(())
 }
@@ -132,8 +135,8 @@ fn prepare(engine: Engine, program: &Program) -> anyhow::Result<Simulate> {
             })
         }
         Engine::Windows { threads, .. } => {
-            let flat = flatten(program)?;
-            Box::new(move || flat.run_in_windows(&machine, SEED, &Lent(threads)))
+            let (flat, threads) = (flatten(program)?, Lent::of(threads));
+            Box::new(move || flat.run_in_windows(&machine, SEED, &threads))
         }
     })
 }

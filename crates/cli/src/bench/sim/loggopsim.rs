@@ -34,6 +34,9 @@ pub struct LogGopSim {
 struct Said {
     began: Option<Instant>,
     ended: Option<Instant>,
+    /// How long it had a processor, then.
+    cpu_began: Option<u64>,
+    cpu_ended: Option<u64>,
     events: Option<u64>,
     makespan_ns: Option<f64>,
 }
@@ -107,9 +110,10 @@ impl LogGopSim {
         let started = Instant::now();
         let mut process =
             command.spawn().with_context(|| format!("could not start {}", self.program.display()))?;
+        let id = process.id();
         let output = process.stdout.take().expect("it was piped");
         let (said, peak_bytes) = std::thread::scope(|scope| {
-            let reader = scope.spawn(|| read(BufReader::new(output)));
+            let reader = scope.spawn(|| read(BufReader::new(output), || peak::processor_ns(id)));
             let peak_bytes = peak::until_the_end_of(&mut process);
             (reader.join().expect("reading lines does not panic"), peak_bytes)
         });
@@ -121,6 +125,8 @@ impl LogGopSim {
         };
         Ok(Run {
             run_ns: vec![(until - began).as_nanos() as f64],
+            cpu_ns: peak::processor_ns_between(said.cpu_began, said.cpu_ended)
+                .filter(|_| self.stdbuf.is_some()),
             load_ns: 0.0,
             events: said.events.context("it did not say how many events there were")?,
             makespan_ps: said.makespan_ns.map(|ns| ns * 1e3),
@@ -149,7 +155,7 @@ impl Simulator for LogGopSim {
     }
 }
 
-fn read(lines: impl std::io::BufRead) -> std::io::Result<Said> {
+fn read(lines: impl std::io::BufRead, processor_ns: impl Fn() -> Option<u64>) -> std::io::Result<Said> {
     let mut said = Said::default();
     for line in lines.lines() {
         let line = line?;
@@ -158,9 +164,9 @@ fn read(lines: impl std::io::BufRead) -> std::io::Result<Said> {
             rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()
         };
         if line.contains("size: ") && said.began.is_none() {
-            said.began = Some(Instant::now());
+            (said.began, said.cpu_began) = (Some(Instant::now()), processor_ns());
         } else if line.starts_with("PERFORMANCE") {
-            said.ended = Some(Instant::now());
+            (said.ended, said.cpu_ended) = (Some(Instant::now()), processor_ns());
             said.events = number_behind("Events:");
         } else if line.starts_with("Maximum finishing time") {
             said.makespan_ns =
@@ -179,7 +185,7 @@ mod tests {
         let words = "LogGP network backend; size: 4 (1 CPUs, 1 NICs); L=2500, o=1500\n\
                      PERFORMANCE: Processes: 4 \t Events: 48 \t Time: 0 s \t Speed: inf ev/s\n\
                      Maximum finishing time at host 3: 77588 (7.7588e-05 s)\n";
-        let said = read(words.as_bytes()).expect("text");
+        let said = read(words.as_bytes(), || None).expect("text");
         assert_eq!((said.events, said.makespan_ns), (Some(48), Some(77588.0)));
         assert!(said.began <= said.ended && said.began.is_some());
     }

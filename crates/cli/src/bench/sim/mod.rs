@@ -16,7 +16,10 @@ use super::report::Measurement;
 use super::{Params, Sample};
 use crate::threads::Lent;
 use anyhow::Context as _;
+use castell_sim::Threads as _;
+use indicatif::ProgressStyle;
 use serde::{Deserialize, Serialize};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -79,6 +82,9 @@ impl Program {
 struct Run {
     /// Each simulation, without loading.
     run_ns: Vec<f64>,
+    /// A simulation's time on processors, where that is known.
+    #[serde(default)]
+    cpu_ns: Option<f64>,
     /// Until the program could be simulated.
     load_ns: f64,
     events: u64,
@@ -106,6 +112,9 @@ struct Row {
     measurement: Measurement,
     events: u64,
     events_per_second: f64,
+    /// On processors, all threads together: what others on the machine disturb least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_ns: Option<f64>,
     load_ns: f64,
     memory_bytes: u64,
     #[serde(skip)]
@@ -120,7 +129,7 @@ pub fn run(args: &SimArgs, peers: bool, json: bool, rounds: u32, samples: u32) -
         child::run(one)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let engines = child::Engine::all(Lent::new(args.threads).0);
+    let engines = child::Engine::all(Lent::new(args.threads).count());
     let mut simulators: Vec<Box<dyn Simulator>> =
         engines.into_iter().map(|engine| Box::new(engine) as Box<dyn Simulator>).collect();
     if let Some(path) = &args.loggopsim {
@@ -142,14 +151,31 @@ pub fn run(args: &SimArgs, peers: bool, json: bool, rounds: u32, samples: u32) -
     let programs: Vec<Program> = ranks.iter().flat_map(of_size).chain(files).collect();
     let steps = programs.len() as u64 * u64::from(rounds) * simulators.len() as u64;
     let progress = indicatif::ProgressBar::new(steps);
-    let mut rows = Vec::new();
+    let style = "{bar:30} {pos}/{len} {msg}";
+    progress.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let mut before = "[\n";
     for program in &programs {
-        rows.extend(measure(program, &mut simulators, rounds, samples, &progress)?);
+        let rows = measure(program, &mut simulators, rounds, samples, &progress)?;
+        // What has been measured is told at once: the next program may take long.
+        progress.suspend(|| -> anyhow::Result<()> {
+            match json {
+                true => {
+                    for row in &rows {
+                        print!("{before}{}", serde_json::to_string(row)?);
+                        before = ",\n";
+                    }
+                    std::io::stdout().flush()?;
+                }
+                false => print_table(&rows),
+            }
+            Ok(())
+        })?;
     }
     progress.finish_and_clear();
-    match json {
-        true => println!("{}", serde_json::to_string_pretty(&rows)?),
-        false => print_table(&rows),
+    match (json, before) {
+        (true, "[\n") => println!("[]"),
+        (true, _) => println!("\n]"),
+        _ => {}
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -165,6 +191,7 @@ fn measure(
     let mut taken: Vec<Vec<Run>> = vec![Vec::new(); simulators.len()];
     for _ in 0..rounds {
         for (simulator, taken) in simulators.iter_mut().zip(&mut taken) {
+            progress.set_message(format!("{}: {}", program.params(), simulator.name()));
             let run = simulator.run(program, samples);
             taken.extend(run.with_context(|| format!("{}: {}", simulator.name(), program.params()))?);
             progress.inc(1);
@@ -195,8 +222,10 @@ impl Row {
         let sample = Sample::over_rounds(&samples).expect("there are runs");
         let loads = Sample::of(taken.iter().map(|run| run.load_ns).collect());
         let events = taken[0].events;
+        let cpu: Vec<f64> = taken.iter().filter_map(|run| run.cpu_ns).collect();
         Row {
             events,
+            cpu_ns: (!cpu.is_empty()).then(|| Sample::of(cpu).median_ns.round()),
             events_per_second: (events as f64 / sample.median_ns * 1e9).round(),
             load_ns: loads.median_ns.round(),
             memory_bytes: taken.iter().map(|run| run.memory_bytes).max().unwrap_or(0),
@@ -213,16 +242,20 @@ fn print_table(rows: &[Row]) {
     for case in rows.chunk_by(|a, b| a.title == b.title) {
         println!("{}", case[0].title);
         println!(
-            "  {:width$}  {:>11}  {:>11}  {:>11}  {:>9}  {:>7}  {:>7}",
-            "subject", "run", "load", "M events/s", "memory", "speed", "memory"
+            "  {:width$}  {:>11}  {:>11}  {:>11}  {:>11}  {:>9}  {:>7}  {:>7}  {:>7}",
+            "subject", "run", "load", "M events/s", "a CPU s", "memory", "speed", "a CPU s", "memory"
         );
         let peer = case.iter().find(|row| row.subject == loggopsim::NAME);
         for row in case {
+            let of_processor = |row: &Row| row.cpu_ns.map(|cpu_ns| row.events as f64 / cpu_ns * 1e3);
+            let rate = of_processor(row).map_or(String::new(), |rate| format!("{rate:.2}"));
+            let ratio = peer.and_then(|peer| Some(of_processor(row)? / of_processor(peer)?));
+            let on_processors = ratio.map_or(String::new(), |ratio| format!("{ratio:.2}x"));
             let against = |ratio: fn(&Row, &Row) -> f64| {
                 peer.map_or(String::new(), |peer| format!("{:.2}x", ratio(row, peer)))
             };
             println!(
-                "  {:width$}  {:>11}  {:>11}  {:>11.2}  {:>6.1} MB  {:>7}  {:>7}",
+                "  {:width$}  {:>11}  {:>11}  {:>11.2}  {rate:>11}  {:>6.1} MB  {:>7}  {on_processors:>7}  {:>7}",
                 row.subject,
                 milliseconds(row.events as f64 / row.events_per_second * 1e9),
                 milliseconds(row.load_ns),
