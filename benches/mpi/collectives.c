@@ -1,10 +1,11 @@
-/* Time of collective operations, one call behind the other.
+/* Time of collective operations.
  *
  *     collectives --ops allreduce,barrier --bytes 8,4096 [--samples 20] [--budget-us 1000] [--limit-ms 1000]
  *
- * A line for each operation and size. A sample is the mean over a batch of calls that begins behind a barrier, of the rank
- * for which the batch took longest; a batch has as many calls as fit the budget. Reductions are sums of doubles. --bytes is
- * the size of the vector, or of the block of one rank. A case that takes longer than the limit ends with the samples that
+ * A line for each operation and size. A sample is the mean over a batch of calls, one behind the other, that begins behind a
+ * barrier, of the rank for which the batch took longest; a batch has as many calls as fit the budget. Where data goes one way
+ * only, to a root or away from it, calls would go on one beside the other: there a barrier stands before each call, which is
+ * not counted. Reductions are sums of doubles. --bytes is the size of the vector, or of the block of one rank. A case that takes longer than the limit ends with the samples that
  * it has; of a call that takes longer by itself, the first one is the sample. */
 #include "measure.h"
 
@@ -49,24 +50,33 @@ static void exscan(const struct Buffers *b) { MPI_Exscan(b->in, b->out, b->count
 static const struct {
     const char *name;
     Operation call;
-} OPERATIONS[] = {{"barrier", barrier},     {"bcast", bcast},         {"gather", gather},
-                  {"scatter", scatter},     {"allgather", allgather}, {"reduce", reduce},
-                  {"allreduce", allreduce}, {"alltoall", alltoall},   {"reduce_scatter", reduce_scatter},
-                  {"scan", scan},           {"exscan", exscan}};
+    int one_way;
+} OPERATIONS[] = {{"barrier", barrier, 0},     {"bcast", bcast, 1},         {"gather", gather, 1},
+                  {"scatter", scatter, 1},     {"allgather", allgather, 0}, {"reduce", reduce, 1},
+                  {"allreduce", allreduce, 0}, {"alltoall", alltoall, 0},   {"reduce_scatter", reduce_scatter, 0},
+                  {"scan", scan, 0},           {"exscan", exscan, 0}};
 
 /* Nanoseconds a call, of the rank that needed longest. */
-static double batch(Operation call, const struct Buffers *b, int calls) {
+static double batch(Operation call, int one_way, const struct Buffers *b, int calls) {
     MPI_Barrier(MPI_COMM_WORLD);
-    double start = measure_now_ns();
+    double ns = 0, longest, start = measure_now_ns();
     for (int i = 0; i < calls; i++) {
+        if (one_way) {
+            MPI_Barrier(MPI_COMM_WORLD);
+            start = measure_now_ns();
+        }
         call(b);
+        if (one_way) {
+            ns += measure_now_ns() - start;
+        }
     }
-    double ns = (measure_now_ns() - start) / calls, longest;
+    ns = (one_way ? ns : measure_now_ns() - start) / calls;
     MPI_Allreduce(&ns, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return longest;
 }
 
-static void measure(const char *name, Operation call, long bytes, long samples, double budget_ns, double limit_ns) {
+static void measure(const char *name, Operation call, int one_way, long bytes, long samples, double budget_ns,
+                    double limit_ns) {
     int rank, ranks;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -83,9 +93,9 @@ static void measure(const char *name, Operation call, long bytes, long samples, 
         ((double *)b.in)[i] = 1.0;
     }
     double *ns = measure_checked(malloc((size_t)samples * sizeof *ns));
-    double once = batch(call, &b, 1);
+    double once = batch(call, one_way, &b, 1);
     if (once <= limit_ns) {
-        once = batch(call, &b, 1); /* the first one found its memory */
+        once = batch(call, one_way, &b, 1); /* the first one found its memory */
     }
     int calls = once * CALLS_MAX < budget_ns ? CALLS_MAX : (int)(budget_ns / once);
     calls = calls < 1 ? 1 : calls;
@@ -94,10 +104,10 @@ static void measure(const char *name, Operation call, long bytes, long samples, 
         ns[taken++] = once; /* so slow that memory makes no difference */
         samples = 1;
     } else {
-        batch(call, &b, calls);
+        batch(call, one_way, &b, calls);
     }
     for (double spent = 0; taken < samples && spent < limit_ns; taken++) {
-        ns[taken] = batch(call, &b, calls); /* the same number on all ranks: all end at the same sample */
+        ns[taken] = batch(call, one_way, &b, calls); /* the same number on all ranks: all end at the same sample */
         spent += ns[taken] * calls;
     }
     if (rank == 0) {
@@ -119,9 +129,11 @@ int main(int argc, char **argv) {
     char *list = strdup(ops != NULL ? ops : "allreduce"), *rest = list;
     for (char *op; (op = strtok_r(rest, ",", &rest)) != NULL;) {
         Operation call = NULL;
+        int one_way = 0;
         for (size_t i = 0; i < sizeof OPERATIONS / sizeof *OPERATIONS; i++) {
             if (strcmp(OPERATIONS[i].name, op) == 0) {
                 call = OPERATIONS[i].call;
+                one_way = OPERATIONS[i].one_way;
             }
         }
         if (call == NULL) {
@@ -130,7 +142,7 @@ int main(int argc, char **argv) {
         }
         char *numbers = strdup(sizes != NULL ? sizes : "8"), *left = numbers;
         for (char *number; (number = strtok_r(left, ",", &left)) != NULL;) {
-            measure(op, call, call == barrier ? 0 : atol(number), samples, budget_ns, limit_ns);
+            measure(op, call, one_way, call == barrier ? 0 : atol(number), samples, budget_ns, limit_ns);
             if (call == barrier) {
                 break; /* it has no size */
             }

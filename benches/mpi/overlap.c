@@ -4,12 +4,13 @@
  *     overlap --matrix 192 [--bytes 1048576] [--samples 20]
  *
  * Lines for the phases: the multiplication alone, the collective alone, and of both together the start, the multiplication,
- * the wait and the makespan, each without and with polling. A sample is that of the rank that needed longest. */
+ * the wait, the makespan, and by how much the last rank came late; each without and with polling, with all ranks in time and
+ * with one that multiplies half of its blocks before it starts. A sample is that of the rank that needed longest. */
 #include "measure.h"
 
 #include <mpi.h>
 
-enum { BLOCK = 32, PHASES = 4 };
+enum { BLOCK = 32, PHASES = 5 };
 
 static int blocks; /* in a row */
 static float *a, *b, *c;
@@ -26,9 +27,10 @@ static void multiply_block(const float *restrict x, const float *restrict y, flo
     }
 }
 
-static void multiply(int polling) {
+/* These rows of blocks of the product. */
+static void multiply(int from, int to, int polling) {
     const size_t size = BLOCK * BLOCK;
-    for (int i = 0; i < blocks; i++) {
+    for (int i = from; i < to; i++) {
         for (int j = 0; j < blocks; j++) {
             for (int k = 0; k < blocks; k++) {
                 multiply_block(a + (size_t)(i * blocks + k) * size, b + (size_t)(k * blocks + j) * size,
@@ -48,10 +50,11 @@ static double slowest(double ns) {
     return longest;
 }
 
-static void report(int rank, int ranks, long bytes, int polling, const char *phase, double *ns, long samples) {
-    char params[160];
-    snprintf(params, sizeof params, "\"ranks\":%d,\"bytes\":%ld,\"matrix\":%d,\"polling\":%s,\"phase\":\"%s\"", ranks, bytes,
-             blocks * BLOCK, polling ? "true" : "false", phase);
+static void report(int rank, int ranks, long bytes, int polling, int late, const char *phase, double *ns, long samples) {
+    char params[192];
+    snprintf(params, sizeof params,
+             "\"ranks\":%d,\"bytes\":%ld,\"matrix\":%d,\"polling\":%s,\"late\":%s,\"phase\":\"%s\"", ranks, bytes, blocks * BLOCK,
+             polling ? "true" : "false", late ? "true" : "false", phase);
     if (rank == 0) {
         measure_report("overlap", params, ns, samples);
     }
@@ -76,18 +79,21 @@ int main(int argc, char **argv) {
     for (int i = 0; i < count; i++) {
         in[i] = out[i] = 1.0;
     }
-    static const char *const names[PHASES] = {"start", "multiply", "wait", "makespan"};
+    static const char *const names[PHASES] = {"start", "multiply", "wait", "makespan", "lateness"};
     double *ns[PHASES], *alone = measure_checked(malloc((size_t)samples * sizeof *alone)),
                         *collective = measure_checked(malloc((size_t)samples * sizeof *collective));
     for (int phase = 0; phase < PHASES; phase++) {
         ns[phase] = measure_checked(malloc((size_t)samples * sizeof *ns[phase]));
     }
-    for (int polling = 0; polling < 2; polling++) {
+    for (int setting = 0; setting < 4; setting++) {
+        int polling = setting % 2, late = setting / 2;
+        /* Who is late multiplies these rows before it starts. */
+        int rows_before = late && rank == ranks - 1 ? blocks / 2 : 0;
         for (long i = -2; i < samples; i++) { /* the first ones warm up */
             long at = i < 0 ? 0 : i;
             MPI_Barrier(MPI_COMM_WORLD);
             double start = measure_now_ns();
-            multiply(0);
+            multiply(0, blocks, 0);
             alone[at] = slowest(measure_now_ns() - start);
             MPI_Barrier(MPI_COMM_WORLD);
             start = measure_now_ns();
@@ -96,21 +102,24 @@ int main(int argc, char **argv) {
             collective[at] = slowest(measure_now_ns() - start);
             MPI_Barrier(MPI_COMM_WORLD);
             start = measure_now_ns();
+            multiply(0, rows_before, 0);
+            double came = measure_now_ns();
             MPI_Iallreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
             double started = measure_now_ns();
-            multiply(polling);
+            multiply(rows_before, blocks, polling);
             double multiplied = measure_now_ns();
             MPI_Wait(&request, MPI_STATUS_IGNORE);
             double waited = measure_now_ns();
-            ns[0][at] = slowest(started - start);
-            ns[1][at] = slowest(multiplied - started);
+            ns[0][at] = slowest(started - came);
+            ns[1][at] = slowest(came - start + multiplied - started);
             ns[2][at] = slowest(waited - multiplied);
             ns[3][at] = slowest(waited - start);
+            ns[4][at] = slowest(rows_before > 0 ? came - start : 0);
         }
-        report(rank, ranks, bytes, polling, "multiply alone", alone, samples);
-        report(rank, ranks, bytes, polling, "collective alone", collective, samples);
+        report(rank, ranks, bytes, polling, late, "multiply alone", alone, samples);
+        report(rank, ranks, bytes, polling, late, "collective alone", collective, samples);
         for (int phase = 0; phase < PHASES; phase++) {
-            report(rank, ranks, bytes, polling, names[phase], ns[phase], samples);
+            report(rank, ranks, bytes, polling, late, names[phase], ns[phase], samples);
         }
     }
     MPI_Finalize();

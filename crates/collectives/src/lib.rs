@@ -12,6 +12,7 @@ pub mod generator;
 pub mod halving;
 pub mod language;
 pub mod linear;
+pub mod operation;
 pub mod pattern;
 pub mod point;
 pub mod ring;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! [header: one page] [control block a rank: 256 B] [area a rank: lane pool | receive queue | descriptors of large messages |
-//!  runs that any process may carry on | pipes of large messages] [board of calls a rank] [slots]
+//!  runs that any process may carry on | pipes of large messages] [board of calls a rank] [slots] [tuning]
 //! ```
 //! Nothing in it has a name in a file system: it lives exactly as long as a process has it open. Zeroed memory is
 //! the valid first state of every part.
@@ -16,13 +16,16 @@ use crate::rendezvous::{DESCRIPTORS, Descriptor, PIPE_BYTES, PIPES};
 use crate::slot::geometry::Geometry as Slots;
 use crate::slot::line::{Line, Standing};
 use crate::slot::log::Log;
+use crate::tuning::announced::{self, Announced};
 use castell_base::Rank;
+use castell_collectives::decision::Decisions;
 use castell_host::shm::Segment;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"castell1");
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 const HEADER_BYTES: usize = 4096;
 const CONTROL_BYTES: usize = 256;
 const PAGE: usize = 4096;
@@ -172,6 +175,8 @@ struct Header {
     joined: AtomicU32,
     /// The processors that some rank may run on, a bit each; more than fit here count as the last ones do.
     processors: [AtomicU64; PROCESSOR_WORDS],
+    /// How many processors all ranks count when they choose algorithms; 0: nobody has asked yet.
+    processors_counted: AtomicU32,
     /// How many threads sleep, or are about to, until something comes to a slot; those of killed ranks stay counted.
     slot_sleepers: SlotSleepers,
 }
@@ -179,6 +184,9 @@ struct Header {
 /// A line of its own: every sender reads it, and it hardly ever changes.
 #[repr(C, align(64))]
 struct SlotSleepers(AtomicU32);
+
+/// How long whoever counts the processors first waits for ranks that have not joined. Nanoseconds.
+const JOINING_NS: u64 = 200_000_000;
 
 /// Where a rank is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,6 +271,7 @@ pub struct Job {
     segment: Segment,
     geometry: Geometry,
     eager_bytes: usize,
+    decisions: OnceLock<Decisions>,
 }
 
 impl Job {
@@ -283,7 +292,7 @@ impl Job {
         }
         let geometry = options.geometry();
         let segment = Segment::create("castell-job", segment_bytes(&geometry))?;
-        let job = Job { segment, geometry, eager_bytes: 0 };
+        let job = Job { segment, geometry, eager_bytes: 0, decisions: OnceLock::new() };
         let header = job.header();
         header.ranks.store(options.ranks, Ordering::Relaxed);
         header.queue.store(options.queue as u32, Ordering::Relaxed);
@@ -294,6 +303,8 @@ impl Job {
         header.eager_bytes.store(options.eager_bytes, Ordering::Relaxed);
         header.stall_ms.store(options.stall_ms, Ordering::Relaxed);
         header.progress.store(options.progress as u32, Ordering::Relaxed);
+        // SAFETY: the segment is this function's own until it is handed on.
+        unsafe { announced::write(job.tuning(), &Announced::load()) };
         header.version.store(VERSION, Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
         Job::check(job.segment)
@@ -333,7 +344,7 @@ impl Job {
         }
         let eager = header.eager_bytes.load(Ordering::Relaxed) as usize;
         let eager_bytes = eager.min(geometry.message_bytes_max());
-        Ok(Job { segment, geometry, eager_bytes })
+        Ok(Job { segment, geometry, eager_bytes, decisions: OnceLock::new() })
     }
 
     /// The file behind the segment, to hand over to the ranks' processes.
@@ -406,9 +417,52 @@ impl Job {
 
     /// Whether there are more ranks than processors that those may run on which have joined.
     pub fn is_crowded(&self) -> bool {
+        self.ranks() > self.processors_of_joined()
+    }
+
+    fn processors_of_joined(&self) -> u32 {
         let words = self.header().processors.iter();
-        let processors: u32 = words.map(|word| word.load(Ordering::Relaxed).count_ones()).sum();
-        self.ranks() > processors
+        words.map(|word| word.load(Ordering::Relaxed).count_ones()).sum()
+    }
+
+    /// How many processors the ranks share: the same number for all of them, whoever asks first and whenever. Who does
+    /// waits for the others to join, though not for ever: then those that are there are counted.
+    pub fn processors(&self) -> u32 {
+        let agreed = &self.header().processors_counted;
+        let before = agreed.load(Ordering::Relaxed);
+        if before > 0 {
+            return before;
+        }
+        let start = castell_host::clock::now_ns();
+        while !self.is_complete() && castell_host::clock::now_ns() - start < JOINING_NS {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let counted = self.processors_of_joined().max(1);
+        agreed
+            .compare_exchange(0, counted, Ordering::Relaxed, Ordering::Relaxed)
+            .map_or_else(|other| other, |_| counted)
+    }
+
+    /// What all ranks choose by: the tuning file that was found where the group was made, and behind it the built-in
+    /// choices. Where the file was refused, a process that `speaks` says why when it asks first.
+    pub fn decisions(&self, speaks: bool) -> &Decisions {
+        self.decisions.get_or_init(|| {
+            // SAFETY: it was written before the segment was handed on, and never again.
+            let announced = unsafe { announced::read(self.tuning()) };
+            announced.decisions().unwrap_or_else(|reason| {
+                if speaks {
+                    eprintln!("castell: {reason}");
+                }
+                Decisions::builtin()
+            })
+        })
+    }
+
+    /// Where the tuning is announced.
+    fn tuning(&self) -> *mut u8 {
+        let offset = segment_bytes(&self.geometry) - announced::BYTES;
+        // SAFETY: checked against the segment's length at attach, or just made.
+        unsafe { self.segment.as_ptr().add(offset) }
     }
 
     /// Asks every rank to print who waits for whom.
@@ -642,7 +696,7 @@ fn slots_offset(geometry: &Geometry) -> usize {
 }
 
 fn segment_bytes(geometry: &Geometry) -> usize {
-    slots_offset(geometry) + Slots::new(geometry.ranks).bytes()
+    slots_offset(geometry) + round_up(Slots::new(geometry.ranks).bytes(), PAGE) + announced::BYTES
 }
 
 fn round_up(bytes: usize, unit: usize) -> usize {
@@ -658,10 +712,12 @@ mod tests {
         let job = Job::create(&JobOptions::new(3)).expect("a small job");
         job.join(Rank(2), 77, 5, &[0]).expect("nobody has it");
         assert!(job.is_crowded() && !job.is_complete());
+        assert_eq!(job.processors(), 1, "that of the rank that has joined");
+        job.join(Rank(1), 78, 5, &[1, 2]).expect("nobody has it");
         let error = job.join(Rank(2), 78, 6, &[1]).expect_err("taken").to_string();
         assert!(error.contains("process 77") && error.contains("rank 2"), "{error}");
         let other = Job::attach(job.fd().try_clone_to_owned().expect("a descriptor")).expect("the same job");
-        assert_eq!(other.ranks(), 3);
+        assert_eq!((other.ranks(), other.processors()), (3, 1), "all count the same");
         assert_eq!((other.control(Rank(2)).pid(), other.control(Rank(2)).state()), (77, RankState::Alive));
         other.mark_dead(Rank(2), Death::Signaled(9));
         assert_eq!(job.control(Rank(2)).state(), RankState::Dead(Death::Signaled(9)));

@@ -20,6 +20,10 @@ fn algorithms(operation: Operation, ranks: u32) -> Vec<String> {
         names.push(format!("{}:recursive-doubling", operation.name()));
         names.push(format!("{}:hierarchical", operation.name()));
     }
+    if operation == Operation::Allreduce {
+        names.push("allreduce:rabenseifner".to_owned());
+        names.push(format!("allreduce:r{ranks},g{ranks}"));
+    }
     let words: &[&str] = match ranks {
         4 => &["a4", "a2,a2", "r2,r2,g2,g2"],
         6 => &["a3,a2", "c6m2,a2,e6m2"],
@@ -99,5 +103,37 @@ fn large_blocks() {
 fn many_ranks() {
     for ranks in [16, 33] {
         group(ranks, |comm| all(comm, &[2], &[ranks / 3]));
+    }
+}
+
+/// Every algorithm once, on more ranks than anybody has cores for.
+#[test]
+fn seventy_ranks() {
+    group(70, |comm| sample(comm, 3));
+}
+
+/// Every algorithm on every number of ranks: minutes, more where there are few cores.
+#[test]
+#[ignore = "long: `cargo test -p castell-comm --test calls -- --ignored`"]
+fn up_to_seventy_ranks() {
+    for ranks in 1..=70 {
+        group(ranks, |comm| sample(comm, 5));
+        group(ranks, |comm| all(comm, &[2], &[ranks / 3]));
+    }
+}
+
+/// Vectors of so many elements, one root.
+fn sample(comm: &Comm, count: u64) {
+    let world = comm.world();
+    let products = matrix_product();
+    for operation in operations() {
+        let names = algorithms(operation, world.size());
+        for (salt, name) in (0..).zip(&names) {
+            let (algorithm, root) = (Some(name.as_str()), world.size() / 2);
+            let case = Case { operation, algorithm, count, root, in_place: false, blocks: false, salt };
+            if case.is_sensible() {
+                one(&world, &case, &products);
+            }
+        }
     }
 }

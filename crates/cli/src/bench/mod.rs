@@ -24,7 +24,7 @@ mod tasks;
 use anyhow::Context as _;
 use castell_comm::tuning::Tuning;
 use peers::Peer;
-use report::{Measurement, print_json, print_table};
+use report::{Measurement, Report};
 pub use report::{Params, Sample};
 use std::process::ExitCode;
 
@@ -155,12 +155,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let samples = args.samples.unwrap_or_else(|| workload.samples());
     let cases = workload.cases(args.bytes.as_deref());
-    let measurements = measure(workload.name(), &cases, &mut subjects, args.rounds, samples)?;
-    if args.json {
-        print_json(&measurements)?;
-    } else {
-        print_table(&measurements);
+    let steps = cases.len() as u64 * u64::from(args.rounds) * subjects.len() as u64;
+    let mut report = Report::new(args.json, steps);
+    for case in &cases {
+        let rows = measure(workload.name(), case, &mut subjects, args.rounds, samples, &|| report.step())?;
+        report.rows(rows);
     }
+    report.end()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -177,34 +178,29 @@ fn at_ranks(peer: Peer, workload: &'static str, ranks: u32) -> Box<dyn Subject> 
     Box::new(peers::PeerSubject { peer, workload, ranks })
 }
 
-/// All cases, the subjects taking turns; a subject that does not know a case has no row for it.
+/// A case, the subjects taking turns; a subject that does not know the case has no row for it.
 fn measure(
     workload: &str,
-    cases: &[Params],
+    case: &Params,
     subjects: &mut [Box<dyn Subject>],
     rounds: u32,
     samples: u32,
+    step: &dyn Fn(),
 ) -> anyhow::Result<Vec<Measurement>> {
-    let steps = cases.len() as u64 * u64::from(rounds) * subjects.len() as u64;
-    let progress = indicatif::ProgressBar::new(steps);
-    let mut measurements = Vec::new();
-    for case in cases {
-        let mut taken = vec![Vec::new(); subjects.len()];
-        for _ in 0..rounds {
-            for (subject, taken) in subjects.iter_mut().zip(&mut taken) {
-                let sample = subject.measure(case, samples);
-                taken.extend(sample.with_context(|| format!("{workload}, {case}: {}", subject.name()))?);
-                progress.inc(1);
-            }
-        }
-        for (subject, taken) in subjects.iter().zip(&taken) {
-            if let Some(sample) = Sample::over_rounds(taken) {
-                measurements.push(Measurement::new(workload, subject.name(), case, sample));
-            }
+    let mut taken = vec![Vec::new(); subjects.len()];
+    for _ in 0..rounds {
+        for (subject, taken) in subjects.iter_mut().zip(&mut taken) {
+            let sample = subject.measure(case, samples);
+            taken.extend(sample.with_context(|| format!("{workload}, {case}: {}", subject.name()))?);
+            step();
         }
     }
-    progress.finish_and_clear();
-    Ok(measurements)
+    let mut rows = Vec::new();
+    for (subject, taken) in subjects.iter().zip(&taken) {
+        let sample = Sample::over_rounds(taken);
+        rows.extend(sample.map(|sample| Measurement::new(workload, subject.name(), case, sample)));
+    }
+    Ok(rows)
 }
 
 #[cfg(test)]
@@ -238,7 +234,10 @@ mod tests {
             |name, knows| Box::new(Recorded { name, calls: calls.clone(), knows }) as Box<dyn Subject>;
         let mut subjects = [subject("a", 64), subject("b", 8)];
         let cases = [8, 64].map(|bytes| Params::new().with("bytes", bytes));
-        let measurements = measure("w", &cases, &mut subjects, 2, 3).expect("both can measure");
+        let mut measurements = Vec::new();
+        for case in &cases {
+            measurements.extend(measure("w", case, &mut subjects, 2, 3, &|| {}).expect("both can measure"));
+        }
         let order = ["a bytes 8", "b bytes 8", "a bytes 8", "b bytes 8", "a bytes 64", "b bytes 64"];
         assert_eq!(calls.borrow()[..6], order);
         let rows = serde_json::to_value(&measurements).expect("measurements are plain data");

@@ -1,14 +1,14 @@
 //! `castell bench overlap`: a non-blocking allreduce beside a matrix multiplication (ESPGOAL, section 6.6), with and without
-//! polling, castell beside the MPI implementations of this machine.
+//! polling, with and without a rank that comes late, castell beside the MPI implementations of this machine.
 
-use super::collectives::candidate;
 use super::collectives::ours::{barrier, in_group};
+use super::collectives::{candidate, copy_bound, question};
 use super::peers::{self, Peer};
 use super::report::{Measurement, print_json};
 use super::{Params, Sample, load_tuning};
 use anyhow::{Context as _, anyhow};
 use castell_base::Rank;
-use castell_collectives::decision::{Operation, Question};
+use castell_collectives::decision::Operation;
 use castell_comm::Comm;
 use castell_comm::measure::Repeated;
 use castell_comm::tuning::Tuning;
@@ -20,7 +20,8 @@ use std::sync::atomic::Ordering;
 /// Edge of a block, in elements.
 const BLOCK: usize = 32;
 /// What is measured, in the order of the columns.
-const PHASES: [&str; 6] = ["multiply alone", "collective alone", "start", "multiply", "wait", "makespan"];
+const PHASES: [&str; 7] =
+    ["multiply alone", "collective alone", "start", "multiply", "wait", "makespan", "lateness"];
 /// Where the phases of both together begin.
 const TOGETHER: usize = 2;
 /// Rounds that nobody looks at.
@@ -35,8 +36,24 @@ pub struct OverlapArgs {
     matrix: Vec<u32>,
 }
 
-/// One setting.
+/// How it is measured.
 #[derive(Clone, Copy)]
+struct Setting {
+    /// Whether it is asked after each block if the collective is done.
+    polling: bool,
+    /// Whether the last rank multiplies half of its blocks before it starts the collective.
+    late: bool,
+}
+
+const SETTINGS: [Setting; 4] = [
+    Setting { polling: false, late: false },
+    Setting { polling: true, late: false },
+    Setting { polling: false, late: true },
+    Setting { polling: true, late: true },
+];
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq)]
 struct Case {
     ranks: u32,
     bytes: u64,
@@ -44,16 +61,17 @@ struct Case {
 }
 
 impl Case {
-    fn params(self, polling: bool) -> Params {
+    fn params(self, setting: Setting) -> Params {
         let params = Params::new().with("ranks", self.ranks).with("bytes", self.bytes);
-        params.with("matrix", self.matrix.next_multiple_of(BLOCK as u32)).with("polling", polling)
+        let params = params.with("matrix", self.matrix.next_multiple_of(BLOCK as u32));
+        params.with("polling", setting.polling).with("late", setting.late)
     }
 }
 
-/// A subject's times for a case, with or without polling: a sample a phase.
+/// A subject's times for a case in a setting: a sample a phase.
 struct Row {
     subject: String,
-    polling: bool,
+    setting: Setting,
     phases: Vec<Sample>,
 }
 
@@ -78,36 +96,40 @@ pub fn run(
     let progress = indicatif::ProgressBar::new((cases.len() * rounds as usize * (1 + peers.len())) as u64);
     let mut all = Vec::new();
     for case in cases {
-        // Subject by subject, without and with polling, phase by phase: the rounds' samples.
-        let mut taken = vec![vec![vec![Vec::new(); PHASES.len()]; 2]; 1 + peers.len()];
+        // Subject by subject, setting by setting, phase by phase: the rounds' samples.
+        let mut taken = vec![vec![vec![Vec::new(); PHASES.len()]; SETTINGS.len()]; 1 + peers.len()];
+        let mut copies = Vec::new();
         for _ in 0..rounds {
             let ours = ours(case, &tuning, samples)?;
             keep(&mut taken[0], ours);
+            copies.extend(copy_bound(Operation::Allreduce, case.bytes, case.ranks)?);
             progress.inc(1);
             for (peer, taken) in peers.iter_mut().zip(&mut taken[1..]) {
                 keep(taken, theirs(peer, case, samples)?);
                 progress.inc(1);
             }
         }
-        let names = std::iter::once("castell").chain(peers.iter().map(Peer::name));
-        for (subject, taken) in names.zip(&taken) {
-            for (polling, phases) in [false, true].into_iter().zip(taken) {
-                let phases = phases.iter().filter_map(|rounds| Sample::over_rounds(rounds)).collect();
-                all.push((case, Row { subject: subject.to_owned(), polling, phases }));
+        let names: Vec<&str> = std::iter::once("castell").chain(peers.iter().map(Peer::name)).collect();
+        let mut rows = Vec::new();
+        for (at, setting) in SETTINGS.into_iter().enumerate() {
+            for (subject, taken) in names.iter().zip(&taken) {
+                let phases = taken[at].iter().filter_map(|rounds| Sample::over_rounds(rounds)).collect();
+                rows.push(Row { subject: (*subject).to_owned(), setting, phases });
             }
+        }
+        if json {
+            all.push((case, rows));
+        } else {
+            progress.suspend(|| print_table(case, &rows, Sample::over_rounds(&copies)));
         }
     }
     progress.finish_and_clear();
-    if json {
-        print_rows_json(&all)?
-    } else {
-        print_table(&all)
-    }
+    if json { print_rows_json(&all) } else { Ok(()) }?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Samples of a round: without and with polling, phase by phase.
-type Taken = [Vec<Sample>; 2];
+/// Samples of a round: setting by setting, phase by phase.
+type Taken = Vec<Vec<Sample>>;
 
 fn keep(all: &mut [Vec<Vec<Sample>>], taken: Taken) {
     for (all, taken) in all.iter_mut().zip(taken) {
@@ -118,68 +140,93 @@ fn keep(all: &mut [Vec<Vec<Sample>>], taken: Taken) {
 fn theirs(peer: &mut Peer, case: Case, samples: u32) -> anyhow::Result<Taken> {
     let arguments = Params::new().with("bytes", case.bytes).with("matrix", case.matrix);
     let lines = peer.measure_lines("overlap", case.ranks, &arguments, samples)?;
-    let of = |polling: bool| {
+    let of = |setting: Setting| {
         let sample = |phase: &&str| {
-            let params = case.params(polling).with("phase", *phase);
+            let params = case.params(setting).with("phase", *phase);
             let line = lines.iter().find(|(found, _)| *found == params);
             line.map(|(_, sample)| sample.clone())
                 .with_context(|| format!("{} says nothing of {params}", peer.name()))
         };
         PHASES.iter().map(sample).collect::<anyhow::Result<Vec<Sample>>>()
     };
-    Ok([of(false)?, of(true)?])
+    SETTINGS.into_iter().map(of).collect()
 }
 
 fn ours(case: Case, tuning: &Tuning, samples: u32) -> anyhow::Result<Taken> {
     let samples = samples as usize;
-    let per_rank = 2 * PHASES.len() * samples;
+    let per_rank = SETTINGS.len() * PHASES.len() * samples;
     let table = Segment::create("castell-overlap", 8 * case.ranks as usize * per_rank)?;
-    let entry = |rank: Rank, polling: usize, phase: usize, sample: usize| {
-        &table.words()[rank.index() * per_rank + (polling * PHASES.len() + phase) * samples + sample]
+    let entry = |rank: Rank, setting: usize, phase: usize, sample: usize| {
+        &table.words()[rank.index() * per_rank + (setting * PHASES.len() + phase) * samples + sample]
     };
-    let chosen = candidate(&tuning.decisions, &Question::new(Operation::Allreduce, case.ranks, case.bytes));
+    let chosen = candidate(&tuning.decisions, &question(Operation::Allreduce, case.ranks, case.bytes));
     let collective = chosen.collective(case.ranks)?;
     in_group(case.ranks, &|comm: &Comm| {
         let barrier = barrier(comm)?;
-        let wait = || barrier.batch(comm, 1).map_err(|error| anyhow!(error));
         let run = Repeated::new(comm, Operation::Allreduce, &collective).map_err(|error| anyhow!(error))?;
-        let mut matrices = Matrices::new(case.matrix as usize);
-        for polling in 0..2 {
+        let mut rank = One { comm, barrier, run, matrices: Matrices::new(case.matrix as usize) };
+        for (at, setting) in SETTINGS.into_iter().enumerate() {
             for round in 0..WARM_UP + samples {
-                wait()?;
-                let start = now_ns();
-                matrices.multiply(|| {});
-                let alone = (now_ns() - start) as f64;
-                wait()?;
-                let [started, _, waited] = run.beside(comm, |_| {}).map_err(|error| anyhow!(error))?;
-                let collective = started + waited;
-                wait()?;
-                let compute = |done: &dyn Fn() -> bool| match polling {
-                    0 => matrices.multiply(|| {}),
-                    _ => matrices.multiply(|| {
-                        std::hint::black_box(done());
-                    }),
-                };
-                let [started, multiplied, waited] =
-                    run.beside(comm, compute).map_err(|error| anyhow!(error))?;
-                let phases = [alone, collective, started, multiplied, waited, started + multiplied + waited];
+                let phases = rank.phases(setting)?;
                 let Some(sample) = round.checked_sub(WARM_UP) else { continue };
                 for (phase, ns) in phases.into_iter().enumerate() {
-                    entry(comm.rank(), polling, phase, sample).store(ns.to_bits(), Ordering::Release);
+                    entry(comm.rank(), at, phase, sample).store(ns.to_bits(), Ordering::Release);
                 }
             }
         }
-        wait().map(|_| ())
+        rank.synchronize()
     })?;
-    let longest = |polling, phase, sample| {
-        let ns = |rank| f64::from_bits(entry(Rank(rank), polling, phase, sample).load(Ordering::Acquire));
+    let longest = |setting, phase, sample| {
+        let ns = |rank| f64::from_bits(entry(Rank(rank), setting, phase, sample).load(Ordering::Acquire));
         (0..case.ranks).map(ns).fold(0.0, f64::max)
     };
-    let of = |polling: usize| {
-        let phase = |phase: usize| Sample::of((0..samples).map(|at| longest(polling, phase, at)).collect());
+    let of = |setting: usize| {
+        let phase = |phase: usize| Sample::of((0..samples).map(|at| longest(setting, phase, at)).collect());
         (0..PHASES.len()).map(phase).collect()
     };
-    Ok([of(0), of(1)])
+    Ok((0..SETTINGS.len()).map(of).collect())
+}
+
+/// A rank of castell's group.
+struct One<'a> {
+    comm: &'a Comm,
+    barrier: Repeated,
+    run: Repeated,
+    matrices: Matrices,
+}
+
+impl One<'_> {
+    /// Nanoseconds of each phase.
+    fn phases(&mut self, setting: Setting) -> anyhow::Result<[f64; PHASES.len()]> {
+        self.synchronize()?;
+        let blocks = self.matrices.blocks;
+        let start = now_ns();
+        self.matrices.multiply(0..blocks, || {});
+        let alone = (now_ns() - start) as f64;
+        self.synchronize()?;
+        let [started, _, waited] = self.run.beside(self.comm, |_| {}).map_err(|error| anyhow!(error))?;
+        let collective = started + waited;
+        self.synchronize()?;
+        let One { comm, run, matrices, .. } = self;
+        let is_late = setting.late && comm.rank().0 + 1 == comm.size();
+        let before = if is_late { blocks / 2 } else { 0 };
+        let start = now_ns();
+        matrices.multiply(0..before, || {});
+        let late = if before > 0 { (now_ns() - start) as f64 } else { 0.0 };
+        let compute = |done: &dyn Fn() -> bool| match setting.polling {
+            false => matrices.multiply(before..blocks, || {}),
+            true => matrices.multiply(before..blocks, || {
+                std::hint::black_box(done());
+            }),
+        };
+        let [started, multiplied, waited] = run.beside(comm, compute).map_err(|error| anyhow!(error))?;
+        let makespan = late + started + multiplied + waited;
+        Ok([alone, collective, started, late + multiplied, waited, makespan, late])
+    }
+
+    fn synchronize(&self) -> anyhow::Result<()> {
+        self.barrier.batch(self.comm, 1).map(|_| ()).map_err(|error| anyhow!(error))
+    }
 }
 
 type Block = [[f32; BLOCK]; BLOCK];
@@ -200,10 +247,10 @@ impl Matrices {
         Matrices { blocks, a: matrix(1e-3), b: matrix(1e-3), c: matrix(0.0) }
     }
 
-    /// Multiplies, and calls `between` after each two blocks.
-    fn multiply(&mut self, between: impl Fn()) {
+    /// Multiplies for these rows of blocks of the product, and calls `between` after each two blocks.
+    fn multiply(&mut self, rows: std::ops::Range<usize>, between: impl Fn()) {
         let Matrices { blocks, a, b, c } = self;
-        for i in 0..*blocks {
+        for i in rows {
             for j in 0..*blocks {
                 for k in 0..*blocks {
                     multiply_blocks(&a[i * *blocks + k], &b[k * *blocks + j], &mut c[i * *blocks + j]);
@@ -224,56 +271,58 @@ fn multiply_blocks(a: &Block, b: &Block, c: &mut Block) {
     }
 }
 
-fn print_rows_json(all: &[(Case, Row)]) -> anyhow::Result<()> {
-    let rows = all.iter().flat_map(|(case, row)| {
-        PHASES.iter().zip(&row.phases).map(|(phase, sample)| {
-            let params = case.params(row.polling).with("phase", *phase);
-            Measurement::new("overlap", row.subject.clone(), &params, sample.clone())
-        })
-    });
-    print_json(&rows.collect::<Vec<_>>())
+fn print_rows_json(all: &[(Case, Vec<Row>)]) -> anyhow::Result<()> {
+    let mut measurements = Vec::new();
+    for (case, row) in all.iter().flat_map(|(case, rows)| rows.iter().map(move |row| (case, row))) {
+        for (phase, sample) in PHASES.iter().zip(&row.phases) {
+            let params = case.params(row.setting).with("phase", *phase);
+            measurements.push(Measurement::new("overlap", row.subject.clone(), &params, sample.clone()));
+        }
+    }
+    print_json(&measurements)
 }
 
 /// Times in microseconds. Inflation: the multiplication beside the collective over that alone. Hidden: how much of the
-/// collective's time the makespan does not show.
-fn print_table(all: &[(Case, Row)]) {
-    let width = all.iter().map(|(_, row)| row.subject.len()).max().unwrap_or(0);
-    let mut before = None;
-    for (case, row) in all {
-        let params = case.params(false);
-        if before.replace((case.ranks, case.bytes, case.matrix))
-            != Some((case.ranks, case.bytes, case.matrix))
-        {
-            let edge = params.number("matrix").unwrap_or(0);
-            println!(
-                "allreduce of {} bytes on {} ranks beside {edge} x {edge} floats; medians in us",
-                case.bytes, case.ranks
-            );
-            println!(
-                "  {:width$} {:>8} {:>10} {:>11} {:>8} {:>10} {:>10} {:>8} {:>10} {:>7}",
-                "subject",
-                "polling",
-                "multiply",
-                "collective",
-                "start",
-                "multiply",
-                "inflation",
-                "wait",
-                "makespan",
-                "hidden"
-            );
-        }
+/// collective's time, and of the time by which a rank is late, the makespan does not show.
+fn print_table(case: Case, rows: &[Row], copies: Option<Sample>) {
+    let width = rows.iter().map(|row| row.subject.len()).max().unwrap_or(0);
+    let edge = case.matrix.next_multiple_of(BLOCK as u32);
+    println!(
+        "allreduce of {} bytes on {} ranks beside {edge} x {edge} floats; medians in us",
+        case.bytes, case.ranks
+    );
+    println!(
+        "  {:width$} {:>7} {:>8} {:>10} {:>10} {:>8} {:>10} {:>9} {:>8} {:>10} {:>7}",
+        "subject",
+        "polling",
+        "lateness",
+        "multiply",
+        "collective",
+        "start",
+        "multiply",
+        "inflation",
+        "wait",
+        "makespan",
+        "hidden"
+    );
+    for row in rows {
         let us = |phase: usize| row.phases[phase].median_ns / 1e3;
         let [alone, collective] = [0, 1].map(us);
-        let [start, multiply, wait, makespan] = [0, 1, 2, 3].map(|phase| us(TOGETHER + phase));
-        let hidden = 100.0 * (1.0 - (makespan - alone) / collective);
+        let [start, multiply, wait, makespan, late] = [0, 1, 2, 3, 4].map(|phase| us(TOGETHER + phase));
+        let hidden = 100.0 * (1.0 - (makespan - alone) / (collective + late));
         println!(
-            "  {:width$} {:>8} {alone:>10.1} {collective:>11.1} {start:>8.1} {multiply:>10.1} {:>10.3} {wait:>8.1} {makespan:>10.1} {hidden:>6.0}%",
+            "  {:width$} {:>7} {late:>8.1} {alone:>10.1} {collective:>10.1} {start:>8.1} {multiply:>10.1} {:>9.3} {wait:>8.1} {makespan:>10.1} {hidden:>6.0}%",
             row.subject,
-            if row.polling { "yes" } else { "no" },
+            if row.setting.polling { "yes" } else { "no" },
             multiply / alone,
         );
     }
+    if let (Some(copies), Some(first)) = (copies, rows.first()) {
+        let copies = copies.median_ns / 1e3;
+        let alone = first.phases[0].median_ns / 1e3;
+        println!("  the copies alone: {copies:.1}; computation and copies: {:.1}", alone + copies);
+    }
+    println!();
 }
 
 #[cfg(test)]
@@ -285,8 +334,9 @@ mod tests {
         let mut matrices = Matrices::new(33);
         assert_eq!(matrices.blocks, 2);
         let calls = std::cell::Cell::new(0);
-        matrices.multiply(|| calls.set(calls.get() + 1));
-        assert_eq!(calls.get(), 8);
+        matrices.multiply(0..1, || {});
+        matrices.multiply(1..2, || calls.set(calls.get() + 1));
+        assert_eq!(calls.get(), 4);
         let expected = 64.0 * 1e-6;
         assert!(matrices.c.iter().flatten().flatten().all(|c| (c - expected).abs() < 1e-9));
     }
@@ -295,8 +345,9 @@ mod tests {
     fn peers_report_every_phase() {
         let case = Case { ranks: 2, bytes: 4096, matrix: 32 };
         for mut peer in peers::peers().expect("launchers tell their versions") {
-            let [without, with] = theirs(&mut peer, case, 2).expect("the program runs");
-            assert_eq!((without.len(), with.len()), (PHASES.len(), PHASES.len()));
+            let taken = theirs(&mut peer, case, 2).expect("the program runs");
+            assert_eq!(taken.len(), SETTINGS.len());
+            assert!(taken.iter().all(|phases| phases.len() == PHASES.len()));
         }
     }
 }

@@ -103,6 +103,9 @@ pub struct Measurement {
     /// Millions of bytes a second, where the case says how long its text is.
     #[serde(skip_serializing_if = "Option::is_none")]
     mb_per_s: Option<f64>,
+    /// What castell chose by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    algorithm: Option<String>,
 }
 
 impl Measurement {
@@ -113,7 +116,57 @@ impl Measurement {
         let sample = Sample { median_ns, min_ns, ..sample };
         let rate = |bytes: u64| (bytes as f64 * 1e4 / median_ns).round() / 10.0;
         let mb_per_s = params.number("text_bytes").map(rate);
-        Measurement { workload: workload.to_owned(), subject, params: params.clone(), sample, mb_per_s }
+        Measurement {
+            workload: workload.to_owned(),
+            subject,
+            params: params.clone(),
+            sample,
+            mb_per_s,
+            algorithm: None,
+        }
+    }
+
+    /// The row of a choice among algorithms.
+    pub fn by(self, algorithm: &str) -> Measurement {
+        Measurement { algorithm: Some(algorithm.to_owned()), ..self }
+    }
+}
+
+/// Where rows go: tables are printed as soon as they are there, so that who interrupts a long run has them; JSON is one array,
+/// and comes last. Meanwhile a bar on the standard error tells how far it is.
+pub struct Report {
+    json: bool,
+    rows: Vec<Measurement>,
+    progress: indicatif::ProgressBar,
+}
+
+impl Report {
+    /// For so many steps.
+    pub fn new(json: bool, steps: u64) -> Report {
+        Report { json, rows: Vec::new(), progress: indicatif::ProgressBar::new(steps) }
+    }
+
+    /// A step is done.
+    pub fn step(&self) {
+        self.progress.inc(1);
+    }
+
+    /// The rows of some cases, all of each.
+    pub fn rows(&mut self, rows: Vec<Measurement>) {
+        if self.json {
+            self.rows.extend(rows);
+        } else {
+            self.progress.suspend(|| print_table(&rows));
+        }
+    }
+
+    /// Nothing more comes.
+    ///
+    /// # Errors
+    /// Rows that JSON cannot express.
+    pub fn end(self) -> anyhow::Result<()> {
+        self.progress.finish_and_clear();
+        if self.json { print_json(&self.rows) } else { Ok(()) }
     }
 }
 
@@ -126,9 +179,10 @@ pub fn print_json(measurements: &[Measurement]) -> anyhow::Result<()> {
 /// Prints a table a case; the last column compares with the first subject.
 pub fn print_table(measurements: &[Measurement]) {
     let width = measurements.iter().map(|row| row.subject.len()).max().unwrap_or(0).max("subject".len());
-    for case in measurements.chunk_by(|a, b| a.params == b.params) {
+    for case in measurements.chunk_by(|a, b| a.params == b.params && a.workload == b.workload) {
         let first = &case[0];
-        println!("{}: {}", first.workload, first.params);
+        let chosen = first.algorithm.as_ref().map(|name| format!(" (castell: {name})")).unwrap_or_default();
+        println!("{}: {}{chosen}", first.workload, first.params);
         println!(
             "  {:width$}  {:>12}  {:>12}  {:>8}  {}",
             "subject",

@@ -1,6 +1,6 @@
 //! Which algorithms are tried for a call, and what the model says of each.
 
-use crate::bench::collectives::ours::Candidate;
+use crate::bench::collectives::ours::{Candidate, Way};
 use castell_base::Time;
 use castell_collectives::collective::ALGORITHMS;
 use castell_collectives::decision::{Choice, Operation};
@@ -10,7 +10,7 @@ use castell_model::{ClosedForms, Plb};
 use castell_sim::{Machine, Simulation};
 
 /// Groups as large as that, in which everybody sends to everybody, are tried.
-const FLAT_RANKS_MAX: u32 = 16;
+const FLAT_RANKS_MAX: u32 = 32;
 /// From here on segments pay. Bytes.
 const SEGMENTED_BYTES: u64 = 32 << 10;
 /// Algorithms that send to `ways` ranks a round are tried with these.
@@ -20,7 +20,7 @@ const WAYS: [u32; 2] = [1, 3];
 pub fn candidates(operation: Operation, ranks: u32, bytes: u64, plb: Option<&Plb>) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = Vec::new();
     let mut add = |choice: Choice<'static>| {
-        let candidate = Candidate { operation, bytes, choice };
+        let candidate = Candidate { operation, bytes, choice, way: Way::Graph };
         // Different names may stand for one word.
         let word = word(&candidate, ranks);
         let is_known =
@@ -58,6 +58,9 @@ pub fn candidates(operation: Operation, ranks: u32, bytes: u64, plb: Option<&Plb
             }
             if operation == Operation::Allreduce {
                 add(named("hierarchical"));
+                if (2..=FLAT_RANKS_MAX).contains(&ranks) {
+                    add(named(&format!("r{ranks},g{ranks}")));
+                }
                 add(named("rabenseifner"));
             }
         }

@@ -1,13 +1,13 @@
 //! `castell tune`: measures this machine, chooses algorithms, and keeps the choice for the library.
 
 mod alphas;
-mod candidates;
+pub mod candidates;
 mod export;
 mod report;
 mod rules;
 
 use crate::bench::Sample;
-use crate::bench::collectives::ours::{self, Candidate, Timing, Way};
+use crate::bench::collectives::ours::{self, Candidate, Timing};
 use crate::bench::collectives::{Plan, operation};
 use crate::bench::peers::{self, Peer};
 use alphas::Alphas;
@@ -175,7 +175,7 @@ impl Round<'_> {
         let mut theirs: Vec<Vec<Vec<Sample>>> = peers.iter().map(|_| vec![Vec::new(); calls.len()]).collect();
         for _ in 0..self.args.rounds {
             self.step(&format!("{ranks} ranks: castell"));
-            let samples = ours::measure(ranks, &sets, timing, Way::Graph)?;
+            let samples = ours::measure(ranks, &sets, timing)?;
             for (all, samples) in ours.iter_mut().flatten().zip(samples.into_iter().flatten()) {
                 all.push(samples);
             }
@@ -283,6 +283,12 @@ fn report(args: &Args, outcome: &Outcome) -> anyhow::Result<()> {
         println!("their medians: {model}");
     }
     println!("\n{}", report::table(cases, args.all));
+    let tried: usize = cases.iter().map(|case| case.tried.len()).sum();
+    println!(
+        "choice: what took least when run for real, for {} calls of {tried} that were tried{}",
+        cases.len(),
+        if args.all { "" } else { " (--all lists them)" }
+    );
     if !peers && !args.no_peers {
         println!("{}", peers::NONE_FOUND);
     }

@@ -151,12 +151,18 @@ pub fn table(cases: &[Case], all: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::collectives::ours::Way;
     use castell_collectives::decision::Choice;
 
     #[test]
     fn a_line_a_call_with_the_fastest_in_front() {
         let tried = |name: &'static str, measured_us: f64| Tried {
-            candidate: Candidate { operation: Operation::Allreduce, bytes: 8, choice: Choice::new(name) },
+            candidate: Candidate {
+                operation: Operation::Allreduce,
+                bytes: 8,
+                choice: Choice::new(name),
+                way: Way::Graph,
+            },
             predicted_us: Some(1.0),
             simulated_us: None,
             measured_us,

@@ -9,7 +9,7 @@ use castell_collectives::decision::{Measured, Operation, Rule};
 /// next size.
 pub fn rules(cases: &[Case]) -> anyhow::Result<Vec<Rule>> {
     let mut rules = Vec::new();
-    for operation in Operation::ALL {
+    for &operation in Operation::WITH_CHOICE {
         let of_operation: Vec<&Case> = cases.iter().filter(|case| case.operation == operation).collect();
         let mut ranks: Vec<u32> = of_operation.iter().map(|case| case.ranks).collect();
         ranks.sort_unstable();
@@ -69,12 +69,17 @@ fn of_sizes(sizes: &[&Case], ranks: (u32, u32), may: fn(&Tried) -> bool) -> anyh
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::collectives::ours::Candidate;
+    use crate::bench::collectives::ours::{Candidate, Way};
     use castell_collectives::decision::{Choice, Decisions, Question};
 
     fn case(ranks: u32, bytes: u64, names: &[&'static str]) -> Case {
         let tried = |(at, &name): (usize, &&'static str)| Tried {
-            candidate: Candidate { operation: Operation::Allreduce, bytes, choice: Choice::new(name) },
+            candidate: Candidate {
+                operation: Operation::Allreduce,
+                bytes,
+                choice: Choice::new(name),
+                way: Way::Graph,
+            },
             predicted_us: None,
             simulated_us: None,
             measured_us: at as f64,

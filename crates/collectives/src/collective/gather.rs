@@ -185,6 +185,22 @@ pub(super) fn allgather_linear(shape: &Shape, weaver: &mut Weaver<'_>) -> Result
     Ok(())
 }
 
+/// Each rank runs twice, however many there are: to give its block, and to take all of them.
+pub(super) fn allgather_gather_bcast(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<(), GraphError> {
+    let shape = Shape { root: Rank(0), ..shape.clone() };
+    gather_linear(&shape, weaver)?;
+    let (first, _) = shape.block(0);
+    let whole = Span::output(first, elements(&shape, 0..shape.ranks));
+    if weaver.rank() != shape.root {
+        weaver.recv(shape.root, whole)?;
+        return Ok(());
+    }
+    for other in others(&shape) {
+        weaver.send(other, whole)?;
+    }
+    Ok(())
+}
+
 pub(super) fn allgather_ring(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<(), GraphError> {
     let me = weaver.rank();
     weaver.copy(contributed(shape, me), gathered(shape, me))?;

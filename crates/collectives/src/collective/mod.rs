@@ -215,11 +215,13 @@ pub const ALGORITHMS: &[Algorithm] = algorithms! {
     "allgather:ring", "blocks go round a ring", true, Nothing, gather::allgather_ring;
     "allgather:recursive-doubling", "pairs exchange what they have, distances double", true, PackedPowerOfTwo, gather::allgather_doubling;
     "allgather:bruck", "⌈log ranks⌉ rounds of `ways` messages, then blocks are put in order", true, Nothing, gather::allgather_bruck;
+    "allgather:gather-bcast", "rank 0 hears from all, then tells all", true, Packed, gather::allgather_gather_bcast;
     "reduce:linear", "all others send to the root, which reduces", true, Nothing, reduce::reduce_linear;
     "reduce:chain", "down the ranks, in segments", true, Nothing, reduce::reduce_chain;
     "reduce:binomial", "up a binomial tree that begins at the root", false, Nothing, reduce::reduce_binomial;
     "reduce:binomial-in-order", "up a binomial tree to rank 0, and on to the root", true, Nothing, reduce::reduce_binomial_in_order;
     "reduce:rabenseifner", "the vector is halved until each rank has reduced a part, then gathered", true, Nothing, rabenseifner::reduce;
+    "allreduce:linear", "rank 0 hears from all and reduces, then tells all", true, Nothing, reduce::allreduce_linear;
     "allreduce:reduce-bcast", "up a binomial tree and down again", true, Nothing, reduce::allreduce_reduce_bcast;
     "allreduce:ring", "a reduce-scatter round the ring, then an allgather", false, Nothing, reduce::allreduce_ring;
     "reduce_scatter:linear", "everybody sends each block to its owner, which reduces", true, Nothing, reduce::reduce_scatter_linear;

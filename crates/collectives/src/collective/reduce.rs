@@ -1,6 +1,6 @@
 //! Reductions: to one rank, to all, and with a block of the result for each.
 
-use super::broadcast::{binomial_in_order, children_in_order};
+use super::broadcast::{self, binomial_in_order, children_in_order};
 use super::weaver::{Span, Weaver};
 use super::{Blocks, Shape, gather};
 use castell_base::Rank;
@@ -124,6 +124,13 @@ fn partial_of_tree(
     let result = if into_output { Span::output(0, shape.count) } else { weaver.temporary(shape.count) };
     weaver.reduce(&operands, result)?;
     Ok(result)
+}
+
+/// Each rank runs twice, however many there are: to give what it has, and to take the result.
+pub(super) fn allreduce_linear(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<(), GraphError> {
+    let shape = Shape { root: Rank(0), ..shape.clone() };
+    reduce_linear(&shape, weaver)?;
+    broadcast::linear(&shape, weaver)
 }
 
 pub(super) fn allreduce_reduce_bcast(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<(), GraphError> {

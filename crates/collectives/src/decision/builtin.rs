@@ -14,10 +14,21 @@ pub(super) const SIZES: [u64; 3] = [DIRECT_BYTES, SPLIT_BYTES, SEGMENTED_BYTES];
 
 pub(super) fn choose(question: &Question) -> Choice<'static> {
     let &Question { ranks, bytes, commutative, packed, uniform, .. } = question;
+    let crowded = question.is_crowded();
     Choice::new(match question.operation {
+        // Where ranks share processors, a wait costs a change of processes: those through one rank wait least.
+        Operation::Barrier if crowded => "barrier:linear",
+        Operation::Broadcast if crowded && bytes < SPLIT_BYTES => "bcast:linear",
+        Operation::Gather if crowded => "gather:linear",
+        Operation::Scatter if crowded => "scatter:linear",
+        Operation::Allgather if crowded && packed && bytes.saturating_mul(u64::from(ranks)) < SPLIT_BYTES => {
+            "allgather:gather-bcast"
+        }
+        Operation::Reduce if crowded && bytes < SPLIT_BYTES => "reduce:linear",
+        Operation::Allreduce if crowded && bytes < SPLIT_BYTES => "allreduce:linear",
         Operation::Barrier => "barrier:dissemination",
-        Operation::Bcast if bytes >= SEGMENTED_BYTES && ranks > 2 => "bcast:scatter-allgather",
-        Operation::Bcast => "bcast:binomial",
+        Operation::Broadcast if bytes >= SEGMENTED_BYTES && ranks > 2 => "bcast:scatter-allgather",
+        Operation::Broadcast => "bcast:binomial",
         Operation::Gather if bytes < DIRECT_BYTES && ranks > 4 => "gather:binomial",
         Operation::Gather => "gather:linear",
         Operation::Scatter if bytes < DIRECT_BYTES && ranks > 4 => "scatter:binomial",
@@ -39,5 +50,8 @@ pub(super) fn choose(question: &Question) -> Choice<'static> {
         Operation::Alltoall => "alltoall:linear",
         Operation::Scan => "scan:recursive-doubling",
         Operation::Exscan => "exscan:recursive-doubling",
+        // One algorithm each, whatever it is called.
+        Operation::NeighbourAllgather => "neighbour_allgather:linear",
+        Operation::NeighbourAlltoall => "neighbour_alltoall:linear",
     })
 }

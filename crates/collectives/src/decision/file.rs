@@ -97,7 +97,7 @@ impl Rule {
     }
 
     pub(super) fn fits(&self, question: &Question) -> bool {
-        let &Question { operation, ranks, bytes, commutative, packed, uniform } = question;
+        let &Question { operation, ranks, bytes, commutative, packed, uniform, .. } = question;
         let algorithm = || ALGORITHMS.iter().find(|algorithm| algorithm.name == self.algorithm);
         operation == self.operation
             && (self.ranks.0..=self.ranks.1).contains(&ranks)
@@ -218,8 +218,8 @@ struct RuleText {
 
 impl RuleText {
     fn rule(&self) -> Result<Rule, String> {
-        let operation = Operation::parse(&self.operation).ok_or_else(|| {
-            let known: Vec<&str> = Operation::ALL.iter().map(|operation| operation.name()).collect();
+        let operation = Operation::with_choice(&self.operation).ok_or_else(|| {
+            let known: Vec<&str> = Operation::WITH_CHOICE.iter().map(|operation| operation.name()).collect();
             format!("unknown operation `{}`: expected one of {}", self.operation, known.join(", "))
         })?;
         let ranks = match self.ranks {
@@ -294,8 +294,13 @@ impl TuningFile {
         ];
         match compared.into_iter().find(|(_, found, here)| found != here) {
             Some((what, found, here)) => Err(Foreign { what, found, here }),
-            None => Ok(Decisions::with_rules(self.rules, self.model)),
+            None => Ok(self.decisions()),
         }
+    }
+
+    /// The decisions, wherever the file was made: for texts that were compared with this machine before.
+    pub fn decisions(self) -> Decisions {
+        Decisions::with_rules(self.rules, self.model)
     }
 
     /// The text; [`TuningFile::parse`] reads it as the same file.

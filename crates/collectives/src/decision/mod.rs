@@ -7,87 +7,15 @@ mod builtin;
 pub mod export;
 mod file;
 
+pub use crate::operation::Operation;
 pub use file::{Foreign, Machine, Measured, Rule, TuningError, TuningFile};
 
 use crate::search::{Search, Weights};
 use castell_model::Plb;
 use std::borrow::Cow;
-use std::fmt;
 
 /// Up to so many ranks the model's best word is searched for; beyond, the heuristic's is taken, which is found at once.
 const SEARCHED_RANKS_MAX: u32 = 4096;
-
-/// The collective operations between which algorithms are chosen. Those of neighbours have one algorithm each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Operation {
-    /// Everybody waits for everybody.
-    Barrier,
-    /// A vector from the root to all.
-    Bcast,
-    /// A block of each rank to the root.
-    Gather,
-    /// A block to each rank from the root.
-    Scatter,
-    /// A block of each rank to all.
-    Allgather,
-    /// The reduced vector at the root.
-    Reduce,
-    /// The reduced vector at all ranks.
-    Allreduce,
-    /// A block of the reduced vector at each rank.
-    ReduceScatter,
-    /// A block from each rank to each rank.
-    Alltoall,
-    /// The vectors of the ranks up to each one, reduced.
-    Scan,
-    /// The vectors of the ranks before each one, reduced.
-    Exscan,
-}
-
-impl Operation {
-    /// All of them.
-    pub const ALL: [Operation; 11] = [
-        Operation::Barrier,
-        Operation::Bcast,
-        Operation::Gather,
-        Operation::Scatter,
-        Operation::Allgather,
-        Operation::Reduce,
-        Operation::Allreduce,
-        Operation::ReduceScatter,
-        Operation::Alltoall,
-        Operation::Scan,
-        Operation::Exscan,
-    ];
-
-    /// The name, as it stands before the colon of an algorithm's.
-    pub fn name(self) -> &'static str {
-        match self {
-            Operation::Barrier => "barrier",
-            Operation::Bcast => "bcast",
-            Operation::Gather => "gather",
-            Operation::Scatter => "scatter",
-            Operation::Allgather => "allgather",
-            Operation::Reduce => "reduce",
-            Operation::Allreduce => "allreduce",
-            Operation::ReduceScatter => "reduce_scatter",
-            Operation::Alltoall => "alltoall",
-            Operation::Scan => "scan",
-            Operation::Exscan => "exscan",
-        }
-    }
-
-    /// The operation of that name.
-    pub fn parse(name: &str) -> Option<Operation> {
-        Operation::ALL.into_iter().find(|operation| operation.name() == name)
-    }
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
 
 /// What is known of a call. All ranks have to ask the same question, or they would run different algorithms: what only
 /// some of them know must not be in it.
@@ -106,12 +34,21 @@ pub struct Question {
     pub packed: bool,
     /// Whether the blocks have one size besides.
     pub uniform: bool,
+    /// How many processors the ranks share. Where there are fewer than ranks, every wait of a rank costs a change of
+    /// processes, and algorithms in which a rank waits seldom are chosen, however many messages they send.
+    pub processors: u32,
 }
 
 impl Question {
-    /// For an operator that commutes, and for blocks of one size one behind the other.
+    /// For an operator that commutes, for blocks of one size one behind the other, and a processor for each rank.
     pub fn new(operation: Operation, ranks: u32, bytes: u64) -> Question {
-        Question { operation, ranks, bytes, commutative: true, packed: true, uniform: true }
+        let processors = u32::MAX;
+        Question { operation, ranks, bytes, commutative: true, packed: true, uniform: true, processors }
+    }
+
+    /// Whether ranks share processors.
+    pub fn is_crowded(&self) -> bool {
+        self.ranks > self.processors
     }
 }
 

@@ -2,11 +2,12 @@
 
 use super::board::{Parts, Record};
 use super::call::{Call, Layout, Neighbourhood};
-use super::choice::{choose, question};
+use super::choice::choose;
 use super::error::Reason;
 use super::layout::{Needs, Seat, listed, total};
 use super::operator::Combiner;
 use super::{DataType, Operation};
+use crate::job::Job;
 use crate::slot::{self, certificate::Certificate, program::Program};
 use castell_base::Rank;
 use castell_collectives::collective::{Blocks, Collective, Memory, Messages, Neighbours, Shape};
@@ -133,6 +134,7 @@ fn words(bytes: u64) -> Box<[u128]> {
 
 /// What surrounds a call.
 pub(crate) struct Surroundings<'a> {
+    pub(crate) job: &'a Job,
     pub(crate) seat: Seat,
     /// The ranks of the communicator; `None`: the world.
     pub(crate) members: Option<&'a Arc<[Rank]>>,
@@ -395,9 +397,9 @@ fn weave(
         // Where blocks lie is each rank's own business, except in reduce-scatters.
         packed: count.is_some() || call.operation == Operation::ReduceScatter,
         uniform: count.is_some(),
-        ..question(call.operation, seat.size, bytes)
+        ..decision::Question::new(call.operation, seat.size, bytes)
     };
-    let choice = choose(seat.rank, call.operation, call.algorithm, &question)?;
+    let choice = choose(surroundings.job, seat.rank, call.operation, call.algorithm, &question)?;
     let name = if is_private && call.algorithm.is_none() {
         format!("{}:linear", call.operation.name())
     } else {

@@ -31,6 +31,7 @@ pub use cache::Counts;
 pub use call::{Call, Complex, Element, Found, Layout, Neighbourhood, RawCall};
 #[cfg(not(loom))]
 pub(crate) use call::{Count, Span};
+pub use castell_collectives::operation::Operation;
 #[cfg(not(loom))]
 pub use error::{CallError, Reason};
 pub use operator::{Custom, DataType, Located, Reduction};
@@ -38,69 +39,6 @@ pub use operator::{Custom, DataType, Located, Reduction};
 pub use request::{CallScope, Pending, Persistent, RawRequest, Request};
 
 pub(crate) use operator::operator_name;
-
-/// A collective operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-#[allow(missing_docs)]
-pub enum Operation {
-    Barrier,
-    Broadcast,
-    Gather,
-    Scatter,
-    Allgather,
-    Reduce,
-    Allreduce,
-    ReduceScatter,
-    Alltoall,
-    Scan,
-    Exscan,
-    NeighbourAllgather,
-    NeighbourAlltoall,
-}
-
-impl Operation {
-    /// All of them, by number.
-    pub const ALL: [Operation; 13] = [
-        Operation::Barrier,
-        Operation::Broadcast,
-        Operation::Gather,
-        Operation::Scatter,
-        Operation::Allgather,
-        Operation::Reduce,
-        Operation::Allreduce,
-        Operation::ReduceScatter,
-        Operation::Alltoall,
-        Operation::Scan,
-        Operation::Exscan,
-        Operation::NeighbourAllgather,
-        Operation::NeighbourAlltoall,
-    ];
-
-    /// Its name, as it stands before the colon of algorithms.
-    pub fn name(self) -> &'static str {
-        [
-            "barrier",
-            "bcast",
-            "gather",
-            "scatter",
-            "allgather",
-            "reduce",
-            "allreduce",
-            "reduce_scatter",
-            "alltoall",
-            "scan",
-            "exscan",
-            "neighbour_allgather",
-            "neighbour_alltoall",
-        ][self as usize]
-    }
-
-    /// Whether blocks are exchanged with neighbours only.
-    pub fn is_among_neighbours(self) -> bool {
-        matches!(self, Operation::NeighbourAllgather | Operation::NeighbourAlltoall)
-    }
-}
 
 /// The name of the type of elements with this code; `None`: they count as bytes.
 fn element_name(code: u8) -> Option<&'static str> {

@@ -188,7 +188,7 @@ impl Communicator {
             members: &self.member.members,
         });
         let slots = seat_of_slots.map(|seat| (seat, &self.certificates));
-        let instance = Instance::new(call, key, needs, &Surroundings { seat, members, slots });
+        let instance = Instance::new(call, key, needs, &Surroundings { job, seat, members, slots });
         let instance = Arc::new(instance.map_err(|reason| reason.of(call.operation))?);
         self.cache.borrow_mut().keep(&instance);
         Ok(instance)

@@ -4,10 +4,11 @@
 pub mod ours;
 
 use super::peers::{self, Peer};
-use super::report::{Measurement, print_json, print_table};
+use super::report::{Measurement, Report};
 use super::{Params, Sample, load_tuning};
-use anyhow::Context as _;
-use castell_collectives::decision::{Decisions, Operation, Question};
+use crate::tune::candidates::candidates;
+use anyhow::{Context as _, bail};
+use castell_collectives::decision::{Choice, Decisions, Operation, Question};
 use castell_host::topology::Processors;
 use ours::{Candidate, Timing, Way};
 use std::process::ExitCode;
@@ -21,12 +22,15 @@ pub struct CollectivesArgs {
     /// Which operations, as barrier,allreduce
     #[arg(long, value_name = "OPS", value_delimiter = ',', value_parser = operation, help_heading = "For collectives")]
     ops: Option<Vec<Operation>>,
+    /// An algorithm of castell's to measure beside its choice: a name as linear, a word as r8,g8, or `all` (repeatable)
+    #[arg(long, value_name = "NAME", help_heading = "For collectives")]
+    algorithm: Vec<String>,
 }
 
 /// For clap.
 pub fn operation(name: &str) -> Result<Operation, String> {
-    Operation::parse(name).ok_or_else(|| {
-        let known: Vec<&str> = Operation::ALL.iter().map(|operation| operation.name()).collect();
+    Operation::with_choice(name).ok_or_else(|| {
+        let known: Vec<&str> = Operation::WITH_CHOICE.iter().map(|operation| operation.name()).collect();
         format!("expected one of {}", known.join(", "))
     })
 }
@@ -90,80 +94,118 @@ pub fn run(
     let tuning = load_tuning();
     let mut peers = peers::wanted(with_peers)?;
     let steps = all_ranks.len() as u64 * u64::from(rounds) * (1 + peers.len() as u64);
-    let progress = indicatif::ProgressBar::new(steps);
-    let mut rows = Vec::new();
+    let mut report = Report::new(json, steps);
     for ranks in all_ranks {
-        rows.extend(rows_of(&plan, ranks, rounds, &tuning.decisions, &mut peers, &progress)?);
+        let sets = sets(&plan, ranks, &tuning.decisions, &args.algorithm)?;
+        rows_of(&plan, ranks, rounds, &sets, &mut peers, &mut report)?;
     }
-    progress.finish_and_clear();
-    if json {
-        print_json(&rows)?
-    } else {
-        print_table(&rows)
-    }
+    report.end()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Of each case castell's choice, and the algorithms that were asked for.
+fn sets(
+    plan: &Plan,
+    ranks: u32,
+    decisions: &Decisions,
+    names: &[String],
+) -> anyhow::Result<Vec<Vec<Candidate>>> {
+    let mut sets = Vec::new();
+    let mut unknown: Vec<&String> = names.iter().filter(|name| *name != "all").collect();
+    for (operation, bytes) in plan.cases() {
+        let mut set = vec![candidate(decisions, &question(operation, ranks, bytes))];
+        let named = |choice: Choice<'static>| Candidate { operation, bytes, choice, way: Way::Named };
+        if names.iter().any(|name| name == "all") {
+            let all = candidates(operation, ranks, bytes, None).into_iter().map(|tried| tried.choice);
+            // A call names no number of ways.
+            set.extend(all.filter(|choice| choice.ways == 1).map(named));
+        }
+        for name in names {
+            let asked = named(Choice::new(format!("{operation}:{name}")));
+            if asked.collective(ranks).is_ok() {
+                unknown.retain(|other| *other != name);
+                set.push(asked);
+            }
+        }
+        sets.push(set);
+    }
+    if let Some(name) = unknown.first() {
+        bail!(
+            "no operation has an algorithm `{name}` for {ranks} ranks; `castell schedule list` shows what there is"
+        );
+    }
+    Ok(sets)
 }
 
 fn rows_of(
     plan: &Plan,
     ranks: u32,
     rounds: u32,
-    decisions: &Decisions,
+    sets: &[Vec<Candidate>],
     peers: &mut [Peer],
-    progress: &indicatif::ProgressBar,
-) -> anyhow::Result<Vec<Measurement>> {
+    report: &mut Report,
+) -> anyhow::Result<()> {
     let cases = plan.cases();
-    let chosen = |&(operation, bytes): &(Operation, u64)| {
-        vec![candidate(decisions, &Question::new(operation, ranks, bytes))]
-    };
-    let sets: Vec<Vec<Candidate>> = cases.iter().map(chosen).collect();
-    // Castell's rounds, then each peer's; of each, a sample a case.
-    let mut taken = vec![vec![Vec::new(); cases.len()]; 1 + peers.len()];
+    // Castell's candidates' rounds, case by case; of each peer, a sample a case.
+    let mut ours: Vec<Vec<Vec<Sample>>> = sets.iter().map(|set| vec![Vec::new(); set.len()]).collect();
+    let mut theirs = vec![vec![Vec::new(); cases.len()]; peers.len()];
     let mut bounds = vec![Vec::new(); cases.len()];
     for _ in 0..rounds {
-        let ours = ours::measure(ranks, &sets, plan.timing, Way::Call)?;
-        for (taken, samples) in taken[0].iter_mut().zip(ours) {
-            taken.extend(samples);
-        }
-        progress.inc(1);
+        let samples = ours::measure(ranks, sets, plan.timing)?;
+        ours.iter_mut().flatten().zip(samples.into_iter().flatten()).for_each(|(all, new)| all.push(new));
+        report.step();
         for (bound, &(operation, bytes)) in bounds.iter_mut().zip(&cases) {
             bound.extend(copy_bound(operation, bytes, ranks)?);
         }
-        for (peer, taken) in peers.iter_mut().zip(&mut taken[1..]) {
+        for (peer, taken) in peers.iter_mut().zip(&mut theirs) {
             let samples = plan.measure_peer(peer, ranks)?;
             taken.iter_mut().zip(samples).for_each(|(taken, sample)| taken.push(sample));
-            progress.inc(1);
+            report.step();
         }
     }
-    let mut rows = Vec::new();
     for (case, (operation, bytes)) in cases.into_iter().enumerate() {
         let params = Params::new().with("ranks", ranks).with("bytes", bytes);
-        let names =
-            std::iter::once("castell".to_owned()).chain(peers.iter().map(|peer| peer.name().to_owned()));
         let row = |name: String, rounds: &[Sample]| {
             Sample::over_rounds(rounds)
                 .map(|sample| Measurement::new(operation.name(), name, &params, sample))
         };
-        rows.extend(names.zip(&taken).filter_map(|(name, taken)| row(name, &taken[case])));
+        let mut rows = Vec::new();
+        for (candidate, taken) in sets[case].iter().zip(&ours[case]) {
+            let algorithm = candidate.choice.algorithm.split_once(':').map_or("", |(_, name)| name);
+            rows.extend(match candidate.way {
+                Way::Call => row("castell".to_owned(), taken).map(|row| row.by(algorithm)),
+                _ => row(format!("castell, {algorithm}"), taken),
+            });
+        }
+        for (peer, taken) in peers.iter().zip(&theirs) {
+            rows.extend(row(peer.name().to_owned(), &taken[case]));
+        }
         rows.extend(row("copy bound".to_owned(), &bounds[case]));
+        report.rows(rows);
     }
-    Ok(rows)
+    Ok(())
+}
+
+/// What is asked about a call on this machine.
+pub fn question(operation: Operation, ranks: u32, bytes: u64) -> Question {
+    let processors = Processors::usable().count() as u32;
+    Question { processors, ..Question::new(operation, ranks, bytes) }
 }
 
 /// What the library takes for a call.
 pub fn candidate(decisions: &Decisions, question: &Question) -> Candidate {
     let choice = decisions.choose(question);
-    let choice = castell_collectives::decision::Choice {
+    let choice = Choice {
         algorithm: choice.algorithm.into_owned().into(),
         ways: choice.ways,
         segment_bytes: choice.segment_bytes,
     };
-    Candidate { operation: question.operation, bytes: question.bytes, choice }
+    Candidate { operation: question.operation, bytes: question.bytes, choice, way: Way::Call }
 }
 
 /// What the copies of a call alone take where they decide: every byte that one rank needs of another is copied once, and all
 /// processors copy all the time.
-fn copy_bound(operation: Operation, bytes: u64, ranks: u32) -> anyhow::Result<Option<Sample>> {
+pub fn copy_bound(operation: Operation, bytes: u64, ranks: u32) -> anyhow::Result<Option<Sample>> {
     let others = u64::from(ranks) - 1;
     let copied = match operation {
         _ if bytes < COPIED_BYTES || ranks < 2 => return Ok(None),
@@ -187,7 +229,7 @@ mod tests {
     #[test]
     fn peers_measure_every_operation() {
         let timing = Timing { samples: 2, budget_us: 50, limit_ms: 20 };
-        let plan = Plan { operations: Operation::ALL.to_vec(), bytes: vec![8, 1000], timing };
+        let plan = Plan { operations: Operation::WITH_CHOICE.to_vec(), bytes: vec![8, 1000], timing };
         for mut peer in peers::peers().expect("launchers tell their versions") {
             let samples = plan.measure_peer(&mut peer, 2).expect("the program runs");
             assert_eq!(samples.len(), plan.cases().len());

@@ -5,7 +5,7 @@ use anyhow::{anyhow, bail};
 use castell_base::Rank;
 use castell_collectives::collective::{Blocks, Collective, Shape};
 use castell_collectives::decision::{Choice, Operation};
-use castell_comm::collective::{Element, Reduction};
+use castell_comm::collective::{Call, Element, Reduction};
 use castell_comm::job::JobOptions;
 use castell_comm::launch::{Binding, Launch};
 use castell_comm::measure::Repeated;
@@ -36,6 +36,8 @@ pub struct Candidate {
     pub bytes: u64,
     /// The algorithm.
     pub choice: Choice<'static>,
+    /// What runs it.
+    pub way: Way,
 }
 
 impl Candidate {
@@ -57,6 +59,8 @@ impl Candidate {
 pub enum Way {
     /// Its graph, as it is.
     Graph,
+    /// A call of the library that names the algorithm.
+    Named,
     /// A call of the library, which chooses by itself what it runs.
     Call,
 }
@@ -69,17 +73,18 @@ enum Run {
 }
 
 impl Run {
-    fn new(comm: &Comm, candidate: &Candidate, way: Way) -> anyhow::Result<Run> {
-        let &Candidate { operation, bytes, .. } = candidate;
+    fn new(comm: &Comm, candidate: &Candidate) -> anyhow::Result<Run> {
+        let &Candidate { operation, bytes, way, .. } = candidate;
+        let name = (way == Way::Named).then(|| candidate.choice.algorithm.clone().into_owned());
         Ok(match way {
             Way::Graph => {
                 let collective = candidate.collective(comm.size())?;
                 Run::Graph(Repeated::new(comm, operation, &collective).map_err(|error| anyhow!(error))?)
             }
-            Way::Call if bytes.is_multiple_of(8) => {
-                Run::Numbers(Called::new(comm, operation, bytes as usize / 8, 1.0))
+            _ if bytes.is_multiple_of(8) => {
+                Run::Numbers(Called::new(comm, operation, name, bytes as usize / 8, 1.0))
             }
-            Way::Call => Run::Bytes(Called::new(comm, operation, bytes as usize, 1)),
+            _ => Run::Bytes(Called::new(comm, operation, name, bytes as usize, 1)),
         })
     }
 
@@ -91,12 +96,24 @@ impl Run {
             Run::Bytes(called) => called.batch(calls),
         }
     }
+
+    /// The mean over as many calls, each behind a barrier that is not counted.
+    fn apart(&mut self, comm: &Comm, barrier: &Repeated, calls: u32) -> anyhow::Result<f64> {
+        let mut ns = 0.0;
+        for _ in 0..calls {
+            barrier.batch(comm, 1).map_err(|error| anyhow!(error))?;
+            ns += self.batch(comm, 1)?;
+        }
+        Ok(ns / f64::from(calls))
+    }
 }
 
 /// A call of the library and its buffers.
 struct Called<T> {
     world: Communicator,
     operation: Operation,
+    /// The algorithm, if it is named.
+    name: Option<String>,
     count: usize,
     send: Vec<T>,
     recv: Vec<T>,
@@ -104,9 +121,9 @@ struct Called<T> {
 
 impl<T: Element + Copy> Called<T> {
     /// Vectors, or blocks of each rank, of `count` elements.
-    fn new(comm: &Comm, operation: Operation, count: usize, one: T) -> Called<T> {
+    fn new(comm: &Comm, operation: Operation, name: Option<String>, count: usize, one: T) -> Called<T> {
         let all = vec![one; count * comm.size() as usize];
-        Called { world: comm.world(), operation, count, send: all.clone(), recv: all }
+        Called { world: comm.world(), operation, name, count, send: all.clone(), recv: all }
     }
 
     fn batch(&mut self, calls: u32) -> anyhow::Result<f64> {
@@ -118,22 +135,29 @@ impl<T: Element + Copy> Called<T> {
     }
 
     fn call(&mut self) -> anyhow::Result<()> {
-        let Called { world, operation, count, send, recv } = self;
+        let Called { world, operation, name, count, send, recv } = self;
         let (count, root, sum) = (*count, Rank(0), Reduction::Sum);
         let at_root = if world.rank() == root { send.len() } else { 0 };
-        match operation {
-            Operation::Barrier => world.barrier(),
-            Operation::Bcast => world.broadcast(&mut recv[..count], root),
-            Operation::Gather => world.gather(&send[..count], &mut recv[..at_root], root),
-            Operation::Scatter => world.scatter(&send[..at_root], &mut recv[..count], root),
-            Operation::Allgather => world.allgather(&send[..count], recv),
-            Operation::Reduce => world.reduce(&send[..count], &mut recv[..count], sum, root),
-            Operation::Allreduce => world.allreduce(&send[..count], &mut recv[..count], sum),
-            Operation::ReduceScatter => world.reduce_scatter_block(send, &mut recv[..count], sum),
-            Operation::Alltoall => world.alltoall(send, recv),
-            Operation::Scan => world.scan(&send[..count], &mut recv[..count], sum),
-            Operation::Exscan => world.exscan(&send[..count], &mut recv[..count], sum),
-        }?;
+        let call = match operation {
+            Operation::Barrier => Call::barrier(),
+            Operation::Broadcast => Call::broadcast(&mut recv[..count], root),
+            Operation::Gather => Call::gather(&send[..count], &mut recv[..at_root], root),
+            Operation::Scatter => Call::scatter(&send[..at_root], &mut recv[..count], root),
+            Operation::Allgather => Call::allgather(&send[..count], recv),
+            Operation::Reduce => Call::reduce(&send[..count], &mut recv[..count], sum, root),
+            Operation::Allreduce => Call::allreduce(&send[..count], &mut recv[..count], sum),
+            Operation::ReduceScatter => Call::reduce_scatter_block(send, &mut recv[..count], sum),
+            Operation::Alltoall => Call::alltoall(send, recv),
+            Operation::Scan => Call::scan(&send[..count], &mut recv[..count], sum),
+            Operation::Exscan => Call::exscan(&send[..count], &mut recv[..count], sum),
+            Operation::NeighbourAllgather | Operation::NeighbourAlltoall => {
+                bail!("{operation} needs neighbours, which a benchmark has not")
+            }
+        };
+        world.call(match name {
+            Some(name) => call.by(name),
+            None => call,
+        })?;
         Ok(())
     }
 }
@@ -173,19 +197,14 @@ impl Table {
 
 /// Measures all candidates of all sets on a group of `ranks` processes, each pinned to a core; the candidates of a set take
 /// turns. A sample is that of the rank that needed longest.
-pub fn measure(
-    ranks: u32,
-    sets: &[Vec<Candidate>],
-    timing: Timing,
-    way: Way,
-) -> anyhow::Result<Vec<Vec<Sample>>> {
+pub fn measure(ranks: u32, sets: &[Vec<Candidate>], timing: Timing) -> anyhow::Result<Vec<Vec<Sample>>> {
     let candidates = sets.iter().map(Vec::len).sum();
     let table = Table::create(ranks, candidates, timing.samples)?;
     in_group(ranks, &|comm: &Comm| {
         let barrier = barrier(comm)?;
         let mut first = 0;
         for set in sets {
-            Turns { comm, barrier: &barrier, table: &table, first, timing, way }.take(set)?;
+            Turns { comm, barrier: &barrier, table: &table, first, timing }.take(set)?;
             first += set.len();
         }
         Ok(())
@@ -234,18 +253,18 @@ struct Turns<'a> {
     /// Number of the set's first candidate.
     first: usize,
     timing: Timing,
-    way: Way,
 }
 
 impl Turns<'_> {
     fn take(&self, set: &[Candidate]) -> anyhow::Result<()> {
         let comm = self.comm;
-        let run = |candidate: &Candidate| Run::new(comm, candidate, self.way);
-        let mut runs = set.iter().map(run).collect::<anyhow::Result<Vec<Run>>>()?;
+        let mut runs =
+            set.iter().map(|candidate| Run::new(comm, candidate)).collect::<anyhow::Result<Vec<Run>>>()?;
         let mut calls = Vec::new();
+        let one_way = set.iter().any(|candidate| candidate.operation.is_one_way());
         for (index, run) in runs.iter_mut().enumerate() {
-            self.sample(run, index, 1, 0)?;
-            let once = self.sample(run, index, 1, 0)?;
+            self.sample(run, one_way, index, 1, 0)?;
+            let once = self.sample(run, one_way, index, 1, 0)?;
             let budget = f64::from(self.timing.budget_us) * 1e3;
             calls.push((budget / once.max(1.0)).clamp(1.0, CALLS_MAX) as u32);
         }
@@ -255,7 +274,7 @@ impl Turns<'_> {
         for at in 1..=self.timing.samples as usize {
             for (index, run) in runs.iter_mut().enumerate() {
                 if spent[index] < f64::from(self.timing.limit_ms) * 1e6 {
-                    let ns = self.sample(run, index, calls[index], at)?;
+                    let ns = self.sample(run, one_way, index, calls[index], at)?;
                     spent[index] += ns * f64::from(calls[index]);
                     taken[index] = at;
                 }
@@ -267,10 +286,19 @@ impl Turns<'_> {
         self.synchronize()
     }
 
-    /// A batch behind a barrier; what it took the slowest rank, which all ranks get to know.
-    fn sample(&self, run: &mut Run, index: usize, calls: u32, at: usize) -> anyhow::Result<f64> {
+    /// A batch behind a barrier; what it took the slowest rank, which all ranks get to know. Calls in which data goes `one_way`
+    /// would go on one beside the other, so that their rate would be measured and not their time: they have a barrier each.
+    fn sample(
+        &self,
+        run: &mut Run,
+        one_way: bool,
+        index: usize,
+        calls: u32,
+        at: usize,
+    ) -> anyhow::Result<f64> {
         self.synchronize()?;
-        let ns = run.batch(self.comm, calls)?;
+        let ns =
+            if one_way { run.apart(self.comm, self.barrier, calls)? } else { run.batch(self.comm, calls)? };
         self.table.set(self.comm.rank(), self.first + index, at, ns);
         self.synchronize()?;
         Ok(self.table.longest(self.comm.size(), self.first + index, at))

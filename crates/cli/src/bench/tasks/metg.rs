@@ -43,7 +43,9 @@ pub fn run(args: &TaskArgs, peers: bool, json: bool, rounds: u32, samples: u32) 
         .map(|spins| Case::stencil(WIDTH * workers, STEPS, spins).arguments().with("workers", args.workers));
     let mut curves: Vec<(String, Vec<(u64, f64)>)> = Vec::new();
     for (case, spins) in cases.iter().zip(SPINS) {
-        for measured in measure("metg", std::slice::from_ref(case), &mut subjects, rounds, samples)? {
+        let measured = measure("metg", case, &mut subjects, rounds, samples, &|| {})?;
+        super::tell(case, &measured);
+        for measured in measured {
             let granularity_ns = measured.sample.median_ns * workers as f64;
             match curves.iter_mut().find(|(subject, _)| *subject == measured.subject) {
                 Some((_, curve)) => curve.push((spins, granularity_ns)),

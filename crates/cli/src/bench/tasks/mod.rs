@@ -11,6 +11,7 @@ mod table;
 
 pub use case::Case;
 
+use super::report::Measurement;
 use super::{Params, Sample, Subject, measure};
 use castell::tasks::Runtime;
 use castell::tasks::workloads::Prepared;
@@ -63,7 +64,9 @@ pub fn run(
     let mut rows = Vec::new();
     for case in &cases {
         let asked = case.arguments().with("workers", args.workers);
-        for measured in measure(case.name(), &[asked], &mut subjects, rounds, samples)? {
+        let measured = measure(case.name(), &asked, &mut subjects, rounds, samples, &|| {})?;
+        tell(&asked, &measured);
+        for measured in measured {
             let Sample { median_ns, min_ns, samples } = measured.sample;
             rows.push(Row {
                 workload: case.name(),
@@ -82,6 +85,13 @@ pub fn run(
         print!("{}", table::table(&rows));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says on the standard error what was measured, as the table comes last: who interrupts a long run has that much.
+fn tell(case: &Params, measured: &[Measurement]) {
+    let times: Vec<String> =
+        measured.iter().map(|row| format!("{} {:.1} ns", row.subject, row.sample.median_ns)).collect();
+    eprintln!("{case}: {}", times.join(", "));
 }
 
 /// castell under each scheduler, then who else is there.

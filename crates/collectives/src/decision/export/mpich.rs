@@ -77,7 +77,7 @@ const BLOCKING: [(&str, Operation, &str); 12] = [
     ("allreduce", Operation::Allreduce, "Allreduce_inter_reduce_exchange_bcast"),
     ("alltoall", Operation::Alltoall, "Alltoall_inter_pairwise_exchange"),
     ("barrier", Operation::Barrier, "Barrier_inter_bcast"),
-    ("bcast", Operation::Bcast, "Bcast_inter_remote_send_local_bcast"),
+    ("bcast", Operation::Broadcast, "Bcast_inter_remote_send_local_bcast"),
     ("exscan", Operation::Exscan, ""),
     ("gather", Operation::Gather, "Gather_inter_linear"),
     ("reduce", Operation::Reduce, "Reduce_inter_local_reduce_remote_send"),

@@ -17,7 +17,7 @@ const COLLECTIVES: [(u32, &str, Operation); 12] = [
     (2, "allreduce", Operation::Allreduce),
     (3, "alltoall", Operation::Alltoall),
     (6, "barrier", Operation::Barrier),
-    (7, "bcast", Operation::Bcast),
+    (7, "bcast", Operation::Broadcast),
     (8, "exscan", Operation::Exscan),
     (9, "gather", Operation::Gather),
     (11, "reduce", Operation::Reduce),
