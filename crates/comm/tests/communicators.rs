@@ -148,10 +148,12 @@ fn different_calls_are_errors_on_both_sides() {
         differ(ranks, allreduce, maximum, ["by sum", "by maximum"]);
         let integers = |world: &Communicator| world.allreduce(&[1u64; 3], &mut [0; 3], Reduction::Sum);
         differ(ranks, allreduce, integers, ["3 f64", "3 u64"]);
-        let ring = |world: &Communicator| {
-            world.call(Call::allreduce(&[1.0f64; 3], &mut [0.0; 3], Reduction::Sum).by("ring"))
+        let by = |algorithm: &'static str| {
+            move |world: &Communicator| {
+                world.call(Call::allreduce(&[1.0f64; 3], &mut [0.0; 3], Reduction::Sum).by(algorithm))
+            }
         };
-        differ(ranks, allreduce, ring, ["(recursive-doubling)", "(ring)"]);
+        differ(ranks, by("recursive-doubling"), by("ring"), ["(recursive-doubling)", "(ring)"]);
     }
 }
 

@@ -46,7 +46,8 @@ static void reuse(void) {
 }
 
 static void freed_while_running(void) {
-    int64_t numbers[4] = {1, 2, 3, 4}, result = 0;
+    /* Static: the abandoned run may go on when this function has returned. */
+    static int64_t numbers[4] = {1, 2, 3, 4}, result = 0;
     GOAL_Schedule schedule = summing(numbers, &result, 20 * 1000 * 1000);
     GOAL_Handle first = GOAL_Run(schedule), second = GOAL_Run(schedule), abandoned = GOAL_Run(schedule);
     CHECK(first != second && !GOAL_Test(first));

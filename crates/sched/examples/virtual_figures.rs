@@ -1,14 +1,14 @@
 //! Figures 3.1, 3.3, 4.2 to 4.6, 4.8, 5.2 to 5.5, 6.1, 6.3 and 6.6 of M. Marí's thesis on the Nanos6 scheduler, in virtual time
 //! on 48 described processors, as CSV.
 //!
-//! `cargo run --release -p castell-sched --example figures > experiments/task-scheduler-4/virtual.csv`
+//! `cargo run --release -p castell-sched --example virtual_figures > experiments/task-scheduler-4/virtual.csv`
 
 use castell_sched::program::{Cholesky, Multiaxpy, Program};
 use castell_sched::simulate::Costs;
 use castell_sched::{Topology, simulate};
 
 /// How a curve is called, its scheduler, and whether records come from the slab allocator. The same names are used by the
-/// measured figures (`castell-tasks`, example `figures`).
+/// measured figures (`castell-tasks`, example `measured_figures`).
 const CURVES: [(&str, &str, bool); 13] = [
     ("original", "central:priority", false),
     ("original, LIFO", "central:lifo", false),

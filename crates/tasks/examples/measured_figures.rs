@@ -1,9 +1,9 @@
 //! Figures 3.1, 3.3, 4.2 to 4.6, 4.8, 5.2 to 5.5, 6.1, 6.3 and 6.6 of M. Marí's thesis on the Nanos6 scheduler, measured on
 //! this machine, as CSV: the least of interleaved rounds.
 //!
-//! `cargo run --release -p castell-tasks --example figures -- [ROUNDS] > experiments/task-scheduler-4/measured.csv`
+//! `cargo run --release -p castell-tasks --example measured_figures -- [ROUNDS] > experiments/task-scheduler-4/measured.csv`
 //!
-//! Same curves as in virtual time (`castell-sched`, example `figures`). cholesky needs OpenBLAS.
+//! Same curves as in virtual time (`castell-sched`, example `virtual_figures`). cholesky needs OpenBLAS.
 
 use castell_tasks::Runtime;
 use castell_tasks::memory::MemoryOptions;
