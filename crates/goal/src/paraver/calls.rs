@@ -117,11 +117,7 @@ pub(super) fn find(thread: &Thread, messages: &[Message]) -> Vec<Call> {
     }
     for &number in &thread.received {
         let message = &messages[number];
-        // A call that begins then, before one that ends then.
-        let begun = calls.partition_point(|call| call.start_ns < message.posted_ns);
-        let begins = |call: &&Call| call.start_ns == message.posted_ns && call.kind.may_post();
-        let posted = calls.get(begun).filter(begins).map(|_| begun);
-        let posted = posted.or_else(|| at(&calls, message.posted_ns, Kind::may_post));
+        let posted = at(&calls, message.posted_ns, Kind::may_post);
         let completed = at(&calls, message.received_ns, Kind::may_complete);
         let posted = posted.or(completed).expect("lonely messages have calls");
         // A message that came between two calls is taken by the second.
