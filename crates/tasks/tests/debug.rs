@@ -12,18 +12,17 @@ fn the_journal_says_for_whom_a_task_waited() {
         .run(|context| {
             let numbers = Data::from(vec![0_u64; 8]);
             let (event, events) = std::sync::mpsc::channel();
+            let (submitted, reader) = std::sync::mpsc::channel();
             context.task().label("writer").submit(numbers.part(0..4).write(), move |context, _| {
                 event.send(context.event()).expect("received");
             });
             context.task().label("other").submit(numbers.part(4..8).write(), |_, _| ());
             context.task().label("outer").submit(numbers.all().weak_read(), |context, numbers| {
                 context.task().label("reader").submit(numbers.part(3..5).read(), |_, _| ());
+                submitted.send(()).expect("received");
             });
             let event = events.recv().expect("sent");
-            // The root, the writer, outer, other and the reader.
-            while runtime.tasks_created() < 5 {
-                std::thread::yield_now();
-            }
+            reader.recv().expect("the reader is there, and waits");
             event.fulfill();
         })
         .expect("nothing fails");

@@ -12,15 +12,18 @@ use crate::job::{Job, RankState};
 use crate::queue::Header;
 use castell_base::{Rank, Tag};
 use castell_goal::op::{Buffer, Op};
-use castell_goal::schedule::{OpId, Schedule};
+use castell_goal::schedule::{OpId, Peers, Schedule};
 use castell_goal::stepper::Stepper;
 use castell_host::clock;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
 
 /// Schedules of other ranks that are kept at a time.
 const SCHEDULES_MAX: usize = 1024;
+/// How often, a millisecond apart, a ticket has to be missing before it counts as lost with its writer.
+const GAP_LOOKS: u32 = 20;
 
 /// A run in a block, of whichever rank.
 #[derive(Clone, Copy)]
@@ -582,8 +585,10 @@ impl Core {
         // Whoever died may have had the run in hand.
         let dead = |rank: &Rank| matches!(self.job.control(*rank).state(), RankState::Dead(_));
         let holder = block.combiner().holder().map(Rank).filter(dead);
-        let writer = || (0..self.size).map(Rank).find(dead);
-        let culprit = holder.or_else(|| block.combiner().has_gap(block.tickets()).then(writer).flatten());
+        // Nobody else writes tickets of this run.
+        let Peers { sources, destinations, .. } = schedule.peers();
+        let writer = || sources.iter().chain(destinations).copied().find(dead);
+        let culprit = holder.or_else(|| writer().filter(|_| gap_stays(&block)));
         if let Some(peer) = culprit
             && let RankState::Dead(death) = self.job.control(peer).state()
         {
@@ -603,4 +608,15 @@ impl Core {
         }
         waits
     }
+}
+
+/// Whether a place stays without its ticket: one whose writer lives is without it for a few instructions, or until the writer
+/// has a processor again.
+fn gap_stays(block: &Block) -> bool {
+    (0..GAP_LOOKS).all(|look| {
+        if look > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        block.combiner().has_gap(block.tickets())
+    })
 }
