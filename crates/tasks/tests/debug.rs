@@ -17,7 +17,7 @@ fn the_journal_says_for_whom_a_task_waited() {
                 event.send(context.event()).expect("received");
             });
             context.task().label("other").submit(numbers.part(4..8).write(), |_, _| ());
-            context.task().label("outer").submit(numbers.all().weak_read(), |context, numbers| {
+            context.task().label("outer").submit(numbers.all().weak_read(), move |context, numbers| {
                 context.task().label("reader").submit(numbers.part(3..5).read(), |_, _| ());
                 submitted.send(()).expect("received");
             });
