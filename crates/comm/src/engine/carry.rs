@@ -22,8 +22,8 @@ use std::time::Duration;
 
 /// Schedules of other ranks that are kept at a time.
 const SCHEDULES_MAX: usize = 1024;
-/// How often, a millisecond apart, a ticket has to be missing before it counts as lost with its writer.
-const GAP_LOOKS: u32 = 20;
+/// How often, a millisecond apart, something has to look lost before it is.
+const LOOKS: u32 = 20;
 
 /// A run in a block, of whichever rank.
 #[derive(Clone, Copy)]
@@ -575,6 +575,7 @@ impl Core {
         for op in held_back {
             if let Op::Send { dest, .. } = schedule.op(op)
                 && let Some(cause) = is_gone(self, dest)
+                && stays_held_back(&block, op)
             {
                 hit = hit.or(Some((op, cause)));
             }
@@ -613,10 +614,21 @@ impl Core {
 /// Whether a place stays without its ticket: one whose writer lives is without it for a few instructions, or until the writer
 /// has a processor again.
 fn gap_stays(block: &Block) -> bool {
-    (0..GAP_LOOKS).all(|look| {
+    looks().all(|()| block.combiner().has_gap(block.tickets()))
+}
+
+/// Whether a send is held back for good: who carries a run out holds sends back and finds their receivers in two steps, and the
+/// receiver may be done and gone between them.
+fn stays_held_back(block: &Block, op: OpId) -> bool {
+    let is_held = || block.held_back().any(|held| held == op);
+    looks().take_while(|()| block.combiner().holder().is_some()).all(|()| is_held()) && is_held()
+}
+
+/// Moments to look again at what a live process is about to change.
+fn looks() -> impl Iterator<Item = ()> {
+    (0..LOOKS).map(|look| {
         if look > 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
-        block.combiner().has_gap(block.tickets())
     })
 }
