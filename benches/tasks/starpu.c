@@ -59,8 +59,8 @@ static void axpy(const char *workload) {
     starpu_task_wait_for_all();
 }
 
-static void node(long *in0, long *in1, long *inout) {
-    struct starpu_task *task = starpu_task_create();
+/* What a task reads and writes; how many that are. */
+static int set_handles(struct starpu_task *task, const long *in0, const long *in1, const long *inout) {
     int count = 0;
     if (in0 != NULL) {
         task->handles[count++] = handles[in0 - cells];
@@ -69,6 +69,12 @@ static void node(long *in0, long *in1, long *inout) {
         task->handles[count++] = handles[in1 - cells];
     }
     task->handles[count++] = handles[inout - cells];
+    return count;
+}
+
+static void node(long *in0, long *in1, long *inout) {
+    struct starpu_task *task = starpu_task_create();
+    int count = set_handles(task, in0, in1, inout);
     task->cl = &codelets[count];
     submit(task);
 }
@@ -85,14 +91,7 @@ static void kernel_node(long *in0, long *in1, long *inout) {
     struct starpu_task *task = starpu_task_create();
     long **at = (long **)measure_checked(malloc(3 * sizeof *at));
     at[0] = in0, at[1] = in1, at[2] = inout;
-    int count = 0;
-    if (in0 != NULL) {
-        task->handles[count++] = handles[in0 - cells];
-    }
-    if (in1 != NULL) {
-        task->handles[count++] = handles[in1 - cells];
-    }
-    task->handles[count++] = handles[inout - cells];
+    int count = set_handles(task, in0, in1, inout);
     task->cl = &kernels[count];
     task->cl_arg = at;
     task->cl_arg_size = 3 * sizeof *at;

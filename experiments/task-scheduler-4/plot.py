@@ -93,7 +93,7 @@ def draw(figure, benchmark, names, sources):
 def main():
     folder = Path(__file__).parent
     sources = []
-    titles = [("virtual.csv", "48 processors, virtual time"), ("measured.csv", "2 processors, measured")]
+    titles = [("virtual.csv", "48 processors, virtual time"), ("measured.csv", "the machine at hand, measured")]
     for name, title in titles:
         if not (folder / name).exists():
             continue

@@ -3,27 +3,12 @@
 //!
 //! `cargo run --release -p castell-sched --example virtual_figures > experiments/task-scheduler-4/virtual.csv`
 
+mod curves;
+
 use castell_sched::program::{Cholesky, Multiaxpy, Program};
 use castell_sched::simulate::Costs;
 use castell_sched::{Topology, simulate};
-
-/// How a curve is called, its scheduler, and whether records come from the slab allocator. The same names are used by the
-/// measured figures (`castell-tasks`, example `measured_figures`).
-const CURVES: [(&str, &str, bool); 13] = [
-    ("original", "central:priority", false),
-    ("original, LIFO", "central:lifo", false),
-    ("original, no successor", "central:priority,successor=off", false),
-    ("original, neither", "central:priority,successor=off,slots=off", false),
-    ("static 20, FIFO", "tree:fifo,threshold=20,rebalance=off,successor=off,pull=off", false),
-    ("static 20, LIFO", "tree:lifo,threshold=20,rebalance=off,successor=off,pull=off", false),
-    ("dynamic, FIFO", "tree:fifo,rebalance=off,successor=off,pull=off", false),
-    ("dynamic, LIFO", "tree:lifo,rebalance=off,successor=off,pull=off", false),
-    ("balanced, FIFO", "tree:fifo,successor=off,pull=off", false),
-    ("balanced, LIFO", "tree:lifo,successor=off,pull=off", false),
-    ("original, allocator", "central:priority", true),
-    ("balanced, LIFO, allocator", "tree:lifo,successor=off,pull=off", true),
-    ("ours", "tree", true),
-];
+use curves::CURVES;
 
 fn line(benchmark: &str, block: u64, tasks: u64, program: &impl Program, topology: &Topology) {
     for (curve, scheduler, allocator) in CURVES {

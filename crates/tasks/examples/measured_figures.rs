@@ -5,27 +5,14 @@
 //!
 //! Same curves as in virtual time (`castell-sched`, example `virtual_figures`). cholesky needs OpenBLAS.
 
+#[path = "../../sched/examples/curves/mod.rs"]
+mod curves;
+
 use castell_tasks::Runtime;
 use castell_tasks::memory::MemoryOptions;
 use castell_tasks::workloads::Workload;
+use curves::CURVES;
 use std::time::Instant;
-
-/// How a curve is called, its scheduler, and whether records come from the slab allocator.
-const CURVES: [(&str, &str, bool); 13] = [
-    ("original", "central:priority", false),
-    ("original, LIFO", "central:lifo", false),
-    ("original, no successor", "central:priority,successor=off", false),
-    ("original, neither", "central:priority,successor=off,slots=off", false),
-    ("static 20, FIFO", "tree:fifo,threshold=20,rebalance=off,successor=off,pull=off", false),
-    ("static 20, LIFO", "tree:lifo,threshold=20,rebalance=off,successor=off,pull=off", false),
-    ("dynamic, FIFO", "tree:fifo,rebalance=off,successor=off,pull=off", false),
-    ("dynamic, LIFO", "tree:lifo,rebalance=off,successor=off,pull=off", false),
-    ("balanced, FIFO", "tree:fifo,successor=off,pull=off", false),
-    ("balanced, LIFO", "tree:lifo,successor=off,pull=off", false),
-    ("original, allocator", "central:priority", true),
-    ("balanced, LIFO, allocator", "tree:lifo,successor=off,pull=off", true),
-    ("ours", "tree", true),
-];
 
 fn cases() -> Vec<(&'static str, u64, Workload)> {
     const ELEMENTS: u64 = 1 << 26;
