@@ -11,6 +11,10 @@ struct Node {
     next: Option<usize>,
     child: Option<usize>,
     satisfied: u32,
+    /// Its task is skipped: what it waited for came poisoned.
+    poisoned: bool,
+    /// Its parent has waited, and this is the parent's access, if it has one.
+    forgiven_by: Option<Option<usize>>,
     gone: bool,
 }
 
@@ -23,6 +27,11 @@ enum Act {
     Close(usize),
     /// The task's body finishes; first it must be satisfied, unless it is weak.
     Finish(usize),
+    /// The body fails; first it must be satisfied.
+    Fail(usize),
+    /// The creator waits for the tasks from the first to the last, which is the end of a chain below the access, if any, of the
+    /// creator's own, and what failed among them does not count any more.
+    Forgive { first: usize, last: usize, parent: Option<usize> },
     /// The body creates a child, fed by its access.
     Feed(usize, usize),
     /// The body ends its children's chain: the parent's access comes behind the child's.
@@ -49,6 +58,8 @@ impl World {
             next: None,
             child: None,
             satisfied: 0,
+            poisoned: false,
+            forgiven_by: None,
             gone: false,
         };
         let programs = programs.iter().map(|acts| acts.iter().rev().copied().collect()).collect();
@@ -57,8 +68,11 @@ impl World {
 
     fn is_possible(&self, act: Act) -> bool {
         match act {
-            Act::Finish(node) | Act::Feed(node, _) => {
+            Act::Finish(node) | Act::Fail(node) | Act::Feed(node, _) => {
                 self.nodes[node].state.is_weak() || self.nodes[node].state.is_satisfied()
+            }
+            Act::Forgive { first, last, .. } => {
+                self.nodes[first..=last].iter().all(|node| node.state.is_finished())
             }
             _ => true,
         }
@@ -81,7 +95,12 @@ impl World {
                 self.step(last, Message::Linked { shares, parent: true });
             }
             Act::Close(node) => self.step(node, Message::Closed),
-            Act::Finish(node) => self.step(node, Message::Finished { failed: false }),
+            Act::Finish(node) => {
+                let failed = self.nodes[node].poisoned;
+                self.step(node, Message::Finished { failed });
+            }
+            Act::Fail(node) => self.step(node, Message::Finished { failed: true }),
+            Act::Forgive { last, parent, .. } => self.forgive(last, parent),
             Act::Feed(node, child) => {
                 self.nodes[node].child = Some(child);
                 self.step(node, Message::ChildrenLinked { feeds: true });
@@ -89,16 +108,37 @@ impl World {
         }
     }
 
+    /// As whoever drives the automaton has to do it: at once if nothing is to come any more.
+    fn forgive(&mut self, last: usize, parent: Option<usize>) {
+        self.nodes[last].forgiven_by = Some(parent);
+        let poisoned = self.poisoned_in(parent);
+        let state = self.nodes[last].state;
+        if state.is_done() {
+            self.nodes[last].state = state.forgiven(poisoned);
+        } else {
+            self.step(last, Message::Forgiven);
+        }
+    }
+
+    fn poisoned_in(&self, parent: Option<usize>) -> Tokens {
+        parent.map_or(NONE, |parent| self.nodes[parent].state.poisoned())
+    }
+
     fn step(&mut self, at: usize, message: Message) {
         assert!(!self.nodes[at].gone, "{message:?} reaches access {at}, which has gone");
-        let (after, effects) = self.nodes[at].state.after(message);
+        let (after, mut effects) = self.nodes[at].state.after(message);
         self.nodes[at].state = after;
+        if effects.forgiven && !effects.to_next.is_empty() {
+            let parent = self.nodes[at].forgiven_by.expect("only what is forgiven says so");
+            effects.poison_from_parent(self.poisoned_in(parent));
+        }
         self.carry_out(at, effects);
     }
 
     fn carry_out(&mut self, at: usize, effects: Effects) {
         if effects.satisfied {
             self.nodes[at].satisfied += 1;
+            self.nodes[at].poisoned = effects.poisons;
         }
         if effects.combine {
             self.parcels.push((at, Message::Combined));
@@ -147,6 +187,15 @@ impl World {
 
 /// Goes through all orders; returns how many different worlds there are on the way.
 fn explore(accesses: &[(Kind, bool, Tokens)], programs: &[&[Act]]) -> usize {
+    explore_to(accesses, programs, &[]).0
+}
+
+/// [`explore`], and which of `asked` are skipped in the end, whatever the order.
+fn explore_to(
+    accesses: &[(Kind, bool, Tokens)],
+    programs: &[&[Act]],
+    asked: &[usize],
+) -> (usize, Vec<usize>) {
     let start = World::new(accesses, programs);
     let mut seen = HashSet::from([start.clone()]);
     let mut left = vec![start];
@@ -162,8 +211,10 @@ fn explore(accesses: &[(Kind, bool, Tokens)], programs: &[&[Act]]) -> usize {
             }
             if let Some(last) = &last {
                 let same = last.nodes.iter().zip(&world.nodes).all(|(one, other)| {
-                    one.state.handed_on() == other.state.handed_on()
+                    // One that is forgiven hands on what its parent has, whatever it met itself.
+                    (one.forgiven_by.is_some() || one.state.handed_on() == other.state.handed_on())
                         && one.state.tokens() == other.state.tokens()
+                        && one.poisoned == other.poisoned
                 });
                 assert!(same, "two orders end differently");
             }
@@ -172,8 +223,8 @@ fn explore(accesses: &[(Kind, bool, Tokens)], programs: &[&[Act]]) -> usize {
             left.extend(following.into_iter().filter(|world| seen.insert(world.clone())));
         }
     }
-    assert!(last.is_some());
-    seen.len()
+    let last = last.expect("every program ends");
+    (seen.len(), asked.iter().copied().filter(|&node| last.nodes[node].poisoned).collect())
 }
 
 const NONE: Tokens = Tokens::NONE;
@@ -253,4 +304,61 @@ fn two_children_inside_a_weak_reader_among_readers() {
             &[Act::Finish(5)],
         ],
     );
+}
+
+#[test]
+fn what_failed_before_a_wait_does_not_count_behind_it() {
+    for first in Kind::ALL {
+        for (second, weak) in Kind::ALL.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+            for behind in Kind::ALL {
+                // 0 fails, 1 meets that, the creator waits, then 2.
+                let accesses = [(first, false, ALL), (second, weak, NONE), (behind, false, NONE)];
+                let wait = Act::Forgive { first: 0, last: 1, parent: None };
+                let others: [&[Act]; 3] = [&[Act::Fail(0)], &[Act::Finish(1)], &[Act::Finish(2)]];
+                let waits: &[Act] = &[Act::Link(0, 1), wait, Act::Link(1, 2), Act::Close(2)];
+                let programs = [waits, others[0], others[1], others[2]];
+                let (_, skipped) = explore_to(&accesses, &programs, &[2]);
+                assert!(skipped.is_empty(), "{first:?}, {second:?} (weak: {weak}), {behind:?}: skipped");
+            }
+        }
+    }
+}
+
+#[test]
+fn without_a_wait_it_counts() {
+    let accesses = [(Kind::InOut, false, ALL), (Kind::In, true, NONE), (Kind::InOut, false, NONE)];
+    let creator: &[Act] = &[Act::Link(0, 1), Act::Link(1, 2), Act::Close(2)];
+    let programs = [creator, &[Act::Fail(0)], &[Act::Finish(1)], &[Act::Finish(2)]];
+    assert_eq!(explore_to(&accesses, &programs, &[2]).1, [2]);
+}
+
+#[test]
+fn what_failed_outside_counts_behind_a_wait_inside() {
+    for fails_outside in [false, true] {
+        for child in Kind::ALL {
+            for behind in Kind::ALL {
+                // 0, then the weak parent 1 with 2, which fails, a wait, and 3; then 4.
+                let accesses = [
+                    (Kind::InOut, false, ALL),
+                    (Kind::InOut, true, NONE),
+                    (child, false, NONE),
+                    (behind, false, NONE),
+                    (Kind::In, false, NONE),
+                ];
+                let wait = Act::Forgive { first: 2, last: 2, parent: Some(1) };
+                let outside = if fails_outside { Act::Fail(0) } else { Act::Finish(0) };
+                let programs: [&[Act]; 6] = [
+                    &[Act::Link(0, 1), Act::Link(1, 4), Act::Close(4)],
+                    &[outside],
+                    &[Act::Feed(1, 2), wait, Act::Link(2, 3), Act::LinkParent(3, 1), Act::Finish(1)],
+                    &[Act::Fail(2)],
+                    &[Act::Finish(3)],
+                    &[Act::Finish(4)],
+                ];
+                let (_, skipped) = explore_to(&accesses, &programs, &[3, 4]);
+                let expected: &[usize] = if fails_outside { &[3, 4] } else { &[] };
+                assert_eq!(skipped, expected, "{child:?}, {behind:?}, outside: {fails_outside}");
+            }
+        }
+    }
 }

@@ -96,6 +96,44 @@ fn files_are_made() {
 }
 
 #[test]
+fn costs_are_told_and_stand_for_what_did_not_run() {
+    use std::time::{Duration, Instant};
+    const RAN: u32 = 50;
+    let recording = record(1, |context| {
+        let busy = |context: &Context<'_>| {
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_micros(100) {}
+            context.cancel();
+        };
+        context.task().label("plain").submit((), |_, ()| ());
+        let place = Data::new(0_u64);
+        let costly = |cost| context.task().label("costly").cost(cost);
+        let group = context.group(|| {
+            costly(RAN).submit(place.write(), move |context, _| busy(context));
+            // Behind the first, which cancels the group.
+            costly(3 * RAN).submit(place.read(), |_, _| ());
+        });
+        group.expect("nothing fails");
+    });
+    let rate = recording.ns_per_cost("costly").expect("one of them ran");
+    let ran = &recording.tasks[named(&recording, "costly")];
+    assert!((rate - ran.own_ns() as f64 / f64::from(RAN)).abs() < 1e-6, "{rate} ns a unit");
+    assert_eq!(recording.ns_per_cost("plain"), None);
+    let summary = recording.summary();
+    assert!(summary.contains(&format!("{rate:.3} ns a unit of cost")), "{summary}");
+    assert_eq!(summary.matches("a unit of cost").count(), 1, "{summary}");
+    let mut goal = Vec::new();
+    recording.write_goal(&mut goal).expect("memory takes everything");
+    let goal = String::from_utf8(goal).expect("text");
+    assert!(goal.contains("`costly`, cost 50"), "{goal}");
+    let skipped = (rate * f64::from(3 * RAN)).round() as u64;
+    assert!(
+        goal.contains(&format!("calc {skipped} cpu")),
+        "not as long as its cost says ({skipped}): {goal}"
+    );
+}
+
+#[test]
 fn queues_and_the_threshold_are_looked_at() {
     let look = |scheduler: &str| {
         let runtime =

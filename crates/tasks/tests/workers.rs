@@ -156,6 +156,38 @@ fn blocked_tasks_leave_their_workers_to_others() {
     assert_eq!(run.load(Ordering::Relaxed), 4);
 }
 
+/// A thread that gives up a worker just when it is taken away, and another that gets the same one back at once.
+#[test]
+fn workers_that_are_given_back_at_once_have_one_thread_each() {
+    let (runtime, over) = (runtime(3, "tree"), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                for worker in 0..3 {
+                    runtime.disable_worker(WorkerId(worker)).expect("not the last");
+                    runtime.enable_worker(WorkerId(worker)).expect("it exists");
+                }
+            }
+        });
+        for _ in 0..100 {
+            let pausing = |context: &Context<'_>| {
+                for _ in 0..20 {
+                    spawn(context, |context| _ = context.block_for(Duration::from_micros(1)));
+                }
+            };
+            runtime.run(pausing).expect("nothing fails");
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    // A worker with two threads sleeps for ever: nobody finds it where idle workers wait.
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        drop(runtime);
+        ended.send(()).expect("received, or the test has failed");
+    });
+    end.recv_timeout(Duration::from_secs(60)).expect("every thread ends");
+}
+
 #[test]
 fn several_runtimes_in_one_process() {
     let run = counter();

@@ -256,6 +256,7 @@ impl<T: Schedulable> Scheduler<T> {
             return Some(task);
         }
         self.stations.sleep(worker, timeout);
+        debug_assert!(self.is_registered(worker), "two threads are worker {}", worker.0);
         match self.take_handed(worker) {
             Some(Some(task)) => return Some(task),
             Some(None) => {}

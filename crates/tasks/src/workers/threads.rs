@@ -201,11 +201,8 @@ impl Workers {
         match heir {
             Heir::Thread(seat) => seat.give(worker),
             Heir::Nobody => return self.start_thread(shared, worker).is_ok(),
-            Heir::TakenAway => {
-                drop(roster);
-                // Between the look and the lock it may have been given something: nobody else holds it yet.
-                shared.scheduler.clear(worker);
-            }
+            // Between the look and the lock it may have been given something. Until the lock goes nobody else can get it.
+            Heir::TakenAway => shared.scheduler.clear(worker),
         }
         true
     }
