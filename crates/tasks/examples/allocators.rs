@@ -1,12 +1,14 @@
 //! What a record's memory costs: the workers' stacks beside the system's allocator and jemalloc.
 //!
 //! `cargo run --release -p castell-tasks --example allocators`: nanoseconds for one allocation and its release, medians
-//! of interleaved rounds; first on one thread in bursts, then created on one thread and freed on another.
+//! of interleaved rounds; first on one thread in bursts, then created on one thread and freed on another. Each round of each is a
+//! process of its own, because jemalloc (`apt install libjemalloc2`) takes the place of a process' allocator from its start.
 
 use castell_tasks::memory::{CHUNK_ALIGN, Memory, MemoryOptions};
 use castell_tasks::workers::WorkerId;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
+use std::process::{Command, ExitCode, Stdio};
 use std::ptr::NonNull;
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
@@ -35,21 +37,22 @@ impl Allocator for Memory {
     }
 }
 
-struct Global<A>(A);
+/// What the process has, which may have been preloaded.
+struct Global;
 
 fn layout() -> Layout {
     Layout::from_size_align(BYTES, CHUNK_ALIGN).expect("a layout")
 }
 
-impl<A: GlobalAlloc + Sync> Allocator for Global<A> {
+impl Allocator for Global {
     fn allocate(&self, _worker: u32) -> NonNull<u8> {
         // SAFETY: not empty.
-        NonNull::new(unsafe { self.0.alloc(layout()) }).expect("memory")
+        NonNull::new(unsafe { System.alloc(layout()) }).expect("memory")
     }
 
     fn free(&self, _worker: u32, chunk: NonNull<u8>) {
         // SAFETY: allocated with this layout, freed once.
-        unsafe { self.0.dealloc(chunk.as_ptr(), layout()) };
+        unsafe { System.dealloc(chunk.as_ptr(), layout()) };
     }
 }
 
@@ -93,26 +96,66 @@ fn across(allocator: &dyn Allocator) -> f64 {
     start.elapsed().as_nanos() as f64 / (BURSTS * BURST) as f64
 }
 
-fn main() {
-    let ours = Memory::new(MemoryOptions::default(), &[0, 0]);
-    let (system, jemalloc) = (Global(System), Global(tikv_jemallocator::Jemalloc));
-    let subjects: [(&str, &dyn Allocator); 3] =
-        [("castell", &ours), ("system", &system), ("jemalloc", &jemalloc)];
-    let mut samples = vec![[Vec::new(), Vec::new()]; subjects.len()];
+const JEMALLOC: &str = "libjemalloc.so.2";
+/// Name, and what is preloaded for it.
+const SUBJECTS: [(&str, Option<&str>); 3] =
+    [("castell", None), ("system", None), ("jemalloc", Some(JEMALLOC))];
+
+/// One round of one subject, in this process: two numbers, and for ours the bytes that it has reserved.
+fn round(subject: &str) {
+    if subject == "castell" {
+        let ours = Memory::new(MemoryOptions::default(), &[0, 0]);
+        return println!("{} {} {}", alone(&ours), across(&ours), ours.reserved_bytes());
+    }
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    if subject == "jemalloc" && !maps.contains(JEMALLOC) {
+        return;
+    }
+    println!("{} {} 0", alone(&Global), across(&Global));
+}
+
+/// The numbers of a round in a process of its own; none if there is nothing to preload.
+fn apart(subject: &str, preload: Option<&str>) -> std::io::Result<Vec<f64>> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(subject).stderr(Stdio::null());
+    if let Some(library) = preload {
+        command.env("LD_PRELOAD", library);
+    }
+    let text = command.output()?.stdout;
+    Ok(String::from_utf8_lossy(&text).split_whitespace().filter_map(|word| word.parse().ok()).collect())
+}
+
+fn main() -> ExitCode {
+    if let Some(subject) = std::env::args().nth(1) {
+        round(&subject);
+        return ExitCode::SUCCESS;
+    }
+    let mut samples: Vec<Vec<Vec<f64>>> = vec![Vec::new(); SUBJECTS.len()];
     for _ in 0..ROUNDS {
-        for ((_, allocator), samples) in subjects.iter().zip(&mut samples) {
-            samples[0].push(alone(*allocator));
-            samples[1].push(across(*allocator));
+        for ((name, preload), samples) in SUBJECTS.iter().zip(&mut samples) {
+            match apart(name, *preload) {
+                Ok(numbers) => samples.extend((numbers.len() == 3).then_some(numbers)),
+                Err(error) => {
+                    eprintln!("cannot run a round of {name} in a process of its own: {error}");
+                    return ExitCode::FAILURE;
+                }
+            }
         }
     }
     println!("{BYTES} bytes aligned to {CHUNK_ALIGN}, ns an allocation and release, median of {ROUNDS}");
     println!("{:10} {:>12} {:>22}", "", "one thread", "freed by another");
-    for ((name, _), samples) in subjects.iter().zip(&mut samples) {
-        let [alone, across] = samples.each_mut().map(|samples| {
-            samples.sort_by(f64::total_cmp);
-            samples[ROUNDS / 2]
-        });
-        println!("{name:10} {alone:12.1} {across:22.1}");
+    let median = |samples: &[Vec<f64>], column: usize| {
+        let mut column: Vec<f64> = samples.iter().map(|numbers| numbers[column]).collect();
+        column.sort_by(f64::total_cmp);
+        column[column.len() / 2]
+    };
+    for ((name, _), samples) in SUBJECTS.iter().zip(&samples) {
+        if samples.is_empty() {
+            println!("{name:10} is not here: apt install libjemalloc2");
+            continue;
+        }
+        println!("{name:10} {:12.1} {:22.1}", median(samples, 0), median(samples, 1));
     }
-    println!("slabs: {} KiB", ours.reserved_bytes() >> 10);
+    println!("slabs: {:.0} KiB", median(&samples[0], 2) / 1024.0);
+    ExitCode::SUCCESS
 }
