@@ -124,7 +124,6 @@ fn run_loom(root: &Path) -> anyhow::Result<Outcome> {
     let environment = [
         ("RUSTFLAGS", "--cfg loom"),
         ("CARGO_PROFILE_RELEASE_LTO", "off"),
-        ("CARGO_PROFILE_RELEASE_DEBUG", "false"),
         ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
     ];
     cargo(root, &arguments, &environment)

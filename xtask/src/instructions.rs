@@ -90,7 +90,6 @@ fn build(root: &Path) -> anyhow::Result<()> {
     cargo.args(["--target-dir", "target/instructions"]).current_dir(root).stdin(Stdio::null());
     cargo.envs([
         ("CARGO_PROFILE_RELEASE_LTO", "off"),
-        ("CARGO_PROFILE_RELEASE_DEBUG", "false"),
         ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1"),
         ("CARGO_PROFILE_RELEASE_INCREMENTAL", "false"),
     ]);
