@@ -142,6 +142,15 @@ int castell_taskloop(void (*body)(void *argument, size_t first, size_t end), voi
  * own. */
 int castell_taskfor(void (*body)(void *argument, size_t first, size_t end), void *argument, size_t first, size_t end,
                     size_t chunk, const castell_access *accesses, size_t access_count, const castell_task *task);
+/* [task] A loop whose iterations create the same tasks: calls `describe` once, in which castell_submit describes the tasks of an
+ * iteration, finds their dependences once, runs them so many times, each iteration as far ahead as the data allow, and waits for
+ * them and for what the task created before. Every iteration's body gets the same argument (one copy a task, which goes at the
+ * end); castell_iteration() tells it in which it is. Tasks in it have no weak accesses and no reductions; children and events
+ * of a body are waited for before what depends on it begins; commutative ones run in the order of the description. If
+ * `describe` returns anything but 0, nothing runs, and the call fails. */
+int castell_iterate(int (*describe)(void *), void *argument, uint64_t iterations);
+/* [task] In which iteration of castell_iterate this is, from 0; 0 elsewhere. */
+uint64_t castell_iteration(void);
 /* [task] Waits for all tasks that this one created. Fails with the first failure among them. */
 int castell_taskwait(void);
 /* [task] Waits for those of them that these accesses would have to wait for. */

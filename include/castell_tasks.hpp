@@ -15,6 +15,7 @@
 #include "castell_tasks.h"
 
 #include <array>
+#include <cstdint>
 #include <exception>
 #include <new>
 #include <stdexcept>
@@ -235,6 +236,17 @@ inline void taskwait() { detail::check(castell_taskwait()); }
 template <class... Access> void taskwait_on(Access... accesses) {
     const std::array<castell_access, sizeof...(Access)> list{accesses...};
     detail::check(castell_taskwait_on(list.data(), list.size()));
+}
+
+/* Calls `function` once, in which submit describes the tasks of an iteration, and runs them so many times. */
+template <class Function> void iterate(std::uint64_t iterations, Function &&function) {
+    detail::kept<std::remove_reference_t<Function>> kept{&function, nullptr};
+    auto describe = [](void *argument) noexcept -> int {
+        auto *self = static_cast<decltype(kept) *>(argument);
+        self->call(self);
+        return self->thrown ? 1 : 0;
+    };
+    kept.finish(castell_iterate(describe, &kept, iterations));
 }
 
 /* Calls `function` and waits for the tasks that it creates. */

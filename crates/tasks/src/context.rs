@@ -146,6 +146,11 @@ impl<'t> Context<'t> {
         fail(self.current(), TaskError::Failed { label, message: error.to_string(), payload });
     }
 
+    /// Whether somebody wants to know which tasks there were.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.thread.shared.recorder.is_some()
+    }
+
     /// This task's label; empty if it has none.
     pub fn label(&self) -> &'static str {
         self.current().label()

@@ -9,47 +9,69 @@
 //! later conflicts with it on some bytes, so it comes after it in the order of those bytes, in whichever iteration.
 
 use crate::context::Context;
+use crate::data::{Accesses, Declarations, Life};
 use crate::dependences::{Declaration, Kind};
 use crate::error::TaskError;
 use crate::record::graph::Dependences;
-use crate::task::Attributes;
+use crate::task::{Attributes, flag};
 use castell_base::sync::{AtomicU32, AtomicU64, Ordering};
+use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Iterations between two waits for all: what is created on top of each other stays bounded by that.
 const ITERATIONS_AT_ONCE: u64 = 32;
 
-/// What a task of a graph does in an iteration, counted from 0.
-type Body = Box<dyn Fn(&Context<'_>, u64) + Send + Sync>;
+/// How long a task whose events are not fulfilled sleeps before it looks again.
+const NAP: Duration = Duration::from_micros(20);
 
-/// The tasks of an iteration, to be run several times: [`TaskGraph::run`].
+/// What a task of a graph does in an iteration, counted from 0.
+type Body = Arc<dyn Fn(&Context<'_>, u64) + Send + Sync>;
+
+/// The tasks of an iteration, to be run several times: [`TaskGraph::run`]. It borrows the data that its tasks access.
 ///
 /// ```
-/// use castell_tasks::{Runtime, replay::TaskGraph, dependences::{Declaration, Kind}};
-/// use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
+/// use castell_tasks::{Runtime, data::Data, replay::TaskGraph};
 ///
-/// let sum = Arc::new(AtomicU64::new(0));
-/// let place = Declaration { start: Arc::as_ptr(&sum) as usize, length: 8, kind: Kind::InOut, weak: false, reduction: 0 };
-/// let mut graph = TaskGraph::new();
-/// for number in 1..=3 {
-///     let sum = Arc::clone(&sum);
-///     // SAFETY: what the body touches is an atomic.
-///     unsafe { graph.task(&[place], move |_, _| { sum.fetch_add(number, Ordering::Relaxed); })? };
-/// }
 /// let runtime = Runtime::builder().workers(2).build()?;
-/// runtime.run(|context| graph.run(context, 10))??;
-/// assert_eq!(sum.load(Ordering::Relaxed), 60);
+/// let sum = runtime.run(|context| {
+///     let mut numbers = Data::from(vec![1_u64, 2, 3]);
+///     let mut sum = Data::new(0_u64);
+///     let mut graph = TaskGraph::new();
+///     for place in 0..3 {
+///         // Each iteration doubles a number after it was added.
+///         let accesses = (sum.write(), numbers.part(place..place + 1).read());
+///         graph.add(context, accesses, |_, _, (mut sum, number)| *sum += number[0])?;
+///         graph.add(context, numbers.part(place..place + 1).write(), |_, _, mut number| number[0] *= 2)?;
+///     }
+///     graph.run(context, 10)?;
+///     drop(graph);
+///     assert_eq!(numbers.get(context)?[2], 3 << 10);
+///     Ok::<u64, castell_tasks::TaskError>(*sum.get(context)?)
+/// })??;
+/// assert_eq!(sum, 6 * ((1 << 10) - 1));
 /// # Ok::<(), castell_tasks::TaskError>(())
 /// ```
 #[derive(Default)]
-pub struct TaskGraph {
-    described: Vec<(Vec<Declaration>, Body)>,
-    /// Made when it runs first.
+pub struct TaskGraph<'d> {
+    described: Vec<Described>,
+    /// Made when it runs for the first time after a task was added.
     nodes: Option<Arc<[Node]>>,
+    /// Who described tasks with data, and alone may run them.
+    owner: Option<Arc<Life>>,
+    data: PhantomData<&'d ()>,
+}
+
+/// What was said of a task.
+struct Described {
+    attributes: Attributes,
+    declared: Vec<Declaration>,
+    body: Body,
 }
 
 /// A task.
 struct Node {
+    attributes: Attributes,
     body: Body,
     /// What it waits for in the first iteration, and in every other.
     first: u32,
@@ -63,55 +85,165 @@ struct Node {
     iteration: AtomicU64,
 }
 
-impl TaskGraph {
+/// The data of a task. One thread at a time runs the task, one after the other.
+struct Stored<S>(S);
+
+// SAFETY: see above; `S` is `Send`.
+unsafe impl<S: Send> Sync for Stored<S> {}
+
+impl<'d> TaskGraph<'d> {
     /// Without tasks.
-    pub fn new() -> TaskGraph {
+    pub fn new() -> TaskGraph<'d> {
         TaskGraph::default()
     }
 
-    /// Adds the next task of an iteration. If its body creates tasks, it has to wait for them. Commutative tasks run in the
-    /// order in which they are added.
+    /// Adds the next task of an iteration. Its body finds guards for what was asked for, anew in every iteration, and may do what
+    /// bodies do; children and events of it are waited for before those that depend on it begin. Commutative tasks run in the order in
+    /// which they are added.
     ///
     /// # Errors
-    /// A weak access or a reduction: these are for tasks that are created.
+    /// A weak access, a reduction, or data that the current task has access to only weakly: these are for tasks that are created.
+    /// Two requests overlap; somebody else owns the data; another task has described the tasks so far.
+    pub fn add<A: Accesses + 'd>(
+        &mut self,
+        context: &Context<'_>,
+        accesses: A,
+        body: impl for<'t> Fn(&Context<'_>, u64, A::Guards<'t>) + Send + Sync + 'static,
+    ) -> Result<(), TaskError> {
+        self.add_with(context, Attributes::NONE, accesses, body)
+    }
+
+    /// [`TaskGraph::add`] with a label, a priority, or for a device.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn add_with<A: Accesses + 'd>(
+        &mut self,
+        context: &Context<'_>,
+        attributes: Attributes,
+        accesses: A,
+        body: impl for<'t> Fn(&Context<'_>, u64, A::Guards<'t>) + Send + Sync + 'static,
+    ) -> Result<(), TaskError> {
+        let mut declarations = Declarations::new();
+        accesses.declare(context.current(), &mut declarations)?;
+        declarations.check_disjoint(attributes.label)?;
+        let declared = declarations.as_slice();
+        let by_parent = |one: &Declaration| {
+            context.current().accesses().iter().find(|access| {
+                let region = access.region();
+                access.state().is_weak()
+                    && region.start() < one.start + one.length
+                    && one.start < region.end()
+            })
+        };
+        if let Some(one) = declared.iter().find(|one| by_parent(one).is_some()) {
+            return Err(TaskError::NotInGraphs { kind: one.kind, weak: true });
+        }
+        self.belong_to(context)?;
+        let declared = declared.to_vec();
+        let stored = Stored(accesses.store());
+        // SAFETY: the guards are for what was declared; what they borrow is borrowed for as long as the graph exists, and the task
+        // that owns the rest is the only one that runs it and waits for it.
+        unsafe {
+            self.task_with(attributes, &declared, move |context, iteration| {
+                let stored = &stored;
+                // SAFETY: the task runs, and no other guards of it are left.
+                let guards = A::guards(&stored.0);
+                body(context, iteration, guards);
+            })
+        }
+    }
+
+    /// The current task describes tasks with data.
+    fn belong_to(&mut self, context: &Context<'_>) -> Result<(), TaskError> {
+        let life = context.current().life();
+        match &self.owner {
+            Some(owner) if !Arc::ptr_eq(owner, &life) => {
+                Err(TaskError::NotOwner { label: context.label().to_owned() })
+            }
+            _ => {
+                self.owner = Some(life);
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds the next task of an iteration, which accesses raw regions.
+    ///
+    /// # Errors
+    /// A weak access or a reduction.
     ///
     /// # Safety
     /// The bytes that `body` accesses must be among the declared ones, live while the graph runs, and be left alone by
-    /// everything that is not ordered with [`TaskGraph::run`]; the regions must lie inside those that the running task declared.
+    /// everything that is not ordered with [`TaskGraph::run`]; the regions must lie inside those that the running task declared, and
+    /// not weakly.
     pub unsafe fn task(
         &mut self,
         declared: &[Declaration],
         body: impl Fn(&Context<'_>, u64) + Send + Sync + 'static,
     ) -> Result<(), TaskError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.task_with(Attributes::NONE, declared, body) }
+    }
+
+    /// [`TaskGraph::task`] with a label, a priority, or for a device.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn task_with(
+        &mut self,
+        attributes: Attributes,
+        declared: &[Declaration],
+        body: impl Fn(&Context<'_>, u64) + Send + Sync + 'static,
+    ) -> Result<(), TaskError> {
+        TaskGraph::check(declared)?;
         let in_order = |access: &Declaration| match access.kind {
-            _ if access.weak || access.kind == Kind::Reduction => {
-                Err(TaskError::NotInGraphs { kind: access.kind, weak: access.weak })
-            }
-            Kind::Commutative => Ok(Declaration { kind: Kind::InOut, ..*access }),
-            _ => Ok(*access),
+            Kind::Commutative => Declaration { kind: Kind::InOut, ..*access },
+            _ => *access,
         };
-        let declared = declared.iter().map(in_order).collect::<Result<_, _>>()?;
-        self.described.push((declared, Box::new(body)));
+        let declared = declared.iter().map(in_order).collect();
+        let attributes = Attributes { flags: 0, ..attributes };
+        self.described.push(Described { attributes, declared, body: Arc::new(body) });
+        self.nodes = None;
         Ok(())
+    }
+
+    /// Whether a task with these accesses can be added.
+    ///
+    /// # Errors
+    /// A weak access or a reduction.
+    pub fn check(declared: &[Declaration]) -> Result<(), TaskError> {
+        match declared.iter().find(|access| access.weak || access.kind == Kind::Reduction) {
+            Some(access) => Err(TaskError::NotInGraphs { kind: access.kind, weak: access.weak }),
+            None => Ok(()),
+        }
     }
 
     /// How many tasks an iteration has.
     pub fn len(&self) -> usize {
-        self.nodes.as_ref().map_or(self.described.len(), |nodes| nodes.len())
+        self.described.len()
     }
 
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.described.is_empty()
     }
 
-    /// Runs so many iterations below the current task and waits for them. Tasks that were created before with accesses to the
-    /// same data have to be waited for first.
+    /// Waits for what the current task has created before, runs so many iterations below it, and waits for them.
     ///
     /// # Errors
-    /// The first failure of a task; what depended on it has not run.
+    /// The first failure of a task; what depended on it has not run. Tasks with data were described by another task.
     pub fn run(&mut self, context: &Context<'_>, iterations: u64) -> Result<(), TaskError> {
-        let nodes = self.nodes.get_or_insert_with(|| link(std::mem::take(&mut self.described)));
+        if self.owner.is_some() {
+            self.belong_to(context)?;
+        }
+        if context.current().children.live() > 0 {
+            context.taskwait()?;
+        }
+        let nodes = self.nodes.get_or_insert_with(|| link(&self.described));
         let mut first = 0;
         while first < iterations {
             let end = iterations.min(first + ITERATIONS_AT_ONCE);
@@ -130,13 +262,13 @@ impl TaskGraph {
 }
 
 /// Finds the edges.
-fn link(described: Vec<(Vec<Declaration>, Body)>) -> Arc<[Node]> {
+fn link(described: &[Described]) -> Arc<[Node]> {
     let count = described.len();
     let mut dependences = Dependences::default();
     dependences.declare(0, None, &[]);
     for iteration in 0..2 {
-        for (index, (declared, _)) in described.iter().enumerate() {
-            dependences.declare(1 + iteration * count + index, Some(0), declared);
+        for (index, task) in described.iter().enumerate() {
+            dependences.declare(1 + iteration * count + index, Some(0), &task.declared);
         }
     }
     let mut edges: Vec<(u32, u32, Vec<u32>, Vec<u32>)> = vec![Default::default(); count];
@@ -158,12 +290,13 @@ fn link(described: Vec<(Vec<Declaration>, Body)>) -> Arc<[Node]> {
         }
     }
     let mut nodes = Vec::with_capacity(count);
-    for (index, ((_, body), edges)) in described.into_iter().zip(edges).enumerate() {
+    for (index, (task, edges)) in described.iter().zip(edges).enumerate() {
         let (first, from_last, same, mut next) = edges;
         // Always behind itself, whatever it accesses.
         next.push(index as u32);
         nodes.push(Node {
-            body,
+            attributes: task.attributes,
+            body: Arc::clone(&task.body),
             first,
             each: first + from_last + 1,
             same: same.into(),
@@ -177,39 +310,61 @@ fn link(described: Vec<(Vec<Declaration>, Body)>) -> Arc<[Node]> {
 
 /// Creates a task that runs from this one on.
 fn start(context: &Context<'_>, nodes: &Arc<[Node]>, number: usize, iterations: u64) {
+    let attributes = nodes[number].attributes;
     let nodes = Arc::clone(nodes);
     // SAFETY: the promise of whoever added the tasks; the counts order them.
-    unsafe {
-        context.submit_raw(Attributes::NONE, &[], move |context| follow(context, &nodes, number, iterations))
-    }
+    unsafe { context.submit_raw(attributes, &[], move |context| follow(context, &nodes, number, iterations)) }
 }
 
-/// Runs a task whose count is zero, and of those that this releases one after the other.
+/// Runs a task whose count is zero, and of those that this releases one after the other, if nobody wants to see them apart.
 fn follow(context: &Context<'_>, nodes: &Arc<[Node]>, number: usize, iterations: u64) {
+    let apart = context.is_recorded();
     let mut current = Some(number);
     while let Some(number) = current.take() {
         let node = &nodes[number];
         let iteration = node.iteration.load(Ordering::Relaxed);
         node.iteration.store(iteration + 1, Ordering::Relaxed);
         node.missing.store(node.each, Ordering::Relaxed);
-        (node.body)(context, iteration);
+        if !run_body(context, node, iteration) {
+            return;
+        }
         let next = if iteration + 1 < iterations { &*node.next } else { &[] };
         for &successor in node.same.iter().chain(next) {
             // Acquire and release: what was written before, counts included, is seen by whoever runs it.
             if nodes[successor as usize].missing.fetch_sub(1, Ordering::AcqRel) == 1 {
-                match current {
-                    None => current = Some(successor as usize),
-                    Some(_) => start(context, nodes, successor as usize, iterations),
+                let successor = successor as usize;
+                if current.is_none() && !apart && nodes[successor].attributes.kind == node.attributes.kind {
+                    current = Some(successor);
+                } else {
+                    start(context, nodes, successor, iterations);
                 }
             }
         }
     }
 }
 
+/// Runs a body, and waits for what it leaves behind; false if it failed.
+fn run_body(context: &Context<'_>, node: &Node, iteration: u64) -> bool {
+    let task = context.current();
+    let children = task.children.unwaited();
+    (node.body)(context, iteration);
+    // Of its own, or, then as well, of those that it is run behind of.
+    if task.children.unwaited() != children
+        && let Err(error) = context.taskwait()
+    {
+        context.fail(error);
+    }
+    while task.events.load(Ordering::Acquire) != 1 {
+        context.block_for(NAP);
+    }
+    !task.has(flag::POISONED)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Runtime;
+    use crate::data::{Data, Read};
     use std::sync::Mutex;
 
     fn access(start: usize, kind: Kind) -> Declaration {
@@ -297,5 +452,105 @@ mod tests {
         assert!(matches!(failed, Err(TaskError::Panicked { .. })), "{failed:?}");
         // And it can run again.
         assert!(runtime.run(|context| graph.run(context, 2)).expect("it runs").is_ok());
+    }
+    /// Waits, one iteration after the other, for a child of its body and for an event that another thread fulfils.
+    #[test]
+    fn children_and_events_are_waited_for() {
+        let runtime = Runtime::builder().workers(2).build().expect("threads start");
+        let seen = runtime.run(|context| -> Result<Vec<u64>, TaskError> {
+            let (mut log, place) = (Data::new(Vec::new()), Data::new(0_u64));
+            let mut graph = TaskGraph::new();
+            graph.add(context, place.write(), |context, iteration, place| {
+                let place = place.lend();
+                context.submit(place.all().write(), move |_, mut place| *place = 10 * iteration);
+            })?;
+            graph.add(context, place.write(), |context, _, place| {
+                let mut held = place.hold(context);
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_micros(300));
+                    *held += 1;
+                });
+            })?;
+            graph.add(context, (log.write(), place.read()), |_, _, (mut log, place)| log.push(*place))?;
+            graph.run(context, 5)?;
+            // One more task, and on it goes.
+            graph.add(context, log.write(), |_, _, mut log| log.push(0))?;
+            graph.run(context, 2)?;
+            drop(graph);
+            Ok(log.get(context)?.clone())
+        });
+        let seen = seen.expect("it runs").expect("nothing fails");
+        assert_eq!(seen, [1, 11, 21, 31, 41, 1, 0, 11, 0]);
+    }
+
+    #[test]
+    fn what_fails_in_any_way_ends_it() {
+        let runtime = Runtime::builder().workers(2).build().expect("threads start");
+        for way in 0..3 {
+            let after = runtime.run(|context| {
+                let place = Data::new(0_u64);
+                let after = Arc::new(AtomicU64::new(0));
+                let mut graph = TaskGraph::new();
+                graph
+                    .add(context, place.write(), move |context, iteration, _| match (iteration, way) {
+                        (2, 0) => context.fail("said so"),
+                        (2, 1) => context.submit((), |context, ()| context.fail("a child")),
+                        (2, _) => context.event().fail("an event"),
+                        _ => (),
+                    })
+                    .expect("usual");
+                let counted = Arc::clone(&after);
+                let count = move |_: &Context<'_>, _, _: Read<'_, u64>| {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                };
+                graph.add(context, place.read(), count).expect("usual");
+                graph.run(context, 5).expect_err("it fails");
+                after.load(Ordering::Relaxed)
+            });
+            assert_eq!(after.expect("reported inside"), 2, "way {way}");
+        }
+    }
+
+    #[test]
+    fn data_stays_with_its_owner() {
+        let runtime = Runtime::builder().workers(2).build().expect("threads start");
+        let checked = runtime.run(|context| {
+            let place: &'static Data<u64> = Box::leak(Box::new(Data::new(0)));
+            let numbers = Data::from(vec![0_u64; 4]);
+            let mut graph = TaskGraph::new();
+            graph.add(context, place.write(), |_, _, mut place| *place += 1).expect("its own");
+            let twice = (numbers.part(0..3).write(), numbers.part(2..4).read());
+            let overlap = TaskGraph::new().add(context, twice, |_, _, _| ());
+            assert!(matches!(overlap, Err(TaskError::Overlap { .. })), "{overlap:?}");
+            let elsewhere = context.spawn((), move |context, ()| graph.run(context, 1)).wait(context);
+            assert!(matches!(elsewhere, Ok(Err(TaskError::NotOwner { .. }))), "{elsewhere:?}");
+            context.submit(numbers.all().weak_write(), |context, numbers| {
+                let mut graph = TaskGraph::new();
+                let weak = graph.add(context, numbers.part(0..2).write(), |_, _, _| ());
+                assert!(matches!(weak, Err(TaskError::NotInGraphs { .. })), "{weak:?}");
+            });
+            context.taskwait()
+        });
+        checked.expect("it runs").expect("nothing fails");
+    }
+
+    #[test]
+    fn a_recording_shows_each_task_by_its_label() {
+        let runtime = Runtime::builder().workers(2).record(true).build().expect("threads start");
+        let ran = runtime.run(|context| {
+            let place = Data::new(0_u64);
+            let mut graph = TaskGraph::new();
+            for label in ["first", "second"] {
+                let attributes = Attributes { label, ..Attributes::NONE };
+                graph.add_with(context, attributes, place.write(), |_, _, mut place| *place += 1)?;
+            }
+            graph.run(context, 3)
+        });
+        ran.expect("it runs").expect("nothing fails");
+        let recording = runtime.recording().expect("asked for");
+        for label in ["first", "second"] {
+            let ran = recording.tasks.iter().filter(|task| task.label == label && task.ran.is_some());
+            assert_eq!(ran.count(), 3);
+        }
     }
 }

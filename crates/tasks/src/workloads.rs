@@ -159,7 +159,7 @@ impl Workload {
 
     /// The same tasks as a graph that can run again; `None` for those whose tasks have no accesses, and for those that work on a
     /// matrix of their own.
-    pub fn graph(&self) -> Option<TaskGraph> {
+    pub fn graph(&self) -> Option<TaskGraph<'static>> {
         let cells = self.cells();
         if cells.is_empty() || matches!(self, Workload::Potrf { .. } | Workload::Sweeps { .. }) {
             return None;

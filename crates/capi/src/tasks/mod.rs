@@ -4,6 +4,7 @@
 
 mod alpi;
 mod failure;
+mod iterate;
 mod reduction;
 mod runtime;
 mod submit;

@@ -1,6 +1,7 @@
 //! Creating tasks and waiting for them.
 
 use super::failure::{ARGUMENT, Failure, in_task};
+use super::iterate;
 use super::reduction::{Reductions, castell_reduction};
 use castell_tasks::dependences::{Declaration, Kind};
 use castell_tasks::foreign::{Function, check_declarations, submit_bytes};
@@ -75,6 +76,16 @@ pub unsafe extern "C" fn castell_submit(
             let (attributes, destroy, by_reference) = described(task.as_ref())?;
             let accesses = list(accesses, access_count)?;
             let bytes = if by_reference { &[] } else { bytes(argument, argument_bytes)? };
+            if iterate::is_describing() {
+                iterate::check_flags(&attributes, flag::FINAL | flag::UNDEFERRED)?;
+                return with_task_declarations(accesses, |declared| {
+                    let made = || {
+                        let argument = Argument::new(argument, bytes, by_reference, destroy);
+                        move || body(argument.start())
+                    };
+                    iterate::describe(attributes, declared, made).map(|()| 0)
+                })?;
+            }
             with_task_declarations(accesses, |declared| {
                 if by_reference || accesses.iter().any(castell_access::needs_copy) {
                     // Made only now: a task that is refused leaves the argument, and `destroy`, to the caller.
@@ -156,6 +167,7 @@ pub unsafe extern "C" fn castell_taskloop(
     task: *const castell_task,
 ) -> c_int {
     in_task(|context| {
+        iterate::refuse_describing("castell_taskloop")?;
         let body = body.ok_or_else(|| Failure::new(ARGUMENT, "the body is NULL"))?;
         // SAFETY: the caller's promise.
         unsafe {
@@ -189,6 +201,7 @@ pub unsafe extern "C" fn castell_taskfor(
     task: *const castell_task,
 ) -> c_int {
     in_task(|context| {
+        iterate::refuse_describing("castell_taskfor")?;
         let body = body.ok_or_else(|| Failure::new(ARGUMENT, "the body is NULL"))?;
         // SAFETY: the caller's promise.
         unsafe {
@@ -236,7 +249,10 @@ fn share(
 /// Waits for the children.
 #[unsafe(no_mangle)]
 pub extern "C" fn castell_taskwait() -> c_int {
-    in_task(|context| Ok(context.taskwait().map(|()| 0)?))
+    in_task(|context| {
+        iterate::refuse_describing("castell_taskwait")?;
+        Ok(context.taskwait().map(|()| 0)?)
+    })
 }
 
 /// # Safety
@@ -244,6 +260,7 @@ pub extern "C" fn castell_taskwait() -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn castell_taskwait_on(accesses: *const castell_access, access_count: usize) -> c_int {
     in_task(|context| {
+        iterate::refuse_describing("castell_taskwait_on")?;
         // SAFETY: the caller's promise.
         unsafe { with_declarations(list(accesses, access_count)?, |declared| context.wait_for(declared)) }??;
         Ok(0)
@@ -255,6 +272,7 @@ pub unsafe extern "C" fn castell_taskwait_on(accesses: *const castell_access, ac
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn castell_release(accesses: *const castell_access, access_count: usize) -> c_int {
     in_task(|context| {
+        iterate::refuse_describing("castell_release")?;
         // SAFETY: the caller's promise.
         unsafe {
             with_declarations(list(accesses, access_count)?, |declared| {
@@ -270,6 +288,7 @@ pub unsafe extern "C" fn castell_release(accesses: *const castell_access, access
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn castell_group(body: Option<Function>, argument: *mut c_void) -> c_int {
     in_task(|context| {
+        iterate::refuse_describing("castell_group")?;
         let body = body.ok_or_else(|| Failure::new(ARGUMENT, "the body is NULL"))?;
         // SAFETY: the caller's promise.
         context.group(|| unsafe { body(argument) })?;

@@ -213,8 +213,50 @@ static void in_group(void *argument) {
     }
 }
 
+static uint64_t stages[2];
+static int looped_destroyed;
+
+static void first_stage(void *argument) {
+    (void)argument;
+    CHECK(stages[0] == castell_iteration() && stages[1] == castell_iteration());
+    stages[0]++;
+}
+
+static void second_stage(void *argument) {
+    int *calls = argument; /* the same copy every time */
+    CHECK((uint64_t)(*calls)++ == castell_iteration() && stages[0] == castell_iteration() + 1);
+    stages[1]++;
+}
+
+static void count_looped(void *argument) { looped_destroyed += *(int *)argument; }
+
+static int describe_stages(void *argument) {
+    int calls = 0;
+    castell_access access = whole(CASTELL_INOUT, stages, sizeof stages);
+    castell_task counted = {.label = "second", .destroy = count_looped};
+    castell_task undeferred = {.flags = CASTELL_UNDEFERRED};
+    CHECK(castell_submit(first_stage, NULL, 0, &access, 1, NULL) == 0);
+    CHECK(castell_submit(second_stage, &calls, sizeof calls, &access, 1, &counted) == 0);
+    CHECK(stages[0] == 0 && argument == stages);
+    CHECK(castell_submit(first_stage, NULL, 0, NULL, 0, &undeferred) == CASTELL_ERR_ARGUMENT);
+    CHECK(castell_taskwait() == CASTELL_ERR_ARGUMENT && strstr(castell_tasks_error(), "castell_iterate") != NULL);
+    access.kind |= CASTELL_WEAK;
+    CHECK(castell_submit(first_stage, NULL, 0, &access, 1, &counted) == CASTELL_ERR_TASK);
+    return 0;
+}
+
+static int give_up(void *argument) {
+    int calls = 1000;
+    castell_task counted = {.destroy = count_looped};
+    CHECK(castell_submit(second_stage, &calls, sizeof calls, NULL, 0, &counted) == 0);
+    return argument == NULL;
+}
+
 static void program(void *argument) {
     (void)argument;
+    CHECK(castell_iterate(describe_stages, stages, 100) == 0 && stages[0] == 100 && stages[1] == 100);
+    CHECK(looped_destroyed == 100 && castell_iteration() == 0);
+    CHECK(castell_iterate(give_up, NULL, 100) == CASTELL_ERR_ARGUMENT && looped_destroyed == 1100);
     castell_access access = whole(CASTELL_INOUT, &chain, sizeof chain);
     for (int i = 0; i < 100; i++) {
         CHECK(castell_submit(link_of_chain, &i, sizeof i, &access, 1, NULL) == 0);

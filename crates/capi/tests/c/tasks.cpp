@@ -93,6 +93,22 @@ int main() {
         }
         CHECK(*counted == 10 && counted.use_count() == 1);
 
+        long laps = 0;
+        castell::iterate(10, [&] {
+            castell::submit([&laps, counted] { laps += static_cast<long>(castell_iteration()); }, castell::inout(laps));
+            castell::submit([&laps] { laps *= 2; }, castell::inout(laps));
+        });
+        CHECK(laps == 2026 && counted.use_count() == 1);
+        try {
+            castell::iterate(10, [&] {
+                castell::submit([] { std::abort(); });
+                throw problem{9};
+            });
+            CHECK(!"the exception was lost");
+        } catch (const problem &thrown) {
+            CHECK(thrown.number == 9);
+        }
+
         try {
             castell::group([] { throw std::runtime_error("from the group itself"); });
             CHECK(!"the exception was lost");
