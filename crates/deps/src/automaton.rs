@@ -9,6 +9,10 @@ use std::ops::{BitAnd, BitOr, BitOrAssign, Not};
 
 use crate::access::{Access, Kind};
 
+mod short_steps;
+
+pub use short_steps::Received;
+
 /// A set of the five permissions that travel along a chain of accesses to the same bytes.
 ///
 /// An access holds the token of a kind once every access before it that conflicts with that kind is complete. `WRITE`
@@ -158,6 +162,20 @@ const KINDS: [Kind; 8] = [
     Kind::InOut,
     Kind::InOut,
 ];
+
+/// Five bits for each of [`KINDS`]: the token that it needs, and the one that it lets pass.
+const NEEDED: u64 = packed(false);
+const SHARED: u64 = packed(true);
+
+const fn packed(shared: bool) -> u64 {
+    let (mut word, mut kind) = (0, 0);
+    while kind < KINDS.len() {
+        let tokens = if shared { Tokens::shared_by(KINDS[kind]) } else { Tokens::needed_by(KINDS[kind]) };
+        word |= tokens.at(5 * kind as u32);
+        kind += 1;
+    }
+    word
+}
 
 /// What can happen to an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -327,48 +345,6 @@ impl State {
         (new, effects)
     }
 
-    /// The step that [`Message::Finished`] without failure causes in the usual case: all tokens have come, none was passed on,
-    /// and nothing else is to be done. `true`: there is a neighbour, it gets all tokens, and the access can go. `false`: there
-    /// is none yet, and nothing follows.
-    #[inline]
-    pub fn finishes_simply(self) -> Option<(State, bool)> {
-        const LOOK_AT: u64 = Tokens::ALL.at(0)
-            | Tokens::ALL.at(ACKNOWLEDGED_SHIFT)
-            | FINISHED
-            | NEXT_SHARES
-            | NEXT_IS_PARENT
-            | CLOSED
-            | HAS_CHILDREN
-            | SPLIT
-            | !0 << POISONED_SHIFT;
-        let plain = !matches!(self.kind(), Kind::Commutative | Kind::Reduction);
-        if self.0 & LOOK_AT != Tokens::ALL.at(0) || !plain {
-            return None;
-        }
-        if self.has(NEXT) {
-            Some((State(self.0 | FINISHED | Tokens::ALL.at(ACKNOWLEDGED_SHIFT)), true))
-        } else {
-            Some((State(self.0 | FINISHED), false))
-        }
-    }
-
-    /// The step that all tokens together, none poisoned, cause in the usual case: the access is strong and waits, and nothing
-    /// goes anywhere before it has finished. The only effect is that it is satisfied.
-    #[inline]
-    pub const fn satisfied_simply(self) -> Option<State> {
-        const LOOK_AT: u64 =
-            Tokens::ALL.at(0) | FINISHED | NEXT_SHARES | FEEDS_CHILD | SPLIT | WEAK | !0 << POISONED_SHIFT;
-        if self.0 & LOOK_AT == 0 { Some(State(self.0 | Tokens::ALL.at(0))) } else { None }
-    }
-
-    /// The step that [`Message::Linked`] to a sibling causes in the usual case: nothing can be passed on yet. It has no effect.
-    #[inline]
-    pub fn linked_simply(self, shares: bool) -> Option<State> {
-        let passes = shares && self.tokens().contains(Tokens::shared_by(self.kind()));
-        let usual = self.0 & (FINISHED | SPLIT) == 0 && !passes;
-        usual.then_some(State(self.0 | NEXT | if shares { NEXT_SHARES } else { 0 }))
-    }
-
     /// Marks the access as split: from now on its pieces get its messages.
     #[inline]
     pub const fn split(self) -> State {
@@ -407,8 +383,14 @@ impl State {
 
     /// Whether the access holds the token of its kind.
     #[inline]
-    pub fn is_satisfied(self) -> bool {
-        self.tokens().contains(Tokens::needed_by(self.kind()))
+    pub const fn is_satisfied(self) -> bool {
+        self.tokens().contains(self.of_kind(NEEDED))
+    }
+
+    /// What a table of five bits a kind says of this access' kind.
+    #[inline]
+    const fn of_kind(self, table: u64) -> Tokens {
+        Tokens::of(table, 5 * ((self.0 >> KIND_SHIFT) as u32 & 7))
     }
 
     /// Whether the access delays its task: strong, and without the token of its kind.
@@ -494,7 +476,7 @@ impl State {
     /// What passes early.
     #[inline]
     fn shared(self) -> Tokens {
-        if self.has(NEXT_SHARES) { Tokens::shared_by(self.kind()) } else { Tokens::NONE }
+        if self.has(NEXT_SHARES) { self.of_kind(SHARED) } else { Tokens::NONE }
     }
 
     /// What the task and its children no longer hold back.
@@ -728,47 +710,5 @@ mod tests {
         let (state, effects) = new(Kind::InOut, false, Tokens::NONE).after(Message::Satisfied(poison));
         assert!(effects.satisfied && effects.poisons);
         assert_eq!(state.forgiven(Tokens::NONE).handed_on(), Permits::clean(Tokens::ALL));
-    }
-
-    #[test]
-    fn the_short_steps_are_steps() {
-        let mut word: u64 = 0x9e37_79b9_7f4a_7c15;
-        let mut taken = [0; 3];
-        for _ in 0..2_000_000 {
-            word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            // Of the high bits, which are the random ones; the sparse words that occur, oftener than chance would have them.
-            let bits =
-                (word >> 20) & if word >> 63 == 0 { !0 } else { !(!0 << POISONED_SHIFT) & !(word >> 5) };
-            let state =
-                State(bits | if word >> 62 == 3 { 31 } else { 0 } | if word >> 61 == 5 { NEXT } else { 0 });
-            if state.0 >> KIND_SHIFT & 7 > 5 {
-                continue;
-            }
-            if let Some((short, to_next)) = state.finishes_simply() {
-                let (after, effects) = state.after(FINISHES);
-                let passed = Permits::clean(if to_next { Tokens::ALL } else { Tokens::NONE });
-                let expected = Effects { to_next: passed, dispose: to_next, ..Effects::default() };
-                assert_eq!((after, effects), (short, expected));
-                taken[0] += 1;
-            }
-            if let Some(short) = state.satisfied_simply() {
-                let (after, effects) = state.after(Message::Satisfied(Permits::clean(Tokens::ALL)));
-                let next_is_parent = effects.next_is_parent;
-                let expected = Effects { satisfied: true, next_is_parent, ..Effects::default() };
-                assert_eq!((after, effects), (short, expected), "{state:?}");
-                taken[1] += 1;
-            }
-            let shares = word & 1 << 40 != 0;
-            if state.0 & (NEXT | NEXT_SHARES | NEXT_IS_PARENT | CLOSED) == 0
-                && state.0 >> ACKNOWLEDGED_SHIFT & 31 == 0
-                && let Some(short) = state.linked_simply(shares)
-            {
-                let (after, effects) = state.after(Message::Linked { shares, parent: false });
-                let poisons = effects.poisons;
-                assert_eq!((after, effects), (short, Effects { poisons, ..Effects::default() }), "{state:?}");
-                taken[2] += 1;
-            }
-        }
-        assert!(taken.iter().all(|count| *count > 100), "{taken:?} is too few to say something");
     }
 }

@@ -177,6 +177,7 @@ impl Builder {
             exclusive: Exclusive::default(),
             places: has_places.then(Places::new),
             watches_ready: has_places || debug,
+            watches: has_places || debug || records,
             stall: Stalls::default(),
             roots: Roots::default(),
             services: Services::default(),

@@ -1,6 +1,6 @@
 //! What a task's body can ask of the runtime.
 
-use crate::counts::make_room;
+use crate::counts::{has_room, make_room};
 use crate::current::Thread;
 use crate::data::{Accesses, Declarations};
 use crate::dependences::{self, Declaration};
@@ -81,11 +81,19 @@ impl<'t> Context<'t> {
     /// The first failure among them; it is gone then, and tasks created later run.
     #[inline]
     pub fn taskwait(&self) -> Result<(), TaskError> {
-        forked::check(self.current())?;
-        let recorder = self.thread.shared.recorder.as_ref();
-        recorder.inspect(|recorder| recorder.waits(self.thread));
-        wait_children(self.thread);
-        recorder.inspect(|recorder| recorder.goes_on(self.thread));
+        let task = self.current();
+        forked::check(task)?;
+        if self.thread.shared.watches {
+            let recorder = self.thread.shared.recorder.as_ref();
+            recorder.inspect(|recorder| recorder.waits(self.thread));
+            wait_children(self.thread);
+            recorder.inspect(|recorder| recorder.goes_on(self.thread));
+        } else {
+            wait_children(self.thread);
+        }
+        if task.flags() & flag::PLAIN != 0 {
+            return Ok(()); // nothing was noted, nothing registered
+        }
         self.end_failures()
     }
 
@@ -115,8 +123,7 @@ impl<'t> Context<'t> {
     pub fn group<R>(&self, body: impl FnOnce() -> R) -> Result<R, TaskError> {
         forked::check(self.current())?;
         let result = Group::with(self.thread, body);
-        let failed =
-            if self.current().children.unwaited() == 0 { self.end_failures() } else { self.report() };
+        let failed = if self.current().children.has_unwaited() { self.report() } else { self.end_failures() };
         failed.map(|()| result)
     }
 
@@ -282,39 +289,65 @@ impl<'t> Context<'t> {
         F: FnOnce(&Context<'_>) -> R + Send + 'static,
     {
         let parent = self.current();
-        let mut checked = checked;
-        if parent.has(flag::FINAL) {
-            attributes.flags |= flag::FINAL | flag::UNDEFERRED;
-            checked = forked::check(parent).and(checked);
-        }
-        let mut room = Vec::new();
-        let settled = checked.and_then(|()| settled_for(attributes.label, declared, &mut room));
-        let checked = settled.and_then(|settled| {
-            check_kind(&self.thread.shared, attributes.kind, attributes.label)?;
-            make_room(self.thread, attributes.label)?;
-            Ok(settled)
-        });
-        if checked.is_err() {
-            attributes.kind = LeafKind::CPU; // somebody has to skip it
+        let (mut declared, mut room) = (declared, Vec::new());
+        let mut refused = None;
+        if checked.is_err() || !self.is_usual(&attributes, declared) {
+            (declared, refused) = self.look_closer(&mut attributes, declared, &mut room, checked);
         }
         let undeferred = attributes.flags & flag::UNDEFERRED != 0;
-        let (declared, checked) = match checked {
-            Ok(declared) => (declared, Ok(())),
-            Err(error) => (&[][..], Err(error)),
-        };
         // SAFETY: the closure is `Send` and borrows nothing; the parent is the current task.
         unsafe {
             let references = references + u32::from(undeferred);
             let task = create(self.thread, parent, attributes, declared.len(), references, body);
-            if let Err(error) = checked {
-                task.as_ref().poison();
-                task.as_ref().note_fault(Fault { error });
+            if let Some(error) = refused {
+                refuse(task, *error);
             }
             let is_ours = submit(self.thread, task, declared);
             if undeferred {
                 self.finish_undeferred(task, is_ours);
             }
             task
+        }
+    }
+
+    /// Whether there is nothing to be decided or refused before a task like this is created.
+    #[inline]
+    pub(crate) fn is_usual(&self, attributes: &Attributes, declared: &[Declaration]) -> bool {
+        !self.current().has(flag::FINAL)
+            && attributes.kind == LeafKind::CPU
+            && dependences::is_settled(declared)
+            && has_room(self.thread)
+    }
+
+    /// What a new task registers, and why it is refused if it is: then it is skipped. Where its parent is final, so is it. With too
+    /// many tasks about, runs some first.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn look_closer<'a>(
+        &self,
+        attributes: &mut Attributes,
+        declared: &'a [Declaration],
+        room: &'a mut Vec<Declaration>,
+        checked: Result<(), TaskError>,
+    ) -> (&'a [Declaration], Option<Box<TaskError>>) {
+        let parent = self.current();
+        let mut checked = checked;
+        if parent.has(flag::FINAL) {
+            attributes.flags |= flag::FINAL | flag::UNDEFERRED;
+            checked = forked::check(parent).and(checked);
+        }
+        let settled = checked.and_then(|()| settled_for(attributes.label, declared, room));
+        let checked = settled.and_then(|settled| {
+            check_kind(&self.thread.shared, attributes.kind, attributes.label)?;
+            make_room(self.thread, attributes.label)?;
+            Ok(settled)
+        });
+        match checked {
+            Ok(settled) => (settled, None),
+            Err(error) => {
+                attributes.kind = LeafKind::CPU; // somebody has to skip it
+                (&[], Some(Box::new(error)))
+            }
         }
     }
 
@@ -330,6 +363,15 @@ impl<'t> Context<'t> {
         // SAFETY: that reference.
         unsafe { crate::execute::release(self.thread, task) };
     }
+}
+
+/// Lets a task that nobody has seen yet be skipped.
+#[cold]
+pub(crate) fn refuse(task: TaskRef, error: TaskError) {
+    // SAFETY: nobody else has seen it.
+    let record = unsafe { task.as_ref() };
+    record.poison();
+    record.note_fault(Fault { error });
 }
 
 /// What the task `label` registers for what it declares: see [`dependences::settled`].

@@ -79,6 +79,12 @@ impl Counts {
     }
 }
 
+/// Whether it is not time to [`make_room`].
+#[inline]
+pub(crate) fn has_room(thread: &Thread) -> bool {
+    !thread.created().is_multiple_of(LOOK_EVERY)
+}
+
 /// Called by a body before it creates a task: with too many about, runs some first.
 ///
 /// A task that is run here keeps the creator from going on until it is over. One that pauses until the creator has gone on would
@@ -88,7 +94,7 @@ impl Counts {
 /// There are too many, and nothing can be run here.
 #[inline]
 pub(crate) fn make_room(thread: &Thread, label: &str) -> Result<(), TaskError> {
-    if thread.created().is_multiple_of(LOOK_EVERY) { look(thread, label) } else { Ok(()) }
+    if has_room(thread) { Ok(()) } else { look(thread, label) }
 }
 
 #[cold]
@@ -105,6 +111,7 @@ fn look(thread: &Thread, label: &str) -> Result<(), TaskError> {
         thread.without_cpu(|| sleep_until(&thread.shared, low));
     } else if let Some(task) = task {
         help(thread, task, low);
+        thread.tell_ended();
     }
     if let (Some((journal, since)), Some(task)) = (journal, task) {
         journal.held_up(task, since.elapsed());

@@ -1,12 +1,17 @@
 //! The calling thread, as the runtime sees it.
 
+use crate::children::{Left, Sleeper};
+use crate::execute::finish_for_last;
 use crate::group::Group;
+use crate::memory::Stacks;
 use crate::runtime::Shared;
+use crate::scheduler::Leaf;
 use crate::task::Task;
 use crate::watched::Undeclared;
 use crate::workers::WorkerId;
 use castell_base::sync::{AtomicU32, AtomicU64, Ordering};
 use std::cell::Cell;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +29,14 @@ pub struct Thread {
     pub(crate) group: Cell<*const Group>,
     /// What a worker's thread counts; others share one.
     pub(crate) counters: Option<Arc<Counters>>,
+    /// Its worker's own queue; null if it is none, or if the scheduler has no such queues.
+    leaf: Cell<*const Leaf<Task>>,
+    /// Its worker's free chunks; null if it is none, or if they come from the system.
+    stacks: Cell<*mut Stacks>,
+    /// Of which task children have ended on this thread without its having heard of them, and how many: see
+    /// [`Thread::child_ended`].
+    ended_of: Cell<*const Task>,
+    ended: Cell<i64>,
     /// In the debug mode: what the body on top of the stack did without having declared it.
     pub(crate) undeclared: Cell<Option<Undeclared>>,
     /// The word on which this thread sleeps while its task waits.
@@ -42,15 +55,117 @@ pub(crate) struct Counters {
 impl Thread {
     /// A thread of `shared`; `worker` if it is one of its workers.
     pub(crate) fn new(shared: &Arc<Shared>, worker: Option<WorkerId>) -> Thread {
-        Thread {
+        let thread = Thread {
             shared: Arc::clone(shared),
-            worker: Cell::new(worker),
+            worker: Cell::new(None),
             task: Cell::new(std::ptr::null()),
             group: Cell::new(std::ptr::null()),
             counters: worker.map(|_| shared.counts.register()),
+            leaf: Cell::new(std::ptr::null()),
+            stacks: Cell::new(std::ptr::null_mut()),
+            ended_of: Cell::new(std::ptr::null()),
+            ended: Cell::new(0),
             undeclared: Cell::new(None),
             bell: AtomicU32::new(0),
             outer: Cell::new(std::ptr::null()),
+        };
+        thread.set_worker(worker);
+        thread
+    }
+
+    /// Says which worker it is from now on.
+    #[inline]
+    pub(crate) fn set_worker(&self, worker: Option<WorkerId>) {
+        self.worker.set(worker);
+        self.leaf.set(worker.map_or(std::ptr::null(), |worker| self.shared.scheduler.leaf(worker)));
+        self.stacks.set(worker.map_or(std::ptr::null_mut(), |worker| self.shared.memory.stacks(worker)));
+    }
+
+    /// Its worker's own queue, if the scheduler has such queues.
+    #[inline]
+    pub(crate) fn leaf(&self) -> Option<&Leaf<Task>> {
+        // SAFETY: leaves live as long as the scheduler.
+        unsafe { self.leaf.get().as_ref() }
+    }
+
+    /// Memory for a record: see [`crate::memory::Memory::allocate`].
+    #[inline]
+    pub(crate) fn allocate(&self, bytes: usize) -> NonNull<u8> {
+        // SAFETY: this thread alone is its worker, and nothing below holds a reference to the stacks.
+        let chunk = unsafe { self.stacks.get().as_mut() }.and_then(|stacks| stacks.take(bytes));
+        chunk.unwrap_or_else(|| self.allocate_elsewhere(bytes))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_elsewhere(&self, bytes: usize) -> NonNull<u8> {
+        // SAFETY: as in `allocate`.
+        unsafe { self.shared.memory.allocate(self.worker.get(), bytes) }
+    }
+
+    /// Takes a record's memory back.
+    ///
+    /// # Safety
+    /// It came from [`Thread::allocate`] of a thread of the same runtime, with the same `bytes`, and nobody uses it.
+    #[inline]
+    pub(crate) unsafe fn free(&self, chunk: NonNull<u8>, bytes: usize) {
+        // SAFETY: as in `allocate`; the rest is the caller's promise.
+        unsafe {
+            let has_taken = self.stacks.get().as_mut().is_some_and(|stacks| stacks.put(chunk, bytes));
+            if !has_taken {
+                self.free_elsewhere(chunk, bytes);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Thread::free`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn free_elsewhere(&self, chunk: NonNull<u8>, bytes: usize) {
+        // SAFETY: as in `allocate`; the rest is the caller's promise.
+        unsafe { self.shared.memory.free(self.worker.get(), chunk, bytes) };
+    }
+
+    /// A child of `parent`, which lives, has ended on this thread, at the end of a body's call.
+    ///
+    /// If the parent's body is awake elsewhere, or over, it hears of several at once: when this thread is about to do anything
+    /// else than to run a child of it. Whoever waits for the parent's children, waits for that child too.
+    #[inline]
+    pub(crate) fn child_ended(&self, parent: &Task) {
+        if parent.children.is_home(self) {
+            return parent.children.remove_at_home();
+        }
+        if !std::ptr::eq(self.ended_of.get(), parent) {
+            self.tell_ended();
+            self.ended_of.set(parent);
+        }
+        self.ended.set(self.ended.get() + 1);
+    }
+
+    /// Before a child of `parent` is run: ends of others' children go to their parents.
+    #[inline]
+    pub(crate) fn tell_ended_but_of(&self, parent: *const Task) {
+        if !std::ptr::eq(self.ended_of.get(), parent) {
+            self.tell_ended();
+        }
+    }
+
+    /// Ends of children go to their parent.
+    #[inline]
+    pub(crate) fn tell_ended(&self) {
+        if !self.ended_of.get().is_null() {
+            self.tell_parent();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_parent(&self) {
+        // SAFETY: it cannot end before it has heard of these children.
+        let parent = unsafe { &*self.ended_of.replace(std::ptr::null()) };
+        if parent.children.remove(self.ended.replace(0)) == Left::Nobody {
+            finish_for_last(self, NonNull::from(parent));
         }
     }
 
@@ -115,19 +230,6 @@ impl Thread {
         }
     }
 
-    /// Forgets that the bell rang.
-    pub(crate) fn silence(&self) {
-        self.bell.store(0, Ordering::Relaxed);
-    }
-
-    /// Wakes the thread from [`Thread::wait_for_bell`].
-    pub(crate) fn ring(&self) {
-        let bell = &self.bell;
-        bell.store(1, Ordering::Release);
-        // The address is only a key here: a wake that comes after the thread went on is one too many, no more.
-        castell_host::futex::wake(bell, 1, u32::MAX);
-    }
-
     /// Sleeps until the bell rings, or the time is up; true if it rang.
     pub(crate) fn wait_for_bell(&self, timeout: Option<Duration>) -> bool {
         while self.bell.load(Ordering::Acquire) == 0 {
@@ -147,11 +249,34 @@ impl Thread {
         if !workers.hand_over(&self.shared, worker) {
             return block();
         }
-        self.worker.set(None);
+        self.set_worker(None);
         let result = block();
         let kind = workers.kind_of(Some(worker));
-        self.worker.set(Some(workers.resume(&self.shared, kind)));
+        self.set_worker(Some(workers.resume(&self.shared, kind)));
         result
+    }
+}
+
+impl Sleeper for Thread {
+    fn silence(&self) {
+        self.bell.store(0, Ordering::Relaxed);
+    }
+
+    fn ring(&self) {
+        let bell = &self.bell;
+        bell.store(1, Ordering::Release);
+        // The address is only a key here: a wake that comes after the thread went on is one too many, no more.
+        castell_host::futex::wake(bell, 1, u32::MAX);
+    }
+
+    fn sleep(&self) {
+        self.wait_for_bell(None);
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.tell_ended();
     }
 }
 

@@ -27,7 +27,7 @@ union Body<F, R> {
 ///
 /// # Safety
 /// The closure must be allowed to run on another thread, and what it borrows must live until the task is done.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn create<F, R>(
     thread: &Thread,
     parent: *const Task,
@@ -60,7 +60,7 @@ where
 ///
 /// # Safety
 /// `run` must cope with what the caller puts there.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn create_sized(
     thread: &Thread,
     parent: *const Task,
@@ -76,12 +76,18 @@ pub(crate) unsafe fn create_sized(
     let group = if depth == 0 { std::ptr::null() } else { thread.group.get() };
     let shared = Arc::as_ptr(&thread.shared);
     thread.count_created();
+    let mut attributes = attributes;
+    const SPECIAL: u32 = flag::WAIT | flag::UNDEFERRED | flag::ROOT | flag::DROPS | flag::HANDLED;
+    if attributes.flags & SPECIAL == 0
+        && !thread.shared.watches
+        // SAFETY: as above.
+        && unsafe { parent.as_ref() }.is_some_and(|parent| std::ptr::eq(group, parent.group))
+    {
+        attributes.flags |= flag::PLAIN;
+    }
     let birth = Birth { shared, parent, group, depth, attributes, parts, references, run };
     // SAFETY: the worker's own thread calls, and the chunk is as long as asked for.
-    unsafe {
-        let chunk = thread.shared.memory.allocate(thread.worker.get(), birth.parts.bytes);
-        Task::write(chunk, birth)
-    }
+    unsafe { Task::write(thread.allocate(birth.parts.bytes), birth) }
 }
 
 /// Runs, skips or drops what `create` put behind the header.
@@ -98,6 +104,9 @@ where
                 Ok(result) => {
                     // SAFETY: the closure was moved out: the place is free for the result.
                     unsafe { (*body).result = ManuallyDrop::new(result) };
+                    if !needs_drop::<R>() && !task.has(flag::HANDLED) {
+                        return; // nobody asks for it
+                    }
                     // Who fails an event of it may set a flag at this moment.
                     if task.events.load(Ordering::Acquire) != 1 {
                         task.set(flag::RETURNED);
@@ -139,23 +148,37 @@ pub(crate) fn fail(task: &Task, error: TaskError) {
 /// # Safety
 /// `task` comes from [`create`] on this thread with room for these accesses, as a child of the thread's current task or
 /// as a root.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn submit(thread: &Thread, task: TaskRef, declared: &[Declaration]) -> bool {
     // SAFETY: the caller's promise.
     let record = unsafe { task.as_ref() };
-    if let Some(journal) = &thread.shared.journal {
-        journal.created(record, declared);
+    if declared.is_empty() && record.flags_of_mine() & flag::PLAIN != 0 {
+        // SAFETY: its creator is alive: its body runs on this thread.
+        unsafe { &*record.parent }.children.add(thread);
+        // SAFETY: ready, so it is alive until it has run, and in no list; the current task has created it.
+        unsafe { thread.shared.scheduler.add_created(task, thread.worker.get(), thread.leaf()) };
+        return false;
     }
-    if let Some(recorder) = &thread.shared.recorder {
-        recorder.created(thread, record, declared);
+    // SAFETY: the caller's promise.
+    unsafe { submit_any(thread, task, declared) }
+}
+
+/// # Safety
+/// As for [`submit`].
+#[inline(never)]
+unsafe fn submit_any(thread: &Thread, task: TaskRef, declared: &[Declaration]) -> bool {
+    // SAFETY: the caller's promise.
+    let record = unsafe { task.as_ref() };
+    if thread.shared.watches {
+        note_created(thread, record, declared);
     }
     if let Some(parent) = record.parent() {
-        parent.children.add();
+        parent.children.add(thread);
         // SAFETY: an open group outlives the tasks in it.
         if let Some(group) = unsafe { record.group.as_ref() }
             && !std::ptr::eq(group, parent.group)
         {
-            group.members.add();
+            group.members.add(thread);
         }
     }
     if !declared.is_empty() {
@@ -169,7 +192,9 @@ pub(crate) unsafe fn submit(thread: &Thread, task: TaskRef, declared: &[Declarat
             return false;
         }
         record.note_ready();
-    } else if let Some(journal) = &thread.shared.journal {
+    } else if thread.shared.watches
+        && let Some(journal) = &thread.shared.journal
+    {
         journal.ready(record);
     }
     if record.has(flag::UNDEFERRED) && thread.shared.workers.kind_of(thread.worker.get()) == record.kind() {
@@ -179,12 +204,22 @@ pub(crate) unsafe fn submit(thread: &Thread, task: TaskRef, declared: &[Declarat
     // SAFETY: ready, so it is alive until it has run, and in no list. Only what the current task creates is said to be so.
     unsafe {
         if std::ptr::eq(record.parent, thread.task.get()) {
-            scheduler.add_created(task, thread.worker.get());
+            scheduler.add_created(task, thread.worker.get(), thread.leaf());
         } else {
             scheduler.add(task, thread.worker.get());
         }
     }
     false
+}
+
+#[cold]
+fn note_created(thread: &Thread, task: &Task, declared: &[Declaration]) {
+    if let Some(journal) = &thread.shared.journal {
+        journal.created(task, declared);
+    }
+    if let Some(recorder) = &thread.shared.recorder {
+        recorder.created(thread, task, declared);
+    }
 }
 
 /// Hands tasks that became ready while another was registered to the scheduler.
@@ -200,14 +235,40 @@ pub(crate) fn add_all(thread: &Thread, mut ready: ReadyList<Task>) {
 ///
 /// # Safety
 /// `task` was got from the scheduler (or from here) and is run by nobody else.
+#[inline]
 pub(crate) unsafe fn execute(thread: &Thread, task: TaskRef) -> Option<TaskRef> {
     // SAFETY: a task lives at least until it has run.
     let record = unsafe { task.as_ref() };
+    thread.tell_ended_but_of(record.parent);
+    let outer = thread.task.replace(record);
+    let outer_group = thread.group.replace(record.group);
+    if record.group.is_null() && record.flags() & flag::POISONED == 0 && !thread.shared.watches {
+        // SAFETY: once, by whoever got it.
+        unsafe { (record.run)(thread, record, Verb::Call) };
+    } else {
+        // SAFETY: as above.
+        unsafe { run_seldom(thread, record) };
+    }
+    thread.task.set(outer);
+    thread.group.set(outer_group);
+    if !record.children.is_untouched() {
+        record.children.leave();
+    } else if record.ends_plainly() {
+        // SAFETY: the body is over; the rest was just seen.
+        return unsafe { end_plainly(thread, task) };
+    }
+    end_of_body(thread, task)
+}
+
+/// Runs a task in a group, one that may be skipped, or one that somebody watches.
+///
+/// # Safety
+/// Called once, by whoever got it.
+#[inline(never)]
+unsafe fn run_seldom(thread: &Thread, record: &Task) {
     if let Some(journal) = &thread.shared.journal {
         journal.began(record);
     }
-    let outer = thread.task.replace(record);
-    let outer_group = thread.group.replace(record.group);
     // SAFETY: an enclosing group outlives the tasks in it.
     let cancelled = unsafe { record.group.as_ref() }.is_some_and(|group| group.is_cancelled());
     let verb = if cancelled || record.has(flag::POISONED) { Verb::Skip } else { Verb::Call };
@@ -216,7 +277,7 @@ pub(crate) unsafe fn execute(thread: &Thread, task: TaskRef) -> Option<TaskRef> 
     }
     let runs = thread.shared.recorder.as_ref().filter(|_| verb == Verb::Call);
     let recorded = runs.and_then(|recorder| recorder.began(thread, record));
-    // SAFETY: once, by whoever got it.
+    // SAFETY: the caller's promise.
     unsafe {
         if thread.shared.journal.is_some() && castell_host::watched::exists() {
             watched::run(thread, record, verb);
@@ -230,8 +291,56 @@ pub(crate) unsafe fn execute(thread: &Thread, task: TaskRef) -> Option<TaskRef> 
     if let (Some(places), Some(worker)) = (&thread.shared.places, thread.worker.get()) {
         places.note(record.accesses(), thread.shared.scheduler.numa_of(worker));
     }
-    thread.task.set(outer);
-    thread.group.set(outer_group);
+}
+
+/// The end of a task that [`Task::ends_plainly`] and has created nothing that is not waited for: it has completed and is done.
+///
+/// # Safety
+/// After its body, once.
+#[inline]
+unsafe fn end_plainly(thread: &Thread, task: TaskRef) -> Option<TaskRef> {
+    // SAFETY: the birth's reference is ours to end; the parent hears of its end below.
+    let (record, parent) = unsafe { (task.as_ref(), &*task.as_ref().parent) };
+    if !record.has_accesses() {
+        thread.count_disposed();
+        // SAFETY: nobody else has ever had a reference.
+        unsafe { thread.free(task.cast(), record.bytes as usize) };
+        thread.child_ended(parent);
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { end_with_accesses(thread, task, parent) }
+}
+
+/// # Safety
+/// As for [`end_plainly`].
+#[inline(never)]
+unsafe fn end_with_accesses(thread: &Thread, task: TaskRef, parent: &Task) -> Option<TaskRef> {
+    // SAFETY: the birth's reference is ours to end.
+    let record = unsafe { task.as_ref() };
+    let mut ready = ReadyList::new();
+    // SAFETY: once, and alive; then the birth's reference.
+    unsafe {
+        dependences::complete_plain(thread, record, &mut ready);
+        if record.release_reference() {
+            dependences::dispose(thread, record);
+            thread.count_disposed();
+            thread.free(task.cast(), record.bytes as usize);
+        }
+    }
+    thread.child_ended(parent);
+    if ready.is_empty() {
+        return None;
+    }
+    // SAFETY: what became ready is alive and in no other list.
+    unsafe { thread.shared.scheduler.add_ready(ready, thread.worker.get()) }
+}
+
+/// The body of a task is over: it has completed, unless it has events or is to be called again.
+#[inline(never)]
+fn end_of_body(thread: &Thread, task: TaskRef) -> Option<TaskRef> {
+    // SAFETY: its life has not ended yet.
+    let record = unsafe { task.as_ref() };
     // Only the body adds events: alone, nobody else touches the count any more.
     if record.events.load(Ordering::Acquire) == 1 {
         return completed(thread, task);
@@ -273,6 +382,14 @@ pub(crate) fn completed(thread: &Thread, task: TaskRef) -> Option<TaskRef> {
     unsafe { thread.shared.scheduler.add_ready(ready, thread.worker.get()) }
 }
 
+/// [`done`] for a task whose last child has ended after its body.
+#[cold]
+pub(crate) fn finish_for_last(thread: &Thread, task: TaskRef) {
+    let mut ready = ReadyList::new();
+    done(thread, task, &mut ready);
+    add_all(thread, ready);
+}
+
 /// The task and its descendants are done: tells the parent, and goes up while it was the last one there.
 fn done(thread: &Thread, task: TaskRef, ready: &mut ReadyList<Task>) {
     let mut task = task;
@@ -296,8 +413,11 @@ fn done(thread: &Thread, task: TaskRef, ready: &mut ReadyList<Task>) {
         if record.is_shared() && record.set(flag::DONE) & flag::AWAITED != 0 {
             WAITING.wake();
         }
-        if let Some(group) = group {
-            group.members.remove();
+        let at_home = parent.is_some_and(|parent| parent.children.is_home(thread));
+        match group {
+            Some(group) if at_home => group.members.remove_at_home(),
+            Some(group) => _ = group.members.remove(1),
+            None => {}
         }
         // SAFETY: the birth's reference.
         unsafe { release(thread, task) };
@@ -305,7 +425,10 @@ fn done(thread: &Thread, task: TaskRef, ready: &mut ReadyList<Task>) {
             thread.shared.roots.end();
             return;
         };
-        if parent.children.remove() != Left::Nobody {
+        if at_home {
+            return parent.children.remove_at_home();
+        }
+        if parent.children.remove(1) != Left::Nobody {
             return;
         }
         task = NonNull::from(parent);
@@ -371,6 +494,6 @@ unsafe fn dispose(thread: &Thread, task: TaskRef) {
             drop(Box::from_raw(extras));
         }
         thread.count_disposed();
-        thread.shared.memory.free(thread.worker.get(), task.cast(), record.bytes as usize);
+        thread.free(task.cast(), record.bytes as usize);
     }
 }

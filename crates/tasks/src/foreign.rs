@@ -1,12 +1,10 @@
 //! For doors to other languages: tasks whose body is a function pointer and whose argument is bytes, and the current task
 //! without a [`Context`] at hand.
 
-use crate::context::{Context, settled_for};
-use crate::counts::make_room;
+use crate::context::{Context, refuse, settled_for};
 use crate::current::Thread;
 use crate::dependences::Declaration;
-use crate::devices::check_kind;
-use crate::error::{Fault, TaskError};
+use crate::error::TaskError;
 use crate::execute::{create_sized, submit};
 use crate::pause::{add_events, fulfill, rest, unblock};
 use crate::runtime::{Runtime, Shared};
@@ -60,26 +58,12 @@ pub unsafe fn submit_bytes(
     argument: &[u8],
 ) {
     let (thread, parent) = (context.thread(), context.current());
-    let mut forks = Ok(());
     attributes.flags |= flag::REPEATABLE;
-    if parent.has(flag::FINAL) {
-        attributes.flags |= flag::FINAL | flag::UNDEFERRED;
-        forks = crate::forked::check(parent);
-    }
-    let mut room = Vec::new();
-    let settled = forks.and_then(|()| settled_for(attributes.label, declared, &mut room));
-    let checked = settled.and_then(|settled| {
-        context.check_passed_on(settled)?;
-        check_kind(&thread.shared, attributes.kind, attributes.label)?;
-        make_room(thread, attributes.label)?;
-        Ok(settled)
-    });
-    let (declared, checked) = match checked {
-        Ok(declared) => (declared, Ok(())),
-        Err(error) => (&[][..], Err(error)),
-    };
-    if checked.is_err() {
-        attributes.kind = castell_sched::Kind::CPU; // somebody has to skip it
+    let checked = context.check_passed_on(declared);
+    let (mut declared, mut room) = (declared, Vec::new());
+    let mut refused = None;
+    if checked.is_err() || !context.is_usual(&attributes, declared) {
+        (declared, refused) = context.look_closer(&mut attributes, declared, &mut room, checked);
     }
     let undeferred = attributes.flags & flag::UNDEFERRED != 0;
     let bytes = size_of::<Call>() + argument.len();
@@ -90,9 +74,8 @@ pub unsafe fn submit_bytes(
         let call = task.as_ref().closure().cast::<Call>();
         call.write(Call { body, destroy });
         call.add(1).cast::<u8>().copy_from_nonoverlapping(argument.as_ptr(), argument.len());
-        if let Err(error) = checked {
-            task.as_ref().poison();
-            task.as_ref().note_fault(Fault { error });
+        if let Some(error) = refused {
+            refuse(task, *error);
         }
         let is_ours = submit(thread, task, declared);
         if undeferred {

@@ -10,7 +10,9 @@ pub struct Group {
     outer: *const Group,
     cancelled: AtomicBool,
     /// The tasks that the body itself created in it; what those create is theirs.
-    pub(crate) members: Children,
+    pub(crate) members: Children<Thread>,
+    /// The body had created others before it opened the group.
+    had_others: bool,
 }
 
 impl Group {
@@ -18,7 +20,9 @@ impl Group {
     /// `body` panics, the group is cancelled first.
     pub(crate) fn with<R>(thread: &Thread, body: impl FnOnce() -> R) -> R {
         let outer = thread.group.get();
-        let group = Group { outer, cancelled: AtomicBool::new(false), members: Children::new() };
+        // SAFETY: a body is running, so its task is alive.
+        let had_others = unsafe { &*thread.task.get() }.children.has_unwaited();
+        let group = Group { outer, cancelled: AtomicBool::new(false), members: Children::new(), had_others };
         let close = Close { thread, group: &group };
         thread.group.set(&group);
         let result = body();
@@ -71,15 +75,14 @@ impl Drop for Close<'_> {
         }
         // SAFETY: a body is running, so its task is alive.
         let task = unsafe { &*self.thread.task.get() };
-        let members = self.group.members.unwaited();
         if self.group.members.live() > 0 {
             // Others of its descendants may pause until this body goes on: they are not to lie above it.
             task.await_group(self.group);
             wait_counted(self.thread, &self.group.members);
             task.await_group(std::ptr::null());
         }
-        if members > 0 {
-            task.children.waited_for(members);
+        if !self.group.members.is_untouched() {
+            task.children.waited_for(&self.group.members, self.group.had_others);
         }
         self.thread.group.set(self.group.outer);
     }

@@ -9,7 +9,6 @@
 
 #[cfg(not(loom))]
 mod builder;
-#[cfg(not(loom))]
 mod children;
 #[cfg(not(loom))]
 mod context;

@@ -346,12 +346,9 @@ fn follow(context: &Context<'_>, nodes: &Arc<[Node]>, number: usize, iterations:
 /// Runs a body, and waits for what it leaves behind; false if it failed.
 fn run_body(context: &Context<'_>, node: &Node, iteration: u64) -> bool {
     let task = context.current();
-    let children = task.children.unwaited();
-    (node.body)(context, iteration);
-    // Of its own, or, then as well, of those that it is run behind of.
-    if task.children.unwaited() != children
-        && let Err(error) = context.taskwait()
-    {
+    let leaves_some = task.children.watch(|| (node.body)(context, iteration));
+    // For its own, and then as well for those of whoever it is run behind.
+    if leaves_some && let Err(error) = context.taskwait() {
         context.fail(error);
     }
     while task.events.load(Ordering::Acquire) != 1 {

@@ -36,6 +36,8 @@ pub struct Shared {
     pub(crate) places: Option<Places>,
     /// There are places or a journal: somebody wants to know of tasks that become ready.
     pub(crate) watches_ready: bool,
+    /// There are places, a journal or a recorder: somebody wants to know what tasks do.
+    pub(crate) watches: bool,
     pub(crate) stall: Stalls,
     pub(crate) roots: Roots,
     pub(crate) services: Services,

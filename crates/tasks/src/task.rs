@@ -83,6 +83,9 @@ pub mod flag {
     pub const HANDLED: u32 = 1 << 11;
     /// Its body can be called several times.
     pub const REPEATABLE: u32 = 1 << 16;
+    /// When its body ends, and it has no children and no events then, nobody needs to hear of it but its parent and who waits
+    /// for its data: no handle, no result to drop, no group of its own, nobody who watches; neither extras nor a domain.
+    pub const PLAIN: u32 = 1 << 17;
     /// Its body has asked to be called again.
     pub const SUSPENDED: u32 = 1 << 14;
     /// Its body is called again, or has been.
@@ -117,7 +120,7 @@ pub struct Task {
     /// Where the accesses start, in units of 8 bytes from the record.
     accesses_at: u16,
     // Line 2.
-    pub(crate) children: Children,
+    pub(crate) children: Children<Thread>,
     /// Where its children's accesses are registered: made with the first child that has some.
     pub(crate) domain: AtomicPtr<Domain>,
     /// What few tasks need: made when the first of it is.
@@ -296,6 +299,30 @@ impl Task {
         self.flags.load(Ordering::Acquire) & mask == mask
     }
 
+    /// Its [`flag`]s now.
+    #[inline]
+    pub(crate) fn flags(&self) -> u32 {
+        self.flags.load(Ordering::Acquire)
+    }
+
+    /// Its [`flag`]s, before anybody else sees it.
+    #[inline]
+    pub(crate) fn flags_of_mine(&self) -> u32 {
+        self.flags.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is [`flag::PLAIN`] and has no events, after its body: nobody else can change either any more.
+    #[inline]
+    pub(crate) fn ends_plainly(&self) -> bool {
+        self.events.load(Ordering::Acquire) == 1 && self.flags.load(Ordering::Relaxed) & flag::PLAIN != 0
+    }
+
+    /// Whether it has accesses.
+    #[inline]
+    pub(crate) fn has_accesses(&self) -> bool {
+        self.access_count != 0
+    }
+
     /// Sets bits of [`flag`]; returns those before.
     #[inline]
     pub(crate) fn set(&self, mask: u32) -> u32 {
@@ -352,7 +379,10 @@ impl Task {
             let fresh = Box::into_raw(Box::<Extras>::default());
             let null = std::ptr::null_mut();
             match self.extras.compare_exchange(null, fresh, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => extras = fresh,
+                Ok(_) => {
+                    extras = fresh;
+                    self.clear(flag::PLAIN);
+                }
                 Err(theirs) => {
                     // SAFETY: just made, and nobody else saw it.
                     drop(unsafe { Box::from_raw(fresh) });
@@ -551,6 +581,18 @@ unsafe impl Schedulable for Task {
 
     #[inline]
     fn may_run_above(&self, waiter: &Task) -> bool {
+        // Usually its own child, and it waits for all of them.
+        if std::ptr::eq(self.parent, waiter) && waiter.extras.load(Ordering::Acquire).is_null() {
+            return true;
+        }
+        self.may_run_on(waiter)
+    }
+}
+
+impl Task {
+    /// [`Schedulable::may_run_above`], all of it.
+    #[inline(never)]
+    fn may_run_on(&self, waiter: &Task) -> bool {
         if std::ptr::eq(self, waiter) {
             return true; // somebody waits for it
         }

@@ -34,12 +34,13 @@ pub(crate) fn wait_children(thread: &Thread) {
     // SAFETY: a body is running, so its task is alive.
     if let Some(task) = unsafe { thread.task.get().as_ref() } {
         wait_counted(thread, &task.children);
+        task.children.forget();
     }
 }
 
 /// Waits until none of `children`, descendants of the thread's current task, is left: runs descendants that are ready on
 /// this stack, spins briefly, then sleeps while another thread uses the CPU.
-pub(crate) fn wait_counted(thread: &Thread, children: &Children) {
+pub(crate) fn wait_counted(thread: &Thread, children: &Children<Thread>) {
     // SAFETY: a body is running, so its task is alive.
     let mut waiter = Waiter::new(thread, unsafe { thread.task.get().as_ref() });
     while children.live() > 0 {
@@ -54,7 +55,6 @@ pub(crate) fn wait_counted(thread: &Thread, children: &Children) {
         });
     }
     waiter.end();
-    children.forget();
 }
 
 /// Waits until `awaited`, of which the caller holds a reference, is done: runs it and its descendants meanwhile, if it
@@ -97,6 +97,7 @@ impl<'a> Waiter<'a> {
     }
 
     /// Runs something ready, or lets a moment pass; false if it is time to sleep.
+    #[inline]
     fn goes_on(&mut self) -> bool {
         let thread = self.thread;
         if let Some(worker) = thread.worker.get()
@@ -108,6 +109,12 @@ impl<'a> Waiter<'a> {
             (self.looks, self.slept) = (0, false);
             return true;
         }
+        self.passes()
+    }
+
+    /// Lets a moment pass; false if enough have passed.
+    #[cold]
+    fn passes(&mut self) -> bool {
         self.looks += 1;
         if self.looks < SPINS {
             spin_hint();
@@ -128,6 +135,7 @@ impl<'a> Waiter<'a> {
     }
 
     fn end(self) {
+        self.thread.tell_ended();
         if let Some(worker) = self.thread.worker.get() {
             self.thread.shared.scheduler.leave(worker);
         }
@@ -143,24 +151,38 @@ pub(crate) fn run_descendant(thread: &Thread, task: &Task) -> bool {
 /// [`run_descendant`] for a task that began to wait at `mark`.
 #[inline]
 fn run_marked(thread: &Thread, task: &Task, mark: Mark) -> bool {
-    let Some(worker) = thread.worker.get() else { return false };
-    let Some(found) = thread.shared.scheduler.get_descendant(worker, task, mark) else { return false };
+    let found = match thread.leaf().and_then(|leaf| leaf.get_descendant(task, mark)) {
+        Some(found) => found,
+        None => match look_elsewhere(thread, task, mark) {
+            Some(found) => found,
+            None => return false,
+        },
+    };
     run_chain(thread, task, found);
     true
 }
 
+/// The thread's own queue has nothing for `task`.
+#[cold]
+#[inline(never)]
+fn look_elsewhere(thread: &Thread, task: &Task, mark: Mark) -> Option<TaskRef> {
+    thread.tell_ended();
+    thread.shared.scheduler.get_descendant(thread.worker.get()?, task, mark)
+}
+
 /// Runs `first`, which is `task` or descends from it, and what that makes ready for this thread as long as it descends from
 /// `task` too.
+#[inline]
 pub(crate) fn run_chain(thread: &Thread, task: &Task, first: TaskRef) {
     let mut ready = first;
     loop {
         // SAFETY: ready, and handed to nobody else; its record may be gone after it has run.
         let record = unsafe { ready.as_ref() };
-        // Only where it is sure that it descends from `task`.
-        let is_below = record.depth > task.depth && !task.has(flag::UNDEFERRED);
-        let (parent, group) = (record.parent, record.group);
+        let (parent, group, depth) = (record.parent, record.group, record.depth);
         // SAFETY: as above.
         let Some(next) = (unsafe { execute(thread, ready) }) else { return };
+        // Only where it is sure that it descends from `task`.
+        let is_below = depth > task.depth && !task.has(flag::UNDEFERRED);
         // SAFETY: made ready for this thread: alive.
         let record = unsafe { next.as_ref() };
         // Usually a sibling in the same group, which needs no walk to the ancestor.

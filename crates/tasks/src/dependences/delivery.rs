@@ -4,7 +4,7 @@ use super::access::Access;
 use super::dependent::{Dependent, EXCLUSIVE, Outcome};
 use super::domain::poisoned_under;
 use castell_base::sync::Ordering;
-use castell_deps::{Effects, Message, Permits, Region, State, Tokens};
+use castell_deps::{Effects, Message, Permits, Received, Region, State, Tokens};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
@@ -35,8 +35,11 @@ pub(super) struct Delivery<'o, T: Dependent, O: Outcome<T>> {
 pub(super) enum Placed {
     /// All tokens; poisoned if the access before it failed.
     Held(Permits),
-    /// Nothing yet, or what a parcel brings.
-    Waits,
+    /// Not all, or what a parcel brings.
+    Waits {
+        /// It is strong and has what it needs already, and nobody else will say so.
+        satisfied: bool,
+    },
 }
 
 impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
@@ -58,27 +61,36 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
         }
     }
 
-    /// Delivers all tokens, none of them poisoned.
+    /// Delivers tokens, none of them poisoned, and what follows from that.
     ///
     /// # Safety
     /// As for [`Delivery::deliver`].
     #[inline]
-    unsafe fn satisfy_whole(&mut self, to: NonNull<Access<T>>, region: Region) {
-        // SAFETY: it waits for these tokens.
-        let access = unsafe { to.as_ref() };
-        let task = access.task();
-        let state = access.state();
-        if let Some(after) = state.satisfied_simply()
-            && access.region() == region
-            && access.replace(state, after).is_ok()
-        {
-            // SAFETY: the task cannot have started without this.
-            unsafe { self.satisfied(task, false, 1) };
-        } else {
-            let message = Message::Satisfied(Permits::clean(Tokens::ALL));
-            // SAFETY: the caller's promise.
-            unsafe { self.deliver(to, region, message) };
+    unsafe fn satisfy(&mut self, mut to: NonNull<Access<T>>, region: Region, mut tokens: Tokens) {
+        loop {
+            // SAFETY: it waits for these tokens.
+            let access = unsafe { to.as_ref() };
+            let (task, state) = (access.task(), access.state());
+            let Some(Received { state: after, satisfied, to_next }) =
+                state.receives_simply(tokens).filter(|_| access.region() == region)
+            else {
+                break;
+            };
+            // The task may run, and the access go, as soon as it is satisfied.
+            let next = access.next.load(Ordering::Relaxed);
+            if access.replace(state, after).is_err() {
+                continue;
+            }
+            if satisfied {
+                // SAFETY: the task cannot have started without this.
+                unsafe { self.satisfied(task, false, 1) };
+            }
+            let Some(next) = NonNull::new(next).filter(|_| !to_next.is_empty()) else { return };
+            (to, tokens) = (next, to_next);
         }
+        let message = Message::Satisfied(Permits::clean(tokens));
+        // SAFETY: the caller's promise.
+        unsafe { self.deliver(to, region, message) };
     }
 
     /// An access of a task that has completed, or a piece of one, finishes.
@@ -92,10 +104,10 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
             && !failed
             && access.replace(state, after).is_ok()
         {
-            if to_next {
+            if !to_next.is_empty() {
                 let next = access.next.load(Ordering::Relaxed);
                 // SAFETY: linked before the state said so; it waits for this. The task stays for another reason.
-                unsafe { self.satisfy_whole(NonNull::new_unchecked(next), access.region()) };
+                unsafe { self.satisfy(NonNull::new_unchecked(next), access.region(), to_next) };
                 self.outcome.gone(access.task(), 1);
             }
         } else if state.is_split() {
@@ -297,10 +309,11 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
         // SAFETY: `next` is ours.
         let shares = access.shares_with(unsafe { next.as_ref() });
         access.next.store(next.as_ptr(), Ordering::Relaxed);
-        if let Some(after) = state.linked_simply(shares)
+        if let Some((after, to_next)) = state.linked_simply(shares)
             && access.replace(state, after).is_ok()
         {
-            return Placed::Waits;
+            // SAFETY: `next` waits for more than these, so it stays.
+            return Placed::Waits { satisfied: unsafe { self.share(next, access.region(), to_next) } };
         }
         let message = Message::Linked { shares, parent: false };
         // SAFETY: the caller's promise.
@@ -309,10 +322,32 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
             Some(permits) if !permits.is_empty() => {
                 let region = access.region();
                 self.parcels.push(Parcel { to: next, region, message: Message::Satisfied(permits) });
-                Placed::Waits
+                Placed::Waits { satisfied: false }
             }
-            _ => Placed::Waits,
+            _ => Placed::Waits { satisfied: false },
         }
+    }
+
+    /// Gives tokens to an access that was just put behind another: true if that satisfies it; otherwise a parcel may.
+    ///
+    /// # Safety
+    /// Nothing is behind it yet, and only this thread links.
+    #[inline]
+    unsafe fn share(&mut self, next: NonNull<Access<T>>, region: Region, tokens: Tokens) -> bool {
+        if tokens.is_empty() {
+            return false;
+        }
+        // SAFETY: it waits for these tokens. Whoever is before it may be sending the others, or parts of them.
+        let access = unsafe { next.as_ref() };
+        let state = access.state();
+        if let Some(received) = state.receives_simply(tokens)
+            && access.replace(state, received.state).is_ok()
+        {
+            return received.satisfied;
+        }
+        let message = Message::Satisfied(Permits::clean(tokens));
+        self.parcels.push(Parcel { to: next, region, message });
+        false
     }
 
     /// Links `next` behind the part of `before` that touches `region`, and disposes of `before` if that was all it waited

@@ -3,13 +3,16 @@
 use super::access::Access;
 use super::delivery::{Delivery, Placed};
 use super::dependent::{Dependent, EXCLUSIVE, Outcome};
-use castell_deps::{Kind, Message, Permits, Region, RegionMap, State, Tokens};
+use castell_deps::{Kind, Message, Permits, Received, Region, RegionMap, State, Tokens};
 use smallvec::SmallVec;
 use std::ptr::NonNull;
 
 /// Regions that a domain remembers before it forgets those that are done: programs come back to the same regions, and each
 /// that is remembered keeps a task's record.
 const REMEMBERED: usize = 10_000;
+
+/// Regions that a domain remembers beyond a wait for all children: many programs come back to the same few.
+const KEPT: usize = 1024;
 
 /// What was last to touch each byte, among the children of one task. Only the parent's body uses it.
 pub struct Domain<T> {
@@ -258,7 +261,7 @@ impl<T: Dependent> Domain<T> {
                     Behind::Sibling(entry) => delivery.place_behind(entry.access, piece),
                     Behind::Parent(from) => {
                         delivery.feed(from, place.region, piece);
-                        Placed::Waits
+                        Placed::Waits { satisfied: false }
                     }
                     Behind::Nothing => Placed::Held(Permits::clean(Tokens::ALL)),
                 };
@@ -277,7 +280,7 @@ impl<T: Dependent> Domain<T> {
     }
 
     /// The parent, whose accesses are `parent`, has waited for all its children and reported what `failed`: what is done is
-    /// forgotten, failures too, but for those that came to the parent itself.
+    /// forgotten if it is much, failures always, but for those that came to the parent itself.
     ///
     /// # Safety
     /// On the thread of the parent's body; no child is live.
@@ -287,6 +290,9 @@ impl<T: Dependent> Domain<T> {
         failed: bool,
         outcome: &mut impl Outcome<T>,
     ) {
+        if !failed && self.last.len() < KEPT {
+            return; // who comes behind finds that they are done
+        }
         let mut delivery = Delivery::new(outcome);
         self.forget(&mut delivery, Access::is_done);
         if failed {
@@ -357,12 +363,28 @@ impl<T: Dependent> Domain<T> {
 }
 
 /// Gives a new access what it starts with; returns 1 if it is strong and that satisfies it.
-#[inline]
+#[inline(always)]
 unsafe fn hold<T: Dependent>(access: NonNull<Access<T>>, placed: Placed) -> u32 {
-    let Placed::Held(permits) = placed else { return 0 };
+    match placed {
+        // SAFETY: it holds all tokens.
+        Placed::Held(permits) => unsafe { hold_all(access, permits) },
+        Placed::Waits { satisfied } => u32::from(satisfied),
+    }
+}
+
+/// # Safety
+/// `permits` are all tokens.
+#[inline(never)]
+unsafe fn hold_all<T: Dependent>(access: NonNull<Access<T>>, permits: Permits) -> u32 {
     // SAFETY: it holds all tokens, so nobody else has any business with it before its task has run.
     let access = unsafe { access.as_ref() };
     let state = access.state();
+    if permits.poisoned.is_empty()
+        && let Some(Received { state, satisfied, .. }) = state.receives_simply(permits.tokens)
+    {
+        access.set(state);
+        return u32::from(satisfied);
+    }
     let (state, effects): (State, _) = state.after(Message::Satisfied(permits));
     access.set(state);
     if effects.satisfied && effects.poisons {

@@ -69,7 +69,7 @@ pub(crate) fn settled<'a>(
 }
 
 #[inline]
-fn is_settled(declared: &[Declaration]) -> bool {
+pub(crate) fn is_settled(declared: &[Declaration]) -> bool {
     if declared.len() < 2 {
         return true;
     }
@@ -276,6 +276,7 @@ unsafe fn domain_of(task: &Task) -> &mut Domain {
     if domain.is_null() {
         domain = Box::into_raw(Box::default());
         task.domain.store(domain, Ordering::Relaxed);
+        task.clear(flag::PLAIN);
     }
     // SAFETY: made from a box; the caller promises to be alone.
     unsafe { &mut *domain }
@@ -304,6 +305,18 @@ pub unsafe fn descendants_done(thread: &Thread, task: &Task, ready: &mut ReadyLi
         // SAFETY: the caller's promise.
         unsafe { let_go(thread, task, ready) };
     }
+}
+
+/// [`complete`] for a task without children that is [`flag::PLAIN`] after its body.
+///
+/// # Safety
+/// As there.
+#[inline]
+pub(crate) unsafe fn complete_plain(thread: &Thread, task: &Task, ready: &mut ReadyList<Task>) {
+    let mut found = Found { is_complete: true, ..Found::new(thread, task, ready) };
+    // SAFETY: once; without children it has no domain.
+    unsafe { engine::complete(task.accesses(), false, &mut found) };
+    found.settle();
 }
 
 unsafe fn let_go(thread: &Thread, task: &Task, ready: &mut ReadyList<Task>) {

@@ -16,7 +16,7 @@ mod stack;
 
 use crate::workers::WorkerId;
 use pool::Pool;
-use stack::Stacks;
+pub(crate) use stack::Stacks;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -81,6 +81,15 @@ impl Memory {
             pools: (0..nodes).map(|_| Pool::new(options)).collect(),
             chunk_max: options.chunk_max.min(CHUNK_MAX),
         }
+    }
+
+    /// The free chunks of `worker`, which its thread may use between calls of [`Memory::allocate`] and [`Memory::free`]; null if all
+    /// comes from the system.
+    pub(crate) fn stacks(&self, worker: WorkerId) -> *mut Stacks {
+        if self.chunk_max < CHUNK_MAX {
+            return std::ptr::null_mut();
+        }
+        self.local[worker.0 as usize].stacks.get()
     }
 
     /// `bytes` bytes, aligned to [`CHUNK_ALIGN`]. `None`: a thread that is no worker.

@@ -19,7 +19,7 @@ pub(super) struct Free {
 }
 
 /// A thread's free chunks.
-pub(super) struct Stacks {
+pub(crate) struct Stacks {
     options: MemoryOptions,
     sizes: [Stack; SIZES],
 }
@@ -42,6 +42,37 @@ impl Stacks {
     pub(super) fn new(options: MemoryOptions) -> Self {
         let empty = Stack { top: null_mut(), count: 0, full: 0, spare: null_mut() };
         Stacks { options, sizes: [empty; SIZES] }
+    }
+
+    /// A chunk of `bytes`, if there is one at hand.
+    #[inline]
+    pub(crate) fn take(&mut self, bytes: usize) -> Option<NonNull<u8>> {
+        let stack = self.sizes.get_mut(size_of_bytes(bytes))?;
+        let top = NonNull::new(stack.top)?;
+        // SAFETY: a chunk in the stack is free, and its link valid.
+        stack.top = unsafe { top.as_ref() }.next;
+        stack.count -= 1;
+        // The next one was perhaps freed by another worker: have its line come while this one is filled.
+        prefetch(stack.top);
+        Some(top.cast())
+    }
+
+    /// Takes a chunk back, if there is room at hand.
+    ///
+    /// # Safety
+    /// As for [`Stacks::free`].
+    #[inline]
+    pub(crate) unsafe fn put(&mut self, chunk: NonNull<u8>, bytes: usize) -> bool {
+        let Some(stack) = self.sizes.get_mut(size_of_bytes(bytes)) else { return false };
+        if stack.count + 1 >= stack.full {
+            return false;
+        }
+        let free = chunk.cast::<Free>();
+        // SAFETY: the chunk is ours now, large and aligned enough.
+        unsafe { (*free.as_ptr()).next = stack.top };
+        stack.top = free.as_ptr();
+        stack.count += 1;
+        true
     }
 
     /// A chunk of `bytes` (at most [`CHUNK_MAX`]).

@@ -11,6 +11,7 @@ mod biased;
 mod central;
 mod delegation;
 mod fences;
+mod line;
 mod stations;
 mod tree;
 
@@ -23,6 +24,7 @@ use delegation::Delegation;
 use stations::Stations;
 use std::ptr::NonNull;
 use std::time::Duration;
+pub(crate) use tree::Leaf;
 use tree::Tree;
 
 /// Looks at the polling slot before an idle worker fetches from others.
@@ -57,6 +59,7 @@ impl Mark {
     /// Nothing is known.
     pub const NONE: Mark = Mark { worker: None, number: u64::MAX };
 
+    #[inline]
     fn of(self, worker: WorkerId) -> u64 {
         if self.worker == Some(worker) { self.number } else { u64::MAX }
     }
@@ -103,7 +106,9 @@ impl<T: Schedulable> Scheduler<T> {
     #[inline]
     pub unsafe fn add(&self, task: NonNull<T>, from: Option<WorkerId>) {
         match (&self.design, from) {
-            (AnyDesign::Tree(tree), Some(worker)) => tree.add_own(&self.stations, worker, task, false),
+            (AnyDesign::Tree(tree), Some(worker)) => {
+                tree.add_own(&self.stations, tree.leaf(worker), task, false);
+            }
             (AnyDesign::Tree(tree), None) => tree.add_elsewhere(&self.stations, None, task),
             (AnyDesign::Central(central), _) => central.add(&self.stations, task),
             (AnyDesign::Delegation(delegation), from) => {
@@ -112,14 +117,27 @@ impl<T: Schedulable> Scheduler<T> {
         }
     }
 
-    /// [`Scheduler::add`] for a task that was just created by the one that runs on the thread's stack.
+    /// The worker's own queue, for [`Scheduler::add_created`]; null if the design has none.
+    pub(crate) fn leaf(&self, worker: WorkerId) -> *const Leaf<T> {
+        match &self.design {
+            AnyDesign::Tree(tree) => tree.leaf(worker),
+            _ => std::ptr::null(),
+        }
+    }
+
+    /// [`Scheduler::add`] for a task that was just created by the one that runs on the thread's stack; `leaf` is the worker's.
     ///
     /// # Safety
-    /// As for [`Scheduler::add`], and what is said of the task's creator is true.
+    /// As for [`Scheduler::add`], and what is said of the task's creator and of the leaf is true.
     #[inline]
-    pub unsafe fn add_created(&self, task: NonNull<T>, from: Option<WorkerId>) {
-        match (&self.design, from) {
-            (AnyDesign::Tree(tree), Some(worker)) => tree.add_own(&self.stations, worker, task, true),
+    pub(crate) unsafe fn add_created(
+        &self,
+        task: NonNull<T>,
+        from: Option<WorkerId>,
+        leaf: Option<&Leaf<T>>,
+    ) {
+        match (&self.design, leaf) {
+            (AnyDesign::Tree(tree), Some(leaf)) => tree.add_own(&self.stations, leaf, task, true),
             // SAFETY: the caller's promise.
             _ => unsafe { self.add(task, from) },
         }
@@ -170,7 +188,7 @@ impl<T: Schedulable> Scheduler<T> {
     #[inline]
     pub fn get_descendant(&self, worker: WorkerId, ancestor: &T, mark: Mark) -> Option<NonNull<T>> {
         let found = match &self.design {
-            AnyDesign::Tree(tree) => tree.get_descendant(worker, ancestor, mark.of(worker)),
+            AnyDesign::Tree(tree) => tree.get_descendant(worker, ancestor, mark),
             AnyDesign::Central(central) => central.get_descendant(worker.index(), ancestor),
             AnyDesign::Delegation(delegation) => delegation.get_descendant(worker.index(), ancestor),
         };
@@ -192,7 +210,7 @@ impl<T: Schedulable> Scheduler<T> {
         }
         let task = self.take_handed(worker)??;
         tree.keep(worker, [task]);
-        tree.get_descendant(worker, ancestor, u64::MAX)
+        tree.get_descendant(worker, ancestor, Mark::NONE)
     }
 
     /// For a task that begins to wait on the thread's stack, see [`Mark`].

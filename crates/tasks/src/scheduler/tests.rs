@@ -214,7 +214,7 @@ fn what_is_created_behind_a_mark_descends() {
         let add = |number: usize, created: bool| unsafe {
             let item = NonNull::from(&items[number]);
             if created {
-                scheduler.add_created(item, Some(worker))
+                scheduler.add_created(item, Some(worker), scheduler.leaf(worker).as_ref())
             } else {
                 scheduler.add(item, Some(worker))
             }

@@ -6,8 +6,10 @@
 //! neighbours are all inside long tasks visits their leaves itself before it sleeps. With `pull=off` the paper's rules
 //! hold to the letter.
 
+use super::Mark;
 use super::biased::Biased;
 use super::fences;
+use super::line::Line;
 use super::stations::{SLOT_TASKS, Stations};
 use crate::schedulable::Schedulable;
 use crate::workers::WorkerId;
@@ -41,8 +43,11 @@ pub(super) struct Tree<T> {
     limit: AtomicU32,
 }
 
+/// A worker's queue, and what others look at before they visit it.
 #[repr(align(128))]
-struct Leaf<T> {
+pub(crate) struct Leaf<T> {
+    worker: WorkerId,
+    policy: QueuePolicy,
     own: Biased<Own<T>>,
     /// Tasks in the queue, for others to see; not exact while it is in use.
     length: AtomicUsize,
@@ -52,45 +57,49 @@ struct Leaf<T> {
 }
 
 struct Own<T> {
-    queue: ReadyQueue<Queued<T>>,
+    queue: Line<T>,
     taken: u32,
-    /// How many tasks have left the queue at its old end: so a task's number is this plus its position, for ever.
-    gone: u64,
     /// From this number on, all tasks in the queue were created by what ran on top of this worker's stack.
     known: u64,
 }
 
 impl<T: Schedulable> Own<T> {
     /// The number that the next task gets.
+    #[inline]
     fn end(&self) -> u64 {
-        self.gone + self.queue.len() as u64
+        self.queue.end()
     }
 
     /// Adds a task that a task on this worker's stack has created.
     #[inline]
-    fn add_created(&mut self, priority: i32, task: NonNull<T>) {
+    fn add_created(&mut self, task: NonNull<T>) {
         self.known = self.known.min(self.end());
-        self.queue.add(priority, Queued(task));
+        self.queue.add(task);
     }
 
     /// Adds a task that came from anywhere.
     fn add_unknown(&mut self, task: NonNull<T>) {
-        self.queue.add(priority(task), Queued(task));
+        self.queue.add(task);
         self.known = self.end();
     }
 
     /// Takes a set for others.
-    fn move_set(&mut self, count: usize, policy: QueuePolicy, give: impl FnMut(Queued<T>)) {
-        let before = self.queue.len();
-        self.queue.move_set(count, give);
-        if policy == QueuePolicy::Lifo {
-            self.gone += (before - self.queue.len()) as u64;
+    /// The youngest of the highest priority, if it descends from `ancestor`.
+    #[cold]
+    fn get_descendant_sorted(&mut self, ancestor: &T, length: &AtomicUsize) -> Option<NonNull<T>> {
+        let youngest = self.queue.youngest()?;
+        // SAFETY: queued tasks are alive.
+        if !unsafe { youngest.as_ref() }.may_run_above(ancestor) {
+            return None;
         }
+        self.queue.take_youngest();
+        length.store(self.queue.len(), Ordering::Relaxed);
+        Some(youngest)
     }
 
-    fn take_set(&mut self, count: usize, policy: QueuePolicy) -> Vec<Queued<T>> {
+    fn take_set(&mut self, count: usize) -> Vec<Queued<T>> {
         let mut set = Vec::with_capacity(count.min(self.queue.len()));
-        self.move_set(count, policy, |task| set.push(task));
+        self.queue.move_set(count, |task| set.push(task));
         set
     }
 }
@@ -147,15 +156,42 @@ fn prefetch<T>(task: NonNull<T>) {
     let _ = task;
 }
 
-fn priority<T: Schedulable>(task: NonNull<T>) -> i32 {
+#[inline]
+pub(super) fn priority<T: Schedulable>(task: NonNull<T>) -> i32 {
     // SAFETY: a task in the scheduler is alive.
     unsafe { task.as_ref() }.priority()
+}
+
+impl<T: Schedulable> Leaf<T> {
+    /// The youngest task of the worker's own queue, if it descends from `ancestor`; see [`Mark`]. Called by the thread that is the
+    /// worker.
+    #[inline]
+    pub(crate) fn get_descendant(&self, ancestor: &T, mark: Mark) -> Option<NonNull<T>> {
+        // SAFETY: the calling thread is this worker; queued tasks are alive.
+        unsafe {
+            self.own.own(|own| {
+                if self.policy == QueuePolicy::Priority {
+                    return own.get_descendant_sorted(ancestor, &self.length);
+                }
+                let known = own.known;
+                let is_wanted = |end: u64, youngest: NonNull<T>| {
+                    end > known && end > mark.of(self.worker) || youngest.as_ref().may_run_above(ancestor)
+                };
+                let (youngest, next) = own.queue.take_youngest_if(is_wanted)?;
+                next.into_iter().for_each(prefetch);
+                self.length.store(own.queue.len(), Ordering::Relaxed);
+                Some(youngest)
+            })
+        }
+    }
 }
 
 impl<T: Schedulable> Tree<T> {
     pub(super) fn new(options: Options, topology: &Topology) -> Self {
         let leaf = |leaf: LeafId| Leaf {
-            own: Biased::new(Own { queue: ReadyQueue::new(options.policy), taken: 0, gone: 0, known: 0 }),
+            worker: WorkerId(leaf.0),
+            policy: options.policy,
+            own: Biased::new(Own { queue: Line::new(options.policy), taken: 0, known: 0 }),
             length: AtomicUsize::new(0),
             enabled: AtomicBool::new(true),
             numa: topology.numa_of(leaf),
@@ -184,10 +220,15 @@ impl<T: Schedulable> Tree<T> {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
-    /// Adds a task that `worker` made ready; see the caller for what holds of both.
+    /// The worker's own.
     #[inline]
-    pub(super) fn add_own(&self, stations: &Stations<T>, worker: WorkerId, task: NonNull<T>, created: bool) {
-        let leaf = &self.leaves[worker.index()];
+    pub(super) fn leaf(&self, worker: WorkerId) -> &Leaf<T> {
+        &self.leaves[worker.index()]
+    }
+
+    /// Adds a task that the leaf's worker made ready; see the caller for what holds of both.
+    #[inline]
+    pub(super) fn add_own(&self, stations: &Stations<T>, leaf: &Leaf<T>, task: NonNull<T>, created: bool) {
         // SAFETY: in the scheduler from now on, so alive.
         let record = unsafe { task.as_ref() };
         let elsewhere = record.kind() != leaf.kind
@@ -196,21 +237,22 @@ impl<T: Schedulable> Tree<T> {
         if elsewhere {
             return self.add_elsewhere(stations, Some(leaf.numa), task);
         }
-        let priority = record.priority();
         // SAFETY: the calling thread is this worker.
         let length = unsafe {
             leaf.own.own(|own| {
-                own.add_created(priority, task);
-                if !created {
-                    own.known = own.end();
+                if created {
+                    own.add_created(task);
+                } else {
+                    own.add_unknown(task);
                 }
-                leaf.length.store(own.queue.len(), Ordering::Relaxed);
-                own.queue.len()
+                let length = own.queue.len();
+                leaf.length.store(length, Ordering::Relaxed);
+                length
             })
         };
         fences::light();
         if stations.any_idle(leaf.kind) || length > self.limit.load(Ordering::Relaxed) as usize {
-            self.settle(stations, worker);
+            self.settle(stations, leaf.worker);
         }
     }
 
@@ -270,7 +312,7 @@ impl<T: Schedulable> Tree<T> {
                 unsafe {
                     leaf.own.own(|own| {
                         let half = own.queue.len().div_ceil(2).min(SLOT_TASKS);
-                        own.move_set(half, self.options.policy, |task| {
+                        own.queue.move_set(half, |task| {
                             stations.fill(&claim, count, task.0);
                             count += 1;
                         });
@@ -294,7 +336,7 @@ impl<T: Schedulable> Tree<T> {
         let set = unsafe {
             leaf.own.own(|own| {
                 let half = own.queue.len().div_ceil(2);
-                let set = own.take_set(half, self.options.policy);
+                let set = own.take_set(half);
                 leaf.length.store(own.queue.len(), Ordering::Relaxed);
                 set
             })
@@ -328,19 +370,14 @@ impl<T: Schedulable> Tree<T> {
         let (task, length, taken) = unsafe {
             leaf.own.own(|own| {
                 let task = own.queue.take();
-                if self.options.policy == QueuePolicy::Fifo {
-                    own.gone += u64::from(task.is_some());
-                }
-                if self.options.policy != QueuePolicy::Priority {
-                    own.queue.next().into_iter().for_each(|next| prefetch(next.0));
-                }
+                own.queue.next().into_iter().for_each(prefetch);
                 let length = own.queue.len();
                 leaf.length.store(length, Ordering::Relaxed);
                 own.taken = own.taken.wrapping_add(1);
                 (task, length, own.taken)
             })
         };
-        let Some(Queued(task)) = task else { return self.ask(worker) };
+        let Some(task) = task else { return self.ask(worker) };
         if length > 0 && (taken.is_multiple_of(LOOK_ABOVE) || stations.any_idle(leaf.kind)) {
             self.look_around(stations, worker, taken);
         }
@@ -409,32 +446,14 @@ impl<T: Schedulable> Tree<T> {
                 let task = own.queue.take();
                 own.known = own.end();
                 leaf.length.store(own.queue.len(), Ordering::Relaxed);
-                task.map(|task| task.0)
+                task
             })
         }
     }
 
     /// The youngest task of the worker's own queue, if it descends from `ancestor`; see [`super::Mark`].
-    #[inline]
-    pub(super) fn get_descendant(&self, worker: WorkerId, ancestor: &T, mark: u64) -> Option<NonNull<T>> {
-        let leaf = &self.leaves[worker.index()];
-        // SAFETY: the calling thread is this worker; queued tasks are alive.
-        unsafe {
-            leaf.own.own(|own| {
-                let youngest = own.queue.youngest()?.0;
-                let is_known =
-                    own.end() > mark.max(own.known) && self.options.policy != QueuePolicy::Priority;
-                if !is_known && !youngest.as_ref().may_run_above(ancestor) {
-                    return None;
-                }
-                own.queue.take_youngest();
-                if self.options.policy != QueuePolicy::Priority {
-                    own.queue.youngest().into_iter().for_each(|next| prefetch(next.0));
-                }
-                leaf.length.store(own.queue.len(), Ordering::Relaxed);
-                Some(youngest)
-            })
-        }
+    pub(super) fn get_descendant(&self, worker: WorkerId, ancestor: &T, mark: Mark) -> Option<NonNull<T>> {
+        self.leaf(worker).get_descendant(ancestor, mark)
     }
 
     /// The number that the next task of the worker's queue gets.
@@ -491,7 +510,7 @@ impl<T: Schedulable> Tree<T> {
             return None;
         }
         let set = leaf.own.visit(|own| {
-            let set = own.take_set(self.too_many(own.queue.len(), allowed), self.options.policy);
+            let set = own.take_set(self.too_many(own.queue.len(), allowed));
             leaf.length.store(own.queue.len(), Ordering::Relaxed);
             set
         });
@@ -535,7 +554,7 @@ impl<T: Schedulable> Tree<T> {
         let mut set = unsafe {
             leaf.own.own(|own| {
                 leaf.length.store(0, Ordering::Relaxed);
-                own.take_set(usize::MAX, self.options.policy)
+                own.take_set(usize::MAX)
             })
         };
         if self.runs_here(leaf.numa, leaf.kind) {

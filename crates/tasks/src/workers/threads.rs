@@ -313,8 +313,11 @@ fn work(shared: &Weak<Shared>, worker: WorkerId) {
     let mut holds = Some(worker);
     let mut polls = 0;
     while let Some(worker) = holds {
-        thread.worker.set(Some(worker));
+        if thread.worker.get() != Some(worker) {
+            thread.set_worker(Some(worker));
+        }
         if workers.is_wanted(worker) {
+            thread.tell_ended();
             holds = workers.attend(&shared, worker);
             continue;
         }
@@ -322,7 +325,10 @@ fn work(shared: &Weak<Shared>, worker: WorkerId) {
         if found.is_some() {
             polls = 0;
         }
-        let mut next = found.or_else(|| wait(&shared, worker, &mut polls));
+        let mut next = found.or_else(|| {
+            thread.tell_ended();
+            wait(&shared, worker, &mut polls)
+        });
         while let Some(task) = next {
             // SAFETY: got from the scheduler: ready, and ours to run.
             next = unsafe { execute(&thread, task) };

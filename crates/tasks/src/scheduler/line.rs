@@ -1,0 +1,226 @@
+//! A leaf's own queue: what [`castell_sched::ReadyQueue`] decides, in a ring of addresses, as short as it gets.
+
+use super::tree::{Queued, priority};
+use crate::schedulable::Schedulable;
+use castell_sched::{QueuePolicy, ReadyQueue};
+use std::ptr::NonNull;
+
+/// Room at first; a power of two.
+const ROOM: usize = 512;
+
+/// Ready tasks in the order in which they came. Under LIFO and FIFO a task's number is its place in that order, for ever.
+pub(super) struct Line<T> {
+    policy: QueuePolicy,
+    /// The number of the oldest task, and the one that the next task gets.
+    start: u64,
+    end: u64,
+    /// A power of two of cells; a task lies in the one of its number.
+    ring: Box<[Option<NonNull<T>>]>,
+    /// All of them, if the policy is priority.
+    sorted: ReadyQueue<Queued<T>>,
+}
+
+// SAFETY: queued tasks belong to their queue, wherever its thread is.
+unsafe impl<T> Send for Line<T> {}
+
+impl<T: Schedulable> Line<T> {
+    pub(super) fn new(policy: QueuePolicy) -> Self {
+        let room = if policy == QueuePolicy::Priority { 1 } else { ROOM };
+        Line { policy, start: 0, end: 0, ring: vec![None; room].into(), sorted: ReadyQueue::new(policy) }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        if self.policy == QueuePolicy::Priority {
+            self.sorted.len()
+        } else {
+            (self.end - self.start) as usize
+        }
+    }
+
+    /// The number that the next task gets.
+    #[inline]
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    #[inline]
+    fn cell(&mut self, number: u64) -> &mut Option<NonNull<T>> {
+        let mask = self.ring.len() - 1;
+        &mut self.ring[number as usize & mask]
+    }
+
+    /// Adds a task as the youngest.
+    #[inline]
+    pub(super) fn add(&mut self, task: NonNull<T>) {
+        if self.policy == QueuePolicy::Priority {
+            return self.add_sorted(task);
+        }
+        if self.end - self.start == self.ring.len() as u64 {
+            self.grow();
+        }
+        *self.cell(self.end) = Some(task);
+        self.end += 1;
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_sorted(&mut self, task: NonNull<T>) {
+        self.sorted.add(priority(task), Queued(task));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn youngest_sorted(&self) -> Option<NonNull<T>> {
+        self.sorted.youngest().map(|task| task.0)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_youngest_sorted(&mut self) -> Option<NonNull<T>> {
+        self.sorted.take_youngest().map(|task| task.0)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_sorted(&mut self) -> Option<NonNull<T>> {
+        self.sorted.take().map(|task| task.0)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let mut larger = vec![None; self.ring.len() * 2];
+        let mask = larger.len() - 1;
+        for number in self.start..self.end {
+            larger[number as usize & mask] = *self.cell(number);
+        }
+        self.ring = larger.into();
+    }
+
+    /// Takes the task that is next.
+    #[inline]
+    pub(super) fn take(&mut self) -> Option<NonNull<T>> {
+        match self.policy {
+            QueuePolicy::Priority => self.take_sorted(),
+            QueuePolicy::Lifo => self.take_youngest(),
+            QueuePolicy::Fifo if self.start == self.end => None,
+            QueuePolicy::Fifo => {
+                self.start += 1;
+                *self.cell(self.start - 1)
+            }
+        }
+    }
+
+    /// The task that [`Line::take`] would take; `None` for priorities, where that costs a search.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<NonNull<T>> {
+        match self.policy {
+            QueuePolicy::Fifo if self.start != self.end => *self.cell(self.start),
+            QueuePolicy::Lifo if self.start != self.end => *self.cell(self.end - 1),
+            _ => None,
+        }
+    }
+
+    /// The task that is next, or would be under LIFO.
+    #[inline]
+    pub(super) fn youngest(&mut self) -> Option<NonNull<T>> {
+        if self.policy == QueuePolicy::Priority {
+            return self.youngest_sorted();
+        }
+        if self.start == self.end { None } else { *self.cell(self.end - 1) }
+    }
+
+    /// Takes the task that [`Line::youngest`] shows.
+    #[inline]
+    pub(super) fn take_youngest(&mut self) -> Option<NonNull<T>> {
+        if self.policy == QueuePolicy::Priority {
+            return self.take_youngest_sorted();
+        }
+        if self.start == self.end {
+            return None;
+        }
+        self.end -= 1;
+        *self.cell(self.end)
+    }
+
+    /// Under LIFO and FIFO, takes the youngest task if `wants` it; also gives the one that comes into its place.
+    #[inline]
+    pub(super) fn take_youngest_if(
+        &mut self,
+        wants: impl FnOnce(u64, NonNull<T>) -> bool,
+    ) -> Option<(NonNull<T>, Option<NonNull<T>>)> {
+        if self.start == self.end {
+            return None;
+        }
+        let mask = self.ring.len() - 1;
+        let youngest = self.ring[(self.end - 1) as usize & mask]?;
+        if !wants(self.end, youngest) {
+            return None;
+        }
+        self.end -= 1;
+        // What lies there now may be gone if the queue is empty: it is not looked at then.
+        let next = self.ring[self.end.wrapping_sub(1) as usize & mask];
+        Some((youngest, if self.start == self.end { None } else { next }))
+    }
+
+    /// Takes up to `count` tasks for another queue: those that this one would give out last.
+    pub(super) fn move_set(&mut self, count: usize, mut give: impl FnMut(Queued<T>)) {
+        if self.policy == QueuePolicy::Priority {
+            return self.sorted.move_set(count, give);
+        }
+        let count = count.min(self.len()) as u64;
+        let first = if self.policy == QueuePolicy::Lifo { self.start } else { self.end - count };
+        for number in first..first + count {
+            self.cell(number).iter().for_each(|task| give(Queued(*task)));
+        }
+        if self.policy == QueuePolicy::Lifo {
+            self.start += count;
+        } else {
+            self.end -= count;
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::schedulable::tests::Item;
+
+    /// The same steps on both, and the same comes out.
+    #[test]
+    fn does_what_the_ready_queue_does() {
+        let mut items: Vec<Item> = (0..5000).map(Item::new).collect();
+        items.iter_mut().for_each(|item| item.priority = (item.number * 7 % 5) as i32);
+        for policy in [QueuePolicy::Fifo, QueuePolicy::Lifo, QueuePolicy::Priority] {
+            let (mut line, mut queue) = (Line::new(policy), ReadyQueue::new(policy));
+            let mut state = 88_172_645_463_325_252_u64;
+            for item in &items {
+                let task = NonNull::from(item);
+                line.add(task);
+                queue.add(item.priority, task);
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                match state % 16 {
+                    0..4 => assert_eq!(line.take(), queue.take()),
+                    4..6 => {
+                        assert_eq!(line.youngest(), queue.youngest().copied());
+                        assert_eq!(line.take_youngest(), queue.take_youngest());
+                    }
+                    6 => {
+                        let mut set = Vec::new();
+                        line.move_set(3, |task| set.push(task.0));
+                        assert_eq!(set, queue.take_set(3));
+                    }
+                    _ => {}
+                }
+                assert_eq!(line.len(), queue.len());
+            }
+            while let Some(task) = queue.take() {
+                assert_eq!(line.take(), Some(task), "{policy}");
+            }
+            assert!(line.take().is_none() && line.youngest().is_none());
+        }
+    }
+}
