@@ -120,6 +120,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 "{:32}the vector is halved, reduced in parts and put together",
                 "allreduce:rabenseifner"
             );
+            println!("{:32}each rank reduces a part for all others", "allreduce:direct");
             for operation in ["allreduce", "barrier", "reduce_scatter", "allgather"] {
                 println!("{:32}a word of the schedule language", format!("{operation}:WORD"));
             }

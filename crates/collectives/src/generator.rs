@@ -141,7 +141,7 @@ fn is_collective(name: &str) -> bool {
     let is_named = ALGORITHMS.iter().any(|algorithm| algorithm.name == name);
     let words = ["barrier:", "reduce_scatter:", "allgather:"];
     is_named
-        || ["allreduce:hierarchical", "allreduce:rabenseifner"].contains(&name)
+        || ["allreduce:direct", "allreduce:hierarchical", "allreduce:rabenseifner"].contains(&name)
         || words.iter().any(|word| name.starts_with(word))
 }
 

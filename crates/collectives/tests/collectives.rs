@@ -61,6 +61,7 @@ fn words(ranks: u32) -> Vec<String> {
         "barrier:recursive-doubling".into(),
         "allreduce:recursive-doubling".into(),
         "allreduce:rabenseifner".into(),
+        "allreduce:direct".into(),
     ];
     if ranks > 1 {
         words.extend([format!("allreduce:{a}"), format!("barrier:{a}"), format!("allreduce:{r},{g}")]);

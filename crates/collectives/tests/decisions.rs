@@ -121,7 +121,8 @@ fn the_first_rule_that_fits_is_taken() {
         "allreduce:recursive-doubling",
         "the model does not look at the order"
     );
-    assert_eq!(choose(allreduce(48, 1 << 20)), "allreduce:rabenseifner");
+    assert_eq!(choose(allreduce(48, 1 << 20)), "allreduce:direct");
+    assert_eq!(choose(allreduce(65, 1 << 20)), "allreduce:rabenseifner");
     let allgather = |ranks| Question::new(Operation::Allgather, ranks, 1 << 20);
     assert_eq!(choose(allgather(16)), "allgather:recursive-doubling");
     assert_eq!(choose(allgather(12)), "allgather:ring", "not a power of two");

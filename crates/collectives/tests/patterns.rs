@@ -116,6 +116,7 @@ fn collectives_are_patterns() {
         "barrier:a3,a2",
         "allreduce:hierarchical",
         "allreduce:rabenseifner",
+        "allreduce:direct",
     ];
     for name in names {
         for bytes in [0, 5, 1000] {

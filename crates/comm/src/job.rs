@@ -638,6 +638,11 @@ impl Job {
         unsafe { Line::new(self.slots_at(line), self.slots_at(page)) }
     }
 
+    /// Where a rank's large messages of a context's calls with slots lie.
+    pub(crate) fn heap(&self, context: u32, sender: Rank, generation: usize) -> *mut u8 {
+        self.slots_at(Slots::new(self.ranks()).heap(context, sender.index(), generation))
+    }
+
     /// How far a rank has come in a context's calls with slots.
     pub(crate) fn standing(&self, context: u32, rank: Rank) -> Standing {
         // SAFETY: it lies in the slots; the engine writes to its own rank's only, in the context's lock.

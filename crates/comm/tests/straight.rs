@@ -63,19 +63,28 @@ fn both_ways(
 #[test]
 fn both_ways_give_the_same_bits() {
     for ranks in [2, 3, 4, 7, 8] {
+        // The last two are large: the second of them is worked on in strips.
+        let counts: &[usize] =
+            if matches!(ranks, 2 | 7) { &[0, 1, 6, 7, 300, 5000, 70_001] } else { &[0, 1, 6, 7, 300] };
         group(ranks, |comm| {
             let world = comm.world();
             let mut names: Vec<&str> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
             names.extend([
                 "allreduce:recursive-doubling",
                 "allreduce:rabenseifner",
+                "allreduce:direct",
                 "barrier:recursive-doubling",
             ]);
             for name in names {
                 let (operation, _) = name.split_once(':').expect("an operation and an algorithm");
                 let operation = Operation::ALL.into_iter().find(|of| of.name() == operation);
-                for count in [0, 1, 6, 7, 300] {
-                    match both_ways(&world, operation.expect("an operation"), name, count) {
+                let operation = operation.expect("an operation");
+                for &count in counts {
+                    let is_of_blocks = !["allreduce", "bcast", "reduce"].contains(&operation.name());
+                    if count > 5000 && is_of_blocks {
+                        continue;
+                    }
+                    match both_ways(&world, operation, name, count) {
                         [Ok(blocking), Ok(started)] => assert_eq!(blocking, started, "{name}, {count}"),
                         // Not for this number of ranks.
                         [Err(a), Err(b)] => {
@@ -126,9 +135,9 @@ fn who_only_sends_runs_ahead_and_overwrites_nothing() {
                 }
                 // A call without slots in between: all others have one parity then.
                 if (100..200).contains(&round) {
-                    let mut large = vec![if me == root.0 { round } else { 0 }; 2000];
-                    world.broadcast(&mut large, root).expect("goes well");
-                    assert_eq!(large, vec![round; 2000]);
+                    let mut all = vec![false; 5000];
+                    world.allreduce(&vec![true; 5000], &mut all, Reduction::LogicalAnd).expect("goes well");
+                    assert_eq!(all, vec![true; 5000]);
                 }
             }
         });
@@ -191,6 +200,61 @@ fn blocking_and_started_calls_do_not_meet() {
         assert!(error.contains("the calls differ"), "{error}");
         assert!(error.contains("non-blocking allreduce of 1 u64 by sum"), "{error}");
         world.barrier().expect("what comes after is as if nothing had been");
+    });
+}
+
+/// A call in strips is one call: who fails in one of them fails the others, and what comes after is as if nothing had been.
+#[test]
+fn strips_fail_together() {
+    group(3, |comm| {
+        let world = comm.world();
+        let me = comm.rank().index();
+        for (round, count) in [200_000, 200_000, 100_000].into_iter().enumerate() {
+            // In the second round one calls with another size, in the third one calls something small.
+            let own = match round {
+                1 if me == 1 => 150_000,
+                2 if me == 2 => 10,
+                _ => count,
+            };
+            let (send, mut sum) = (vec![1 + me as u64; own], vec![0; own]);
+            let outcome = world.allreduce(&send, &mut sum, Reduction::Sum);
+            match outcome {
+                Ok(()) => assert!(round == 0 && sum == vec![6; own]),
+                Err(error) => assert!(round > 0 && error.to_string().contains("the calls differ"), "{error}"),
+            }
+            world.barrier().expect("what comes after is as if nothing had been");
+        }
+        assert_eq!(world.cache_counts().straight, world.cache_counts().misses);
+        if comm.rank() == Rank(2) {
+            return;
+        }
+        let (send, mut sum) = (vec![1u64; 200_000], vec![0; 200_000]);
+        let error = world.allreduce(&send, &mut sum, Reduction::Sum).expect_err("rank 2 has left");
+        let Reason::Failed(failure) = &error.reason else { panic!("{error}") };
+        assert_eq!(failure.cause.culprit(comm.rank()), Rank(2), "{error}");
+    });
+}
+
+/// Large messages lie with their senders until all have passed the call: who only sends does not overwrite them.
+#[test]
+fn large_messages_stay_until_all_have_passed() {
+    group(3, |comm| {
+        let world = comm.world();
+        let me = world.rank().0;
+        for round in 0..60u64 {
+            let root = Rank((round / 20) as u32);
+            if round % 7 == 3 && round % 3 == u64::from(me) {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            for count in [3000, 90_000] {
+                let mut data = vec![if me == root.0 { round } else { u64::MAX }; count];
+                world.call(Call::broadcast(&mut data, root).by("linear")).expect("goes well");
+                assert_eq!(data, vec![round; count]);
+            }
+            let mut all = vec![0; 6000];
+            world.allgather(&vec![round + u64::from(me); 2000], &mut all).expect("goes well");
+            assert!(all.iter().enumerate().all(|(at, number)| *number == round + at as u64 / 2000));
+        }
     });
 }
 

@@ -59,7 +59,7 @@ pub fn candidates(operation: Operation, ranks: u32, bytes: u64, plb: Option<&Plb
             if operation == Operation::Allreduce {
                 add(named("hierarchical"));
                 if (2..=FLAT_RANKS_MAX).contains(&ranks) {
-                    add(named(&format!("r{ranks},g{ranks}")));
+                    add(named("direct"));
                 }
                 add(named("rabenseifner"));
             }
@@ -95,6 +95,7 @@ fn word(candidate: &Candidate, ranks: u32) -> Option<Word> {
     match name {
         "recursive-doubling" => Some(Word::recursive_doubling(ranks)),
         "rabenseifner" => Some(Word::rabenseifner(ranks)),
+        "direct" => Some(Word::direct(ranks)),
         "hierarchical" => Some(Word::hierarchical(ranks, candidate.choice.ways.saturating_add(1))),
         word => word.parse().ok(),
     }

@@ -30,7 +30,7 @@ pub fn rules(cases: &[Case]) -> anyhow::Result<Vec<Rule>> {
 
 fn takes_any_ranks(tried: &Tried) -> bool {
     let algorithm = tried.candidate.choice.algorithm.as_ref();
-    let known = ["recursive-doubling", "rabenseifner", "hierarchical"];
+    let known = ["recursive-doubling", "rabenseifner", "direct", "hierarchical"];
     let named = ALGORITHMS.iter().any(|known| known.name == algorithm);
     named || algorithm.split_once(':').is_some_and(|(_, name)| known.contains(&name))
 }

@@ -294,6 +294,7 @@ impl Collective {
                 Method::Word(Box::new(fit(Word::recursive_doubling(shape.ranks), &shape)?))
             }
             "allreduce:rabenseifner" => Method::Word(Box::new(fit(Word::rabenseifner(shape.ranks), &shape)?)),
+            "allreduce:direct" => Method::Word(Box::new(fit(Word::direct(shape.ranks), &shape)?)),
             "allreduce:hierarchical" => {
                 let word = Word::hierarchical(shape.ranks, shape.ways.saturating_add(1));
                 Method::Word(Box::new(fit(word, &shape)?))

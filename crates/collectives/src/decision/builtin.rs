@@ -6,6 +6,9 @@ use super::{Choice, Operation, Question};
 const SPLIT_BYTES: u64 = 32 << 10;
 /// From here on blocks go straight to where they belong. Bytes.
 const DIRECT_BYTES: u64 = 1 << 10;
+/// Up to here large parts of vectors go straight from each rank to all that need them: each looks at them where they lie.
+/// Ranks.
+const DIRECT_RANKS_MAX: u32 = 64;
 /// From here on a broadcast goes in segments along a chain of few ranks. Bytes.
 const SEGMENTED_BYTES: u64 = 256 << 10;
 
@@ -15,15 +18,18 @@ pub(super) const SIZES: [u64; 3] = [DIRECT_BYTES, SPLIT_BYTES, SEGMENTED_BYTES];
 pub(super) fn choose(question: &Question) -> Choice<'static> {
     let &Question { ranks, bytes, commutative, packed, uniform, .. } = question;
     let crowded = question.is_crowded();
+    let is_direct = ranks <= DIRECT_RANKS_MAX;
     Choice::new(match question.operation {
         // Where ranks share processors, a wait costs a change of processes: those through one rank wait least.
         Operation::Barrier if crowded => "barrier:linear",
-        Operation::Broadcast if crowded && bytes < SPLIT_BYTES => "bcast:linear",
+        Operation::Broadcast if crowded && (bytes < SPLIT_BYTES || is_direct) => "bcast:linear",
         Operation::Gather if crowded => "gather:linear",
         Operation::Scatter if crowded => "scatter:linear",
         Operation::Allgather if crowded && packed && bytes.saturating_mul(u64::from(ranks)) < SPLIT_BYTES => {
             "allgather:gather-bcast"
         }
+        Operation::Allgather if crowded && is_direct => "allgather:linear",
+        Operation::ReduceScatter if crowded && is_direct && bytes >= DIRECT_BYTES => "reduce_scatter:linear",
         Operation::Reduce if crowded && bytes < SPLIT_BYTES => "reduce:linear",
         Operation::Allreduce if crowded && bytes < SPLIT_BYTES => "allreduce:linear",
         Operation::Barrier => "barrier:dissemination",
@@ -38,6 +44,7 @@ pub(super) fn choose(question: &Question) -> Choice<'static> {
         Operation::Allgather => "allgather:bruck",
         Operation::Reduce if commutative => "reduce:binomial",
         Operation::Reduce => "reduce:binomial-in-order",
+        Operation::Allreduce if bytes >= SPLIT_BYTES && is_direct => "allreduce:direct",
         Operation::Allreduce if bytes >= SPLIT_BYTES => "allreduce:rabenseifner",
         Operation::Allreduce => "allreduce:recursive-doubling",
         Operation::ReduceScatter if bytes >= DIRECT_BYTES && commutative => "reduce_scatter:ring",

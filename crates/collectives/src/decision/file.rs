@@ -120,7 +120,7 @@ fn keeps_order(operation: Operation, ranks: (u32, u32), algorithm: &str, name: &
     }
     let at = |ranks| Collective::new(name, Shape::new(ranks, 1, 8)).map_err(|error| error.to_string());
     at(ranks.0)?;
-    let takes_any = ["recursive-doubling", "rabenseifner", "hierarchical"].contains(&algorithm);
+    let takes_any = ["recursive-doubling", "rabenseifner", "direct", "hierarchical"].contains(&algorithm);
     if ranks.0 != ranks.1 && !takes_any {
         return Err(format!(
             "{name} is a word, which fits one number of ranks: write `ranks = {}` and a rule for each other number",

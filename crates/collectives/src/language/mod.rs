@@ -137,6 +137,12 @@ impl Word {
         word
     }
 
+    /// Each rank reduces one part of the vector, which all others send to it, and sends the result to all others.
+    pub fn direct(ranks: u32) -> Word {
+        let stages = [Stage::ReduceScatter { factor: ranks }, Stage::Allgather { factor: ranks }];
+        Word { stages: if ranks > 1 { stages.into() } else { Vec::new() } }
+    }
+
     /// The word for `remainder` ranks beside the product of these factors (two or more): the first stage merges them,
     /// the last one gives them the result. Without a remainder it is [`Word::of_factors`].
     ///

@@ -75,7 +75,7 @@ impl Cache {
 
     /// Keeps one that was just compiled, in the place of the one that was not used for longest.
     pub(crate) fn keep(&mut self, instance: &Arc<Instance>) {
-        self.counts.straight += u64::from(instance.program.is_some());
+        self.counts.straight += u64::from(instance.strips.is_some());
         let kept = Kept { instance: Arc::clone(instance), used: self.now };
         let set = &mut self.sets[set_of(&instance.key)];
         if set.len() < WAYS {

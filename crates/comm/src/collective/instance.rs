@@ -8,13 +8,17 @@ use super::layout::{Needs, Seat, listed, total};
 use super::operator::Combiner;
 use super::{DataType, Operation};
 use crate::job::Job;
-use crate::slot::{self, certificate::Certificate, program::Program};
+use crate::slot::certificate::{Certificate, Size, certify};
+use crate::slot::program::{Program, Seat as SlotSeat, Strips};
+use crate::slot::{self, STRIPS_MAX};
 use castell_base::Rank;
-use castell_collectives::collective::{Blocks, Collective, Memory, Messages, Neighbours, Shape};
+use castell_collectives::collective::{
+    Blocks, Collective, CollectiveError, Memory, Messages, Neighbours, Shape,
+};
 use castell_collectives::decision;
 use castell_goal::graph::Graph;
 use castell_goal::op::{Arithmetic, ElementType, Operator, Place};
-use castell_goal::schedule::Schedule;
+use castell_goal::schedule::{OpId, Schedule};
 use std::cell::{RefCell, UnsafeCell};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,6 +26,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of a call's buffers up to which they are copied, so that one schedule serves all addresses.
 pub(crate) const STAGED_BYTES_MAX: u64 = 4096;
+/// Strips in which large vectors are worked on: what is copied is still in the second-level cache when it is reduced. Bytes.
+const STRIP_BYTES: u64 = 64 << 10;
+/// Where ranks share processors each strip costs changes of processes. Bytes.
+const STRIP_BYTES_CROWDED: u64 = 512 << 10;
+/// Where each rank has a processor, larger messages that cannot be cut in strips go through pipes, where the receiver copies
+/// while the sender does. Bytes.
+const WHOLE_BYTES_MAX: u64 = 128 << 10;
 
 /// What makes two calls alike, as far as it fits a few words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,8 +121,8 @@ pub(crate) struct Instance {
     pub(crate) details: Details,
     pub(crate) schedule: Arc<Schedule>,
     pub(crate) record: Record,
-    /// The same as a straight line, if its messages have slots.
-    pub(crate) program: Option<Program>,
+    /// The same as straight lines, if its messages have slots; the schedule is the first one's.
+    pub(crate) strips: Option<Strips>,
     /// Somebody uses it.
     pub(crate) is_busy: AtomicBool,
     staging: Option<UnsafeCell<Staging>>,
@@ -139,33 +150,39 @@ pub(crate) struct Surroundings<'a> {
     /// The ranks of the communicator; `None`: the world.
     pub(crate) members: Option<&'a Arc<[Rank]>>,
     /// Of blocking calls whose context has slots: where these are, and what is known of collectives.
-    pub(crate) slots: Option<(slot::program::Seat<'a>, &'a Certificates)>,
+    pub(crate) slots: Option<(SlotSeat<'a>, &'a Certificates)>,
 }
 
-/// What was found out about collectives, by signature and whether operands keep their order.
+/// What was found out about collectives, by signature, whether operands keep their order, and which of a call's straight
+/// lines it is.
 #[derive(Default)]
-pub(crate) struct Certificates(RefCell<HashMap<(u64, bool), Finding>>);
+pub(crate) struct Certificates(RefCell<HashMap<(u64, bool, Part), Finding>>);
 
 /// `None`: it cannot go through slots.
 type Finding = Option<Arc<Certificate>>;
+
+/// One of a call's straight lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Part {
+    /// The only one, with messages of this size.
+    Whole(Size),
+    Strip,
+    LastStrip,
+}
 
 /// Collectives of which it is kept whether they can go through slots.
 const CERTIFICATES: usize = 512;
 
 impl Certificates {
-    fn of(
-        &self,
-        record: &Record,
-        in_order: bool,
-        collective: &Collective,
-        rank: u32,
-    ) -> Option<Arc<Certificate>> {
+    fn of(&self, record: &Record, part: Part, collective: &Collective, rank: u32) -> Finding {
         let mut known = self.0.borrow_mut();
         if known.len() >= CERTIFICATES {
             known.clear();
         }
-        let find = || slot::certificate::certify(collective, rank).map(Arc::new);
-        known.entry((record.signature(), in_order)).or_insert_with(find).clone()
+        let size = if part == Part::Whole(Size::Small) { Size::Small } else { Size::Large };
+        let find = || certify(collective, rank, size).map(Arc::new);
+        let in_order = collective.shape().in_order;
+        known.entry((record.signature(), in_order, part)).or_insert_with(find).clone()
     }
 }
 
@@ -204,28 +221,22 @@ impl Instance {
             in_place,
             combine: &combiner,
         };
-        let mut graph = Graph::new();
-        let Woven { record, temporary, certificate } = if call.operation.is_among_neighbours() {
-            let record = exchange(call, key, surroundings, &memory, &mut graph)?;
-            Woven { record, temporary: Box::default(), certificate: None }
+        let woven = if call.operation.is_among_neighbours() {
+            exchange(call, key, surroundings, &memory)?
         } else {
-            weave(call, key, surroundings, memory, combiner.wants_addresses(), &mut graph)?
+            weave(call, key, surroundings, memory, combiner.wants_addresses())?
         };
-        let (schedule, ids) = graph.compile_with_ids()?;
-        let slots = certificate.zip(surroundings.slots.as_ref());
-        let program =
-            slots.map(|(certificate, (seat, _))| Program::new(&graph, &ids, &certificate, &record, seat));
         Ok(Instance {
             key,
             details: Details::of(call),
-            schedule: Arc::new(schedule),
-            record,
-            program,
+            schedule: woven.schedule,
+            record: woven.record,
+            strips: woven.strips,
             is_busy: AtomicBool::new(true),
             staging: staging.map(UnsafeCell::new),
             saved: saved.map(UnsafeCell::new),
             saved_bytes: saved_bytes as usize,
-            _temporary: temporary,
+            _temporary: woven.temporary,
             _combiner: combiner,
         })
     }
@@ -366,18 +377,18 @@ struct Woven {
     record: Record,
     /// The temporary memory that has addresses.
     temporary: Box<[u128]>,
+    schedule: Arc<Schedule>,
     /// If it can go through slots.
-    certificate: Option<Arc<Certificate>>,
+    strips: Option<Strips>,
 }
 
-/// Makes the graph of a collective.
+/// Makes the schedule of a collective.
 fn weave(
     call: &Call<'_>,
     key: Key,
     surroundings: &Surroundings<'_>,
     memory: Memory<'_>,
     wants_addresses: bool,
-    graph: &mut Graph,
 ) -> Result<Woven, Reason> {
     let seat = surroundings.seat;
     let count = (key.count != u64::MAX).then_some(key.count);
@@ -416,9 +427,11 @@ fn weave(
         return Err(Reason::Argument(text));
     }
     let record = record(call, key, count, &name);
-    let collective =
-        if commutes { Collective::new(&name, shape)? } else { Collective::in_order(&name, shape)? };
-    let collective = collective.with_messages(messages(&record, surroundings, private));
+    let named =
+        |shape| if commutes { Collective::new(&name, shape) } else { Collective::in_order(&name, shape) };
+    let with_messages =
+        |collective: Collective| collective.with_messages(messages(&record, surroundings, private));
+    let collective = with_messages(named(shape.clone())?);
     let rank = Rank(seat.rank);
     let is_empty = collective.shape().element_bytes == 0;
     let void = |place: Place| if is_empty { Place::VOID } else { place };
@@ -428,22 +441,117 @@ fn weave(
         temporary = words(collective.temporary_bytes(rank, memory.in_place)?);
         memory.temporary = Place::user(<[u128]>::as_ptr(&temporary) as u64);
     }
-    collective.weave(rank, &memory, graph)?;
-    // Only what all ranks know decides. (A block's size is known to all where all have the same.)
-    let is_small = count.is_some() && bytes <= slot::BYTES_MAX as u64;
-    let slots = surroundings.slots.as_ref().filter(|_| is_small);
-    let certificate = slots.and_then(|(_, known)| known.of(&record, !commutes, &collective, seat.rank));
-    Ok(Woven { record, temporary, certificate })
+    let Some((slots, known)) = surroundings.slots.as_ref().filter(|_| count.is_some()) else {
+        let (schedule, _) = compile(&collective, rank, &memory)?;
+        return Ok(Woven { record, temporary, schedule: Arc::new(schedule.0), strips: None });
+    };
+    let making = Making { record: &record, rank, memory: &memory, seat: slots, known };
+    let is_crowded = seat.size > surroundings.job.processors();
+    let (stride, pieces) = strip(call.operation, &name, &shape, is_crowded);
+    let cut = (pieces > 1).then_some((stride, pieces));
+    // Functions that are called do not tell where they read and write.
+    let bytes_max = if wants_addresses { slot::BYTES_MAX as u64 } else { u64::MAX };
+    let part = |count| named(Shape { count, ..shape.clone() }).map(with_messages);
+    let strips =
+        if bytes <= bytes_max { making.straight(&collective, bytes, cut, is_crowded, part)? } else { None };
+    let schedule = match &strips {
+        Some(strips) => Arc::clone(&strips.first.schedule),
+        None => Arc::new(compile(&collective, rank, &memory)?.0.0),
+    };
+    Ok(Woven { record, temporary, schedule, strips })
 }
 
-/// Makes the graph of a neighbour collective.
+/// The elements of a strip of a call's vectors, and the number of strips. Vectors whose elements all have the same way are
+/// cut in strips; where results would depend on it, or where there are blocks, the whole is one.
+fn strip(operation: Operation, name: &str, shape: &Shape, is_crowded: bool) -> (u64, u64) {
+    let in_strips = matches!(operation, Operation::Allreduce | Operation::Broadcast | Operation::Reduce);
+    // Round a ring each part of a vector begins with another rank.
+    if !in_strips || name == "allreduce:ring" || shape.element_bytes == 0 {
+        return (shape.count, 1);
+    }
+    let line = 64u64.div_ceil(shape.element_bytes);
+    let most = if is_crowded { STRIP_BYTES_CROWDED } else { STRIP_BYTES };
+    let most = (most / shape.element_bytes).max(1);
+    // An odd number: calls take turns with two generations of places.
+    let wanted = shape.count.div_ceil(most) | 1;
+    let elements = shape.count.div_ceil(wanted).next_multiple_of(line).min(shape.count);
+    (elements, shape.count.div_ceil(elements))
+}
+
+/// A graph compiled: the schedule, and under which ids the vertices are found there.
+type Compiled = ((Schedule, Vec<OpId>), Graph);
+
+fn compile(collective: &Collective, rank: Rank, memory: &Memory<'_>) -> Result<Compiled, Reason> {
+    let mut graph = Graph::new();
+    collective.weave(rank, memory, &mut graph)?;
+    Ok((graph.compile_with_ids()?, graph))
+}
+
+/// Makes straight lines of a call.
+struct Making<'a> {
+    record: &'a Record,
+    rank: Rank,
+    memory: &'a Memory<'a>,
+    seat: &'a SlotSeat<'a>,
+    known: &'a Certificates,
+}
+
+impl Making<'_> {
+    /// The straight lines of a call; `None`: it cannot go through slots. Only what all ranks know decides. (A block's size is
+    /// known to all where all have the same.)
+    ///
+    /// `cut`: the elements of a strip, and the number of strips. `part` has the same collective on so many elements.
+    fn straight(
+        &self,
+        whole: &Collective,
+        bytes: u64,
+        cut: Option<(u64, u64)>,
+        is_crowded: bool,
+        part: impl Fn(u64) -> Result<Collective, CollectiveError>,
+    ) -> Result<Option<Strips>, Reason> {
+        let is_small = bytes <= slot::BYTES_MAX as u64;
+        let Some((elements, count)) = cut.filter(|_| !is_small) else {
+            if bytes > WHOLE_BYTES_MAX && !is_crowded {
+                return Ok(None);
+            }
+            let size = if is_small { Size::Small } else { Size::Large };
+            return Ok(self.program(Part::Whole(size), whole)?.map(Strips::whole));
+        };
+        if count > STRIPS_MAX {
+            return Ok(None);
+        }
+        let Some(first) = self.program(Part::Strip, &part(elements)?)? else { return Ok(None) };
+        let rest = whole.shape().count % elements;
+        let mut last = None;
+        if rest > 0 {
+            last = self.program(Part::LastStrip, &part(rest)?)?;
+            if last.is_none() {
+                return Ok(None);
+            }
+        }
+        let stride = (elements * whole.shape().element_bytes) as usize;
+        Ok(Some(Strips { first, last, count, stride }))
+    }
+
+    /// The straight line of a part of the call; `None`: it cannot go through slots.
+    fn program(&self, part: Part, collective: &Collective) -> Result<Option<Program>, Reason> {
+        let Some(certificate) = self.known.of(self.record, part, collective, self.rank.0) else {
+            return Ok(None);
+        };
+        let ((schedule, ids), graph) = compile(collective, self.rank, self.memory)?;
+        let size = if part == Part::Whole(Size::Small) { Size::Small } else { Size::Large };
+        let schedule = (Arc::new(schedule), &ids[..]);
+        Ok(Some(Program::new(&graph, schedule, (&certificate, size), self.record, self.seat)))
+    }
+}
+
+/// Makes the schedule of a neighbour collective.
 fn exchange(
     call: &Call<'_>,
     key: Key,
     surroundings: &Surroundings<'_>,
     memory: &Memory<'_>,
-    graph: &mut Graph,
-) -> Result<Record, Reason> {
+) -> Result<Woven, Reason> {
     let seat = surroundings.seat;
     if call.algorithm.is_some() {
         return Err(Reason::Argument("neighbour collectives have one algorithm only".into()));
@@ -475,6 +583,8 @@ fn exchange(
     };
     let record = record(call, key, None, "");
     let messages = messages(&record, surroundings, true);
-    neighbours.with_messages(&messages, all_the_same, Rank(seat.rank), memory, graph)?;
-    Ok(record)
+    let mut graph = Graph::new();
+    neighbours.with_messages(&messages, all_the_same, Rank(seat.rank), memory, &mut graph)?;
+    let schedule = Arc::new(graph.compile_with_ids()?.0);
+    Ok(Woven { record, temporary: Box::default(), schedule, strips: None })
 }

@@ -130,8 +130,8 @@ impl Communicator {
         let outcome = unsafe {
             instance.bring_in(&call);
             let (comm, context, record) = (&member.comm, member.context, &instance.record);
-            let run = match &instance.program {
-                Some(program) => comm.execute_straight(program, &instance.schedule, context, record),
+            let run = match &instance.strips {
+                Some(strips) => comm.execute_straight(strips, context, record),
                 None => comm.execute_call(&instance.schedule, context, record),
             };
             if matches!(run, Ok(Ok(()))) {

@@ -15,12 +15,11 @@ use super::record::Recorded;
 use super::{Comm, RunError};
 use crate::collective::board::Record;
 use crate::job::{Job, RankState};
-use crate::slot::CONTEXTS;
-use crate::slot::line::Progress;
+use crate::slot::line::{Line as SlotLine, Progress};
 use crate::slot::log::LogWriter;
-use crate::slot::program::{Program, Step};
+use crate::slot::program::{Operand, Program, Route, Step, Strips, Taken};
+use crate::slot::{CONTEXTS, HEAP_BYTES, generation_of, turn_of};
 use castell_base::Rank;
-use castell_goal::schedule::Schedule;
 use castell_host::clock::now_ns;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -90,9 +89,11 @@ impl Straight {
 struct Line<'a> {
     shared: &'a Arc<Shared>,
     program: &'a Program,
-    schedule: &'a Schedule,
     context: u32,
     number: u64,
+    turn: u64,
+    /// How far the strip is behind the first one. Bytes.
+    behind: usize,
     signature: u64,
     /// Messages were written since sleepers were last looked for.
     is_unrung: bool,
@@ -112,8 +113,7 @@ impl Comm {
     /// As for [`Comm::execute`].
     pub(crate) unsafe fn execute_straight(
         &self,
-        program: &Program,
-        schedule: &Schedule,
+        strips: &Strips,
         context: u32,
         record: &Record,
     ) -> Result<Result<(), Failure>, RunError> {
@@ -129,26 +129,31 @@ impl Comm {
         let number = straight.numbers[context as usize].fetch_add(1, Ordering::Relaxed) + 1;
         own.log.write(number, record.words());
         let signature = record.signature();
-        let recorded = Vec::new();
+        let (program, turn, recorded) = (&strips.first, turn_of(number, 0), Vec::new());
+        let (behind, is_unrung) = (0, false);
         let mut line =
-            Line { shared, program, schedule, context, number, signature, is_unrung: false, recorded };
-        // SAFETY: the caller's promise.
-        let outcome = unsafe {
-            match straight.records.load(Ordering::Relaxed) {
-                false => line.run::<false>(&mut own),
-                true => line.run::<true>(&mut own),
+            Line { shared, program, context, number, turn, behind, signature, is_unrung, recorded };
+        let standing = shared.job.standing(context, shared.me);
+        for strip in 0..strips.count {
+            line.program = strips.program(strip);
+            line.turn = turn_of(number, strip);
+            line.behind = strip as usize * strips.stride;
+            // SAFETY: the caller's promise.
+            let outcome = unsafe {
+                match straight.records.load(Ordering::Relaxed) {
+                    false => line.run::<false>(&mut own),
+                    true => line.run::<true>(&mut own),
+                }
+            };
+            own.progress.pass(line.turn, line.program.hears_all && outcome.is_ok());
+            if let Err(stop) = outcome {
+                return Ok(Err(line.fail(own, stop)));
             }
-        };
-        own.progress.pass(number, program.hears_all && outcome.is_ok());
-        match outcome {
-            Ok(()) => {
-                straight.count(context, program);
-                shared.job.standing(context, shared.me).pass(number);
-                line.ring();
-                Ok(Ok(()))
-            }
-            Err(stop) => Ok(Err(line.fail(own, stop))),
+            straight.count(context, line.program);
+            standing.pass(line.turn);
         }
+        line.ring();
+        Ok(Ok(()))
     }
 }
 
@@ -160,27 +165,20 @@ impl Line<'_> {
         if self.shared.job.epoch() != own.epoch {
             self.look_for_departed(own)?;
         }
-        let number = self.number;
-        let program = self.program;
+        let (turn, program) = (self.turn, self.program);
         for (at, step) in program.steps.iter().enumerate() {
             let start_ns = if RECORDS { now_ns() } else { 0 };
             match step {
                 Step::Send { route, from, bytes, knows } => {
-                    if !knows && let Some(last) = own.progress.must_have_passed(number) {
-                        self.wait_for_room(at, last)?;
+                    if !knows && let Some(last) = own.progress.must_have_passed(turn) {
+                        self.wait_for_room(at, program.names[at].peer, last)?;
                     }
                     // SAFETY: who called answers for user memory; the receiver has passed what was there.
-                    unsafe { route.of(number).publish(number, self.signature, *from, *bytes) };
+                    unsafe { route.of(turn).publish(turn, self.signature, *from, *bytes) };
                     self.is_unrung = true;
                 }
                 Step::Recv { route, to, bytes } => {
-                    let place = route.of(number);
-                    if !place.has(number) {
-                        self.wait(at, &|| place.has(number))?;
-                    }
-                    if place.signature() != self.signature {
-                        return Err((at, self.differing(at)));
-                    }
+                    let place = self.arrived(at, route)?;
                     // SAFETY: who called answers for user memory; calls that are alike have messages of the same sizes.
                     unsafe { place.read(*to, *bytes) };
                 }
@@ -192,6 +190,8 @@ impl Line<'_> {
                     // SAFETY: the caller promised that this is the address of such a function.
                     unsafe { call_at_once(*function, *context) };
                 }
+                // SAFETY: the caller's promise.
+                large => unsafe { self.large_step(own, at, large)? },
             }
             if RECORDS {
                 self.recorded.push(Recorded { run: 0, op: program.names[at].op, start_ns, end_ns: now_ns() });
@@ -203,9 +203,71 @@ impl Line<'_> {
         Ok(())
     }
 
+    /// The place of a message of this call, once it is there.
+    #[inline(always)]
+    fn arrived(&mut self, at: usize, route: &Route) -> Result<SlotLine, Stop> {
+        let (place, turn) = (route.of(self.turn), self.turn);
+        if !place.has(turn) {
+            self.wait(at, self.program.names[at].peer, &|| place.has(turn))?;
+        }
+        if place.signature() != self.signature {
+            return Err((at, self.differing(at)));
+        }
+        Ok(place)
+    }
+
+    /// A step with a large message.
+    ///
+    /// # Safety
+    /// As for [`Comm::execute_straight`].
+    #[inline(never)]
+    unsafe fn large_step(&mut self, own: &Own, at: usize, step: &Step) -> Result<(), Stop> {
+        let (turn, program, behind) = (self.turn, self.program, self.behind);
+        match step {
+            Step::Give { route, from, copy, offset, bytes, knows } => {
+                if !knows && let Some(last) = own.progress.must_have_passed(turn) {
+                    self.wait_for_all(at, last)?;
+                }
+                if let Some(heaps) = copy {
+                    let (from, to) = (program.find(*from, behind), heaps[generation_of(turn)]);
+                    // SAFETY: who called answers for user memory; all ranks have passed what was there.
+                    unsafe { std::ptr::copy_nonoverlapping(from, to, *bytes) };
+                }
+                // SAFETY: a word of this frame.
+                unsafe { route.of(turn).publish(turn, self.signature, (&raw const *offset).cast(), 8) };
+                self.is_unrung = true;
+            }
+            Step::Take { route, heaps, to, bytes } => {
+                let place = self.arrived(at, route)?;
+                let mut offset = 0u64;
+                // SAFETY: a word of this frame; who sends large messages sends where they are.
+                unsafe { place.read((&raw mut offset).cast(), 8) };
+                let fits = (offset as usize).checked_add(*bytes).is_some_and(|end| end <= HEAP_BYTES);
+                assert!(fits, "a message within its sender's heap");
+                let lies = heaps[generation_of(turn)].wrapping_add(offset as usize);
+                match *to {
+                    Taken::Lent(message) => program.lend(message, lies),
+                    Taken::Copied(to) => {
+                        self.ring();
+                        // SAFETY: as above; the sender leaves the message alone until this rank has passed the turn.
+                        unsafe { std::ptr::copy_nonoverlapping(lies, program.find(to, behind), *bytes) };
+                    }
+                }
+            }
+            Step::Apply { arithmetic, operands, bytes } => {
+                self.ring();
+                let [b1, b2, b3] = operands.map(|operand: Operand| program.find(operand, behind));
+                // SAFETY: as above; the program's order keeps to the graph's edges.
+                unsafe { local_plain(*arithmetic, b1, b2, b3, *bytes) };
+            }
+            _ => unreachable!("steps without large messages are made elsewhere"),
+        }
+        Ok(())
+    }
+
     /// Waits for a message, or for room: looks again and again, then lets others run, then drives the engine and sleeps.
     #[inline(never)]
-    fn wait(&mut self, at: usize, has_come: &dyn Fn() -> bool) -> Result<(), Stop> {
+    fn wait(&mut self, at: usize, peer: Rank, has_come: &dyn Fn() -> bool) -> Result<(), Stop> {
         let patience = self.shared.patience();
         for look in 0..patience.spins {
             if has_come() {
@@ -226,13 +288,12 @@ impl Line<'_> {
             }
             std::thread::yield_now();
         }
-        self.wait_driving(at, has_come)
+        self.wait_driving(at, peer, has_come)
     }
 
     #[cold]
-    fn wait_driving(&self, at: usize, has_come: &dyn Fn() -> bool) -> Result<(), Stop> {
+    fn wait_driving(&self, at: usize, peer: Rank, has_come: &dyn Fn() -> bool) -> Result<(), Stop> {
         let (shared, since) = (self.shared, now_ns());
-        let peer = self.program.names[at].peer;
         loop {
             if let Some(cause) = self.in_vain(peer, since, has_come) {
                 return Err((at, cause));
@@ -247,7 +308,7 @@ impl Line<'_> {
                 std::thread::sleep(RETRY_PAUSE);
                 continue;
             }
-            let operation = describe(self.schedule, self.program.names[at].op);
+            let operation = describe(&self.program.schedule, self.program.names[at].op);
             let is_alone = engine.core.running == 0;
             engine.core.liveness.silence.run_starts(&shared.job, is_alone);
             engine.core.waiting = Some(Waiting { operation, peer });
@@ -262,7 +323,7 @@ impl Line<'_> {
     fn in_vain(&self, peer: Rank, since_ns: u64, has_come: &dyn Fn() -> bool) -> Option<Cause> {
         let job = &self.shared.job;
         let (state, standing) = (job.control(peer).state(), job.standing(self.context, peer));
-        let has_passed = standing.passed() >= self.number;
+        let has_passed = standing.passed() >= self.turn;
         // What the peer did before it went, or passed the call, is seen from here on.
         if has_come() {
             return None;
@@ -286,10 +347,17 @@ impl Line<'_> {
         }
     }
 
-    fn wait_for_room(&mut self, at: usize, last: u64) -> Result<(), Stop> {
-        let receiver = self.shared.job.standing(self.context, self.program.names[at].peer);
-        let has_room = || receiver.passed() >= last;
-        if has_room() { Ok(()) } else { self.wait(at, &has_room) }
+    fn wait_for_room(&mut self, at: usize, receiver: Rank, last: u64) -> Result<(), Stop> {
+        let standing = self.shared.job.standing(self.context, receiver);
+        let has_room = || standing.passed() >= last;
+        if has_room() { Ok(()) } else { self.wait(at, receiver, &has_room) }
+    }
+
+    /// Of large messages it is not kept who looks at them.
+    fn wait_for_all(&mut self, at: usize, last: u64) -> Result<(), Stop> {
+        let me = self.shared.me;
+        let mut others = self.program.members.iter().filter(|member| **member != me);
+        others.try_for_each(|member| self.wait_for_room(at, *member, last))
     }
 
     /// Somebody died or left: an error if this call sends to one of them. Those that it hears from may have sent before.
@@ -304,7 +372,7 @@ impl Line<'_> {
             return Ok(());
         }
         let steps = self.program.steps.iter().zip(&self.program.names).enumerate();
-        let mut sends = steps.filter(|(_, (step, _))| matches!(step, Step::Send { .. }));
+        let mut sends = steps.filter(|(_, (step, _))| matches!(step, Step::Send { .. } | Step::Give { .. }));
         match sends.find(|(_, (_, name))| has_gone(&name.peer)) {
             Some((at, (_, name))) => {
                 Err((at, self.in_vain(name.peer, now_ns(), &|| false).expect("somebody who has gone")))
@@ -358,7 +426,7 @@ impl Line<'_> {
         engine.core.forget_call(&self.program.members, self.word());
         shared.leave(engine);
         let differ = matches!(cause, Cause::CallsDiffer { .. });
-        let operation = (!differ).then(|| describe(self.schedule, self.program.names[at].op));
+        let operation = (!differ).then(|| describe(&self.program.schedule, self.program.names[at].op));
         Failure { rank: me, operation, cause }
     }
 

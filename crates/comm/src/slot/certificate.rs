@@ -3,10 +3,11 @@
 //! All ranks come to the same verdict, since it depends on nothing but what all know of the call. What is proven by the run is
 //! said in `README.md` beside this file.
 
+use super::heap::Heap;
 use super::{BYTES_MAX, PLACES, RANKS_MAX};
 use castell_base::Rank;
-use castell_collectives::collective::{Collective, Memory, Messages};
-use castell_goal::graph::Graph;
+use castell_collectives::collective::{Collective, Combine, Memory, Messages};
+use castell_goal::graph::{Graph, GraphError, Vertex};
 use castell_goal::op::{Arithmetic, ElementType, Op, Operator, Place};
 use std::collections::HashMap;
 
@@ -23,33 +24,70 @@ pub(crate) struct Message {
     pub(crate) bytes: u64,
 }
 
+/// Where the bytes of messages lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Size {
+    /// In places of their own.
+    Small,
+    /// With their sender, in its heap.
+    Large,
+}
+
 /// What was found out about one rank's part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Certificate {
-    /// Its messages in the order of its program; of sends, whether this rank has heard of the receiver in the call before.
+    /// Its messages in the order of its program; of sends, whether this rank has heard of the receiver in the call before, of
+    /// large ones, of all ranks.
     pub(crate) messages: Vec<(Message, bool)>,
     /// Whether it has heard of all ranks in the end.
     pub(crate) hears_all: bool,
 }
 
 /// The part of `rank`; `None`: the collective cannot go through slots.
-pub(crate) fn certify(collective: &Collective, rank: u32) -> Option<Certificate> {
+pub(crate) fn certify(collective: &Collective, rank: u32, size: Size) -> Option<Certificate> {
     let ranks = collective.shape().ranks;
     if !(2..=RANKS_MAX).contains(&ranks) {
         return None;
     }
     let collective = collective.clone().with_messages(Messages::default());
-    let programs: Option<Vec<_>> = (0..ranks).map(|rank| program(&collective, rank)).collect();
-    run(&programs?, rank)
+    let programs: Option<Vec<_>> = (0..ranks).map(|rank| program(&collective, rank, size)).collect();
+    run(&programs?, rank, size)
 }
 
-fn program(collective: &Collective, rank: u32) -> Option<Vec<Message>> {
-    let combine = Arithmetic::new(Operator::Copy, ElementType::U8).ok()?;
-    let [input, output, temporary] = [Place::VOID; 3];
-    let memory = Memory { input, output, temporary, in_place: false, combine: &combine };
-    let mut graph = Graph::new();
-    collective.weave(Rank(rank), &memory, &mut graph).ok()?;
-    messages(&graph, 0, |rank| Some(rank.0))
+fn program(collective: &Collective, rank: u32, size: Size) -> Option<Vec<Message>> {
+    let graph = |in_place| {
+        // Nobody looks into this memory, only where it lies.
+        let [input, output, temporary] = [1 << 60, 2 << 60, 3 << 60].map(Place::user);
+        let combine = Bytes(collective.shape().element_bytes);
+        let is_void = size == Size::Small || combine.0 == 0;
+        let [input, output, temporary] = if is_void { [Place::VOID; 3] } else { [input, output, temporary] };
+        let memory = Memory { input, output, temporary, in_place, combine: &combine };
+        let mut graph = Graph::new();
+        collective.weave(Rank(rank), &memory, &mut graph).ok().map(|_| graph)
+    };
+    let apart = graph(false)?;
+    if size == Size::Large {
+        // Whether somebody calls it in place the others do not know.
+        [&apart, &graph(true)?].into_iter().all(|graph| Heap::of(graph).is_some()).then_some(())?;
+    }
+    messages(&apart, 0, |rank| Some(rank.0), size)
+}
+
+/// Instead of a reduction: the same bytes are touched.
+struct Bytes(u64);
+
+impl Combine for Bytes {
+    fn combine(
+        &self,
+        graph: &mut Graph,
+        b1: Place,
+        b2: Place,
+        b3: Place,
+        count: u64,
+    ) -> Result<Vertex, GraphError> {
+        let any = Arithmetic::new(Operator::Xor, ElementType::U8).expect("bytes can be combined");
+        graph.local(b1, b2, b3, any, count * self.0)
+    }
 }
 
 /// The messages of a rank's graph in the order of its vertices, each behind those that it waits for; `None`: some operation
@@ -58,6 +96,7 @@ pub(crate) fn messages(
     graph: &Graph,
     first_tag: u32,
     rank_of: impl Fn(Rank) -> Option<u32>,
+    size: Size,
 ) -> Option<Vec<Message>> {
     if graph.len() > OPERATIONS_MAX || graph.edges().any(|edge| edge.prerequisite.0 >= edge.target.0) {
         return None;
@@ -71,7 +110,8 @@ pub(crate) fn messages(
             _ => return None,
         };
         let (place, peer) = (tag.0.wrapping_sub(first_tag), rank_of(peer)?);
-        if place as usize >= PLACES || bytes > BYTES_MAX as u64 || graph.traits(vertex).any.is_some() {
+        let is_too_large = size == Size::Small && bytes > BYTES_MAX as u64;
+        if place as usize >= PLACES || is_too_large || graph.traits(vertex).any.is_some() {
             return None;
         }
         messages.push(Message { is_send, peer, place, bytes });
@@ -80,8 +120,9 @@ pub(crate) fn messages(
 }
 
 /// Runs all programs; sends never wait.
-fn run(programs: &[Vec<Message>], rank: u32) -> Option<Certificate> {
+fn run(programs: &[Vec<Message>], rank: u32, size: Size) -> Option<Certificate> {
     let ranks = programs.len();
+    let all = u64::MAX >> (64 - ranks);
     let mut next = vec![0; ranks];
     // Of whom each rank has heard, a bit each.
     let mut heard: Vec<u64> = (0..ranks).map(|rank| 1 << rank).collect();
@@ -94,7 +135,9 @@ fn run(programs: &[Vec<Message>], rank: u32) -> Option<Certificate> {
         for me in 0..ranks {
             while let Some(message) = programs[me].get(next[me]) {
                 let Message { is_send, peer, place, bytes } = *message;
-                let knows = is_send && heard[me] >> peer & 1 == 1;
+                let knows_all = heard[me] == all;
+                let knows =
+                    is_send && if size == Size::Large { knows_all } else { heard[me] >> peer & 1 == 1 };
                 if is_send {
                     let name = (me as u32, peer, place);
                     if peer as usize >= ranks || peer as usize == me || used.insert(name, ()).is_some() {
@@ -117,7 +160,7 @@ fn run(programs: &[Vec<Message>], rank: u32) -> Option<Certificate> {
         }
     }
     let all_end = next.iter().zip(programs).all(|(next, program)| *next == program.len());
-    let hears_all = heard[rank as usize].count_ones() as usize == ranks;
+    let hears_all = heard[rank as usize] == all;
     (all_end && under_way.is_empty()).then_some(Certificate { messages: own, hears_all })
 }
 
@@ -127,7 +170,24 @@ mod tests {
     use castell_collectives::collective::Shape;
 
     fn of(name: &str, ranks: u32, count: u64, rank: u32) -> Option<Certificate> {
-        certify(&Collective::new(name, Shape::new(ranks, count, 8)).expect("a collective"), rank)
+        sized(name, ranks, count, rank, Size::Small)
+    }
+
+    fn sized(name: &str, ranks: u32, count: u64, rank: u32, size: Size) -> Option<Certificate> {
+        certify(&Collective::new(name, Shape::new(ranks, count, 8)).expect("a collective"), rank, size)
+    }
+
+    #[test]
+    fn large_messages_fit_a_heap() {
+        for rank in 0..4 {
+            let fits = |name, count| sized(name, 4, count, rank, Size::Large).is_some();
+            assert!(fits("allreduce:r4,g4", 100_000) && !fits("allreduce:r4,g4", 200_000));
+            // What goes to several is there once.
+            assert!(fits("bcast:linear", 131_072) && !fits("bcast:linear", 131_080));
+        }
+        let all = sized("allreduce:r4,g4", 4, 1000, 2, Size::Large).expect("fits");
+        assert!(all.hears_all && all.messages.iter().filter(|(message, _)| message.is_send).count() == 6);
+        assert!(all.messages.iter().filter(|(message, knows)| message.is_send && *knows).count() == 3);
     }
 
     #[test]
@@ -164,9 +224,9 @@ mod tests {
     fn programs_that_wait_for_each_other_are_refused() {
         let message = |is_send, peer| Message { is_send, peer, place: 0, bytes: 8 };
         let exchange = |peer| vec![message(false, peer), message(true, peer)];
-        assert_eq!(run(&[exchange(1), exchange(0)], 0), None);
+        assert_eq!(run(&[exchange(1), exchange(0)], 0, Size::Small), None);
         let exchange = |peer| vec![message(true, peer), message(false, peer)];
-        assert!(run(&[exchange(1), exchange(0)], 0).is_some());
-        assert_eq!(run(&[vec![message(true, 1)], vec![]], 0), None, "nobody receives");
+        assert!(run(&[exchange(1), exchange(0)], 0, Size::Small).is_some());
+        assert_eq!(run(&[vec![message(true, 1)], vec![]], 0, Size::Small), None, "nobody receives");
     }
 }

@@ -1,11 +1,11 @@
 //! Where slots lie in the job's segment.
 //!
 //! ```text
-//! a context: [a page a rank: standing line | log of calls] [lines] [pages]
-//! lines and pages: [receiver][generation][sender][place]
+//! a context: [a page a rank: standing line | log of calls] [lines] [pages] [heaps]
+//! lines and pages: [receiver][generation][sender][place]; heaps: [sender][generation]
 //! ```
 
-use super::{BYTES_MAX, CONTEXTS, PLACES, RANKS_MAX};
+use super::{BYTES_MAX, CONTEXTS, HEAP_BYTES, PLACES, RANKS_MAX};
 
 const LINE_BYTES: usize = 64;
 const PAGE: usize = 4096;
@@ -59,6 +59,10 @@ impl Geometry {
     }
 
     fn context_bytes(self) -> usize {
+        self.heaps_at() + self.ranks * 2 * HEAP_BYTES
+    }
+
+    fn heaps_at(self) -> usize {
         self.ranks * PAGE + self.lines_bytes() + self.places() * BYTES_MAX
     }
 
@@ -71,6 +75,12 @@ impl Geometry {
     /// Where its log of calls lies.
     pub fn log(self, context: u32, rank: usize) -> usize {
         self.standing(context, rank) + LOG_AT
+    }
+
+    /// Where the heap of a sender lies in which its large messages of a generation are.
+    pub fn heap(self, context: u32, sender: usize, generation: usize) -> usize {
+        assert!(sender < self.ranks && generation < 2, "a rank's heap in one of two generations");
+        self.standing(context, 0) + self.heaps_at() + (2 * sender + generation) * HEAP_BYTES
     }
 
     /// Where a message lies.
@@ -112,6 +122,15 @@ mod tests {
                 }
             }
             assert!(lines.iter().all(|line| pages.iter().all(|page| line / PAGE != page / PAGE)));
+            let mut heaps: Vec<usize> = (0..2 * ranks * CONTEXTS as usize)
+                .map(|at| geometry.heap((at / 2 / ranks) as u32, at / 2 % ranks, at % 2))
+                .collect();
+            let apart = |page: &usize| {
+                heaps.iter().all(|heap| page + BYTES_MAX <= *heap || heap + HEAP_BYTES <= *page)
+            };
+            assert!(pages.iter().all(apart));
+            heaps.push(geometry.bytes());
+            assert!(heaps.windows(2).all(|pair| pair[0] + HEAP_BYTES <= pair[1]));
         }
         assert!(Geometry::new(RANKS_MAX + 1).is_empty() && Geometry::new(RANKS_MAX + 1).bytes() == 0);
     }

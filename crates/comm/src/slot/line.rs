@@ -1,7 +1,7 @@
 //! One message's place, a rank's standing, and what a rank knows of the others'. `README.md` beside this file has the
 //! protocol.
 
-use super::INLINE_BYTES;
+use super::{INLINE_BYTES, STRIPS_MAX, generation_of, turn_of};
 use crate::queue::area::Area;
 use castell_base::sync::Ordering;
 
@@ -128,25 +128,25 @@ impl Standing {
         Standing(unsafe { Area::new(at) })
     }
 
-    /// The last call with slots that the rank has passed; it does not look at older messages any more.
+    /// The last turn that the rank has passed; it does not look at older messages any more.
     #[inline(always)]
     pub fn passed(self) -> u64 {
         // Acquire: what the rank sent in that call was written before.
         self.0.word(PASSED).load(Ordering::Acquire)
     }
 
-    /// This rank has passed the call.
+    /// This rank has passed the turn.
     #[inline(always)]
-    pub fn pass(self, number: u64) {
+    pub fn pass(self, turn: u64) {
         // Release: this rank has read what was sent to it.
-        self.0.word(PASSED).store(number, Ordering::Release);
+        self.0.word(PASSED).store(turn, Ordering::Release);
     }
 
-    /// This rank gives the call up, because of `culprit`.
+    /// This rank gives the call up with all its strips, because of `culprit`.
     pub fn fail(self, number: u64, culprit: u32) {
         let word = number << CULPRIT_BITS | u64::from(culprit) & ((1 << CULPRIT_BITS) - 1);
         self.0.word(FAILED + (number % FAILED_WORDS) as usize).store(word, Ordering::Relaxed);
-        self.pass(number);
+        self.pass(turn_of(number, STRIPS_MAX - 1));
     }
 
     /// Whom the rank blamed when it gave the call up, or the first behind it that is still known.
@@ -160,28 +160,28 @@ impl Standing {
 /// What a rank knows of how far all others have come in a context.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
-    /// All ranks have passed all calls with slots up to this one.
+    /// All ranks have passed all turns up to this one.
     all_passed: u64,
-    /// The last call of each generation.
+    /// The last turn of each generation.
     last: [u64; 2],
 }
 
 impl Progress {
-    /// The call that a receiver must have passed before a message of call `number` is written to it, unless it is known that it
+    /// The turn that a receiver must have passed before a message of this turn is written to it, unless it is known that it
     /// has.
     #[inline(always)]
-    pub fn must_have_passed(&self, number: u64) -> Option<u64> {
-        let last = self.last[(number & 1) as usize];
+    pub fn must_have_passed(&self, turn: u64) -> Option<u64> {
+        let last = self.last[generation_of(turn)];
         (last > self.all_passed).then_some(last)
     }
 
-    /// This rank passes the call. `has_heard_all`: messages of all ranks in this call have come here, also by way of others.
+    /// This rank passes the turn. `has_heard_all`: messages of all ranks in this turn have come here, also by way of others.
     #[inline(always)]
-    pub fn pass(&mut self, number: u64, has_heard_all: bool) {
-        self.last[(number & 1) as usize] = number;
+    pub fn pass(&mut self, turn: u64, has_heard_all: bool) {
+        self.last[generation_of(turn)] = turn;
         if has_heard_all {
-            // They had entered it, behind all calls before it.
-            self.all_passed = number - 1;
+            // They had entered it, behind all turns before it.
+            self.all_passed = turn - 1;
         }
     }
 }

@@ -3,15 +3,19 @@
 //!
 //! Made once, from the graph that the schedule was compiled from; [`crate::engine`] runs it in the thread that calls.
 
-use super::certificate::{Certificate, messages};
+use super::certificate::{Certificate, Message, Size, messages};
+use super::generation_of;
+use super::heap::Heap;
 use super::line::Line;
 use crate::collective::board::Record;
 use crate::job::Job;
 use castell_base::Rank;
-use castell_goal::graph::Graph;
+use castell_goal::graph::{Graph, Vertex};
 use castell_goal::op::{Arithmetic, Buffer, Memory, Op, Place};
-use castell_goal::schedule::OpId;
+use castell_goal::schedule::{OpId, Schedule};
+use std::ptr::null_mut;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A message's place in either generation.
 #[derive(Clone, Copy)]
@@ -19,9 +23,20 @@ pub(crate) struct Route([Line; 2]);
 
 impl Route {
     #[inline(always)]
-    pub(crate) fn of(&self, number: u64) -> Line {
-        self.0[(number & 1) as usize]
+    pub(crate) fn of(&self, turn: u64) -> Line {
+        self.0[generation_of(turn)]
     }
+}
+
+/// Where an operand of a step with large messages lies.
+#[derive(Clone, Copy)]
+pub(crate) enum Operand {
+    /// Here, in each strip.
+    Fixed(*mut u8),
+    /// Here in the first strip, and as far behind in the others as they are themselves.
+    Moving(*mut u8),
+    /// With the sender of one of the messages that are lent, so many bytes behind its start.
+    Lent { message: usize, offset: usize },
 }
 
 /// One operation.
@@ -49,6 +64,39 @@ pub(crate) enum Step {
         function: u64,
         context: u64,
     },
+    /// A large message: copied into this rank's heap, if it is not there already, then its place there is told.
+    Give {
+        route: Route,
+        from: Operand,
+        /// In the heap of either generation; `None`: it is there.
+        copy: Option<[*mut u8; 2]>,
+        offset: u64,
+        bytes: usize,
+        /// All ranks are known to have entered the call.
+        knows: bool,
+    },
+    /// A large message from the sender's heap.
+    Take {
+        route: Route,
+        heaps: [*mut u8; 2],
+        to: Taken,
+        bytes: usize,
+    },
+    /// As `Local`.
+    Apply {
+        arithmetic: Arithmetic,
+        operands: [Operand; 3],
+        bytes: u64,
+    },
+}
+
+/// What becomes of a large message.
+#[derive(Clone, Copy)]
+pub(crate) enum Taken {
+    /// It is copied.
+    Copied(Operand),
+    /// It stays where it is, and other steps look at it there.
+    Lent(usize),
 }
 
 /// What a step is called in errors.
@@ -63,6 +111,8 @@ pub(crate) struct Name {
 pub(crate) struct Program {
     pub(crate) steps: Box<[Step]>,
     pub(crate) names: Box<[Name]>,
+    /// The graph's schedule, which describes operations in errors.
+    pub(crate) schedule: Arc<Schedule>,
     /// Those to whom it sends.
     pub(crate) destinations: Box<[Rank]>,
     /// The ranks of the communicator.
@@ -72,10 +122,39 @@ pub(crate) struct Program {
     /// Messages that are sent, and their bytes.
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
+    /// Where the messages that are lent lie in this turn.
+    lent: Box<[AtomicPtr<u8>]>,
     _scratchpad: Box<[u64]>,
 }
 
+/// A call's straight lines: one for each strip of its vectors. All strips have the same but for the last, which may be shorter.
+pub(crate) struct Strips {
+    pub(crate) first: Program,
+    pub(crate) last: Option<Program>,
+    /// How many there are, the last one among them.
+    pub(crate) count: u64,
+    /// From one strip to the next. Bytes.
+    pub(crate) stride: usize,
+}
+
+impl Strips {
+    /// A call in one piece.
+    pub(crate) fn whole(program: Program) -> Strips {
+        Strips { first: program, last: None, count: 1, stride: 0 }
+    }
+
+    /// The straight line of a strip.
+    #[inline(always)]
+    pub(crate) fn program(&self, strip: u64) -> &Program {
+        match &self.last {
+            Some(last) if strip + 1 == self.count => last,
+            _ => &self.first,
+        }
+    }
+}
+
 /// Where a program's slots lie.
+#[derive(Clone, Copy)]
 pub(crate) struct Seat<'a> {
     pub(crate) job: &'a Job,
     pub(crate) context: u32,
@@ -84,60 +163,55 @@ pub(crate) struct Seat<'a> {
     pub(crate) members: &'a Arc<[Rank]>,
 }
 
+/// Makes steps of a graph's operations.
+struct Maker<'a> {
+    seat: &'a Seat<'a>,
+    /// Of programs with large messages.
+    heap: Option<Heap>,
+    scratch: *mut u8,
+}
+
 impl Program {
-    /// The straight line of a graph whose vertices are found in the schedule under `ids`.
+    /// The straight line of a graph that was compiled to `schedule`, whose vertices are found there under `ids`.
     ///
     /// # Panics
     /// The graph is not that of the certified collective.
     pub(crate) fn new(
         graph: &Graph,
-        ids: &[OpId],
-        certificate: &Certificate,
+        (schedule, ids): (Arc<Schedule>, &[OpId]),
+        (certificate, size): (&Certificate, Size),
         record: &Record,
         seat: &Seat<'_>,
     ) -> Program {
         let members = Arc::clone(seat.members);
         let rank_of = |rank: Rank| members.iter().position(|member| *member == rank).map(|at| at as u32);
-        let found = messages(graph, record.first_tag().0, rank_of);
+        let found = messages(graph, record.first_tag().0, rank_of, size);
         let certified = certificate.messages.iter().map(|(message, _)| *message);
         assert!(found.is_some_and(|found| found.into_iter().eq(certified)), "this is what was certified");
         let mut scratchpad = vec![0u64; graph.scratchpad_bytes().div_ceil(8) as usize].into_boxed_slice();
-        let scratch = scratchpad.as_mut_ptr().cast::<u8>();
-        let address = |place: Place| match place.memory {
-            Memory::Void => scratch,
-            Memory::User => place.offset as *mut u8,
-            Memory::Scratch => scratch.wrapping_add(place.offset as usize),
-        };
-        let plain = |buffer: Buffer<'_>| match buffer {
-            Buffer::Plain(place) => address(place),
-            Buffer::Vector(..) => unreachable!("collectives have contiguous buffers"),
-        };
+        let heap = (size == Size::Large).then(|| Heap::of(graph).expect("it was certified that it fits"));
+        let lent = heap.as_ref().map_or(0, Heap::lent_count);
+        let maker = Maker { seat, heap, scratch: scratchpad.as_mut_ptr().cast() };
         let mut certified = certificate.messages.iter();
         let (mut steps, mut names) = (Vec::new(), Vec::new());
         let mut destinations = Vec::new();
         for vertex in graph.vertices() {
-            let (step, peer) = match graph.op(vertex) {
-                Op::Send { buffer, bytes, dest, .. } => {
-                    let (message, knows) = certified.next().expect("as many messages");
-                    let route = seat.route(dest, seat.me, message.place);
-                    destinations.push(dest);
-                    let (from, bytes) = (plain(buffer).cast_const(), bytes as usize);
-                    (Step::Send { route, from, bytes, knows: *knows }, dest)
-                }
-                Op::Recv { buffer, bytes, .. } => {
-                    let (message, _) = certified.next().expect("as many messages");
-                    let source = members[message.peer as usize];
-                    let route = seat.route(seat.me, source, message.place);
-                    (Step::Recv { route, to: plain(buffer), bytes: bytes as usize }, source)
-                }
-                Op::Local { b1, b2, b3, arithmetic, count } => {
-                    let places = [plain(b1), plain(b2), plain(b3)];
-                    let bytes = count * arithmetic.element().bytes();
-                    (Step::Local { arithmetic, places, bytes }, seat.me)
-                }
-                Op::Call { function, context } => (Step::Call { function, context }, seat.me),
-                _ => continue,
+            let op = graph.op(vertex);
+            let message = match op {
+                Op::Send { .. } | Op::Recv { .. } => certified.next(),
+                _ => None,
             };
+            let peer = message.map_or(seat.me, |(message, _)| members[message.peer as usize]);
+            let large =
+                message.is_some_and(|(message, _)| message.bytes > 0) || matches!(op, Op::Local { .. });
+            let step = match (&maker.heap, message) {
+                (Some(heap), _) if large => Some(maker.large(heap, graph, vertex, message)),
+                _ => maker.small(op, message),
+            };
+            let Some(step) = step else { continue };
+            if matches!(op, Op::Send { .. }) {
+                destinations.push(peer);
+            }
             steps.push(step);
             names.push(Name { op: ids[vertex.index()], peer });
         }
@@ -149,18 +223,128 @@ impl Program {
         Program {
             steps: steps.into(),
             names: names.into(),
+            schedule,
             destinations: destinations.into(),
             members,
             hears_all: certificate.hears_all,
             messages,
             bytes,
+            lent: (0..lent).map(|_| AtomicPtr::new(null_mut())).collect(),
             _scratchpad: scratchpad,
+        }
+    }
+
+    /// A message that is lent lies there in this turn.
+    #[inline(always)]
+    pub(crate) fn lend(&self, message: usize, at: *mut u8) {
+        self.lent[message].store(at, Ordering::Relaxed);
+    }
+
+    /// Where an operand lies in a strip that is so many bytes behind the first one.
+    #[inline(always)]
+    pub(crate) fn find(&self, operand: Operand, behind: usize) -> *mut u8 {
+        match operand {
+            Operand::Fixed(at) => at,
+            Operand::Moving(at) => at.wrapping_add(behind),
+            Operand::Lent { message, offset } => {
+                self.lent[message].load(Ordering::Relaxed).wrapping_add(offset)
+            }
+        }
+    }
+}
+
+fn place(buffer: Buffer<'_>) -> Place {
+    match buffer {
+        Buffer::Plain(place) => place,
+        Buffer::Vector(..) => unreachable!("collectives have contiguous buffers"),
+    }
+}
+
+impl Maker<'_> {
+    fn address(&self, buffer: Buffer<'_>) -> *mut u8 {
+        match place(buffer) {
+            Place { memory: Memory::Void, .. } => self.scratch,
+            Place { memory: Memory::User, offset } => offset as *mut u8,
+            Place { memory: Memory::Scratch, offset } => self.scratch.wrapping_add(offset as usize),
+        }
+    }
+
+    fn operand(&self, heap: &Heap, buffer: Buffer<'_>) -> Operand {
+        let place = place(buffer);
+        match heap.lent_at(place) {
+            Some(lent) => Operand::Lent { message: lent.message, offset: lent.offset as usize },
+            None if place.memory == Memory::User => Operand::Moving(self.address(buffer)),
+            None => Operand::Fixed(self.address(buffer)),
+        }
+    }
+
+    fn route(&self, message: &Message) -> Route {
+        let peer = self.seat.members[message.peer as usize];
+        let (receiver, sender) = if message.is_send { (peer, self.seat.me) } else { (self.seat.me, peer) };
+        self.seat.route(receiver, sender, message.place)
+    }
+
+    fn small(&self, op: Op<'_>, message: Option<&(Message, bool)>) -> Option<Step> {
+        let message = || message.expect("as many messages");
+        Some(match op {
+            Op::Send { buffer, bytes, .. } => {
+                let (message, knows) = message();
+                let (from, bytes) = (self.address(buffer).cast_const(), bytes as usize);
+                Step::Send { route: self.route(message), from, bytes, knows: *knows }
+            }
+            Op::Recv { buffer, bytes, .. } => {
+                let (route, to) = (self.route(&message().0), self.address(buffer));
+                Step::Recv { route, to, bytes: bytes as usize }
+            }
+            Op::Local { b1, b2, b3, arithmetic, count } => {
+                let places = [b1, b2, b3].map(|buffer| self.address(buffer));
+                Step::Local { arithmetic, places, bytes: count * arithmetic.element().bytes() }
+            }
+            Op::Call { function, context } => Step::Call { function, context },
+            _ => return None,
+        })
+    }
+
+    fn large(&self, heap: &Heap, graph: &Graph, vertex: Vertex, message: Option<&(Message, bool)>) -> Step {
+        let message = || message.expect("as many messages");
+        let heaps = |owner| [0, 1].map(|generation| self.seat.job.heap(self.seat.context, owner, generation));
+        match graph.op(vertex) {
+            Op::Send { buffer, bytes, .. } => {
+                let (message, knows) = message();
+                let given = heap.given(vertex).expect("it sends bytes");
+                let here = || heaps(self.seat.me).map(|heap| heap.wrapping_add(given.offset as usize));
+                Step::Give {
+                    route: self.route(message),
+                    from: self.operand(heap, buffer),
+                    copy: (!given.is_there).then(here),
+                    offset: given.offset,
+                    bytes: bytes as usize,
+                    knows: *knows,
+                }
+            }
+            Op::Recv { buffer, bytes, .. } => {
+                let message = &message().0;
+                let to = match heap.lent_by(vertex) {
+                    Some(lent) => Taken::Lent(lent),
+                    None => Taken::Copied(self.operand(heap, buffer)),
+                };
+                let sender = self.seat.members[message.peer as usize];
+                Step::Take { route: self.route(message), heaps: heaps(sender), to, bytes: bytes as usize }
+            }
+            Op::Local { b1, b2, b3, arithmetic, count } => {
+                let operands = [b1, b2, b3].map(|buffer| self.operand(heap, buffer));
+                Step::Apply { arithmetic, operands, bytes: count * arithmetic.element().bytes() }
+            }
+            _ => unreachable!("messages and local operations only"),
         }
     }
 }
 
 impl Seat<'_> {
     fn route(&self, receiver: Rank, sender: Rank, place: u32) -> Route {
-        Route([0, 1].map(|number| self.job.slot(self.context, receiver, sender, place as usize, number)))
+        Route(
+            [0, 1]
+                .map(|generation| self.job.slot(self.context, receiver, sender, place as usize, generation)),
+        )
     }
 }

@@ -297,7 +297,7 @@ fn equivalent(collective: &str, choice: &Choice<'_>) -> Equivalent<&'static str>
         ("allreduce", word) if is_word_of(word, &["r2", "g2"]) => {
             same("Allreduce_intra_reduce_scatter_allgather")
         }
-        ("allreduce", _) if splits => near("Allreduce_intra_reduce_scatter_allgather"),
+        ("allreduce", word) if splits || word == "direct" => near("Allreduce_intra_reduce_scatter_allgather"),
         ("allreduce", _) => near("Allreduce_intra_recursive_doubling"),
         ("alltoall", "bruck") => same("Alltoall_intra_brucks"),
         ("alltoall", "pairwise") => same("Alltoall_intra_pairwise"),

@@ -93,7 +93,7 @@ fn equivalent(collective: u32, choice: &Choice<'_>) -> Option<Equivalent<(u64, &
         (2, "hierarchical") => near(2, "nonoverlapping"),
         (2, word) if is_word_of(word, &["a2"]) => same(3, "recursive_doubling"),
         (2, word) if is_word_of(word, &["r2", "g2"]) => same(6, "rabenseifner"),
-        (2, _) if splits => near(6, "rabenseifner"),
+        (2, word) if splits || word == "direct" => near(6, "rabenseifner"),
         (2, _) => near(3, "recursive_doubling"),
         (3, "linear") => same(1, "linear"),
         (3, "pairwise") => same(2, "pairwise"),
