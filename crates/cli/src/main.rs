@@ -41,6 +41,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    end_with_the_reader();
     let outcome = match Cli::parse().command {
         Command::Goal(args) => goal::run(args),
         Command::Run(args) => run::run(args),
@@ -57,4 +58,17 @@ fn main() -> ExitCode {
         eprintln!("castell: {error:#}");
         ExitCode::from(1)
     })
+}
+
+/// Whoever reads the output may have seen enough, as `head` has: that ends the command without a word.
+fn end_with_the_reader() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let gone = std::io::Error::from_raw_os_error(libc::EPIPE).to_string();
+        let said = panic.payload_as_str().unwrap_or_default();
+        if said.starts_with("failed printing to stdout") && said.ends_with(&gone) {
+            std::process::exit(0);
+        }
+        usual(panic);
+    }));
 }

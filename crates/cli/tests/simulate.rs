@@ -275,3 +275,16 @@ fn an_operating_system_takes_time() {
     assert!(with > without, "{with} {without}");
     assert_eq!(run(&detours), with);
 }
+
+#[test]
+fn a_reader_that_stops_early_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_castell"))
+        .args(["simulate", "barrier:dissemination", "--ranks", "20000", "--json"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+}
