@@ -423,6 +423,18 @@ impl State {
         self.has(FINISHED)
     }
 
+    /// Whether a sibling has been put behind, which gets the tokens.
+    #[inline]
+    pub const fn has_sibling_behind(self) -> bool {
+        self.has(NEXT) && !self.has(NEXT_IS_PARENT)
+    }
+
+    /// Whether that sibling can go on at the same time as this access' task.
+    #[inline]
+    pub const fn shares_with_sibling(self) -> bool {
+        self.has_sibling_behind() && self.has(NEXT_SHARES)
+    }
+
     /// Whether children's accesses inside this one hold it up or did so.
     #[inline]
     pub const fn has_children(self) -> bool {

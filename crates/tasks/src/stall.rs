@@ -1,6 +1,7 @@
 //! Who is waiting for the world outside, for how long; and the watchdog that says so when nothing goes on.
 
 use crate::current::Thread;
+use crate::dependences::held_up;
 use crate::runtime::Shared;
 use crate::task::{Task, TaskRef};
 use castell_base::sync::{AtomicBool, Ordering};
@@ -26,6 +27,8 @@ pub struct Waiting {
     pub why: Why,
     /// For how long it has.
     pub age: Duration,
+    /// The labels of the tasks that wait for its data right behind it; empty ones included.
+    pub held_up: Vec<&'static str>,
 }
 
 /// What the watchdog found.
@@ -42,15 +45,27 @@ pub struct Stall {
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "castell: no task has completed for {:.1} s", self.quiet.as_secs_f64())?;
-        for Waiting { label, why, age } in &self.waiting {
+        for Waiting { label, why, age, held_up } in &self.waiting {
             let why = match why {
                 Why::Paused => "is paused, and nobody has unblocked it",
                 Why::Events => "waits for external events",
             };
             write!(f, "\n  task `{label}` {why}, since {:.1} s", age.as_secs_f64())?;
+            list_held_up(f, held_up)?;
         }
         write!(f, "\n  {} other tasks are not done", self.others)
     }
+}
+
+/// Who waits behind a task: how many, and the first few by name.
+fn list_held_up(f: &mut fmt::Formatter<'_>, labels: &[&str]) -> fmt::Result {
+    const SHOWN: usize = 4;
+    if labels.is_empty() {
+        return Ok(());
+    }
+    let shown: Vec<String> = labels.iter().take(SHOWN).map(|label| format!("`{label}`")).collect();
+    let more = if labels.len() > SHOWN { ", …" } else { "" };
+    write!(f, "; for its data wait {}: {}{more}", labels.len(), shown.join(", "))
 }
 
 /// The list of who waits for the world outside.
@@ -119,6 +134,8 @@ impl Stalls {
             label: entry.label.to_owned(),
             why: entry.why,
             age: entry.since.elapsed(),
+            // SAFETY: who is in the list has to take itself out, for which the lock is needed, before it goes on or completes.
+            held_up: unsafe { held_up(&*(entry.task as *const Task)) },
         };
         let mut waiting: Vec<Waiting> = self.lock().iter().map(view).collect();
         waiting.sort_by_key(|waiting| std::cmp::Reverse(waiting.age));

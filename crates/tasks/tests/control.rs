@@ -1,5 +1,6 @@
 //! Groups, cancellation, final and undeferred tasks, pauses, events, handles, limits.
 
+use castell_tasks::data::Data;
 use castell_tasks::{Context, Limits, Runtime, Stall, TaskError};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -237,15 +238,23 @@ fn the_watchdog_names_who_is_paused() {
         .expect("threads start");
     let (tell, told) = mpsc::channel();
     let handle = runtime.spawn(move |context| {
-        context.task().label("sleepy").submit((), move |context, ()| {
+        let (one, two) = (Data::new(0), Data::new(0));
+        context.task().label("sleepy").submit((one.write(), two.write()), move |context, _| {
             tell.send(context.pausing()).expect("received");
             context.block();
         });
+        context.task().label("behind").submit((one.read(), two.read()), |_, _| ());
+        context.task().label("beside").submit(one.read(), |_, _| ());
+        context.task().label("far behind").submit(two.write(), |_, _| ());
     });
     let stall = reports.recv_timeout(Duration::from_secs(30)).expect("it barks");
     assert_eq!(stall.waiting.len(), 1);
     assert_eq!(stall.waiting[0].label, "sleepy");
     assert!(stall.to_string().contains("task `sleepy` is paused"), "{stall}");
+    let mut held_up = stall.waiting[0].held_up.clone();
+    held_up.sort_unstable();
+    assert_eq!(held_up, ["behind", "beside"]);
+    assert!(stall.to_string().contains("s; for its data wait 2: `be"), "{stall}");
     told.recv().expect("told").unblock();
     handle.expect("no fork").join().expect("nothing fails");
 }

@@ -109,6 +109,36 @@ impl<T: Dependent> Access<T> {
         })
     }
 
+    /// Calls `see` with each task that waits for its data directly behind this access, perhaps several times.
+    ///
+    /// # Safety
+    /// The access' task has not completed, and does not complete nor release anything meanwhile.
+    pub(super) unsafe fn for_each_held_up(&self, mut see: impl FnMut(NonNull<T>)) {
+        for piece in self.current(self.region) {
+            // SAFETY: pieces live as long as the record.
+            let mut last = unsafe { piece.as_ref() };
+            if last.state().is_split() || last.state().is_finished() || !last.state().has_sibling_behind() {
+                continue;
+            }
+            // SAFETY: a neighbour stays until it has all tokens, the last of which leaves `piece` when its task has finished; and so
+            // do those behind it.
+            while let Some(next) = unsafe { last.next.load(Ordering::Acquire).as_ref() } {
+                for behind in next.current(self.region) {
+                    // SAFETY: as above.
+                    let behind = unsafe { behind.as_ref() };
+                    if behind.state().delays_task() {
+                        see(behind.task);
+                    }
+                }
+                // Readers, one behind the other, wait for the same.
+                if next.state().is_split() || !next.state().shares_with_sibling() {
+                    break;
+                }
+                last = next;
+            }
+        }
+    }
+
     /// The pieces that touch `region` now; the access itself if it is not split.
     pub(super) fn current(&self, region: Region) -> Few<T> {
         if !self.state().is_split() {

@@ -27,7 +27,7 @@ pub use of_tasks::{
 };
 
 #[cfg(not(loom))]
-pub(crate) use of_tasks::{complete_plain, is_settled, settled};
+pub(crate) use of_tasks::{complete_plain, held_up, is_settled, settled};
 
 pub use castell_deps::Kind;
 

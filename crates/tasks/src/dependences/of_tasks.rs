@@ -337,6 +337,22 @@ unsafe fn let_go(thread: &Thread, task: &Task, ready: &mut ReadyList<Task>) {
     found.settle();
 }
 
+/// The tasks that wait for data of `task` and for which nobody else stands before them, each once, by label.
+///
+/// # Safety
+/// It has not completed, and does not go on meanwhile.
+pub(crate) unsafe fn held_up(task: &Task) -> Vec<&'static str> {
+    let mut found: Vec<NonNull<Task>> = Vec::new();
+    for access in task.accesses() {
+        // SAFETY: the caller's promise.
+        unsafe { access.for_each_held_up(|task| found.push(task)) };
+    }
+    found.sort_unstable();
+    found.dedup();
+    // SAFETY: they wait, so they are alive.
+    found.into_iter().map(|task| unsafe { task.as_ref() }.label()).collect()
+}
+
 /// The running task needs `length` bytes from `start` no more: they go to whoever waits for them.
 ///
 /// # Safety
