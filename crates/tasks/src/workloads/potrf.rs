@@ -6,6 +6,7 @@
 use crate::context::Context;
 use crate::dependences::Declaration;
 use crate::error::TaskError;
+use crate::task::Attributes;
 use dlopen2::raw::Library;
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -159,13 +160,21 @@ impl Factorisation {
             let address = |declaration: &Declaration| matrix + number(declaration) * bytes;
             let (own, reads) = declared.split_last().expect("each task writes a tile");
             let diagonal = number(own) / self.tiles == number(own) % self.tiles;
+            let label = match (reads.len(), diagonal) {
+                (0, _) => "potrf",
+                (1, true) => "syrk",
+                (1, false) => "trsm",
+                _ => "gemm",
+            };
             let (own, reads) = (address(own), [reads.first().map(address), reads.get(1).map(address)]);
             let blas = Arc::clone(&self.blas);
-            super::spawn(context, declared, move |_| {
+            let body = move |_: &Context<'_>| {
                 let reads = reads.map(|read| read.map(|address| address as *const f64));
                 // SAFETY: tiles of the matrix, which is there until the wait below is over; each is declared under its name.
                 unsafe { blas.run(order, reads, own as *mut f64, diagonal) };
-            });
+            };
+            // SAFETY: as above: what is declared stands for the tiles.
+            unsafe { context.submit_raw(Attributes { label, ..Attributes::NONE }, declared, body) };
         });
         context.taskwait()
     }
