@@ -114,10 +114,20 @@ impl<'a> Simulation<'a> {
             (Ties::Insertion, None) => return None,
             (Ties::Rank, _) => {
                 let flat = Flat::new(self.source).ok()?;
-                flat.run_in_windows_told(self.machine, self.seed, self.threads, self.tell).ok()?
+                match self.run_rank_by_rank(&flat) {
+                    Ok(finished) => finished,
+                    Err(Declined::Mistake | Declined::Time) => return None,
+                    Err(_) => {
+                        flat.run_in_windows_told(self.machine, self.seed, self.threads, self.tell).ok()?
+                    }
+                }
             }
         };
         Some(Outcome { ranks: self.source.ranks(), events, end, ..Outcome::default() })
+    }
+
+    fn run_rank_by_rank(&self, flat: &Flat) -> Result<Finished, Declined> {
+        flat.run_rank_by_rank_told(self.machine, self.seed, self.threads, self.tell)
     }
 
     fn run_in_order_of_creation(&self, model: &LogGops) -> Option<Finished> {
@@ -132,6 +142,11 @@ impl<'a> Simulation<'a> {
             return Some(finished);
         }
         let flat = Flat::new(self.source).ok()?;
+        match self.run_rank_by_rank(&flat) {
+            Ok(finished) => return Some(finished),
+            Err(Declined::Mistake | Declined::Time) => return None,
+            Err(_) => {}
+        }
         if !quiet || self.threads.count() >= THREADS_QUIET_MIN {
             match flat.run_in_windows_told(self.machine, self.seed, self.threads, self.tell) {
                 Ok(finished) => return Some(finished),

@@ -23,6 +23,7 @@
 mod detours;
 mod distribution;
 mod text;
+mod ziggurat;
 
 pub use detours::{Detours, DetoursError};
 pub use distribution::Distribution;
@@ -123,12 +124,14 @@ impl Noise {
     }
 
     /// Whether this parameter varies.
+    #[inline]
     pub fn varies(&self, parameter: Parameter) -> bool {
         self.variations[parameter as usize].is_some()
     }
 
     /// The value of a parameter that is a time, for one use of it. `base` is its value in the model; `event` tells several
     /// uses by one operation apart, such as at the sender and at the receiver.
+    #[inline]
     pub fn time(&self, parameter: Parameter, base: Time, key: Key, event: u8) -> Time {
         match &self.variations[parameter as usize] {
             None => base,
@@ -195,11 +198,13 @@ impl Noise {
 }
 
 impl Variation {
+    #[inline]
     fn draw(&self, base: f64, parameter: Parameter, key: Key, event: u8) -> f64 {
         let mut random = key.stream(u16::from(parameter as u8) | u16::from(event) << 8);
         self.combine(base, self.distribution.draw(&mut random))
     }
 
+    #[inline]
     fn combine(&self, base: f64, drawn: f64) -> f64 {
         match self.combination {
             Combination::Instead => drawn,

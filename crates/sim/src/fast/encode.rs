@@ -211,6 +211,19 @@ impl Encoder {
         Ok(())
     }
 
+    /// Adds so many ranks like the one that was read.
+    pub fn add_alike(&mut self, ranks: u32) -> Result<(), Declined> {
+        if ranks == 0 {
+            return Ok(());
+        }
+        self.add()?;
+        let shape = self.flat.shapes.len() as u32 - 1;
+        self.flat.operations += self.ops.len() as u64 * u64::from(ranks - 1);
+        self.flat.members.extend((1..ranks).map(|index| Member { shape, index }));
+        self.flat.shapes[shape as usize].ranks = ranks;
+        Ok(())
+    }
+
     fn hash(&self) -> u64 {
         let mut hash = self.ops.len() as u64;
         let mut mix = |word: u64| hash = (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);

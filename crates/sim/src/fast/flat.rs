@@ -7,6 +7,7 @@
 use super::encode::Encoder;
 use crate::source::Source;
 use castell_base::Rank;
+use castell_collectives::pattern::{Pattern, Rounds};
 use castell_goal::graph::Graph;
 use castell_goal::schedule::Schedule;
 
@@ -25,6 +26,10 @@ pub enum Declined {
     Sparse,
     /// Ranks that do not all do the same, or might not at the same time.
     Symmetry,
+    /// Ranks that wait for one another in turns: none could run from its begin to its end.
+    Turns,
+    /// Events at the same time whose order depends on what happened at other ranks.
+    Ties,
     /// Times beyond 2^62 ps.
     Time,
     /// Something that the reference engine reports as an error: a peer outside of the group, a receive whose
@@ -233,11 +238,16 @@ impl Flat {
             Source::Program(program) => {
                 Flat::of_graphs(program.num_ranks(), |rank, visit| visit(program.rank(Rank(rank))))
             }
-            Source::Pattern(pattern) => Flat::of_graphs(pattern.ranks(), |rank, visit| {
-                let mut graph = Graph::new();
-                pattern.build(Rank(rank), &mut graph).map_err(|_| Declined::Size)?;
-                visit(&graph)
-            }),
+            Source::Pattern(pattern) => {
+                if let Some(flat) = pattern.rounds().and_then(|rounds| Flat::of_rounds(pattern, rounds)) {
+                    return Ok(flat);
+                }
+                Flat::of_graphs(pattern.ranks(), |rank, visit| {
+                    let mut graph = Graph::new();
+                    pattern.build(Rank(rank), &mut graph).map_err(|_| Declined::Size)?;
+                    visit(&graph)
+                })
+            }
             Source::Schedules(schedules) => Flat::of_schedules(source.ranks(), schedules.iter()),
             Source::Set(set) => {
                 let ranks = set.num_ranks();
@@ -255,6 +265,32 @@ impl Flat {
         build.read_graph(0, graph)?;
         build.add()?;
         Ok(build.unmatched())
+    }
+
+    /// A pattern in rounds from rank 0's graph alone, where all ranks have the same peers, seen from themselves.
+    fn of_rounds(pattern: &dyn Pattern, rounds: &dyn Rounds) -> Option<Flat> {
+        let ranks = pattern.ranks();
+        let mut graph = Graph::new();
+        pattern.build(Rank(0), &mut graph).ok()?;
+        if !crate::rounds::is_of_rounds(&graph, rounds) {
+            return None;
+        }
+        let is_same = |peers: Peers, peer: &dyn Fn(u32) -> Rank| {
+            let first = peer(0).0;
+            first < ranks && (1..ranks).all(|rank| peer(rank).0 == peers.decode(rank, first, ranks))
+        };
+        let fits = |&peers: &Peers| {
+            let mut messages = (0..rounds.count()).flat_map(|at| (0..rounds.fan(at)).map(move |i| (at, i)));
+            messages.all(|(round, i)| {
+                is_same(peers, &|rank| rounds.to(round, Rank(rank), i))
+                    && is_same(peers, &|rank| rounds.from(round, Rank(rank), i))
+            })
+        };
+        let peers = [Peers::Distance, Peers::Mask].into_iter().find(fits)?;
+        let mut build = Encoder::new(ranks, peers);
+        build.read_graph(0, &graph).ok()?;
+        build.add_alike(ranks).ok()?;
+        build.finish().ok()
     }
 
     fn of_schedules<'a>(ranks: u32, schedules: impl Iterator<Item = &'a Schedule>) -> Result<Flat, Declined> {

@@ -71,7 +71,7 @@ impl Places {
 }
 
 /// Whether rank 0's graph has the rounds' messages and no others, in order.
-fn is_of_rounds(graph: &Graph, rounds: &dyn Rounds) -> bool {
+pub(crate) fn is_of_rounds(graph: &Graph, rounds: &dyn Rounds) -> bool {
     let all = || (0..rounds.count()).flat_map(|round| (0..rounds.fan(round)).map(move |i| (round, i)));
     let (mut sends, mut receives) = (all(), all());
     let fits = graph.vertices().all(|vertex| match graph.op(vertex) {

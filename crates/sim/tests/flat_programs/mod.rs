@@ -14,6 +14,8 @@ pub struct Shape {
     pub tags: u32,
     pub wild: bool,
     pub bytes_max: u64,
+    /// Whether messages only go to lower ranks, or only to higher ones.
+    pub downhill: Option<bool>,
 }
 
 impl Shape {
@@ -25,6 +27,7 @@ impl Shape {
             tags: [1, 1, 3, 40][random.random_range(0..4)],
             wild: random.random_bool(0.2),
             bytes_max: [8, 100, 200_000][random.random_range(0..3)],
+            downhill: None,
         }
     }
 
@@ -41,6 +44,13 @@ impl Shape {
                 continue;
             }
             let (dest, tag) = (Rank(random.random_range(0..self.ranks)), random.random_range(0..self.tags));
+            let (low, high) = (rank.min(dest), rank.max(dest));
+            let (rank, dest) = match self.downhill {
+                Some(_) if low == high => continue,
+                Some(true) => (high, low),
+                Some(false) => (low, high),
+                None => (rank, dest),
+            };
             let bytes = self.bytes(rank, dest, tag);
             let send = program.rank_mut(rank).send(Place::VOID, bytes, dest, Tag(tag));
             self.finish(program.rank_mut(rank), send.expect("a small graph"), random);

@@ -21,6 +21,8 @@ pub enum Engine {
     EveryEvent { noise: bool },
     /// One rank for all.
     Rounds,
+    /// Each rank from its begin to its end, on so many threads; with noise if so.
+    RankByRank { noise: bool, threads: usize },
     /// Windows of time, on so many threads; with noise if so.
     Windows { noise: bool, threads: usize },
 }
@@ -34,8 +36,20 @@ impl Engine {
         let counts = [1, threads];
         let counts = if threads > 1 { &counts[..] } else { &counts[..1] };
         let windows = |noise| counts.iter().map(move |&threads| Engine::Windows { noise, threads });
-        let quiet = [Engine::EveryEvent { noise: false }, Engine::Rounds].into_iter().chain(windows(false));
-        quiet.chain([Engine::EveryEvent { noise: true }]).chain(windows(true)).collect()
+        let ranks = |noise| counts.iter().map(move |&threads| Engine::RankByRank { noise, threads });
+        let quiet = [Engine::EveryEvent { noise: false }, Engine::Rounds].into_iter();
+        let quiet = quiet.chain(ranks(false)).chain(windows(false));
+        quiet.chain([Engine::EveryEvent { noise: true }]).chain(ranks(true)).chain(windows(true)).collect()
+    }
+}
+
+impl Engine {
+    fn has_noise(self) -> bool {
+        match self {
+            Engine::Rounds => false,
+            Engine::EveryEvent { noise } => noise,
+            Engine::RankByRank { noise, .. } | Engine::Windows { noise, .. } => noise,
+        }
     }
 }
 
@@ -53,6 +67,10 @@ impl Simulator for Engine {
         match *self {
             Engine::EveryEvent { noise } => format!("castell, every event{}", noisy(noise)),
             Engine::Rounds => "castell, rounds".into(),
+            Engine::RankByRank { noise, threads: 1 } => format!("castell, rank by rank{}", noisy(noise)),
+            Engine::RankByRank { noise, threads } => {
+                format!("castell, rank by rank, {threads} threads{}", noisy(noise))
+            }
             Engine::Windows { noise, threads: 1 } => format!("castell, windows{}", noisy(noise)),
             Engine::Windows { noise, threads } => {
                 format!("castell, windows, {threads} threads{}", noisy(noise))
@@ -91,7 +109,9 @@ pub fn run(task: &str) -> anyhow::Result<()> {
         let finished = match simulate() {
             Ok(finished) => finished,
             // A program for the other engines: there is no row of it.
-            Err(Declined::Lookahead | Declined::Sparse | Declined::Machine) => {
+            Err(
+                Declined::Lookahead | Declined::Sparse | Declined::Machine | Declined::Turns | Declined::Ties,
+            ) => {
                 println!("null");
                 return Ok(());
             }
@@ -102,7 +122,7 @@ pub fn run(task: &str) -> anyhow::Result<()> {
     }
     let cpu_ns = peak::processor_ns_between(cpu_began, processor_ns()).map(|ns| ns / f64::from(samples));
     let finished = last.context("at least one sample")?;
-    let quiet = !matches!(engine, Engine::EveryEvent { noise: true } | Engine::Windows { noise: true, .. });
+    let quiet = !engine.has_noise();
     let makespan_ps = finished.end.iter().max().map(|end| end.0 as f64).filter(|_| quiet);
     let memory_bytes = peak::of_this_process() - before;
     let run = Run { run_ns, cpu_ns, load_ns, events: finished.events, makespan_ps, memory_bytes };
@@ -116,10 +136,7 @@ type Simulate = Box<dyn FnMut() -> Result<Finished, Declined>>;
 fn prepare(engine: Engine, program: &Program) -> anyhow::Result<Simulate> {
     /// Where random numbers start from.
     const SEED: u64 = 1;
-    let text = match engine {
-        Engine::EveryEvent { noise: true } | Engine::Windows { noise: true, .. } => NOISE,
-        _ => "loggops",
-    };
+    let text = if engine.has_noise() { NOISE } else { "loggops" };
     let machine = Machine::from(crate::model::noisy(text)?);
     let model = LogGops::default();
     Ok(match engine {
@@ -133,6 +150,10 @@ fn prepare(engine: Engine, program: &Program) -> anyhow::Result<Simulate> {
                 false => flat.run(&model),
                 true => flat.run_with_noise(&model, &machine, SEED),
             })
+        }
+        Engine::RankByRank { threads, .. } => {
+            let (flat, threads) = (flatten(program)?, Lent::of(threads));
+            Box::new(move || flat.run_rank_by_rank(&machine, SEED, &threads))
         }
         Engine::Windows { threads, .. } => {
             let (flat, threads) = (flatten(program)?, Lent::of(threads));

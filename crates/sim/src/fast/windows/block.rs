@@ -59,13 +59,24 @@ pub(super) struct Block<S> {
 }
 
 impl<S: Slot> Block<S> {
-    pub fn new(flat: &Flat, first: u32, ranks: u32, first_root: u64, by_rank: bool) -> Block<S> {
+    /// `known` has room for each shape, and keeps in it what blocks before have left there.
+    pub fn new(
+        flat: &Flat,
+        first: u32,
+        ranks: u32,
+        first_root: u64,
+        by_rank: bool,
+        known: &mut [(u32, u32)],
+    ) -> Block<S> {
         let members = &flat.members[first as usize..][..ranks as usize];
         let mut places: Vec<Place> = Vec::with_capacity(members.len());
-        // Of each shape, the first of its ranks here, which counts them.
-        let mut known: HashMap<u32, u32> = HashMap::new();
         for (member, at) in members.iter().zip(0..) {
-            let one = *known.entry(member.shape).or_insert(at);
+            // The first of the shape's ranks in this block counts them.
+            let seen = &mut known[member.shape as usize];
+            if seen.0 != first {
+                *seen = (first, at);
+            }
+            let one = seen.1;
             places.push(Place { shape: member.shape, slot: 0, channel: 0, stride: 0 });
             let index = places[one as usize].stride;
             places[one as usize].stride += 1;
@@ -74,7 +85,7 @@ impl<S: Slot> Block<S> {
         let (mut slots, mut channels) = (Vec::new(), 0);
         for at in 0..places.len() {
             let Place { shape, slot: index, .. } = places[at];
-            let one = places[known[&shape] as usize];
+            let one = places[known[shape as usize].1 as usize];
             let kind = &flat.shapes[shape as usize];
             if index > 0 {
                 let (slot, channel) = (one.slot + index, one.channel + index);
@@ -99,6 +110,44 @@ impl<S: Slot> Block<S> {
             ends: vec![0; of_ranks],
             sent: vec![0; of_ranks],
         }
+    }
+
+    /// A block that has one rank at a time; [`Block::become_rank`] says which.
+    pub fn of_one(flat: &Flat) -> Block<S> {
+        Block {
+            first: 0,
+            places: vec![Place { shape: 0, slot: 0, channel: 0, stride: 1 }],
+            clocks: vec![Clock::default(); flat.lanes as usize],
+            slots: Vec::new(),
+            channels: Channels::new(0),
+            matchers: HashMap::new(),
+            waiting: Waiting::new(),
+            lines: Lines::default(),
+            first_root: 0,
+            ends: vec![0],
+            sent: vec![0],
+        }
+    }
+
+    /// Begins with a rank. `slots` are its shape's counters before the run.
+    pub fn become_rank(&mut self, flat: &Flat, rank: u32, slots: &[S]) {
+        let shape = flat.members[rank as usize].shape;
+        (self.first, self.places[0].shape) = (rank, shape);
+        self.clocks.fill(Clock::default());
+        self.slots.clear();
+        self.slots.extend_from_slice(slots);
+        let channels = flat.shapes[shape as usize].channels;
+        if channels > 0 {
+            self.channels = Channels::new(channels as usize);
+        }
+        (self.ends[0], self.sent[0]) = (0, 0);
+    }
+
+    /// Whether no receive waits that matches by search or in a channel, and no message for one; and nothing will.
+    pub fn is_at_peace(&mut self) -> bool {
+        let searched = self.matchers.values().all(|m| m.posted_len() + m.unexpected_len() == 0);
+        self.matchers.clear();
+        searched && self.channels.is_empty()
     }
 
     /// Whether nothing waits for a message, and no message waits.
@@ -157,7 +206,7 @@ impl Lines {
 }
 
 /// Appends the counters of so many ranks of a shape, as they are before the run.
-fn begin<S: Slot>(slots: &mut Vec<S>, flat: &Flat, shape: &Shape, ranks: usize) {
+pub(super) fn begin<S: Slot>(slots: &mut Vec<S>, flat: &Flat, shape: &Shape, ranks: usize) {
     let first = slots.len();
     slots.resize(first + shape.slots as usize * ranks, S::of(0));
     let ops = &flat.ops[shape.first_op as usize..][..shape.ops as usize];

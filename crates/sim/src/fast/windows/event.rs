@@ -1,5 +1,6 @@
 //! Events of windows, and where they wait.
 
+use super::{ARRIVAL, KIND_SHIFT};
 use std::collections::BTreeMap;
 
 /// Something to happen at a rank.
@@ -14,7 +15,8 @@ pub(super) struct Event {
     pub what: u32,
     /// An arrival's send.
     pub from: u32,
-    /// An arrival's sender. [`FINISH`]: an operation has finished.
+    /// An arrival's sender. [`FINISH`]: an operation has finished. Where order is by time, an operation's place among those
+    /// that its rank has released.
     pub source: u32,
 }
 
@@ -23,8 +25,16 @@ pub(super) const FINISH: u32 = u32::MAX;
 
 impl Event {
     #[inline(always)]
-    pub fn order(&self) -> (u64, u64) {
-        (self.time, self.number)
+    pub fn order(&self) -> (u64, u64, u32) {
+        (self.time, self.number, self.source)
+    }
+
+    /// Whether it happens at the same time as another one at its rank and was created at the same time, elsewhere: where
+    /// numbers are times of creation, nobody knows which comes first.
+    #[inline(always)]
+    pub fn clashes(&self, other: &Event) -> bool {
+        (self.time, self.number) == (other.time, other.number)
+            && (self.what >> KIND_SHIFT == ARRIVAL || other.what >> KIND_SHIFT == ARRIVAL)
     }
 }
 
@@ -148,9 +158,9 @@ impl Fresh {
         }
     }
 
-    /// Adds an event; most come last.
+    /// Adds an event; most come last. `false`: it clashes with another.
     #[inline(always)]
-    pub fn add(&mut self, event: Event) {
+    pub fn add(&mut self, event: Event) -> bool {
         let mut at = self.events.len();
         self.events.push(event);
         while at > self.taken && self.events[at - 1].order() > event.order() {
@@ -158,5 +168,7 @@ impl Fresh {
             at -= 1;
         }
         self.events[at] = event;
+        let before = at > self.taken && self.events[at - 1].clashes(&event);
+        !before && !self.events.get(at + 1).is_some_and(|next| next.clashes(&event))
     }
 }

@@ -15,6 +15,7 @@ mod block;
 mod event;
 mod order;
 mod ranks;
+mod whole;
 
 use super::cost::{Asked, Charges, Costs, Drawn};
 use super::encode::TIME_MAX;
@@ -35,6 +36,15 @@ use order::Places;
 use ranks::{Done, Shared};
 
 pub(super) use super::exact::{ARRIVAL, KIND_SHIFT};
+
+/// Events are ordered by the rule of ranks ([`Ties::Rank`]), which tells an event's number.
+const BY_RANK: u8 = 0;
+/// Events are ordered by creation ([`Ties::Insertion`]), which a log tells after each window. Ranks have one processor and
+/// interface.
+const LOGGED: u8 = 1;
+/// The same, where no log is needed: an event's number is when it was created. Two events at one rank that happen at the
+/// same time, were created at the same time, and not both by this rank are [`Declined::Ties`]; with noise there are hardly any.
+const BY_TIME: u8 = 2;
 
 /// Ranks of a block, at most.
 const BLOCK_MAX: u32 = 256;
@@ -81,11 +91,15 @@ impl Flat {
         match (machine.ties, machine.loggops(), &machine.model) {
             (Ties::Insertion, Some(_), _) if self.lanes > 1 => Err(Declined::Machine),
             (Ties::Insertion, Some(model), _) if machine.is_quiet() => {
-                self.run_quiet::<false>(&LogCosts { model, capacity: None }, threads)
+                self.run_quiet::<LOGGED>(&LogCosts { model, capacity: None }, threads)
             }
             (Ties::Insertion, Some(model), _) => {
                 let costs = Drawn::new(self, &model, machine, seed);
-                self.run_windows::<_, false>(&costs, self.flight_min(machine)?, threads)
+                let flight_min = self.flight_min(machine)?;
+                match self.run_windows::<_, BY_TIME>(&costs, flight_min, threads) {
+                    Err(Declined::Ties) => self.run_windows::<_, LOGGED>(&costs, flight_min, threads),
+                    done => done,
+                }
             }
             (Ties::Rank, Some(model), _) => {
                 self.run_by_rank(LogCosts { model, capacity: None }, machine, seed, threads)
@@ -104,13 +118,13 @@ impl Flat {
         threads: Lent<'_>,
     ) -> Result<Finished, Declined> {
         if machine.is_quiet() {
-            return self.run_quiet::<true>(&model, threads);
+            return self.run_quiet::<BY_RANK>(&model, threads);
         }
         let costs = Asked { flat: self, model: Noisy::new(model, machine, seed, self.ranks) };
-        self.run_windows::<_, true>(&costs, self.flight_min(machine)?, threads)
+        self.run_windows::<_, BY_RANK>(&costs, self.flight_min(machine)?, threads)
     }
 
-    fn run_quiet<const BY_RANK: bool>(
+    fn run_quiet<const ORDER: u8>(
         &self,
         model: &impl cost::Costs,
         threads: Lent<'_>,
@@ -119,7 +133,7 @@ impl Flat {
         if !costs.are_small() {
             return Err(Declined::Time);
         }
-        self.run_windows::<_, BY_RANK>(&costs, costs.flight_min(), threads)
+        self.run_windows::<_, ORDER>(&costs, costs.flight_min(), threads)
     }
 
     /// A time that no message's flight is shorter than, or hardly any: where noise has no least value, half of the mean.
@@ -141,7 +155,7 @@ impl Flat {
         }
     }
 
-    fn run_windows<C: Charges + Sync, const BY_RANK: bool>(
+    fn run_windows<C: Charges + Sync, const ORDER: u8>(
         &self,
         costs: &C,
         flight_min: u64,
@@ -152,8 +166,8 @@ impl Flat {
             return Err(Declined::Lookahead);
         }
         match self.in_degrees_are_small() {
-            true => Engine::<u8, C, BY_RANK>::new(self, costs, flight_min, threads).run(),
-            false => Engine::<u32, C, BY_RANK>::new(self, costs, flight_min, threads).run(),
+            true => Engine::<u8, C, ORDER>::new(self, costs, flight_min, threads).run(),
+            false => Engine::<u32, C, ORDER>::new(self, costs, flight_min, threads).run(),
         }
     }
 }
@@ -165,7 +179,7 @@ struct Lent<'a> {
     tell: &'a dyn Fn(u64),
 }
 
-struct Engine<'a, S, C, const BY_RANK: bool> {
+struct Engine<'a, S, C, const ORDER: u8> {
     shared: Shared<'a, C>,
     blocks: Vec<Block<S>>,
     /// Ranks of a block, and blocks of a party, except for the last.
@@ -178,18 +192,18 @@ struct Engine<'a, S, C, const BY_RANK: bool> {
     window: Window,
 }
 
-impl<'a, S: Slot + Sync, C: Charges + Sync, const BY_RANK: bool> Engine<'a, S, C, BY_RANK> {
+impl<'a, S: Slot + Sync, C: Charges + Sync, const ORDER: u8> Engine<'a, S, C, ORDER> {
     fn new(flat: &'a Flat, costs: &'a C, flight_min: u64, lent: Lent<'a>) -> Self {
         let ranks = flat.ranks;
         let count = lent.threads.count().max(1);
         let spread = u32::try_from(count).map_or(1, |count| ranks / count.saturating_mul(2).max(1));
         let block_ranks = spread.clamp(1, BLOCK_MAX);
-        let mut first_root = 0;
+        let (mut first_root, mut known) = (0, vec![(u32::MAX, 0); flat.shapes.len()]);
         let blocks: Vec<Block<S>> = (0..ranks)
             .step_by(block_ranks as usize)
             .map(|first| {
                 let here = block_ranks.min(ranks - first);
-                let block = Block::new(flat, first, here, first_root, BY_RANK);
+                let block = Block::new(flat, first, here, first_root, ORDER == BY_RANK, &mut known);
                 let shapes = block.places.iter().map(|place| &flat.shapes[place.shape as usize]);
                 first_root += shapes.map(|shape| u64::from(shape.roots)).sum::<u64>();
                 block
@@ -219,7 +233,7 @@ impl<'a, S: Slot + Sync, C: Charges + Sync, const BY_RANK: bool> Engine<'a, S, C
             if let Some(declined) = self.parties.iter().find_map(|party| party.declined) {
                 return Err(declined);
             }
-            if !BY_RANK {
+            if ORDER == LOGGED {
                 self.order(busy)?;
             }
             self.hand_over(busy);
@@ -244,9 +258,9 @@ impl<'a, S: Slot + Sync, C: Charges + Sync, const BY_RANK: bool> Engine<'a, S, C
         share(self.lent.threads, busy, parties, |(blocks, done)| {
             done.clear(count);
             for block in blocks {
-                block.run::<C, BY_RANK>(shared, window, done);
+                block.run::<C, ORDER>(shared, window, done);
             }
-            if !BY_RANK {
+            if ORDER == LOGGED {
                 done.log.sort(window.begin(), window.width);
             }
         });
@@ -280,7 +294,7 @@ impl<'a, S: Slot + Sync, C: Charges + Sync, const BY_RANK: bool> Engine<'a, S, C
             for (giver, done) in parties.iter().enumerate() {
                 for event in &done.events[party] {
                     let mut event = *event;
-                    if !BY_RANK {
+                    if ORDER == LOGGED {
                         event.number = places.resolve(&done.log, giver, event.number);
                     }
                     blocks[(event.rank / block_ranks) as usize - first].waiting.put(window, event);

@@ -5,7 +5,7 @@
 use super::block::{Block, Clock, Place, Sent};
 use super::event::{Event, FINISH, Fresh, Window};
 use super::order::Log;
-use super::{ARRIVAL, KIND_SHIFT};
+use super::{ARRIVAL, BY_RANK, BY_TIME, KIND_SHIFT, LOGGED};
 use crate::fast::cost::{About, Charges};
 use crate::fast::encode::TIME_MAX;
 use crate::fast::flat::{
@@ -31,7 +31,9 @@ pub(super) struct Done {
     pub declined: Option<Declined>,
     fresh: Fresh,
     freed: Vec<u32>,
-    here: Vec<Event>,
+    roots: Vec<Event>,
+    /// A rank's events, or a block's.
+    pub here: Vec<Event>,
 }
 
 impl Done {
@@ -53,9 +55,8 @@ pub(super) struct Shared<'a, C> {
     pub flight_min: u64,
 }
 
-/// A rank at work. `BY_RANK`: the rule of ties is [`Ties::Rank`](crate::Ties::Rank), otherwise
-/// [`Ties::Insertion`](crate::Ties::Insertion), for ranks with one processor and interface.
-struct Working<'r, 'a, S, C, const BY_RANK: bool> {
+/// A rank at work. `ORDER`: how events at the same time are ordered, see [`BY_RANK`].
+struct Working<'r, 'a, S, C, const ORDER: u8> {
     shared: &'r Shared<'a, C>,
     block: &'r mut Block<S>,
     done: &'r mut Done,
@@ -66,6 +67,8 @@ struct Working<'r, 'a, S, C, const BY_RANK: bool> {
     shape: &'a Shape,
     /// The event that happens.
     now: (u64, u64),
+    /// Events that it has created in this window, where they are ordered by time.
+    sequence: u32,
 }
 
 /// Classes of events under the rule of ranks, in order.
@@ -85,7 +88,7 @@ fn class_of(kind: Kind) -> u64 {
 
 impl<S: Slot> Block<S> {
     /// Goes through a window.
-    pub fn run<C: Charges, const BY_RANK: bool>(
+    pub fn run<C: Charges, const ORDER: u8>(
         &mut self,
         shared: &Shared<'_, C>,
         window: Window,
@@ -97,45 +100,83 @@ impl<S: Slot> Block<S> {
         let mut events = Vec::new();
         self.waiting.take(window.number, &mut events);
         let mut here = std::mem::take(&mut done.here);
-        by_rank(&events, self.first, self.places.len(), &mut here);
+        if !by_rank::<ORDER>(&events, self.first, self.places.len(), &mut here) {
+            done.declined = Some(Declined::Ties);
+        }
         self.waiting.give_back(window.number, events);
         if window.number == 0 {
             for rank in 0..self.places.len() as u32 {
-                self.roots::<BY_RANK>(shared.flat, rank, &mut here);
+                self.roots::<ORDER>(shared.flat, rank, &mut here);
                 done.carried_out += here.len();
-                self.run_rank::<C, BY_RANK>(shared, window, self.first + rank, &here, done);
+                self.run_rank::<C, ORDER>(shared, window, self.first + rank, &here, done);
             }
         } else {
             done.carried_out += here.len();
             for of_rank in here.chunk_by(|a, b| a.rank == b.rank) {
-                self.run_rank::<C, BY_RANK>(shared, window, of_rank[0].rank, of_rank, done);
+                self.run_rank::<C, ORDER>(shared, window, of_rank[0].rank, of_rank, done);
             }
         }
         done.here = here;
     }
 
+    /// A rank from its begin to its end; `done.here` has all messages for it, in any order.
+    pub fn run_whole<C: Charges, const ORDER: u8>(
+        &mut self,
+        shared: &Shared<'_, C>,
+        rank: u32,
+        done: &mut Done,
+    ) {
+        let (mut here, mut roots) = (std::mem::take(&mut done.here), std::mem::take(&mut done.roots));
+        if !sort_of_rank::<ORDER>(&mut here) {
+            done.declined = Some(Declined::Ties);
+        }
+        self.roots::<ORDER>(shared.flat, 0, &mut roots);
+        // They are at time 0 and have the lowest numbers, unless ranks tell the order.
+        if ORDER == BY_RANK && here.first().is_some_and(|event| event.time == 0) {
+            roots.append(&mut here);
+            roots.sort_unstable_by_key(Event::order);
+        } else {
+            roots.append(&mut here);
+        }
+        let window = Window { number: 0, width: TIME_MAX + 1 };
+        self.run_rank::<C, ORDER>(shared, window, rank, &roots, done);
+        (done.here, done.roots) = (here, roots);
+    }
+
     /// What waits for nothing, of one rank. Nothing else is there at time 0.
-    fn roots<const BY_RANK: bool>(&mut self, flat: &Flat, rank: u32, here: &mut Vec<Event>) {
+    fn roots<const ORDER: u8>(&mut self, flat: &Flat, rank: u32, here: &mut Vec<Event>) {
         let shape = &flat.shapes[self.places[rank as usize].shape as usize];
         let roots = &flat.roots[shape.first_root as usize..][..shape.roots as usize];
+        let kind = |op: u32| flat.ops[(shape.first_op + op) as usize].kind;
         here.clear();
-        for (&op, at) in roots.iter().zip(self.first_root..) {
-            let kind = flat.ops[(shape.first_op + op) as usize].kind;
-            let number = match BY_RANK {
-                true => number_by_rank(flat, shape, op, class_of(kind)),
-                false => at,
+        // Sends come first, and where there is one processor those after the first one wait for it.
+        let mut line = 0;
+        let mut waiting = 0;
+        if ORDER != BY_RANK && roots.len() > 1 && kind(roots[1]) == Kind::Send {
+            let sends = roots.iter().take_while(|&&op| kind(op) == Kind::Send).count();
+            line = self.lines.add(&roots[1..sends]);
+            waiting = sends - 1;
+        }
+        for (place, &op) in (0u32..).zip(roots) {
+            if place > 0 && (place as usize) <= waiting {
+                continue;
+            }
+            let (number, source) = match ORDER {
+                BY_RANK => (number_by_rank(flat, shape, op, class_of(kind(op))), 0),
+                LOGGED => (self.first_root + u64::from(place), 0),
+                _ => (0, place),
             };
-            let what = (kind as u32) << KIND_SHIFT | op;
-            here.push(Event { time: 0, number, rank: self.first + rank, what, from: 0, source: 0 });
+            let (what, from) = ((kind(op) as u32) << KIND_SHIFT | op, if place == 0 { line } else { 0 });
+            here.push(Event { time: 0, number, rank: self.first + rank, what, from, source });
         }
         self.first_root += u64::from(shape.roots);
-        if BY_RANK {
+        if ORDER == BY_RANK {
             here.sort_unstable_by_key(Event::order);
         }
     }
 
     #[inline(always)]
-    fn run_rank<C: Charges, const BY_RANK: bool>(
+    fn run_rank<C: Charges, const ORDER: u8>(
         &mut self,
         shared: &Shared<'_, C>,
         window: Window,
@@ -145,20 +186,29 @@ impl<S: Slot> Block<S> {
     ) {
         let local = (rank - self.first) as usize;
         let place = self.places[local];
-        let mut working = Working::<S, C, BY_RANK> {
+        let shape = &shared.flat.shapes[place.shape as usize];
+        let mut working = Working::<S, C, ORDER> {
             shared,
             end: window.end(),
             rank,
             local,
             place,
-            shape: &shared.flat.shapes[place.shape as usize],
+            shape,
             now: (0, 0),
+            // What waits for nothing has the first places.
+            sequence: if window.number == 0 { shape.roots } else { 0 },
             block: self,
             done,
         };
-        let mut events = events.iter();
+        let (mut events, mut clashed) = (events.iter(), false);
         loop {
             let fresh = working.done.fresh.first();
+            if ORDER == BY_TIME
+                && let (Some(old), Some(fresh)) = (events.as_slice().first(), fresh)
+                && old.clashes(fresh)
+            {
+                clashed = true;
+            }
             let event = match (events.as_slice().first(), fresh) {
                 (None, None) => break,
                 (Some(old), fresh) if fresh.is_none_or(|fresh| old.order() < fresh.order()) => {
@@ -173,17 +223,22 @@ impl<S: Slot> Block<S> {
             };
             working.carry_out(event);
         }
+        if clashed {
+            working.decline(Declined::Ties);
+        }
     }
 }
 
-/// Puts events of a block in the order of ranks, then of time and number.
-fn by_rank(events: &[Event], first: u32, ranks: usize, sorted: &mut Vec<Event>) {
+/// Puts events of a block in the order of ranks, then of time and number. `false`: the order is not certain.
+fn by_rank<const ORDER: u8>(events: &[Event], first: u32, ranks: usize, sorted: &mut Vec<Event>) -> bool {
     /// With fewer than one for so many ranks, counting does not pay.
     const RANKS_PER_EVENT: usize = 2;
     sorted.clear();
     if events.len() * RANKS_PER_EVENT < ranks || ranks > super::BLOCK_MAX as usize {
         sorted.extend_from_slice(events);
-        return sorted.sort_unstable_by_key(|event| (event.rank, event.time, event.number));
+        sorted.sort_unstable_by_key(|event| (event.rank, event.order()));
+        let clash = |pair: &[Event]| pair[0].rank == pair[1].rank && pair[0].clashes(&pair[1]);
+        return ORDER != BY_TIME || !sorted.windows(2).any(clash);
     }
     let mut places = [0u32; super::BLOCK_MAX as usize];
     for event in events {
@@ -199,17 +254,26 @@ fn by_rank(events: &[Event], first: u32, ranks: usize, sorted: &mut Vec<Event>) 
         sorted[*place as usize] = *event;
         *place += 1;
     }
+    let mut certain = true;
     for of_rank in sorted.chunk_by_mut(|a, b| a.rank == b.rank) {
-        match of_rank {
-            [_] => {}
-            [a, b] => {
-                if a.order() > b.order() {
-                    std::mem::swap(a, b);
-                }
-            }
-            _ => of_rank.sort_unstable_by_key(Event::order),
-        }
+        certain &= sort_of_rank::<ORDER>(of_rank);
     }
+    certain
+}
+
+/// Puts events of one rank in order. `false`: the order is not certain.
+#[inline(always)]
+fn sort_of_rank<const ORDER: u8>(events: &mut [Event]) -> bool {
+    match events {
+        [] | [_] => return true,
+        [a, b] => {
+            if a.order() > b.order() {
+                std::mem::swap(a, b);
+            }
+        }
+        _ => events.sort_unstable_by_key(Event::order),
+    }
+    ORDER != BY_TIME || !events.windows(2).any(|pair| pair[0].clashes(&pair[1]))
 }
 
 #[inline(always)]
@@ -217,11 +281,11 @@ fn number_by_rank(flat: &Flat, shape: &Shape, op: u32, class: u64) -> u64 {
     class << CLASS_SHIFT | u64::from(flat.numbers[(shape.first_op + op) as usize])
 }
 
-impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK> {
+impl<'a, S: Slot, C: Charges, const ORDER: u8> Working<'_, 'a, S, C, ORDER> {
     #[inline(always)]
     fn carry_out(&mut self, event: Event) {
         self.now = (event.time, event.number);
-        if !BY_RANK {
+        if ORDER == LOGGED {
             self.done.log.begin();
         }
         let flat = self.shared.flat;
@@ -231,7 +295,7 @@ impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK
             ARRIVAL => self.arrive(event, &flat.ops[(self.shape.first_op + at) as usize]),
             kind => {
                 let op = &flat.ops[(self.shape.first_op + at) as usize];
-                if BY_RANK && event.source == FINISH {
+                if ORDER == BY_RANK && event.source == FINISH {
                     self.finish(op, self.middle(op));
                     self.queue_freed();
                 } else if kind == Kind::Send as u32 {
@@ -248,7 +312,7 @@ impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK
     /// A lane's clock, and how long it is taken.
     #[inline(always)]
     fn clock(&mut self, lane: u8) -> &mut Clock {
-        match BY_RANK {
+        match ORDER == BY_RANK {
             true => &mut self.block.clocks[self.local * self.shared.flat.lanes as usize + lane as usize],
             false => &mut self.block.clocks[self.local],
         }
@@ -265,7 +329,7 @@ impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK
         let end = event.time + time;
         self.clock(op.cpu).cpu = end;
         self.done.operations += 1;
-        if BY_RANK || op.flags & (STARTS | FINISHES) != 0 {
+        if ORDER == BY_RANK || op.flags & (STARTS | FINISHES) != 0 {
             let middle = self.release_started(op);
             self.complete(at, op, middle, end);
             self.queue_freed();
@@ -284,7 +348,7 @@ impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK
         let end = event.time + charge.cpu;
         self.clock(op.cpu).cpu = end;
         self.clock(op.nic).send = event.time + charge.nic;
-        if !BY_RANK && event.from != 0 {
+        if ORDER != BY_RANK && event.from != 0 {
             self.queue_next_in_line(event);
         }
         self.done.operations += 1;
@@ -296,8 +360,8 @@ impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK
         if flight < self.shared.flight_min {
             return self.decline(Declined::Lookahead);
         }
-        let number = match BY_RANK {
-            true => {
+        let number = match ORDER {
+            BY_RANK => {
                 let sent = &mut self.block.sent[self.local];
                 *sent += 1;
                 if *sent >> SENT_BITS != 0 {
@@ -305,11 +369,12 @@ impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK
                 }
                 CLASS_ARRIVAL << CLASS_SHIFT | u64::from(owner) << SENT_BITS | u64::from(*sent)
             }
-            false => self.new_number(),
+            LOGGED => self.new_number(),
+            _ => event.time + 1,
         };
         let what = ARRIVAL << KIND_SHIFT | receive;
         self.later(Event { time: event.time + flight, number, rank: dest, what, from: at, source: owner });
-        if BY_RANK || op.flags & (STARTS | FINISHES) != 0 {
+        if ORDER == BY_RANK || op.flags & (STARTS | FINISHES) != 0 {
             let middle = self.release_started(op);
             self.complete(at, op, middle, end);
             self.queue_freed();
@@ -341,7 +406,7 @@ impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK
     #[inline(always)]
     fn arrive(&mut self, event: Event, op: &FlatOp) {
         let (mut size, mut lanes) = (op.value, (0, 0));
-        if BY_RANK || op.flags & UNEVEN != 0 {
+        if ORDER == BY_RANK || op.flags & UNEVEN != 0 {
             let send = self.op_of(event.source, event.from);
             (size, lanes) = (send.value, (send.cpu, send.nic));
         }
@@ -351,7 +416,7 @@ impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK
                 None => self.decline(Declined::Mistake),
                 Some(false) => {}
                 Some(true) => {
-                    if BY_RANK || op.flags & FINISHES != 0 {
+                    if ORDER == BY_RANK || op.flags & FINISHES != 0 {
                         self.complete(event.what & TARGET, op, self.middle(op), end);
                         self.queue_freed();
                     }
@@ -369,7 +434,7 @@ impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK
     #[inline(always)]
     fn occupy(&mut self, event: Event, size: u64, (cpu, nic): (u8, u8)) -> Option<u64> {
         let costs = self.shared.costs;
-        let waits = !BY_RANK || costs.arrival_waits();
+        let waits = ORDER != BY_RANK || costs.arrival_waits();
         let free = self.clock(cpu).cpu.max(self.clock(nic).receive);
         if waits && free > event.time {
             self.put_back(event, free);
@@ -428,7 +493,7 @@ impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK
     /// An operation is over at `end`. Under LogGOPSim's rule what waits for it is released when that is known.
     #[inline(always)]
     fn complete(&mut self, at: u32, op: &FlatOp, middle: u32, end: u64) {
-        if !BY_RANK {
+        if ORDER != BY_RANK {
             return self.finish(op, middle);
         }
         self.block.ends[self.local] = self.block.ends[self.local].max(end);
@@ -496,12 +561,12 @@ impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK
         freed.sort_by_key(kind);
         let sends = freed.partition_point(|at| kind(at) == Kind::Send);
         let mut rest = &freed[..];
-        if !BY_RANK && sends > 1 {
+        if ORDER != BY_RANK && sends > 1 {
             let from = self.block.lines.add(&freed[1..sends]);
             self.queue_op_with(freed[0], from);
             // Those that follow keep their numbers.
             for _ in 1..sends {
-                self.new_number();
+                self.number_in_turn();
             }
             rest = &freed[sends..];
         }
@@ -526,12 +591,12 @@ impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK
         if op.kind == Kind::Send {
             time = time.max(self.clock(op.nic).send);
         }
-        let number = match BY_RANK {
-            true => number_by_rank(flat, self.shape, at, class_of(op.kind)),
-            false => self.new_number(),
+        let (number, source) = match ORDER {
+            BY_RANK => (number_by_rank(flat, self.shape, at, class_of(op.kind)), 0),
+            _ => self.number_in_turn(),
         };
         let what = (op.kind as u32) << KIND_SHIFT | at;
-        self.create(Event { time, number, rank: self.rank, what, from, source: 0 });
+        self.create(Event { time, number, rank: self.rank, what, from, source });
     }
 
     /// A send has begun: the next one of its line waits for processor and interface.
@@ -539,9 +604,23 @@ impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK
     fn queue_next_in_line(&mut self, event: Event) {
         let (at, from) = self.block.lines.next(event.from);
         let clock = self.block.clocks[self.local];
-        let (time, number) = (clock.cpu.max(clock.send), event.number + 1);
+        let time = clock.cpu.max(clock.send);
+        let (number, source) = match ORDER {
+            LOGGED => (event.number + 1, 0),
+            _ => (event.number, event.source + 1),
+        };
         let what = (Kind::Send as u32) << KIND_SHIFT | at;
-        self.create(Event { time, number, what, from, ..event });
+        self.create(Event { time, number, what, from, source, ..event });
+    }
+
+    /// What tells an operation's place among those of its time under LogGOPSim's rule.
+    #[inline(always)]
+    fn number_in_turn(&mut self) -> (u64, u32) {
+        if ORDER == LOGGED {
+            return (self.new_number(), 0);
+        }
+        self.sequence += 1;
+        (self.now.0 + 1, self.sequence - 1)
     }
 
     #[inline(always)]
@@ -562,7 +641,10 @@ impl<'a, S: Slot, C: Charges, const BY_RANK: bool> Working<'_, 'a, S, C, BY_RANK
     #[inline(always)]
     fn create(&mut self, event: Event) {
         if event.time < self.end {
-            self.done.fresh.add(event);
+            let certain = self.done.fresh.add(event);
+            if ORDER == BY_TIME && !certain {
+                self.decline(Declined::Ties);
+            }
         } else {
             self.later(event);
         }
