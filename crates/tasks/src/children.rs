@@ -21,8 +21,10 @@ use std::cell::Cell;
 const OPEN: i64 = 1 << 62;
 /// In the cell: some child was created since the body last waited for all.
 const ANY: i64 = 1;
+/// In the cell: some child that was waited for may not have told the balance yet.
+const LATE: i64 = 2;
 /// In the cell: one child.
-const ONE: i64 = 2;
+const ONE: i64 = 4;
 
 /// A thread that sleeps while the children of its task end.
 pub(crate) trait Sleeper {
@@ -37,7 +39,7 @@ pub(crate) trait Sleeper {
 /// See the module.
 pub(crate) struct Children<T> {
     balance: AtomicI64,
-    /// Twice the number of those that were created and did not end at home, and [`ANY`].
+    /// The number of those that were created and did not end at home, times [`ONE`], with [`ANY`] and [`LATE`].
     created: Cell<i64>,
     /// The thread on which the body is awake, once it has children; with the lowest bit, on which it sleeps.
     home: AtomicPtr<T>,
@@ -82,7 +84,7 @@ impl<T: Sleeper> Children<T> {
         self.created.set(self.created.get() - ONE);
     }
 
-    /// No child was created since the body last waited for all. Only from the body's thread.
+    /// No child was created since the body last waited for all, and nobody else looks at this. Only from the body's thread.
     #[inline]
     pub(crate) fn is_untouched(&self) -> bool {
         self.created.get() == 0
@@ -90,7 +92,7 @@ impl<T: Sleeper> Children<T> {
 
     #[inline]
     fn outstanding(&self) -> i64 {
-        self.created.get() >> 1
+        self.created.get() >> ONE.trailing_zeros()
     }
 
     /// How many are not done. Only from the body's thread.
@@ -103,12 +105,14 @@ impl<T: Sleeper> Children<T> {
     /// been created if `had_any`. Only from the body's thread.
     pub(crate) fn waited_for(&self, members: &Children<T>, had_any: bool) {
         let elsewhere = members.outstanding();
+        let mut created = self.created.get() - elsewhere * ONE;
         if elsewhere != 0 {
             // They have taken themselves from the balance, or are about to.
             self.balance.fetch_add(elsewhere, Ordering::AcqRel);
+            created |= LATE;
         }
         let any = if had_any { ANY } else { 0 };
-        self.created.set(((self.created.get() & !ANY) - elsewhere * ONE) | any);
+        self.created.set((created & !ANY) | any);
     }
 
     /// Whether any was created and not waited for yet, done or not. Only from the body's thread.
@@ -317,6 +321,32 @@ mod loom_tests {
             }
             body.children.waited_for(&group.children, true);
             assert_eq!(end(&body, 0, 1), Left::Others);
+            assert!(!body.children.is_untouched());
+            body.children.leave();
+            let here = body.children.close();
+            assert!(here ^ (other.join().expect("it ends") == Left::Nobody));
+        });
+    }
+    /// The body has nothing but a group, whose last member rings it before it tells the body's balance.
+    #[test]
+    fn a_late_member_ends_a_body_that_only_had_a_group() {
+        loom::model(|| {
+            let (body, group) = (body(), body());
+            body.children.add(&body.beds[0]);
+            group.children.add(&body.beds[0]);
+            let other = {
+                let (body, group) = (body.clone(), group.clone());
+                thread::spawn(move || {
+                    group.children.remove(1);
+                    end(&body, 1, 1)
+                })
+            };
+            while group.children.live() > 0 {
+                group.children.sleep(&body.beds[0], || body.beds[0].sleep());
+            }
+            body.children.waited_for(&group.children, false);
+            assert!(!body.children.has_unwaited());
+            assert!(!body.children.is_untouched(), "the task could go before the other has looked");
             body.children.leave();
             let here = body.children.close();
             assert!(here ^ (other.join().expect("it ends") == Left::Nobody));
