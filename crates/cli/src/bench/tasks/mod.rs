@@ -36,6 +36,20 @@ pub struct TaskArgs {
     /// A oneTBB to compare with instead of the system's: the folder of include/ and lib/
     #[arg(long, value_name = "DIR")]
     tbb: Option<PathBuf>,
+    /// A Nanos6 to compare with: the folder of its include/ and lib/
+    #[arg(long, value_name = "DIR")]
+    nanos6: Option<PathBuf>,
+}
+
+impl TaskArgs {
+    /// The libraries that the user names.
+    fn given(&self) -> programs::Given<'_> {
+        programs::Given {
+            taskflow: self.taskflow.as_deref(),
+            tbb: self.tbb.as_deref(),
+            nanos6: self.nanos6.as_deref(),
+        }
+    }
 }
 
 /// A row of the result.
@@ -104,7 +118,7 @@ fn subjects(args: &TaskArgs, peers: bool) -> Vec<Box<dyn Subject>> {
     subjects.push(Box::new(Again { workers: args.workers as usize }));
     if peers {
         subjects.push(Box::new(rayon::Rayon));
-        subjects.extend(programs::programs(args.taskflow.as_deref(), args.tbb.as_deref()));
+        subjects.extend(programs::programs(&args.given()));
     }
     subjects
 }

@@ -13,6 +13,7 @@ const LAST_HPP: &str = include_str!("../../../../../benches/tasks/last.hpp");
 const OPENMP: &str = include_str!("../../../../../benches/tasks/openmp.c");
 const ONETBB: &str = include_str!("../../../../../benches/tasks/onetbb.cpp");
 const TASKFLOW: &str = include_str!("../../../../../benches/tasks/taskflow.cpp");
+const NANOS6: &str = include_str!("../../../../../benches/tasks/nanos6.c");
 const STARPU: &str = include_str!("../../../../../benches/tasks/starpu.c");
 
 /// A program, and what it is told besides the case: several subjects may share one.
@@ -39,8 +40,15 @@ struct Recipe<'a> {
     file: (&'a str, &'a str),
 }
 
+/// Where libraries lie that the system does not bring.
+pub struct Given<'a> {
+    pub taskflow: Option<&'a Path>,
+    pub tbb: Option<&'a Path>,
+    pub nanos6: Option<&'a Path>,
+}
+
 /// Every runtime that is there; for each other, a line.
-pub fn programs(taskflow: Option<&Path>, tbb: Option<&Path>) -> Vec<Box<dyn Subject>> {
+pub fn programs(given: &Given<'_>) -> Vec<Box<dyn Subject>> {
     let mut found: Vec<Box<dyn Subject>> = Vec::new();
     let mut note = |name: &str, hint: &str, made: anyhow::Result<Vec<External>>| match made {
         Ok(programs) => {
@@ -57,10 +65,13 @@ pub fn programs(taskflow: Option<&Path>, tbb: Option<&Path>) -> Vec<Box<dyn Subj
     let clangs: Vec<String> = (14..30).rev().map(|version| format!("clang-{version}")).collect();
     let clangs: Vec<&str> = clangs.iter().map(String::as_str).chain(["clang"]).collect();
     note("LLVM's libomp", "apt install clang libomp-dev", openmp(&clangs, "libomp"));
-    note("oneTBB", "apt install g++ libtbb-dev", onetbb(tbb));
+    note("oneTBB", "apt install g++ libtbb-dev", onetbb(given.tbb));
     note("StarPU", "apt install libstarpu-dev", starpu());
-    if let Some(folder) = taskflow {
+    if let Some(folder) = given.taskflow {
         note("Taskflow", "--taskflow DIR", taskflow_programs(folder));
+    }
+    if let Some(folder) = given.nanos6 {
+        note("Nanos6", "--nanos6 DIR", nanos6(folder));
     }
     found
 }
@@ -131,6 +142,19 @@ fn taskflow_programs(folder: &Path) -> anyhow::Result<Vec<External>> {
     let (program, _) = build(&recipe)?;
     let variants = [(", graph", ""), (", graph run again", "--again 1"), (", async", "--async 1")];
     Ok(subjects("Taskflow", program, &variants))
+}
+
+/// With dependences over single addresses, and over regions.
+fn nanos6(folder: &Path) -> anyhow::Result<Vec<External>> {
+    let folder = folder.canonicalize().with_context(|| format!("error: no folder {}", folder.display()))?;
+    let library = find_library(&folder.to_string_lossy(), "libnanos6.so")?;
+    let folder = folder.display();
+    let mut options = words("-std=gnu11 -O3 -w nanos6.c -pthread -ldl");
+    let start = format!("{folder}/lib/nanos6-library-mode.o");
+    options.extend([format!("-I{folder}/include"), start, library, format!("-Wl,-rpath,{folder}/lib")]);
+    let recipe = Recipe { compilers: &["gcc", "cc"], words: options, file: ("nanos6.c", NANOS6) };
+    let (program, _) = build(&recipe)?;
+    Ok(subjects("Nanos6", program, &[(", addresses", ""), (", regions", "--regions 1")]))
 }
 
 fn starpu() -> anyhow::Result<Vec<External>> {
