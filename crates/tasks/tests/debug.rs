@@ -85,8 +85,9 @@ fn the_journal_knows_of_turns_workers_and_limits() {
             context.task().label("holder").submit(shared.all().commutative(), pauses);
             let waker = wakers.recv().expect("sent");
             context.task().label("turn").submit(shared.all().commutative(), |_, _| ());
+            // All of them exist until the holder goes on.
             for _ in 0..300 {
-                context.submit((), |_, ()| ());
+                context.submit(shared.read(), |_, _| ());
             }
             waker.unblock();
             context.taskwait().expect("nothing fails");
