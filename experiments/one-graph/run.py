@@ -79,12 +79,14 @@ def draw():
     out.append(
         f'<text class="ink" x="{LEFT + WIDTH / 2}" y="{TOP + HEIGHT + 38}" text-anchor="middle">processors (lines: simulated; circles: measured)</text>'
     )
-    for row in measured:
+    lowest = -1e9
+    for row in sorted(measured, key=lambda row: -min(float(p["ms"]) for p in predicted if p["tile"] == row["tile"])):
         tile = int(row["tile"])
         curve = sorted((int(p["processors"]), float(p["ms"])) for p in predicted if int(p["tile"]) == tile)
         path = "L".join(f"{x(cpus):.1f} {y(ms):.1f}" for cpus, ms in curve)
         out.append(f'<path d="M{path}" fill="none" stroke="{COLOURS[tile]}" stroke-width="2"/>')
-        out.append(f'<text class="ink" x="{x(48) + 8:.1f}" y="{y(curve[-1][1]) + 4:.1f}">tiles of {tile}</text>')
+        lowest = max(y(curve[-1][1]) + 4, lowest + 13)  # labels do not lie on each other
+        out.append(f'<text class="ink" x="{x(48) + 8:.1f}" y="{lowest:.1f}">tiles of {tile}</text>')
         for cpus, ms in [(1, float(row["one_worker_ms"])), (2, float(row["two_workers_ms"]))]:
             out.append(
                 f'<circle cx="{x(cpus):.1f}" cy="{y(ms):.1f}" r="5" fill="none" stroke="{COLOURS[tile]}" stroke-width="2"/>'
