@@ -90,27 +90,32 @@ fn compare(source: Source<'_>, machine: &Machine, seed: u64, what: &str) -> Resu
     Ok(())
 }
 
+/// A machine of this model, with one rule of ties or the other and perhaps with detours, and programs that suit it.
+fn drawn(text: &str, random: &mut ChaCha8Rng) -> (Machine, Shape) {
+    let (mut machine, mut shape) = (machine(text), Shape::random(random));
+    if random.random_bool(0.3) {
+        machine = machine.with_ties(Ties::Rank);
+    }
+    if random.random_bool(0.2) {
+        let detours = Detours::parse("0 500\n10000 1000\n23000 7000\n50000 100\n").expect("detours");
+        machine = machine.with_detours(detours, random.random());
+    }
+    if machine.ties == Ties::Insertion {
+        shape.processors = 1;
+    }
+    (machine, shape)
+}
+
 #[test]
 fn ranks_that_run_one_by_one_end_as_in_the_reference_engine() {
-    let detours = Detours::parse("0 500\n10000 1000\n23000 7000\n50000 100\n").expect("detours");
     let (mut finished, mut declined) = (0, 0);
     for seed in 3000..4200 {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let text = *[&MODELS[..], &NOISY].concat().choose(&mut random).expect("several");
-        let mut machine = machine(text);
-        let mut shape = Shape::random(&mut random);
+        let (machine, mut shape) = drawn(text, &mut random);
         // Messages go from lower ranks to higher ones, or the other way round.
         shape.downhill = Some(random.random());
         shape.bytes_max = 8;
-        if random.random_bool(0.3) {
-            machine = machine.with_ties(Ties::Rank);
-        }
-        if random.random_bool(0.2) {
-            machine = machine.with_detours(detours.clone(), random.random());
-        }
-        if machine.ties == Ties::Insertion {
-            shape.processors = 1;
-        }
         let program = shape.program(&mut random);
         let what = format!("seed {seed}, {text}, {:?}", machine.ties);
         match compare_rank_by_rank(Source::Program(&program), &machine, seed, &what) {
@@ -143,22 +148,11 @@ fn trees_run_rank_by_rank() {
 }
 
 fn random_programs(seeds: std::ops::Range<u64>, models: &[&str]) -> u32 {
-    let detours = Detours::parse("0 500\n10000 1000\n23000 7000\n50000 100\n").expect("detours");
     let mut finished = 0;
     for seed in seeds {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let text = models[random.random_range(0..models.len())];
-        let mut machine = machine(text);
-        let mut shape = Shape::random(&mut random);
-        if random.random_bool(0.3) {
-            machine = machine.with_ties(Ties::Rank);
-        }
-        if random.random_bool(0.2) {
-            machine = machine.with_detours(detours.clone(), random.random());
-        }
-        if machine.ties == Ties::Insertion {
-            shape.processors = 1;
-        }
+        let (machine, shape) = drawn(text, &mut random);
         let program = shape.program(&mut random);
         let what = format!("seed {seed}, {text}, {:?}", machine.ties);
         finished += u32::from(compare(Source::Program(&program), &machine, seed, &what).is_ok());
