@@ -130,11 +130,12 @@ impl Doorbell {
         self.leave(ticket.sleeper);
     }
 
-    /// Sleeps until a sender rings, somebody calls, or the time is up; spurious wake-ups happen. Afterwards the sleeper is
-    /// awake.
-    pub fn sleep(&self, ticket: Ticket, timeout: Option<Duration>) {
-        self.wait(&ticket, timeout);
+    /// Sleeps until a sender rings, somebody calls, or the time is up (true); spurious wake-ups happen. Afterwards the
+    /// sleeper is awake.
+    pub fn sleep(&self, ticket: Ticket, timeout: Option<Duration>) -> bool {
+        let is_up = self.wait(&ticket, timeout);
         self.leave(ticket.sleeper);
+        is_up
     }
 
     /// An application thread polls from now on: senders need not ring. The progress thread may sleep on.
@@ -168,8 +169,9 @@ impl Doorbell {
     }
 
     #[cfg(not(loom))]
-    fn wait(&self, ticket: &Ticket, timeout: Option<Duration>) {
-        castell_host::futex::wait(&self.calls[ticket.sleeper as usize], ticket.calls, u32::MAX, timeout);
+    fn wait(&self, ticket: &Ticket, timeout: Option<Duration>) -> bool {
+        use castell_host::futex::{Woken, wait};
+        wait(&self.calls[ticket.sleeper as usize], ticket.calls, u32::MAX, timeout) == Woken::TimedOut
     }
 
     #[cfg(not(loom))]
@@ -179,11 +181,12 @@ impl Doorbell {
 
     /// What a futex does: compare and fall asleep in one step.
     #[cfg(loom)]
-    fn wait(&self, ticket: &Ticket, _timeout: Option<Duration>) {
+    fn wait(&self, ticket: &Ticket, _timeout: Option<Duration>) -> bool {
         let bed = self.bed.0.lock().expect("no thread panicked");
         if self.calls[ticket.sleeper as usize].load(Ordering::Acquire) == ticket.calls {
             drop(self.bed.1.wait(bed));
         }
+        false
     }
 
     #[cfg(loom)]

@@ -3,7 +3,7 @@
 mod group;
 
 use castell_base::{Rank, Tag};
-use castell_comm::job::JobOptions;
+use castell_comm::job::{JobOptions, Progress};
 use castell_comm::queue::QueueKind;
 use castell_comm::{Cause, Comm, Handle};
 use castell_goal::graph::Graph;
@@ -348,5 +348,31 @@ fn many_to_one(comm: &Comm, each: u32) {
             let (source, i) = (at as u64 % u64::from(senders) + 1, at as u64 / u64::from(senders));
             assert_eq!(slot[0], source << 32 | i);
         }
+    }
+}
+
+#[test]
+fn large_messages_move_while_nobody_waits() {
+    const ROUNDS: usize = 40;
+    for bytes in [10_000, 300_000, 2 << 20] {
+        let options = JobOptions { progress: Progress::Thread, ..JobOptions::new(2) };
+        group_with(&options, |comm| {
+            let mut buffers = [vec![1_u8; bytes], vec![0; bytes]];
+            let [to, from] = buffers.each_mut().map(|buffer| place(buffer));
+            let peer = Rank(1 - comm.rank().0);
+            let mut graph = Graph::new();
+            graph.send(to, bytes as u64, peer, Tag(0)).expect("legal");
+            graph.recv(from, bytes as u64, Some(peer), Some(Tag(0))).expect("legal");
+            for _ in 0..ROUNDS {
+                let run = start(comm, &graph);
+                while !run.is_done() {
+                    std::thread::yield_now(); // computes, so to speak
+                }
+                run.wait().expect("no failure");
+            }
+            // A message may come in the moment in which a sleep ends by itself, but not again and again.
+            let overslept = comm.counters().overslept;
+            assert!(overslept < 4, "{bytes} bytes: {overslept} of {ROUNDS} runs waited for nothing");
+        });
     }
 }

@@ -166,9 +166,13 @@ impl Shared {
         if engine.core.has_shared() {
             engine.core.start_ready();
         }
-        // What has come already is taken in here: the progress thread would have to be woken for it.
+        // What has come already is taken in here, and what goes into pipes is put there: the progress thread would have to be
+        // woken for it.
         let mut turns = 0;
-        while turns < TURNS_AT_LEAVING && !engine.core.is_at_rest() && !engine.is_inbox_empty() {
+        while turns < TURNS_AT_LEAVING
+            && !engine.core.is_at_rest()
+            && (!engine.is_inbox_empty() || engine.core.has_transfer_news())
+        {
             engine.turn();
             turns += 1;
         }
@@ -191,8 +195,7 @@ impl Shared {
             return;
         }
         self.bell().hand_over();
-        let changed = engine.core.job.epoch() != engine.core.liveness.epoch_seen();
-        if !engine.is_inbox_empty() || changed || engine.core.has_shared_news() {
+        if engine.has_news() {
             self.bell().call(Sleeper::Thread);
         }
     }
@@ -240,6 +243,7 @@ impl Shared {
         is_in_vain: &impl Fn() -> bool,
     ) {
         self.app_drives.store(true, Ordering::Relaxed);
+        engine.core.is_late = false;
         let patience = self.patience();
         let rings_later = RINGS_LATER_TURNS.min(patience.spins + 2);
         let mut idle = 0;
@@ -250,9 +254,10 @@ impl Shared {
             engine.core.rings_later = idle < rings_later;
             if engine.turn() {
                 idle = 0;
-                engine.core.liveness.silence.moved();
+                engine.core.moved();
                 continue;
             }
+            engine.core.is_late = false;
             if engine.core.calculations.is_computing() {
                 engine.core.ring_finally();
                 engine.report_if_asked();
@@ -292,12 +297,11 @@ impl Shared {
         engine.core.flush_held_back();
         let ticket = self.bell().prepare(Sleeper::Waiter);
         let is_wanted = self.wanting.load(Ordering::SeqCst) > 0;
-        let changed = engine.core.job.epoch() != engine.core.liveness.epoch_seen();
-        if engine.is_inbox_empty() && !changed && !is_wanted && !engine.core.has_shared_news() && !is_done() {
-            self.bell().sleep(ticket, Some(patience));
-        } else {
-            self.bell().cancel(ticket);
+        if is_wanted || engine.has_news() || is_done() {
+            return self.bell().cancel(ticket);
         }
+        let is_up = self.bell().sleep(ticket, Some(patience));
+        engine.core.is_late = is_up && patience == LOOK_PERIOD;
     }
 
     fn ensure_thread(self: &Arc<Self>) {
@@ -319,7 +323,7 @@ impl Shared {
         // The ticket is taken before the looks below: a call that comes after them ends the sleep at once.
         let (mut ticket, mut patience) = (self.bell().ticket(Sleeper::Thread), Duration::ZERO);
         loop {
-            self.bell().sleep(ticket, Some(patience));
+            let is_up = self.bell().sleep(ticket, Some(patience)) && patience == LOOK_PERIOD;
             ticket = self.bell().ticket(Sleeper::Thread);
             patience = LOOK_PERIOD;
             if self.shut_down.load(Ordering::SeqCst) {
@@ -329,8 +333,9 @@ impl Shared {
                 // Who drives, or is about to, leaves the bell as it must be.
                 continue;
             }
-            let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
             if !engine.core.is_at_rest() {
+                engine.core.is_late = is_up;
                 self.bell().attend();
                 (ticket, patience) = self.drive_unattended(engine);
             }
@@ -344,8 +349,11 @@ impl Shared {
         while !engine.core.is_at_rest() && self.wanting.load(Ordering::SeqCst) == 0 && idle < THREAD_TURNS {
             if engine.turn() {
                 idle = 0;
-                engine.core.liveness.silence.moved();
-            } else if !engine.core.calculations.is_computing() {
+                engine.core.moved();
+                continue;
+            }
+            engine.core.is_late = false;
+            if !engine.core.calculations.is_computing() {
                 idle += 1;
                 std::hint::spin_loop();
             }
@@ -358,8 +366,7 @@ impl Shared {
             return (ticket, LOOK_PERIOD);
         }
         let ticket = self.bell().prepare(Sleeper::Thread);
-        let changed = engine.core.job.epoch() != engine.core.liveness.epoch_seen();
-        if !engine.is_inbox_empty() || changed || engine.core.has_shared_news() {
+        if engine.has_news() {
             return (ticket, Duration::ZERO);
         }
         if !engine.core.blocked.is_empty() {

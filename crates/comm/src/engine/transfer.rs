@@ -102,6 +102,33 @@ impl Core {
         &self.job.descriptors(owner)[descriptor as usize % DESCRIPTORS]
     }
 
+    /// Whether some large message can move, because the other side has done its part or nobody has begun.
+    pub(super) fn has_transfer_news(&self) -> bool {
+        self.transfers.incoming.iter().any(|incoming| {
+            let shared = self.descriptor(incoming.source, incoming.descriptor);
+            let state = shared.state(incoming.generation);
+            match incoming.way {
+                Way::Pipe(_) => {
+                    state != Some(State::Open) || shared.filled.load(Ordering::Acquire) != incoming.taken
+                }
+                Way::Copy => true,
+                Way::Fragments => state != Some(State::Stream),
+            }
+        }) || self.transfers.outgoing.iter().any(|outgoing| {
+            let shared = self.descriptor(self.me, outgoing.descriptor);
+            match shared.state(outgoing.generation) {
+                Some(State::Done | State::Refused) => true,
+                Some(State::Stream) => !outgoing.streaming,
+                Some(State::Announced | State::Open) if outgoing.pipe.is_some() && !outgoing.piped => {
+                    let under_way =
+                        shared.filled.load(Ordering::Relaxed) - shared.taken.load(Ordering::Acquire);
+                    under_way < PIPE_BYTES
+                }
+                _ => false,
+            }
+        })
+    }
+
     /// Sender: announces a message; false if there is no room now.
     pub(super) fn announce(
         &mut self,
