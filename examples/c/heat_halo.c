@@ -3,13 +3,15 @@
  * the neighbours' rows and are computed meanwhile. In the end the graph is in charge: each rank's sum is a task that is a
  * vertex, in front of the message that takes it to rank 0.
  *
- *     castell launch -n 2 -- ./heat_halo [rows [columns [steps]]]
+ * Both ways are timed in turns: with waits for everything before and after each exchange, and with nothing but the data's order.
+ *
+ *     castell launch -n 2 -- ./heat_halo [rows [columns [steps [workers]]]]
  */
 #include "../check.h"
 #include <castell_vertices.h>
 #include <string.h>
 
-enum { BLOCK_ROWS = 8, ABOVE = 1, BELOW = 2 };
+enum { BLOCK_ROWS = 8, ABOVE = 1, BELOW = 2, TURNS = 5 };
 
 static int rank, size, rows = 64, columns = 128, steps = 20; /* of the whole plate, without its border */
 static int first, own;                                       /* this rank's rows: from `first` on, `own` of them */
@@ -95,6 +97,17 @@ static void all_steps(void *argument) {
     }
 }
 
+static int by_size(const void *a, const void *b) {
+    double left = *(const double *)a, right = *(const double *)b;
+    return left < right ? -1 : left > right;
+}
+
+/* The median, of which the array is sorted afterwards. */
+static double median(double *times) {
+    qsort(times, TURNS, sizeof *times, by_size);
+    return times[TURNS / 2];
+}
+
 static double seconds(castell_runtime *runtime, int with_overlap) {
     for (int side = 0; side < 2; side++) {
         free(plate[side]);
@@ -159,9 +172,11 @@ int main(int argc, char **argv) {
 
     castell_runtime *runtime = NULL;
     castell_options options = {0};
-    options.workers = 2;
+    options.workers = (unsigned)number(argc, argv, 4, 2);
     CHECK(castell_start(&runtime, &options) == 0);
-    double apart = seconds(runtime, 0), together = seconds(runtime, 1);
+    double apart[TURNS], together[TURNS];
+    seconds(runtime, 1); /* warms up */
+    for (int turn = 0; turn < TURNS; turn++) apart[turn] = seconds(runtime, 0), together[turn] = seconds(runtime, 1);
 
     double *serial[2] = {cold_plate(rows, 1), cold_plate(rows, 1)};
     for (int count = 0; count < steps; count++) step(serial[1 - count % 2], serial[count % 2], 1, rows);
@@ -169,8 +184,8 @@ int main(int argc, char **argv) {
         double *expected = row_of(serial[steps % 2], first + row);
         CHECK(memcmp(row_of(plate[steps % 2], row), expected, bytes_of(1)) == 0);
     }
-    printf("rank %d: the serial result, bit by bit; %.3f ms one after the other, %.3f ms overlapping\n", rank, apart * 1e3,
-           together * 1e3);
+    printf("rank %d: the serial result, bit by bit; medians of %d turns: %.3f ms with waits, %.3f ms overlapping\n", rank,
+           TURNS, median(apart) * 1e3, median(together) * 1e3);
     mean_by_graph(runtime);
     CHECK(castell_stop(runtime) == 0);
     for (int side = 0; side < 2; side++) {

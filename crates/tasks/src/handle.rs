@@ -57,7 +57,12 @@ impl<R> Handle<R> {
     /// # Errors
     /// As for [`Handle::wait`].
     pub fn join(self) -> Result<R, TaskError> {
-        Thread::with(self.task().shared, |thread| wait_task(thread, self.task()));
+        Thread::with(self.task().shared, |thread| {
+            let recorder = thread.shared.recorder.as_ref();
+            recorder.inspect(|recorder| recorder.joins(thread));
+            wait_task(thread, self.task());
+            recorder.inspect(|recorder| recorder.joined(thread, self.task()));
+        });
         self.take()
     }
 

@@ -166,3 +166,83 @@ fn off_it_records_nothing() {
     runtime.run(|_| ()).expect("nothing fails");
     assert!(runtime.recording().is_none());
 }
+
+/// The vertices of a GOAL text, and for each which others it requires.
+fn requirements(goal: &str) -> std::collections::BTreeMap<&str, Vec<&str>> {
+    let mut required = std::collections::BTreeMap::new();
+    for line in goal.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
+        if let Some((vertex, _)) = line.split_once(": ") {
+            required.insert(vertex, Vec::new());
+        } else if let Some((vertex, before)) = line.split_once(" requires ") {
+            required.get_mut(vertex).expect("vertices come first").push(before);
+        }
+    }
+    required
+}
+
+fn goal(recording: &Recording) -> String {
+    let mut goal = Vec::new();
+    recording.write_goal(&mut goal).expect("memory takes everything");
+    String::from_utf8(goal).expect("text")
+}
+
+#[test]
+fn vertices_are_named_after_their_tasks() {
+    let recording = record(1, |context| {
+        context.task().label("gemm").submit((), |_, ()| ());
+        context.task().label("2nd half, Größe").submit((), |_, ()| ());
+        context.task().label("a_1").submit((), |_, ()| ());
+        context.submit((), |_, ()| ());
+    });
+    let text = goal(&recording);
+    let vertices = requirements(&text);
+    for name in ["t0_0", "gemm_1_0", "t2nd_half__Gr__e_2_0", "a_1_3_0", "t4_0", "t0_done"] {
+        assert!(vertices.contains_key(name), "{name}: {text}");
+    }
+    assert_eq!(vertices["t0_done"].len(), 5, "its body and four children: {text}");
+    assert!(!text.contains("thread"), "one run follows nothing: {text}");
+}
+
+#[test]
+fn a_run_follows_those_that_its_thread_had_waited_for() {
+    let runtime = Runtime::builder().workers(2).record(true).build().expect("threads start");
+    let run = |label| {
+        runtime.run(|context| context.task().label(label).submit((), |_, ()| ())).expect("nothing fails");
+    };
+    run("first");
+    let beside = runtime.spawn(|_| ()).expect("no fork");
+    run("second");
+    beside.join().expect("nothing fails");
+    std::thread::scope(|scope| scope.spawn(|| run("elsewhere")).join()).expect("it does not panic");
+    run("third");
+    let recording = runtime.recording().expect("asked for");
+    let text = goal(&recording);
+    let required = requirements(&text);
+    // All that a vertex waits for, near and far.
+    let before = |label: &str| {
+        let mut open = vec![format!("{label}_{}_0", named(&recording, label))];
+        let mut all = std::collections::BTreeSet::new();
+        while let Some(vertex) = open.pop() {
+            for &next in &required[&*vertex] {
+                if all.insert(next.to_owned()) {
+                    open.push(next.to_owned());
+                }
+            }
+        }
+        all
+    };
+    let vertex = |label: &str| format!("{label}_{}_0", named(&recording, label));
+    let root = |number: usize| {
+        let roots = recording.tasks.iter().enumerate().filter(|(_, task)| task.parent.is_none());
+        roots.map(|(index, _)| index).nth(number).expect("so many roots")
+    };
+    assert!(!before("first").iter().any(|name| name.contains("done")), "{text}");
+    assert!(before("second").contains(&vertex("first")), "{text}");
+    let beside = format!("t{}_0", root(1));
+    assert!(!before("second").contains(&beside), "nobody had waited for it: {text}");
+    for earlier in [vertex("first"), vertex("second"), beside] {
+        assert!(before("third").contains(&earlier), "{earlier}: {text}");
+    }
+    assert!(!before("third").contains(&vertex("elsewhere")), "another thread's: {text}");
+    assert!(!before("elsewhere").iter().any(|name| name.contains("thread")), "{text}");
+}

@@ -1,4 +1,4 @@
-//! A recording as files: a timeline, a graph, statistics.
+//! A recording as files: a timeline, statistics; its graph is in `goal`.
 
 use super::{Level, Recording, Wanted};
 use castell_base::Rank;
@@ -126,98 +126,6 @@ impl Recording {
             counters.push(counter("threshold".to_owned(), &|level| level.threshold as usize));
         }
         counters
-    }
-
-    /// As GOAL text for one rank: a calc a stretch of a body, in nanoseconds, on the cpu that is its worker, and an edge for each
-    /// thing that it waited for: its creation, its accesses, its children. Comments have labels, accesses and times.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    pub fn write_goal(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(out, "// {} tasks on {} workers, {} ns", self.tasks.len(), self.workers, self.span_ns())?;
-        writeln!(out, "num_ranks 1\nrank 0 {{")?;
-        let mut children: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for (index, task) in self.tasks.iter().enumerate() {
-            if let Some((parent, _)) = task.parent {
-                children.entry(parent).or_default().push(index);
-            }
-        }
-        let mut rates: BTreeMap<&str, Option<f64>> = BTreeMap::new();
-        for (index, task) in self.tasks.iter().enumerate() {
-            self.comment(index, out)?;
-            let cpu = task.ran.map_or(0, |(.., worker)| worker);
-            if task.ran.is_none() && task.cost > 0 {
-                // As long as its cost says, going by those that ran.
-                let rate = *rates.entry(task.label).or_insert_with(|| self.ns_per_cost(task.label));
-                let ns = rate.map_or(0, |rate| (rate * f64::from(task.cost)).round() as u64);
-                writeln!(out, "  t{index}_0: calc {ns} cpu {cpu}")?;
-                continue;
-            }
-            for (number, stretch) in task.stretches.iter().enumerate() {
-                writeln!(out, "  t{index}_{number}: calc {} cpu {cpu}", stretch.ns)?;
-            }
-        }
-        for parent in children.keys() {
-            writeln!(out, "  d{parent}: calc 0")?;
-        }
-        // Whoever waits for a task with all its descendants waits for this.
-        let done = |task: usize| match children.contains_key(&task) {
-            true => format!("d{task}"),
-            false => self.end_of(task),
-        };
-        for (index, task) in self.tasks.iter().enumerate() {
-            if let Some((parent, stretch)) = task.parent {
-                writeln!(out, "  t{index}_0 requires t{parent}_{stretch}")?;
-            }
-            for &before in &task.after {
-                writeln!(out, "  t{index}_0 requires {}", self.end_of(before))?;
-            }
-            for number in 1..task.stretches.len() {
-                writeln!(out, "  t{index}_{number} requires t{index}_{}", number - 1)?;
-            }
-            let Some(children) = children.get(&index) else { continue };
-            let mut waited = 0;
-            let waits = (0..task.stretches.len()).filter(|&number| task.stretches[number].waits);
-            for wait in waits {
-                let created =
-                    |child: usize| self.tasks[child].parent.is_some_and(|(_, stretch)| stretch < wait);
-                while let Some(&child) = children.get(waited).filter(|&&child| created(child)) {
-                    writeln!(out, "  t{index}_{wait} requires {}", done(child))?;
-                    waited += 1;
-                }
-            }
-            writeln!(out, "  d{index} requires {}", self.end_of(index))?;
-            for &child in &children[waited..] {
-                writeln!(out, "  d{index} requires {}", done(child))?;
-            }
-        }
-        writeln!(out, "}}")
-    }
-
-    /// The last stretch of a body.
-    fn end_of(&self, task: usize) -> String {
-        format!("t{task}_{}", self.tasks[task].stretches.len() - 1)
-    }
-
-    fn comment(&self, index: usize, out: &mut impl Write) -> io::Result<()> {
-        let task = &self.tasks[index];
-        write!(out, "  // task {index}")?;
-        if !task.label.is_empty() {
-            let label: String = task.label.chars().filter(|c| !c.is_control()).collect();
-            write!(out, " `{label}`")?;
-        }
-        if task.cost > 0 {
-            write!(out, ", cost {}", task.cost)?;
-        }
-        write!(out, ", created {} ns", task.created_ns)?;
-        if let Some((begin, end, worker)) = task.ran {
-            write!(out, ", ran {begin} to {end} ns on worker {worker}")?;
-        }
-        for access in &task.declared {
-            let weak = if access.weak { "weak " } else { "" };
-            write!(out, "; {weak}{} {:#x}+{}", access.kind, access.start, access.length)?;
-        }
-        writeln!(out)
     }
 
     /// Statistics for people: of workers, and of labels.

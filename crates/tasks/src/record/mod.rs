@@ -4,9 +4,12 @@
 //! ([`Recording`], in `recording`). Off, it costs a look at an option when a task is created, run or waits.
 
 mod files;
+mod goal;
 pub(crate) mod graph;
+mod outside;
 mod recording;
 
+pub use outside::{Outside, Step};
 pub use recording::{Level, Recorded, Recording, Stretch};
 
 use crate::current::Thread;
@@ -16,6 +19,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 use std::time::Instant;
 
 /// Tasks that are noted; beyond that none, and a line says so.
@@ -62,6 +66,17 @@ enum Event {
         label: &'static str,
         cost: u32,
         declared: Box<[Declaration]>,
+        /// Of a root: whose thread made it.
+        maker: Option<ThreadId>,
+    },
+    /// A thread outside of tasks waits for a root, until…
+    Joins {
+        thread: ThreadId,
+    },
+    /// …it is done.
+    Joined {
+        task: u32,
+        thread: ThreadId,
     },
     Began {
         task: u32,
@@ -170,7 +185,24 @@ impl Recorder {
         let parent = task.parent().and_then(|parent| self.number(parent));
         self.shard(task).insert(std::ptr::from_ref(task) as usize, number);
         let (label, declared) = (task.label(), declared.into());
-        self.note(thread, Event::Created { task: number, parent, label, cost: task.cost, declared });
+        let maker = task.has(flag::ROOT).then(|| std::thread::current().id());
+        self.note(thread, Event::Created { task: number, parent, label, cost: task.cost, declared, maker });
+    }
+
+    /// A thread is about to wait for a root.
+    pub(crate) fn joins(&self, thread: &Thread) {
+        if thread.worker.get().is_none() {
+            self.note(thread, Event::Joins { thread: std::thread::current().id() });
+        }
+    }
+
+    /// It has waited for this one.
+    pub(crate) fn joined(&self, thread: &Thread, task: &Task) {
+        if thread.worker.get().is_none()
+            && let Some(task) = self.number(task)
+        {
+            self.note(thread, Event::Joined { task, thread: std::thread::current().id() });
+        }
     }
 
     /// Its body begins; its number for [`Recorder::ended`]. Of a body that is called again and again only the first time is noted.

@@ -1,6 +1,7 @@
 //! A recording: tasks with their stretches, and what each had to wait for.
 
 use super::graph::Dependences;
+use super::outside::{Outside, Outsiders};
 use super::{Event, Note};
 use crate::dependences::Declaration;
 use std::collections::HashMap;
@@ -16,6 +17,8 @@ pub struct Recording {
     pub is_whole: bool,
     /// The scheduler's queues, looked at now and then, in order of time.
     pub levels: Vec<Level>,
+    /// The threads that made roots or waited for some, outside of tasks.
+    pub outside: Vec<Outside>,
 }
 
 /// How long the scheduler's queues were at a moment, about.
@@ -40,6 +43,8 @@ pub struct Recorded {
     pub cost: u32,
     /// Its creator, and in which of the creator's stretches it was created; none for a root.
     pub parent: Option<(usize, usize)>,
+    /// Of a root: which of the threads outside made it, and after which of its steps.
+    pub maker: Option<(usize, usize)>,
     /// What it declared.
     pub declared: Vec<Declaration>,
     /// When it was created.
@@ -90,7 +95,8 @@ impl Recording {
 
     /// From notes in order of time.
     pub(super) fn of(notes: &[&Note], workers: u32, is_whole: bool) -> Recording {
-        let mut recording = Recording { tasks: Vec::new(), workers, is_whole, levels: Vec::new() };
+        let mut recording = Recording { tasks: Vec::new(), workers, is_whole, ..Recording::default() };
+        let mut outsiders = Outsiders::default();
         // Numbers are given out a moment before they are noted: not in order of time.
         let mut places: HashMap<u32, usize> = HashMap::new();
         let mut dependences = Dependences::default();
@@ -98,7 +104,7 @@ impl Recording {
         for note in notes {
             let stack = &mut stacks[note.worker as usize];
             match &note.event {
-                Event::Created { task, parent, label, cost, declared } => {
+                Event::Created { task, parent, label, cost, declared, maker } => {
                     let parent = parent.and_then(|parent| places.get(&parent).copied());
                     let place = recording.tasks.len();
                     places.insert(*task, place);
@@ -108,12 +114,19 @@ impl Recording {
                         label,
                         cost: *cost,
                         parent,
+                        maker: maker.map(|thread| outsiders.makes(thread, note.ns)),
                         declared: declared.to_vec(),
                         created_ns: note.ns,
                         ran: None,
                         stretches: vec![Stretch::default()],
                         after: Vec::new(),
                     });
+                }
+                Event::Joins { thread } => outsiders.joins(*thread, note.ns),
+                Event::Joined { task, thread } => {
+                    if let Some(&task) = places.get(task) {
+                        outsiders.joined(*thread, task, note.ns);
+                    }
                 }
                 Event::Began { task } => {
                     if let Some(&task) = places.get(task) {
@@ -140,6 +153,7 @@ impl Recording {
         for (task, after) in recording.tasks.iter_mut().zip(dependences.resolve()) {
             task.after = after;
         }
+        recording.outside = outsiders.all();
         recording
     }
 
