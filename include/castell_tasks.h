@@ -49,7 +49,7 @@ typedef struct castell_options {
     const char *scheduler; /* such as "tree" or "central:fifo"; default: CASTELL_TASKS_SCHEDULER or "tree" */
     const char *topology; /* such as "numa:2 cpu:24": pretend to be that; default: the machine */
     uint64_t seed;        /* of the scheduler's random choices */
-    uint64_t tasks_high;  /* with more tasks than this, creators run tasks first, */
+    uint64_t tasks_high;  /* with more tasks than this (512 a worker, at least 1024), creators run tasks first, */
     uint64_t tasks_low;   /* until no more than this are left; */
     uint64_t tasks_hard;  /* with this many, and none that could run, creating one fails */
     uint64_t watchdog_ns; /* reports on stderr when nothing has completed for so long although a task waits for the world */

@@ -2,6 +2,9 @@
 
 use crate::region::Region;
 
+/// Neighbouring starts have neighbouring slots, so many at a time; a power of two.
+const NEAR: usize = 8;
+
 /// Regions an ordered block holds at most; a block is searched by halving, an insertion moves half of it.
 const BLOCK_REGIONS: usize = 64;
 
@@ -14,6 +17,11 @@ pub struct RegionMap<V> {
     /// A power of two of slots, at most five eighths full; linear probing.
     slots: Vec<Option<(Region, V)>>,
     shift: u32,
+    /// In what the starts differ from the first of them: all bits below the lowest one of these are the same.
+    mixed: usize,
+    first: usize,
+    /// As many of these as the slots were placed by.
+    grain: u32,
     length: usize,
     order: Order,
 }
@@ -27,7 +35,15 @@ impl<V: Copy> Default for RegionMap<V> {
 impl<V: Copy> RegionMap<V> {
     /// An empty map; allocates with the first insertion.
     pub const fn new() -> Self {
-        RegionMap { slots: Vec::new(), shift: usize::BITS, length: 0, order: Order::new() }
+        RegionMap {
+            slots: Vec::new(),
+            shift: 0,
+            mixed: 0,
+            first: 0,
+            grain: 0,
+            length: 0,
+            order: Order::new(),
+        }
     }
 
     /// The number of regions.
@@ -70,6 +86,10 @@ impl<V: Copy> RegionMap<V> {
         if !self.order.insert(region) {
             return Err(value);
         }
+        if self.length == 0 {
+            (self.first, self.mixed) = (region.start(), 0);
+        }
+        self.mixed |= region.start() ^ self.first;
         if self.is_full() {
             self.rebuild((self.slots.len() * 2).max(16));
         }
@@ -148,10 +168,13 @@ impl<V: Copy> RegionMap<V> {
         slot
     }
 
-    /// Where the search for a start begins; taken modulo the number of slots.
+    /// Where the search for a start begins; taken modulo the number of slots. What lies side by side in memory lies so here, a
+    /// few at a time: programs often go on with the neighbours.
     #[inline]
     fn home(&self, start: usize) -> usize {
-        start.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize) >> (self.shift & (usize::BITS - 1))
+        let number = start >> (self.grain & (usize::BITS - 1));
+        let group = (number / NEAR).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize);
+        (group >> (self.shift & (usize::BITS - 1))) * NEAR + number % NEAR
     }
 
     fn place(&mut self, region: Region, value: V) {
@@ -166,7 +189,8 @@ impl<V: Copy> RegionMap<V> {
     fn rebuild(&mut self, slots: usize) {
         let old = std::mem::take(&mut self.slots);
         self.slots.resize_with(slots, || None);
-        self.shift = usize::BITS - slots.trailing_zeros();
+        self.shift = usize::BITS - (slots / NEAR).trailing_zeros();
+        self.grain = self.mixed.trailing_zeros().min(usize::BITS - 1);
         for (region, value) in old.into_iter().flatten() {
             self.place(region, value);
         }
@@ -202,6 +226,9 @@ impl Order {
 
     /// Inserts a region unless it overlaps one.
     fn insert(&mut self, region: Region) -> bool {
+        if self.append(region) {
+            return true;
+        }
         if self.blocks.is_empty() {
             self.push_block(0, vec![region]);
             return true;
@@ -220,6 +247,20 @@ impl Order {
         }
         self.insert_at(index, position, region);
         true
+    }
+
+    /// Ascending programs: inserts a region that comes right behind the last one of the block of the last insertion.
+    #[inline]
+    fn append(&mut self, region: Region) -> bool {
+        let next = self.firsts.get(self.hint + 1).copied();
+        let Some(block) = self.blocks.get_mut(self.hint) else { return false };
+        let follows = block.last().is_some_and(|last| last.end() <= region.start())
+            && next.is_none_or(|next| region.end() <= next)
+            && block.len() < BLOCK_REGIONS;
+        if follows {
+            block.push(region);
+        }
+        follows
     }
 
     fn insert_at(&mut self, index: usize, position: usize, region: Region) {

@@ -29,7 +29,7 @@ pub struct Builder {
     topology: Option<String>,
     seed: u64,
     stack_bytes: usize,
-    limits: Limits,
+    limits: Option<Limits>,
     memory: MemoryOptions,
     watchdog: Option<(Duration, Report)>,
     debug: Option<bool>,
@@ -47,7 +47,7 @@ impl Default for Builder {
             topology: None,
             seed: 0,
             stack_bytes: 8 << 20,
-            limits: Limits::default(),
+            limits: None,
             memory: MemoryOptions::default(),
             watchdog: None,
             debug: None,
@@ -99,9 +99,9 @@ impl Builder {
         self
     }
 
-    /// When creators help instead of creating, and when creating becomes an error.
+    /// When creators help instead of creating, and when creating becomes an error; [`Limits::for_workers`] without a call.
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.limits = Some(limits);
         self
     }
 
@@ -173,7 +173,7 @@ impl Builder {
             devices,
             scheduler: Scheduler::new(options, &plan.topology, self.seed),
             workers: Workers::new(&plan, self.stack_bytes),
-            counts: Counts::new(self.limits),
+            counts: Counts::new(self.limits.unwrap_or_else(|| Limits::for_workers(plan.workers()))),
             exclusive: Exclusive::default(),
             places: has_places.then(Places::new),
             watches_ready: has_places || debug,

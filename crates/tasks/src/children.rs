@@ -78,6 +78,11 @@ impl<T: Sleeper> Children<T> {
         std::ptr::eq(self.home.load(Ordering::Relaxed), thread)
     }
 
+    /// Whether the body is awake on some thread, or sleeps there: a moment's view.
+    pub(crate) fn is_awake(&self) -> bool {
+        !self.home.load(Ordering::Relaxed).is_null()
+    }
+
     /// A child is done, with all its descendants, and [`Children::is_home`].
     #[inline]
     pub(crate) fn remove_at_home(&self) {

@@ -28,8 +28,17 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        // What is about then fits into a core's cache, and a creator that helps runs what it created last, which lies there.
-        Limits { high: 8192, low: 8192 - 512, hard: 16 << 20 }
+        Limits::for_workers(1)
+    }
+}
+
+impl Limits {
+    /// What a runtime with so many workers has unless it is told: `high` is 512 a worker, and at least 1024.
+    ///
+    /// What is about then fits into the cores' caches. A creator that helps runs what it created last, which lies nearest to it.
+    pub fn for_workers(workers: usize) -> Limits {
+        let high = (512 * workers as u64).max(1024);
+        Limits { high, low: high - LOOK_EVERY, hard: 16 << 20 }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::runtime::Shared;
 use crate::scheduler::Leaf;
 use crate::task::Task;
 use crate::watched::Undeclared;
-use crate::workers::WorkerId;
+use crate::workers::{Taken, WorkerId};
 use castell_base::sync::{AtomicU32, AtomicU64, Ordering};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -37,6 +37,12 @@ pub struct Thread {
     /// [`Thread::child_ended`].
     ended_of: Cell<*const Task>,
     ended: Cell<i64>,
+    /// The body of that task is awake on another thread, or was when the first of them ended.
+    ended_abroad: Cell<bool>,
+    /// How many accesses these children had.
+    ended_accesses: Cell<u64>,
+    /// How many children of bodies that were awake on other threads have ended here.
+    foreign: Cell<Taken>,
     /// In the debug mode: what the body on top of the stack did without having declared it.
     pub(crate) undeclared: Cell<Option<Undeclared>>,
     /// The word on which this thread sleeps while its task waits.
@@ -65,6 +71,9 @@ impl Thread {
             stacks: Cell::new(std::ptr::null_mut()),
             ended_of: Cell::new(std::ptr::null()),
             ended: Cell::new(0),
+            ended_abroad: Cell::new(false),
+            ended_accesses: Cell::new(0),
+            foreign: Cell::new(Taken::default()),
             undeclared: Cell::new(None),
             bell: AtomicU32::new(0),
             outer: Cell::new(std::ptr::null()),
@@ -132,15 +141,33 @@ impl Thread {
     /// If the parent's body is awake elsewhere, or over, it hears of several at once: when this thread is about to do anything
     /// else than to run a child of it. Whoever waits for the parent's children, waits for that child too.
     #[inline]
-    pub(crate) fn child_ended(&self, parent: &Task) {
+    pub(crate) fn child_ended(&self, parent: &Task, accesses: usize) {
+        // Such a parent's body is not awake here, for else `execute` had told it; and the line that its creator writes with each
+        // child is left alone.
+        if std::ptr::eq(self.ended_of.get(), parent) {
+            self.ended_accesses.set(self.ended_accesses.get() + accesses as u64);
+            return self.ended.set(self.ended.get() + 1);
+        }
         if parent.children.is_home(self) {
             return parent.children.remove_at_home();
         }
-        if !std::ptr::eq(self.ended_of.get(), parent) {
-            self.tell_ended();
-            self.ended_of.set(parent);
-        }
-        self.ended.set(self.ended.get() + 1);
+        self.begin_ended(parent, accesses);
+    }
+
+    /// The first child of another parent has ended here.
+    #[cold]
+    #[inline(never)]
+    fn begin_ended(&self, parent: &Task, accesses: usize) {
+        self.tell_ended();
+        self.ended_of.set(parent);
+        self.ended_abroad.set(parent.children.is_awake());
+        self.ended.set(1);
+        self.ended_accesses.set(accesses as u64);
+    }
+
+    /// The tasks whose creators are busy elsewhere and that have ended here, as far as their creators have heard of it.
+    pub(crate) fn foreign(&self) -> Taken {
+        self.foreign.get()
     }
 
     /// Before a child of `parent` is run: ends of others' children go to their parents.
@@ -164,6 +191,11 @@ impl Thread {
     fn tell_parent(&self) {
         // SAFETY: it cannot end before it has heard of these children.
         let parent = unsafe { &*self.ended_of.replace(std::ptr::null()) };
+        if self.ended_abroad.get() {
+            let Taken { tasks, accesses } = self.foreign.get();
+            let tasks = tasks + self.ended.get() as u64;
+            self.foreign.set(Taken { tasks, accesses: accesses + self.ended_accesses.get() });
+        }
         if parent.children.remove(self.ended.replace(0)) == Left::Nobody {
             finish_for_last(self, NonNull::from(parent));
         }

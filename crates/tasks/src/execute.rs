@@ -301,11 +301,11 @@ unsafe fn run_seldom(thread: &Thread, record: &Task) {
 unsafe fn end_plainly(thread: &Thread, task: TaskRef) -> Option<TaskRef> {
     // SAFETY: the birth's reference is ours to end; the parent hears of its end below.
     let (record, parent) = unsafe { (task.as_ref(), &*task.as_ref().parent) };
-    if !record.has_accesses() {
+    if record.access_count() == 0 {
         thread.count_disposed();
         // SAFETY: nobody else has ever had a reference.
         unsafe { thread.free(task.cast(), record.bytes as usize) };
-        thread.child_ended(parent);
+        thread.child_ended(parent, 0);
         return None;
     }
     // SAFETY: the caller's promise.
@@ -318,7 +318,7 @@ unsafe fn end_plainly(thread: &Thread, task: TaskRef) -> Option<TaskRef> {
 unsafe fn end_with_accesses(thread: &Thread, task: TaskRef, parent: &Task) -> Option<TaskRef> {
     // SAFETY: the birth's reference is ours to end.
     let record = unsafe { task.as_ref() };
-    let mut ready = ReadyList::new();
+    let (mut ready, accesses) = (ReadyList::new(), record.access_count());
     // SAFETY: once, and alive; then the birth's reference.
     unsafe {
         dependences::complete_plain(thread, record, &mut ready);
@@ -328,7 +328,7 @@ unsafe fn end_with_accesses(thread: &Thread, task: TaskRef, parent: &Task) -> Op
             thread.free(task.cast(), record.bytes as usize);
         }
     }
-    thread.child_ended(parent);
+    thread.child_ended(parent, accesses);
     if ready.is_empty() {
         return None;
     }

@@ -317,10 +317,10 @@ impl Task {
         self.events.load(Ordering::Acquire) == 1 && self.flags.load(Ordering::Relaxed) & flag::PLAIN != 0
     }
 
-    /// Whether it has accesses.
+    /// How many accesses it has.
     #[inline]
-    pub(crate) fn has_accesses(&self) -> bool {
-        self.access_count != 0
+    pub(crate) fn access_count(&self) -> usize {
+        usize::from(self.access_count)
     }
 
     /// Sets bits of [`flag`]; returns those before.

@@ -106,13 +106,15 @@ unsafe fn build(options: Option<&castell_options>) -> Result<Runtime, Failure> {
         if options.stack_bytes > 0 {
             builder = builder.stack_bytes(options.stack_bytes);
         }
-        let Limits { high, low, hard } = Limits::default();
-        let or = |value: u64, default: u64| if value == 0 { default } else { value };
-        builder = builder.limits(Limits {
-            high: or(options.tasks_high, high),
-            low: or(options.tasks_low, low),
-            hard: or(options.tasks_hard, hard),
-        });
+        if options.tasks_high | options.tasks_low | options.tasks_hard != 0 {
+            let Limits { high, low, hard } = Limits::for_workers(options.workers as usize);
+            let or = |value: u64, default: u64| if value == 0 { default } else { value };
+            builder = builder.limits(Limits {
+                high: or(options.tasks_high, high),
+                low: or(options.tasks_low, low),
+                hard: or(options.tasks_hard, hard),
+            });
+        }
         if options.debug > 0 {
             builder = builder.debug(true);
         }

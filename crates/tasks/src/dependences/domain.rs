@@ -88,6 +88,25 @@ impl<T: Dependent> Domain<T> {
             strong += u32::from(!state.is_weak());
             exclusive += u32::from(state.kind() == Kind::Commutative && !state.is_weak());
         }
+        // SAFETY: passed on.
+        unsafe { self.register_counted(parent, task, [strong, exclusive], outcome) }
+    }
+
+    /// [`Domain::register`] for a task with so many strong accesses, and so many commutative ones among them.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub(super) unsafe fn register_counted(
+        &mut self,
+        parent: &[Access<T>],
+        task: NonNull<T>,
+        [strong, exclusive]: [u32; 2],
+        outcome: &mut impl Outcome<T>,
+    ) -> bool {
+        // SAFETY: the caller's promise.
+        let record = unsafe { task.as_ref() };
+        let accesses = record.accesses();
         // With several accesses the caller holds a count of its own, so that the task cannot start in between.
         let guard = u32::from(accesses.len() > 1 || strong == 0 || exclusive > 0);
         let turn = if exclusive > 0 { EXCLUSIVE } else { 0 };
@@ -366,26 +385,29 @@ impl<T: Dependent> Domain<T> {
 #[inline(always)]
 unsafe fn hold<T: Dependent>(access: NonNull<Access<T>>, placed: Placed) -> u32 {
     match placed {
-        // SAFETY: it holds all tokens.
-        Placed::Held(permits) => unsafe { hold_all(access, permits) },
+        Placed::Held(permits) => {
+            // SAFETY: it holds all tokens, so nobody else has any business with it before its task has run.
+            let new = unsafe { access.as_ref() };
+            let usual = new.state().receives_simply(Tokens::ALL).filter(|_| permits.poisoned.is_empty());
+            if let Some(Received { state, satisfied, .. }) = usual {
+                new.set(state);
+                return u32::from(satisfied);
+            }
+            // SAFETY: as above.
+            unsafe { hold_all(access, permits) }
+        }
         Placed::Waits { satisfied } => u32::from(satisfied),
     }
 }
 
 /// # Safety
 /// `permits` are all tokens.
+#[cold]
 #[inline(never)]
 unsafe fn hold_all<T: Dependent>(access: NonNull<Access<T>>, permits: Permits) -> u32 {
     // SAFETY: it holds all tokens, so nobody else has any business with it before its task has run.
     let access = unsafe { access.as_ref() };
-    let state = access.state();
-    if permits.poisoned.is_empty()
-        && let Some(Received { state, satisfied, .. }) = state.receives_simply(permits.tokens)
-    {
-        access.set(state);
-        return u32::from(satisfied);
-    }
-    let (state, effects): (State, _) = state.after(Message::Satisfied(permits));
+    let (state, effects): (State, _) = access.state().after(Message::Satisfied(permits));
     access.set(state);
     if effects.satisfied && effects.poisons {
         // SAFETY: not ready yet.

@@ -74,19 +74,25 @@ pub(crate) fn is_settled(declared: &[Declaration]) -> bool {
         return true;
     }
     let (mut weak, mut takes_turns) = (false, false);
+    // The bytes between the first and the last of those that were seen.
+    let (mut low, mut high) = (usize::MAX, 0);
     for (index, one) in declared.iter().enumerate() {
         weak |= one.weak;
         takes_turns |= one.kind == Kind::Commutative && !one.weak;
-        let earlier = &declared[..if declared.len() <= FEW { index } else { 0 }];
         let end = one.start.wrapping_add(one.length.max(1));
-        let meets = |other: &Declaration| {
-            other.start < end && one.start < other.start.wrapping_add(other.length.max(1))
-        };
-        if earlier.iter().any(meets) {
+        if one.start < high && low < end && declared.len() <= FEW && meets_any(one, &declared[..index]) {
             return false;
         }
+        (low, high) = (low.min(one.start), high.max(end));
     }
     !(weak && takes_turns) && (declared.len() <= FEW || are_many_disjoint(declared))
+}
+
+fn meets_any(one: &Declaration, others: &[Declaration]) -> bool {
+    let end = one.start.wrapping_add(one.length.max(1));
+    let meets =
+        |other: &Declaration| other.start < end && one.start < other.start.wrapping_add(other.length.max(1));
+    others.iter().any(meets)
 }
 
 #[cold]
@@ -248,7 +254,10 @@ pub unsafe fn register(
 ) -> bool {
     // SAFETY: the caller's promise.
     let record = unsafe { task.as_ref() };
+    let (mut strong, mut exclusive) = (0, 0);
     for (index, one) in declared.iter().enumerate() {
+        strong += u32::from(!one.weak);
+        exclusive += u32::from(one.kind == Kind::Commutative && !one.weak);
         let access = Access::new(task, &one.access());
         // SAFETY: there is room for them all.
         unsafe { record.accesses_start().add(index).write(access) };
@@ -260,7 +269,9 @@ pub unsafe fn register(
     };
     let mut found = Found::new(thread, record, ready);
     // SAFETY: only this thread uses the domain; the rest is the caller's promise.
-    let is_ready = unsafe { domain_of(parent).register(parent.accesses(), task, &mut found) };
+    let is_ready = unsafe {
+        domain_of(parent).register_counted(parent.accesses(), task, [strong, exclusive], &mut found)
+    };
     debug_assert_eq!(found.own_gone, 0);
     is_ready || found.own_ready
 }

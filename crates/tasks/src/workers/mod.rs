@@ -11,6 +11,8 @@
 //! | not held, disabled | taken away |
 //! | not held, enabled | for a moment: a thread is being found for it |
 
+#[cfg(not(loom))]
+mod appetite;
 mod id;
 #[cfg(not(loom))]
 mod mailbox;
@@ -21,6 +23,8 @@ mod roster;
 #[cfg(not(loom))]
 mod threads;
 
+#[cfg(not(loom))]
+pub(crate) use appetite::Taken;
 pub use id::WorkerId;
 #[cfg(not(loom))]
 pub(crate) use mailbox::mailbox_from_environment;

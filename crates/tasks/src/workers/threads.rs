@@ -1,5 +1,6 @@
 //! The threads behind the workers.
 
+use super::appetite::Appetite;
 use super::mailbox::Reader;
 use super::roster::{Heir, Roster, Seat};
 use super::{Plan, WorkerId};
@@ -7,12 +8,12 @@ use crate::current::Thread;
 use crate::error::TaskError;
 use crate::execute::execute;
 use crate::runtime::Shared;
-use castell_sched::{Kind, LeafId, Topology};
+use castell_sched::{Design, Kind, LeafId, Topology};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Looks at its polling slot before an idle worker sleeps: some tens of microseconds.
 const LOOKS: u32 = 1500;
@@ -44,6 +45,11 @@ struct Flag {
     up: AtomicBool,
     kind: Kind,
 }
+
+/// So long a worker sleeps before it looks again whether it still lets others alone.
+const NAP: Duration = Duration::from_micros(50);
+/// It does so while a task ends in less than this, wherever.
+const FLOW: Duration = Duration::from_micros(2);
 
 /// What a worker is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -312,6 +318,7 @@ fn work(shared: &Weak<Shared>, worker: WorkerId) {
     let _entered = thread.enter();
     let mut holds = Some(worker);
     let mut polls = 0;
+    let mut appetite = is_choosy(&shared).then(Appetite::new);
     while let Some(worker) = holds {
         if thread.worker.get() != Some(worker) {
             thread.set_worker(Some(worker));
@@ -327,7 +334,14 @@ fn work(shared: &Weak<Shared>, worker: WorkerId) {
         }
         let mut next = found.or_else(|| {
             thread.tell_ended();
-            wait(&shared, worker, &mut polls)
+            if let Some(patience) = appetite.as_mut().and_then(|appetite| appetite.ends(thread.foreign())) {
+                rest(&shared, worker, patience);
+            }
+            let found = wait(&shared, worker, &mut polls);
+            if let (Some(appetite), Some(_)) = (&mut appetite, found) {
+                appetite.begins(thread.foreign());
+            }
+            found
         });
         while let Some(task) = next {
             // SAFETY: got from the scheduler: ready, and ours to run.
@@ -335,6 +349,28 @@ fn work(shared: &Weak<Shared>, worker: WorkerId) {
         }
         // A task that blocked may have come back on another worker.
         holds = thread.worker.get();
+    }
+}
+
+/// Whether workers ask if what they take from others is worth it: not under the rules of the paper.
+fn is_choosy(shared: &Shared) -> bool {
+    let options = shared.scheduler.options();
+    options.design == Design::Tree && options.pull
+}
+
+/// Lets others alone for `patience`, as long as tasks end quickly without this worker, and nothing else is to be done.
+#[cold]
+fn rest(shared: &Shared, worker: WorkerId, patience: Duration) {
+    let begin = Instant::now();
+    let (mut looked, mut ended) = (begin, shared.counts.disposed());
+    while looked - begin < patience && !shared.workers.is_wanted(worker) && !shared.suspended.has_waiting() {
+        std::thread::sleep(NAP);
+        shared.services.poll();
+        let (since, before) = (looked, ended);
+        (looked, ended) = (Instant::now(), shared.counts.disposed());
+        if (looked - since).as_nanos() > FLOW.as_nanos() * u128::from(ended - before) {
+            return;
+        }
     }
 }
 
