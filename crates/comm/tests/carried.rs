@@ -184,3 +184,45 @@ fn a_schedule_that_nobody_waits_for_ends() {
     };
     group_with(&options, |comm| run(comm, &pattern, 1));
 }
+
+/// What a rank sends before its receiver has started its run waits, here or there; it does not change places.
+#[test]
+fn sends_that_are_held_back_keep_their_order() {
+    const SENDS: u64 = 6;
+    let started = std::sync::Barrier::new(2);
+    let options = JobOptions { progress: Progress::Peers, ..JobOptions::new(2) };
+    // The receiver's run is its own, or lies in a block.
+    for takes_any in [true, false] {
+        group_with(&options, |comm| {
+            let mut bytes = [0_u8; 64];
+            let user = Place::user(bytes.as_mut_ptr() as u64);
+            let mut graph = Graph::new();
+            graph.allocate_scratchpad(64);
+            let mut last = None;
+            for number in 0..SENDS {
+                let tag = Tag(number as u32);
+                let vertex = if comm.rank() == Rank(0) {
+                    // By turns what any process may send and what only this one may.
+                    let from = if number % 2 == 0 { Place::scratch(0) } else { user };
+                    graph.send(from, number, Rank(1), tag)
+                } else {
+                    graph.recv(user, number, Some(Rank(0)), (!takes_any).then_some(tag))
+                };
+                let vertex = vertex.expect("legal");
+                if let Some(last) = last.replace(vertex) {
+                    graph.irequires(last, vertex).expect("legal");
+                }
+            }
+            let schedule = Arc::new(graph.compile().expect("compiles"));
+            if comm.rank() == Rank(1) {
+                started.wait();
+            }
+            // SAFETY: waited for below.
+            let run = unsafe { comm.run(&schedule) }.expect("starts");
+            if comm.rank() == Rank(0) {
+                started.wait();
+            }
+            run.wait().expect("sizes match in this order only");
+        });
+    }
+}

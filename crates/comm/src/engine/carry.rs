@@ -227,11 +227,10 @@ impl Core {
                 *owner_is_needed |= !self.take_arrived(target, schedule, OpId(slot.op), stepper);
             }
         }
-        let mut ready = Vec::new();
-        if block.combiner().take_retry() {
-            ready = block.take_held_back();
-        }
-        while let Some(op) = ready.pop().or_else(|| stepper.take(schedule)) {
+        // What was held back comes first, in its order: receivers may tell messages apart by nothing else.
+        let again = if block.combiner().take_retry() { block.take_held_back() } else { Vec::new() };
+        let mut again = again.into_iter();
+        while let Some(op) = again.next().or_else(|| stepper.take(schedule)) {
             moved = true;
             *owner_is_needed |= !self.carry_out(target, schedule, op, stepper, holder);
         }
@@ -256,6 +255,12 @@ impl Core {
         if let Op::Recv { source, tag, .. } = operation {
             let slot = target.block.slot_of(op, source, tag);
             return !slot.note(READY) || self.take_arrived(target, schedule, op, stepper);
+        }
+        if let Op::Send { dest, .. } = operation
+            && is_held_back_for(target.block, schedule, dest)
+        {
+            target.block.hold_back(op); // no message overtakes another one
+            return true;
         }
         if !is_portable(&operation) {
             target.block.give_to_owner(op);
@@ -609,6 +614,12 @@ impl Core {
         }
         waits
     }
+}
+
+/// Whether a send to that rank is held back.
+fn is_held_back_for(block: Block, schedule: &Schedule, rank: Rank) -> bool {
+    block.holds_back()
+        && block.held_back().any(|held| matches!(schedule.op(held), Op::Send { dest, .. } if dest == rank))
 }
 
 /// Whether a place stays without its ticket: one whose writer lives is without it for a few instructions, or until the writer
