@@ -401,6 +401,7 @@ impl Job {
     }
 
     /// Counts deaths and departures.
+    #[inline]
     pub fn epoch(&self) -> u32 {
         self.header().epoch.load(Ordering::Acquire)
     }
@@ -656,6 +657,7 @@ impl Job {
     }
 
     /// How many threads sleep until something comes to a slot.
+    #[inline]
     pub(crate) fn slot_sleepers(&self) -> &AtomicU32 {
         &self.header().slot_sleepers.0
     }
@@ -672,6 +674,7 @@ impl Job {
         unsafe { self.segment.as_ptr().add(offset) }
     }
 
+    #[inline]
     fn header(&self) -> &Header {
         // SAFETY: the segment is mapped, page aligned and longer than the header, which is made of atomics.
         unsafe { &*self.segment.as_ptr().cast::<Header>() }

@@ -75,6 +75,7 @@ impl Segment {
     }
 
     /// Where the segment lies in this process: aligned to a page, valid as long as the segment lives.
+    #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
         self.map.as_mut_ptr()
     }

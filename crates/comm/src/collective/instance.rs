@@ -105,6 +105,23 @@ impl Details {
     }
 }
 
+/// A call in the words in which the next one like it differs or not, whatever its layout and its neighbours are.
+struct Words {
+    root: Option<u32>,
+    count: super::Count,
+    spans: [u64; 2],
+    /// There are no blocks of different sizes and no neighbours.
+    is_plain: bool,
+}
+
+impl Words {
+    fn of(call: &Call<'_>) -> Words {
+        let is_plain = call.leaving.is_none() && call.arriving.is_none() && call.neighbours.is_none();
+        let spans = [call.input.count, call.output.count];
+        Words { root: call.root, count: call.count, spans, is_plain }
+    }
+}
+
 /// Memory that the program's buffers are copied to and from.
 struct Staging {
     words: Box<[u128]>,
@@ -119,6 +136,8 @@ struct Staging {
 pub(crate) struct Instance {
     pub(crate) key: Key,
     pub(crate) details: Details,
+    /// The call that it was compiled for.
+    words: Words,
     pub(crate) schedule: Arc<Schedule>,
     pub(crate) record: Record,
     /// The same as straight lines, if its messages have slots; the schedule is the first one's.
@@ -229,6 +248,7 @@ impl Instance {
         Ok(Instance {
             key,
             details: Details::of(call),
+            words: Words::of(call),
             schedule: woven.schedule,
             record: woven.record,
             strips: woven.strips,
@@ -239,6 +259,27 @@ impl Instance {
             _temporary: woven.temporary,
             _combiner: combiner,
         })
+    }
+
+    /// Whether a blocking call in the same communicator is the very same as that which this was compiled for, which has passed
+    /// all checks: a quick look, and false where it would take a long one.
+    #[inline(always)]
+    pub(crate) fn is_again(&self, call: &Call<'_>) -> bool {
+        let (key, words) = (&self.key, &self.words);
+        words.is_plain
+            && key.is_blocking
+            && key.operation == call.operation
+            && key.in_place == call.in_place
+            && key.element == call.element
+            && key.reduction == call.reduction.as_ref().map_or(0, super::Reduction::id)
+            && words.root == call.root
+            && words.count == call.count
+            && words.spans == [call.input.count, call.output.count]
+            && (key.is_staged || (key.input == call.input.address && key.output == call.output.address))
+            && self.details.algorithm.as_deref() == call.algorithm
+            && call.leaving.is_none()
+            && call.arriving.is_none()
+            && call.neighbours.is_none()
     }
 
     /// Brings the program's data to where the schedule reads it.

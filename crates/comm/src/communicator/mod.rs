@@ -13,7 +13,7 @@ use crate::collective::{Cache, Call, CallError, Counts};
 use crate::engine::Comm;
 use crate::slot;
 use castell_base::Rank;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use crate::collective::error::Reason;
@@ -58,6 +58,10 @@ pub struct Communicator {
     member: Arc<Member>,
     cache: RefCell<Cache>,
     certificates: Certificates,
+    /// The last blocking call: as a rule the next one is like it. Nobody but the cache has it besides.
+    last: Cell<Option<Arc<Instance>>>,
+    /// How often it was.
+    again: Cell<u64>,
 }
 
 impl Comm {
@@ -76,6 +80,8 @@ impl Communicator {
             member: Arc::new(member),
             cache: RefCell::default(),
             certificates: Certificates::default(),
+            last: Cell::default(),
+            again: Cell::default(),
         }
     }
 
@@ -112,7 +118,8 @@ impl Communicator {
 
     /// How often calls were found compiled.
     pub fn cache_counts(&self) -> Counts {
-        self.cache.borrow().counts()
+        let counts = self.cache.borrow().counts();
+        Counts { hits: counts.hits + self.again.get(), ..counts }
     }
 
     pub(crate) fn member(&self) -> &Arc<Member> {
@@ -124,7 +131,10 @@ impl Communicator {
     /// # Errors
     /// Arguments that cannot be; a rank died, or called something else.
     pub fn call(&self, call: Call<'_>) -> Result<(), CallError> {
-        let instance = self.instance(&call, true)?;
+        let instance = match self.last_again(&call) {
+            Some(instance) => instance,
+            None => self.instance(&call, true)?,
+        };
         let member = &*self.member;
         // SAFETY: the call's memory is borrowed until this returns, and by then the run is over; the instance was taken.
         let outcome = unsafe {
@@ -140,11 +150,21 @@ impl Communicator {
             run
         };
         instance.release();
+        self.last.set(Some(instance));
         match outcome {
             Ok(Ok(())) => Ok(()),
             Ok(Err(failure)) => Err(Reason::Failed(failure).of(call.operation)),
             Err(error) => Err(Reason::Run(error).of(call.operation)),
         }
+    }
+
+    /// The compiled call, taken, if the last one was the same.
+    #[inline(always)]
+    fn last_again(&self, call: &Call<'_>) -> Option<Arc<Instance>> {
+        let instance = self.last.take()?;
+        let is_again = instance.is_again(call) && instance.take();
+        self.again.set(self.again.get() + u64::from(is_again));
+        is_again.then_some(instance)
     }
 
     /// The compiled call, taken. `blocking`: its buffers may be copied.

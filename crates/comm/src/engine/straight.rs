@@ -15,7 +15,7 @@ use super::record::Recorded;
 use super::{Comm, RunError};
 use crate::collective::board::Record;
 use crate::job::{Job, RankState};
-use crate::slot::line::{Line as SlotLine, Progress};
+use crate::slot::line::{Line as SlotLine, Progress, Standing};
 use crate::slot::log::LogWriter;
 use crate::slot::program::{Operand, Program, Route, Step, Strips, Taken};
 use crate::slot::{CONTEXTS, HEAP_BYTES, generation_of, turn_of};
@@ -26,6 +26,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Looks in vain before those that were sent something and sleep are woken: who is awake answers sooner.
 const LOOKS_BEFORE_RINGING: u32 = 32;
+/// Messages of a call whose places are prepared for the next one.
+const PREPARED_MAX: u64 = 4;
 /// A call that has waited for so long looks at what the others have called. Nanoseconds.
 const PATIENCE_NS: u64 = 100_000_000;
 
@@ -42,6 +44,7 @@ pub(super) struct Straight {
 
 /// Of one context.
 struct Own {
+    standing: Standing,
     progress: Progress,
     log: LogWriter,
     /// At this count of deaths and departures all members were there.
@@ -58,7 +61,8 @@ impl Straight {
     pub(super) fn new(job: &Job, me: Rank, numbers: Arc<[AtomicU64]>) -> Straight {
         let own = |context| {
             let log = LogWriter::new(job.call_log(context, me));
-            Mutex::new(Own { progress: Progress::default(), log, epoch: 0 })
+            let standing = job.standing(context, me);
+            Mutex::new(Own { standing, progress: Progress::default(), log, epoch: 0 })
         };
         let contexts = (0..CONTEXTS).filter(|context| job.has_slots(*context)).map(own).collect();
         Straight { contexts, numbers, sent: Default::default(), records: AtomicBool::new(false) }
@@ -95,6 +99,8 @@ struct Line<'a> {
     /// How far the strip is behind the first one. Bytes.
     behind: usize,
     signature: u64,
+    /// How often a message is looked for before others may run.
+    spins: u32,
     /// Messages were written since sleepers were last looked for.
     is_unrung: bool,
     recorded: Vec<Recorded>,
@@ -131,9 +137,9 @@ impl Comm {
         let signature = record.signature();
         let (program, turn, recorded) = (&strips.first, turn_of(number, 0), Vec::new());
         let (behind, is_unrung) = (0, false);
+        let spins = shared.patience().spins;
         let mut line =
-            Line { shared, program, context, number, turn, behind, signature, is_unrung, recorded };
-        let standing = shared.job.standing(context, shared.me);
+            Line { shared, program, context, number, turn, behind, signature, spins, is_unrung, recorded };
         for strip in 0..strips.count {
             line.program = strips.program(strip);
             line.turn = turn_of(number, strip);
@@ -150,9 +156,10 @@ impl Comm {
                 return Ok(Err(line.fail(own, stop)));
             }
             straight.count(context, line.program);
-            standing.pass(line.turn);
+            own.standing.pass(line.turn);
         }
         line.ring();
+        line.prepare_next();
         Ok(Ok(()))
     }
 }
@@ -203,17 +210,46 @@ impl Line<'_> {
         Ok(())
     }
 
+    /// Has the places of the next turn brought here that this rank writes to if it makes the same call again: on the way to
+    /// it, not in it. A call of many messages would wait for some of them here.
+    #[inline(always)]
+    fn prepare_next(&self) {
+        if self.spins == 0 || self.program.messages > PREPARED_MAX {
+            return;
+        }
+        for step in &self.program.steps {
+            if let Step::Send { route, .. } = step {
+                route.of(turn_of(self.number + 1, 0)).prepare();
+            }
+        }
+    }
+
     /// The place of a message of this call, once it is there.
     #[inline(always)]
     fn arrived(&mut self, at: usize, route: &Route) -> Result<SlotLine, Stop> {
         let (place, turn) = (route.of(self.turn), self.turn);
-        if !place.has(turn) {
+        if !place.has(turn) && !self.comes_soon(place) {
             self.wait(at, self.program.names[at].peer, &|| place.has(turn))?;
         }
         if place.signature() != self.signature {
             return Err((at, self.differing(at)));
         }
         Ok(place)
+    }
+
+    /// Looks for a message for a moment: most come so soon where each rank has a processor.
+    #[inline(always)]
+    fn comes_soon(&mut self, place: SlotLine) -> bool {
+        // What was sent is on its way while this rank waits, not when it has what it waits for.
+        self.look_for_sleepers();
+        self.spins > LOOKS_BEFORE_RINGING
+            && (0..LOOKS_BEFORE_RINGING).any(|_| {
+                let has = place.has(self.turn);
+                if !has {
+                    std::hint::spin_loop();
+                }
+                has
+            })
     }
 
     /// A step with a large message.
@@ -396,14 +432,21 @@ impl Line<'_> {
     /// Wakes those that sleep and were sent something.
     #[inline(always)]
     fn ring(&mut self) {
-        if self.is_unrung {
+        if self.look_for_sleepers() {
             self.is_unrung = false;
+            self.ring_sleepers();
+        }
+    }
+
+    /// Whether somebody sleeps and nobody has been rung since messages were written; else nobody need be.
+    #[inline(always)]
+    fn look_for_sleepers(&mut self) -> bool {
+        if self.is_unrung {
             // Orders the messages before the look; who sleeps has counted itself before it looked for messages.
             fence(Ordering::SeqCst);
-            if self.shared.job.slot_sleepers().load(Ordering::Relaxed) != 0 {
-                self.ring_sleepers();
-            }
+            self.is_unrung = self.shared.job.slot_sleepers().load(Ordering::Relaxed) != 0;
         }
+        self.is_unrung
     }
 
     #[cold]

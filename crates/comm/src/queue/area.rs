@@ -123,8 +123,10 @@ impl Area {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         // SAFETY: asking changes nothing, whatever the address.
         unsafe {
-            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_ET0>(self.word(index).as_ptr().cast());
+            // The intrinsic asks for a copy to read, as long as the compiler does not know that the processor has this
+            // instruction; to those that have not it is a `nop`.
+            let line = self.word(index).as_ptr();
+            std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
         }
         #[cfg(not(all(target_arch = "x86_64", not(loom))))]
         let _ = index;

@@ -39,6 +39,12 @@ impl Line {
         self.words.word(NUMBER).store(number, Ordering::Release);
     }
 
+    /// The line will be written soon: asks for it, and does not wait until it comes.
+    #[inline(always)]
+    pub fn prepare(self) {
+        self.words.prefetch(NUMBER);
+    }
+
     /// Whether the call's message is there.
     #[inline(always)]
     pub fn has(self, number: u64) -> bool {
