@@ -347,9 +347,11 @@ impl Block {
             rest[0].store(u32::MAX, Ordering::Relaxed);
         }
         let owner = &self.head().owner;
-        for word in [&owner.done, &owner.tail, &owner.flush, &owner.mismatch, &self.head().held] {
+        for word in [&owner.tail, &owner.flush, &owner.mismatch, &self.head().held] {
             word.store(0, Ordering::Relaxed);
         }
+        // Release: whose handle looks here for the end of the run before sees that it has ended elsewhere by now.
+        owner.done.store(0, Ordering::Release);
         // SAFETY: the owner holds the lock.
         unsafe {
             let holder = self.head().holder.get();

@@ -167,7 +167,14 @@ impl HandleState {
 
     #[inline]
     pub(super) fn is_done(&self) -> bool {
-        self.done.load(Ordering::Acquire) != 0 || self.has_ended_elsewhere()
+        self.done_word() != 0 || self.has_ended_elsewhere() || self.done_word() != 0
+    }
+
+    /// A look before one at the block, and another one behind it: while a run is taken out of its block, `done` comes first and
+    /// what the block said is gone then.
+    #[inline]
+    fn done_word(&self) -> u32 {
+        self.done.load(Ordering::Acquire)
     }
 
     /// The run lies in a block, whose word for the end this is.
@@ -190,8 +197,14 @@ impl HandleState {
 
     /// The outcome, once done.
     pub(super) fn outcome(&self) -> Option<Result<(), Failure>> {
-        match self.done.load(Ordering::Acquire) {
-            0 if self.has_ended_elsewhere() => Some(Ok(())),
+        let mut done = self.done_word();
+        if done == 0 {
+            if self.has_ended_elsewhere() {
+                return Some(Ok(()));
+            }
+            done = self.done_word();
+        }
+        match done {
             0 => None,
             1 => Some(Ok(())),
             _ => {
@@ -209,7 +222,6 @@ impl HandleState {
         let told = if self.is_told { self.take_told() } else { None };
         let heard = told.as_ref().map(|_| outcome.clone());
         self.end_ns.store(now_ns, Ordering::Relaxed);
-        self.remote.store(std::ptr::null_mut(), Ordering::Release);
         let done = match outcome {
             Ok(()) => 1,
             Err(failure) => {
@@ -219,6 +231,8 @@ impl HandleState {
         };
         // SeqCst on both words: either the sleeper sees `done`, or this side sees the sleeper.
         self.done.store(done, Ordering::SeqCst);
+        // Only now: who has seen there that the run has ended must not find that it goes on.
+        self.remote.store(std::ptr::null_mut(), Ordering::Release);
         if self.sleepers.load(Ordering::SeqCst) != 0 {
             self.nudge();
         }
@@ -244,5 +258,35 @@ impl HandleState {
             castell_host::futex::wait(&self.done, 0, u32::MAX, Some(patience));
         }
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run ends in its block, and its owner takes it out of there while somebody asks for the outcome.
+    #[test]
+    fn what_has_ended_stays_so() {
+        const RUNS: u64 = 20_000;
+        let word = AtomicU32::new(0);
+        let states: Vec<HandleState> = (1..=RUNS).map(|serial| HandleState::new(serial, None)).collect();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for (state, serial) in states.iter().zip(1..) {
+                    // As `Block::begin` and `Block::end` do it.
+                    word.store(0, Ordering::Release);
+                    state.watch(&raw const word);
+                    word.store(serial, Ordering::Release);
+                    state.complete(Ok(()), 0);
+                }
+            });
+            for (index, state) in states.iter().enumerate() {
+                while !state.is_done() {
+                    std::hint::spin_loop();
+                }
+                assert!(state.outcome().is_some(), "run {index} had ended");
+            }
+        });
     }
 }
