@@ -31,6 +31,33 @@ impl Key {
     pub fn stream(self, draw: u16) -> Philox {
         Philox::new(self.seed, self.rank, self.operation, draw)
     }
+
+    /// Two streams for two draws, whose first eight bytes come out of one block: for pairs that are mostly drawn together.
+    ///
+    /// ```
+    /// use castell_base::Rank;
+    /// use castell_base::random::Key;
+    /// use rand_core::RngCore;
+    ///
+    /// let key = Key { seed: 1, rank: Rank(0), operation: 7 };
+    /// let (mut whole, [mut first, mut second]) = (key.stream(3), key.streams(3));
+    /// assert_eq!([first.next_u64(), second.next_u64()], [whole.next_u64(), whole.next_u64()]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the operation is not below [`OPERATIONS_END`].
+    #[inline]
+    pub fn streams(self, pair: u16) -> [Philox; 2] {
+        let mut first = self.stream(pair);
+        first.block = philox4x32(first.counter, first.key);
+        let mut second = first.clone();
+        // The blocks that only one of them has.
+        (first.counter[0], second.counter[0]) = (1, 1 << 31);
+        first.block = [0, 0, first.block[0], first.block[1]];
+        (first.used, second.used) = (2, 2);
+        [first, second]
+    }
 }
 
 /// A stream of 2^34 random bytes for one draw, as a generator that rand's traits know.
@@ -58,6 +85,14 @@ impl Philox {
     }
 }
 
+impl Philox {
+    #[inline(never)]
+    fn next_words(&mut self) -> u64 {
+        let low = u64::from(self.next_u32());
+        low | u64::from(self.next_u32()) << 32
+    }
+}
+
 impl RngCore for Philox {
     #[inline]
     fn next_u32(&mut self) -> u32 {
@@ -72,8 +107,14 @@ impl RngCore for Philox {
 
     #[inline]
     fn next_u64(&mut self) -> u64 {
-        let low = u64::from(self.next_u32());
-        low | u64::from(self.next_u32()) << 32
+        match self.used {
+            // As one of two streams begins.
+            2 => {
+                self.used = self.block.len();
+                u64::from(self.block[2]) | u64::from(self.block[3]) << 32
+            }
+            _ => self.next_words(),
+        }
     }
 
     fn fill_bytes(&mut self, bytes: &mut [u8]) {

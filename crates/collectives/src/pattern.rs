@@ -85,6 +85,35 @@ pub trait Rounds: Send + Sync {
     fn tag(&self, _round: u32) -> Tag {
         Tag(0)
     }
+
+    /// Whether what any of `ranks` ranks sends as its `i`-th message of a round is what its receiver receives as its `j`-th.
+    ///
+    /// It is here, like the two below, because each pattern's arithmetic is then compiled into the loop: whoever
+    /// asks for millions of ranks notices.
+    fn is_paired(&self, round: u32, ranks: u32, i: u32, j: u32) -> bool {
+        (0..ranks).map(Rank).all(|rank| {
+            let dest = self.to(round, rank, i);
+            dest.0 < ranks && self.from(round, dest, j) == rank
+        })
+    }
+
+    /// Whether the sender of the `i`-th message of a round is as far before each of `ranks` ranks: along a ring of them, and
+    /// in the bits that differ.
+    fn is_shifted(&self, round: u32, ranks: u32, i: u32) -> (bool, bool) {
+        let first = self.from(round, Rank(0), i).0;
+        (0..ranks).fold((true, true), |(ring, bits), rank| {
+            let sender = self.from(round, Rank(rank), i).0;
+            let around = if sender >= rank { sender - rank } else { ranks - (rank - sender) };
+            (ring & (around == first), bits & (sender ^ rank == first))
+        })
+    }
+
+    /// Appends the sender of each message that `rank` receives, round by round.
+    fn senders(&self, rank: Rank, into: &mut Vec<Rank>) {
+        for round in 0..self.count() {
+            into.extend((0..self.fan(round)).map(|i| self.from(round, rank, i)));
+        }
+    }
 }
 
 /// A pattern under another name.

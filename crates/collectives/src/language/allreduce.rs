@@ -16,8 +16,18 @@ pub struct Allreduce {
     fitted: Fitted,
     bytes: u64,
     compute: Time,
-    /// Distance and divisor of the vector of each stage, where all ranks do the same in each.
-    rounds: Option<Vec<(u32, u64)>>,
+    /// Each stage, where all ranks do the same in each.
+    rounds: Option<Vec<Round>>,
+}
+
+/// A stage in which all ranks do the same.
+#[derive(Clone, Debug)]
+struct Round {
+    factor: u32,
+    /// Distance between members of a group.
+    distance: u32,
+    /// How many parts the vector is cut in.
+    divisor: u64,
 }
 
 impl Allreduce {
@@ -36,44 +46,43 @@ impl Allreduce {
         Allreduce { fitted, bytes, compute, rounds }
     }
 
-    fn factor(&self, round: u32) -> u32 {
-        match self.fitted.word().stages[round as usize] {
-            Stage::Factor { factor } | Stage::ReduceScatter { factor } | Stage::Allgather { factor } => {
-                factor
-            }
-            _ => unreachable!("words with other stages have no rounds"),
-        }
+    fn round(&self, round: u32) -> &Round {
+        &self.rounds.as_ref().expect("a word with rounds")[round as usize]
     }
 
-    /// The rank `steps` members on in rank's group of that round.
+    /// The rank `steps` (fewer than the factor) members on in rank's group of that round.
+    #[inline]
     fn member(&self, round: u32, rank: Rank, steps: u32) -> Rank {
-        let mask = self.rounds.as_ref().expect("a word with rounds")[round as usize].0;
-        let base = self.factor(round) * mask;
-        let shifted = u64::from(rank.0 % base) + u64::from(steps) * u64::from(mask);
-        Rank(rank.0 / base * base + (shifted % u64::from(base)) as u32)
+        let Round { factor, distance, .. } = *self.round(round);
+        let size = factor * distance;
+        let place = if size.is_power_of_two() { rank.0 & (size - 1) } else { rank.0 % size };
+        let on = steps * distance;
+        Rank(if on < size - place { rank.0 + on } else { rank.0 - (size - on) })
     }
 }
 
-/// Distance and divisor of each stage, if all ranks do the same in each: no ranks stand aside or go home, and
-/// vectors are cut in equal parts.
-fn rounds(fitted: &Fitted, bytes: u64) -> Option<Vec<(u32, u64)>> {
+/// The stages, if all ranks do the same in each: no ranks stand aside or go home, and vectors are cut in equal parts.
+fn rounds(fitted: &Fitted, bytes: u64) -> Option<Vec<Round>> {
     let mut divisor = 1;
     let stages = fitted.word().stages.iter().zip(&fitted.places);
-    let rounds = stages.map(|(stage, place)| match *stage {
-        Stage::Factor { .. } => Some((place.mask, divisor)),
-        Stage::ReduceScatter { factor } => {
-            divisor *= u64::from(factor);
-            Some((place.mask, divisor))
+    let rounds = stages.map(|(stage, place)| {
+        let round = |factor, divisor| Some(Round { factor, distance: place.mask, divisor });
+        match *stage {
+            Stage::Factor { factor } => round(factor, divisor),
+            Stage::ReduceScatter { factor } => {
+                divisor *= u64::from(factor);
+                round(factor, divisor)
+            }
+            Stage::Allgather { factor } => {
+                let before = divisor;
+                divisor /= u64::from(factor);
+                round(factor, before)
+            }
+            _ => None,
         }
-        Stage::Allgather { factor } => {
-            let before = divisor;
-            divisor /= u64::from(factor);
-            Some((place.mask, before))
-        }
-        _ => None,
     });
-    let rounds: Vec<(u32, u64)> = rounds.collect::<Option<_>>()?;
-    rounds.iter().all(|&(_, divisor)| bytes.is_multiple_of(divisor)).then_some(rounds)
+    let rounds: Vec<Round> = rounds.collect::<Option<_>>()?;
+    rounds.iter().all(|round| bytes.is_multiple_of(round.divisor)).then_some(rounds)
 }
 
 impl Pattern for Allreduce {
@@ -138,7 +147,7 @@ impl Rounds for Allreduce {
     }
 
     fn fan(&self, round: u32) -> u32 {
-        self.factor(round) - 1
+        self.round(round).factor - 1
     }
 
     fn to(&self, round: u32, rank: Rank, i: u32) -> Rank {
@@ -146,11 +155,11 @@ impl Rounds for Allreduce {
     }
 
     fn from(&self, round: u32, rank: Rank, i: u32) -> Rank {
-        self.member(round, rank, self.factor(round) - 1 - i)
+        self.member(round, rank, self.round(round).factor - 1 - i)
     }
 
     fn bytes(&self, round: u32) -> u64 {
-        self.bytes / self.rounds.as_ref().expect("a word with rounds")[round as usize].1
+        self.bytes / self.round(round).divisor
     }
 
     fn compute(&self, round: u32) -> Time {

@@ -30,7 +30,7 @@ pub use distribution::Distribution;
 
 use crate::parameters::Slot;
 use crate::{LogGops, Model, ModelError, Plb};
-use castell_base::random::Key;
+use castell_base::random::{Key, Philox};
 use castell_base::{PerByte, Time};
 use std::fmt;
 
@@ -39,18 +39,18 @@ use std::fmt;
 #[repr(u8)]
 #[allow(missing_docs, reason = "each is named as in the model's text")]
 pub enum Parameter {
-    Compute,
     Latency,
     Overhead,
     Gap,
     GapPerByte,
     OverheadPerByte,
-    Barrier,
+    Compute,
+    AlphaP,
+    AlphaR,
     Alpha,
     Beta,
     Gamma,
-    AlphaP,
-    AlphaR,
+    Barrier,
     OverheadSend,
     OverheadReceive,
     HardwareSend,
@@ -60,19 +60,20 @@ pub enum Parameter {
 }
 
 impl Parameter {
+    /// Two and two are drawn from one block of random numbers: those that are mostly drawn together.
     const ALL: [(&'static str, Parameter); 18] = [
-        ("compute", Parameter::Compute),
         ("L", Parameter::Latency),
         ("o", Parameter::Overhead),
         ("g", Parameter::Gap),
         ("G", Parameter::GapPerByte),
         ("O", Parameter::OverheadPerByte),
-        ("l", Parameter::Barrier),
+        ("compute", Parameter::Compute),
+        ("alpha_p", Parameter::AlphaP),
+        ("alpha_r", Parameter::AlphaR),
         ("alpha", Parameter::Alpha),
         ("beta", Parameter::Beta),
         ("gamma", Parameter::Gamma),
-        ("alpha_p", Parameter::AlphaP),
-        ("alpha_r", Parameter::AlphaR),
+        ("l", Parameter::Barrier),
         ("o_s", Parameter::OverheadSend),
         ("o_r", Parameter::OverheadReceive),
         ("h_s", Parameter::HardwareSend),
@@ -135,15 +136,36 @@ impl Noise {
     pub fn time(&self, parameter: Parameter, base: Time, key: Key, event: u8) -> Time {
         match &self.variations[parameter as usize] {
             None => base,
-            Some(variation) => Time::from_ps_f64(variation.draw(base.0 as f64, parameter, key, event)),
+            Some(variation) => {
+                let mut streams = streams(parameter, key, event);
+                variation.time(base, &mut streams[parameter as usize % 2])
+            }
         }
+    }
+
+    /// The values of two parameters as [`Noise::time`] gives them, at the price of little more than one: for L and o, for α_p and
+    /// α_r, and for other neighbours among [`Parameter`]s of which the first has an even number.
+    #[inline]
+    pub fn times(&self, parameters: [Parameter; 2], bases: [Time; 2], key: Key, event: u8) -> [Time; 2] {
+        let places = parameters.map(|parameter| parameter as usize);
+        debug_assert!(places[0] % 2 == 0 && places[1] == places[0] + 1, "{parameters:?} are no pair");
+        let [Some(first), Some(second)] = places.map(|place| &self.variations[place]) else {
+            let [first, second] = parameters;
+            return [self.time(first, bases[0], key, event), self.time(second, bases[1], key, event)];
+        };
+        let [mut of_first, mut of_second] = streams(parameters[0], key, event);
+        [first.time(bases[0], &mut of_first), second.time(bases[1], &mut of_second)]
     }
 
     /// The value of a parameter that is a time a byte, to a thousandth of a picosecond; see [`Noise::time`].
     pub fn per_byte(&self, parameter: Parameter, base: PerByte, key: Key, event: u8) -> PerByte {
         match &self.variations[parameter as usize] {
             None => base,
-            Some(variation) => PerByte::from_ps_f64(variation.draw(base.as_ps_f64(), parameter, key, event)),
+            Some(variation) => {
+                let mut streams = streams(parameter, key, event);
+                let drawn = variation.distribution.draw(&mut streams[parameter as usize % 2]);
+                PerByte::from_ps_f64(variation.combine(base.as_ps_f64(), drawn))
+            }
         }
     }
 
@@ -154,9 +176,11 @@ impl Noise {
 
     /// LogGOPS' parameters for one operation.
     pub fn loggops(&self, base: &LogGops, key: Key, event: u8) -> LogGops {
+        let [latency, overhead] =
+            self.times([Parameter::Latency, Parameter::Overhead], [base.latency, base.overhead], key, event);
         LogGops {
-            latency: self.time(Parameter::Latency, base.latency, key, event),
-            overhead: self.time(Parameter::Overhead, base.overhead, key, event),
+            latency,
+            overhead,
             gap: self.time(Parameter::Gap, base.gap, key, event),
             gap_per_byte: self.per_byte(Parameter::GapPerByte, base.gap_per_byte, key, event),
             overhead_per_byte: self.per_byte(Parameter::OverheadPerByte, base.overhead_per_byte, key, event),
@@ -166,9 +190,11 @@ impl Noise {
 
     /// PLB's parameters for one message of `bytes` bytes: the α's are those for its size.
     pub fn plb(&self, base: &Plb, bytes: u64, key: Key, event: u8) -> Plb {
+        let bases = [base.alpha_p.of(bytes), base.alpha_r.of(bytes)];
+        let [alpha_p, alpha_r] = self.times([Parameter::AlphaP, Parameter::AlphaR], bases, key, event);
         Plb {
-            alpha_p: self.time(Parameter::AlphaP, base.alpha_p.of(bytes), key, event).into(),
-            alpha_r: self.time(Parameter::AlphaR, base.alpha_r.of(bytes), key, event).into(),
+            alpha_p: alpha_p.into(),
+            alpha_r: alpha_r.into(),
             beta: self.per_byte(Parameter::Beta, base.beta, key, event),
             gamma: self.per_byte(Parameter::Gamma, base.gamma, key, event),
         }
@@ -199,9 +225,8 @@ impl Noise {
 
 impl Variation {
     #[inline]
-    fn draw(&self, base: f64, parameter: Parameter, key: Key, event: u8) -> f64 {
-        let mut random = key.stream(u16::from(parameter as u8) | u16::from(event) << 8);
-        self.combine(base, self.distribution.draw(&mut random))
+    fn time(&self, base: Time, random: &mut Philox) -> Time {
+        Time::from_ps_f64(self.combine(base.0 as f64, self.distribution.draw(random)))
     }
 
     #[inline]
@@ -212,6 +237,12 @@ impl Variation {
             Combination::Times => base * drawn,
         }
     }
+}
+
+/// The random numbers for a parameter's pair, in one use by an operation.
+#[inline]
+fn streams(parameter: Parameter, key: Key, event: u8) -> [Philox; 2] {
+    key.streams(u16::from(parameter as u8 / 2) | u16::from(event) << 8)
 }
 
 /// A model of which some parameters vary.

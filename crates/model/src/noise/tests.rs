@@ -71,6 +71,41 @@ fn draws_depend_on_key_event_and_parameter_only() {
 }
 
 #[test]
+fn two_parameters_drawn_together_have_the_values_that_each_has_alone() {
+    let pair = [Parameter::Latency, Parameter::Overhead];
+    for text in [
+        "loggops:o=normal(1us,300ns),L=2us+exponential(1us)",
+        "loggops:o=gamma(1us,2us),L=lognormal(1us,1us)",
+        "loggops:L=uniform(1us,2us)",
+        "loggops:o=uniform(1us,2us)",
+    ] {
+        let noisy = parse(text).unwrap();
+        let base = loggops(&noisy);
+        // So many that some numbers are rejected and drawn again.
+        for operation in 0..2000 {
+            let key = key(operation);
+            let [latency, overhead] = noisy.noise.times(pair, [base.latency, base.overhead], key, 1);
+            assert_eq!(latency, noisy.noise.time(Parameter::Latency, base.latency, key, 1), "{text}");
+            assert_eq!(overhead, noisy.noise.time(Parameter::Overhead, base.overhead, key, 1), "{text}");
+        }
+    }
+}
+
+#[test]
+fn parameters_that_are_drawn_from_one_block_have_nothing_to_do_with_each_other() {
+    let noisy = parse("loggops:o=normal(1us,100ns),L=normal(1us,100ns)").unwrap();
+    let base = loggops(&noisy);
+    let draws = (0..4000).map(|operation| noisy.noise.loggops(&base, key(operation), 0));
+    let deviations = draws.map(|drawn| {
+        let of = |time: Time| (time.0 as f64 - 1e6) / 1e5;
+        of(drawn.latency) * of(drawn.overhead)
+    });
+    let correlation = deviations.sum::<f64>() / 4000.0;
+    // Five standard errors.
+    assert!(correlation.abs() < 5.0 / 4000f64.sqrt(), "{correlation}");
+}
+
+#[test]
 fn combinations_add_and_multiply() {
     let noisy =
         parse("plb:alpha_p=1us+uniform(1ns,2ns),alpha_r=table(8:100ns,16:200ns)*uniform(2,3)").unwrap();

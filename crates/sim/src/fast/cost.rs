@@ -240,9 +240,13 @@ impl Charges for Drawn<'_> {
         let (cpu, nic, flight) = match &self.of_bytes {
             Some(of_bytes) => {
                 let [at_sender, _, at_interface] = of_bytes[size as usize];
-                let overhead = self.time(Parameter::Overhead, self.model.overhead, key, AT_SENDER);
+                let [latency, overhead] = self.noise.times(
+                    [Parameter::Latency, Parameter::Overhead],
+                    [self.model.latency, self.model.overhead],
+                    key,
+                    AT_SENDER,
+                );
                 let gap = self.time(Parameter::Gap, self.model.gap, key, AT_SENDER);
-                let latency = self.time(Parameter::Latency, self.model.latency, key, AT_SENDER);
                 (overhead + at_sender, gap + at_interface, overhead + latency)
             }
             None => {

@@ -96,11 +96,7 @@ fn partners(rounds: &dyn Rounds, ranks: u32, places: &Places) -> Result<Vec<u32>
             let dest = rounds.to(round, Rank(0), i);
             let is_its = |&j: &u32| dest.0 < ranks && rounds.from(round, dest, j) == Rank(0);
             let j = (0..fan).find(is_its).ok_or(Declined::Symmetry)?;
-            let fits = (0..ranks).all(|rank| {
-                let dest = rounds.to(round, Rank(rank), i);
-                dest.0 < ranks && rounds.from(round, dest, j) == Rank(rank)
-            });
-            if !fits {
+            if !rounds.is_paired(round, ranks, i, j) {
                 return Err(Declined::Symmetry);
             }
             partners.push(places.first[round as usize] + j);
@@ -112,24 +108,22 @@ fn partners(rounds: &dyn Rounds, ranks: u32, places: &Places) -> Result<Vec<u32>
 /// For each message that a rank receives, the first one with the same sender and tag: the same at every rank.
 fn sources(rounds: &dyn Rounds, ranks: u32, places: &Places) -> Result<Vec<u32>, Declined> {
     let tags: Vec<_> = (0..rounds.count()).map(|round| rounds.tag(round)).collect();
-    // Of each sender, the rank that looked at it last and the first message from it there.
-    let mut seen = vec![(u32::MAX, 0); ranks as usize];
+    let mut seen = Seen::new(places.count);
     let mut same_sender: Vec<u32> = Vec::with_capacity(places.count as usize);
-    for rank in 0..ranks {
-        let mut at = 0;
-        for round in 0..rounds.count() {
-            for i in 0..rounds.fan(round) {
-                let source = rounds.from(round, Rank(rank), i);
-                let seen = seen.get_mut(source.index()).ok_or(Declined::Symmetry)?;
-                if seen.0 != rank {
-                    *seen = (rank, at);
-                }
-                if rank == 0 {
-                    same_sender.push(seen.1);
-                } else if same_sender[at as usize] != seen.1 {
-                    return Err(Declined::Symmetry);
-                }
-                at += 1;
+    let mut senders = Vec::with_capacity(places.count as usize);
+    let ranks_looked_at = if are_shifted(rounds, ranks) { 1 } else { ranks };
+    for rank in 0..ranks_looked_at {
+        senders.clear();
+        rounds.senders(Rank(rank), &mut senders);
+        if senders.len() != places.count as usize || senders.iter().any(|sender| sender.0 >= ranks) {
+            return Err(Declined::Symmetry);
+        }
+        for (at, &sender) in (0..).zip(&senders) {
+            let first = seen.first(rank, sender, at);
+            if rank == 0 {
+                same_sender.push(first);
+            } else if same_sender.get(at as usize) != Some(&first) {
+                return Err(Declined::Symmetry);
             }
         }
     }
@@ -144,6 +138,57 @@ fn sources(rounds: &dyn Rounds, ranks: u32, places: &Places) -> Result<Vec<u32>,
         (same_sender[at] as usize..=at).find(alike).unwrap_or(at) as u32
     };
     Ok((0..same_sender.len()).map(first_alike).collect())
+}
+
+/// Whether one kind of shift leads from each rank to the sender of each message: those that differ at one rank differ at every
+/// rank, then.
+fn are_shifted(rounds: &dyn Rounds, ranks: u32) -> bool {
+    let (mut ring, mut bits) = (true, true);
+    for round in 0..rounds.count() {
+        for i in 0..rounds.fan(round) {
+            let shifted = rounds.is_shifted(round, ranks, i);
+            (ring, bits) = (ring && shifted.0, bits && shifted.1);
+            if !ring && !bits {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// The senders of one rank's messages after the other's: a table by sender, no larger than a rank's messages ask for, so that
+/// it stays near however many ranks there are.
+struct Seen {
+    /// The rank that entered it (what others entered is empty), the sender, and the first message from it.
+    entries: Vec<(u32, Rank, u32)>,
+}
+
+impl Seen {
+    /// For at most `count` messages a rank.
+    fn new(count: u32) -> Seen {
+        let size = (4 * count as usize).next_power_of_two().max(16);
+        Seen { entries: vec![(u32::MAX, Rank(0), 0); size] }
+    }
+
+    /// The first of `rank`'s messages from that sender; it is this one, the `at`-th, if none was before.
+    #[inline]
+    fn first(&mut self, rank: u32, sender: Rank, at: u32) -> u32 {
+        // Distances are often powers of two: a multiplication by the golden section spreads them.
+        const GOLDEN: u32 = 0x9E37_79B9;
+        let mask = self.entries.len() - 1;
+        let mut place = (sender.0.wrapping_mul(GOLDEN) >> 7) as usize & mask;
+        loop {
+            let entry = &mut self.entries[place];
+            if entry.0 != rank {
+                *entry = (rank, sender, at);
+                return at;
+            }
+            if entry.1 == sender {
+                return entry.2;
+            }
+            place = (place + 1) & mask;
+        }
+    }
 }
 
 #[cfg(test)]
