@@ -113,6 +113,50 @@ fn patterns_end_as_in_the_reference_engine() {
     }
 }
 
+/// All others send to rank 0, which computes and answers now and then: many messages wait for its processor.
+fn many_to_one(random: &mut ChaCha8Rng) -> String {
+    let ranks = random.random_range(2..12);
+    let messages = random.random_range(1..12);
+    let (mut root, mut others) = (String::new(), String::new());
+    for rank in 1..ranks {
+        let mut other = String::new();
+        for message in 0..messages {
+            let name = format!("{rank}_{message}");
+            let bytes = [1, 8, 100][random.random_range(0..3)];
+            other += &format!("s{name}: send {bytes}b to 0 tag {message}\n");
+            root += &format!("r{name}: recv {bytes}b from {rank} tag {message}\n");
+            match random.random_range(0..6) {
+                0 => {
+                    root +=
+                        &format!("c{name}: calc {}\nc{name} requires r{name}\n", random.random_range(0..4))
+                }
+                1 => {
+                    root += &format!("a{name}: send 8b to {rank} tag 99\na{name} requires r{name}\n");
+                    other += &format!("a{name}: recv 8b from 0 tag 99\n");
+                }
+                2 => {
+                    other +=
+                        &format!("c{name}: calc {}\ns{name} requires c{name}\n", random.random_range(0..9))
+                }
+                _ => {}
+            }
+        }
+        others += &format!("rank {rank} {{\n{other}}}\n");
+    }
+    format!("num_ranks {ranks}\nrank 0 {{\n{root}}}\n{others}")
+}
+
+#[test]
+fn messages_that_wait_for_one_rank_are_taken_in_as_in_the_reference_engine() {
+    for seed in 0..400 {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let program = castell_goal::text::parse(many_to_one(&mut random), "").expect("a program");
+        for text in MODELS {
+            compare(Source::Program(&program), &model(text), &format!("seed {seed}, {text}"));
+        }
+    }
+}
+
 #[test]
 fn one_rank_stands_for_all_where_all_do_the_same() {
     let mut in_rounds = 0;

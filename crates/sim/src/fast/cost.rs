@@ -38,6 +38,11 @@ pub(super) trait Charges {
     /// What a send costs, and how long after its start the message arrives.
     fn send(&self, size: u64, about: About) -> (Charge, u64);
 
+    /// Whether every send occupies its processor or interface for a time.
+    fn sends_take_time(&self) -> bool {
+        false
+    }
+
     fn arrival(&self, size: u64, about: About) -> Charge;
 
     /// Whether an arrival waits for the receiver's processor and interface.
@@ -105,6 +110,10 @@ impl Charges for Costs {
     fn send(&self, size: u64, _: About) -> (Charge, u64) {
         let cost = &self.of_size[size as usize];
         (cost.send, cost.flight)
+    }
+
+    fn sends_take_time(&self) -> bool {
+        self.of_size.iter().all(|cost| cost.send.cpu.max(cost.send.nic) > 0)
     }
 
     #[inline(always)]

@@ -231,9 +231,11 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
             let shape = self.shape(self.flat.members[rank as usize]);
             let roots = &self.flat.roots[shape.first_root as usize..][..shape.roots as usize];
             let is_send = |&&op: &&u32| self.flat.ops[(shape.first_op + op) as usize].kind == Kind::Send;
-            // Sends come first, and those after the first one wait for it.
+            // Sends come first, and those after the first one wait for it, unless it takes no time: then they come before
+            // everything of the next rank.
             let sends = roots.iter().take_while(is_send).count();
-            let followers = if LANES { 0 } else { sends.saturating_sub(1) };
+            let in_line = !LANES && self.costs.sends_take_time();
+            let followers = if in_line { sends.saturating_sub(1) } else { 0 };
             let line = if followers > 0 { self.line(&roots[1..sends]) } else { 0 };
             for (place, &op) in roots.iter().enumerate() {
                 if place == 0 || place > followers {
