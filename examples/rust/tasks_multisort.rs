@@ -1,25 +1,31 @@
 //! Sorts by sorting quarters and merging them, each step a task on the parts that it touches; the parts are lent from level to
 //! level.
 
+#[path = "argument.rs"]
+mod argument;
+
+use argument::argument;
 use castell::tasks::data::{Data, Part, ReadWrite};
 use castell::tasks::{Context, Runtime};
+use std::sync::LazyLock;
+use std::time::Instant;
 
-const LENGTH: usize = 1 << 16;
-/// Below, a task sorts by itself.
-const SMALL: usize = 1 << 11;
+/// Numbers, and for how many a task sorts by itself: `tasks_multisort [LENGTH [SMALL]]`.
+static LENGTH: LazyLock<usize> = LazyLock::new(|| argument(1, 1 << 16));
+static SMALL: LazyLock<usize> = LazyLock::new(|| argument(2, 1 << 11));
 
 /// Sorts `data`; `spare`, as long, is overwritten.
 fn sort(context: &Context<'_>, data: Part<'_, [u32], ReadWrite>, spare: Part<'_, [u32], ReadWrite>) {
+    let small = (*SMALL).max(4); // a quarter has numbers
     let length = data.len();
-    if length <= SMALL {
+    if length <= small {
         context.task().label("sort").submit(data.write(), |_, mut data| data.sort_unstable());
         return;
     }
     let accesses = (data.weak_write(), spare.weak_write());
     context.task().label("quarters").submit(accesses, move |context, (data, spare)| {
         let (quarter, half) = (length / 4, length / 2);
-        for start in (0..length).step_by(quarter) {
-            let part = start..length.min(start + quarter);
+        for part in [0..quarter, quarter..half, half..half + quarter, half + quarter..length] {
             sort(context, data.part(part.clone()), spare.part(part));
         }
         merge(context, data.part(0..half), quarter, spare.part(0..half));
@@ -50,16 +56,19 @@ fn merge(
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let numbers: Vec<u32> = (0..LENGTH as u32).map(|index| index.wrapping_mul(2_654_435_761)).collect();
+    let length = *LENGTH;
+    let numbers: Vec<u32> = (0..length as u32).map(|index| index.wrapping_mul(2_654_435_761)).collect();
     let runtime = Runtime::builder().build()?;
+    let begun = Instant::now();
     let sorted = runtime.run(|context| {
-        let (mut data, spare) = (Data::from(numbers.clone()), Data::from(vec![0; LENGTH]));
+        let (mut data, spare) = (Data::from(numbers.clone()), Data::from(vec![0; length]));
         sort(context, data.all(), spare.all());
         data.get(context).map(|data| data.to_vec())
     })??;
+    let time = begun.elapsed();
     let mut serial = numbers;
     serial.sort_unstable();
     assert!(sorted == serial, "tasks and the serial sort differ");
-    println!("{LENGTH} numbers sorted with {} tasks", runtime.tasks_created());
+    println!("{length} numbers sorted with {} tasks in {time:.3?}", runtime.tasks_created());
     Ok(())
 }

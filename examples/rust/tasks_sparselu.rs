@@ -1,11 +1,18 @@
 //! LU of a matrix most of whose blocks are empty: which tasks there are is known only while they are created, and blocks come
 //! into being on the way.
 
+#[path = "argument.rs"]
+mod argument;
+
+use argument::argument;
 use castell::tasks::Runtime;
 use castell::tasks::data::Data;
+use std::sync::LazyLock;
+use std::time::Instant;
 
-const BLOCKS: usize = 12;
-const SIZE: usize = 12;
+/// Blocks a side, and elements a side of a block: `tasks_sparselu [BLOCKS [SIZE]]`.
+static BLOCKS: LazyLock<usize> = LazyLock::new(|| argument(1, 12));
+static SIZE: LazyLock<usize> = LazyLock::new(|| argument(2, 12));
 
 type Block = Vec<f64>;
 
@@ -15,20 +22,22 @@ fn is_filled(row: usize, column: usize) -> bool {
 }
 
 fn block(row: usize, column: usize) -> Block {
+    let size = *SIZE;
     let value = |index: usize| {
-        let (i, j) = (row * SIZE + index / SIZE, column * SIZE + index % SIZE);
+        let (i, j) = (row * size + index / size, column * size + index % size);
         if i == j { 100.0 } else { 1.0 / (1 + i + 2 * j) as f64 }
     };
-    (0..SIZE * SIZE).map(value).collect()
+    (0..size * size).map(value).collect()
 }
 
 /// The diagonal block's own factors.
 fn lu0(a: &mut [f64]) {
-    for k in 0..SIZE {
-        for i in k + 1..SIZE {
-            a[i * SIZE + k] /= a[k * SIZE + k];
-            for j in k + 1..SIZE {
-                a[i * SIZE + j] -= a[i * SIZE + k] * a[k * SIZE + j];
+    let size = *SIZE;
+    for k in 0..size {
+        for i in k + 1..size {
+            a[i * size + k] /= a[k * size + k];
+            for j in k + 1..size {
+                a[i * size + j] -= a[i * size + k] * a[k * size + j];
             }
         }
     }
@@ -36,10 +45,11 @@ fn lu0(a: &mut [f64]) {
 
 /// A block to the right of the diagonal.
 fn forward(diagonal: &[f64], b: &mut [f64]) {
-    for k in 0..SIZE {
-        for i in k + 1..SIZE {
-            for j in 0..SIZE {
-                b[i * SIZE + j] -= diagonal[i * SIZE + k] * b[k * SIZE + j];
+    let size = *SIZE;
+    for k in 0..size {
+        for i in k + 1..size {
+            for j in 0..size {
+                b[i * size + j] -= diagonal[i * size + k] * b[k * size + j];
             }
         }
     }
@@ -47,11 +57,12 @@ fn forward(diagonal: &[f64], b: &mut [f64]) {
 
 /// A block below the diagonal.
 fn divide(diagonal: &[f64], b: &mut [f64]) {
-    for i in 0..SIZE {
-        for k in 0..SIZE {
-            b[i * SIZE + k] /= diagonal[k * SIZE + k];
-            for j in k + 1..SIZE {
-                b[i * SIZE + j] -= b[i * SIZE + k] * diagonal[k * SIZE + j];
+    let size = *SIZE;
+    for i in 0..size {
+        for k in 0..size {
+            b[i * size + k] /= diagonal[k * size + k];
+            for j in k + 1..size {
+                b[i * size + j] -= b[i * size + k] * diagonal[k * size + j];
             }
         }
     }
@@ -59,26 +70,29 @@ fn divide(diagonal: &[f64], b: &mut [f64]) {
 
 /// A block inside.
 fn modify(left: &[f64], above: &[f64], c: &mut [f64]) {
-    for i in 0..SIZE {
-        for j in 0..SIZE {
-            for k in 0..SIZE {
-                c[i * SIZE + j] -= left[i * SIZE + k] * above[k * SIZE + j];
+    let size = *SIZE;
+    for i in 0..size {
+        for j in 0..size {
+            for k in 0..size {
+                c[i * size + j] -= left[i * size + k] * above[k * size + j];
             }
         }
     }
 }
 
 fn serial() -> Vec<Option<Block>> {
-    let at = |row: usize, column: usize| row * BLOCKS + column;
+    let side = *BLOCKS;
+    let size = *SIZE;
+    let at = |row: usize, column: usize| row * side + column;
     let new = |index: usize| {
-        let (row, column) = (index / BLOCKS, index % BLOCKS);
+        let (row, column) = (index / side, index % side);
         is_filled(row, column).then(|| block(row, column))
     };
-    let mut blocks: Vec<Option<Block>> = (0..BLOCKS * BLOCKS).map(new).collect();
-    for k in 0..BLOCKS {
+    let mut blocks: Vec<Option<Block>> = (0..side * side).map(new).collect();
+    for k in 0..side {
         lu0(blocks[at(k, k)].as_mut().expect("the diagonal is there"));
         let diagonal = blocks[at(k, k)].clone().expect("the diagonal is there");
-        for other in k + 1..BLOCKS {
+        for other in k + 1..side {
             if let Some(b) = &mut blocks[at(k, other)] {
                 forward(&diagonal, b);
             }
@@ -86,12 +100,12 @@ fn serial() -> Vec<Option<Block>> {
                 divide(&diagonal, b);
             }
         }
-        for i in k + 1..BLOCKS {
-            for j in k + 1..BLOCKS {
+        for i in k + 1..side {
+            for j in k + 1..side {
                 let (Some(left), Some(above)) = (blocks[at(i, k)].clone(), blocks[at(k, j)].clone()) else {
                     continue;
                 };
-                modify(&left, &above, blocks[at(i, j)].get_or_insert_with(|| vec![0.0; SIZE * SIZE]));
+                modify(&left, &above, blocks[at(i, j)].get_or_insert_with(|| vec![0.0; size * size]));
             }
         }
     }
@@ -99,18 +113,21 @@ fn serial() -> Vec<Option<Block>> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let at = |row: usize, column: usize| row * BLOCKS + column;
+    let side = *BLOCKS;
+    let size = *SIZE;
+    let at = |row: usize, column: usize| row * side + column;
     let runtime = Runtime::builder().build()?;
+    let begun = Instant::now();
     let result = runtime.run(|context| {
         let new = |index: usize| {
-            let (row, column) = (index / BLOCKS, index % BLOCKS);
+            let (row, column) = (index / side, index % side);
             is_filled(row, column).then(|| Data::from(block(row, column)))
         };
-        let mut blocks: Vec<Option<Data<[f64]>>> = (0..BLOCKS * BLOCKS).map(new).collect();
-        for k in 0..BLOCKS {
+        let mut blocks: Vec<Option<Data<[f64]>>> = (0..side * side).map(new).collect();
+        for k in 0..side {
             let diagonal = blocks[at(k, k)].as_ref().expect("the diagonal is there");
             context.task().label("lu0").submit(diagonal.write(), |_, mut a| lu0(&mut a));
-            for other in k + 1..BLOCKS {
+            for other in k + 1..side {
                 if let Some(b) = &blocks[at(k, other)] {
                     let accesses = (diagonal.read(), b.write());
                     context.task().label("fwd").submit(accesses, |_, (a, mut b)| forward(&a, &mut b));
@@ -120,12 +137,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     context.task().label("bdiv").submit(accesses, |_, (a, mut b)| divide(&a, &mut b));
                 }
             }
-            for i in k + 1..BLOCKS {
-                for j in k + 1..BLOCKS {
+            for i in k + 1..side {
+                for j in k + 1..side {
                     if blocks[at(i, k)].is_none() || blocks[at(k, j)].is_none() {
                         continue;
                     }
-                    blocks[at(i, j)].get_or_insert_with(|| Data::from(vec![0.0; SIZE * SIZE]));
+                    blocks[at(i, j)].get_or_insert_with(|| Data::from(vec![0.0; size * size]));
                     let there =
                         |row, column| blocks[at(row, column)].as_ref().expect("checked or made above");
                     let accesses = (there(i, k).read(), there(k, j).read(), there(i, j).write());
@@ -138,11 +155,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         });
         values.collect::<Result<Vec<Option<Block>>, _>>()
     })??;
+    let time = begun.elapsed();
     assert!(result == serial(), "tasks and the serial factors differ");
     let filled = result.iter().flatten().count();
     println!(
-        "{filled} of {} blocks: the serial factors, with {} tasks",
-        BLOCKS * BLOCKS,
+        "{filled} of {} blocks: the serial factors, with {} tasks in {time:.3?}",
+        side * side,
         runtime.tasks_created()
     );
     Ok(())
