@@ -22,7 +22,6 @@ SCHEDULERS = {"original": "central:priority", "ours": "tree"}
 MACHINE = "numa:2 cpu:24"
 APPLICATIONS = {
     "n queens": ["tasks_nqueens", "11", "4"],
-    "n queens, fine": ["tasks_nqueens", "10", "10"],
     "multisort": ["tasks_multisort", "4194304", "1024"],
     "heat": ["tasks_heat", "32", "32", "20"],
     "sparse LU": ["tasks_sparselu", "40", "32"],
