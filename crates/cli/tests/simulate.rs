@@ -97,6 +97,8 @@ fn a_timeline_for_paraver_is_a_program_that_ends_when_it_did() {
     let timeline = timeline.to_str().expect("a path");
     let first = json(&[&example("wavefront.goal"), "--timeline", timeline]);
     assert_eq!(json(&[timeline])["end_ps"], first["end_ps"]);
+    // Every call has its message.
+    assert_eq!(text(&simulate(&[timeline]).stderr), "");
 }
 
 #[test]

@@ -1,7 +1,11 @@
 //! The three files that Paraver (tools.bsc.es/paraver) opens: records, labels, row names.
 
+mod calls;
+
 use crate::lanes::{by_rank, place};
 use crate::{Activity, Counter, Message, Span, Timeline};
+use calls::{Call, Calls};
+use castell_base::Rank;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -15,8 +19,12 @@ const STATES: [(u32, &str, [u8; 3]); 6] = [
     (15, "Others", [204, 121, 167]),
 ];
 const IDLE: u32 = 0;
-/// Type of the events around sends (value 1) and receives (value 2), as Extrae numbers MPI's point-to-point calls.
+/// Type of the events around sends and receives, as Extrae numbers MPI's point-to-point calls.
 const POINT_TO_POINT: u32 = 50_000_001;
+const SEND: u32 = 1;
+const RECV: u32 = 2;
+/// A message is taken in for which nobody has asked yet.
+const PROBE: u32 = 62;
 /// Type of the events that name an operation.
 const OPERATION: u32 = 90_000_001;
 /// Type of the first counter's events; the others follow.
@@ -37,7 +45,8 @@ fn state(activity: Activity) -> u32 {
 ///
 /// A rank is a task of one thread; where its operations overlap, it has more threads, so that no two states of a thread
 /// do. Each operation is a state and a pair of events with its name; sends and receives are point-to-point calls, too. A
-/// message's logical send and receive are the starts of the operations, the physical ones departure and arrival.
+/// message's logical send and receive are the starts of the operations, the physical ones departure and arrival. A message
+/// that was taken in before its receive was posted is received by a call that takes no time.
 ///
 /// Paraver counts nanoseconds: all times are rounded to the nearest, half up. An operation that becomes nothing by that
 /// keeps its events but has no state. The date in the header is always the same, so that equal timelines give equal
@@ -78,11 +87,11 @@ enum Record {
         end_ns: u64,
         state: u32,
     },
-    /// Type and value of the operation's name, and of the call, if any.
+    /// Values of the operation's name and of the call, where there are such.
     Events {
         thread: Thread,
         time_ns: u64,
-        operation: u32,
+        operation: Option<u32>,
         call: Option<u32>,
     },
     Counted {
@@ -116,11 +125,13 @@ impl Record {
                 writeln!(out, "1:{}:{start_ns}:{end_ns}:{state}", Object(thread))
             }
             Record::Events { thread, time_ns, operation, call } => {
-                write!(out, "2:{}:{time_ns}:{OPERATION}:{operation}", Object(thread))?;
-                match call {
-                    Some(call) => writeln!(out, ":{POINT_TO_POINT}:{call}"),
-                    None => writeln!(out),
+                write!(out, "2:{}:{time_ns}", Object(thread))?;
+                for (kind, value) in [(OPERATION, operation), (POINT_TO_POINT, call)] {
+                    if let Some(value) = value {
+                        write!(out, ":{kind}:{value}")?;
+                    }
                 }
+                writeln!(out)
             }
             Record::Counted { time_ns, counter, value } => {
                 writeln!(out, "2:{}:{time_ns}:{}:{value}", Object((0, 0)), COUNTER as usize + counter)
@@ -162,27 +173,35 @@ impl<'a> Trace<'a> {
     fn of(timeline: &'a Timeline) -> Trace<'a> {
         let mut trace = Trace { threads: Vec::new(), records: Vec::new(), names: Vec::new() };
         let mut values: HashMap<&str, u32> = HashMap::new();
-        let mut placed = Vec::new();
         let end_ns = nanoseconds(timeline.end_ps());
-        for (rank, spans) in by_rank(timeline) {
-            let (spans, lanes) = place(spans.into_iter(), usize::MAX);
-            let lanes = lanes.max(1);
-            let mut free_ns = vec![0; lanes];
-            for &(lane, span) in &spans {
+        let placed: Vec<_> =
+            by_rank(timeline).map(|(_, spans)| place(spans.into_iter(), usize::MAX)).collect();
+        let (placed, lanes): (Vec<_>, Vec<usize>) = placed.into_iter().unzip();
+        let calls = Calls::of(&timeline.messages, &placed);
+        for (rank, (spans, &lanes)) in (0..).map(Rank).zip(placed.iter().zip(&lanes)) {
+            let mut instants = calls.instants[rank.index()].iter().map(|&ps| nanoseconds(ps)).peekable();
+            let mut free_ns = vec![0; lanes.max(1)];
+            for (at, &(lane, span)) in spans.iter().enumerate() {
                 let value = *values.entry(&span.name).or_insert_with(|| {
                     trace.names.push(&span.name);
                     trace.names.len() as u32
                 });
-                trace.span((rank.0, lane), span, &mut free_ns[lane], value);
+                let thread = (rank.0, lane);
+                // What takes no time stands between the operation before and this one.
+                while let Some(time_ns) = instants.next_if(|&time_ns| time_ns <= nanoseconds(span.start_ps)) {
+                    trace.instant((rank.0, lane_at(&free_ns, time_ns)), time_ns);
+                }
+                let call = calls.number(rank, at, span.activity);
+                trace.span(thread, span, &mut free_ns[lane], (value, call));
             }
-            for (lane, free_ns) in free_ns.into_iter().enumerate() {
+            instants.for_each(|time_ns| trace.instant((rank.0, lane_at(&free_ns, time_ns)), time_ns));
+            for (lane, &free_ns) in free_ns.iter().enumerate() {
                 trace.state((rank.0, lane), free_ns, end_ns, IDLE);
             }
-            trace.threads.push(lanes);
-            placed.push(spans);
+            trace.threads.push(free_ns.len());
         }
-        for message in &timeline.messages {
-            trace.records.push(record(message, &placed));
+        for (message, &found) in timeline.messages.iter().zip(&calls.of_messages) {
+            trace.records.push(record(message, found, &placed));
         }
         let has_rows = timeline.ranks > 0;
         for (counter, counted) in timeline.counters.iter().enumerate().filter(|_| has_rows) {
@@ -198,19 +217,21 @@ impl<'a> Trace<'a> {
         trace
     }
 
-    fn span(&mut self, thread: Thread, span: &Span, free_ns: &mut u64, operation: u32) {
+    fn span(&mut self, thread: Thread, span: &Span, free_ns: &mut u64, (name, call): (u32, Option<u32>)) {
         let (start_ns, end_ns) = (nanoseconds(span.start_ps), nanoseconds(span.end_ps));
-        let call = match span.activity {
-            Activity::Send => Some(1),
-            Activity::Recv => Some(2),
-            _ => None,
-        };
         self.state(thread, *free_ns, start_ns, IDLE);
-        self.records.push(Record::Events { thread, time_ns: start_ns, operation, call });
+        self.records.push(Record::Events { thread, time_ns: start_ns, operation: Some(name), call });
         self.state(thread, start_ns, end_ns, state(span.activity));
         let call = call.map(|_| 0);
-        self.records.push(Record::Events { thread, time_ns: end_ns, operation: 0, call });
+        self.records.push(Record::Events { thread, time_ns: end_ns, operation: Some(0), call });
         *free_ns = end_ns;
+    }
+
+    /// A receive that takes no time.
+    fn instant(&mut self, thread: Thread, time_ns: u64) {
+        for call in [RECV, 0] {
+            self.records.push(Record::Events { thread, time_ns, operation: None, call: Some(call) });
+        }
     }
 
     fn state(&mut self, thread: Thread, start_ns: u64, end_ns: u64, state: u32) {
@@ -236,11 +257,28 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// A message between the threads whose operations sent and received it.
-fn record(message: &Message, placed: &[Vec<(usize, &Span)>]) -> Record {
+/// A lane in which nothing goes on at a moment, if there is one.
+fn lane_at(free_ns: &[u64], time_ns: u64) -> usize {
+    free_ns.iter().position(|&free_ns| free_ns <= time_ns).unwrap_or(0)
+}
+
+/// A message between the threads whose operations sent and received it; lane 0 and the moment itself where there are none.
+fn record(
+    message: &Message,
+    (sent, received): (Option<usize>, Option<Call>),
+    placed: &[Vec<(usize, &Span)>],
+) -> Record {
     let Message { from, to, tag, bytes, sent_ps, arrived_ps, received_ps } = *message;
-    let (sender, sent) = operation(&placed[from.index()], Activity::Send, sent_ps);
-    let (receiver, received) = operation(&placed[to.index()], Activity::Recv, received_ps);
+    let lane_and_start = |rank: Rank, operation: usize| {
+        let (lane, span) = placed[rank.index()][operation];
+        (lane, span.start_ps)
+    };
+    let (sender, sent) = sent.map_or((0, sent_ps), |operation| lane_and_start(from, operation));
+    let (receiver, received) = match received {
+        Some(Call::Operation(operation)) => lane_and_start(to, operation),
+        Some(Call::Instant(ps)) => (0, ps),
+        None => (0, received_ps),
+    };
     Record::Message {
         from: (from.0, sender),
         to: (to.0, receiver),
@@ -249,17 +287,6 @@ fn record(message: &Message, placed: &[Vec<(usize, &Span)>]) -> Record {
         bytes,
         tag: tag.0,
     }
-}
-
-/// Lane and start of the latest operation of a kind that had begun by `moment_ps` and lasted up to it at least; lane 0
-/// and the moment itself where there is none.
-fn operation(spans: &[(usize, &Span)], activity: Activity, moment_ps: u64) -> (usize, u64) {
-    /// So many operations before the moment are looked at.
-    const LOOKED_AT_MAX: usize = 1000;
-    let begun = spans.partition_point(|(_, span)| span.start_ps <= moment_ps);
-    let fits = |span: &Span| span.activity == activity && span.end_ps >= moment_ps;
-    let latest = spans[..begun].iter().rev().take(LOOKED_AT_MAX).find(|(_, span)| fits(span));
-    latest.map_or((0, moment_ps), |(lane, span)| (*lane, span.start_ps))
 }
 
 /// The labels of states and events.
@@ -276,7 +303,7 @@ fn labels(names: &[&str], timeline: &Timeline, out: &mut impl Write) -> io::Resu
         writeln!(out, "{number}    {{{red},{green},{blue}}}")?;
     }
     write!(out, "\n\nEVENT_TYPE\n9    {POINT_TO_POINT}    MPI Point-to-point\nVALUES\n")?;
-    write!(out, "2   MPI_Recv\n1   MPI_Send\n0   Outside MPI\n")?;
+    write!(out, "62   MPI_Iprobe\n2   MPI_Recv\n1   MPI_Send\n0   Outside MPI\n")?;
     write!(out, "\n\nEVENT_TYPE\n0    {OPERATION}    Operation\nVALUES\n0   End\n")?;
     for (index, name) in names.iter().enumerate() {
         let name: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

@@ -112,12 +112,14 @@ pub(super) fn find(thread: &Thread, messages: &[Message]) -> Vec<Call> {
     add_lonely(thread, messages, &mut calls);
     details(&thread.details, &mut calls);
     for &number in &thread.sent {
-        let place = at(&calls, messages[number].sent_ns, Kind::may_send).expect("lonely messages have calls");
-        calls[place].sends.push(number);
+        let sent_ns = messages[number].sent_ns;
+        let place = begun(&calls, sent_ns, Kind::may_send).or_else(|| at(&calls, sent_ns, Kind::may_send));
+        calls[place.expect("lonely messages have calls")].sends.push(number);
     }
     for &number in &thread.received {
         let message = &messages[number];
-        let posted = at(&calls, message.posted_ns, Kind::may_post);
+        let posted = begun(&calls, message.posted_ns, Kind::may_post);
+        let posted = posted.or_else(|| at(&calls, message.posted_ns, Kind::may_post));
         let completed = at(&calls, message.received_ns, Kind::may_complete);
         let posted = posted.or(completed).expect("lonely messages have calls");
         // A message that came between two calls is taken by the second.
@@ -179,10 +181,21 @@ fn details(details: &[(u64, Detail)], calls: &mut [Call]) {
     }
 }
 
+/// So many calls that touch the same moment are looked at.
+const TOUCHING_MAX: usize = 16;
+
+/// A call that `suits` and begins at a moment; if there are several, one without messages.
+fn begun(calls: &[Call], time_ns: u64, suits: impl Fn(Kind) -> bool) -> Option<usize> {
+    let first = calls.partition_point(|call| call.start_ns < time_ns);
+    let begun = calls[first..].iter().take_while(|call| call.start_ns == time_ns).take(TOUCHING_MAX);
+    let mut suiting = (first..first + begun.count()).filter(|&index| suits(calls[index].kind));
+    let is_free = |&index: &usize| calls[index].sends.is_empty() && calls[index].receives.is_empty();
+    let any = suiting.clone().next();
+    suiting.find(is_free).or(any)
+}
+
 /// The call in which a moment lies: where one ends as the next begins, the first that `suits`.
 fn at(calls: &[Call], time_ns: u64, suits: impl Fn(Kind) -> bool) -> Option<usize> {
-    /// So many calls that touch the same moment are looked at.
-    const TOUCHING_MAX: usize = 16;
     let first = calls.partition_point(|call| call.end_ns < time_ns);
     let touching = calls[first..].iter().take_while(|call| call.start_ns <= time_ns).take(TOUCHING_MAX);
     let mut found = None;

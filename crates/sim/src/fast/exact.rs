@@ -112,6 +112,9 @@ pub(super) const KIND_SHIFT: u32 = 30;
 /// Above the kinds of operations: a message arrives. The operation is the receive, `from` the send.
 pub(super) const ARRIVAL: u32 = 3;
 
+/// In an arrival's `from`: it has been put back before.
+const PUT_BACK: u32 = 1 << 31;
+
 /// A message for a rank that matches by search.
 #[derive(Clone, Copy)]
 struct Sent {
@@ -381,22 +384,27 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
 
     #[inline(always)]
     fn arrive(&mut self, mut event: Event, member: Member, shape: &Shape, op: &FlatOp) {
+        let from = event.from & !PUT_BACK;
         let (mut size, mut lanes) = (op.value, (0, 0));
         let mut source = NONE;
         if LANES || C::DRAWN || op.flags & UNEVEN != 0 {
             source = self.flat.peers.decode(event.rank, op.peer, self.flat.ranks);
-            let send = self.op_of(source, event.from);
+            let send = self.op_of(source, from);
             (size, lanes) = (send.value, (send.cpu, send.nic));
         }
-        let sent = (size, source, event.from);
+        let sent = (size, source, from);
         let Some(rendezvous) = self.occupy(&mut event, sent, lanes) else { return };
+        if event.from & PUT_BACK != 0 {
+            let clock = self.clocks[event.rank as usize];
+            self.queue.unpark(&event, clock.cpu.max(clock.receive));
+        }
         if op.partner == NONE {
             match self.slots[slot_of(op, member, shape)].arrive() {
                 None => self.mistake = true,
                 Some(false) => {}
                 Some(true) if rendezvous => {
                     let source = self.flat.peers.decode(event.rank, op.peer, self.flat.ranks);
-                    self.meet(event, source, event.from, lanes, (member, shape, op, self.middle(op)));
+                    self.meet(event, source, from, lanes, (member, shape, op, self.middle(op)));
                 }
                 Some(true) => {
                     if op.flags & FINISHES != 0 {
@@ -405,12 +413,12 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
                     }
                 }
             }
-        } else if let Some(at) = self.channels.arrive(channel_of(op, member, shape), event.from) {
+        } else if let Some(at) = self.channels.arrive(channel_of(op, member, shape), from) {
             if source == NONE {
                 source = self.flat.peers.decode(event.rank, op.peer, self.flat.ranks);
             }
             let op = &self.flat.ops[(shape.first_op + at) as usize];
-            self.matched(event, source, event.from, lanes, (member, shape, op, self.middle(op)));
+            self.matched(event, source, from, lanes, (member, shape, op, self.middle(op)));
         }
     }
 
@@ -426,7 +434,15 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
         let free = self.clocks[cpu].cpu.max(self.clocks[nic].receive);
         if free > event.time {
             event.time = free;
-            self.queue.retry(*event);
+            // A message that comes while the rank is busy is put back once. One that has to wait for longer waits in line.
+            let one_processor = !LANES || self.flat.lanes == 1;
+            if ALIKE || !one_processor || event.what & TARGET == WILD {
+                self.queue.retry(*event);
+            } else if event.from & PUT_BACK == 0 {
+                self.queue.retry(Event { from: event.from | PUT_BACK, ..*event });
+            } else {
+                self.queue.park(*event);
+            }
             return None;
         }
         let charge = self.costs.arrival(size, About { owner, op, rank: event.rank, now: event.time });

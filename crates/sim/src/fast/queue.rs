@@ -8,7 +8,7 @@
 //! when it is opened, and the latter wait in a heap.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 /// Something to happen. What the words mean is the engine's business.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,6 +88,30 @@ pub(super) struct Queue {
     /// Events before this go to the heap.
     run_end: u64,
     late: BinaryHeap<Reverse<Event>>,
+    /// By rank: events that wait for another one.
+    parked: HashMap<u32, Parked>,
+}
+
+/// Events of a rank that want the same and get it one by one, in the order of their numbers: only the first is queued.
+struct Parked {
+    /// Its number.
+    first: u32,
+    others: BinaryHeap<Reverse<ByNumber>>,
+}
+
+#[derive(PartialEq, Eq)]
+struct ByNumber(Event);
+
+impl PartialOrd for ByNumber {
+    fn partial_cmp(&self, other: &ByNumber) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ByNumber {
+    fn cmp(&self, other: &ByNumber) -> std::cmp::Ordering {
+        self.0.number.cmp(&other.0.number)
+    }
 }
 
 impl Queue {
@@ -107,6 +131,7 @@ impl Queue {
             sorted_anew: false,
             run_end: 0,
             late: BinaryHeap::new(),
+            parked: HashMap::new(),
         }
     }
 
@@ -139,6 +164,35 @@ impl Queue {
             self.file(event);
         } else {
             self.late.push(Reverse(event));
+        }
+    }
+
+    /// Puts an event back that has to wait for what others at its rank wait for, too: whoever has the lowest number gets it, and no
+    /// other can go on at that time. Only that one is queued, so that many need not be put back again and again; when it
+    /// goes on, [`Queue::unpark`] queues the next.
+    pub fn park(&mut self, event: Event) {
+        let parked = self.parked.entry(event.rank);
+        let parked = parked.or_insert_with(|| Parked { first: event.number, others: BinaryHeap::new() });
+        if event.number > parked.first {
+            return parked.others.push(Reverse(ByNumber(event)));
+        }
+        // One that was the first until now is still queued; it will be parked when it has to wait again.
+        parked.first = event.number;
+        self.retry(event);
+    }
+
+    /// An event goes on that might have been parked; `free` is when the next at its rank can.
+    pub fn unpark(&mut self, event: &Event, free: u64) {
+        let Some(parked) = self.parked.get_mut(&event.rank).filter(|parked| parked.first == event.number)
+        else {
+            return;
+        };
+        match parked.others.pop() {
+            Some(Reverse(ByNumber(next))) => {
+                parked.first = next.number;
+                self.retry(Event { time: free, ..next });
+            }
+            None => drop(self.parked.remove(&event.rank)),
         }
     }
 
@@ -336,6 +390,9 @@ impl Queue {
     #[cold]
     fn renumber(&mut self, span: impl Fn(&Event) -> u32 + Copy) {
         let mut waiting: Vec<Event> = std::iter::from_fn(|| self.pop()).collect();
+        // They are put back once more, and parked again.
+        let parked = self.parked.drain().flat_map(|(_, parked)| parked.others);
+        waiting.extend(parked.map(|Reverse(ByNumber(event))| event));
         waiting.sort_unstable_by_key(|event| event.number);
         *self = Queue::new(0);
         for event in waiting {
