@@ -166,15 +166,15 @@ impl Shared {
         if engine.core.has_shared() {
             engine.core.start_ready();
         }
-        // What has come already is taken in here, and what goes into pipes is put there: the progress thread would have to be
-        // woken for it.
+        // What has come already is taken in here: the progress thread would have to be woken for it.
         let mut turns = 0;
-        while turns < TURNS_AT_LEAVING
-            && !engine.core.is_at_rest()
-            && (!engine.is_inbox_empty() || engine.core.has_transfer_news())
-        {
+        while turns < TURNS_AT_LEAVING && !engine.core.is_at_rest() && !engine.is_inbox_empty() {
             engine.turn();
             turns += 1;
+        }
+        // So is what goes into pipes put there, once: who starts a run need not carry out all of it.
+        if turns == 0 && !engine.core.is_at_rest() && engine.core.has_transfer_news() {
+            engine.turn();
         }
         engine.core.ring_finally();
         let is_at_rest = engine.core.is_at_rest();
