@@ -70,9 +70,7 @@ fn nobody_begins_before_those_it_waits_for_are_over() {
 #[test]
 fn files_are_made() {
     let recording = record(2, |context| Workload::Fib { number: 6 }.run(context).expect("nothing fails"));
-    let mut goal = Vec::new();
-    recording.write_goal(&mut goal).expect("memory takes everything");
-    let goal = String::from_utf8(goal).expect("text");
+    let goal = goal(&recording);
     assert!(goal.contains("num_ranks 1\nrank 0 {"), "{goal}");
     let timeline = recording.timeline();
     assert_eq!(timeline.spans.len(), recording.tasks.len());
@@ -122,9 +120,7 @@ fn costs_are_told_and_stand_for_what_did_not_run() {
     let summary = recording.summary();
     assert!(summary.contains(&format!("{rate:.3} ns a unit of cost")), "{summary}");
     assert_eq!(summary.matches("a unit of cost").count(), 1, "{summary}");
-    let mut goal = Vec::new();
-    recording.write_goal(&mut goal).expect("memory takes everything");
-    let goal = String::from_utf8(goal).expect("text");
+    let goal = goal(&recording);
     assert!(goal.contains("`costly`, cost 50"), "{goal}");
     let skipped = (rate * f64::from(3 * RAN)).round() as u64;
     assert!(
