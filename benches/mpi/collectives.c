@@ -5,18 +5,20 @@
  * A line for each operation and size. A sample is the mean over a batch of calls, one behind the other, that begins behind a
  * barrier, of the rank for which the batch took longest; a batch has as many calls as fit the budget. Where data goes one way
  * only, to a root or away from it, calls would go on one beside the other: there a barrier stands before each call, which is
- * not counted. Reductions are sums of doubles. --bytes is the size of the vector, or of the block of one rank. A case that takes longer than the limit ends with the samples that
+ * not counted. So it does before calls of 16 KiB or more; and before that barrier each rank writes to every cache line that it
+ * sends, since programs send what they have just computed, and nobody has it in the cache but they. Reductions are sums of doubles. --bytes is the size of the vector, or of the block of one rank. A case that takes longer than the limit ends with the samples that
  * it has; of a call that takes longer by itself, the first one is the sample. */
 #include "measure.h"
 
 #include <mpi.h>
 
-enum { CALLS_MAX = 500 };
+enum { CALLS_MAX = 500, APART_BYTES = 16384, LINE_BYTES = 64 };
 
 struct Buffers {
     char *in, *out;
     int bytes, count;
     MPI_Datatype type;
+    size_t sent; /* bytes that this rank sends */
 };
 
 typedef void (*Operation)(const struct Buffers *);
@@ -56,23 +58,43 @@ static const struct {
                   {"allreduce", allreduce, 0}, {"alltoall", alltoall, 0},   {"reduce_scatter", reduce_scatter, 0},
                   {"scan", scan, 0},           {"exscan", exscan, 0}};
 
+/* Writes what is sent, whatever the operation: as it is. */
+static void write_lines(char *memory, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += LINE_BYTES) {
+        volatile char *line = memory + i;
+        *line = *line;
+    }
+}
+
 /* Nanoseconds a call, of the rank that needed longest. */
-static double batch(Operation call, int one_way, const struct Buffers *b, int calls) {
+static double batch(Operation call, int apart, const struct Buffers *b, int calls) {
+    int rank;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Barrier(MPI_COMM_WORLD);
     double ns = 0, longest, start = measure_now_ns();
     for (int i = 0; i < calls; i++) {
-        if (one_way) {
+        if (apart) {
+            if (call != bcast) {
+                write_lines(b->in, b->sent);
+            } else if (rank == 0) {
+                write_lines(b->out, b->sent);
+            }
             MPI_Barrier(MPI_COMM_WORLD);
             start = measure_now_ns();
         }
         call(b);
-        if (one_way) {
+        if (apart) {
             ns += measure_now_ns() - start;
         }
     }
-    ns = (one_way ? ns : measure_now_ns() - start) / calls;
+    ns = (apart ? ns : measure_now_ns() - start) / calls;
     MPI_Allreduce(&ns, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return longest;
+}
+
+/* Whether a call has a block for each rank in what this rank sends. */
+static int sends_blocks(Operation call, int rank) {
+    return call == alltoall || call == reduce_scatter || (call == scatter && rank == 0);
 }
 
 static void measure(const char *name, Operation call, int one_way, long bytes, long samples, double budget_ns,
@@ -83,7 +105,9 @@ static void measure(const char *name, Operation call, int one_way, long bytes, l
     size_t all = (size_t)bytes * (size_t)ranks;
     int doubles = bytes % (long)sizeof(double) == 0;
     struct Buffers b = {measure_checked(malloc(all)), measure_checked(malloc(all)), (int)bytes,
-                        (int)(doubles ? bytes / (long)sizeof(double) : bytes), doubles ? MPI_DOUBLE : MPI_BYTE};
+                        (int)(doubles ? bytes / (long)sizeof(double) : bytes), doubles ? MPI_DOUBLE : MPI_BYTE,
+                        sends_blocks(call, rank) ? all : (size_t)bytes};
+    int apart = one_way || bytes >= APART_BYTES;
     if (!doubles) {
         b.type = MPI_UNSIGNED_CHAR;
     }
@@ -93,9 +117,9 @@ static void measure(const char *name, Operation call, int one_way, long bytes, l
         ((double *)b.in)[i] = 1.0;
     }
     double *ns = measure_checked(malloc((size_t)samples * sizeof *ns));
-    double once = batch(call, one_way, &b, 1);
+    double once = batch(call, apart, &b, 1);
     if (once <= limit_ns) {
-        once = batch(call, one_way, &b, 1); /* the first one found its memory */
+        once = batch(call, apart, &b, 1); /* the first one found its memory */
     }
     int calls = once * CALLS_MAX < budget_ns ? CALLS_MAX : (int)(budget_ns / once);
     calls = calls < 1 ? 1 : calls;
@@ -104,10 +128,10 @@ static void measure(const char *name, Operation call, int one_way, long bytes, l
         ns[taken++] = once; /* so slow that memory makes no difference */
         samples = 1;
     } else {
-        batch(call, one_way, &b, calls);
+        batch(call, apart, &b, calls);
     }
     for (double spent = 0; taken < samples && spent < limit_ns; taken++) {
-        ns[taken] = batch(call, one_way, &b, calls); /* the same number on all ranks: all end at the same sample */
+        ns[taken] = batch(call, apart, &b, calls); /* the same number on all ranks: all end at the same sample */
         spent += ns[taken] * calls;
     }
     if (rank == 0) {

@@ -63,9 +63,12 @@ fn both_ways(
 #[test]
 fn both_ways_give_the_same_bits() {
     for ranks in [2, 3, 4, 7, 8] {
-        // The last two are large: the second of them is worked on in strips.
-        let counts: &[usize] =
-            if matches!(ranks, 2 | 7) { &[0, 1, 6, 7, 300, 5000, 70_001] } else { &[0, 1, 6, 7, 300] };
+        // The last ones are large, and worked on in strips; blocks from the first of them on.
+        let counts: &[usize] = if matches!(ranks, 2 | 7) {
+            &[0, 1, 6, 7, 300, 20_001, 70_001]
+        } else {
+            &[0, 1, 6, 7, 300, 5000]
+        };
         group(ranks, |comm| {
             let world = comm.world();
             let mut names: Vec<&str> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
@@ -81,7 +84,7 @@ fn both_ways_give_the_same_bits() {
                 let operation = operation.expect("an operation");
                 for &count in counts {
                     let is_of_blocks = !["allreduce", "bcast", "reduce"].contains(&operation.name());
-                    if count > 5000 && is_of_blocks {
+                    if count > 20_001 && is_of_blocks {
                         continue;
                     }
                     match both_ways(&world, operation, name, count) {
@@ -97,6 +100,52 @@ fn both_ways_give_the_same_bits() {
             }
             let counts = world.cache_counts();
             assert!(counts.straight > 40, "{counts:?}");
+        });
+    }
+}
+
+/// Large blocks are worked on in strips wherever they lie.
+#[test]
+fn blocks_in_strips_may_be_in_place() {
+    const COUNT: usize = 20_001;
+    for ranks in [2, 5] {
+        group(ranks, |comm| {
+            let world = comm.world();
+            let (me, size, root) = (world.rank().index(), ranks as usize, Rank(1));
+            let value = |rank: usize, at: usize| (1_000_000 * rank + at) as u64;
+            let own: Vec<u64> = (0..COUNT * size).map(|at| value(me, at)).collect();
+            let all: Vec<u64> = (0..COUNT * size).map(|at| value(at / COUNT, at % COUNT)).collect();
+            let mut blocks = vec![0; COUNT * size];
+            blocks[me * COUNT..][..COUNT].copy_from_slice(&own[..COUNT]);
+            let mut gathered = blocks.clone();
+            if me == root.index() {
+                world.call(Call::gather_in_place(&mut gathered, root)).expect("goes well");
+                assert_eq!(gathered, all);
+            } else {
+                world.gather(&own[..COUNT], &mut [], root).expect("goes well");
+            }
+            world.call(Call::allgather_in_place(&mut blocks)).expect("goes well");
+            assert_eq!(blocks, all);
+            let mut part = vec![0; COUNT];
+            if me == root.index() {
+                world.call(Call::scatter_in_place(&blocks, root)).expect("goes well");
+            } else {
+                world.scatter(&[], &mut part, root).expect("goes well");
+                assert_eq!(part, all[me * COUNT..][..COUNT]);
+            }
+            let mut exchanged = own.clone();
+            world.call(Call::alltoall_in_place(&mut exchanged)).expect("goes well");
+            for (at, number) in exchanged.iter().enumerate() {
+                assert_eq!(*number, value(at / COUNT, me * COUNT + at % COUNT), "{at}");
+            }
+            let mut reduced = own.clone();
+            let call = Call::reduce_scatter_in_place(&mut reduced, None, Reduction::Sum);
+            world.call(call).expect("goes well");
+            for (at, number) in reduced[..COUNT].iter().enumerate() {
+                let sum: u64 = (0..size).map(|rank| value(rank, me * COUNT + at)).sum();
+                assert_eq!(*number, sum, "{at}");
+            }
+            assert_eq!(world.cache_counts().straight, world.cache_counts().misses);
         });
     }
 }
@@ -140,6 +189,31 @@ fn who_only_sends_runs_ahead_and_overwrites_nothing() {
                     assert_eq!(all, vec![true; 5000]);
                 }
             }
+        });
+    }
+}
+
+/// Who is ahead sleeps until those behind have passed older calls, and is woken then, whatever they do afterwards.
+#[test]
+fn who_waits_for_room_is_woken() {
+    const ROUNDS: u64 = 30;
+    for ranks in [2, 3] {
+        group(ranks, |comm| {
+            let world = comm.world();
+            for round in 0..ROUNDS {
+                let is_root = comm.rank() == Rank(0);
+                if !is_root {
+                    // Long enough to fall asleep.
+                    std::thread::sleep(std::time::Duration::from_millis(4));
+                }
+                let mut data =
+                    vec![if is_root { round } else { 0 }; if round % 2 == 0 { 1 } else { 100_000 }];
+                world.broadcast(&mut data, Rank(0)).expect("goes well");
+                assert!(data.iter().all(|number| *number == round));
+            }
+            // What is waited for may happen in the moment in which a sleep ends by itself, but not again and again.
+            let overslept = comm.counters().overslept;
+            assert!(overslept < 4, "{overslept} sleeps in {ROUNDS} rounds were too long");
         });
     }
 }

@@ -10,7 +10,7 @@ use super::{DataType, Operation};
 use crate::job::Job;
 use crate::slot::certificate::{Certificate, Size, certify};
 use crate::slot::program::{Program, Seat as SlotSeat, Strips};
-use crate::slot::{self, STRIPS_MAX};
+use crate::slot::{self, HEAP_BYTES, STRIPS_MAX};
 use castell_base::Rank;
 use castell_collectives::collective::{
     Blocks, Collective, CollectiveError, Memory, Messages, Neighbours, Shape,
@@ -26,11 +26,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of a call's buffers up to which they are copied, so that one schedule serves all addresses.
 pub(crate) const STAGED_BYTES_MAX: u64 = 4096;
-/// Strips in which large vectors are worked on: what is copied is still in the second-level cache when it is reduced. Bytes.
-const STRIP_BYTES: u64 = 64 << 10;
+/// Strips in which large vectors and blocks are worked on: one rank copies a strip while another one copies or reduces the one
+/// before. Bytes.
+const STRIP_BYTES: u64 = 32 << 10;
 /// Where ranks share processors each strip costs changes of processes. Bytes.
 const STRIP_BYTES_CROWDED: u64 = 512 << 10;
-/// Where each rank has a processor, larger messages that cannot be cut in strips go through pipes, where the receiver copies
+/// Where each rank has a processor, larger messages that are not cut in strips go through pipes, where the receiver copies
 /// while the sender does. Bytes.
 const WHOLE_BYTES_MAX: u64 = 128 << 10;
 
@@ -488,11 +489,10 @@ fn weave(
     };
     let making = Making { record: &record, rank, memory: &memory, seat: slots, known };
     let is_crowded = seat.size > surroundings.job.processors();
-    let (stride, pieces) = strip(call.operation, &name, &shape, is_crowded);
-    let cut = (pieces > 1).then_some((stride, pieces));
+    let cut = Cut::of(call.operation, &name, &shape, count.unwrap_or(0), is_crowded);
     // Functions that are called do not tell where they read and write.
     let bytes_max = if wants_addresses { slot::BYTES_MAX as u64 } else { u64::MAX };
-    let part = |count| named(Shape { count, ..shape.clone() }).map(with_messages);
+    let part = |cut: &Cut, elements| named(cut.part(&shape, elements)).map(with_messages);
     let strips =
         if bytes <= bytes_max { making.straight(&collective, bytes, cut, is_crowded, part)? } else { None };
     let schedule = match &strips {
@@ -502,21 +502,62 @@ fn weave(
     Ok(Woven { record, temporary, schedule, strips })
 }
 
-/// The elements of a strip of a call's vectors, and the number of strips. Vectors whose elements all have the same way are
-/// cut in strips; where results would depend on it, or where there are blocks, the whole is one.
-fn strip(operation: Operation, name: &str, shape: &Shape, is_crowded: bool) -> (u64, u64) {
-    let in_strips = matches!(operation, Operation::Allreduce | Operation::Broadcast | Operation::Reduce);
-    // Round a ring each part of a vector begins with another rank.
-    if !in_strips || name == "allreduce:ring" || shape.element_bytes == 0 {
-        return (shape.count, 1);
+/// How the vectors of a call, or the blocks of each rank, are cut in strips.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    /// Elements of a strip, but for the last one.
+    elements: u64,
+    /// How many strips there are.
+    count: u64,
+    /// Elements of what is cut.
+    whole: u64,
+    /// Each rank has a block, and all of them are cut alike.
+    has_blocks: bool,
+}
+
+impl Cut {
+    /// `None`: it stays in one piece, since it is small, or since results would depend on where elements lie.
+    fn of(operation: Operation, name: &str, shape: &Shape, count: u64, is_crowded: bool) -> Option<Cut> {
+        let has_blocks = match operation {
+            Operation::Allreduce | Operation::Broadcast | Operation::Reduce => false,
+            Operation::Gather | Operation::Scatter | Operation::Allgather => true,
+            Operation::Alltoall | Operation::ReduceScatter => true,
+            _ => return None,
+        };
+        // Round a ring each part of a vector begins with another rank.
+        if name == "allreduce:ring" || shape.element_bytes == 0 {
+            return None;
+        }
+        let whole = if has_blocks { count } else { shape.count };
+        let line = 64u64.div_ceil(shape.element_bytes);
+        let most = match operation {
+            _ if is_crowded => STRIP_BYTES_CROWDED,
+            // All copy at the same time anyhow.
+            _ if !operation.is_one_way() => 2 * STRIP_BYTES,
+            _ => STRIP_BYTES,
+        };
+        let sends_many =
+            matches!(operation, Operation::Scatter | Operation::Alltoall | Operation::ReduceScatter);
+        let room = HEAP_BYTES as u64 / if sends_many { u64::from(shape.ranks) } else { 1 };
+        let most = (most.min(room) / shape.element_bytes).max(1);
+        // An odd number: calls take turns with two generations of places.
+        let wanted = whole.div_ceil(most) | 1;
+        let elements = whole.div_ceil(wanted).next_multiple_of(line).min(whole);
+        let count = whole.div_ceil(elements.max(1));
+        (count > 1).then_some(Cut { elements, count, whole, has_blocks })
     }
-    let line = 64u64.div_ceil(shape.element_bytes);
-    let most = if is_crowded { STRIP_BYTES_CROWDED } else { STRIP_BYTES };
-    let most = (most / shape.element_bytes).max(1);
-    // An odd number: calls take turns with two generations of places.
-    let wanted = shape.count.div_ceil(most) | 1;
-    let elements = shape.count.div_ceil(wanted).next_multiple_of(line).min(shape.count);
-    (elements, shape.count.div_ceil(elements))
+
+    /// The shape of a strip of so many elements: the first one.
+    fn part(&self, shape: &Shape, elements: u64) -> Shape {
+        if !self.has_blocks {
+            return Shape { count: elements, ..shape.clone() };
+        }
+        let block = |rank| (u64::from(rank) * self.whole, elements);
+        let blocks = Blocks::Listed((0..shape.ranks).map(block).collect());
+        // A vector that is reduced is as long as all blocks.
+        let count = shape.count / self.whole * elements;
+        Shape { count, arriving: blocks.clone(), blocks, ..shape.clone() }
+    }
 }
 
 /// A graph compiled: the schedule, and under which ids the vertices are found there.
@@ -541,37 +582,39 @@ impl Making<'_> {
     /// The straight lines of a call; `None`: it cannot go through slots. Only what all ranks know decides. (A block's size is
     /// known to all where all have the same.)
     ///
-    /// `cut`: the elements of a strip, and the number of strips. `part` has the same collective on so many elements.
+    /// `part` has the same collective on so many elements.
     fn straight(
         &self,
         whole: &Collective,
         bytes: u64,
-        cut: Option<(u64, u64)>,
+        cut: Option<Cut>,
         is_crowded: bool,
-        part: impl Fn(u64) -> Result<Collective, CollectiveError>,
+        part: impl Fn(&Cut, u64) -> Result<Collective, CollectiveError>,
     ) -> Result<Option<Strips>, Reason> {
         let is_small = bytes <= slot::BYTES_MAX as u64;
-        let Some((elements, count)) = cut.filter(|_| !is_small) else {
+        // Not every algorithm takes blocks that do not lie one behind the other.
+        let first = cut.filter(|_| !is_small).and_then(|cut| Some((cut, part(&cut, cut.elements).ok()?)));
+        let Some((cut, first)) = first else {
             if bytes > WHOLE_BYTES_MAX && !is_crowded {
                 return Ok(None);
             }
             let size = if is_small { Size::Small } else { Size::Large };
             return Ok(self.program(Part::Whole(size), whole)?.map(Strips::whole));
         };
-        if count > STRIPS_MAX {
+        if cut.count > STRIPS_MAX {
             return Ok(None);
         }
-        let Some(first) = self.program(Part::Strip, &part(elements)?)? else { return Ok(None) };
-        let rest = whole.shape().count % elements;
+        let Some(first) = self.program(Part::Strip, &first)? else { return Ok(None) };
+        let rest = cut.whole % cut.elements;
         let mut last = None;
         if rest > 0 {
-            last = self.program(Part::LastStrip, &part(rest)?)?;
+            last = self.program(Part::LastStrip, &part(&cut, rest)?)?;
             if last.is_none() {
                 return Ok(None);
             }
         }
-        let stride = (elements * whole.shape().element_bytes) as usize;
-        Ok(Some(Strips { first, last, count, stride }))
+        let stride = (cut.elements * whole.shape().element_bytes) as usize;
+        Ok(Some(Strips { first, last, count: cut.count, stride }))
     }
 
     /// The straight line of a part of the call; `None`: it cannot go through slots.

@@ -278,6 +278,9 @@ impl Shared {
                 idle = patience.spins;
             }
         }
+        if std::mem::take(&mut engine.core.is_late) && is_done() {
+            engine.core.counters.overslept += 1;
+        }
         engine.core.waiting = None;
         self.app_drives.store(false, Ordering::SeqCst);
         self.leave(engine);

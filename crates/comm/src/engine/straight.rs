@@ -28,6 +28,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const LOOKS_BEFORE_RINGING: u32 = 32;
 /// Messages of a call whose places are prepared for the next one.
 const PREPARED_MAX: u64 = 4;
+/// Large messages go round in so much of a heap, unless one strip has more. Bytes.
+const HEAP_ROUND_BYTES: usize = 512 << 10;
 /// A call that has waited for so long looks at what the others have called. Nanoseconds.
 const PATIENCE_NS: u64 = 100_000_000;
 
@@ -49,6 +51,20 @@ struct Own {
     log: LogWriter,
     /// At this count of deaths and departures all members were there.
     epoch: u32,
+    /// Where the large messages of the last strip end in this rank's heap. Bytes.
+    heap_end: usize,
+}
+
+impl Own {
+    /// Where the next strip's large messages begin: behind the last one's, as long as they go round in a part of the heap.
+    /// Any place would do, but lines that their readers have looked at just now are written slowly.
+    #[inline(always)]
+    fn place_in_heap(&mut self, bytes: usize) -> usize {
+        let fits = self.heap_end + bytes <= HEAP_ROUND_BYTES;
+        let at = if fits { self.heap_end } else { 0 };
+        self.heap_end = at + bytes;
+        at
+    }
 }
 
 /// A straight line that waits, for reports.
@@ -62,7 +78,7 @@ impl Straight {
         let own = |context| {
             let log = LogWriter::new(job.call_log(context, me));
             let standing = job.standing(context, me);
-            Mutex::new(Own { standing, progress: Progress::default(), log, epoch: 0 })
+            Mutex::new(Own { standing, progress: Progress::default(), log, epoch: 0, heap_end: 0 })
         };
         let contexts = (0..CONTEXTS).filter(|context| job.has_slots(*context)).map(own).collect();
         Straight { contexts, numbers, sent: Default::default(), records: AtomicBool::new(false) }
@@ -98,10 +114,12 @@ struct Line<'a> {
     turn: u64,
     /// How far the strip is behind the first one. Bytes.
     behind: usize,
+    /// Where its large messages begin in this rank's heap. Bytes.
+    heap_at: usize,
     signature: u64,
     /// How often a message is looked for before others may run.
     spins: u32,
-    /// Messages were written since sleepers were last looked for.
+    /// Messages were written, or turns passed that are awaited, since sleepers were last looked for.
     is_unrung: bool,
     recorded: Vec<Recorded>,
 }
@@ -136,14 +154,26 @@ impl Comm {
         own.log.write(number, record.words());
         let signature = record.signature();
         let (program, turn, recorded) = (&strips.first, turn_of(number, 0), Vec::new());
-        let (behind, is_unrung) = (0, false);
+        let (behind, heap_at, is_unrung) = (0, 0, false);
         let spins = shared.patience().spins;
-        let mut line =
-            Line { shared, program, context, number, turn, behind, signature, spins, is_unrung, recorded };
+        let mut line = Line {
+            shared,
+            program,
+            context,
+            number,
+            turn,
+            behind,
+            heap_at,
+            signature,
+            spins,
+            is_unrung,
+            recorded,
+        };
         for strip in 0..strips.count {
             line.program = strips.program(strip);
             line.turn = turn_of(number, strip);
             line.behind = strip as usize * strips.stride;
+            line.heap_at = own.place_in_heap(line.program.heap_bytes);
             // SAFETY: the caller's promise.
             let outcome = unsafe {
                 match straight.records.load(Ordering::Relaxed) {
@@ -157,8 +187,10 @@ impl Comm {
             }
             straight.count(context, line.program);
             own.standing.pass(line.turn);
+            line.is_unrung |= line.program.is_awaited;
         }
         line.ring();
+        line.ring_if_seen();
         line.prepare_next();
         Ok(Ok(()))
     }
@@ -264,13 +296,15 @@ impl Line<'_> {
                 if !knows && let Some(last) = own.progress.must_have_passed(turn) {
                     self.wait_for_all(at, last)?;
                 }
+                let offset = *offset + self.heap_at as u64;
                 if let Some(heaps) = copy {
-                    let (from, to) = (program.find(*from, behind), heaps[generation_of(turn)]);
+                    let to = heaps[generation_of(turn)].wrapping_add(self.heap_at);
+                    let from = program.find(*from, behind);
                     // SAFETY: who called answers for user memory; all ranks have passed what was there.
                     unsafe { std::ptr::copy_nonoverlapping(from, to, *bytes) };
                 }
                 // SAFETY: a word of this frame.
-                unsafe { route.of(turn).publish(turn, self.signature, (&raw const *offset).cast(), 8) };
+                unsafe { route.of(turn).publish(turn, self.signature, (&raw const offset).cast(), 8) };
                 self.is_unrung = true;
             }
             Step::Take { route, heaps, to, bytes } => {
@@ -429,12 +463,29 @@ impl Line<'_> {
         call_word(self.context, (self.number - 1) as u32)
     }
 
-    /// Wakes those that sleep and were sent something.
+    /// Wakes those that sleep and may have what they wait for.
     #[inline(always)]
     fn ring(&mut self) {
         if self.look_for_sleepers() {
             self.is_unrung = false;
             self.ring_sleepers();
+        }
+    }
+
+    /// Wakes who sleeps until this rank has passed a call in which all hear of all. Hardly anybody ever does: only who was two
+    /// calls further when this rank lost its processor in the middle. A fence in each call would cost more than that is worth;
+    /// a look without one may come too early, once in a great while, and then the sleeper looks itself.
+    #[inline(always)]
+    fn ring_if_seen(&self) {
+        if self.shared.job.slot_sleepers().load(Ordering::Relaxed) != 0 {
+            self.ring_all();
+        }
+    }
+
+    #[cold]
+    fn ring_all(&self) {
+        for member in self.program.members.iter().filter(|member| **member != self.shared.me) {
+            self.shared.job.control(*member).doorbell.ring_waiter();
         }
     }
 
@@ -451,7 +502,7 @@ impl Line<'_> {
 
     #[cold]
     fn ring_sleepers(&self) {
-        for dest in &self.program.destinations {
+        for dest in &self.program.rung {
             self.shared.job.control(*dest).doorbell.ring_waiter();
         }
     }
@@ -462,9 +513,7 @@ impl Line<'_> {
         let (shared, me) = (self.shared, self.shared.me);
         shared.job.standing(self.context, me).fail(self.number, cause.culprit(me).0);
         drop(own);
-        for member in self.program.members.iter().filter(|member| **member != me) {
-            shared.job.control(*member).doorbell.ring_waiter();
-        }
+        self.ring_all();
         let mut engine = shared.enter();
         engine.core.forget_call(&self.program.members, self.word());
         shared.leave(engine);

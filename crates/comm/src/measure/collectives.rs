@@ -19,7 +19,9 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 pub struct Repeated {
     schedule: Arc<Schedule>,
     /// Input, output and temporary memory, whose addresses the schedule holds.
-    _memory: [Box<[u64]>; 3],
+    memory: [Box<[u64]>; 3],
+    /// Which of them has what the rank sends, if one has.
+    sent: Option<usize>,
 }
 
 impl Repeated {
@@ -44,7 +46,22 @@ impl Repeated {
         let place = Memory { input, output, temporary, in_place: false, combine: &add };
         let mut graph = Graph::new();
         collective.weave(comm.rank(), &place, &mut graph)?;
-        Ok(Repeated { schedule: Arc::new(graph.compile()?), _memory: memory })
+        let sent = match operation {
+            Operation::Broadcast => (comm.rank() == shape.root).then_some(1),
+            Operation::Scatter => (comm.rank() == shape.root).then_some(0),
+            _ => Some(0),
+        };
+        Ok(Repeated { schedule: Arc::new(graph.compile()?), memory, sent })
+    }
+
+    /// Writes to every cache line that the rank sends, as a program does that computes what it sends.
+    pub fn write_input(&mut self) {
+        const WORDS_OF_LINE: usize = 8;
+        if let Some(sent) = self.sent {
+            for line in self.memory[sent].chunks_mut(WORDS_OF_LINE) {
+                line[0] = std::hint::black_box(line[0]);
+            }
+        }
     }
 
     /// Runs it so many times, each run behind the one before; nanoseconds a run, as this rank sees it.

@@ -41,6 +41,8 @@ pub(crate) struct Certificate {
     pub(crate) messages: Vec<(Message, bool)>,
     /// Whether it has heard of all ranks in the end.
     pub(crate) hears_all: bool,
+    /// Whether somebody has not heard of all ranks, and may wait in a later call for this rank to have passed this one.
+    pub(crate) is_awaited: bool,
 }
 
 /// The part of `rank`; `None`: the collective cannot go through slots.
@@ -160,8 +162,8 @@ fn run(programs: &[Vec<Message>], rank: u32, size: Size) -> Option<Certificate> 
         }
     }
     let all_end = next.iter().zip(programs).all(|(next, program)| *next == program.len());
-    let hears_all = heard[rank as usize] == all;
-    (all_end && under_way.is_empty()).then_some(Certificate { messages: own, hears_all })
+    let (hears_all, is_awaited) = (heard[rank as usize] == all, heard.iter().any(|of| *of != all));
+    (all_end && under_way.is_empty()).then_some(Certificate { messages: own, hears_all, is_awaited })
 }
 
 #[cfg(test)]
@@ -197,14 +199,15 @@ mod tests {
         {
             for rank in 0..6 {
                 let certificate = of(name, 6, 1, rank).expect("small messages");
-                assert!(certificate.hears_all, "{name}, rank {rank}");
+                assert!(certificate.hears_all && !certificate.is_awaited, "{name}, rank {rank}");
             }
         }
         let root = of("bcast:linear", 4, 1, 0).expect("small messages");
         assert!(!root.hears_all && root.messages.iter().all(|(message, knows)| message.is_send && !knows));
         let leaf = of("reduce:linear", 4, 1, 3).expect("small messages");
         assert!(!leaf.hears_all);
-        assert!(of("reduce:linear", 4, 1, 0).expect("small messages").hears_all);
+        let root = of("reduce:linear", 4, 1, 0).expect("small messages");
+        assert!(root.hears_all && root.is_awaited);
         // The root answers whom it has heard.
         let root = of("barrier:linear", 5, 1, 0).expect("small messages");
         assert!(root.messages.iter().filter(|(message, _)| message.is_send).all(|(_, knows)| *knows));

@@ -78,6 +78,8 @@ pub(crate) struct Heap {
     given: Vec<Option<Given>>,
     /// Received messages that stay with their senders: the vertex, and the range that the message would be copied to.
     lent: Vec<(Vertex, Range)>,
+    /// What the messages take.
+    bytes: usize,
 }
 
 impl Heap {
@@ -109,6 +111,7 @@ impl Heap {
                 }
             }
         }
+        heap.bytes = end as usize;
         (end <= HEAP_BYTES as u64).then_some(heap)
     }
 
@@ -141,6 +144,11 @@ impl Heap {
         let first = Range { place, bytes: 1 };
         let message = self.lent.iter().position(|(_, range)| range.holds(first))?;
         Some(Lent { message, offset: place.offset - self.lent[message].1.place.offset })
+    }
+
+    /// What its messages take. Bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// How many messages are lent.

@@ -113,12 +113,16 @@ pub(crate) struct Program {
     pub(crate) names: Box<[Name]>,
     /// The graph's schedule, which describes operations in errors.
     pub(crate) schedule: Arc<Schedule>,
-    /// Those to whom it sends.
-    pub(crate) destinations: Box<[Rank]>,
+    /// Who may wait for something that this rank does: those to whom it sends, or all if it is awaited.
+    pub(crate) rung: Box<[Rank]>,
+    /// Somebody may wait in a later call until this rank has passed this one.
+    pub(crate) is_awaited: bool,
     /// The ranks of the communicator.
     pub(crate) members: Arc<[Rank]>,
     /// Whether it has heard of all of them in the end.
     pub(crate) hears_all: bool,
+    /// What its large messages take in the rank's heap. Bytes.
+    pub(crate) heap_bytes: usize,
     /// Messages that are sent, and their bytes.
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
@@ -191,10 +195,11 @@ impl Program {
         let mut scratchpad = vec![0u64; graph.scratchpad_bytes().div_ceil(8) as usize].into_boxed_slice();
         let heap = (size == Size::Large).then(|| Heap::of(graph).expect("it was certified that it fits"));
         let lent = heap.as_ref().map_or(0, Heap::lent_count);
+        let heap_bytes = heap.as_ref().map_or(0, Heap::bytes);
         let maker = Maker { seat, heap, scratch: scratchpad.as_mut_ptr().cast() };
         let mut certified = certificate.messages.iter();
         let (mut steps, mut names) = (Vec::new(), Vec::new());
-        let mut destinations = Vec::new();
+        let mut rung = Vec::new();
         for vertex in graph.vertices() {
             let op = graph.op(vertex);
             let message = match op {
@@ -210,7 +215,7 @@ impl Program {
             };
             let Some(step) = step else { continue };
             if matches!(op, Op::Send { .. }) {
-                destinations.push(peer);
+                rung.push(peer);
             }
             steps.push(step);
             names.push(Name { op: ids[vertex.index()], peer });
@@ -218,15 +223,20 @@ impl Program {
         let sent = certificate.messages.iter().filter(|(message, _)| message.is_send);
         let bytes = sent.clone().map(|(message, _)| message.bytes).sum();
         let messages = sent.count() as u64;
-        destinations.sort_unstable();
-        destinations.dedup();
+        if certificate.is_awaited {
+            rung = members.iter().copied().filter(|member| *member != seat.me).collect();
+        }
+        rung.sort_unstable();
+        rung.dedup();
         Program {
             steps: steps.into(),
             names: names.into(),
             schedule,
-            destinations: destinations.into(),
+            rung: rung.into(),
+            is_awaited: certificate.is_awaited,
             members,
             hears_all: certificate.hears_all,
+            heap_bytes,
             messages,
             bytes,
             lent: (0..lent).map(|_| AtomicPtr::new(null_mut())).collect(),

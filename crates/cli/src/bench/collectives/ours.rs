@@ -26,6 +26,10 @@ pub struct Timing {
 
 /// The most calls of a batch.
 const CALLS_MAX: f64 = 500.0;
+/// From here on each call stands behind a barrier, before which the ranks write what they send: programs send what they have
+/// just computed, and nobody has it in the cache but they. Bytes.
+const APART_BYTES: u64 = 16 << 10;
+const LINE_BYTES: usize = 64;
 
 /// An algorithm for a call.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,14 +101,31 @@ impl Run {
         }
     }
 
-    /// The mean over as many calls, each behind a barrier that is not counted.
-    fn apart(&mut self, comm: &Comm, barrier: &Repeated, calls: u32) -> anyhow::Result<f64> {
-        let mut ns = 0.0;
+    /// The mean over as many calls, each behind a barrier that is not counted, before which the rank writes what it sends.
+    fn apart(&mut self, comm: &Comm, calls: u32) -> anyhow::Result<f64> {
+        let (mut ns, world) = (0.0, comm.world());
         for _ in 0..calls {
-            barrier.batch(comm, 1).map_err(|error| anyhow!(error))?;
+            self.write_input(comm.rank());
+            world.call(Call::barrier())?;
             ns += self.batch(comm, 1)?;
         }
         Ok(ns / f64::from(calls))
+    }
+
+    /// Writes to every cache line that the rank sends.
+    fn write_input(&mut self, rank: Rank) {
+        match self {
+            Run::Graph(repeated) => repeated.write_input(),
+            Run::Numbers(called) => write_lines(called.sent(rank)),
+            Run::Bytes(called) => write_lines(called.sent(rank)),
+        }
+    }
+}
+
+/// Writes to every cache line: the same that is there.
+fn write_lines<T: Copy>(elements: &mut [T]) {
+    for line in elements.chunks_mut(LINE_BYTES / size_of::<T>()) {
+        line[0] = std::hint::black_box(line[0]);
     }
 }
 
@@ -124,6 +145,18 @@ impl<T: Element + Copy> Called<T> {
     fn new(comm: &Comm, operation: Operation, name: Option<String>, count: usize, one: T) -> Called<T> {
         let all = vec![one; count * comm.size() as usize];
         Called { world: comm.world(), operation, name, count, send: all.clone(), recv: all }
+    }
+
+    /// What the rank sends.
+    fn sent(&mut self, rank: Rank) -> &mut [T] {
+        let (is_root, count) = (rank == Rank(0), self.count);
+        match self.operation {
+            Operation::Broadcast => &mut self.recv[..if is_root { count } else { 0 }],
+            Operation::Alltoall | Operation::ReduceScatter => &mut self.send,
+            Operation::Scatter if is_root => &mut self.send,
+            Operation::Scatter => &mut [],
+            _ => &mut self.send[..count],
+        }
     }
 
     fn batch(&mut self, calls: u32) -> anyhow::Result<f64> {
@@ -261,10 +294,11 @@ impl Turns<'_> {
         let mut runs =
             set.iter().map(|candidate| Run::new(comm, candidate)).collect::<anyhow::Result<Vec<Run>>>()?;
         let mut calls = Vec::new();
-        let one_way = set.iter().any(|candidate| candidate.operation.is_one_way());
+        let is_apart = |one: &Candidate| one.operation.is_one_way() || one.bytes >= APART_BYTES;
+        let apart = set.iter().any(is_apart);
         for (index, run) in runs.iter_mut().enumerate() {
-            self.sample(run, one_way, index, 1, 0)?;
-            let once = self.sample(run, one_way, index, 1, 0)?;
+            self.sample(run, apart, index, 1, 0)?;
+            let once = self.sample(run, apart, index, 1, 0)?;
             let budget = f64::from(self.timing.budget_us) * 1e3;
             calls.push((budget / once.max(1.0)).clamp(1.0, CALLS_MAX) as u32);
         }
@@ -274,7 +308,7 @@ impl Turns<'_> {
         for at in 1..=self.timing.samples as usize {
             for (index, run) in runs.iter_mut().enumerate() {
                 if spent[index] < f64::from(self.timing.limit_ms) * 1e6 {
-                    let ns = self.sample(run, one_way, index, calls[index], at)?;
+                    let ns = self.sample(run, apart, index, calls[index], at)?;
                     spent[index] += ns * f64::from(calls[index]);
                     taken[index] = at;
                 }
@@ -286,19 +320,12 @@ impl Turns<'_> {
         self.synchronize()
     }
 
-    /// A batch behind a barrier; what it took the slowest rank, which all ranks get to know. Calls in which data goes `one_way`
-    /// would go on one beside the other, so that their rate would be measured and not their time: they have a barrier each.
-    fn sample(
-        &self,
-        run: &mut Run,
-        one_way: bool,
-        index: usize,
-        calls: u32,
-        at: usize,
-    ) -> anyhow::Result<f64> {
+    /// A batch behind a barrier; what it took the slowest rank, which all ranks get to know. Calls in which data goes one way
+    /// would go on one beside the other, so that their rate would be measured and not their time: they have a barrier each, as
+    /// large ones have (`apart`).
+    fn sample(&self, run: &mut Run, apart: bool, index: usize, calls: u32, at: usize) -> anyhow::Result<f64> {
         self.synchronize()?;
-        let ns =
-            if one_way { run.apart(self.comm, self.barrier, calls)? } else { run.batch(self.comm, calls)? };
+        let ns = if apart { run.apart(self.comm, calls)? } else { run.batch(self.comm, calls)? };
         self.table.set(self.comm.rank(), self.first + index, at, ns);
         self.synchronize()?;
         Ok(self.table.longest(self.comm.size(), self.first + index, at))
