@@ -180,12 +180,18 @@ impl LaneReceiver {
     }
 
     /// Whether no lane holds a message: the look before going to sleep.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        let claimed = self.pool.word(CLAIMED).load(Ordering::Acquire);
-        (0..LANES).filter(|index| claimed >> index & 1 == 1).all(|index| {
+        let mut claimed = self.pool.word(CLAIMED).load(Ordering::Acquire);
+        while claimed != 0 {
+            let index = claimed.trailing_zeros();
             let at = self.lanes[index as usize].at;
-            spare_of(lane(self.pool, index).word(at.word()).load(Ordering::Acquire)) != at.lap
-        })
+            if spare_of(lane(self.pool, index).word(at.word()).load(Ordering::Acquire)) == at.lap {
+                return false;
+            }
+            claimed &= claimed - 1;
+        }
+        true
     }
 }
 

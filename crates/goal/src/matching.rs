@@ -1,14 +1,18 @@
 //! Which message goes to which receive: posted receives and unexpected messages of one rank.
 //!
 //! A receive takes the message that arrived first among those it matches; a message goes to the receive that was
-//! posted first among those that match it. A few entries of a side lie in a row and are compared one by one;
-//! more are hashed, with one chain a key, so that no number of waiting entries makes a step slow.
+//! posted first among those that match it. Entries of a side lie in a row, where one is found that is near the front; when
+//! one is not, or there are very many, all are hashed, with one chain a key, so that no number of waiting entries makes a
+//! step slow.
 
 use crate::matching_index::{ANY, Index, MessageIndex, ReceiveIndex, Slab, Triple};
 use castell_base::{Rank, Tag};
+use std::collections::VecDeque;
 
-/// So many entries of one side are searched one by one, before they are hashed.
-const FEW: usize = 32;
+/// So many entries of one side are compared one by one, before all are hashed.
+const COMPARED: usize = 32;
+/// So many lie in a row at most: hashing them all is not felt.
+const ROW: usize = 16_384;
 
 /// What a message carries to be matched by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -184,35 +188,35 @@ impl<Posted, Unexpected> Matcher<Posted, Unexpected> {
 /// The entries of one side.
 struct Side<T, I: Index> {
     /// All entries in order, while `many` is empty.
-    few: Vec<(Triple, T)>,
+    row: VecDeque<(Triple, T)>,
     many: Slab<T>,
     index: I,
 }
 
 impl<T, I: Index> Side<T, I> {
     fn new() -> Side<T, I> {
-        Side { few: Vec::with_capacity(FEW), many: Slab::new(), index: I::default() }
+        Side { row: VecDeque::with_capacity(COMPARED), many: Slab::new(), index: I::default() }
     }
 
     #[inline]
     fn len(&self) -> usize {
-        self.few.len() + self.many.len()
+        self.row.len() + self.many.len()
     }
 
     fn iter(&self) -> impl Iterator<Item = (Triple, &T)> {
         let many = self.many.iter().map(|(_, waiting)| (waiting.triple, &waiting.value));
-        self.few.iter().map(|(triple, value)| (*triple, value)).chain(many)
+        self.row.iter().map(|(triple, value)| (*triple, value)).chain(many)
     }
 
     fn iter_mut(&mut self) -> impl Iterator<Item = (Triple, &mut T)> {
         let many = self.many.iter_mut().map(|waiting| (waiting.triple, &mut waiting.value));
-        self.few.iter_mut().map(|(triple, value)| (*triple, value)).chain(many)
+        self.row.iter_mut().map(|(triple, value)| (*triple, value)).chain(many)
     }
 
     #[inline]
     fn push(&mut self, triple: Triple, value: T) {
-        if self.many.len() == 0 && self.few.len() < FEW {
-            self.few.push((triple, value));
+        if self.many.len() == 0 && self.row.len() < ROW {
+            self.row.push_back((triple, value));
         } else {
             self.push_many(triple, value);
         }
@@ -220,7 +224,12 @@ impl<T, I: Index> Side<T, I> {
 
     #[inline(never)]
     fn push_many(&mut self, triple: Triple, value: T) {
-        for (triple, value) in self.few.drain(..).chain(std::iter::once((triple, value))) {
+        self.row.push_back((triple, value));
+        self.hash_row();
+    }
+
+    fn hash_row(&mut self) {
+        for (triple, value) in self.row.drain(..) {
             let entry = self.many.insert(triple, value);
             self.index.insert(triple, entry);
         }
@@ -229,16 +238,25 @@ impl<T, I: Index> Side<T, I> {
     /// Takes out the first entry that goes with `wanted`.
     #[inline]
     fn take(&mut self, wanted: Triple) -> Option<T> {
-        if let Some(found) = self.few.iter().position(|&(triple, _)| I::goes_with(triple, wanted)) {
-            // The last one, which is the usual case, needs no moving.
-            let last = found + 1 == self.few.len();
-            return if last {
-                self.few.pop().map(|(_, value)| value)
-            } else {
-                Some(self.few.remove(found).1)
-            };
+        match self.row.front() {
+            // Those that go together come in the same order as a rule.
+            Some((first, _)) if I::goes_with(*first, wanted) => self.row.pop_front().map(|(_, value)| value),
+            Some(_) => self.take_from_row(wanted),
+            None if self.many.len() == 0 => None,
+            None => self.take_many(wanted),
         }
-        if self.many.len() == 0 { None } else { self.take_many(wanted) }
+    }
+
+    fn take_from_row(&mut self, wanted: Triple) -> Option<T> {
+        let compared = self.row.iter().take(COMPARED);
+        if let Some(found) = compared.skip(1).position(|&(triple, _)| I::goes_with(triple, wanted)) {
+            return self.row.remove(1 + found).map(|(_, value)| value);
+        }
+        if self.row.len() <= COMPARED {
+            return None;
+        }
+        self.hash_row();
+        self.take_many(wanted)
     }
 
     #[inline(never)]
@@ -259,8 +277,14 @@ impl<T, I: Index> Side<T, I> {
 
     /// Takes out all entries that `choose` says yes to, in order.
     fn take_all(&mut self, mut choose: impl FnMut(Triple, &T) -> bool) -> Vec<T> {
-        let few = self.few.extract_if(.., |(triple, value)| choose(*triple, value));
-        let mut taken: Vec<T> = few.map(|(_, value)| value).collect();
+        let mut taken = Vec::new();
+        for (triple, value) in std::mem::take(&mut self.row) {
+            if choose(triple, &value) {
+                taken.push(value);
+            } else {
+                self.row.push_back((triple, value));
+            }
+        }
         let chosen = self.many.iter().filter(|(_, waiting)| choose(waiting.triple, &waiting.value));
         let mut chosen: Vec<(u64, u32)> = chosen.map(|(entry, waiting)| (waiting.sequence, entry)).collect();
         chosen.sort_unstable();

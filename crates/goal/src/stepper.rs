@@ -128,7 +128,7 @@ impl<M: DerefMut<Target = [u32]>> Stepper<M> {
 
     /// The next operation that is ready, if any, without starting it: for callers that know only later when it starts,
     /// and say so with [`Stepper::start`] before they say that it has finished.
-    #[inline]
+    #[inline(always)]
     pub fn take_ready(&mut self) -> Option<OpId> {
         if self.cursor.head == self.cursor.tail {
             return None;
@@ -150,7 +150,7 @@ impl<M: DerefMut<Target = [u32]>> Stepper<M> {
     ///
     /// # Panics
     /// Where more operations finish than the schedule has.
-    #[inline]
+    #[inline(always)]
     pub fn finish(&mut self, schedule: &Schedule, op: OpId) {
         self.cursor.unfinished = self.cursor.unfinished.checked_sub(1).expect("each operation finishes once");
         let words = schedule.words();

@@ -143,3 +143,18 @@ fn crowds_of_receives_are_found() {
     }
     assert_eq!((matcher.unexpected_len(), matcher.posted_len()), (0, 0));
 }
+
+#[test]
+fn what_lies_deep_in_a_row_is_found() {
+    for crowd in [1, 2, 31, 32, 33, 34, 16_383, 16_384, 16_385, 16_386] {
+        let mut matcher = Matcher::new();
+        for tag in 0..crowd {
+            assert_eq!(matcher.arrive(key(1, tag), || tag), None);
+        }
+        assert_eq!(matcher.post(pattern(Some(2), None), ()), None);
+        for tag in (0..crowd).rev().step_by(2).chain((0..crowd).rev().skip(1).step_by(2)) {
+            assert_eq!(matcher.post(pattern(None, Some(tag)), ()), Some(tag), "of {crowd}");
+        }
+        assert_eq!((matcher.unexpected_len(), matcher.posted_len()), (0, 1));
+    }
+}

@@ -257,7 +257,7 @@ impl Inbox {
         self.lanes.is_empty() && self.consumer.is_empty()
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_lanes(&mut self, core: &mut Core) -> bool {
         let taken = self.lanes.poll(MESSAGES_A_TURN, &mut |header, payload| core.receive(header, payload));
         core.progressed |= taken > 0;
@@ -273,10 +273,18 @@ impl Inbox {
 
 impl Core {
     /// The peer table's entry, made on first use.
-    #[inline]
+    #[inline(always)]
     pub(super) fn peer(&mut self, rank: Rank) -> &mut Peer {
-        let (job, me) = (&self.job, self.me);
-        self.peers[rank.index()].get_or_insert_with(|| Box::new(Peer::new(job, me, rank)))
+        if self.peers[rank.index()].is_none() {
+            self.meet(rank);
+        }
+        self.peers[rank.index()].as_deref_mut().expect("they have met")
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn meet(&mut self, rank: Rank) {
+        self.peers[rank.index()] = Some(Box::new(Peer::new(&self.job, self.me, rank)));
     }
 
     /// The run, if it is still there.
@@ -435,19 +443,19 @@ impl Core {
     }
 
     /// An operation is finished: releases what waited for it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn finish(&mut self, run: RunRef, op: OpId) {
         self.progressed = true;
-        if let Some(block) = self.block_of(run) {
+        let found = self.runs[run.slot as usize].as_deref_mut().expect("a live run");
+        if let Some(shared) = &found.shared {
+            let block = shared.block;
             self.finish_shared(block, op);
             return self.list(run);
         }
-        let schedule = self.schedule(run);
         if let Some(recorder) = &mut self.recorder {
             recorder.finish(run, op);
         }
-        let found = self.runs[run.slot as usize].as_deref_mut().expect("a live run");
-        found.stepper.finish(schedule, op);
+        found.stepper.finish(&found.schedule, op);
         if !found.listed {
             found.listed = true;
             self.ready.push(run);

@@ -171,7 +171,7 @@ impl Core {
     }
 
     /// An error if the peer is no longer there.
-    #[inline]
+    #[inline(always)]
     pub(super) fn check_peer(&mut self, rank: Rank) -> Result<(), Cause> {
         match self.peer(rank).gone {
             None => Ok(()),
@@ -181,7 +181,7 @@ impl Core {
     }
 
     /// Tries to hand a send's message over, whole or as an announcement.
-    #[inline]
+    #[inline(always)]
     fn transmit(
         &mut self,
         run: RunRef,
@@ -349,7 +349,7 @@ impl Core {
     }
 
     /// Copies a message into its receive's buffer.
-    #[inline]
+    #[inline(always)]
     fn accept(
         &mut self,
         run: RunRef,

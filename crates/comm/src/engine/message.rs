@@ -88,19 +88,24 @@ impl Core {
         }
         peer.advance_receive();
         self.handle(source, header, payload);
+        if !self.peer(source).stash.is_empty() {
+            self.receive_stashed(source);
+        }
+    }
+
+    /// Takes in what came too early and has its turn now.
+    #[cold]
+    fn receive_stashed(&mut self, source: Rank) {
         loop {
             let peer = self.peer(source);
             let next = peer.next_receive;
-            if peer.stash.is_empty() {
-                return;
-            }
             let Some((header, payload)) = peer.stash.remove(&next) else { return };
             peer.advance_receive();
             self.handle(source, &header, &payload);
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn handle(&mut self, source: Rank, header: &Header, payload: &[u8]) {
         if header.kind == Kind::Eager as u8 {
             return self.arrive(source, header, payload);
@@ -108,6 +113,7 @@ impl Core {
         self.handle_rare(source, header, payload);
     }
 
+    #[inline(never)]
     fn handle_rare(&mut self, source: Rank, header: &Header, payload: &[u8]) {
         let kind = KINDS.get(usize::from(header.kind).wrapping_sub(1));
         match kind.unwrap_or_else(|| panic!("a message of kind {} from rank {source}", header.kind)) {
@@ -126,7 +132,7 @@ impl Core {
     }
 
     /// Which run a message is for.
-    #[inline]
+    #[inline(always)]
     pub(super) fn belongs(&mut self, source: Rank, number: u32) -> Belongs {
         if number == 0 {
             return Belongs::To(OPEN_CONTEXT, None);
@@ -148,7 +154,7 @@ impl Core {
     }
 
     /// A send's message.
-    #[inline]
+    #[inline(always)]
     fn arrive(&mut self, source: Rank, header: &Header, payload: &[u8]) {
         match self.belongs(source, header.run) {
             Belongs::To(context, run) => self.match_message(source, context, run, header, payload),
@@ -157,7 +163,7 @@ impl Core {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn match_message(
         &mut self,
         source: Rank,
