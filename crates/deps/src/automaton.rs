@@ -11,7 +11,7 @@ use crate::access::{Access, Kind};
 
 mod short_steps;
 
-pub use short_steps::Received;
+pub use short_steps::Stepped;
 
 /// A set of the five permissions that travel along a chain of accesses to the same bytes.
 ///

@@ -6,74 +6,83 @@ use super::{
 };
 use crate::access::Kind;
 
-/// What [`State::receives_simply`] comes to.
+/// What a short step comes to. Whoever takes it has read the neighbour's address before, so it is acknowledged already what goes
+/// there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Received {
+pub struct Stepped {
     /// The state after.
     pub state: State,
-    /// The task has one access less to wait for. It is to be told after the address of the neighbour has been read.
+    /// The task has one access less to wait for.
     pub satisfied: bool,
     /// Send these to the neighbour behind, which is a sibling's access.
     pub to_next: Tokens,
+    /// Nobody needs the access any more.
+    pub dispose: bool,
 }
 
 impl State {
-    /// The step that [`Message::Finished`](super::Message::Finished) without failure causes in the usual cases. Without a neighbour behind nothing follows.
-    /// With one, if all tokens have come and none is on its way there: it gets those that it has not had, which are returned,
-    /// and the access can go.
+    /// The step that [`Message::Finished`](super::Message::Finished) without failure causes in the usual cases: no children, no
+    /// failures, and behind it nobody yet or a sibling, which gets the tokens that have come and that it has not had.
     #[inline]
-    pub fn finishes_simply(self) -> Option<(State, Tokens)> {
+    pub fn finishes_simply(self) -> Option<Stepped> {
         const NOT: u64 = FINISHED | NEXT_IS_PARENT | CLOSED | HAS_CHILDREN | SPLIT | !0 << POISONED_SHIFT;
         if self.0 & NOT != 0 || !self.is_plain() {
             return None;
         }
         if !self.has(NEXT) {
-            return Some((State(self.0 | FINISHED), Tokens::NONE));
+            let state = State(self.0 | FINISHED);
+            return Some(Stepped { state, satisfied: false, to_next: Tokens::NONE, dispose: false });
         }
-        let before = self.shared();
-        if self.tokens() != Tokens::ALL || self.acknowledged() != before {
-            return None;
-        }
-        Some((State(self.0 | FINISHED | Tokens::ALL.at(ACKNOWLEDGED_SHIFT)), Tokens::ALL & !before))
+        let to_next = self.tokens() & !self.shared();
+        Some(State(self.0 | FINISHED).passing(to_next, false))
     }
 
-    /// The step that tokens, none of them poisoned, cause in the usual cases: a strong access that waits, whose kind's token, if it
-    /// is among them, goes on to a neighbour that shares it; or one that has finished and has no neighbour yet.
+    /// The step that tokens, none of them poisoned, cause in the usual cases: what may pass, because the task has finished or since the
+    /// neighbour shares it, goes on to the sibling behind.
     #[inline]
-    pub fn receives_simply(self, tokens: Tokens) -> Option<Received> {
-        const NOT: u64 = NEXT_IS_PARENT | FEEDS_CHILD | SPLIT | WEAK | !0 << POISONED_SHIFT;
+    pub fn receives_simply(self, tokens: Tokens) -> Option<Stepped> {
+        const NOT: u64 = NEXT_IS_PARENT | CLOSED | HAS_CHILDREN | FEEDS_CHILD | SPLIT | !0 << POISONED_SHIFT;
         // Usually all come at once, and go no further.
-        if tokens == Tokens::ALL && self.0 & (NOT | FINISHED | NEXT_SHARES | Tokens::ALL.at(0)) == 0 {
+        if tokens == Tokens::ALL && self.0 & (NOT | WEAK | FINISHED | NEXT_SHARES | Tokens::ALL.at(0)) == 0 {
             let state = State(self.0 | Tokens::ALL.at(0));
-            return Some(Received { state, satisfied: true, to_next: Tokens::NONE });
+            return Some(Stepped { state, satisfied: true, to_next: Tokens::NONE, dispose: false });
         }
         if self.0 & NOT != 0 || !self.is_plain() {
             return None;
         }
-        let had = self.is_satisfied();
-        if self.has(FINISHED) {
-            let nothing_follows = had && self.0 & (NEXT | CLOSED) == 0;
-            return nothing_follows.then_some(Received {
-                state: State(self.0 | tokens.at(0)),
-                satisfied: false,
-                to_next: Tokens::NONE,
-            });
-        }
         let new = State(self.0 | tokens.at(0));
-        let satisfied = !had && new.is_satisfied();
-        let to_next = if satisfied && new.has(NEXT) { new.shared() } else { Tokens::NONE };
-        Some(Received { state: State(new.0 | to_next.at(ACKNOWLEDGED_SHIFT)), satisfied, to_next })
+        let satisfied = !self.has(WEAK) && !self.is_satisfied() && new.is_satisfied();
+        if !self.has(NEXT) {
+            return Some(Stepped { state: new, satisfied, to_next: Tokens::NONE, dispose: false });
+        }
+        let passes = if self.has(FINISHED) { Tokens::ALL } else { self.shared() };
+        Some(new.passing(tokens & !self.tokens() & passes, satisfied))
     }
 
-    /// The step that [`Message::Linked`](super::Message::Linked) to a sibling causes in the usual cases, for an access without a neighbour: it has not
-    /// finished, and passes on at most the token of its kind, which is returned.
+    /// The step to `self`, which has a sibling behind that gets `to_next` now.
+    #[inline]
+    fn passing(self, to_next: Tokens, satisfied: bool) -> Stepped {
+        const OVER: u64 = FINISHED | Tokens::ALL.at(0) | Tokens::ALL.at(ACKNOWLEDGED_SHIFT);
+        let state = State(self.0 | to_next.at(ACKNOWLEDGED_SHIFT));
+        Stepped { state, satisfied, to_next, dispose: state.0 & OVER == OVER }
+    }
+
+    /// The step that [`Message::Linked`](super::Message::Linked) to a sibling causes in the usual cases, for an access without a
+    /// neighbour that is not done: it passes on the token of its kind, if the neighbour shares it, or all that it has if it has finished.
+    /// What it passes is returned.
     #[inline]
     pub fn linked_simply(self, shares: bool) -> Option<(State, Tokens)> {
-        if self.0 & (FINISHED | SPLIT) != 0 {
+        if self.0 & SPLIT != 0 {
             return None;
         }
-        let shared = self.of_kind(SHARED);
         let linked = self.0 | NEXT | if shares { NEXT_SHARES } else { 0 };
+        if self.has(FINISHED) {
+            let usual = self.is_plain() && self.is_clean() && self.0 & HAS_CHILDREN == 0;
+            let to_next = self.tokens();
+            let state = State(linked | to_next.at(ACKNOWLEDGED_SHIFT));
+            return (usual && to_next != Tokens::ALL).then_some((state, to_next));
+        }
+        let shared = self.of_kind(SHARED);
         if !shares || shared.is_empty() || !self.tokens().contains(shared) {
             return Some((State(linked), Tokens::NONE));
         }
@@ -96,10 +105,29 @@ mod tests {
 
     const FINISHES: Message = Message::Finished { failed: false };
 
+    /// The short step is the long one and the acknowledgement that follows it at once.
+    fn check(state: State, message: Message, short: Stepped) {
+        let (mut after, effects) = state.after(message);
+        let mut expected = Effects {
+            to_next: Permits::clean(short.to_next),
+            satisfied: short.satisfied,
+            dispose: short.dispose,
+            ..Effects::default()
+        };
+        if effects.acknowledge {
+            let (acknowledged, then) = after.after(Message::Acknowledged(effects.to_next.tokens));
+            expected.acknowledge = true;
+            expected.dispose = false;
+            assert_eq!(then, Effects { dispose: short.dispose, ..Effects::default() }, "{state:?}");
+            after = acknowledged;
+        }
+        assert_eq!((after, effects), (short.state, expected), "{state:?}");
+    }
+
     #[test]
     fn the_short_steps_are_steps() {
         let mut word: u64 = 0x9e37_79b9_7f4a_7c15;
-        let mut taken = [0; 5];
+        let mut taken = [0; 6];
         for _ in 0..2_000_000 {
             word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
             // Of the high bits, which are the random ones; the sparse words that occur, oftener than chance would have them.
@@ -110,28 +138,22 @@ mod tests {
             if state.0 >> KIND_SHIFT & 7 > 5 {
                 continue;
             }
-            if let Some((short, to_next)) = state.finishes_simply() {
-                let (after, effects) = state.after(FINISHES);
-                let dispose = !to_next.is_empty();
-                let expected = Effects { to_next: Permits::clean(to_next), dispose, ..Effects::default() };
-                assert_eq!((after, effects), (short, expected), "{state:?}");
-                taken[0] += 1;
-            }
-            for tokens in [Tokens::ALL, Tokens::READ, Tokens::CONCURRENT, !Tokens::READ] {
-                // Each token comes once.
-                if let Some(short) = state.receives_simply(tokens)
-                    && (state.tokens() & tokens).is_empty()
-                {
-                    let (after, effects) = state.after(Message::Satisfied(Permits::clean(tokens)));
-                    let Received { state: new, satisfied, to_next } = short;
-                    let to_next = Permits::clean(to_next);
-                    assert_eq!(
-                        (after, effects),
-                        (new, Effects { to_next, satisfied, ..Effects::default() }),
-                        "{state:?}"
-                    );
-                    taken[1] += 1;
-                    taken[3] += u32::from(!to_next.is_empty());
+            // What has gone to the neighbour is acknowledged, or somebody is about to do so; and nothing else is.
+            if (state.acknowledged() & !state.passed()).is_empty() {
+                if let Some(short) = state.finishes_simply() {
+                    check(state, FINISHES, short);
+                    taken[0] += 1;
+                }
+                for tokens in [Tokens::ALL, Tokens::READ, Tokens::CONCURRENT, !Tokens::READ] {
+                    // Each token comes once.
+                    if let Some(short) = state.receives_simply(tokens)
+                        && (state.tokens() & tokens).is_empty()
+                    {
+                        check(state, Message::Satisfied(Permits::clean(tokens)), short);
+                        taken[1] += 1;
+                        taken[3] += u32::from(!short.to_next.is_empty());
+                        taken[5] += u32::from(short.dispose);
+                    }
                 }
             }
             let shares = word & 1 << 40 != 0;

@@ -4,7 +4,7 @@ use super::access::Access;
 use super::dependent::{Dependent, EXCLUSIVE, Outcome};
 use super::domain::poisoned_under;
 use castell_base::sync::Ordering;
-use castell_deps::{Effects, Message, Permits, Received, Region, State, Tokens};
+use castell_deps::{Effects, Message, Permits, Region, State, Stepped, Tokens};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
@@ -71,12 +71,12 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
             // SAFETY: it waits for these tokens.
             let access = unsafe { to.as_ref() };
             let (task, state) = (access.task(), access.state());
-            let Some(Received { state: after, satisfied, to_next }) =
+            let Some(Stepped { state: after, satisfied, to_next, dispose }) =
                 state.receives_simply(tokens).filter(|_| access.region() == region)
             else {
                 break;
             };
-            // The task may run, and the access go, as soon as it is satisfied.
+            // The task may run and end, and the access go, with the exchange.
             let next = access.next.load(Ordering::Relaxed);
             if access.replace(state, after).is_err() {
                 continue;
@@ -84,6 +84,9 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
             if satisfied {
                 // SAFETY: the task cannot have started without this.
                 unsafe { self.satisfied(task, false, 1) };
+            }
+            if dispose {
+                self.outcome.gone(task, 1);
             }
             let Some(next) = NonNull::new(next).filter(|_| !to_next.is_empty()) else { return };
             (to, tokens) = (next, to_next);
@@ -100,7 +103,7 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
     #[inline]
     unsafe fn finish(&mut self, access: &Access<T>, failed: bool) {
         let state = access.state();
-        if let Some((after, to_next)) = state.finishes_simply()
+        if let Some(Stepped { state: after, to_next, dispose, .. }) = state.finishes_simply()
             && !failed
             && access.replace(state, after).is_ok()
         {
@@ -108,6 +111,8 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
                 let next = access.next.load(Ordering::Relaxed);
                 // SAFETY: linked before the state said so; it waits for this. The task stays for another reason.
                 unsafe { self.satisfy(NonNull::new_unchecked(next), access.region(), to_next) };
+            }
+            if dispose {
                 self.outcome.gone(access.task(), 1);
             }
         } else if state.is_split() {

@@ -3,7 +3,7 @@
 use super::access::Access;
 use super::delivery::{Delivery, Placed};
 use super::dependent::{Dependent, EXCLUSIVE, Outcome};
-use castell_deps::{Kind, Message, Permits, Received, Region, RegionMap, State, Tokens};
+use castell_deps::{Kind, Message, Permits, Region, RegionMap, State, Stepped, Tokens};
 use smallvec::SmallVec;
 use std::ptr::NonNull;
 
@@ -389,7 +389,7 @@ unsafe fn hold<T: Dependent>(access: NonNull<Access<T>>, placed: Placed) -> u32 
             // SAFETY: it holds all tokens, so nobody else has any business with it before its task has run.
             let new = unsafe { access.as_ref() };
             let usual = new.state().receives_simply(Tokens::ALL).filter(|_| permits.poisoned.is_empty());
-            if let Some(Received { state, satisfied, .. }) = usual {
+            if let Some(Stepped { state, satisfied, .. }) = usual {
                 new.set(state);
                 return u32::from(satisfied);
             }

@@ -216,6 +216,22 @@ fn readers_complete_while_a_writer_is_registered() {
 }
 
 #[test]
+fn readers_complete_in_any_order_before_a_writer() {
+    // Three threads: a third preemption takes minutes.
+    explore_within(2, || {
+        let mut graph = Graph::new();
+        let readers = [(); 3].map(|()| graph.task(&[(IN, false, 0, 8)]));
+        let writer = graph.task(&[(INOUT, false, 0, 8)]);
+        let others = [readers[0], readers[1]].map(|one| loom::thread::spawn(move || one.finish_alone()));
+        readers[2].finish_alone();
+        others.into_iter().for_each(|other| other.join().expect("no panic"));
+        assert_eq!(writer.times_ready(), 1);
+        writer.finish_alone();
+        graph.end();
+    });
+}
+
+#[test]
 fn a_writer_completes_while_readers_are_registered() {
     explore(|| {
         let mut graph = Graph::new();
