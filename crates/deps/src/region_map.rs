@@ -132,6 +132,30 @@ impl<V: Copy> RegionMap<V> {
         }
     }
 
+    /// Appends the slots of the regions that together are just `region`, ascending, to `slots`, if they are at most `most`; false if
+    /// there are no such, or more. [`RegionMap::at`] takes slots until the next insertion or removal.
+    pub fn tiles(&self, region: Region, most: usize, slots: &mut Vec<usize>) -> bool {
+        let mut end = region.start();
+        for key in self.order.overlapping(region).take(most + 1) {
+            if key.start() != end {
+                return false;
+            }
+            end = key.end();
+            slots.push(self.slot_of(key));
+        }
+        end == region.end() && slots.len() <= most
+    }
+
+    /// What lies in a slot.
+    ///
+    /// # Panics
+    /// If nothing does.
+    #[inline]
+    pub fn at(&mut self, slot: usize) -> (Region, &mut V) {
+        let (region, value) = self.slots[slot].as_mut().expect("a slot of a region");
+        (*region, value)
+    }
+
     /// Keeps the regions for which `keep` says so. Room that would be less than a quarter used is given back.
     pub fn retain(&mut self, mut keep: impl FnMut(Region, &mut V) -> bool) {
         let mut kept = Vec::with_capacity(self.length);
@@ -358,6 +382,20 @@ mod tests {
                 let overlapping: Vec<_> =
                     model.values().copied().filter(|(other, _)| other.overlaps(found)).collect();
                 assert_eq!(super::tests::overlapping(&map, found), overlapping);
+                let mut slots = Vec::new();
+                let end = overlapping
+                    .iter()
+                    .try_fold(found.start(), |end, (tile, _)| (tile.start() == end).then_some(tile.end()));
+                let is_tiled = map.tiles(found, 8, &mut slots);
+                assert_eq!(is_tiled, end == Some(found.end()) && overlapping.len() <= 8);
+                if is_tiled {
+                    let mut tile = |&slot: &usize| {
+                        let (tile, value) = map.at(slot);
+                        (tile, *value)
+                    };
+                    let tiles: Vec<_> = slots.iter().map(&mut tile).collect();
+                    assert_eq!(tiles, overlapping);
+                }
                 match random.random_range(0..10) {
                     0..6 => {
                         let fits = overlapping.is_empty();

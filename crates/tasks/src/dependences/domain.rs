@@ -14,12 +14,16 @@ const REMEMBERED: usize = 10_000;
 /// Regions that a domain remembers beyond a wait for all children: many programs come back to the same few.
 const KEPT: usize = 1024;
 
+/// Up to so many regions of the map that make up a new one get a piece of it each without being looked for again.
+const TILES: usize = 8;
+
 /// What was last to touch each byte, among the children of one task. Only the parent's body uses it.
 pub struct Domain<T> {
     last: RegionMap<Entry<T>>,
     /// Empty between calls; kept for their room.
     found: Vec<(Region, Entry<T>)>,
     places: Vec<Place<T>>,
+    tiles: Vec<usize>,
 }
 
 struct Entry<T> {
@@ -38,7 +42,7 @@ impl<T> Copy for Entry<T> {}
 
 impl<T> Default for Domain<T> {
     fn default() -> Self {
-        Domain { last: RegionMap::new(), found: Vec::new(), places: Vec::new() }
+        Domain { last: RegionMap::new(), found: Vec::new(), places: Vec::new(), tiles: Vec::new() }
     }
 }
 
@@ -181,6 +185,10 @@ impl<T: Dependent> Domain<T> {
             }
             self.last.remove(region);
             places_under(parent, region, &mut places);
+        } else if self.is_tiled(region) {
+            self.places = places;
+            // SAFETY: passed on.
+            return unsafe { self.register_tiles(access, delivery) };
         } else {
             self.isolate(region, true, delivery, &mut places);
             fill_gaps(parent, region, &mut places);
@@ -189,6 +197,48 @@ impl<T: Dependent> Domain<T> {
         let held = unsafe { self.register_places(access, &mut places, delivery) };
         self.places = places;
         held
+    }
+
+    /// Whether few regions of the map, `tiles`, are just `region` together, and most of them are still in use: programs that come
+    /// back to their fragments pay for each about what an exact match costs.
+    fn is_tiled(&mut self, region: Region) -> bool {
+        self.tiles.clear();
+        if !self.last.tiles(region, TILES, &mut self.tiles) || self.tiles.len() < 2 {
+            return false;
+        }
+        let last = &mut self.last;
+        let is_used = |&&slot: &&usize| {
+            let entry = *last.at(slot).1;
+            // SAFETY: what the map holds is alive: nobody disposes of an access behind which something may be put.
+            entry.fed || !unsafe { entry.access.as_ref() }.is_quiet()
+        };
+        2 * self.tiles.iter().filter(is_used).count() >= self.tiles.len()
+    }
+
+    /// Registers an access whose region the `tiles` make up: a piece for each.
+    unsafe fn register_tiles(
+        &mut self,
+        access: NonNull<Access<T>>,
+        delivery: &mut Delivery<'_, T, impl Outcome<T>>,
+    ) -> u32 {
+        // SAFETY: ours until it is linked; then the task's count keeps it.
+        let whole = unsafe { access.as_ref() };
+        let last = &mut self.last;
+        // SAFETY: the task is not ready yet.
+        let first = unsafe { begin_pieces(whole, self.tiles.iter().map(|&slot| last.at(slot).0), delivery) };
+        let mut held = 0;
+        for (index, &slot) in self.tiles.iter().enumerate() {
+            // SAFETY: a piece for each tile, one behind the other; the rest as in `register_access`.
+            unsafe {
+                let piece = first.add(index);
+                let before = std::mem::replace(&mut self.last.at(slot).1.access, piece);
+                let placed = delivery.place_behind(before, piece);
+                held += hold(piece, placed);
+                delivery.drain();
+            }
+        }
+        // SAFETY: `begin_pieces` counted for this.
+        unsafe { end_pieces(whole, held, delivery) }
     }
 
     /// Finds what overlaps `region` in the map: what is quiet goes, the rest is cut at the region's border and becomes places;
@@ -244,19 +294,11 @@ impl<T: Dependent> Domain<T> {
     ) -> u32 {
         // SAFETY: ours until it is linked; with pieces, the task's count keeps it.
         let whole = unsafe { access.as_ref() };
-        // SAFETY: the task is not ready yet.
-        let record = unsafe { whole.task().as_ref() };
-        let state = whole.state();
         let several = places.len() > 1;
         let mut first = access;
         if several {
-            let more = places.len() as u32 - 1;
-            record.retain(if state.holds_exclusion() { 2 * more } else { more });
-            if state.delays_task() {
-                // One more for this function, so that the task cannot start in between.
-                record.block(more + 1);
-            }
-            first = whole.split_new(places.iter().map(|place| place.region), delivery.outcome);
+            // SAFETY: the task is not ready yet.
+            first = unsafe { begin_pieces(whole, places.iter().map(|place| place.region), delivery) };
         }
         let mut held = 0;
         for (index, place) in places.drain(..).enumerate() {
@@ -288,14 +330,8 @@ impl<T: Dependent> Domain<T> {
                 delivery.drain();
             }
         }
-        if several && state.delays_task() {
-            // Of the count that `register` set for this access, `more + 1` were added: all but one are pieces'. What is held
-            // goes now, but for one that `register` may take.
-            // SAFETY: the extra count keeps it.
-            unsafe { delivery.satisfied(whole.task(), false, held + 1) };
-            return 0;
-        }
-        held
+        // SAFETY: `begin_pieces` counted for this.
+        if several { unsafe { end_pieces(whole, held, delivery) } } else { held }
     }
 
     /// The parent, whose accesses are `parent`, has waited for all its children and reported what `failed`: what is done is
@@ -379,6 +415,46 @@ impl<T: Dependent> Domain<T> {
         }
         self.last = RegionMap::new();
     }
+}
+
+/// Splits a new access into pieces, which are returned, one behind the other; [`end_pieces`] is to follow.
+///
+/// # Safety
+/// Its task is not ready yet, and nobody else sees the access.
+unsafe fn begin_pieces<T: Dependent>(
+    whole: &Access<T>,
+    regions: impl ExactSizeIterator<Item = Region>,
+    delivery: &mut Delivery<'_, T, impl Outcome<T>>,
+) -> NonNull<Access<T>> {
+    // SAFETY: the caller's promise.
+    let record = unsafe { whole.task().as_ref() };
+    let (state, more) = (whole.state(), regions.len() as u32 - 1);
+    record.retain(if state.holds_exclusion() { 2 * more } else { more });
+    if state.delays_task() {
+        // One more for whoever registers it, so that the task cannot start in between.
+        record.block(more + 1);
+    }
+    whole.split_new(regions, delivery.outcome)
+}
+
+/// All pieces of a new access are registered, and `held` of them are satisfied; returns what is left of that to be counted.
+///
+/// # Safety
+/// After [`begin_pieces`], whose count keeps the task.
+unsafe fn end_pieces<T: Dependent>(
+    whole: &Access<T>,
+    held: u32,
+    delivery: &mut Delivery<'_, T, impl Outcome<T>>,
+) -> u32 {
+    // The access itself stays as it was but for the mark that it is split.
+    if !whole.state().delays_task() {
+        return held;
+    }
+    // Of the count that `register` set for this access, `more + 1` were added: all but one are pieces'. What is held
+    // goes now, but for one that `register` may take.
+    // SAFETY: the extra count keeps it.
+    unsafe { delivery.satisfied(whole.task(), false, held + 1) };
+    0
 }
 
 /// Gives a new access what it starts with; returns 1 if it is strong and that satisfies it.
