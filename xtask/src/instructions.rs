@@ -19,7 +19,7 @@ pub struct Args {
 /// Where the counts are stored.
 const FILE: &str = "benches/instructions.toml";
 /// The paths of crates/tasks/examples/hot_paths.rs, and tasks of each for so many repeats.
-const PATHS: [&str; 6] = ["queue", "empty", "access", "chain", "wave", "fib"];
+const PATHS: [&str; 8] = ["queue", "empty", "access", "chain", "wave", "stencil", "windows", "fib"];
 /// Repeats of a short and of a long run: what they differ in is not the program's start. Multiples of 64.
 const REPEATS: [u64; 2] = [6400, 25_600];
 /// Above what is stored.

@@ -136,6 +136,27 @@ impl<T> ReadyQueue<T> {
         task
     }
 
+    /// Takes the youngest task of the highest priority that `wants` chooses; looks at the `most` youngest.
+    pub fn take_youngest_where(&mut self, most: usize, wants: impl FnMut(&T) -> bool) -> Option<T> {
+        let take = |list: &mut VecDeque<T>| {
+            let behind = list.iter().rev().take(most).position(wants)?;
+            list.remove(list.len() - 1 - behind)
+        };
+        let task = match self.policy {
+            QueuePolicy::Fifo | QueuePolicy::Lifo => take(&mut self.list),
+            QueuePolicy::Priority => {
+                let mut entry = self.lists.last_entry()?;
+                let task = take(entry.get_mut());
+                if entry.get().is_empty() {
+                    entry.remove();
+                }
+                task
+            }
+        };
+        self.length -= usize::from(task.is_some());
+        task
+    }
+
     /// Takes up to `count` tasks for another queue: those that this one would give out last. `give` gets them in the
     /// order in which they would have to be added elsewhere.
     pub fn move_set(&mut self, count: usize, give: impl FnMut(T)) {
@@ -220,6 +241,24 @@ mod tests {
             assert_eq!(queue.take_youngest(), Some(youngest));
             assert_eq!((queue.len(), drained(queue).len()), (4, 4));
         }
+    }
+
+    #[test]
+    fn the_youngest_that_somebody_wants() {
+        for (policy, youngest_odd) in [(QueuePolicy::Fifo, 3), (QueuePolicy::Lifo, 3)] {
+            let mut queue = filled(policy);
+            assert_eq!(
+                queue.take_youngest_where(1, |task| task % 2 == 1),
+                None,
+                "that is not among the youngest"
+            );
+            assert_eq!(queue.take_youngest_where(2, |task| task % 2 == 1), Some(youngest_odd));
+            assert_eq!((queue.len(), drained(queue).len()), (4, 4));
+        }
+        let mut queue = filled(QueuePolicy::Priority);
+        let highest = queue.youngest().copied();
+        assert_eq!(queue.take_youngest_where(9, |_| true), highest);
+        assert_eq!((queue.len(), drained(queue).len()), (4, 4));
     }
 
     #[test]

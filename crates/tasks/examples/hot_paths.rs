@@ -9,6 +9,8 @@
 //! | access | a task that writes a cell, 64 of them between two waits |
 //! | chain | a task that waits for the one before: registered behind it, released by it |
 //! | wave | a task that reads two cells and writes a third |
+//! | stencil | a task that reads three cells of the row before and writes its own |
+//! | windows | the same, but reads the three as one region: they are fragments of it |
 //! | fib | a task that creates two and waits for them |
 
 use castell_base::sync::AtomicPtr;
@@ -75,6 +77,29 @@ fn accesses(context: &Context<'_>, repeats: u64) {
     }
 }
 
+/// Rows of cells in turns: a task reads three neighbours of the row before, as one region or apart, and writes its own cell.
+fn stencil(context: &Context<'_>, repeats: u64, apart: bool) {
+    const WIDTH: usize = 16;
+    let rows = [[0_u64; WIDTH]; 2];
+    let cells = |row: usize, column: usize, count: usize, kind| {
+        let start = std::ptr::from_ref(&rows[row][column]) as usize;
+        Declaration { start, length: count * size_of::<u64>(), kind, weak: false, reduction: 0 }
+    };
+    for task in 0..repeats as usize {
+        let (to, column) = (task / WIDTH % 2, task % WIDTH);
+        let own = cells(to, column, 1, Kind::InOut);
+        let (first, end) = (column.saturating_sub(1), (column + 2).min(WIDTH));
+        let mut declared = [own; 4];
+        let count = if apart { end - first } else { 1 };
+        for (read, index) in declared.iter_mut().zip(0..count) {
+            *read = cells(1 - to, first + index, if apart { 1 } else { end - first }, Kind::In);
+        }
+        // SAFETY: the body touches nothing.
+        unsafe { context.submit_raw(Attributes::NONE, &declared[..=count], |_| ()) };
+    }
+    context.taskwait().expect("nothing fails");
+}
+
 /// Runs a path as one task; how many tasks that made.
 fn run(path: impl Fn(&Context<'_>) + Send) -> u64 {
     let runtime = Runtime::builder().workers(1).scheduler("tree").build().expect("a runtime");
@@ -88,6 +113,8 @@ fn main() {
     let repeats: u64 = words.next().and_then(|word| word.parse().ok()).expect("REPEATS is a number");
     let workload = match path.as_str() {
         "queue" => return println!("{}", queue(repeats)),
+        "stencil" => return println!("{}", run(|context| stencil(context, repeats, true))),
+        "windows" => return println!("{}", run(|context| stencil(context, repeats, false))),
         "access" => return println!("{}", run(|context| accesses(context, repeats))),
         "empty" => Workload::Empty { tasks: repeats },
         "chain" => Workload::Chain { tasks: repeats },

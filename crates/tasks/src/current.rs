@@ -9,7 +9,7 @@ use crate::scheduler::Leaf;
 use crate::task::Task;
 use crate::watched::Undeclared;
 use crate::workers::{Taken, WorkerId};
-use castell_base::sync::{AtomicU32, AtomicU64, Ordering};
+use castell_base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -18,6 +18,9 @@ use std::time::Duration;
 thread_local! {
     static CURRENT: Cell<*const Thread> = const { Cell::new(std::ptr::null()) };
 }
+
+/// For threads that are no workers.
+static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// A thread that runs or creates tasks.
 pub struct Thread {
@@ -31,6 +34,8 @@ pub struct Thread {
     pub(crate) counters: Option<Arc<Counters>>,
     /// Its worker's own queue; null if it is none, or if the scheduler has no such queues.
     leaf: Cell<*const Leaf<Task>>,
+    /// Whether its worker is taken away; what never says so if it is none.
+    taken_away: Cell<*const AtomicBool>,
     /// Its worker's free chunks; null if it is none, or if they come from the system.
     stacks: Cell<*mut Stacks>,
     /// Of which task children have ended on this thread without its having heard of them, and how many: see
@@ -68,6 +73,7 @@ impl Thread {
             group: Cell::new(std::ptr::null()),
             counters: worker.map(|_| shared.counts.register()),
             leaf: Cell::new(std::ptr::null()),
+            taken_away: Cell::new(&raw const NEVER),
             stacks: Cell::new(std::ptr::null_mut()),
             ended_of: Cell::new(std::ptr::null()),
             ended: Cell::new(0),
@@ -86,6 +92,7 @@ impl Thread {
     #[inline]
     pub(crate) fn set_worker(&self, worker: Option<WorkerId>) {
         self.worker.set(worker);
+        self.taken_away.set(worker.map_or(&raw const NEVER, |worker| self.shared.workers.flag_of(worker)));
         self.leaf.set(worker.map_or(std::ptr::null(), |worker| self.shared.scheduler.leaf(worker)));
         self.stacks.set(worker.map_or(std::ptr::null_mut(), |worker| self.shared.memory.stacks(worker)));
     }
@@ -95,6 +102,13 @@ impl Thread {
     pub(crate) fn leaf(&self) -> Option<&Leaf<Task>> {
         // SAFETY: leaves live as long as the scheduler.
         unsafe { self.leaf.get().as_ref() }
+    }
+
+    /// Whether its worker is taken away from it, or the runtime ends.
+    #[inline]
+    pub(crate) fn is_taken_away(&self) -> bool {
+        // SAFETY: workers' flags live as long as the runtime, and `NEVER` for ever.
+        unsafe { &*self.taken_away.get() }.load(Ordering::Relaxed)
     }
 
     /// Memory for a record: see [`crate::memory::Memory::allocate`].
@@ -173,8 +187,9 @@ impl Thread {
     /// Before a child of `parent` is run: ends of others' children go to their parents.
     #[inline]
     pub(crate) fn tell_ended_but_of(&self, parent: *const Task) {
-        if !std::ptr::eq(self.ended_of.get(), parent) {
-            self.tell_ended();
+        let of = self.ended_of.get();
+        if !of.is_null() && !std::ptr::eq(of, parent) {
+            self.tell_parent();
         }
     }
 

@@ -78,12 +78,12 @@ pub(crate) unsafe fn create_sized(
     thread.count_created();
     let mut attributes = attributes;
     const SPECIAL: u32 = flag::WAIT | flag::UNDEFERRED | flag::ROOT | flag::DROPS | flag::HANDLED;
-    if attributes.flags & SPECIAL == 0
-        && !thread.shared.watches
+    if !thread.shared.watches {
         // SAFETY: as above.
-        && unsafe { parent.as_ref() }.is_some_and(|parent| std::ptr::eq(group, parent.group))
-    {
-        attributes.flags |= flag::PLAIN;
+        let in_group = unsafe { parent.as_ref() }.is_none_or(|parent| !std::ptr::eq(group, parent.group));
+        let plain = attributes.flags & SPECIAL == 0 && !in_group;
+        attributes.flags |=
+            if plain { flag::PLAIN } else { 0 } | if group.is_null() { flag::QUICK } else { 0 };
     }
     let birth = Birth { shared, parent, group, depth, attributes, parts, references, run };
     // SAFETY: the worker's own thread calls, and the chunk is as long as asked for.
@@ -242,7 +242,7 @@ pub(crate) unsafe fn execute(thread: &Thread, task: TaskRef) -> Option<TaskRef> 
     thread.tell_ended_but_of(record.parent);
     let outer = thread.task.replace(record);
     let outer_group = thread.group.replace(record.group);
-    if record.group.is_null() && record.flags() & flag::POISONED == 0 && !thread.shared.watches {
+    if record.flags() & (flag::QUICK | flag::POISONED) == flag::QUICK {
         // SAFETY: once, by whoever got it.
         unsafe { (record.run)(thread, record, Verb::Call) };
     } else {

@@ -86,6 +86,8 @@ pub mod flag {
     /// When its body ends, and it has no children and no events then, nobody needs to hear of it but its parent and who waits
     /// for its data: no handle, no result to drop, no group of its own, nobody who watches; neither extras nor a domain.
     pub const PLAIN: u32 = 1 << 17;
+    /// It was created in no group, and nobody watches: nobody has to be asked before its body is called, unless it is poisoned.
+    pub const QUICK: u32 = 1 << 18;
     /// Its body has asked to be called again.
     pub const SUSPENDED: u32 = 1 << 14;
     /// Its body is called again, or has been.

@@ -17,7 +17,7 @@ use crate::children::Children;
 use crate::current::Thread;
 use crate::execute::execute;
 use crate::schedulable::Schedulable as _;
-use crate::scheduler::Mark;
+use crate::scheduler::{Leaf, Mark};
 use crate::task::{Task, TaskRef, flag};
 use castell_base::sync::spin_hint;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -40,9 +40,35 @@ pub(crate) fn wait_children(thread: &Thread) {
 
 /// Waits until none of `children`, descendants of the thread's current task, is left: runs descendants that are ready on
 /// this stack, spins briefly, then sleeps while another thread uses the CPU.
+#[inline]
 pub(crate) fn wait_counted(thread: &Thread, children: &Children<Thread>) {
     // SAFETY: a body is running, so its task is alive.
-    let mut waiter = Waiter::new(thread, unsafe { thread.task.get().as_ref() });
+    let own = unsafe { thread.task.get().as_ref() };
+    let mark = thread.leaf().map_or(Mark::NONE, Leaf::mark);
+    if let Some(own) = own {
+        take_back(thread, own, mark, children);
+    }
+    if children.live() > 0 {
+        wait_longer(Waiter { thread, own, mark, looks: 0, slept: false }, children);
+    } else {
+        thread.tell_ended();
+    }
+}
+
+/// Runs on this stack what lies youngest in the thread's own queue, as long as it descends from `own` and there are `children`.
+#[inline]
+fn take_back(thread: &Thread, own: &Task, mark: Mark, children: &Children<Thread>) {
+    while children.live() > 0 && !thread.is_taken_away() {
+        let Some(found) = thread.leaf().and_then(|leaf| leaf.get_descendant(own, mark)) else { return };
+        run_chain(thread, own, found);
+    }
+}
+
+/// [`wait_counted`] for somebody whose own queue has nothing more for it at the moment.
+#[cold]
+#[inline(never)]
+fn wait_longer(mut waiter: Waiter<'_>, children: &Children<Thread>) {
+    let thread = waiter.thread;
     while children.live() > 0 {
         if waiter.goes_on() {
             continue;
@@ -92,7 +118,7 @@ struct Waiter<'a> {
 
 impl<'a> Waiter<'a> {
     fn new(thread: &'a Thread, own: Option<&'a Task>) -> Self {
-        let mark = thread.worker.get().map_or(Mark::NONE, |worker| thread.shared.scheduler.mark(worker));
+        let mark = thread.leaf().map_or(Mark::NONE, Leaf::mark);
         Waiter { thread, own, mark, looks: 0, slept: false }
     }
 
@@ -100,9 +126,7 @@ impl<'a> Waiter<'a> {
     #[inline]
     fn goes_on(&mut self) -> bool {
         let thread = self.thread;
-        if let Some(worker) = thread.worker.get()
-            && thread.shared.workers.is_taken_away(worker)
-        {
+        if thread.is_taken_away() {
             thread.without_cpu(|| ()); // and goes on as another worker
         }
         if self.own.is_some_and(|own| run_marked(thread, own, self.mark)) {

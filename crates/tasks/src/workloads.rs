@@ -375,11 +375,13 @@ fn stencil(start: usize, width: usize, steps: u64, node: &mut dyn FnMut(&[Declar
     for step in 0..steps {
         let [to, from] = [step % 2, (step + 1) % 2].map(|row| start + row as usize * width * cell);
         for column in 0..width {
-            // The neighbours lie side by side: one region.
-            let (first, end) = (column.saturating_sub(1), (column + 2).min(width));
-            let neighbours =
-                Declaration { length: (end - first) * cell, ..access(from + first * cell, Kind::In) };
-            node(&[neighbours, access(to + column * cell, Kind::InOut)]);
+            let mut declared = [access(to + column * cell, Kind::InOut); 4];
+            let neighbours = column.saturating_sub(1)..(column + 2).min(width);
+            let count = neighbours.len();
+            for (place, neighbour) in declared.iter_mut().zip(neighbours) {
+                *place = access(from + neighbour * cell, Kind::In);
+            }
+            node(&declared[..=count]);
         }
     }
 }

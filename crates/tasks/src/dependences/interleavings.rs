@@ -290,6 +290,20 @@ fn a_task_in_pieces_waits_for_two() {
 }
 
 #[test]
+fn a_task_over_two_tiles_waits_for_both() {
+    explore(|| {
+        let mut graph = Graph::new();
+        let before = [graph.task(&[(INOUT, false, 0, 4)]), graph.task(&[(INOUT, false, 4, 8)])];
+        let others = before.map(|task| loom::thread::spawn(move || task.finish_alone()));
+        let whole = graph.task(&[(INOUT, false, 0, 8)]);
+        others.into_iter().for_each(|other| other.join().expect("no panic"));
+        assert_eq!(whole.times_ready(), 1);
+        whole.finish_alone();
+        graph.end();
+    });
+}
+
+#[test]
 fn a_child_of_a_weak_parent_is_registered_while_tokens_come() {
     // Three threads and two levels: a third preemption takes minutes.
     explore_within(2, || {

@@ -73,19 +73,26 @@ pub(crate) fn is_settled(declared: &[Declaration]) -> bool {
     if declared.len() < 2 {
         return true;
     }
-    let (mut weak, mut takes_turns) = (false, false);
-    // The bytes between the first and the last of those that were seen.
+    // A bit for each kind that was seen, strong ones below weak ones.
+    const WEAK: u32 = 8;
+    let mut seen = 0_u32;
+    // The bytes between the first and the last of those that were seen. Most programs name regions that ascend.
     let (mut low, mut high) = (usize::MAX, 0);
     for (index, one) in declared.iter().enumerate() {
-        weak |= one.weak;
-        takes_turns |= one.kind == Kind::Commutative && !one.weak;
+        seen |= 1 << (one.kind as u32 + if one.weak { WEAK } else { 0 });
         let end = one.start.wrapping_add(one.length.max(1));
-        if one.start < high && low < end && declared.len() <= FEW && meets_any(one, &declared[..index]) {
+        if one.start >= high {
+            (low, high) = (low.min(one.start), end);
+        } else if end <= low {
+            low = one.start;
+        } else if declared.len() <= FEW && meets_any(one, &declared[..index]) {
             return false;
+        } else {
+            (low, high) = (low.min(one.start), high.max(end));
         }
-        (low, high) = (low.min(one.start), high.max(end));
     }
-    !(weak && takes_turns) && (declared.len() <= FEW || are_many_disjoint(declared))
+    let takes_turns = seen & 1 << Kind::Commutative as u32 != 0;
+    !(takes_turns && seen >> WEAK != 0) && (declared.len() <= FEW || are_many_disjoint(declared))
 }
 
 fn meets_any(one: &Declaration, others: &[Declaration]) -> bool {

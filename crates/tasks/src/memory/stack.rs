@@ -147,7 +147,7 @@ impl Stacks {
 /// The size that chunks of `bytes` have.
 #[inline]
 fn size_of_bytes(bytes: usize) -> usize {
-    bytes.saturating_sub(1) / CHUNK_ALIGN
+    bytes.wrapping_sub(1) / CHUNK_ALIGN
 }
 
 /// How many bytes a chunk of a size has.

@@ -43,7 +43,7 @@ impl<V> Biased<V> {
     ///
     /// # Safety
     /// No other thread is the owner at the same time, and `action` does not come back here.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn own<R>(&self, action: impl FnOnce(&mut V) -> R) -> R {
         self.owner.store(UP, Ordering::Relaxed);
         fences::light();

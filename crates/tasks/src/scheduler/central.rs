@@ -1,8 +1,8 @@
 //! One queue behind one lock: the paper's scheduler before the tree (chapter 3), and the baseline of its plots.
 
-use super::fences;
 use super::stations::Stations;
 use super::tree::Queued;
+use super::{LOOKS_FOR_DESCENDANT, fences};
 use crate::schedulable::Schedulable;
 use castell_base::sync::{AtomicUsize, Ordering};
 use castell_sched::{Kind, Options, ReadyQueue, Topology};
@@ -67,11 +67,10 @@ impl<T: Schedulable> Central<T> {
         if !self.has_work(worker) {
             return None;
         }
-        self.with(self.kinds[worker], |tasks| {
-            // SAFETY: queued tasks are alive.
-            let fits = unsafe { tasks.youngest()?.0.as_ref() }.may_run_above(ancestor);
-            if fits { tasks.take_youngest().map(|task| task.0) } else { None }
-        })
+        // SAFETY: queued tasks are alive.
+        let fits = |task: &Queued<T>| unsafe { task.0.as_ref() }.may_run_above(ancestor);
+        self.with(self.kinds[worker], |tasks| tasks.take_youngest_where(LOOKS_FOR_DESCENDANT, fits))
+            .map(|task| task.0)
     }
 
     pub(super) fn has_work(&self, worker: usize) -> bool {

@@ -6,9 +6,9 @@
 //! until the line ends, so that they need not touch the queue. The line is a list of the workers' own nodes (Mellor-Crummey
 //! and Scott) where the paper has tickets: so who waits long can sleep on its node.
 
-use super::fences;
 use super::stations::Stations;
 use super::tree::Queued;
+use super::{LOOKS_FOR_DESCENDANT, fences};
 use crate::schedulable::Schedulable;
 use castell_base::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, spin_hint};
 use castell_sched::{Kind, Options, ReadyQueue, Topology};
@@ -140,8 +140,8 @@ impl<T: Schedulable> Delegation<T> {
         let kind = self.places[worker].kind.index();
         self.stand_in_line(worker, Wants::Lock, |queues| {
             // SAFETY: queued tasks are alive.
-            let fits = unsafe { queues[kind].youngest()?.0.as_ref() }.may_run_above(ancestor);
-            if fits { queues[kind].take_youngest() } else { None }
+            let fits = |task: &Queued<T>| unsafe { task.0.as_ref() }.may_run_above(ancestor);
+            queues[kind].take_youngest_where(LOOKS_FOR_DESCENDANT, fits)
         })
     }
 

@@ -47,26 +47,30 @@ impl<T: Schedulable> Line<T> {
     #[inline]
     fn cell(&mut self, number: u64) -> &mut Option<NonNull<T>> {
         let mask = self.ring.len() - 1;
-        &mut self.ring[number as usize & mask]
+        // SAFETY: the ring has a power of two of cells, at least one.
+        unsafe { self.ring.get_unchecked_mut(number as usize & mask) }
     }
 
-    /// Adds a task as the youngest.
+    /// Adds a task as the youngest; returns how many there are.
     #[inline]
-    pub(super) fn add(&mut self, task: NonNull<T>) {
+    pub(super) fn add(&mut self, task: NonNull<T>) -> usize {
         if self.policy == QueuePolicy::Priority {
             return self.add_sorted(task);
         }
-        if self.end - self.start == self.ring.len() as u64 {
+        let length = (self.end - self.start) as usize;
+        if length == self.ring.len() {
             self.grow();
         }
         *self.cell(self.end) = Some(task);
         self.end += 1;
+        length + 1
     }
 
     #[cold]
     #[inline(never)]
-    fn add_sorted(&mut self, task: NonNull<T>) {
+    fn add_sorted(&mut self, task: NonNull<T>) -> usize {
         self.sorted.add(priority(task), Queued(task));
+        self.sorted.len()
     }
 
     #[cold]
@@ -144,7 +148,8 @@ impl<T: Schedulable> Line<T> {
         *self.cell(self.end)
     }
 
-    /// Under LIFO and FIFO, takes the youngest task if `wants` it; also gives the one that comes into its place.
+    /// Under LIFO and FIFO, takes the youngest task if `wants` it; also gives the one that comes into its place, or, if there is none,
+    /// the address of something that may be gone: only to be prefetched.
     #[inline]
     pub(super) fn take_youngest_if(
         &mut self,
@@ -153,15 +158,13 @@ impl<T: Schedulable> Line<T> {
         if self.start == self.end {
             return None;
         }
-        let mask = self.ring.len() - 1;
-        let youngest = self.ring[(self.end - 1) as usize & mask]?;
+        let youngest = (*self.cell(self.end - 1))?;
         if !wants(self.end, youngest) {
             return None;
         }
         self.end -= 1;
-        // What lies there now may be gone if the queue is empty: it is not looked at then.
-        let next = self.ring[self.end.wrapping_sub(1) as usize & mask];
-        Some((youngest, if self.start == self.end { None } else { next }))
+        // What lies there now may be gone if the queue is empty: nobody reads it then.
+        Some((youngest, *self.cell(self.end.wrapping_sub(1))))
     }
 
     /// Takes up to `count` tasks for another queue: those that this one would give out last.

@@ -27,6 +27,10 @@ use std::time::Duration;
 pub(crate) use tree::Leaf;
 use tree::Tree;
 
+/// In a queue that workers share, how many of the youngest a waiting task looks at for one of its descendants. It has created them
+/// lately, but others add theirs at the same time; and if it finds none, another thread takes its place.
+const LOOKS_FOR_DESCENDANT: usize = 64;
+
 /// Looks at the polling slot before an idle worker fetches from others.
 const LOOKS_BEFORE_FETCH: u32 = if cfg!(loom) { 1 } else { 50 };
 
@@ -217,7 +221,7 @@ impl<T: Schedulable> Scheduler<T> {
     #[inline]
     pub fn mark(&self, worker: WorkerId) -> Mark {
         match &self.design {
-            AnyDesign::Tree(tree) => Mark { worker: Some(worker), number: tree.mark(worker) },
+            AnyDesign::Tree(tree) => tree.leaf(worker).mark(),
             _ => Mark::NONE,
         }
     }

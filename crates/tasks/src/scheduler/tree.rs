@@ -70,20 +70,20 @@ impl<T: Schedulable> Own<T> {
         self.queue.end()
     }
 
-    /// Adds a task that a task on this worker's stack has created.
+    /// Adds a task that a task on this worker's stack has created; returns how many there are.
     #[inline]
-    fn add_created(&mut self, task: NonNull<T>) {
+    fn add_created(&mut self, task: NonNull<T>) -> usize {
         self.known = self.known.min(self.end());
-        self.queue.add(task);
+        self.queue.add(task)
     }
 
-    /// Adds a task that came from anywhere.
-    fn add_unknown(&mut self, task: NonNull<T>) {
-        self.queue.add(task);
+    /// Adds a task that came from anywhere; returns how many there are.
+    fn add_unknown(&mut self, task: NonNull<T>) -> usize {
+        let length = self.queue.add(task);
         self.known = self.end();
+        length
     }
 
-    /// Takes a set for others.
     /// The youngest of the highest priority, if it descends from `ancestor`.
     #[cold]
     fn get_descendant_sorted(&mut self, ancestor: &T, length: &AtomicUsize) -> Option<NonNull<T>> {
@@ -97,6 +97,7 @@ impl<T: Schedulable> Own<T> {
         Some(youngest)
     }
 
+    /// Takes a set for others.
     fn take_set(&mut self, count: usize) -> Vec<Queued<T>> {
         let mut set = Vec::with_capacity(count.min(self.queue.len()));
         self.queue.move_set(count, |task| set.push(task));
@@ -163,6 +164,14 @@ pub(super) fn priority<T: Schedulable>(task: NonNull<T>) -> i32 {
 }
 
 impl<T: Schedulable> Leaf<T> {
+    /// Where the queue ends now, for a task that begins to wait on the worker's stack: see [`Mark`]. Called by the thread that is the
+    /// worker.
+    #[inline]
+    pub(crate) fn mark(&self) -> Mark {
+        // SAFETY: the calling thread is this worker.
+        Mark { worker: Some(self.worker), number: unsafe { self.own.own(|own| own.end()) } }
+    }
+
     /// The youngest task of the worker's own queue, if it descends from `ancestor`; see [`Mark`]. Called by the thread that is the
     /// worker.
     #[inline]
@@ -201,6 +210,8 @@ impl<T: Schedulable> Tree<T> {
             ThresholdPolicy::Static(threshold) => threshold,
             ThresholdPolicy::Dynamic => 0,
         };
+        // On one node every place is near.
+        let options = Options { locality: options.locality && topology.numa_nodes() > 1, ..options };
         let tree = Tree {
             options,
             leaves: topology.all().map(leaf).collect(),
@@ -240,12 +251,7 @@ impl<T: Schedulable> Tree<T> {
         // SAFETY: the calling thread is this worker.
         let length = unsafe {
             leaf.own.own(|own| {
-                if created {
-                    own.add_created(task);
-                } else {
-                    own.add_unknown(task);
-                }
-                let length = own.queue.len();
+                let length = if created { own.add_created(task) } else { own.add_unknown(task) };
                 leaf.length.store(length, Ordering::Relaxed);
                 length
             })
@@ -402,7 +408,7 @@ impl<T: Schedulable> Tree<T> {
         // SAFETY: the calling thread is this worker.
         unsafe {
             leaf.own.own(|own| {
-                tasks.into_iter().for_each(|task| own.add_unknown(task));
+                tasks.into_iter().for_each(|task| _ = own.add_unknown(task));
                 leaf.length.store(own.queue.len(), Ordering::Relaxed);
             });
         }
@@ -454,12 +460,6 @@ impl<T: Schedulable> Tree<T> {
     /// The youngest task of the worker's own queue, if it descends from `ancestor`; see [`super::Mark`].
     pub(super) fn get_descendant(&self, worker: WorkerId, ancestor: &T, mark: Mark) -> Option<NonNull<T>> {
         self.leaf(worker).get_descendant(ancestor, mark)
-    }
-
-    /// The number that the next task of the worker's queue gets.
-    pub(super) fn mark(&self, worker: WorkerId) -> u64 {
-        // SAFETY: the calling thread is this worker.
-        unsafe { self.leaves[worker.index()].own.own(|own| own.end()) }
     }
 
     /// Another thread is this worker now: what lies in the queue was not created on its stack.

@@ -144,6 +144,11 @@ impl Workers {
         self.flags[worker.index()].up.load(Ordering::Relaxed)
     }
 
+    /// What says [`Workers::is_taken_away`], for the worker's thread to have at hand.
+    pub(crate) fn flag_of(&self, worker: WorkerId) -> &AtomicBool {
+        &self.flags[worker.index()].up
+    }
+
     /// Takes a worker away: its thread stops at the next task boundary, what it holds goes to others.
     pub(crate) fn disable(shared: &Shared, worker: WorkerId) -> Result<(), TaskError> {
         let workers = &shared.workers;
