@@ -101,7 +101,9 @@ fn ranks_that_share_processors_wait_seldom() {
         assert!(question.is_crowded());
         decisions.choose(&question).algorithm.into_owned()
     };
-    assert_eq!(crowded(Operation::Barrier, 8, 0), "barrier:linear");
+    assert_eq!(crowded(Operation::Barrier, 8, 0), "barrier:a8");
+    assert_eq!(crowded(Operation::Barrier, 32, 0), "barrier:linear");
+    assert_eq!(crowded(Operation::Allreduce, 4, 8), "allreduce:a4");
     assert_eq!(crowded(Operation::Allreduce, 32, 8), "allreduce:linear");
     let own = Question { processors: 8, ..Question::new(Operation::Barrier, 8, 0) };
     assert!(!own.is_crowded());

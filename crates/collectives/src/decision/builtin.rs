@@ -1,4 +1,6 @@
 //! What is chosen where no rule says anything: algorithms that are never far from the best on shared memory.
+//!
+//! What was measured for it on 2 to 16 ranks that share two processors stands in the book (`tuning.md`).
 
 use super::{Choice, Operation, Question};
 
@@ -12,26 +14,78 @@ const DIRECT_RANKS_MAX: u32 = 64;
 /// From here on a broadcast goes in segments along a chain of few ranks. Bytes.
 const SEGMENTED_BYTES: u64 = 256 << 10;
 
+/// Where ranks share processors: up to here few ranks exchange vectors all at once. Bytes.
+const FLAT_BYTES: u64 = 512;
+/// Such ranks.
+const FLAT_RANKS_MAX: u32 = 4;
+/// Barriers have nothing but the flags. Ranks.
+const FLAT_BARRIER_RANKS_MAX: u32 = 12;
+/// From here on partial results go along the ranks where these share processors, since each passes each vector on once. Bytes.
+const CHAINED_BYTES: u64 = 4 << 10;
+
 /// The sizes from which on another choice is made, ascending. Bytes.
-pub(super) const SIZES: [u64; 3] = [DIRECT_BYTES, SPLIT_BYTES, SEGMENTED_BYTES];
+pub(super) const SIZES: [u64; 5] = [FLAT_BYTES, DIRECT_BYTES, CHAINED_BYTES, SPLIT_BYTES, SEGMENTED_BYTES];
 
 pub(super) fn choose(question: &Question) -> Choice<'static> {
-    let &Question { ranks, bytes, commutative, packed, uniform, .. } = question;
-    let crowded = question.is_crowded();
+    let &Question { operation, ranks, bytes, .. } = question;
+    let is_flat = match operation {
+        Operation::Barrier => ranks <= FLAT_BARRIER_RANKS_MAX,
+        Operation::Allreduce => ranks <= FLAT_RANKS_MAX && bytes < FLAT_BYTES,
+        _ => false,
+    };
+    if question.is_crowded() && is_flat && ranks > 1 {
+        // One wait each, and nobody waits for the one through which all goes.
+        return Choice::new(format!("{operation}:a{ranks}"));
+    }
+    Choice::new(if question.is_crowded() {
+        for_shared_processors(question).unwrap_or_else(|| usual(question))
+    } else {
+        usual(question)
+    })
+}
+
+/// Where ranks share processors, a wait costs a change of processes: through one rank the others wait once.
+fn for_shared_processors(question: &Question) -> Option<&'static str> {
+    let &Question { ranks, bytes, packed, uniform, .. } = question;
     let is_direct = ranks <= DIRECT_RANKS_MAX;
-    Choice::new(match question.operation {
-        // Where ranks share processors, a wait costs a change of processes: those through one rank wait least.
-        Operation::Barrier if crowded => "barrier:linear",
-        Operation::Broadcast if crowded && (bytes < SPLIT_BYTES || is_direct) => "bcast:linear",
-        Operation::Gather if crowded => "gather:linear",
-        Operation::Scatter if crowded => "scatter:linear",
-        Operation::Allgather if crowded && packed && bytes.saturating_mul(u64::from(ranks)) < SPLIT_BYTES => {
+    let all = bytes.saturating_mul(u64::from(ranks));
+    Some(match question.operation {
+        Operation::Barrier => "barrier:linear",
+        Operation::Broadcast if bytes < SPLIT_BYTES || is_direct => "bcast:linear",
+        Operation::Gather => "gather:linear",
+        Operation::Scatter => "scatter:linear",
+        // Few rounds with all that there is beat two in which one rank has much to do.
+        Operation::Allgather if ranks <= FLAT_RANKS_MAX && bytes < CHAINED_BYTES => "allgather:bruck",
+        Operation::Allgather if ranks <= 8 && (FLAT_BYTES..2 * DIRECT_BYTES).contains(&bytes) => {
+            "allgather:bruck"
+        }
+        Operation::Allgather if packed && all < SPLIT_BYTES && (ranks > 8 || bytes < FLAT_BYTES) => {
             "allgather:gather-bcast"
         }
-        Operation::Allgather if crowded && is_direct => "allgather:linear",
-        Operation::ReduceScatter if crowded && is_direct && bytes >= DIRECT_BYTES => "reduce_scatter:linear",
-        Operation::Reduce if crowded && bytes < SPLIT_BYTES => "reduce:linear",
-        Operation::Allreduce if crowded && bytes < SPLIT_BYTES => "allreduce:linear",
+        Operation::Allgather if is_direct => "allgather:linear",
+        Operation::ReduceScatter if is_direct && (bytes >= DIRECT_BYTES || ranks <= 16) => {
+            "reduce_scatter:linear"
+        }
+        Operation::Reduce if bytes < SPLIT_BYTES => "reduce:linear",
+        Operation::Allreduce if bytes < SPLIT_BYTES => "allreduce:linear",
+        Operation::Alltoall if uniform && bytes < DIRECT_BYTES && ranks > 5 => "alltoall:bruck",
+        Operation::Scan if ranks > FLAT_RANKS_MAX && bytes >= CHAINED_BYTES => "scan:linear",
+        Operation::Exscan if ranks > FLAT_RANKS_MAX && (bytes >= CHAINED_BYTES || ranks <= 8) => {
+            "exscan:linear"
+        }
+        _ => return None,
+    })
+}
+
+/// Where each rank has a processor.
+fn usual(question: &Question) -> &'static str {
+    let &Question { ranks, bytes, commutative, packed, uniform, .. } = question;
+    let is_direct = ranks <= DIRECT_RANKS_MAX;
+    match question.operation {
+        // Two ranks have nothing to share: who has the vector sends it.
+        Operation::ReduceScatter if ranks == 2 => "reduce_scatter:linear",
+        Operation::Scan if ranks == 2 && bytes >= CHAINED_BYTES => "scan:linear",
+        Operation::Exscan if ranks == 2 => "exscan:linear",
         Operation::Barrier => "barrier:dissemination",
         Operation::Broadcast if bytes >= SEGMENTED_BYTES && ranks > 2 => "bcast:scatter-allgather",
         Operation::Broadcast => "bcast:binomial",
@@ -60,5 +114,5 @@ pub(super) fn choose(question: &Question) -> Choice<'static> {
         // One algorithm each, whatever it is called.
         Operation::NeighbourAllgather => "neighbour_allgather:linear",
         Operation::NeighbourAlltoall => "neighbour_alltoall:linear",
-    })
+    }
 }

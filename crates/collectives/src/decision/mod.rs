@@ -98,7 +98,7 @@ impl Decisions {
     /// The algorithm for a call: that of the first rule that fits, or the built-in one. It fits the question's ranks and
     /// blocks, and keeps the order of operands where the operator does not commute.
     ///
-    /// Allocates only where a rule leaves the word to the model.
+    /// Allocates only where a rule leaves the word to the model, and for words that depend on the number of ranks.
     pub fn choose(&self, question: &Question) -> Choice<'_> {
         let rule = self.rules.iter().find(|rule| rule.fits(question));
         rule.and_then(|rule| self.follow(rule, question)).unwrap_or_else(|| builtin::choose(question))

@@ -1,7 +1,9 @@
 //! One message's place, a rank's standing, and what a rank knows of the others'. `README.md` beside this file has the
 //! protocol.
 
-use super::{INLINE_BYTES, STRIPS_MAX, generation_of, turn_of};
+#[cfg(not(loom))]
+use super::INLINE_BYTES;
+use super::{STRIPS_MAX, generation_of, turn_of};
 use crate::queue::area::Area;
 use castell_base::sync::Ordering;
 
