@@ -1,4 +1,5 @@
-//! What every room shares: ids, virtual time, random numbers, and the facade that swaps std's atomics for loom's.
+//! What every room shares: ids, virtual time, random numbers, threads that a caller lends, and the facade that swaps std's
+//! atomics for loom's.
 //!
 //! This room does no I/O, reads no clock and knows nothing of graphs. Start at [`Rank`], [`Time`], [`random`] and
 //! [`sync`].
@@ -6,7 +7,9 @@
 mod ids;
 pub mod random;
 pub mod sync;
+mod threads;
 mod time;
 
 pub use ids::{Rank, Tag};
+pub use threads::{Job, OwnThread, Threads};
 pub use time::{PerByte, QuantityError, Time};

@@ -1,7 +1,8 @@
 //! Programs from files, whatever their format.
 
+use crate::threads::Lent;
 use anyhow::{Context, bail};
-use castell_base::Rank;
+use castell_base::{Rank, Threads};
 use castell_comm::job::RANKS_MAX;
 use castell_goal::check::{Problem, Severity, check};
 use castell_goal::file::{Contents, Format, ReadError};
@@ -25,9 +26,14 @@ pub fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
 /// What a file holds, whatever its format; its content tells which. Addresses are let through: to look at. What the
 /// conversion of a trace took for granted is printed.
 pub fn contents(file: &Path) -> anyhow::Result<Contents> {
+    contents_on(file, &Lent::new(None))
+}
+
+/// As [`contents`], on these threads.
+pub fn contents_on(file: &Path, threads: &dyn Threads) -> anyhow::Result<Contents> {
     let (bytes, name) = (read(file)?, name(file));
     if Format::of(&bytes) != Format::Paraver {
-        return Ok(castell_goal::file::read(&bytes, &name, true)?);
+        return Ok(castell_goal::file::read_on(&bytes, &name, true, threads)?);
     }
     let conversion = paraver::read(&bytes).map_err(|error| ReadError::Paraver(name.clone(), error))?;
     for note in conversion.notes {

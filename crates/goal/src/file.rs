@@ -5,6 +5,7 @@ use crate::paraver::{self, ParaverError};
 use crate::program::Program;
 use crate::schedule_set::{self, ScheduleSet, SetFormatError};
 use crate::text::{self, ParseErrors};
+use castell_base::{OwnThread, Threads};
 
 /// How files of gzip begin.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -89,6 +90,19 @@ pub enum ReadError {
 /// # Ok::<(), file::ReadError>(())
 /// ```
 pub fn read(bytes: &[u8], name: &str, trusting_addresses: bool) -> Result<Contents, ReadError> {
+    read_on(bytes, name, trusting_addresses, &OwnThread)
+}
+
+/// As [`read`], on threads that the caller lends: text is read faster with several.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_on(
+    bytes: &[u8],
+    name: &str,
+    trusting_addresses: bool,
+    threads: &dyn Threads,
+) -> Result<Contents, ReadError> {
     if bytes.is_empty() {
         return Err(ReadError::Empty(name.into()));
     }
@@ -110,7 +124,7 @@ pub fn read(bytes: &[u8], name: &str, trusting_addresses: bool) -> Result<Conten
         }
         Format::Text if bytes.starts_with(&GZIP) => Err(ReadError::Compressed(name.into())),
         Format::Text => {
-            let program = text::parse(bytes, name);
+            let program = text::parse_on(bytes, name, threads);
             program.map(Contents::Program).map_err(|errors| match control_byte(bytes) {
                 Some(at) => ReadError::Unknown(name.into(), at),
                 None => ReadError::Text(errors),

@@ -25,11 +25,10 @@ pub mod rounds;
 mod simulation;
 mod source;
 pub mod statistics;
-mod threads;
 
+pub use castell_base::{Job, OwnThread, Threads};
 pub use error::{OperationName, SimError};
 pub use machine::{Machine, Ties};
 pub use outcome::Outcome;
 pub use simulation::Simulation;
 pub use source::{Schedules, Source};
-pub use threads::{Job, OwnThread, Threads};

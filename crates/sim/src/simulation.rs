@@ -12,7 +12,7 @@ use crate::outcome::Outcome;
 use crate::reference::Setting;
 use crate::rounds;
 use crate::source::{Schedules, Source};
-use crate::threads::{OwnThread, Threads};
+use castell_base::{OwnThread, Threads};
 use castell_model::{LogGops, Model};
 
 /// A program to be simulated on a machine.

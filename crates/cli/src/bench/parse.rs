@@ -1,6 +1,7 @@
 //! `castell bench parse`: reading and printing GOAL text, in bytes of text a second.
 
 use super::{Params, Sample, Subject, Workload};
+use crate::threads::Lent;
 use castell_base::{Rank, Tag};
 use castell_goal::graph::{Graph, GraphError};
 use castell_goal::op::Place;
@@ -22,10 +23,12 @@ impl Workload for Parse {
         for bytes in bytes.unwrap_or(&[16 << 20]) {
             for name in ["dissemination", "sweep"] {
                 let text_bytes = generate(name, *bytes).len();
-                for what in ["read", "print"] {
+                let case = |what: &str| {
                     let case = Params::new().with("what", what).with("text", name).with("bytes", *bytes);
-                    cases.push(case.with("text_bytes", text_bytes));
-                }
+                    case.with("text_bytes", text_bytes)
+                };
+                cases.extend([1u64, 2].map(|threads| case("read").with("threads", threads)));
+                cases.push(case("print"));
             }
         }
         cases
@@ -74,9 +77,11 @@ impl Subject for Castell {
 
     fn measure(&mut self, case: &Params, samples: u32) -> anyhow::Result<Option<Sample>> {
         let text = self.text.of(case);
-        let program = text::parse(text, "generated")?;
+        let threads = Lent::of(case.number("threads").unwrap_or(1) as usize);
+        let read = || text::parse_on(text, "generated", &threads);
+        let program = read()?;
         Ok(Some(match case.word("what") {
-            Some("read") => sample(samples, || text::parse(text, "generated").expect("it was read before")),
+            Some("read") => sample(samples, || read().expect("it was read before")),
             _ => sample(samples, || {
                 let mut printed = String::new();
                 text::print(&program, &mut printed).expect("a string takes everything");

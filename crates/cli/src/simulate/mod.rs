@@ -114,10 +114,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let name = args.program.as_deref().unwrap_or_default();
-    let program = load(name, &args.pattern)?;
+    let threads = Lent::new(args.threads);
+    let program = load(name, &args.pattern, &threads)?;
     let machine = machine(&args)?;
     let started = Instant::now();
-    let watched = simulate(&args, program.source(), &machine).with_context(|| name.to_string())?;
+    let watched = simulate(&args, program.source(), &machine, &threads).with_context(|| name.to_string())?;
     let report = Report {
         name,
         model: args.model.to_string(),
@@ -187,10 +188,10 @@ impl Loaded {
 }
 
 /// A file where there is one of that name, else a pattern.
-fn load(name: &str, args: &PatternArgs) -> anyhow::Result<Loaded> {
+fn load(name: &str, args: &PatternArgs, threads: &Lent) -> anyhow::Result<Loaded> {
     let path = Path::new(name);
     if name == "-" || path.exists() {
-        let contents = source::contents(path)?;
+        let contents = source::contents_on(path, threads)?;
         let program = Loaded::File(Box::new(contents));
         let ranks = program.source().ranks();
         if let Some(asked) = args.ranks.filter(|&asked| asked != ranks) {
@@ -236,7 +237,12 @@ struct Watched<'a> {
 
 type Measures = ((Counts, Bandwidth), (Waits, Queues));
 
-fn simulate<'a>(args: &Args, source: Source<'a>, machine: &Machine) -> Result<Watched<'a>, SimError> {
+fn simulate<'a>(
+    args: &Args,
+    source: Source<'a>,
+    machine: &Machine,
+    threads: &Lent,
+) -> Result<Watched<'a>, SimError> {
     let mut recorder = args.timeline.timeline.is_some().then(Recorder::default);
     let mut measures = args.measure.then(Measures::default);
     let mut path = args.critical_path.then(CriticalPath::default);
@@ -244,16 +250,15 @@ fn simulate<'a>(args: &Args, source: Source<'a>, machine: &Machine) -> Result<Wa
     let schedules = if watches || args.repeat > 1 { Some(Schedules::new(source)?) } else { None };
     let source = schedules.as_ref().map_or(source, Source::from);
     let mut progress = Watch::new(source, args.repeat);
-    let threads = Lent::new(args.threads);
     let tell = progress.teller();
-    let first = Simulation::new(source, machine).with_seed(args.seed).with_threads(&threads);
+    let first = Simulation::new(source, machine).with_seed(args.seed).with_threads(threads);
     let first = first.with_progress(&tell);
     let outcome = match watches {
         true => first.run_with((&mut progress, (&mut recorder, (&mut measures, &mut path))))?,
         false => first.run_fast_or_with(&mut progress)?,
     };
     let mut repeats = vec![(outcome.makespan(), outcome.skew())];
-    repeats.extend(repeat(args, source, machine, &progress)?);
+    repeats.extend(repeat(args, source, machine, threads, &progress)?);
     progress.finish();
     Ok(Watched { outcome, schedules, recorder, measures, path, repeats })
 }
@@ -263,6 +268,7 @@ fn repeat(
     args: &Args,
     source: Source<'_>,
     machine: &Machine,
+    threads: &Lent,
     progress: &Watch,
 ) -> Result<Vec<(Time, Time)>, SimError> {
     let runs = u64::from(args.repeat);
@@ -272,7 +278,7 @@ fn repeat(
         let run = Simulation::new(source, machine).with_seed(seed).with_progress(&tell);
         run.run_fast_or_with(progress.clone()).map(|outcome| (outcome.makespan(), outcome.skew()))
     };
-    let threads = (Lent::new(args.threads).count() as u64).min(runs - 1);
+    let threads = (threads.count() as u64).min(runs - 1);
     if threads <= 1 {
         return (1..runs).map(one).collect();
     }

@@ -8,6 +8,7 @@ mod error;
 mod labels;
 mod operation;
 mod parser;
+mod parts;
 mod print;
 mod print_schedule;
 mod scanner;
@@ -19,6 +20,7 @@ pub use print::{Operation, print, print_rank};
 pub use print_schedule::print_schedule;
 
 use crate::program::Program;
+use castell_base::Threads;
 
 /// The longest label that a text may hold, in bytes.
 pub const LABEL_BYTES_MAX: usize = 4096;
@@ -47,4 +49,13 @@ pub const RESERVED: [&str; 5] = ["send", "recv", "calc", "rank", "num_ranks"];
 /// ```
 pub fn parse(text: impl AsRef<[u8]>, file: &str) -> Result<Program, ParseErrors> {
     parser::Parser::new(text.as_ref()).parse(file)
+}
+
+/// As [`parse`], on threads that the caller lends: the same program, and the same errors. A text with errors takes longer, since
+/// it is read once more from its beginning.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_on(text: impl AsRef<[u8]>, file: &str, threads: &dyn Threads) -> Result<Program, ParseErrors> {
+    parts::parse(text.as_ref(), file, threads)
 }

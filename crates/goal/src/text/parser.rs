@@ -24,6 +24,14 @@ struct Open {
     discard: bool,
 }
 
+/// What was read of a part of a text.
+pub(super) struct Piece {
+    pub ranks: Vec<Graph>,
+    pub rank_next: u32,
+    /// The program's; the largest number where the part did not say.
+    pub num_ranks: u32,
+}
+
 pub(super) struct Parser<'a> {
     pub scanner: Scanner<'a>,
     /// The current rank's graph.
@@ -70,7 +78,35 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// For a text behind which whole ranks are known to stand, all up to `rank`, which begins it in line `line`.
+    pub fn behind(text: &'a [u8], line: u32, rank: u32) -> Parser<'a> {
+        let mut parser = Parser::new(text);
+        parser.scanner.line = line;
+        (parser.num_ranks, parser.rank_next) = (Some(u32::MAX), rank);
+        parser
+    }
+
     pub fn parse(mut self, file: &str) -> Result<Program, ParseErrors> {
+        let stopped = self.read_all();
+        match (self.errors.is_empty(), self.num_ranks) {
+            (true, Some(ranks)) => Ok(Program::with_graphs(ranks, self.ranks)),
+            _ => {
+                self.errors.sort_by_key(|error| (error.line, error.column));
+                self.errors.truncate(ERRORS_MAX);
+                Err(ParseErrors { file: file.into(), errors: self.errors, stopped })
+            }
+        }
+    }
+
+    /// Reads a part of a text; `None` where anything is wrong.
+    pub fn parse_piece(mut self) -> Option<Piece> {
+        self.read_all();
+        let Parser { errors, num_ranks, ranks, rank_next, .. } = self;
+        errors.is_empty().then_some(Piece { ranks, rank_next, num_ranks: num_ranks? })
+    }
+
+    /// Reads up to the end, or to as many errors as are reported: then there may be more to read.
+    fn read_all(&mut self) -> bool {
         let mut stopped = false;
         loop {
             if self.is_quick && self.open.is_some() {
@@ -90,14 +126,7 @@ impl<'a> Parser<'a> {
             }
         }
         self.settle_undefined();
-        match (self.errors.is_empty(), self.num_ranks) {
-            (true, Some(ranks)) => Ok(Program::with_graphs(ranks, self.ranks)),
-            _ => {
-                self.errors.sort_by_key(|error| (error.line, error.column));
-                self.errors.truncate(ERRORS_MAX);
-                Err(ParseErrors { file: file.into(), errors: self.errors, stopped })
-            }
-        }
+        stopped
     }
 
     /// Reads one statement or one brace; false at the end.

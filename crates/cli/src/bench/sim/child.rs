@@ -3,6 +3,7 @@
 use super::{BYTES, Program, Run, Simulator, peak};
 use crate::threads::Lent;
 use anyhow::{Context as _, anyhow, bail};
+use castell_base::OwnThread;
 use castell_collectives::generator::{Generator, Options};
 use castell_collectives::pattern::Pattern;
 use castell_goal::file::Contents;
@@ -177,7 +178,7 @@ fn flatten(program: &Program) -> anyhow::Result<Flat> {
     if !program.is_file() {
         return Flat::new(Source::from(&pattern(program)?)).map_err(declined);
     }
-    match crate::source::contents(Path::new(&program.name))? {
+    match crate::source::contents_on(Path::new(&program.name), &OwnThread)? {
         Contents::Program(program) => Flat::new(Source::from(&program)).map_err(declined),
         Contents::Schedules(set) => Flat::new(Source::from(&set)).map_err(declined),
     }

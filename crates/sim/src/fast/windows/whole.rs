@@ -18,8 +18,8 @@ use crate::fast::flat::{Declined, Flat, NONE};
 use crate::fast::slot::Slot;
 use crate::machine::{Machine, Ties};
 use crate::noisy::{self, Noisy};
-use crate::threads::{Job, Threads};
 use castell_base::Time;
+use castell_base::{Job, Threads};
 use castell_model::Model;
 
 /// So many ranks run until messages are handed over.

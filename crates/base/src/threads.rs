@@ -1,12 +1,12 @@
-//! Threads that a caller lends: this room starts none of its own.
+//! Threads that a caller lends: pure rooms start none of their own.
 
 /// Something to be done on one of the threads.
 pub type Job<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// Threads that the caller of a simulation has. Results do not depend on how many there are.
+/// Threads that a caller has. Results do not depend on how many there are.
 ///
 /// ```
-/// use castell_sim::{Job, Threads};
+/// use castell_base::{Job, Threads};
 ///
 /// struct Two;
 ///
