@@ -25,8 +25,8 @@ fn simulators_are_measured_side_by_side() {
     let rows: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let rows = rows.as_array().expect("an array");
     // Three patterns on two sizes in order and in windows on one thread and on two, with noise and without; two of the
-    // patterns are in rounds, the tree runs rank by rank, on one thread and on two, with noise and without.
-    assert_eq!(rows.len(), 2 * (3 * 2 * 3 + 2 + 4));
+    // patterns are in rounds, on one thread and on two, the tree runs rank by rank, on as many, with noise and without.
+    assert_eq!(rows.len(), 2 * (3 * 2 * 3 + 4 + 4));
     for row in rows {
         assert_eq!(row["workload"], "sim");
         let positive =

@@ -3,6 +3,7 @@
 use castell_base::{Rank, Tag, Time};
 use castell_goal::graph::{Graph, GraphError};
 use castell_goal::program::Program;
+use std::ops::Range;
 
 /// One collective operation (or another pattern of messages) on a group of ranks.
 ///
@@ -86,22 +87,23 @@ pub trait Rounds: Send + Sync {
         Tag(0)
     }
 
-    /// Whether what any of `ranks` ranks sends as its `i`-th message of a round is what its receiver receives as its `j`-th.
+    /// Whether what any rank `among` the `ranks` ranks sends as its `i`-th message of a round is what its receiver receives as
+    /// its `j`-th.
     ///
     /// It is here, like the two below, because each pattern's arithmetic is then compiled into the loop: whoever
     /// asks for millions of ranks notices.
-    fn is_paired(&self, round: u32, ranks: u32, i: u32, j: u32) -> bool {
-        (0..ranks).map(Rank).all(|rank| {
+    fn is_paired(&self, round: u32, ranks: u32, among: Range<u32>, i: u32, j: u32) -> bool {
+        among.map(Rank).all(|rank| {
             let dest = self.to(round, rank, i);
             dest.0 < ranks && self.from(round, dest, j) == rank
         })
     }
 
-    /// Whether the sender of the `i`-th message of a round is as far before each of `ranks` ranks: along a ring of them, and
-    /// in the bits that differ.
-    fn is_shifted(&self, round: u32, ranks: u32, i: u32) -> (bool, bool) {
+    /// Whether the sender of the `i`-th message of a round is as far before each rank `among` the `ranks` ranks as before the
+    /// first one: along a ring of them, and in the bits that differ.
+    fn is_shifted(&self, round: u32, ranks: u32, among: Range<u32>, i: u32) -> (bool, bool) {
         let first = self.from(round, Rank(0), i).0;
-        (0..ranks).fold((true, true), |(ring, bits), rank| {
+        among.fold((true, true), |(ring, bits), rank| {
             let sender = self.from(round, Rank(rank), i).0;
             let around = if sender >= rank { sender - rank } else { ranks - (rank - sender) };
             (ring & (around == first), bits & (sender ^ rank == first))

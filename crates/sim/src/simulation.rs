@@ -137,7 +137,7 @@ impl<'a> Simulation<'a> {
         let quiet = self.machine.is_quiet();
         if let Source::Pattern(pattern) = self.source
             && quiet
-            && let Ok(finished) = rounds::run(pattern, model)
+            && let Ok(finished) = rounds::run_on(pattern, model, self.threads)
         {
             return Some(finished);
         }

@@ -3,6 +3,7 @@
 mod flat_programs;
 
 use castell_base::Rank;
+use castell_collectives::collective::ALGORITHMS;
 use castell_collectives::generator::{GENERATORS, Generator, Options};
 use castell_goal::schedule::Schedule;
 use castell_model::noise::{Detours, NoisyModel};
@@ -101,7 +102,9 @@ fn noise_is_the_same_in_both_engines() {
 
 #[test]
 fn patterns_end_as_in_the_reference_engine() {
-    for name in GENERATORS.iter().map(|generator| generator.name) {
+    let collectives = ALGORITHMS.iter().map(|algorithm| algorithm.name);
+    let words = ["allreduce:rabenseifner", "allreduce:hierarchical", "allreduce:direct"];
+    for name in GENERATORS.iter().map(|generator| generator.name).chain(collectives).chain(words) {
         for ranks in [1, 2, 3, 4, 5, 7, 8, 13, 16, 27, 64, 100] {
             for bytes in [8, 100_000] {
                 let options = Options { bytes, ..Options::new(ranks) };

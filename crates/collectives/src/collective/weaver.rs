@@ -255,6 +255,8 @@ impl<'a> Weaver<'a> {
                 });
                 return Ok(());
             }
+            // As other patterns join what they wait for, so that simulators know it.
+            _ if self.memory.is_none() => self.graph.calc(0)?,
             _ => self.graph.proxy()?,
         };
         self.connect(writers, vertex)?;

@@ -10,11 +10,12 @@
 //! noticed and declined, and so are messages that wait for their receives, which let one rank change another one's clock.
 
 use crate::fast::{Declined, Finished, Flat};
-use castell_base::Rank;
+use castell_base::{Job, OwnThread, Rank, Threads};
 use castell_collectives::pattern::{Pattern, Rounds};
 use castell_goal::graph::Graph;
 use castell_goal::op::Op;
 use castell_model::LogGops;
+use std::ops::Range;
 
 /// Runs a pattern in rounds on a machine of the LogGOPS family; the results are those of its graphs.
 ///
@@ -32,6 +33,14 @@ use castell_model::LogGops;
 /// [`Declined`] where the pattern is not one in rounds, keeps not what [`Rounds`] says, or might not do the same
 /// everywhere: the other engines know more.
 pub fn run(pattern: &dyn Pattern, model: &LogGops) -> Result<Finished, Declined> {
+    run_on(pattern, model, &OwnThread)
+}
+
+/// The same on threads that the caller lends: each looks at the messages of some of the ranks.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on(pattern: &dyn Pattern, model: &LogGops, threads: &dyn Threads) -> Result<Finished, Declined> {
     let (rounds, ranks) = (pattern.rounds().ok_or(Declined::Symmetry)?, pattern.ranks());
     if (0..rounds.count()).any(|round| !model.is_eager(rounds.bytes(round))) {
         return Err(Declined::Symmetry);
@@ -42,14 +51,54 @@ pub fn run(pattern: &dyn Pattern, model: &LogGops) -> Result<Finished, Declined>
         return Err(Declined::Symmetry);
     }
     let places = Places::of(rounds);
-    let partners = partners(rounds, ranks, &places)?;
-    let sources = sources(rounds, ranks, &places)?;
+    let shares = Shares::of(ranks, places.count, threads);
+    let partners = partners(rounds, ranks, &places, &shares)?;
+    let sources = sources(rounds, ranks, &places, &shares)?;
     let sends: Vec<u32> = partners.iter().map(|&partner| sources[partner as usize]).collect();
     let first = Flat::of_first(&graph, ranks)?;
     let one = first.representative(&sends, &sources)?.run_without_ties(model)?;
     let end = one.end.first().copied().ok_or(Declined::Symmetry)?;
     let events = one.events.checked_mul(u64::from(ranks)).ok_or(Declined::Size)?;
     Ok(Finished { events, end: vec![end; ranks as usize] })
+}
+
+/// Ranks dealt out among threads.
+struct Shares<'a> {
+    ranks: u32,
+    each: u32,
+    threads: &'a dyn Threads,
+}
+
+impl Shares<'_> {
+    /// For `messages` to be looked at a rank.
+    fn of(ranks: u32, messages: u32, threads: &dyn Threads) -> Shares<'_> {
+        /// Fewer are looked at sooner than another thread wakes up.
+        const MESSAGES_MIN: u64 = 1 << 17;
+        let useful = u64::from(ranks) * u64::from(messages) / MESSAGES_MIN;
+        let count = useful.clamp(1, threads.count() as u64);
+        Shares { ranks, each: (u64::from(ranks).div_ceil(count) as u32).max(1), threads }
+    }
+
+    /// What each thread finds out about its ranks, in their order.
+    fn map<T: Send>(&self, find: impl Fn(Range<u32>) -> T + Sync) -> Vec<T> {
+        let firsts = (0..self.ranks).step_by(self.each as usize);
+        let mut shares: Vec<(Range<u32>, Option<T>)> =
+            firsts.map(|first| (first..first.saturating_add(self.each).min(self.ranks), None)).collect();
+        let find = &find;
+        let job = |(ranks, found): &mut (Range<u32>, Option<T>)| *found = Some(find(ranks.clone()));
+        if shares.len() == 1 {
+            shares.iter_mut().for_each(job);
+        } else {
+            let jobs = shares.iter_mut().map(|share| Box::new(move || job(share)) as Job<'_>);
+            self.threads.run(jobs.collect());
+        }
+        shares.into_iter().filter_map(|(_, found)| found).collect()
+    }
+
+    /// Whether something holds for all ranks.
+    fn all(&self, holds: impl Fn(Range<u32>) -> bool + Sync) -> bool {
+        self.map(holds).into_iter().all(|holds| holds)
+    }
 }
 
 /// Messages of a rank in order: the first of each round, and how many there are.
@@ -88,45 +137,67 @@ pub(crate) fn is_of_rounds(graph: &Graph, rounds: &dyn Rounds) -> bool {
 }
 
 /// For each message that a rank sends, which of the messages that its receiver receives it is: the same at every rank.
-fn partners(rounds: &dyn Rounds, ranks: u32, places: &Places) -> Result<Vec<u32>, Declined> {
+fn partners(
+    rounds: &dyn Rounds,
+    ranks: u32,
+    places: &Places,
+    shares: &Shares<'_>,
+) -> Result<Vec<u32>, Declined> {
     let mut partners = Vec::with_capacity(places.count as usize);
+    let mut pairs = Vec::with_capacity(places.count as usize);
     for round in 0..rounds.count() {
         let fan = rounds.fan(round);
         for i in 0..fan {
             let dest = rounds.to(round, Rank(0), i);
             let is_its = |&j: &u32| dest.0 < ranks && rounds.from(round, dest, j) == Rank(0);
             let j = (0..fan).find(is_its).ok_or(Declined::Symmetry)?;
-            if !rounds.is_paired(round, ranks, i, j) {
-                return Err(Declined::Symmetry);
-            }
+            pairs.push((round, i, j));
             partners.push(places.first[round as usize] + j);
         }
     }
-    Ok(partners)
+    let is_paired = |ranks_of: Range<u32>| {
+        pairs.iter().all(|&(round, i, j)| rounds.is_paired(round, ranks, ranks_of.clone(), i, j))
+    };
+    if shares.all(is_paired) { Ok(partners) } else { Err(Declined::Symmetry) }
 }
 
 /// For each message that a rank receives, the first one with the same sender and tag: the same at every rank.
-fn sources(rounds: &dyn Rounds, ranks: u32, places: &Places) -> Result<Vec<u32>, Declined> {
+fn sources(
+    rounds: &dyn Rounds,
+    ranks: u32,
+    places: &Places,
+    shares: &Shares<'_>,
+) -> Result<Vec<u32>, Declined> {
     let tags: Vec<_> = (0..rounds.count()).map(|round| rounds.tag(round)).collect();
-    let mut seen = Seen::new(places.count);
-    let mut same_sender: Vec<u32> = Vec::with_capacity(places.count as usize);
-    let mut senders = Vec::with_capacity(places.count as usize);
-    let ranks_looked_at = if are_shifted(rounds, ranks) { 1 } else { ranks };
-    for rank in 0..ranks_looked_at {
-        senders.clear();
-        rounds.senders(Rank(rank), &mut senders);
-        if senders.len() != places.count as usize || senders.iter().any(|sender| sender.0 >= ranks) {
-            return Err(Declined::Symmetry);
-        }
-        for (at, &sender) in (0..).zip(&senders) {
-            let first = seen.first(rank, sender, at);
-            if rank == 0 {
-                same_sender.push(first);
-            } else if same_sender.get(at as usize) != Some(&first) {
-                return Err(Declined::Symmetry);
+    // Each message's first one with the same sender, if that is so at all of the ranks.
+    let alike = |looked_at: Range<u32>| {
+        let mut seen = Seen::new(places.count);
+        let mut same_sender: Vec<u32> = Vec::with_capacity(places.count as usize);
+        let mut senders = Vec::with_capacity(places.count as usize);
+        for rank in looked_at.clone() {
+            senders.clear();
+            rounds.senders(Rank(rank), &mut senders);
+            if senders.len() != places.count as usize || senders.iter().any(|sender| sender.0 >= ranks) {
+                return None;
+            }
+            for (at, &sender) in (0..).zip(&senders) {
+                let first = seen.first(rank, sender, at);
+                if rank == looked_at.start {
+                    same_sender.push(first);
+                } else if same_sender.get(at as usize) != Some(&first) {
+                    return None;
+                }
             }
         }
-    }
+        Some(same_sender)
+    };
+    let same_sender = match are_shifted(rounds, ranks, shares) {
+        true => alike(0..1),
+        false => {
+            shares.map(alike).into_iter().reduce(|one, other| if one == other { one } else { None }).flatten()
+        }
+    };
+    let same_sender = same_sender.ok_or(Declined::Symmetry)?;
     // Senders are the same everywhere, tags anyway.
     let round_of: Vec<usize> = (0..rounds.count())
         .flat_map(|round| std::iter::repeat_n(round as usize, rounds.fan(round) as usize))
@@ -142,18 +213,25 @@ fn sources(rounds: &dyn Rounds, ranks: u32, places: &Places) -> Result<Vec<u32>,
 
 /// Whether one kind of shift leads from each rank to the sender of each message: those that differ at one rank differ at every
 /// rank, then.
-fn are_shifted(rounds: &dyn Rounds, ranks: u32) -> bool {
+fn are_shifted(rounds: &dyn Rounds, ranks: u32, shares: &Shares<'_>) -> bool {
+    let shifted = shares.map(|among| shifts(rounds, ranks, among));
+    let (ring, bits) = shifted.into_iter().fold((true, true), |both, one| (both.0 && one.0, both.1 && one.1));
+    ring || bits
+}
+
+/// Whether that is so with a shift along the ring, and with one of bits, among some ranks.
+fn shifts(rounds: &dyn Rounds, ranks: u32, among: Range<u32>) -> (bool, bool) {
     let (mut ring, mut bits) = (true, true);
     for round in 0..rounds.count() {
         for i in 0..rounds.fan(round) {
-            let shifted = rounds.is_shifted(round, ranks, i);
+            let shifted = rounds.is_shifted(round, ranks, among.clone(), i);
             (ring, bits) = (ring && shifted.0, bits && shifted.1);
             if !ring && !bits {
-                return false;
+                return (false, false);
             }
         }
     }
-    true
+    (ring, bits)
 }
 
 /// The senders of one rank's messages after the other's: a table by sender, no larger than a rank's messages ask for, so that
@@ -194,7 +272,74 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use castell_collectives::generator::{Generator, Options};
+    use castell_collectives::generator::{GENERATORS, Generator, Options};
+
+    /// A shift round a ring whose receivers are wrong at one rank.
+    struct Ring {
+        ranks: u32,
+        wrong: Option<u32>,
+    }
+
+    impl Rounds for Ring {
+        fn count(&self) -> u32 {
+            2
+        }
+
+        fn fan(&self, _round: u32) -> u32 {
+            1
+        }
+
+        fn to(&self, _round: u32, rank: Rank, _i: u32) -> Rank {
+            Rank((rank.0 + if self.wrong == Some(rank.0) { 2 } else { 1 }) % self.ranks)
+        }
+
+        fn from(&self, _round: u32, rank: Rank, _i: u32) -> Rank {
+            Rank((rank.0 + self.ranks - 1) % self.ranks)
+        }
+
+        fn bytes(&self, _round: u32) -> u64 {
+            8
+        }
+
+        fn compute(&self, _round: u32) -> castell_base::Time {
+            castell_base::Time(0)
+        }
+    }
+
+    /// What is found out about the ranks, looked at in shares of so many.
+    fn found(
+        rounds: &dyn Rounds,
+        ranks: u32,
+        each: u32,
+    ) -> (Result<Vec<u32>, Declined>, Result<Vec<u32>, Declined>) {
+        let (places, shares) = (Places::of(rounds), Shares { ranks, each, threads: &OwnThread });
+        (partners(rounds, ranks, &places, &shares), sources(rounds, ranks, &places, &shares))
+    }
+
+    #[test]
+    fn shares_of_the_ranks_tell_what_all_of_them_do() {
+        let mut looked_at = 0;
+        let names = GENERATORS.iter().map(|generator| generator.name);
+        for name in names.chain(["allreduce:a3,a3,a3", "allreduce:a5,a2", "allreduce:r2,r2,g2,g2"]) {
+            for ranks in [1, 2, 5, 8, 10, 27, 64, 100] {
+                let options = Options { ways: 1 + ranks % 3, ..Options::new(ranks) };
+                let Ok(pattern) = Generator::parse(name, &options) else { continue };
+                let Some(rounds) = pattern.rounds() else { continue };
+                let whole = found(rounds, ranks, ranks);
+                for each in [1, 3, 7, 50] {
+                    assert_eq!(found(rounds, ranks, each), whole, "{name}, {ranks} ranks by {each}");
+                }
+                looked_at += 1;
+            }
+        }
+        assert!(looked_at > 30, "{looked_at} were looked at");
+        for wrong in [None, Some(0), Some(1), Some(12), Some(19)] {
+            let ring = Ring { ranks: 20, wrong };
+            for each in [1, 6, 19, 20] {
+                assert_eq!(found(&ring, 20, each).0.is_ok(), wrong.is_none(), "{wrong:?} by {each}");
+            }
+        }
+    }
 
     #[test]
     fn only_what_is_in_rounds_is_taken() {

@@ -20,8 +20,8 @@ use std::time::Instant;
 pub enum Engine {
     /// Every event of all ranks in order; with noise if so.
     EveryEvent { noise: bool },
-    /// One rank for all.
-    Rounds,
+    /// One rank for all; so many threads look whether it may.
+    Rounds { threads: usize },
     /// Each rank from its begin to its end, on so many threads; with noise if so.
     RankByRank { noise: bool, threads: usize },
     /// Windows of time, on so many threads; with noise if so.
@@ -38,7 +38,8 @@ impl Engine {
         let counts = if threads > 1 { &counts[..] } else { &counts[..1] };
         let windows = |noise| counts.iter().map(move |&threads| Engine::Windows { noise, threads });
         let ranks = |noise| counts.iter().map(move |&threads| Engine::RankByRank { noise, threads });
-        let quiet = [Engine::EveryEvent { noise: false }, Engine::Rounds].into_iter();
+        let rounds = counts.iter().map(|&threads| Engine::Rounds { threads });
+        let quiet = [Engine::EveryEvent { noise: false }].into_iter().chain(rounds);
         let quiet = quiet.chain(ranks(false)).chain(windows(false));
         quiet.chain([Engine::EveryEvent { noise: true }]).chain(ranks(true)).chain(windows(true)).collect()
     }
@@ -47,7 +48,7 @@ impl Engine {
 impl Engine {
     fn has_noise(self) -> bool {
         match self {
-            Engine::Rounds => false,
+            Engine::Rounds { .. } => false,
             Engine::EveryEvent { noise } => noise,
             Engine::RankByRank { noise, .. } | Engine::Windows { noise, .. } => noise,
         }
@@ -67,7 +68,8 @@ impl Simulator for Engine {
         let noisy = |noise| if noise { ", noise" } else { "" };
         match *self {
             Engine::EveryEvent { noise } => format!("castell, every event{}", noisy(noise)),
-            Engine::Rounds => "castell, rounds".into(),
+            Engine::Rounds { threads: 1 } => "castell, rounds".into(),
+            Engine::Rounds { threads } => format!("castell, rounds, {threads} threads"),
             Engine::RankByRank { noise, threads: 1 } => format!("castell, rank by rank{}", noisy(noise)),
             Engine::RankByRank { noise, threads } => {
                 format!("castell, rank by rank, {threads} threads{}", noisy(noise))
@@ -80,7 +82,7 @@ impl Simulator for Engine {
     }
 
     fn run(&mut self, program: &Program, samples: u32) -> anyhow::Result<Option<Run>> {
-        if *self == Engine::Rounds && (program.is_file() || !in_rounds(program)?) {
+        if matches!(self, Engine::Rounds { .. }) && (program.is_file() || !in_rounds(program)?) {
             return Ok(None);
         }
         let task = Task { engine: *self, program: program.clone(), samples };
@@ -141,9 +143,9 @@ fn prepare(engine: Engine, program: &Program) -> anyhow::Result<Simulate> {
     let machine = Machine::from(crate::model::noisy(text)?);
     let model = LogGops::default();
     Ok(match engine {
-        Engine::Rounds => {
-            let pattern = pattern(program)?;
-            Box::new(move || rounds::run(&*pattern, &model))
+        Engine::Rounds { threads } => {
+            let (pattern, threads) = (pattern(program)?, Lent::of(threads));
+            Box::new(move || rounds::run_on(&*pattern, &model, &threads))
         }
         Engine::EveryEvent { noise } => {
             let flat = flatten(program)?;

@@ -128,7 +128,10 @@ impl<S: Slot> Block<S> {
     ) {
         let (mut here, mut roots) = (std::mem::take(&mut done.here), std::mem::take(&mut done.roots));
         if !sort_of_rank::<ORDER>(&mut here) {
+            // All messages for the root of a linear pattern come at once: to go on would take the square of their number.
             done.declined = Some(Declined::Ties);
+            (done.here, done.roots) = (here, roots);
+            return;
         }
         self.roots::<ORDER>(shared.flat, 0, &mut roots);
         // They are at time 0 and have the lowest numbers, unless ranks tell the order.
