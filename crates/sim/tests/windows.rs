@@ -192,6 +192,23 @@ fn patterns_end_as_in_the_reference_engine_on_any_number_of_threads() {
 }
 
 #[test]
+fn messages_that_wait_for_one_rank_are_taken_in_as_in_the_reference_engine() {
+    let mut whole = 0;
+    for name in ["gather:linear", "reduce:linear", "barrier:linear", "gather:linear-sync", "reduce:binomial"]
+    {
+        for ranks in [2, 5, 30, 200] {
+            for (seed, text) in (3..).zip(NOISY) {
+                let pattern = Generator::parse(name, &Options::new(ranks)).expect("a known pattern");
+                let what = format!("{name}, {ranks} ranks, {text}");
+                let source = Source::Pattern(&*pattern);
+                whole += u32::from(compare_rank_by_rank(source, &machine(text), seed, &what));
+            }
+        }
+    }
+    assert!(whole > 30, "{whole} ran rank by rank");
+}
+
+#[test]
 fn large_programs_are_shared_among_threads() {
     struct Counted(std::sync::atomic::AtomicUsize);
     impl Threads for Counted {

@@ -1,7 +1,8 @@
 //! Events of windows, and where they wait.
 
 use super::{ARRIVAL, KIND_SHIFT};
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// Something to happen at a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +134,66 @@ impl Waiting {
             (Some(soon), Some(later)) => Some(soon.min(later)),
             (soon, later) => soon.or(later),
         }
+    }
+}
+
+/// Messages that want a rank's processor and interface and get them one by one, in the order of their numbers: only the first is
+/// an event, or each would be put back once for each that goes before it.
+#[derive(Default)]
+pub(super) struct Crowd {
+    /// Number and sender of the one that is an event.
+    first: Option<(u64, u32)>,
+    /// The others, by number and sender; and when each came, and what it is.
+    others: BinaryHeap<Reverse<(u64, u32, Message)>>,
+}
+
+/// What an arrival's event says besides its number and sender.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Message {
+    rank: u32,
+    what: u32,
+    from: u32,
+}
+
+impl Crowd {
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.first = None;
+        self.others.clear();
+    }
+
+    /// A message has to wait. Whether it stays an event; `None`: another one was created at the same time, so that nobody knows
+    /// which is first.
+    pub fn wait(&mut self, event: &Event) -> Option<bool> {
+        let key = (event.number, event.source);
+        match self.first {
+            Some(first) if first.0 == key.0 && first != key => None,
+            Some(first) if first < key => {
+                let Event { rank, what, from, .. } = *event;
+                self.others.push(Reverse((key.0, key.1, Message { rank, what, from })));
+                Some(false)
+            }
+            // One that was the first until now is an event still, and comes back here if it has to wait again.
+            _ => {
+                self.first = Some(key);
+                Some(true)
+            }
+        }
+    }
+
+    /// Whether this message is the first of those that wait.
+    #[inline(always)]
+    pub fn is_first(&self, event: &Event) -> bool {
+        self.first == Some((event.number, event.source))
+    }
+
+    /// The first one goes on: the next, to be an event at `time`, and whether it is certain that it is the next.
+    pub fn next(&mut self, time: u64) -> Option<(Event, bool)> {
+        let next = self.others.pop();
+        self.first = next.map(|Reverse((number, source, _))| (number, source));
+        let Reverse((number, source, Message { rank, what, from })) = next?;
+        let certain = self.others.peek().is_none_or(|Reverse(other)| other.0 != number);
+        Some((Event { time, number, rank, what, from, source }, certain))
     }
 }
 

@@ -3,7 +3,7 @@
 //! What an event does is what it does in the sequential engine; here nothing reaches another rank before the next window.
 
 use super::block::{Block, Clock, Place, Sent};
-use super::event::{Event, FINISH, Fresh, Window};
+use super::event::{Crowd, Event, FINISH, Fresh, Window};
 use super::order::Log;
 use super::{ARRIVAL, BY_RANK, BY_TIME, KIND_SHIFT, LOGGED};
 use crate::fast::cost::{About, Charges};
@@ -30,6 +30,7 @@ pub(super) struct Done {
     /// Why the engine gives up.
     pub declined: Option<Declined>,
     fresh: Fresh,
+    crowd: Crowd,
     freed: Vec<u32>,
     roots: Vec<Event>,
     /// A rank's events, or a block's.
@@ -127,6 +128,7 @@ impl<S: Slot> Block<S> {
         done: &mut Done,
     ) {
         let (mut here, mut roots) = (std::mem::take(&mut done.here), std::mem::take(&mut done.roots));
+        done.crowd.clear();
         if !sort_of_rank::<ORDER>(&mut here) {
             // All messages for the root of a linear pattern come at once: to go on would take the square of their number.
             done.declined = Some(Declined::Ties);
@@ -440,7 +442,7 @@ impl<'a, S: Slot, C: Charges, const ORDER: u8> Working<'_, 'a, S, C, ORDER> {
         let waits = ORDER != BY_RANK || costs.arrival_waits();
         let free = self.clock(cpu).cpu.max(self.clock(nic).receive);
         if waits && free > event.time {
-            self.put_back(event, free);
+            self.wait(event, free);
             return None;
         }
         let about = About { owner: event.source, op: event.from, rank: self.rank, now: event.time };
@@ -449,7 +451,34 @@ impl<'a, S: Slot, C: Charges, const ORDER: u8> Working<'_, 'a, S, C, ORDER> {
             self.clock(cpu).cpu = event.time + charge.cpu;
             self.clock(nic).receive = event.time + charge.nic;
         }
+        if ORDER == BY_TIME && self.done.crowd.is_first(&event) {
+            self.let_next_in();
+        }
         Some(event.time + charge.cpu)
+    }
+
+    /// A message waits for processor and interface. Where this rank runs to its end, only the first of those that wait is put
+    /// back.
+    fn wait(&mut self, event: Event, free: u64) {
+        if ORDER == BY_TIME && self.end > TIME_MAX {
+            match self.done.crowd.wait(&event) {
+                Some(true) => {}
+                Some(false) => return,
+                None => return self.decline(Declined::Ties),
+            }
+        }
+        self.put_back(event, free);
+    }
+
+    /// The first of the messages that waited has been let in.
+    fn let_next_in(&mut self) {
+        let clock = *self.clock(0);
+        if let Some((next, certain)) = self.done.crowd.next(clock.cpu.max(clock.receive)) {
+            if !certain {
+                self.decline(Declined::Ties);
+            }
+            self.create(next);
+        }
     }
 
     fn op_of(&self, rank: u32, at: u32) -> &'a FlatOp {
