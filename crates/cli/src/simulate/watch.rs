@@ -1,6 +1,7 @@
 //! A progress bar for runs that take long.
 
 use castell_base::{Rank, Time};
+use castell_collectives::pattern::Pattern;
 use castell_goal::schedule::OpId;
 use castell_sim::Source;
 use castell_sim::instrument::Instrument;
@@ -38,7 +39,7 @@ impl Watch {
             Source::Program(program) => program.operations(),
             Source::Schedules(schedules) => schedules.iter().map(|schedule| schedule.len() as u64).sum(),
             Source::Set(set) => set.schedules().map(|(_, schedule)| schedule.len() as u64).sum(),
-            Source::Pattern(pattern) => (0..pattern.ranks()).map(|rank| pattern.operations(Rank(rank))).sum(),
+            Source::Pattern(pattern) => operations(pattern),
             Source::Compiled(schedules) => schedules.iter().map(|(_, schedule)| schedule.len() as u64).sum(),
         };
         let total = operations.saturating_mul(runs.into());
@@ -93,6 +94,25 @@ impl Instrument for Watch {
             self.show();
         }
     }
+}
+
+/// How many operations a pattern has, about: for some patterns each rank's have to be made to be counted.
+fn operations(pattern: &dyn Pattern) -> u64 {
+    /// The length of a bar is not worth more: what the ranks up to then have is taken for all of them.
+    const COUNTING: Duration = Duration::from_millis(20);
+    let (began, ranks) = (Instant::now(), u64::from(pattern.ranks()));
+    if pattern.rounds().is_some() {
+        return pattern.operations(Rank(0)).saturating_mul(ranks);
+    }
+    let mut operations = 0u64;
+    for rank in 0..pattern.ranks() {
+        if rank % 256 == 255 && began.elapsed() > COUNTING {
+            let each = operations as f64 / f64::from(rank);
+            return (each * ranks as f64) as u64;
+        }
+        operations = operations.saturating_add(pattern.operations(Rank(rank)));
+    }
+    operations
 }
 
 #[cfg(test)]
