@@ -54,10 +54,11 @@ pub(super) fn read(line: &[u8]) -> Result<Header, ParaverError> {
         }
         applications.push(threads);
     }
-    if applications.iter().flatten().count() >= u32::MAX as usize {
-        return Err(wrong("less than 2^32 - 1 tasks"));
+    match applications.iter().flatten().count() {
+        0 => Err(wrong("at least one task")),
+        tasks if tasks >= u32::MAX as usize => Err(wrong("less than 2^32 - 1 tasks")),
+        _ => Ok(Header { unit_ns, applications }),
     }
-    Ok(Header { unit_ns, applications })
 }
 
 /// What is left of the line.
@@ -111,6 +112,8 @@ mod tests {
             ("#Paraver (1/1/1 at 0:0):5_ns:1(1):1:1(x:1)", "threads"),
             ("#Paraver (1/1/1 at 0:0):5_ns:1(1):99999999999999999999:1(1:1)", "applications"),
             ("#Paraver (1/1/1 at 0:0):5_ns:1(1):2:1(1:1)", "`:` before each"),
+            ("#Paraver (1/1/1 at 0:0):5_ns:1(1):0", "at least one task"),
+            ("#Paraver (1/1/1 at 0:0):5_ns:1(1):1:0()", "at least one task"),
         ] {
             let error = read(line.as_bytes()).expect_err(line).to_string();
             assert!(error.contains(said), "{line}: {error}");
