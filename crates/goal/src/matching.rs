@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 /// So many entries of one side are compared one by one, before all are hashed.
 const COMPARED: usize = 32;
-/// So many lie in a row at most: hashing them all is not felt.
+/// So many lie in a row at most, since one step may have to hash them all.
 const ROW: usize = 16_384;
 
 /// What a message carries to be matched by.

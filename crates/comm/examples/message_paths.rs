@@ -1,6 +1,6 @@
 //! One hot path of the engine, over and over, by two ranks that are threads: for counting its instructions.
 //!
-//! `hot_paths PATH REPEATS` prints how many messages (or starts) that were. On one processor (`taskset -c 0`) ranks that
+//! `message_paths PATH REPEATS` prints how many messages (or starts) that were. On one processor (`taskset -c 0`) ranks that
 //! wait yield at once, so that next to nothing is counted but the path. What two runs differ in is the path's, not the program's start.
 //!
 //! | path | one repeat |
@@ -41,7 +41,7 @@ fn run(path: &str, comm: &Comm, repeats: u32) -> Result<u64, Box<dyn std::error:
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, path, repeats] = &arguments[..] else {
-        return Err("usage: hot_paths pingpong|window|ahead|start REPEATS".into());
+        return Err("usage: message_paths pingpong|window|ahead|start REPEATS".into());
     };
     let repeats: u32 = repeats.parse()?;
     let ranks = if path == "start" { 1 } else { 2 };
