@@ -43,6 +43,8 @@ pub extern "C" fn GOAL_Init() -> c_int {
             }
             Err(error) => {
                 PHASE.store(FRESH, Ordering::Release);
+                // Also for programs that do not look: N processes that say nothing would each do their part in vain.
+                eprintln!("castell: GOAL_Init: {error}");
                 Err(Error::new(Code::Launch, error.to_string()))
             }
         }

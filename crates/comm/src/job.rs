@@ -169,8 +169,10 @@ struct Header {
     epoch: AtomicU32,
     /// Bumped when every rank is asked to print who waits for whom.
     stall_requests: AtomicU32,
-    /// How many ranks stand at the gate, see [`Job::gate`].
+    /// How often ranks have come to the gate, see [`Job::gate`].
     gate: AtomicU32,
+    /// How many ranks have died or left.
+    gone: AtomicU32,
     /// How many ranks have joined.
     joined: AtomicU32,
     /// The processors that some rank may run on, a bit each; more than fit here count as the last ones do.
@@ -509,10 +511,14 @@ impl Job {
         Ok(())
     }
 
-    /// Marks `rank` as gone in order and tells everybody.
-    pub fn mark_finished(&self, rank: Rank) {
+    /// Marks `rank` as gone in order, and wakes those of `met` that sleep. The others find out when they look the next time:
+    /// if all were woken, the ends of many ranks would cost all of them the square of their number.
+    pub fn mark_finished(&self, rank: Rank, met: &[Rank]) {
         self.control(rank).state.store(2, Ordering::Release);
-        self.announce();
+        self.count_gone();
+        for peer in met {
+            self.control(*peer).doorbell.ring();
+        }
     }
 
     /// Marks `rank` as dead, unless it had left in order, and tells everybody.
@@ -527,13 +533,15 @@ impl Job {
         let marked =
             control.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| (now < 2).then_some(state));
         if marked.is_ok() {
-            self.announce();
+            self.count_gone();
+            self.wake_everybody();
         }
     }
 
-    fn announce(&self) {
+    fn count_gone(&self) {
+        self.header().gone.fetch_add(1, Ordering::AcqRel);
         self.header().epoch.fetch_add(1, Ordering::AcqRel);
-        self.wake_everybody();
+        castell_host::futex::wake(&self.header().gate, i32::MAX, u32::MAX);
     }
 
     /// Rings every rank's doorbell, whoever sleeps on it.
@@ -547,21 +555,23 @@ impl Job {
 
     /// Waits until all living ranks stand here for the `round`-th time (from 1): the start of a timed run.
     pub fn gate(&self, round: u32) {
-        let gate = &self.header().gate;
-        gate.fetch_add(1, Ordering::AcqRel);
-        castell_host::futex::wake(gate, i32::MAX, u32::MAX);
+        let (gate, gone) = (&self.header().gate, &self.header().gone);
+        let wanted = self.ranks().saturating_mul(round);
+        let is_open =
+            |came: u32| came.saturating_add(gone.load(Ordering::Acquire).saturating_mul(round)) >= wanted;
+        if is_open(gate.fetch_add(1, Ordering::AcqRel) + 1) {
+            // Only the last one wakes the others: each would otherwise wake all that stand here.
+            castell_host::futex::wake(gate, i32::MAX, u32::MAX);
+            return;
+        }
         loop {
-            let arrived = gate.load(Ordering::Acquire);
-            let gone = (0..self.ranks())
-                .filter(|&r| {
-                    matches!(self.control(Rank(r)).state(), RankState::Dead(_) | RankState::Finished)
-                })
-                .count() as u32;
-            if arrived.saturating_add(gone.saturating_mul(round)) >= self.ranks().saturating_mul(round) {
+            let came = gate.load(Ordering::Acquire);
+            if is_open(came) {
                 return;
             }
-            let patience = std::time::Duration::from_millis(50);
-            castell_host::futex::wait(gate, arrived, u32::MAX, Some(patience));
+            // Somebody may go between the look and the sleep.
+            let patience = std::time::Duration::from_millis(200);
+            castell_host::futex::wait(gate, came, u32::MAX, Some(patience));
         }
     }
 
@@ -730,7 +740,7 @@ mod tests {
         other.mark_dead(Rank(2), Death::Signaled(9));
         assert_eq!(job.control(Rank(2)).state(), RankState::Dead(Death::Signaled(9)));
         assert_eq!(job.epoch(), 1);
-        job.mark_finished(Rank(1));
+        job.mark_finished(Rank(1), &[]);
         job.mark_dead(Rank(1), Death::Exited(1));
         assert_eq!(job.control(Rank(1)).state(), RankState::Finished);
     }

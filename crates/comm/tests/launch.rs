@@ -69,7 +69,7 @@ fn forked_ranks_share_the_job() {
         assert_eq!(job.ranks(), 5);
         let all = (0..5).map(|other| expect_state(&job, Rank(other), |state| state != RankState::Unborn));
         let result = all.sum();
-        job.mark_finished(rank);
+        job.mark_finished(rank, &[]);
         result
     });
     assert_eq!(outcome.endings, [Ended::Exited(0); 5]);

@@ -85,6 +85,9 @@ fn scale(text: &str) -> Result<f64, String> {
     }
 }
 
+/// From how many ranks on it is said what is about to happen.
+const MANY_RANKS: u32 = 2048;
+
 /// Carries the command out.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Transport::Shm = args.transport;
@@ -106,6 +109,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         binding: args.bind.clone(),
         ..Launch::new(ranks)
     };
+    tell_if_many(ranks, &args);
     let body = |rank: Rank, job: Job| execute(&schedules[rank.index()], rank, job, &results, args.calc_scale);
     let outcome = launch.fork(&body)?;
     let summary = results.summary(&outcome.endings);
@@ -120,6 +124,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let code = if summary.failures.is_empty() { 0 } else { 1 };
     Ok(ExitCode::from(code))
+}
+
+/// Thousands of processes take minutes to start and to end, and most who run such a program want to know what it does.
+fn tell_if_many(ranks: u32, args: &Args) {
+    if ranks >= MANY_RANKS && !args.json {
+        let processors = castell_host::topology::Processors::usable().count();
+        eprintln!(
+            "castell: starting {ranks} processes on {processors} processors; \
+             `castell simulate {}` needs none of them",
+            args.file.display()
+        );
+    }
 }
 
 /// Executes schedules that name no addresses, one process a rank, and returns when what happened.

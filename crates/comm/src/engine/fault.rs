@@ -60,6 +60,11 @@ impl Liveness {
 }
 
 impl Core {
+    /// Whom this rank has exchanged messages with, or tried to.
+    pub(super) fn met(&self) -> Vec<Rank> {
+        (0..self.size).map(Rank).filter(|rank| self.peers[rank.index()].is_some()).collect()
+    }
+
     /// Who has died or left by now.
     pub(super) fn departed(&self) -> Vec<(Rank, Gone)> {
         let ranks = (0..self.size).map(Rank).filter(|rank| *rank != self.me);
@@ -82,6 +87,8 @@ impl Core {
         }
         self.check_all_departed();
         self.progressed = true;
+        // Nobody is woken by the departure of a rank that it never met.
+        self.is_late = false;
     }
 
     /// An error if the run's receives from any source have nobody left to wait for, or somebody died.

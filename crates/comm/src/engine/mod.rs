@@ -466,10 +466,11 @@ impl Comm {
                 None => {
                     // With the engine in hand, so that no other thread starts a run that nobody would look after.
                     let was_shut_down = self.shared.shut_down.swap(true, Ordering::SeqCst);
+                    let met = engine.core.met();
                     self.shared.leave(engine);
                     if !was_shut_down {
                         self.shared.stop();
-                        self.shared.job.mark_finished(self.shared.me);
+                        self.shared.job.mark_finished(self.shared.me, &met);
                     }
                     return;
                 }

@@ -101,7 +101,11 @@ pub enum LaunchError {
         threads: usize,
     },
     /// There is no such program.
-    #[error("`{program}` was not found: give a path such as ./{program}, or the name of a program in PATH")]
+    #[error("`{program}` was not found: {}", if program.contains('/') {
+        "there is no such file, or what its first line names is not there".to_owned()
+    } else {
+        format!("give a path such as ./{program}, or the name of a program in PATH")
+    })]
     NotFound {
         /// What was asked for.
         program: String,
