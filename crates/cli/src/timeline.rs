@@ -58,6 +58,14 @@ fn file(name: &str) -> Result<TimelineFile, String> {
 }
 
 impl TimelineArgs {
+    /// Whether the timeline can be written, to be asked before a long run.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.timeline.as_ref().map_or(Ok(()), |timeline| check_writable(&timeline.path))
+    }
+
     /// Writes the timeline where one was asked for, and returns a line that says so.
     ///
     /// # Errors
@@ -88,6 +96,20 @@ impl TimelineArgs {
         written.and_then(|()| out.flush()).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Some(format!("timeline: {} (open it in {viewer})", path.display())))
     }
+}
+
+/// Whether `path` can be written, leaving what is there as it is. For commands that have something to write only after minutes.
+///
+/// # Errors
+/// It cannot; says why.
+pub fn check_writable(path: &Path) -> anyhow::Result<()> {
+    let is_new = !path.exists();
+    let opened = File::options().append(true).create(true).open(path);
+    opened.with_context(|| format!("cannot write {}", path.display()))?;
+    if is_new {
+        std::fs::remove_file(path).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
 }
 
 fn create(path: &Path) -> anyhow::Result<BufWriter<File>> {

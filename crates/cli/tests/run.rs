@@ -169,6 +169,7 @@ fn a_timeline_has_every_operation_and_every_message() {
     let nowhere = run(&[&file, "--timeline", "/no/such/directory/timeline.json"]);
     assert_eq!(nowhere.status.code(), Some(1));
     assert!(text(&nowhere.stderr).contains("cannot write /no/such/directory/timeline.json"));
+    assert!(nowhere.stdout.is_empty(), "refused before anything ran: {}", text(&nowhere.stdout));
 }
 
 #[test]

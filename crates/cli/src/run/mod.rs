@@ -91,6 +91,7 @@ const MANY_RANKS: u32 = 2048;
 /// Carries the command out.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Transport::Shm = args.transport;
+    args.timeline.check()?;
     let schedules = compile(&args)?;
     let ranks = schedules.len() as u32;
     let operations: Vec<usize> = schedules.iter().map(|schedule| schedule.len()).collect();
@@ -113,14 +114,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let body = |rank: Rank, job: Job| execute(&schedules[rank.index()], rank, job, &results, args.calc_scale);
     let outcome = launch.fork(&body)?;
     let summary = results.summary(&outcome.endings);
-    let mut written = None;
+    report(&args, &summary, &operations);
     if recording {
         let timeline = timeline::collect(&args.file, &schedules, &results, &summary);
-        written = args.timeline.write(&timeline)?;
-    }
-    report(&args, &summary, &operations);
-    if let (Some(line), false) = (written, args.json) {
-        println!("{line}");
+        if let (Some(line), false) = (args.timeline.write(&timeline)?, args.json) {
+            println!("{line}");
+        }
     }
     let code = if summary.failures.is_empty() { 0 } else { 1 };
     Ok(ExitCode::from(code))

@@ -113,6 +113,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         report::list(GENERATORS);
         return Ok(ExitCode::SUCCESS);
     }
+    args.timeline.check()?;
     let name = args.program.as_deref().unwrap_or_default();
     let threads = Lent::new(args.threads);
     let program = load(name, &args.pattern, &threads)?;
@@ -128,18 +129,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         wall_ns: started.elapsed().as_nanos() as u64,
         summary: args.summary,
     };
-    let mut written = None;
-    if let (Some(recorder), Some(schedules)) = (&watched.recorder, &watched.schedules) {
-        let mut timeline = recorder.timeline(schedules);
-        timeline.title = title(name);
-        timeline.subtitle = args.model.to_string();
-        written = args.timeline.write(&timeline)?;
-    }
     if args.json {
         println!("{}", report.json());
     } else {
         print!("{}", report.text());
-        if let Some(line) = written {
+    }
+    if let (Some(recorder), Some(schedules)) = (&watched.recorder, &watched.schedules) {
+        let mut timeline = recorder.timeline(schedules);
+        timeline.title = title(name);
+        timeline.subtitle = args.model.to_string();
+        if let (Some(line), false) = (args.timeline.write(&timeline)?, args.json) {
             println!("{line}");
         }
     }

@@ -92,6 +92,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(path) => path,
         None => bail!("no place for the tuning file: neither XDG_CONFIG_HOME nor HOME is set; give --output"),
     };
+    check_outputs(&path, args.timeline.as_deref())?;
     let ranks = args.ranks.clone().unwrap_or_else(|| default_ranks(Processors::usable().count() as u32));
     let mut peers = if args.no_peers { Vec::new() } else { peers::peers()? };
     let steps = 1 + ranks.len() as u64 * (1 + u64::from(args.rounds) * (1 + peers.len() as u64));
@@ -119,6 +120,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let timeline = draw(&args, &cases, &path)?;
     report(&args, &Outcome { file, of_medians, alphas, cases, path, timeline, peers: !peers.is_empty() })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Before minutes are spent: whether the results can be written.
+fn check_outputs(file: &Path, timeline: Option<&Path>) -> anyhow::Result<()> {
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    }
+    [Some(file), timeline].into_iter().flatten().try_for_each(crate::timeline::check_writable)
 }
 
 struct Outcome {
