@@ -9,8 +9,10 @@ use std::ops::{BitAnd, BitOr, BitOrAssign, Not};
 
 use crate::access::{Access, Kind};
 
+mod aside;
 mod short_steps;
 
+pub use aside::Aside;
 pub use short_steps::Stepped;
 
 /// A set of the five permissions that travel along a chain of accesses to the same bytes.
@@ -71,6 +73,11 @@ impl Tokens {
     /// What a state's word says at `shift`.
     const fn of(word: u64, shift: u32) -> Tokens {
         Tokens((word >> shift) as u8 & Tokens::ALL.0)
+    }
+
+    /// How many there are.
+    pub const fn count(self) -> u32 {
+        self.0.count_ones()
     }
 
     /// Whether every token of `other` is among these.
@@ -149,6 +156,7 @@ const POISONED_SHIFT: u32 = 32;
 const CHILD_POISONED_SHIFT: u32 = 37;
 const FAILED: u64 = 1 << 42;
 const FORGIVEN: u64 = 1 << 43;
+const ASIDE: u64 = 1 << 44;
 /// What poison and failures set.
 const POISON: u64 = FORGIVEN - (1 << POISONED_SHIFT);
 const KINDS: [Kind; 8] = [
@@ -195,6 +203,8 @@ pub enum Message {
         shares: bool,
         /// The neighbour is the parent's access: tokens go there as [`Message::ChildrenPassed`].
         parent: bool,
+        /// What the neighbour has had already, from an access that has stepped aside.
+        had: Tokens,
     },
     /// Nobody will ever be put behind.
     Closed,
@@ -221,8 +231,9 @@ impl Message {
                 permits.tokens.at(CHILD_SHIFT) | permits.poisoned.at(CHILD_POISONED_SHIFT)
             }
             Message::Finished { failed } => FINISHED | if failed { FAILED } else { 0 },
-            Message::Linked { shares, parent } => {
-                NEXT | if shares { NEXT_SHARES } else { 0 } | if parent { NEXT_IS_PARENT } else { 0 }
+            Message::Linked { shares, parent, had } => {
+                let parent = if parent { NEXT_IS_PARENT } else { 0 };
+                NEXT | if shares { NEXT_SHARES } else { 0 } | parent | had.at(ACKNOWLEDGED_SHIFT)
             }
             Message::Closed => CLOSED,
             Message::ChildrenLinked { feeds } => HAS_CHILDREN | if feeds { FEEDS_CHILD } else { 0 },
@@ -311,7 +322,8 @@ impl State {
         let is_link = matches!(message, Message::Linked { .. });
         let before = self.passed();
         let passed = new.passed();
-        let to_next = passed & !before;
+        // Besides what has been passed, what the neighbour had before it became one is acknowledged.
+        let to_next = passed & !before & !new.acknowledged();
         let acknowledged = self.acknowledged();
         let mut effects = Effects {
             to_next: Permits { tokens: to_next, poisoned: new.poisoned_behind(to_next) },
@@ -570,6 +582,7 @@ impl fmt::Debug for State {
             (SPLIT, "split"),
             (FAILED, "failed"),
             (FORGIVEN, "forgiven"),
+            (ASIDE, "aside"),
         ];
         flags.iter().filter(|(bit, _)| self.has(*bit)).try_for_each(|(_, name)| write!(f, ", {name}"))
     }
@@ -596,8 +609,8 @@ mod tests {
     }
 
     const FINISHES: Message = Message::Finished { failed: false };
-    const NEXT_WAITS: Message = Message::Linked { shares: false, parent: false };
-    const NEXT_SHARES_TOO: Message = Message::Linked { shares: true, parent: false };
+    const NEXT_WAITS: Message = Message::Linked { shares: false, parent: false, had: Tokens::NONE };
+    const NEXT_SHARES_TOO: Message = Message::Linked { shares: true, parent: false, had: Tokens::NONE };
 
     #[test]
     fn a_chain_of_writers_takes_two_steps_a_task() {
@@ -682,7 +695,7 @@ mod tests {
     fn another_group_waits_for_the_whole_of_a_group() {
         let reduce = Tokens::REDUCE;
         let steps = [
-            Message::Linked { shares: false, parent: false },
+            Message::Linked { shares: false, parent: false, had: Tokens::NONE },
             FINISHES,
             Message::Satisfied(Permits::clean(reduce)),
             Message::Satisfied(Permits { tokens: !reduce, poisoned: Tokens::WRITE }),

@@ -15,7 +15,7 @@ pub mod region;
 pub mod region_map;
 
 pub use access::{Access, AccessError, Kind, ReductionId};
-pub use automaton::{Effects, Message, Permits, State, Stepped, Tokens};
+pub use automaton::{Aside, Effects, Message, Permits, State, Stepped, Tokens};
 pub use exclusion::Exclusion;
 pub use region::{Region, Strided};
 pub use region_map::RegionMap;

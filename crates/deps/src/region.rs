@@ -24,31 +24,37 @@ impl Region {
     }
 
     /// The address of the first byte.
+    #[inline]
     pub const fn start(self) -> usize {
         self.start
     }
 
     /// The number of bytes, at least one.
+    #[inline]
     pub const fn length(self) -> usize {
         self.length
     }
 
     /// The address behind the last byte.
+    #[inline]
     pub const fn end(self) -> usize {
         self.start + self.length
     }
 
     /// Whether the two share a byte.
+    #[inline]
     pub const fn overlaps(self, other: Region) -> bool {
         self.start < other.end() && other.start < self.end()
     }
 
     /// Whether every byte of `other` is in this region.
+    #[inline]
     pub const fn covers(self, other: Region) -> bool {
         self.start <= other.start && other.end() <= self.end()
     }
 
     /// The bytes in both, if any.
+    #[inline]
     pub fn intersection(self, other: Region) -> Option<Region> {
         Region::between(self.start.max(other.start), self.end().min(other.end()))
     }

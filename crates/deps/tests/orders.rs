@@ -87,12 +87,12 @@ impl World {
                     Kind::Reduction => other.kind() == Kind::Reduction,
                     kind => kind.shares() && (other.is_weak() || other.kind() == kind),
                 };
-                self.step(before, Message::Linked { shares, parent: false });
+                self.step(before, Message::Linked { shares, parent: false, had: Tokens::NONE });
             }
             Act::LinkParent(last, parent) => {
                 self.nodes[last].next = Some(parent);
                 let shares = self.nodes[last].state.kind() != Kind::Reduction;
-                self.step(last, Message::Linked { shares, parent: true });
+                self.step(last, Message::Linked { shares, parent: true, had: Tokens::NONE });
             }
             Act::Close(node) => self.step(node, Message::Closed),
             Act::Finish(node) => {

@@ -147,7 +147,7 @@ fn measure(tasks: &[NonNull<Node>], in_turn: bool) -> (f64, f64) {
     let all = start.elapsed();
     assert_eq!(outcome.0, tasks.len(), "all tasks became ready");
     // SAFETY: all tasks have completed.
-    unsafe { domain.close(&[], &mut outcome) };
+    unsafe { domain.close(&[], false, &mut outcome) };
     let per_task = |time: std::time::Duration| time.as_nanos() as f64 / tasks.len() as f64;
     (per_task(registered), per_task(all - registered))
 }

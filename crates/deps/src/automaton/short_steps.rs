@@ -33,7 +33,7 @@ impl State {
             let state = State(self.0 | FINISHED);
             return Some(Stepped { state, satisfied: false, to_next: Tokens::NONE, dispose: false });
         }
-        let to_next = self.tokens() & !self.shared();
+        let to_next = self.tokens() & !self.shared() & !self.acknowledged();
         Some(State(self.0 | FINISHED).passing(to_next, false))
     }
 
@@ -56,7 +56,7 @@ impl State {
             return Some(Stepped { state: new, satisfied, to_next: Tokens::NONE, dispose: false });
         }
         let passes = if self.has(FINISHED) { Tokens::ALL } else { self.shared() };
-        Some(new.passing(tokens & !self.tokens() & passes, satisfied))
+        Some(new.passing(tokens & !self.tokens() & !self.acknowledged() & passes, satisfied))
     }
 
     /// The step to `self`, which has a sibling behind that gets `to_next` now.
@@ -138,8 +138,8 @@ mod tests {
             if state.0 >> KIND_SHIFT & 7 > 5 {
                 continue;
             }
-            // What has gone to the neighbour is acknowledged, or somebody is about to do so; and nothing else is.
-            if (state.acknowledged() & !state.passed()).is_empty() {
+            // What has gone to the neighbour is acknowledged, or somebody is about to do so; and so is what the neighbour had before.
+            if state.has(NEXT) || state.acknowledged().is_empty() {
                 if let Some(short) = state.finishes_simply() {
                     check(state, FINISHES, short);
                     taken[0] += 1;
@@ -161,7 +161,8 @@ mod tests {
                 && state.0 >> ACKNOWLEDGED_SHIFT & 31 == 0
                 && let Some((short, to_next)) = state.linked_simply(shares)
             {
-                let (after, effects) = state.after(Message::Linked { shares, parent: false });
+                let (after, effects) =
+                    state.after(Message::Linked { shares, parent: false, had: Tokens::NONE });
                 let (poisons, to_next) = (effects.poisons, Permits::clean(to_next));
                 let expected = Effects { poisons, to_next, ..Effects::default() };
                 assert_eq!((after, effects), (short, expected), "{state:?}");

@@ -1,9 +1,9 @@
 //! The record of an access, and of the pieces into which it is split.
 
 use super::dependent::{Dependent, Outcome};
-use super::pieces::{Few, Pieces};
+use super::pieces::{Few, Pieces, drop_all};
 use castell_base::sync::{AtomicPtr, AtomicU64, Ordering};
-use castell_deps::{Kind, Permits, ReductionId, Region, State, Tokens};
+use castell_deps::{Kind, Permits, Region, State, Tokens};
 use smallvec::SmallVec;
 use std::ptr::{NonNull, null_mut};
 
@@ -18,7 +18,8 @@ pub struct Access<T> {
     task: NonNull<T>,
     /// Shared by an access and all pieces into which it was ever split; null until the first split.
     pieces: AtomicPtr<Pieces<T>>,
-    reduction: ReductionId,
+    /// Which reduction; of an access that has stepped aside, which is none, what still comes through it: bytes times tokens.
+    more: AtomicU64,
 }
 
 impl<T: Dependent> Access<T> {
@@ -32,7 +33,7 @@ impl<T: Dependent> Access<T> {
             child: AtomicPtr::new(null_mut()),
             task,
             pieces: AtomicPtr::new(null_mut()),
-            reduction: declared.reduction,
+            more: AtomicU64::new(declared.reduction.0.into()),
         }
     }
 
@@ -79,7 +80,7 @@ impl<T: Dependent> Access<T> {
     pub(super) fn shares_with(&self, next: &Access<T>) -> bool {
         let (kind, state) = (self.kind(), next.state());
         match kind {
-            Kind::Reduction => state.kind() == kind && self.reduction == next.reduction,
+            Kind::Reduction => state.kind() == kind && self.reduction() == next.reduction(),
             _ => kind.shares() && (state.is_weak() || kind == state.kind()),
         }
     }
@@ -87,7 +88,29 @@ impl<T: Dependent> Access<T> {
     /// Whether `parent`, inside which this access lies, can use this access' shared token.
     pub(super) fn shares_with_parent(&self, parent: &Access<T>) -> bool {
         self.kind() != Kind::Reduction
-            || parent.kind() == Kind::Reduction && self.reduction == parent.reduction
+            || parent.kind() == Kind::Reduction && self.reduction() == parent.reduction()
+    }
+
+    /// Which reduction it is.
+    fn reduction(&self) -> u64 {
+        self.more.load(Ordering::Relaxed)
+    }
+
+    /// It is about to step aside, and so much still comes through it.
+    pub(super) fn expect(&self, tokens: Tokens) {
+        self.more.store(self.region.length() as u64 * u64::from(tokens.count()), Ordering::Relaxed);
+    }
+
+    /// So much has come through this access, which has stepped aside; true if that is all.
+    pub(super) fn came(&self, bytes: usize, tokens: Tokens) -> bool {
+        let came = bytes as u64 * u64::from(tokens.count());
+        self.more.fetch_sub(came, Ordering::AcqRel) == came
+    }
+
+    /// The first access of the children that is fed.
+    #[inline]
+    pub(super) fn child(&self) -> *mut Access<T> {
+        self.child.load(Ordering::Acquire)
     }
 
     /// The kind of access.
@@ -149,12 +172,13 @@ impl<T: Dependent> Access<T> {
         own.map_or(Few::new(), |own| self.pieces().with(|map| map.touching(own)))
     }
 
-    /// The pieces that touch `region`, after splits so that none crosses its border.
+    /// The pieces that touch `region`, after splits so that none crosses its border but those that have stepped aside.
     pub(super) fn aligned(&self, region: Region, outcome: &mut impl Outcome<T>) -> Few<T> {
         loop {
             let pieces = self.current(region);
+            let whole = |piece: &Access<T>| region.covers(piece.region) || piece.state().is_aside();
             // SAFETY: pieces live as long as their record.
-            let crossing = pieces.iter().find(|piece| !region.covers(unsafe { piece.as_ref() }.region));
+            let crossing = pieces.iter().find(|piece| !whole(unsafe { piece.as_ref() }));
             match crossing {
                 // SAFETY: as above.
                 Some(piece) => unsafe { piece.as_ref() }.split_at(region, outcome),
@@ -220,7 +244,7 @@ impl<T: Dependent> Access<T> {
             child: AtomicPtr::new(self.child.load(Ordering::Relaxed)),
             task: self.task,
             pieces: AtomicPtr::new(pieces),
-            reduction: self.reduction,
+            more: AtomicU64::new(self.more.load(Ordering::Relaxed)),
         };
         // SAFETY: the caller's promise.
         unsafe { at.write(piece) };
@@ -245,7 +269,7 @@ impl<T: Dependent> Access<T> {
         first
     }
 
-    /// Splits off `part`, unless somebody else has just split this access.
+    /// Splits off `part`, unless somebody else has just split this access, or it has stepped aside.
     pub(super) fn split_at(&self, part: Region, outcome: &mut impl Outcome<T>) {
         let (before, behind) = self.region.without(part);
         let regions: SmallVec<[Region; 3]> =
@@ -254,7 +278,7 @@ impl<T: Dependent> Access<T> {
         let pieces = self.pieces_or_new(outcome);
         pieces.with(|map| {
             let mut state = self.state();
-            if state.is_split() || more == 0 {
+            if state.is_split() || state.is_aside() || more == 0 {
                 return;
             }
             let made = outcome.allocate(regions.len() * size_of::<Access<T>>()).cast::<Access<T>>();
@@ -270,6 +294,14 @@ impl<T: Dependent> Access<T> {
                 match self.replace(state, state.split()) {
                     Ok(()) => break,
                     Err(seen) => state = seen,
+                }
+                if state.is_aside() {
+                    // SAFETY: just made, and nobody else has seen them.
+                    unsafe {
+                        drop_all(made, regions.len());
+                        outcome.free(made.cast(), regions.len() * size_of::<Access<T>>());
+                    }
+                    return;
                 }
                 for index in 0..regions.len() {
                     // SAFETY: just made, and nobody else has seen it.

@@ -6,20 +6,20 @@ use super::domain::poisoned_under;
 use castell_base::sync::Ordering;
 use castell_deps::{Effects, Message, Permits, Region, State, Stepped, Tokens};
 use std::mem::MaybeUninit;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 
 /// A message on its way: to those bytes of an access.
-struct Parcel<T> {
-    to: NonNull<Access<T>>,
-    region: Region,
-    message: Message,
+pub(super) struct Parcel<T> {
+    pub(super) to: NonNull<Access<T>>,
+    pub(super) region: Region,
+    pub(super) message: Message,
 }
 
 /// Parcels kept without allocating; deeper nests and many pieces go to the heap.
 const FEW: usize = 4;
 
 /// Parcels not yet delivered; the last goes first.
-struct Parcels<T> {
+pub(super) struct Parcels<T> {
     few: [MaybeUninit<Parcel<T>>; FEW],
     count: usize,
     many: Vec<Parcel<T>>,
@@ -28,7 +28,7 @@ struct Parcels<T> {
 /// One round of deliveries.
 pub(super) struct Delivery<'o, T: Dependent, O: Outcome<T>> {
     pub(super) outcome: &'o mut O,
-    parcels: Parcels<T>,
+    pub(super) parcels: Parcels<T>,
 }
 
 /// What a new access has after it was put behind another.
@@ -151,6 +151,11 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
         let (own, task) = (access.region(), access.task());
         let mut state = access.state();
         loop {
+            if state.is_aside() {
+                // SAFETY: as above.
+                unsafe { self.pass_through(access, region, message) };
+                return;
+            }
             if state.is_split() || !region.covers(own) {
                 // SAFETY: as above.
                 unsafe { self.step_pieces(access, region, message) };
@@ -160,8 +165,14 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
             if after == state {
                 return;
             }
+            // Behind the exchange the access may step aside and go.
+            let child = if effects.to_child.is_empty() { null_mut() } else { access.child() };
             match access.replace(state, after) {
                 Ok(()) => {
+                    if let Some(to) = NonNull::new(child) {
+                        let message = Message::Satisfied(effects.to_child);
+                        self.parcels.push(Parcel { to, region: own, message });
+                    }
                     // SAFETY: the effects say what is still there.
                     unsafe { self.carry_out(to, own, task, effects) };
                     return;
@@ -176,8 +187,8 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
     unsafe fn step_pieces(&mut self, access: &Access<T>, region: Region, message: Message) {
         for piece in access.aligned(region, self.outcome) {
             // SAFETY: pieces live as long as the record, and each waits for its part of the message.
-            let part = unsafe { piece.as_ref() }.region();
-            self.parcels.push(Parcel { to: piece, region: part, message });
+            let part = unsafe { piece.as_ref() }.region().intersection(region);
+            self.parcels.push(Parcel { to: piece, region: part.expect("it touches the region"), message });
         }
     }
 
@@ -194,7 +205,7 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
             // SAFETY: the access stays, as said below.
             unsafe { take_poison_from_parent(task, region, &mut effects) };
         }
-        if effects.combine || effects.exclusion_ends || !effects.to_child.is_empty() {
+        if effects.combine || effects.exclusion_ends {
             // SAFETY: passed on.
             unsafe { self.carry_out_seldom(at, region, task, &effects) };
         }
@@ -255,13 +266,6 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
             self.outcome.combine(task, region, effects.group_ends);
             self.parcels.push(Parcel { to: at, region, message: Message::Combined });
         }
-        if !effects.to_child.is_empty() {
-            // SAFETY: an access that feeds a child stays until the children have passed everything on.
-            let child = unsafe { at.as_ref() }.child.load(Ordering::Acquire);
-            // SAFETY: set before the state said so.
-            let to = unsafe { NonNull::new_unchecked(child) };
-            self.parcels.push(Parcel { to, region, message: Message::Satisfied(effects.to_child) });
-        }
         if effects.exclusion_ends {
             // SAFETY: exclusion keeps a place of its own among what keeps the task alive.
             let table = unsafe { task.as_ref() }.exclusive();
@@ -317,15 +321,16 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
         if let Some((after, to_next)) = state.linked_simply(shares)
             && access.replace(state, after).is_ok()
         {
-            // SAFETY: `next` waits for more than these, so it stays.
-            return Placed::Waits { satisfied: unsafe { self.share(next, access.region(), to_next) } };
+            // SAFETY: `next` waits for more than these, so it stays; `before` may be gone, which has the same region.
+            return Placed::Waits { satisfied: unsafe { self.share(next, next.as_ref().region(), to_next) } };
         }
-        let message = Message::Linked { shares, parent: false };
+        let message = Message::Linked { shares, parent: false, had: Tokens::NONE };
         // SAFETY: the caller's promise.
         match unsafe { self.link(before, access.region(), next, message) } {
             Some(permits) if permits.tokens == Tokens::ALL => Placed::Held(permits),
             Some(permits) if !permits.is_empty() => {
-                let region = access.region();
+                // SAFETY: as above.
+                let region = unsafe { next.as_ref() }.region();
                 self.parcels.push(Parcel { to: next, region, message: Message::Satisfied(permits) });
                 Placed::Waits { satisfied: false }
             }
@@ -426,13 +431,30 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
     ) {
         // SAFETY: the caller's promise.
         let shares = unsafe { last.as_ref().shares_with_parent(parent.as_ref()) };
-        let message = Message::Linked { shares, parent: true };
+        let message = Message::Linked { shares, parent: true, had: Tokens::NONE };
         // SAFETY: as above; the parent's access waits for what the children pass.
+        unsafe { self.link_last(last, region, parent, message, Message::ChildrenPassed) };
+    }
+
+    /// Puts `next` behind the part of `last`, which nothing else will be put behind, that touches `region`.
+    ///
+    /// # Safety
+    /// As for [`Delivery::place_behind`]; `next` waits for what the chain passes, and no piece of `last` crosses the border of
+    /// `region`.
+    pub(super) unsafe fn link_last(
+        &mut self,
+        last: NonNull<Access<T>>,
+        region: Region,
+        next: NonNull<Access<T>>,
+        message: Message,
+        passing: impl Fn(Permits) -> Message,
+    ) {
+        // SAFETY: the caller's promise.
         unsafe {
-            if let Some(permits) = self.link(last, region, parent, message)
+            if let Some(permits) = self.link(last, region, next, message)
                 && !permits.is_empty()
             {
-                self.parcels.push(Parcel { to: parent, region, message: Message::ChildrenPassed(permits) });
+                self.parcels.push(Parcel { to: next, region, message: passing(permits) });
             }
             self.drain();
         }
@@ -530,7 +552,7 @@ unsafe fn link_one<T: Dependent>(
 
 impl<T> Parcels<T> {
     #[inline]
-    fn push(&mut self, parcel: Parcel<T>) {
+    pub(super) fn push(&mut self, parcel: Parcel<T>) {
         if self.count < FEW {
             self.few[self.count].write(parcel);
             self.count += 1;

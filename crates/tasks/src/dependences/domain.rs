@@ -24,6 +24,8 @@ pub struct Domain<T> {
     found: Vec<(Region, Entry<T>)>,
     places: Vec<Place<T>>,
     tiles: Vec<usize>,
+    /// Failures of children were reported to the parent and count no more: what poison came to the parent must be known.
+    forgave: bool,
 }
 
 struct Entry<T> {
@@ -42,7 +44,13 @@ impl<T> Copy for Entry<T> {}
 
 impl<T> Default for Domain<T> {
     fn default() -> Self {
-        Domain { last: RegionMap::new(), found: Vec::new(), places: Vec::new(), tiles: Vec::new() }
+        Domain {
+            last: RegionMap::new(),
+            found: Vec::new(),
+            places: Vec::new(),
+            tiles: Vec::new(),
+            forgave: false,
+        }
     }
 }
 
@@ -351,6 +359,7 @@ impl<T: Dependent> Domain<T> {
         let mut delivery = Delivery::new(outcome);
         self.forget(&mut delivery, Access::is_done);
         if failed {
+            self.forgave = true;
             // SAFETY: what the map holds is alive.
             self.last.iter().for_each(|(region, entry)| unsafe { forgive(parent, region, entry.access) });
         }
@@ -397,21 +406,22 @@ impl<T: Dependent> Domain<T> {
         for place in places.drain(..) {
             if let Behind::Sibling(entry) = place.behind {
                 // SAFETY: passed on.
-                unsafe { end_chain(parent, place.region, entry, &mut delivery) };
+                unsafe { end_chain(parent, place.region, entry, false, &mut delivery) };
             }
         }
         self.places = places;
     }
 
-    /// The parent has completed: no further child comes.
+    /// The parent has completed, and `failed` or not: no further child comes.
     ///
     /// # Safety
     /// As for [`Domain::release`].
-    pub unsafe fn close(&mut self, parent: &[Access<T>], outcome: &mut impl Outcome<T>) {
+    pub unsafe fn close(&mut self, parent: &[Access<T>], failed: bool, outcome: &mut impl Outcome<T>) {
+        let steps_aside = !failed && !self.forgave;
         let mut delivery = Delivery::new(outcome);
         for (region, entry) in self.last.iter() {
             // SAFETY: passed on.
-            unsafe { end_chain(parent, region, entry, &mut delivery) };
+            unsafe { end_chain(parent, region, entry, steps_aside, &mut delivery) };
         }
         self.last = RegionMap::new();
     }
@@ -591,11 +601,13 @@ fn fill_gaps<T: Dependent>(parent: &[Access<T>], region: Region, places: &mut Ve
     }
 }
 
-/// No further child comes behind `entry`: its chain reports to the parent's accesses where it lies inside them.
+/// No further child comes behind `entry`: its chain reports to the parent's accesses where it lies inside them, or to who is behind
+/// these, if they can step aside.
 unsafe fn end_chain<T: Dependent>(
     parent: &[Access<T>],
     region: Region,
     entry: Entry<T>,
+    steps_aside: bool,
     delivery: &mut Delivery<'_, T, impl Outcome<T>>,
 ) {
     // SAFETY: what the map holds is alive.
@@ -618,11 +630,15 @@ unsafe fn end_chain<T: Dependent>(
             last.aligned(part, delivery.outcome);
             // SAFETY: the parent's access hears of the children first; it has not finished, so it is there.
             unsafe {
-                if !entry.fed {
+                if steps_aside && delivery.step_aside(piece, entry.access) {
+                    // The chain has its neighbour.
+                } else if entry.fed {
+                    delivery.link_parent(entry.access, part, NonNull::from(access));
+                } else {
                     let message = Message::ChildrenLinked { feeds: false };
                     delivery.deliver(NonNull::from(access), part, message);
+                    delivery.link_parent(entry.access, part, NonNull::from(access));
                 }
-                delivery.link_parent(entry.access, part, NonNull::from(access));
             }
             outside =
                 outside.into_iter().flat_map(|rest| <[_; 2]>::from(rest.without(part))).flatten().collect();

@@ -106,7 +106,7 @@ impl Sent {
     fn finish(self, domain: &mut Domain<Node>) {
         // SAFETY: once a node.
         unsafe {
-            domain.close(&self.node().accesses, &mut Counted);
+            domain.close(&self.node().accesses, false, &mut Counted);
             complete(&self.node().accesses, false, &mut Counted);
         }
     }
@@ -152,7 +152,7 @@ impl Graph {
     /// The root's body ends: every task was ready once, and nothing is left.
     fn end(mut self) {
         // SAFETY: all threads are joined.
-        unsafe { self.domain.close(&[], &mut Counted) };
+        unsafe { self.domain.close(&[], false, &mut Counted) };
         for node in self.nodes.drain(..) {
             // SAFETY: made from a box, and everybody else has gone.
             let node = unsafe { Box::from_raw(node.as_ptr()) };
@@ -324,6 +324,59 @@ fn a_child_of_a_weak_parent_is_registered_while_tokens_come() {
         child.finish_alone();
         assert_eq!(behind.times_ready(), 1);
         behind.finish_alone();
+        graph.end();
+    });
+}
+
+/// Two tasks before a weak parent end while it does: it steps aside for its child at any moment, and what comes in parts goes
+/// through it or splits it.
+#[test]
+fn a_weak_parent_steps_aside_while_tokens_come_in_parts() {
+    explore_within(2, || {
+        let mut graph = Graph::new();
+        let before = [graph.task(&[(INOUT, false, 0, 4)]), graph.task(&[(INOUT, false, 4, 8)])];
+        let parent = graph.task(&[(INOUT, true, 0, 8)]);
+        let behind = graph.task(&[(INOUT, false, 0, 8)]);
+        let child = graph.node(&[(INOUT, false, 0, 8)]);
+        let other = loom::thread::spawn(move || before[0].finish_alone());
+        let mut domain = Domain::default();
+        register(&mut domain, &parent.node().accesses, child);
+        let more = loom::thread::spawn(move || before[1].finish_alone());
+        parent.finish(&mut domain);
+        other.join().expect("no panic");
+        more.join().expect("no panic");
+        assert_eq!((child.times_ready(), behind.times_ready()), (1, 0));
+        child.finish_alone();
+        assert_eq!(behind.times_ready(), 1);
+        behind.finish_alone();
+        graph.end();
+    });
+}
+
+/// A reader's token runs ahead of the others, through a weak reader that steps aside meanwhile.
+#[test]
+fn a_weak_reader_steps_aside_while_readers_before_it_end() {
+    explore_within(2, || {
+        let mut graph = Graph::new();
+        let before = graph.task(&[(INOUT, false, 0, 8)]);
+        let reader = graph.task(&[(IN, false, 0, 8)]);
+        let parent = graph.task(&[(IN, true, 0, 8)]);
+        let behind = [graph.task(&[(IN, false, 0, 8)]), graph.task(&[(INOUT, false, 0, 8)])];
+        let child = graph.node(&[(IN, false, 0, 8)]);
+        let other = loom::thread::spawn(move || {
+            before.finish_alone();
+            reader.finish_alone();
+        });
+        let mut domain = Domain::default();
+        register(&mut domain, &parent.node().accesses, child);
+        parent.finish(&mut domain);
+        other.join().expect("no panic");
+        assert_eq!([child, behind[0], behind[1]].map(|one| one.times_ready()), [1, 1, 0]);
+        behind[0].finish_alone();
+        assert_eq!(behind[1].times_ready(), 0);
+        child.finish_alone();
+        assert_eq!(behind[1].times_ready(), 1);
+        behind[1].finish_alone();
         graph.end();
     });
 }

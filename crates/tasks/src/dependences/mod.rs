@@ -8,6 +8,7 @@
 //! The engine knows tasks only through [`Dependent`]; how it serves this crate's tasks is in `of_tasks.rs`.
 
 mod access;
+mod aside;
 mod delivery;
 mod dependent;
 mod domain;

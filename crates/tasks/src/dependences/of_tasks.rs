@@ -345,7 +345,7 @@ unsafe fn let_go(thread: &Thread, task: &Task, ready: &mut ReadyList<Task>) {
         // SAFETY: made from a box; the body is over, so nobody else uses it.
         unsafe {
             let mut domain = Box::from_raw(domain);
-            domain.close(task.accesses(), &mut found);
+            domain.close(task.accesses(), task.has(flag::POISONED), &mut found);
         }
     }
     if task.parent().is_some() {

@@ -91,7 +91,7 @@ impl<T: Dependent> Pieces<T> {
 
 /// # Safety
 /// There are so many, and nobody looks at them any more.
-unsafe fn drop_all<T>(start: NonNull<Access<T>>, count: usize) {
+pub(super) unsafe fn drop_all<T>(start: NonNull<Access<T>>, count: usize) {
     if needs_drop::<Access<T>>() {
         // SAFETY: the caller's promise.
         (0..count).for_each(|index| unsafe { start.add(index).drop_in_place() });

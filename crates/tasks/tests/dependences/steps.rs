@@ -137,8 +137,8 @@ impl<'p> World<'p> {
         let node = self.node(task);
         // SAFETY: once; the world still holds a reference.
         unsafe {
-            node.domain().close(node.accesses(), outcome);
             let failed = self.program.tasks[task].fails || self.skipped.contains(&task);
+            node.domain().close(node.accesses(), failed, outcome);
             engine::complete(node.accesses(), failed, outcome);
         }
     }

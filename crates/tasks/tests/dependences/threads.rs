@@ -116,8 +116,9 @@ impl<'p> World<'p> {
         }
         // SAFETY: once, after the body.
         unsafe {
-            node.domain().close(node.accesses(), &mut outcome);
-            engine::complete(node.accesses(), skipped || self.program.tasks[task].fails, &mut outcome);
+            let failed = skipped || self.program.tasks[task].fails;
+            node.domain().close(node.accesses(), failed, &mut outcome);
+            engine::complete(node.accesses(), failed, &mut outcome);
         }
         self.run_all(scope, outcome);
         self.end(task, pointer);
