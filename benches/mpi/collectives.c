@@ -1,11 +1,11 @@
 /* Time of collective operations.
  *
- *     collectives --ops allreduce,barrier --bytes 8,4096 [--samples 20] [--budget-us 1000] [--limit-ms 1000]
+ *     collectives --ops allreduce,barrier --bytes 8,4096 [--samples 20] [--budget-us 1000] [--limit-ms 1000] [--in-a-row 1]
  *
  * A line for each operation and size. A sample is the mean over a batch of calls, one behind the other, that begins behind a
  * barrier, of the rank for which the batch took longest; a batch has as many calls as fit the budget. Where data goes one way
  * only, to a root or away from it, calls would go on one beside the other: there a barrier stands before each call, which is
- * not counted. So it does before calls of 16 KiB or more; and before that barrier each rank writes to every cache line that it
+ * not counted. (Not with --in-a-row 1: then it is their rate that is measured.) So it does before calls of 16 KiB or more; and before that barrier each rank writes to every cache line that it
  * sends, since programs send what they have just computed, and nobody has it in the cache but they. Reductions are sums of doubles. --bytes is the size of the vector, or of the block of one rank. A case that takes longer than the limit ends with the samples that
  * it has; of a call that takes longer by itself, the first one is the sample. */
 #include "measure.h"
@@ -97,7 +97,7 @@ static int sends_blocks(Operation call, int rank) {
     return call == alltoall || call == reduce_scatter || (call == scatter && rank == 0);
 }
 
-static void measure(const char *name, Operation call, int one_way, long bytes, long samples, double budget_ns,
+static void measure(const char *name, Operation call, int apart, long bytes, long samples, double budget_ns,
                     double limit_ns) {
     int rank, ranks;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -107,7 +107,6 @@ static void measure(const char *name, Operation call, int one_way, long bytes, l
     struct Buffers b = {measure_checked(malloc(all)), measure_checked(malloc(all)), (int)bytes,
                         (int)(doubles ? bytes / (long)sizeof(double) : bytes), doubles ? MPI_DOUBLE : MPI_BYTE,
                         sends_blocks(call, rank) ? all : (size_t)bytes};
-    int apart = one_way || bytes >= APART_BYTES;
     if (!doubles) {
         b.type = MPI_UNSIGNED_CHAR;
     }
@@ -150,6 +149,7 @@ int main(int argc, char **argv) {
     long samples = measure_number(argc, argv, "--samples", 20);
     double budget_ns = 1e3 * (double)measure_number(argc, argv, "--budget-us", 1000);
     double limit_ns = 1e6 * (double)measure_number(argc, argv, "--limit-ms", 1000);
+    int in_a_row = measure_number(argc, argv, "--in-a-row", 0) != 0;
     char *list = strdup(ops != NULL ? ops : "allreduce"), *rest = list;
     for (char *op; (op = strtok_r(rest, ",", &rest)) != NULL;) {
         Operation call = NULL;
@@ -166,7 +166,9 @@ int main(int argc, char **argv) {
         }
         char *numbers = strdup(sizes != NULL ? sizes : "8"), *left = numbers;
         for (char *number; (number = strtok_r(left, ",", &left)) != NULL;) {
-            measure(op, call, one_way, call == barrier ? 0 : atol(number), samples, budget_ns, limit_ns);
+            long bytes = call == barrier ? 0 : atol(number);
+            int apart = !in_a_row && (one_way || bytes >= APART_BYTES);
+            measure(op, call, apart, bytes, samples, budget_ns, limit_ns);
             if (call == barrier) {
                 break; /* it has no size */
             }

@@ -633,25 +633,17 @@ impl Job {
         context < crate::slot::CONTEXTS && self.has_lanes() && !Slots::new(self.ranks()).is_empty()
     }
 
-    /// A message's place in the first or second generation.
-    pub(crate) fn slot(
-        &self,
-        context: u32,
-        receiver: Rank,
-        sender: Rank,
-        place: usize,
-        generation: usize,
-    ) -> Line {
-        assert!(generation < 2, "there are two generations");
+    /// A message's place in the first generation, and how far its line is from that of the next one. Bytes.
+    pub(crate) fn slot(&self, context: u32, receiver: Rank, sender: Rank, place: usize) -> (Line, usize) {
         let at = Slots::new(self.ranks()).place(context, receiver.index(), sender.index(), place);
-        let (line, page) = (at.line + generation * at.next_line, at.page + generation * at.next_page);
         // SAFETY: both lie in the slots, which the segment has been checked to hold; the engine keeps to the protocol.
-        unsafe { Line::new(self.slots_at(line), self.slots_at(page)) }
+        let line = unsafe { Line::new(self.slots_at(at.line), self.slots_at(at.page)) };
+        (line, at.next_line)
     }
 
     /// Where a rank's large messages of a context's calls with slots lie.
-    pub(crate) fn heap(&self, context: u32, sender: Rank, generation: usize) -> *mut u8 {
-        self.slots_at(Slots::new(self.ranks()).heap(context, sender.index(), generation))
+    pub(crate) fn heap(&self, context: u32, sender: Rank, heap: usize) -> *mut u8 {
+        self.slots_at(Slots::new(self.ranks()).heap(context, sender.index(), heap))
     }
 
     /// How far a rank has come in a context's calls with slots.

@@ -540,7 +540,7 @@ impl Cut {
             matches!(operation, Operation::Scatter | Operation::Alltoall | Operation::ReduceScatter);
         let room = HEAP_BYTES as u64 / if sends_many { u64::from(shape.ranks) } else { 1 };
         let most = (most.min(room) / shape.element_bytes).max(1);
-        // An odd number: calls take turns with two generations of places.
+        // An odd number: strips and calls take turns with two heaps.
         let wanted = whole.div_ceil(most) | 1;
         let elements = whole.div_ceil(wanted).next_multiple_of(line).min(whole);
         let count = whole.div_ceil(elements.max(1));

@@ -18,7 +18,7 @@ use crate::job::{Job, RankState};
 use crate::slot::line::{Line as SlotLine, Progress, Standing};
 use crate::slot::log::LogWriter;
 use crate::slot::program::{Operand, Program, Route, Step, Strips, Taken};
-use crate::slot::{CONTEXTS, HEAP_BYTES, generation_of, turn_of};
+use crate::slot::{CONTEXTS, HEAP_BYTES, heap_of, turn_of};
 use castell_base::Rank;
 use castell_host::clock::now_ns;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -53,6 +53,8 @@ struct Own {
     epoch: u32,
     /// Where the large messages of the last strip end in this rank's heap. Bytes.
     heap_end: usize,
+    /// The last turn that each rank of the job has been seen to have passed.
+    seen: Box<[u64]>,
 }
 
 impl Own {
@@ -78,7 +80,8 @@ impl Straight {
         let own = |context| {
             let log = LogWriter::new(job.call_log(context, me));
             let standing = job.standing(context, me);
-            Mutex::new(Own { standing, progress: Progress::default(), log, epoch: 0, heap_end: 0 })
+            let seen = vec![0; job.ranks() as usize].into();
+            Mutex::new(Own { standing, progress: Progress::default(), log, epoch: 0, heap_end: 0, seen })
         };
         let contexts = (0..CONTEXTS).filter(|context| job.has_slots(*context)).map(own).collect();
         Straight { contexts, numbers, sent: Default::default(), records: AtomicBool::new(false) }
@@ -181,7 +184,8 @@ impl Comm {
                     true => line.run::<true>(&mut own),
                 }
             };
-            own.progress.pass(line.turn, line.program.hears_all && outcome.is_ok());
+            let (hears_all, has_heap) = (line.program.hears_all, line.program.heap_bytes > 0);
+            own.progress.pass(line.turn, hears_all && outcome.is_ok(), has_heap);
             if let Err(stop) = outcome {
                 return Ok(Err(line.fail(own, stop)));
             }
@@ -210,7 +214,7 @@ impl Line<'_> {
             match step {
                 Step::Send { route, from, bytes, knows } => {
                     if !knows && let Some(last) = own.progress.must_have_passed(turn) {
-                        self.wait_for_room(at, program.names[at].peer, last)?;
+                        self.wait_for_room(own, at, program.names[at].peer, last)?;
                     }
                     // SAFETY: who called answers for user memory; the receiver has passed what was there.
                     unsafe { route.of(turn).publish(turn, self.signature, *from, *bytes) };
@@ -289,16 +293,19 @@ impl Line<'_> {
     /// # Safety
     /// As for [`Comm::execute_straight`].
     #[inline(never)]
-    unsafe fn large_step(&mut self, own: &Own, at: usize, step: &Step) -> Result<(), Stop> {
+    unsafe fn large_step(&mut self, own: &mut Own, at: usize, step: &Step) -> Result<(), Stop> {
         let (turn, program, behind) = (self.turn, self.program, self.behind);
         match step {
             Step::Give { route, from, copy, offset, bytes, knows } => {
+                if !knows && let Some(last) = own.progress.heap_must_have_passed(turn) {
+                    self.wait_for_all(own, at, last)?;
+                }
                 if !knows && let Some(last) = own.progress.must_have_passed(turn) {
-                    self.wait_for_all(at, last)?;
+                    self.wait_for_room(own, at, program.names[at].peer, last)?;
                 }
                 let offset = *offset + self.heap_at as u64;
                 if let Some(heaps) = copy {
-                    let to = heaps[generation_of(turn)].wrapping_add(self.heap_at);
+                    let to = heaps[heap_of(turn)].wrapping_add(self.heap_at);
                     let from = program.find(*from, behind);
                     // SAFETY: who called answers for user memory; all ranks have passed what was there.
                     unsafe { std::ptr::copy_nonoverlapping(from, to, *bytes) };
@@ -314,7 +321,7 @@ impl Line<'_> {
                 unsafe { place.read((&raw mut offset).cast(), 8) };
                 let fits = (offset as usize).checked_add(*bytes).is_some_and(|end| end <= HEAP_BYTES);
                 assert!(fits, "a message within its sender's heap");
-                let lies = heaps[generation_of(turn)].wrapping_add(offset as usize);
+                let lies = heaps[heap_of(turn)].wrapping_add(offset as usize);
                 match *to {
                     Taken::Lent(message) => program.lend(message, lies),
                     Taken::Copied(to) => {
@@ -417,17 +424,31 @@ impl Line<'_> {
         }
     }
 
-    fn wait_for_room(&mut self, at: usize, receiver: Rank, last: u64) -> Result<(), Stop> {
+    #[inline(always)]
+    fn wait_for_room(&mut self, own: &mut Own, at: usize, receiver: Rank, last: u64) -> Result<(), Stop> {
+        // A look at its standing, which it has written to since, is dear: one tells of several calls.
+        if own.seen[receiver.index()] >= last {
+            return Ok(());
+        }
+        self.look_for_room(own, at, receiver, last)
+    }
+
+    #[inline(never)]
+    fn look_for_room(&mut self, own: &mut Own, at: usize, receiver: Rank, last: u64) -> Result<(), Stop> {
         let standing = self.shared.job.standing(self.context, receiver);
         let has_room = || standing.passed() >= last;
-        if has_room() { Ok(()) } else { self.wait(at, receiver, &has_room) }
+        if !has_room() {
+            self.wait(at, receiver, &has_room)?;
+        }
+        own.seen[receiver.index()] = standing.passed();
+        Ok(())
     }
 
     /// Of large messages it is not kept who looks at them.
-    fn wait_for_all(&mut self, at: usize, last: u64) -> Result<(), Stop> {
+    fn wait_for_all(&mut self, own: &mut Own, at: usize, last: u64) -> Result<(), Stop> {
         let me = self.shared.me;
         let mut others = self.program.members.iter().filter(|member| **member != me);
-        others.try_for_each(|member| self.wait_for_room(at, *member, last))
+        others.try_for_each(|member| self.wait_for_room(own, at, *member, last))
     }
 
     /// Somebody died or left: an error if this call sends to one of them. Those that it hears from may have sent before.

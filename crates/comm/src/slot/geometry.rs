@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! a context: [a page a rank: standing line | log of calls] [lines] [pages] [heaps]
-//! lines and pages: [receiver][generation][sender][place]; heaps: [sender][generation]
+//! lines and pages: [receiver][generation][sender][place]; heaps: [sender][one of two]
 //! ```
 
-use super::{BYTES_MAX, CONTEXTS, HEAP_BYTES, PLACES, RANKS_MAX};
+use super::{BYTES_MAX, CONTEXTS, GENERATIONS, HEAP_BYTES, PLACES, RANKS_MAX};
 
-const LINE_BYTES: usize = 64;
+pub(super) const LINE_BYTES: usize = 64;
 const PAGE: usize = 4096;
 /// The log lies behind the standing line and a line that keeps them apart.
 const LOG_AT: usize = 128;
@@ -21,7 +21,7 @@ pub struct Geometry {
     ranks: usize,
 }
 
-/// Offsets of one message's places in the first generation, and how far behind those of the second lie. Bytes.
+/// Offsets of one message's places in the first generation, and how far behind those of the next one lie. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The line.
@@ -51,7 +51,7 @@ impl Geometry {
     }
 
     fn places(self) -> usize {
-        self.ranks * 2 * self.ranks * PLACES
+        self.ranks * GENERATIONS * self.ranks * PLACES
     }
 
     fn lines_bytes(self) -> usize {
@@ -77,10 +77,10 @@ impl Geometry {
         self.standing(context, rank) + LOG_AT
     }
 
-    /// Where the heap of a sender lies in which its large messages of a generation are.
-    pub fn heap(self, context: u32, sender: usize, generation: usize) -> usize {
-        assert!(sender < self.ranks && generation < 2, "a rank's heap in one of two generations");
-        self.standing(context, 0) + self.heaps_at() + (2 * sender + generation) * HEAP_BYTES
+    /// Where one of the two heaps of a sender lies.
+    pub fn heap(self, context: u32, sender: usize, heap: usize) -> usize {
+        assert!(sender < self.ranks && heap < 2, "one of a rank's two heaps");
+        self.standing(context, 0) + self.heaps_at() + (2 * sender + heap) * HEAP_BYTES
     }
 
     /// Where a message lies.
@@ -88,7 +88,7 @@ impl Geometry {
         assert!(receiver < self.ranks && sender < self.ranks && place < PLACES, "a message that has a place");
         let lines = self.standing(context, 0) + self.ranks * PAGE;
         let generation = self.ranks * PLACES;
-        let index = receiver * 2 * generation + sender * PLACES + place;
+        let index = receiver * GENERATIONS * generation + sender * PLACES + place;
         Place {
             line: lines + index * LINE_BYTES,
             page: lines + self.lines_bytes() + index * BYTES_MAX,
@@ -113,7 +113,7 @@ mod tests {
                 for (receiver, sender) in (0..ranks * ranks).map(|pair| (pair / ranks, pair % ranks)) {
                     for index in 0..PLACES {
                         let place = geometry.place(context, receiver, sender, index);
-                        for generation in [0, 1] {
+                        for generation in 0..GENERATIONS {
                             let page = place.page + generation * place.next_page;
                             assert!(lines.insert(place.line + generation * place.next_line));
                             assert!(pages.insert(page) && page + BYTES_MAX <= geometry.bytes());

@@ -3,7 +3,7 @@
 
 #[cfg(not(loom))]
 use super::INLINE_BYTES;
-use super::{STRIPS_MAX, generation_of, turn_of};
+use super::{GENERATIONS, STRIPS_MAX, generation_of, heap_of, turn_of};
 use crate::queue::area::Area;
 use castell_base::sync::Ordering;
 
@@ -39,6 +39,17 @@ impl Line {
         unsafe { self.write(from, bytes) };
         self.words.word(SIGNATURE).store(signature, Ordering::Relaxed);
         self.words.word(NUMBER).store(number, Ordering::Release);
+    }
+
+    /// The place that lies so many generations behind this one, of which the next one is `stride` bytes further.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub fn behind(self, generation: usize, stride: usize) -> Line {
+        let bytes = generation * stride;
+        let words = self.words.word(0).as_ptr().cast::<u8>().wrapping_add(bytes);
+        let page = self.page.wrapping_add(bytes * (super::BYTES_MAX / super::geometry::LINE_BYTES));
+        // SAFETY: whoever made this place says where the generations lie.
+        unsafe { Line::new(words, page) }
     }
 
     /// The line will be written soon: asks for it, and does not wait until it comes.
@@ -171,7 +182,9 @@ pub struct Progress {
     /// All ranks have passed all turns up to this one.
     all_passed: u64,
     /// The last turn of each generation.
-    last: [u64; 2],
+    last: [u64; GENERATIONS],
+    /// The last turn in which this rank had messages in each of its heaps.
+    heaps: [u64; 2],
 }
 
 impl Progress {
@@ -183,10 +196,21 @@ impl Progress {
         (last > self.all_passed).then_some(last)
     }
 
-    /// This rank passes the turn. `has_heard_all`: messages of all ranks in this turn have come here, also by way of others.
+    /// The turn that all must have passed before this rank's heap is written to in this one, unless it is known that they have.
     #[inline(always)]
-    pub fn pass(&mut self, turn: u64, has_heard_all: bool) {
+    pub fn heap_must_have_passed(&self, turn: u64) -> Option<u64> {
+        let last = self.heaps[heap_of(turn)];
+        (last > self.all_passed).then_some(last)
+    }
+
+    /// This rank passes the turn. `has_heard_all`: messages of all ranks in this turn have come here, also by way of others.
+    /// `has_heap`: it has messages in its heap.
+    #[inline(always)]
+    pub fn pass(&mut self, turn: u64, has_heard_all: bool, has_heap: bool) {
         self.last[generation_of(turn)] = turn;
+        if has_heap {
+            self.heaps[heap_of(turn)] = turn;
+        }
         if has_heard_all {
             // They had entered it, behind all turns before it.
             self.all_passed = turn - 1;
@@ -273,7 +297,7 @@ mod models {
                     thread::yield_now();
                 }
                 send(view, 1, number, 100 + number);
-                progress.pass(number, false);
+                progress.pass(number, false, false);
             }
             receiver.join().expect("no panic");
         });
@@ -291,7 +315,7 @@ mod models {
                         assert_eq!(progress.must_have_passed(number), None);
                         send(view, 1 - me, number, 10 * number + me as u64);
                         assert_eq!(receive(view, me, number), 10 * number + 1 - me as u64);
-                        progress.pass(number, true);
+                        progress.pass(number, true, false);
                         view.standings[me].pass(number);
                     }
                 }

@@ -18,6 +18,8 @@ pub const CONTEXTS: u32 = 4;
 pub const RANKS_MAX: u32 = 64;
 /// Messages from one rank to another in one call.
 pub const PLACES: usize = 2;
+/// Generations of places that calls take in turns: who sends and hears of nobody runs so many calls ahead of its receivers.
+pub const GENERATIONS: usize = if cfg!(loom) { 2 } else { 8 };
 /// Bytes of a message that lie in its line.
 pub const INLINE_BYTES: usize = 48;
 /// The largest message that has a place for itself. Bytes.
@@ -35,9 +37,16 @@ pub fn turn_of(number: u64, strip: u64) -> u64 {
     number << STRIP_BITS | strip
 }
 
-/// Which of the two generations of places a turn uses: the one that the turn before did not use, between calls that have an
-/// odd number of strips.
+/// Which generation of places a turn uses: the one behind that of the turn before, within a call, and from a call that has one
+/// strip to the next.
 #[inline(always)]
 pub fn generation_of(turn: u64) -> usize {
-    ((turn >> STRIP_BITS ^ turn) & 1) as usize
+    ((turn >> STRIP_BITS) + turn) as usize % GENERATIONS
+}
+
+/// Which of a sender's two heaps a turn uses: the one that the turn before did not use, between calls that have an odd number of
+/// strips.
+#[inline(always)]
+pub fn heap_of(turn: u64) -> usize {
+    generation_of(turn) % 2
 }

@@ -17,14 +17,17 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A message's place in either generation.
+/// A message's place in each generation: the first one, and how far its line is from the next one. Bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct Route([Line; 2]);
+pub(crate) struct Route {
+    first: Line,
+    stride: usize,
+}
 
 impl Route {
     #[inline(always)]
     pub(crate) fn of(&self, turn: u64) -> Line {
-        self.0[generation_of(turn)]
+        self.first.behind(generation_of(turn), self.stride)
     }
 }
 
@@ -68,7 +71,7 @@ pub(crate) enum Step {
     Give {
         route: Route,
         from: Operand,
-        /// In the heap of either generation; `None`: it is there.
+        /// In either heap; `None`: it is there.
         copy: Option<[*mut u8; 2]>,
         offset: u64,
         bytes: usize,
@@ -317,7 +320,7 @@ impl Maker<'_> {
 
     fn large(&self, heap: &Heap, graph: &Graph, vertex: Vertex, message: Option<&(Message, bool)>) -> Step {
         let message = || message.expect("as many messages");
-        let heaps = |owner| [0, 1].map(|generation| self.seat.job.heap(self.seat.context, owner, generation));
+        let heaps = |owner| [0, 1].map(|heap| self.seat.job.heap(self.seat.context, owner, heap));
         match graph.op(vertex) {
             Op::Send { buffer, bytes, .. } => {
                 let (message, knows) = message();
@@ -352,9 +355,7 @@ impl Maker<'_> {
 
 impl Seat<'_> {
     fn route(&self, receiver: Rank, sender: Rank, place: u32) -> Route {
-        Route(
-            [0, 1]
-                .map(|generation| self.job.slot(self.context, receiver, sender, place as usize, generation)),
-        )
+        let (first, stride) = self.job.slot(self.context, receiver, sender, place as usize);
+        Route { first, stride }
     }
 }

@@ -25,6 +25,9 @@ pub struct CollectivesArgs {
     /// An algorithm of castell's to measure beside its choice: a name as linear, a word as r8,g8, or `all` (repeatable)
     #[arg(long, value_name = "NAME", help_heading = "For collectives")]
     algorithm: Vec<String>,
+    /// Calls of one batch follow each other without a barrier, also large ones and those with a root
+    #[arg(long, help_heading = "For collectives")]
+    in_a_row: bool,
 }
 
 /// For clap.
@@ -60,9 +63,10 @@ impl Plan {
         let list = |words: Vec<String>| words.join(",");
         let names = list(self.operations.iter().map(|operation| operation.name().to_owned()).collect());
         let sizes = list(self.bytes.iter().map(u64::to_string).collect());
-        let Timing { samples, budget_us, limit_ms } = self.timing;
+        let Timing { samples, budget_us, limit_ms, in_a_row } = self.timing;
         let params = Params::new().with("ops", names).with("bytes", sizes);
         let params = params.with("budget-us", budget_us).with("limit-ms", limit_ms);
+        let params = params.with("in-a-row", u32::from(in_a_row));
         let lines = peer.measure_lines("collectives", ranks, &params, samples)?;
         let cases = self.cases();
         let sample = |(operation, bytes): &(Operation, u64)| {
@@ -89,7 +93,8 @@ pub fn run(
 ) -> anyhow::Result<ExitCode> {
     let operations = args.ops.clone().unwrap_or_else(|| vec![Operation::Barrier, Operation::Allreduce]);
     let bytes = bytes.unwrap_or(&[8, 4096, 1 << 20]).to_vec();
-    let plan = Plan { operations, bytes, timing: Timing { samples, budget_us: 1000, limit_ms: 300 } };
+    let timing = Timing { samples, budget_us: 1000, limit_ms: 300, in_a_row: args.in_a_row };
+    let plan = Plan { operations, bytes, timing };
     let all_ranks = ranks.unwrap_or(&[2, 4, 8]).to_vec();
     let tuning = load_tuning();
     let mut peers = peers::wanted(with_peers)?;
@@ -228,7 +233,7 @@ mod tests {
 
     #[test]
     fn peers_measure_every_operation() {
-        let timing = Timing { samples: 2, budget_us: 50, limit_ms: 20 };
+        let timing = Timing { samples: 2, budget_us: 50, limit_ms: 20, in_a_row: false };
         let plan = Plan { operations: Operation::WITH_CHOICE.to_vec(), bytes: vec![8, 1000], timing };
         for mut peer in peers::peers().expect("launchers tell their versions") {
             let samples = plan.measure_peer(&mut peer, 2).expect("the program runs");

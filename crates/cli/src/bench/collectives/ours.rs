@@ -22,6 +22,8 @@ pub struct Timing {
     pub budget_us: u32,
     /// After so long no more samples of a candidate are taken. Milliseconds.
     pub limit_ms: u32,
+    /// No barriers between calls that would have them: what is measured is how many calls go on, one beside the other.
+    pub in_a_row: bool,
 }
 
 /// The most calls of a batch.
@@ -295,7 +297,7 @@ impl Turns<'_> {
             set.iter().map(|candidate| Run::new(comm, candidate)).collect::<anyhow::Result<Vec<Run>>>()?;
         let mut calls = Vec::new();
         let is_apart = |one: &Candidate| one.operation.is_one_way() || one.bytes >= APART_BYTES;
-        let apart = set.iter().any(is_apart);
+        let apart = !self.timing.in_a_row && set.iter().any(is_apart);
         for (index, run) in runs.iter_mut().enumerate() {
             self.sample(run, apart, index, 1, 0)?;
             let once = self.sample(run, apart, index, 1, 0)?;
