@@ -172,6 +172,18 @@ impl<T: Dependent> Access<T> {
         own.map_or(Few::new(), |own| self.pieces().with(|map| map.touching(own)))
     }
 
+    /// The only piece that touches `region`, if there is one and it need not be split.
+    pub(super) fn only_piece(&self, region: Region) -> Option<NonNull<Access<T>>> {
+        if !self.state().is_split() {
+            return None;
+        }
+        let piece = self.pieces().with(|map| map.first_behind(region.start()))?;
+        // SAFETY: pieces live as long as their record.
+        let found = unsafe { piece.as_ref() };
+        let is_whole = found.region == region || found.region.covers(region) && found.state().is_aside();
+        is_whole.then_some(piece)
+    }
+
     /// The pieces that touch `region`, after splits so that none crosses its border but those that have stepped aside.
     pub(super) fn aligned(&self, region: Region, outcome: &mut impl Outcome<T>) -> Few<T> {
         loop {

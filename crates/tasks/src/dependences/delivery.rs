@@ -185,6 +185,10 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
     /// A message about part of an access, or to one that was split.
     #[cold]
     unsafe fn step_pieces(&mut self, access: &Access<T>, region: Region, message: Message) {
+        if let Some(to) = access.only_piece(region) {
+            self.parcels.push(Parcel { to, region, message });
+            return;
+        }
         for piece in access.aligned(region, self.outcome) {
             // SAFETY: pieces live as long as the record, and each waits for its part of the message.
             let part = unsafe { piece.as_ref() }.region().intersection(region);

@@ -186,10 +186,21 @@ impl<T: Dependent> Domain<T> {
         if self.last.insert(region, Entry { access, fed: false }).is_ok() {
             let feeds =
                 |outer: &Access<T>| outer.region().intersection(region).is_some_and(|part| outer.feeds(part));
-            if !parent.iter().any(feeds) {
+            let Some(outer) = parent.iter().find(|outer| feeds(outer)) else {
                 self.places = places;
                 // SAFETY: as above.
                 return unsafe { hold(access, Placed::Held(Permits::clean(Tokens::ALL))) };
+            };
+            if outer.region().covers(region) {
+                // Usual in trees: all of it waits for one access of the parent.
+                self.places = places;
+                *self.last.get_mut(region).expect("just put there") = Entry { access, fed: true };
+                // SAFETY: the parent's task is running; what is fed to the access comes with the parcels.
+                unsafe {
+                    delivery.feed(NonNull::from(outer), region, access);
+                    delivery.drain();
+                }
+                return 0;
             }
             self.last.remove(region);
             places_under(parent, region, &mut places);
@@ -639,6 +650,9 @@ unsafe fn end_chain<T: Dependent>(
                     delivery.deliver(NonNull::from(access), part, message);
                     delivery.link_parent(entry.access, part, NonNull::from(access));
                 }
+            }
+            if part.covers(region) {
+                return;
             }
             outside =
                 outside.into_iter().flat_map(|rest| <[_; 2]>::from(rest.without(part))).flatten().collect();

@@ -119,6 +119,11 @@ impl<T: Dependent> PieceMap<T> {
     }
 
     /// The first piece that ends behind `start`.
+    pub(super) fn first_behind(&self, start: usize) -> Option<NonNull<Access<T>>> {
+        self.current.get(self.position(start)).copied()
+    }
+
+    /// Its place.
     fn position(&self, start: usize) -> usize {
         // SAFETY: as above.
         self.current.partition_point(|piece| unsafe { piece.as_ref() }.region().end() <= start)
