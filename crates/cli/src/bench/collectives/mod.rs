@@ -66,7 +66,8 @@ impl Plan {
         let Timing { samples, budget_us, limit_ms, in_a_row } = self.timing;
         let params = Params::new().with("ops", names).with("bytes", sizes);
         let params = params.with("budget-us", budget_us).with("limit-ms", limit_ms);
-        let params = params.with("in-a-row", u32::from(in_a_row));
+        // An option of the peers' programs is a positive number, or is not there.
+        let params = if in_a_row { params.with("in-a-row", 1) } else { params };
         let lines = peer.measure_lines("collectives", ranks, &params, samples)?;
         let cases = self.cases();
         let sample = |(operation, bytes): &(Operation, u64)| {
@@ -234,11 +235,14 @@ mod tests {
     #[test]
     fn peers_measure_every_operation() {
         let timing = Timing { samples: 2, budget_us: 50, limit_ms: 20, in_a_row: false };
-        let plan = Plan { operations: Operation::WITH_CHOICE.to_vec(), bytes: vec![8, 1000], timing };
+        let mut plan = Plan { operations: Operation::WITH_CHOICE.to_vec(), bytes: vec![8, 1000], timing };
         for mut peer in peers::peers().expect("launchers tell their versions") {
-            let samples = plan.measure_peer(&mut peer, 2).expect("the program runs");
-            assert_eq!(samples.len(), plan.cases().len());
-            assert!(samples.iter().all(|sample| sample.min_ns > 0.0));
+            for in_a_row in [false, true] {
+                plan.timing.in_a_row = in_a_row;
+                let samples = plan.measure_peer(&mut peer, 2).expect("the program runs");
+                assert_eq!(samples.len(), plan.cases().len());
+                assert!(samples.iter().all(|sample| sample.min_ns > 0.0));
+            }
         }
     }
 }
