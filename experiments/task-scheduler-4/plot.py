@@ -26,8 +26,21 @@ FIGURES = {
     "5.5": ("cholesky", ["balanced, LIFO", "balanced, LIFO, allocator"]),
     "6.1": ("multiaxpy-noop", ["original", "balanced, LIFO, allocator", "ours"]),
     "6.3": ("cholesky", ["original", "balanced, LIFO, allocator", "ours"]),
+    "6.5": ("multiaxpy-recursive", ["original", "balanced, LIFO, allocator", "ours"]),
     "6.6": ("multiaxpy-10it", ["original", "balanced, LIFO, allocator", "ours"]),
 }
+PROFILES = {
+    "3.2": "multiaxpy-noop, original",
+    "3.4": "cholesky, original",
+    "4.7": "multiaxpy-noop, the tree without the allocator",
+    "4.9": "cholesky, the tree without the allocator",
+    "6.2": "multiaxpy-noop, the tree with the allocator",
+    "6.4": "cholesky, the tree with the allocator",
+}
+STYLE = (
+    "<style>.ink{fill:#24292f}.paper{fill:#fff}.grid{stroke:#d0d5da}@media(prefers-color-scheme:dark)"
+    "{.ink{fill:#e6edf3}.paper{fill:#16191d}.grid{stroke:#3a4149}}</style>"
+)
 
 
 def axis(values, low, high):
@@ -75,8 +88,7 @@ def draw(figure, benchmark, names, sources):
     unit = "rows of a tile" if benchmark == "cholesky" else "elements a block"
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
-        "<style>.ink{fill:#24292f}.paper{fill:#fff}.grid{stroke:#d0d5da}@media(prefers-color-scheme:dark)"
-        "{.ink{fill:#e6edf3}.paper{fill:#16191d}.grid{stroke:#3a4149}}</style>",
+        STYLE,
         f'<rect class="paper" width="{width}" height="{height}"/>',
         f'<text class="ink" x="{LEFT}" y="20" font-size="13">{escape(benchmark)}: time over {unit} (figure {figure})</text>',
     ]
@@ -88,6 +100,54 @@ def draw(figure, benchmark, names, sources):
         out.append(f'<text class="ink" x="{at + 24}" y="{height - 26}">{escape(name)}</text>')
         at += 50 + 6.4 * len(name)
     return "\n".join([*out, "</svg>"]) + "\n"
+
+
+def bars(left, names, title, parts, colour):
+    """Bars that begin at `left` with their names before it."""
+    out = [f'<text class="ink" x="{left}" y="{TOP - 10}" font-weight="bold">{escape(title)}</text>']
+    most = max(percent for _, percent in parts)
+    for number, (name, percent) in enumerate(parts):
+        y = TOP + number * 18
+        name = name if len(name) <= names else "…" + name[1 - names :]
+        out.append(f'<text class="ink" x="{left - 6}" y="{y + 12}" text-anchor="end">{escape(name)}</text>')
+        out.append(f'<rect x="{left}" y="{y + 2}" width="{percent / most * 160:.1f}" height="13" fill="{colour}"/>')
+        out.append(f'<text class="ink" x="{left + percent / most * 160 + 5:.1f}" y="{y + 12}">{percent:.1f} %</text>')
+    return out
+
+
+def draw_profile(figure, benchmark, sources):
+    (first, parts), *others = sources
+    rows = max(len(parts) for _, parts in sources)
+    width, height = 430 + len(others) * 690, TOP + rows * 18 + 16
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
+        STYLE,
+        f'<rect class="paper" width="{width}" height="{height}"/>',
+        f'<text class="ink" x="12" y="20" font-size="13">{escape(benchmark)}: where processors\' time goes at the smallest'
+        f" block (figure {figure})</text>",
+        *bars(200, 34, first, parts, COLOURS[0]),
+    ]
+    for title, parts in others:
+        out += bars(840, 66, title, parts, COLOURS[1])
+    return "\n".join([*out, "</svg>"]) + "\n"
+
+
+def profiles(folder):
+    sources = []
+    titles = [
+        ("virtual-profiles.csv", "48 processors, virtual time"),
+        ("measured-profiles.csv", "the machine at hand, functions sampled"),
+    ]
+    for name, title in titles:
+        if (folder / name).exists():
+            parts = defaultdict(list)
+            with open(folder / name, newline="") as file:
+                for row in csv.DictReader(file):
+                    parts[row["figure"]].append((row["part"], float(row["percent"])))
+            sources.append((title, parts))
+    for figure, benchmark in PROFILES.items():
+        drawn = [(title, parts[figure]) for title, parts in sources]
+        (folder / f"{figure}.svg").write_text(draw_profile(figure, benchmark, drawn))
 
 
 def main():
@@ -104,6 +164,7 @@ def main():
         sources.append((title, times))
     for figure, (benchmark, names) in FIGURES.items():
         (folder / f"{figure}.svg").write_text(draw(figure, benchmark, names, sources))
+    profiles(folder)
 
 
 if __name__ == "__main__":

@@ -113,12 +113,32 @@ pub struct Report {
     pub tasks_of: Vec<u64>,
     /// How long leaves waited for locks, all together.
     pub lock_wait_ns: u64,
+    /// How much of that for the lock around records' memory.
+    pub memory_lock_wait_ns: u64,
+    /// What else leaves were busy with.
+    pub spent: Spent,
     /// How often a sleeping leaf was woken.
     pub wakes: u64,
     /// Bytes of the tasks' data that were written last on another NUMA node than the one where the task ran.
     pub remote_bytes: u64,
     /// Tasks that never became ready: their predecessors wait for each other or never came.
     pub stuck: u64,
+}
+
+/// Where leaves' time went besides tasks' work and waiting for locks, all leaves together. What is left of it, they had
+/// nothing to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Making records and ending tasks.
+    pub records_ns: u64,
+    /// Taking and giving back records' memory, its lock held included.
+    pub memory_ns: u64,
+    /// Looking up and releasing dependences.
+    pub dependences_ns: u64,
+    /// Queueing and taking tasks, the queues' locks held included.
+    pub queues_ns: u64,
+    /// Waking others.
+    pub wake_calls_ns: u64,
 }
 
 /// Runs `program` on `topology` under the scheduler that `options` describe. Deterministic: `seed` decides where chance
@@ -222,6 +242,8 @@ impl<'a, P: Program> Machine<'a, P> {
                 work_ns: vec![0; leaves],
                 tasks_of: vec![0; leaves],
                 lock_wait_ns: 0,
+                memory_lock_wait_ns: 0,
+                spent: Spent::default(),
                 wakes: 0,
                 remote_bytes: 0,
                 stuck: 0,
@@ -256,6 +278,7 @@ impl<'a, P: Program> Machine<'a, P> {
     fn look(&mut self, time: u64, cpu: usize) {
         let found = self.scheduler.get(LeafId(cpu as u32));
         let now = self.charge(time, cpu) + self.costs.leaf;
+        self.report.spent.queues_ns += self.costs.leaf;
         let state = &mut self.cpus[cpu];
         let Some(ready) = found else {
             if !state.idle || state.asked == 0 {
@@ -351,7 +374,11 @@ impl<'a, P: Program> Machine<'a, P> {
 
     fn create(&mut self, time: u64, cpu: usize, parent: usize, creation: Creation<P::Task>) -> u64 {
         let dependences = creation.after.len() as u64;
-        let now = time + self.costs.create + self.costs.memory + dependences * self.costs.dependence;
+        let dependences_ns = dependences * self.costs.dependence;
+        self.report.spent.records_ns += self.costs.create;
+        self.report.spent.memory_ns += self.costs.memory;
+        self.report.spent.dependences_ns += dependences_ns;
+        let now = time + self.costs.create + self.costs.memory + dependences_ns;
         let now = self.lock_memory(now, cpu);
         let index = self.insert(creation, Some(parent));
         self.live[parent].as_mut().expect("running").children += 1;
@@ -378,7 +405,10 @@ impl<'a, P: Program> Machine<'a, P> {
         if let Some(key) = live.key {
             self.by_key.remove(&key);
         }
-        let mut now = time + self.costs.finish + successors.len() as u64 * self.costs.dependence;
+        let dependences_ns = successors.len() as u64 * self.costs.dependence;
+        self.report.spent.records_ns += self.costs.finish;
+        self.report.spent.dependences_ns += dependences_ns;
+        let mut now = time + self.costs.finish + dependences_ns;
         let mut ready = Vec::new();
         for successor in successors {
             let task = self.live[successor].as_mut().expect("not begun");
@@ -419,10 +449,13 @@ impl<'a, P: Program> Machine<'a, P> {
         for effect in log {
             match effect {
                 Effect::Touched { node: Node::Leaf(leaf), tasks } if leaf.index() == cpu => {
-                    now += self.costs.leaf + self.costs.moved * (tasks as u64).saturating_sub(1);
+                    let used = self.costs.leaf + self.costs.moved * (tasks as u64).saturating_sub(1);
+                    self.report.spent.queues_ns += used;
+                    now += used;
                 }
                 Effect::Touched { node, tasks } => {
                     let hold = self.costs.node + self.costs.moved * tasks as u64;
+                    self.report.spent.queues_ns += hold;
                     now = self.lock(node, now, cpu, hold);
                 }
                 Effect::Woken(leaf) => now += self.wake(now, leaf.index()),
@@ -446,7 +479,9 @@ impl<'a, P: Program> Machine<'a, P> {
             return now;
         }
         let done = pass(&mut self.memory, now, cpu, hold, self.costs.transfer, self.costs.contention);
+        self.report.spent.memory_ns += hold;
         self.report.lock_wait_ns += done - now - hold;
+        self.report.memory_lock_wait_ns += done - now - hold;
         done
     }
 
@@ -461,6 +496,7 @@ impl<'a, P: Program> Machine<'a, P> {
         let (delay, call) =
             if asleep { (self.costs.wake, self.costs.wake_call) } else { (self.costs.poll, 0) };
         self.report.wakes += u64::from(asleep);
+        self.report.spent.wake_calls_ns += call;
         self.schedule(cpu, now + delay);
         call
     }
@@ -544,6 +580,28 @@ mod tests {
         let [tree, central] = ["tree", "central"].map(|name| run(&axpy, "numa:2 cpu:24", name));
         assert!(central.time_ns > 5 * tree.time_ns, "{} {}", central.time_ns, tree.time_ns);
         assert!(central.lock_wait_ns > tree.lock_wait_ns);
+    }
+
+    #[test]
+    fn what_a_leaf_is_busy_with_adds_up() {
+        let cholesky = Cholesky::new(12, [300, 400, 400, 700]);
+        let options = "central:priority".parse().unwrap();
+        let costs = Costs { memory_lock: 20, ..Costs::default() };
+        for topology in ["cpu:1", "numa:2 cpu:24"] {
+            let topology: Topology = topology.parse().unwrap();
+            let report = simulate(&cholesky, &topology, options, &costs, 1);
+            let Spent { records_ns, memory_ns, dependences_ns, queues_ns, wake_calls_ns } = report.spent;
+            let created = cholesky.tasks() - 1;
+            assert_eq!(records_ns, created * costs.create + (created + 1) * costs.finish);
+            assert_eq!(memory_ns, created * (costs.memory + 20) + (created + 1) * 20);
+            let spent = records_ns + memory_ns + dependences_ns + queues_ns + wake_calls_ns;
+            let busy = spent + report.lock_wait_ns + report.work_ns.iter().sum::<u64>();
+            let leaves = topology.leaves() as u64;
+            // Looks that begin before the end may take a little longer.
+            let late = leaves * leaves * 200;
+            assert!(busy <= leaves * report.time_ns + late, "{busy} of {} {report:?}", report.time_ns);
+            assert!(leaves > 1 || busy + 200 >= report.time_ns, "one leaf is always busy: {busy} {report:?}");
+        }
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! The schedulers that the thesis' figures compare, in virtual time and measured.
 
 /// How a curve is called, its scheduler, and whether records come from the slab allocator.
-pub const CURVES: [(&str, &str, bool); 13] = [
+pub type Curve = (&'static str, &'static str, bool);
+
+/// All of them.
+pub const CURVES: [Curve; 13] = [
     ("original", "central:priority", false),
     ("original, LIFO", "central:lifo", false),
     ("original, no successor", "central:priority,successor=off", false),
@@ -15,4 +18,14 @@ pub const CURVES: [(&str, &str, bool); 13] = [
     ("original, allocator", "central:priority", true),
     ("balanced, LIFO, allocator", "tree:lifo,successor=off,pull=off", true),
     ("ours", "tree", true),
+];
+
+/// The thesis' profiles: figure, benchmark, curve; each of the smallest block.
+pub const PROFILES: [(&str, &str, &str); 6] = [
+    ("3.2", "multiaxpy-noop", "original"),
+    ("3.4", "cholesky", "original"),
+    ("4.7", "multiaxpy-noop", "balanced, LIFO"),
+    ("4.9", "cholesky", "balanced, LIFO"),
+    ("6.2", "multiaxpy-noop", "balanced, LIFO, allocator"),
+    ("6.4", "cholesky", "balanced, LIFO, allocator"),
 ];
