@@ -5,7 +5,8 @@
  * A line for each operation and size. A sample is the mean over a batch of calls, one behind the other, that begins behind a
  * barrier, of the rank for which the batch took longest; a batch has as many calls as fit the budget. Where data goes one way
  * only, to a root or away from it, calls would go on one beside the other: there a barrier stands before each call, which is
- * not counted. (Not with --in-a-row 1: then it is their rate that is measured.) So it does before calls of 16 KiB or more; and before that barrier each rank writes to every cache line that it
+ * not counted. (Not with --in-a-row 1: then it is their rate that is measured.) So it does before calls of 16 KiB or more; and
+ * before that barrier each rank writes to every cache line that it
  * sends, since programs send what they have just computed, and nobody has it in the cache but they. Reductions are sums of doubles. --bytes is the size of the vector, or of the block of one rank. A case that takes longer than the limit ends with the samples that
  * it has; of a call that takes longer by itself, the first one is the sample. */
 #include "measure.h"

@@ -103,7 +103,8 @@ impl TimelineArgs {
 /// # Errors
 /// It cannot; says why.
 pub fn check_writable(path: &Path) -> anyhow::Result<()> {
-    let is_new = !path.exists();
+    // A link that leads nowhere yet is not new: it stays.
+    let is_new = path.symlink_metadata().is_err();
     let opened = File::options().append(true).create(true).open(path);
     opened.with_context(|| format!("cannot write {}", path.display()))?;
     if is_new {

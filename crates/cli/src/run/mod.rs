@@ -125,7 +125,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// Thousands of processes take minutes to start and to end, and most who run such a program want to know what it does.
+/// Thousands of processes take long to start and to end, and most who run such a program want to know what it does.
 fn tell_if_many(ranks: u32, args: &Args) {
     if ranks >= MANY_RANKS && !args.json {
         let processors = castell_host::topology::Processors::usable().count();
