@@ -1,4 +1,4 @@
-//! multiaxpy-noop and cholesky on 48 described leaves, in virtual time, under the paper's schedulers; and sweeps over blocks
+//! multiaxpy-noop and cholesky on 48 described leaves, in virtual time, under the paper's schedulers and ours; and sweeps over blocks
 //! of data, with and without a task going where its data was written.
 //!
 //! `cargo run --release -p castell-sched --example shapes`: milliseconds of virtual time. The costs are the defaults, round
@@ -8,13 +8,14 @@ use castell_sched::program::{Cholesky, Multiaxpy, Program, Sweeps};
 use castell_sched::simulate::Costs;
 use castell_sched::{Topology, simulate};
 
-const SCHEDULERS: [&str; 6] = [
+const SCHEDULERS: [&str; 7] = [
     "central",
     "delegation",
-    "tree:fifo,threshold=20,rebalance=off,successor=off",
-    "tree:lifo,threshold=20,rebalance=off,successor=off",
-    "tree:lifo,rebalance=off,successor=off",
-    "tree:lifo,successor=off",
+    "tree:fifo,threshold=20,rebalance=off,successor=off,pull=off",
+    "tree:lifo,threshold=20,rebalance=off,successor=off,pull=off",
+    "tree:lifo,rebalance=off,successor=off,pull=off",
+    "tree:lifo,successor=off,pull=off",
+    "tree",
 ];
 
 fn row(name: &str, program: &impl Program, tasks: u64, topology: &Topology) {
@@ -31,7 +32,7 @@ fn row(name: &str, program: &impl Program, tasks: u64, topology: &Topology) {
 fn main() {
     let topology: Topology = "numa:2 cpu:24".parse().expect("a topology");
     SCHEDULERS.iter().enumerate().for_each(|(number, scheduler)| println!("{}: {scheduler}", number + 1));
-    println!("{:24} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}", "", "tasks", 1, 2, 3, 4, 5, 6);
+    println!("{:24} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}", "", "tasks", 1, 2, 3, 4, 5, 6, 7);
     for block in [1024, 4096, 16_384, 65_536, 262_144] {
         let axpy = Multiaxpy { elements: 1 << 26, block, iterations: 2, element_ps: 500, dependences: false };
         row(&format!("multiaxpy-noop {block}"), &axpy, axpy.tasks(), &topology);

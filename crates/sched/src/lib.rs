@@ -20,7 +20,7 @@ mod scheduler;
 pub mod simulate;
 mod threshold;
 mod topology;
-mod tree;
+pub mod tree;
 
 pub use central::Central;
 pub use error::SchedError;

@@ -34,7 +34,7 @@ pub struct Options {
     /// Whether the tree's nodes push what lies above the threshold when it shrinks (paper, section 4.2.2).
     pub rebalance: bool,
     /// Whether leaves keep tasks above the threshold while nobody is idle, and idle workers fetch from any leaf. Not in the
-    /// paper; the pure [`Tree`](crate::Tree) has only the paper's rules.
+    /// paper.
     pub pull: bool,
     /// Whether waiting workers are handed tasks directly.
     pub polling_slots: bool,

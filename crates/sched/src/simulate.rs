@@ -604,14 +604,25 @@ mod tests {
         }
     }
 
+    /// A frontier that never grows: nothing overflows, and the other leaves have to be given some of it all the same.
+    #[test]
+    fn few_ready_tasks_are_shared() {
+        let cholesky = Cholesky::new(6, [3000, 4000, 4000, 7000]);
+        let [one, two] = ["cpu:1", "cpu:2"].map(|topology| run(&cholesky, topology, "tree").time_ns);
+        assert!(two * 3 < one * 2, "{one} {two}");
+    }
+
     #[test]
     fn tasks_go_where_their_data_was_written() {
         let sweeps = Sweeps { blocks: 480, block_bytes: 1 << 18, iterations: 10, block_ns: 26_214 };
-        let [there, anywhere] =
-            ["tree", "tree:locality=off"].map(|scheduler| run(&sweeps, "numa:2 cpu:24", scheduler));
-        assert_eq!([there.tasks, anywhere.tasks], [sweeps.tasks(); 2]);
-        assert!(there.remote_bytes * 2 < anywhere.remote_bytes, "{there:?} {anywhere:?}");
-        assert_eq!(there, run(&sweeps, "numa:2 cpu:24", "tree"), "the same again");
+        for (rules, part) in [("tree:lifo", 1), ("tree:pull=off", 2)] {
+            let [there, anywhere] = ["on", "off"]
+                .map(|locality| run(&sweeps, "numa:2 cpu:24", &format!("{rules},locality={locality}")));
+            assert_eq!([there.tasks, anywhere.tasks], [sweeps.tasks(); 2]);
+            assert!(there.remote_bytes * part < anywhere.remote_bytes, "{there:?} {anywhere:?}");
+        }
+        let [once, again] = [1, 2].map(|_| run(&sweeps, "numa:2 cpu:24", "tree"));
+        assert_eq!(once, again, "the same again");
         assert_eq!(run(&sweeps, "cpu:48", "tree").remote_bytes, 0);
     }
 

@@ -1,5 +1,9 @@
 //! The tree as plain data: what one thread at a time would do to it (paper, sections 4.1 and 4.2).
 //!
+//! With [`Options::pull`] what the paper does on every overflow is done when it helps: while nobody is idle a leaf keeps
+//! [`KEEP`] tasks, or the threshold if that is larger; one that finds a leaf idle hands it half of what it has; and a
+//! leaf for which nothing waits above visits the others, nearest first.
+//!
 //! Every operation notes in a log which nodes it touched and whom it woke, so that whoever drives it in virtual time
 //! can charge for that.
 
@@ -9,6 +13,11 @@ use castell_base::Rank;
 use castell_base::random::Philox;
 use rand_core::RngCore;
 use std::collections::VecDeque;
+
+/// How many tasks a leaf keeps with [`Options::pull`] while nobody is idle, unless the threshold says more.
+pub const KEEP: u32 = 256;
+/// How many tasks an idle leaf is handed at once at most. One that fetches takes up to twice as many.
+pub const HANDED: usize = 64;
 
 /// The scheduler's tree.
 #[derive(Debug)]
@@ -92,6 +101,12 @@ impl<T> Tree<T> {
     /// How many tasks a node may keep at present.
     pub fn threshold(&self) -> u32 {
         self.threshold.value()
+    }
+
+    /// How many a node keeps before it gives to its parent.
+    fn limit(&self) -> usize {
+        let threshold = self.threshold.value();
+        (if self.options.pull { threshold.max(KEEP) } else { threshold }) as usize
     }
 
     /// How many tasks wait in a leaf's queue.
@@ -241,15 +256,29 @@ impl<T> Tree<T> {
     /// Leaves that hold too many give half to their parents, until they fit.
     fn settle(&mut self) {
         while let Some(leaf) = self.unsettled.pop_front() {
-            let queue = &mut self.leaves[leaf.index()].queue;
-            let length = queue.len();
-            if length <= self.threshold.value() as usize {
+            let length = self.leaves[leaf.index()].queue.len();
+            let (numa, kind) = (self.topology.numa_of(leaf), self.topology.kind_of(leaf));
+            let idle = if self.options.pull && length > 0 { self.nearest_idle(numa, kind) } else { None };
+            if idle.is_none() && length <= self.limit() {
                 continue;
             }
-            let set = queue.take_set(length.div_ceil(2).max(1));
+            let most = if idle.is_some() { HANDED } else { length };
+            let set = self.leaves[leaf.index()].queue.take_set(length.div_ceil(2).min(most));
             self.unsettled.push_back(leaf);
-            self.give_numa(self.topology.numa_of(leaf), self.topology.kind_of(leaf), set);
+            match idle {
+                Some(idle) => self.hand(idle, set),
+                None => self.give_numa(numa, kind, set),
+            }
         }
+    }
+
+    /// A leaf that waits, of this NUMA node if there is one.
+    fn nearest_idle(&mut self, numa: usize, kind: Kind) -> Option<LeafId> {
+        let near = self.numa[numa].idle(kind).front().copied();
+        near.or_else(|| {
+            let numa = self.root.idle(kind).front().copied()?;
+            self.numa[numa].idle(kind).front().copied()
+        })
     }
 
     /// A NUMA node is given a set: it goes to an idle leaf, or is kept, and what is too much goes on to the root.
@@ -264,9 +293,10 @@ impl<T> Tree<T> {
 
     fn settle_numa(&mut self, numa: usize, kind: Kind) {
         loop {
+            let limit = self.limit();
             let queue = self.numa[numa].queue(kind);
             let length = queue.len();
-            if length <= self.threshold.value() as usize {
+            if length <= limit {
                 return;
             }
             let set = queue.take_set(length.div_ceil(2).max(1));
@@ -321,18 +351,50 @@ impl<T> Tree<T> {
         }
         let set = queue.take_set(grant_count(queue.len(), threshold));
         if !set.is_empty() {
-            self.stop_waiting(leaf);
-            self.log.push(Effect::Touched { node: Node::Leaf(leaf), tasks: set.len() });
-            let own = &mut self.leaves[leaf.index()].queue;
-            set.into_iter().for_each(|ready| own.add(ready.priority, ready));
-            return;
+            return self.keep(leaf, set);
+        }
+        let shrinks = self.threshold.starved();
+        if self.options.pull
+            && let Some(set) = self.fetch(leaf)
+        {
+            return self.keep(leaf, set);
         }
         self.leaves[leaf.index()].waits = true;
         self.numa[numa].note_idle(kind, leaf);
         self.root.note_idle(kind, numa);
-        if self.threshold.starved() && self.options.rebalance {
+        if shrinks && self.options.rebalance && !self.options.pull {
             self.rebalance();
         }
+    }
+
+    /// What a leaf asked for goes into its queue.
+    fn keep(&mut self, leaf: LeafId, set: Vec<Ready<T>>) {
+        self.stop_waiting(leaf);
+        self.log.push(Effect::Touched { node: Node::Leaf(leaf), tasks: set.len() });
+        let own = &mut self.leaves[leaf.index()].queue;
+        set.into_iter().for_each(|ready| own.add(ready.priority, ready));
+    }
+
+    /// Half of what the nearest other node or leaf holds.
+    fn fetch(&mut self, leaf: LeafId) -> Option<Vec<Ready<T>>> {
+        let (own, kind) = (self.topology.numa_of(leaf), self.topology.kind_of(leaf));
+        let half = |length: usize| length.div_ceil(2).min(2 * HANDED);
+        if let Some(numa) =
+            (0..self.numa.len()).find(|&numa| numa != own && !self.numa[numa].queue(kind).is_empty())
+        {
+            self.log.push(Effect::Touched { node: Node::Numa(numa), tasks: 0 });
+            let queue = self.numa[numa].queue(kind);
+            return Some(queue.take_set(half(queue.len())));
+        }
+        let holds = |other: &LeafId| {
+            self.topology.kind_of(*other) == kind && !self.leaves[other.index()].queue.is_empty()
+        };
+        let is_near = |other: &LeafId| self.topology.numa_of(*other) == own;
+        let near = self.topology.all().filter(is_near).find(holds);
+        let other = near.or_else(|| self.topology.all().find(holds))?;
+        self.log.push(Effect::Touched { node: Node::Leaf(other), tasks: 0 });
+        let queue = &mut self.leaves[other.index()].queue;
+        Some(queue.take_set(half(queue.len())))
     }
 
     /// The threshold has shrunk: every node gives away what it now holds too much of.

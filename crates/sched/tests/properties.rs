@@ -1,5 +1,6 @@
 //! What holds for every scheduler under every order of calls. A failing case is printed with its calls and its seed.
 
+use castell_sched::tree::KEEP;
 use castell_sched::{AnyScheduler, Kind, LeafId, Options, Ready, Topology};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -28,10 +29,12 @@ fn call() -> impl Strategy<Value = Call> {
 fn options() -> impl Strategy<Value = Options> {
     let names = [
         "tree",
-        "tree:fifo",
+        "tree:pull=off",
+        "tree:fifo,pull=off",
         "tree:priority,successor=0.5",
-        "tree:lifo,threshold=0",
-        "tree:fifo,threshold=3,rebalance=off",
+        "tree:lifo,threshold=0,pull=off",
+        "tree:lifo,threshold=500",
+        "tree:fifo,threshold=3,rebalance=off,pull=off",
         "tree:lifo,rebalance=off,locality=off",
         "central",
         "central:lifo,slots=off",
@@ -43,7 +46,8 @@ fn options() -> impl Strategy<Value = Options> {
 struct Check {
     topology: Topology,
     scheduler: AnyScheduler<u32>,
-    bounded: bool,
+    /// What a leaf keeps at most besides the threshold, if there is a bound.
+    kept: Option<u32>,
     next: u32,
     /// The kind of each task that has not come out.
     inside: HashMap<u32, Kind>,
@@ -55,7 +59,8 @@ impl Check {
         let topology: Topology = "numa:2 cpu:6 accelerator:1".parse().expect("a topology");
         let scheduler = AnyScheduler::new(topology.clone(), options, seed);
         let enabled = vec![true; topology.leaves()];
-        Check { topology, scheduler, bounded: options.rebalance, next: 0, inside: HashMap::new(), enabled }
+        let kept = if options.pull { Some(KEEP) } else { options.rebalance.then_some(0) };
+        Check { topology, scheduler, kept, next: 0, inside: HashMap::new(), enabled }
     }
 
     fn ready(&mut self, priority: i32, kind: Kind, place: Option<usize>) -> Ready<u32> {
@@ -107,10 +112,10 @@ impl Check {
 
     fn bounds(&mut self) {
         let AnyScheduler::Tree(tree) = &self.scheduler else { return };
-        if self.bounded {
-            let threshold = tree.threshold() as usize;
+        if let Some(kept) = self.kept {
+            let limit = tree.threshold().max(kept) as usize;
             let most = self.topology.all().map(|leaf| tree.queued_at(leaf)).max().unwrap_or(0);
-            assert!(most <= threshold, "a leaf keeps {most}, the threshold is {threshold}");
+            assert!(most <= limit, "a leaf keeps {most} of {limit}");
         }
     }
 
@@ -143,13 +148,43 @@ proptest! {
     /// Once the dynamic threshold has come down, no leaf goes hungry while another hoards: who asks, gets.
     #[test]
     fn asking_often_enough_always_helps(seed: u64, count in 1..200u32, asker in 0..6u32) {
-        let mut check = Check::new("tree:lifo".parse().expect("a scheduler"), seed);
+        let mut check = Check::new("tree:lifo,pull=off".parse().expect("a scheduler"), seed);
         for _ in 0..count {
             check.carry_out(Call::Add { from: Some(7), priority: 0, accelerator: false, place: None });
         }
         for _ in 0..count {
             let got = (0..40).any(|_| check.get(LeafId(asker)));
             prop_assert!(got, "{} left", check.inside.len());
+        }
+    }
+
+    /// With `pull`, who asks gets something as long as anybody holds something.
+    #[test]
+    fn an_idle_leaf_finds_what_others_hold(seed: u64, calls in prop::collection::vec(call(), 0..200), asker in 0..6u32) {
+        let mut check = Check::new("tree:lifo,locality=off".parse().expect("a scheduler"), seed);
+        calls.into_iter().for_each(|call| check.carry_out(call));
+        check.carry_out(Call::Enable(asker));
+        let AnyScheduler::Tree(tree) = &check.scheduler else { unreachable!() };
+        let queues = check.topology.all().filter(|&leaf| check.topology.kind_of(leaf) == Kind::CPU);
+        if queues.map(|leaf| tree.queued_at(leaf)).sum::<usize>() > 0 {
+            prop_assert!(check.get(LeafId(asker)));
+        }
+    }
+
+    /// With `pull`, nothing stays in a queue of processors while one of them waits.
+    #[test]
+    fn nobody_waits_while_others_hold_something(seed: u64, calls in prop::collection::vec(call(), 0..200)) {
+        let mut check = Check::new("tree:lifo,locality=off".parse().expect("a scheduler"), seed);
+        (0..14).for_each(|leaf| check.carry_out(Call::Get(leaf)));
+        for call in calls.into_iter().filter(|call| !matches!(call, Call::Enable(_))) {
+            let gets = if let Call::Get(leaf) = call { Some(leaf as usize) } else { None };
+            let before = check.inside.len();
+            check.carry_out(call);
+            let waits = gets.is_some_and(|leaf| check.enabled[leaf]) && check.inside.len() == before;
+            let AnyScheduler::Tree(tree) = &check.scheduler else { unreachable!() };
+            let kind = check.topology.kind_of(LeafId(gets.unwrap_or(0) as u32));
+            let queues = check.topology.all().filter(|&leaf| check.topology.kind_of(leaf) == kind);
+            prop_assert!(!waits || queues.map(|leaf| tree.queued_at(leaf)).sum::<usize>() == 0);
         }
     }
 }

@@ -14,6 +14,7 @@ use super::stations::{SLOT_TASKS, Stations};
 use crate::schedulable::Schedulable;
 use crate::workers::WorkerId;
 use castell_base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use castell_sched::tree::KEEP;
 use castell_sched::{
     Kind, LeafId, Options, QueuePolicy, ReadyQueue, ThresholdPolicy, Topology, doubled, grant_count, halved,
     overflow_count,
@@ -21,8 +22,6 @@ use castell_sched::{
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
-/// How many tasks a leaf keeps while nobody is idle, unless the threshold says more.
-const KEEP: u32 = 256;
 /// After so many tasks of its own a worker looks at what waits above it first, so that nothing waits there for ever.
 const LOOK_ABOVE: u32 = 64;
 
