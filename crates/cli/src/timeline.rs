@@ -98,19 +98,12 @@ impl TimelineArgs {
     }
 }
 
-/// Whether `path` can be written, leaving what is there as it is. For commands that have something to write only after minutes.
+/// Whether `path` can be written. For commands that have something to write only after minutes.
 ///
 /// # Errors
 /// It cannot; says why.
 pub fn check_writable(path: &Path) -> anyhow::Result<()> {
-    // A link that leads nowhere yet is not new: it stays.
-    let is_new = path.symlink_metadata().is_err();
-    let opened = File::options().append(true).create(true).open(path);
-    opened.with_context(|| format!("cannot write {}", path.display()))?;
-    if is_new {
-        std::fs::remove_file(path).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
+    castell_host::check_writable(path).with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn create(path: &Path) -> anyhow::Result<BufWriter<File>> {

@@ -48,3 +48,32 @@ fn recorded_tasks_are_a_graph_that_other_machines_run() {
     assert!(number(1, "longest_ns") <= number(1, "time_ns"));
     assert!(number(1, "time_ns") <= number(0, "time_ns"));
 }
+
+/// Ranks that are given one name write files of their own; what cannot be written or understood is said, and the program runs.
+#[test]
+fn variables_mean_what_people_expect() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bench = ["bench", "tasks", "fib:number=6", "--no-peers", "--rounds", "1", "--samples", "1"];
+    let trace = folder.path().join("t.prv");
+    let ranks = [&["launch", "-n", "2", env!("CARGO_BIN_EXE_castell")], &bench[..]].concat();
+    castell(&ranks, &[("CASTELL_TASKS_TRACE", &trace)]);
+    for name in ["t.0.prv", "t.1.prv", "t.0.pcf", "t.1.row"] {
+        assert!(folder.path().join(name).metadata().is_ok_and(|file| file.len() > 0), "{name}");
+    }
+    assert!(!trace.exists());
+
+    let lost = folder.path().join("nowhere/t.json");
+    let output = castell(
+        &bench,
+        &[
+            ("CASTELL_TASKS_TRACE", &lost),
+            ("CASTELL_TASKS_SUMMARY", Path::new("Yes")),
+            ("CASTELL_TASKS_DEBUG", Path::new("perhaps")),
+            ("CASTELL_TASKS_SCHEDULER", Path::new("")),
+        ],
+    );
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("nowhere/t.json cannot be written: No such file or directory"), "{told}");
+    assert!(told.contains("CASTELL_TASKS_DEBUG=perhaps is taken as off; write 1, on"), "{told}");
+    assert!(told.contains("castell: 50 tasks in "), "{told}");
+}

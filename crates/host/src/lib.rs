@@ -7,6 +7,7 @@ pub mod barrier;
 pub mod clock;
 pub mod descriptor;
 mod error;
+mod file;
 pub mod futex;
 pub mod mailbox;
 pub mod memory;
@@ -17,3 +18,4 @@ pub mod topology;
 pub mod watched;
 
 pub use error::HostError;
+pub use file::check_writable;

@@ -3,6 +3,7 @@
 use crate::counts::{Counts, Limits};
 use crate::dependences::Exclusive;
 use crate::devices::Devices;
+use crate::environment;
 use crate::error::TaskError;
 use crate::journal::Journal;
 use crate::memory::{Memory, MemoryOptions};
@@ -19,6 +20,9 @@ use std::any::Any;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Describes the scheduler of programs that don't.
+const SCHEDULER: &str = "CASTELL_TASKS_SCHEDULER";
 
 /// How a runtime is to be: [`Runtime::builder`].
 #[derive(Clone)]
@@ -149,15 +153,24 @@ impl Builder {
         self
     }
 
+    /// The scheduler: the program's wish, that of whoever starts it, or the usual one.
+    fn options(&self, from_environment: Option<String>) -> Result<Options, TaskError> {
+        match (&self.scheduler, from_environment) {
+            (Some(wanted), _) => Ok(wanted.parse()?),
+            (None, Some(wanted)) => {
+                wanted.parse().map_err(|source| TaskError::Variable { name: SCHEDULER, source })
+            }
+            (None, None) => Ok(Options::default()),
+        }
+    }
+
     /// Starts it.
     ///
     /// # Errors
     /// A description that cannot be read, a device under a kind that devices cannot have, a mailbox that cannot be made, or a thread that could not be
     /// started.
     pub fn build(self) -> Result<Runtime, TaskError> {
-        let from_environment = || std::env::var("CASTELL_TASKS_SCHEDULER").ok();
-        let scheduler = self.scheduler.clone().or_else(from_environment);
-        let options: Options = scheduler.as_deref().unwrap_or("tree").parse()?;
+        let options = self.options(environment::lookup(SCHEDULER))?;
         let plan = self.plan()?;
         let wanted = Wanted::from_environment();
         let records = self.record || wanted.any();
@@ -166,7 +179,7 @@ impl Builder {
         let numa_nodes = plan.topology.numa_nodes();
         let has_places = options.locality && options.design == Design::Tree && numa_nodes > 1;
         crate::forked::watch();
-        let debug = self.debug.unwrap_or_else(debug_from_environment);
+        let debug = self.debug.unwrap_or_else(|| environment::switch("CASTELL_TASKS_DEBUG"));
         let shared = Arc::new(Shared {
             memory: Memory::new(self.memory, &plan.numa()),
             worker_count: plan.cpu_workers(),
@@ -205,6 +218,18 @@ impl Builder {
     }
 }
 
-fn debug_from_environment() -> bool {
-    std::env::var_os("CASTELL_TASKS_DEBUG").is_some_and(|value| value == "1")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_decides_then_whoever_starts_it() {
+        let from = |variable: &str| Some(variable.to_owned());
+        let design = |builder: Builder, variable| builder.options(variable).expect("described well").design;
+        assert_eq!(design(Runtime::builder(), None), Design::Tree);
+        assert_eq!(design(Runtime::builder(), from("central")), Design::Central);
+        assert_eq!(design(Runtime::builder().scheduler("delegation"), from("central")), Design::Delegation);
+        let refused = Runtime::builder().options(from("trees")).expect_err("there is none");
+        assert!(refused.to_string().starts_with("CASTELL_TASKS_SCHEDULER: scheduler `trees`: "), "{refused}");
+    }
 }

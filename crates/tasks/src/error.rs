@@ -136,6 +136,14 @@ pub enum TaskError {
     /// The description of a scheduler or a machine cannot be read.
     #[error(transparent)]
     Description(#[from] castell_sched::SchedError),
+    /// That of an environment variable cannot.
+    #[error("{name}: {source}")]
+    Variable {
+        /// Which.
+        name: &'static str,
+        /// What is wrong.
+        source: castell_sched::SchedError,
+    },
     /// A task for devices of a kind of which the runtime has none.
     #[error(
         "task `{label}` was not created: no worker of this runtime runs tasks for devices of kind {kind}; register one \

@@ -22,8 +22,9 @@ pub mod dependences;
 #[cfg(not(loom))]
 mod devices;
 #[cfg(not(loom))]
-mod error;
+mod environment;
 #[cfg(not(loom))]
+mod error;
 mod execute;
 #[cfg(not(loom))]
 pub mod foreign;

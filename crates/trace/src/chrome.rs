@@ -1,7 +1,7 @@
 //! The trace event format that Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing) open.
 
 use crate::{Activity, Span, Timeline};
-use serde_json::{Value, json};
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
 /// Writes a timeline as a Chrome/Perfetto trace: a process a rank, a track an activity (and more where spans of one
@@ -19,63 +19,88 @@ use std::io::{self, Write};
 /// # Errors
 /// Whatever the writer says.
 pub fn write_chrome(timeline: &Timeline, out: &mut impl Write) -> io::Result<()> {
-    let title = Value::from(timeline.title.as_str());
-    let subtitle = Value::from(timeline.subtitle.as_str());
+    let (title, subtitle) = (quoted(&timeline.title), quoted(&timeline.subtitle));
     write!(out, "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"title\":{title},\"subtitle\":{subtitle}}},")?;
     write!(out, "\"traceEvents\":[")?;
-    let mut events = Events { out, first: true };
+    let mut events = Events { out, line: String::new(), first: true };
     for rank in 0..timeline.ranks {
-        let name = json!({"name": "process_name", "ph": "M", "pid": rank, "args": {"name": format!("{} {rank}", timeline.rows.name())}});
-        events.put(&name)?;
-        let order =
-            json!({"name": "process_sort_index", "ph": "M", "pid": rank, "args": {"sort_index": rank}});
-        events.put(&order)?;
+        let name = quoted(&format!("{} {rank}", timeline.rows.name()));
+        let order = format_args!(r#""args":{{"sort_index":{rank}}}"#);
+        events.put("M", "process_name", rank, format_args!(r#""args":{{"name":{name}}}"#))?;
+        events.put("M", "process_sort_index", rank, order)?;
     }
     let mut tracks = Tracks::new(timeline.ranks);
     let mut spans: Vec<&Span> = timeline.spans.iter().collect();
     spans.sort_by_key(|span| (span.start_ps, u64::MAX - span.end_ps));
     for span in spans {
         let (track, is_new) = tracks.place(span);
+        let activity = span.activity.name();
         if is_new {
-            let name = json!({"name": "thread_name", "ph": "M", "pid": span.rank.0, "tid": track,
-                "args": {"name": span.activity.name()}});
-            events.put(&name)?;
+            let name = format_args!(r#""tid":{track},"args":{{"name":"{activity}"}}"#);
+            events.put("M", "thread_name", span.rank.0, name)?;
         }
-        events.put(&json!({"name": span.name, "cat": span.activity.name(), "ph": "X", "pid": span.rank.0,
-            "tid": track, "ts": micros(span.start_ps), "dur": micros(span.end_ps - span.start_ps)}))?;
+        let (start, long) = (Micros(span.start_ps), Micros(span.end_ps - span.start_ps));
+        let rest = format_args!(r#""tid":{track},"ts":{start},"dur":{long},"cat":"{activity}""#);
+        events.put("X", &span.name, span.rank.0, rest)?;
     }
     for (id, message) in timeline.messages.iter().enumerate() {
-        let (from, to) = (message.from.0, message.to.0);
-        let (start, end) = (micros(message.sent_ps), micros(message.received_ps));
-        events.put(&json!({"name": "message", "cat": "message", "ph": "s", "id": id, "pid": from,
-            "tid": track_of(Activity::Send, 0), "ts": start, "args": {"bytes": message.bytes, "tag": message.tag.0}}))?;
-        events
-            .put(&json!({"name": "message", "cat": "message", "ph": "f", "bp": "e", "id": id, "pid": to,
-            "tid": track_of(Activity::Recv, 0), "ts": end}))?;
+        let [from, to] = [Activity::Send, Activity::Recv].map(|activity| track_of(activity, 0));
+        let (start, end) = (Micros(message.sent_ps), Micros(message.received_ps));
+        let told = format_args!(
+            r#""tid":{from},"ts":{start},"id":{id},"cat":"message","args":{{"bytes":{},"tag":{}}}"#,
+            message.bytes, message.tag.0
+        );
+        events.put("s", "message", message.from.0, told)?;
+        let told = format_args!(r#""tid":{to},"ts":{end},"id":{id},"cat":"message","bp":"e""#);
+        events.put("f", "message", message.to.0, told)?;
     }
     for counter in &timeline.counters {
         for (ps, value) in &counter.samples {
-            events.put(&json!({"name": counter.name, "ph": "C", "pid": 0, "ts": micros(*ps), "args": {"value": value}}))?;
+            let at = Micros(*ps);
+            events.put("C", &counter.name, 0, format_args!(r#""ts":{at},"args":{{"value":{value}}}"#))?;
         }
     }
     writeln!(out, "]}}")
 }
 
+/// Text as JSON has it.
+fn quoted(text: &str) -> String {
+    // A string has no keys that could not be written.
+    serde_json::to_string(text).unwrap_or_default()
+}
+
+/// Events in lines, without a tree of values between: traces have millions.
 struct Events<'a, W: Write> {
     out: &'a mut W,
+    line: String,
     first: bool,
 }
 
 impl<W: Write> Events<'_, W> {
-    fn put(&mut self, event: &Value) -> io::Result<()> {
-        let comma = if self.first { "\n" } else { ",\n" };
+    /// `rest`: what else the event has, as JSON's members.
+    fn put(&mut self, phase: &str, name: &str, process: u32, rest: fmt::Arguments<'_>) -> io::Result<()> {
+        self.line.clear();
+        self.line.push_str(if self.first { "\n" } else { ",\n" });
         self.first = false;
-        write!(self.out, "{comma}{event}")
+        self.line.push_str("{\"name\":");
+        if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" _-.".contains(&byte)) {
+            self.line.extend(["\"", name, "\""]);
+        } else {
+            self.line.push_str(&quoted(name));
+        }
+        // Writing to a string does not fail.
+        let _ = write!(self.line, r#","ph":"{phase}","pid":{process},{rest}}}"#);
+        self.out.write_all(self.line.as_bytes())
     }
 }
 
-fn micros(ps: u64) -> f64 {
-    ps as f64 / 1e6
+/// Picoseconds, printed as microseconds.
+struct Micros(u64);
+
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000)
+    }
 }
 
 /// Tracks of one activity have numbers of their own: 16 at most, then they share the last.
@@ -113,6 +138,7 @@ mod tests {
     use super::*;
     use crate::{Counter, Message};
     use castell_base::{Rank, Tag};
+    use serde_json::{Value, json};
 
     fn span(rank: u32, activity: Activity, start_ps: u64, end_ps: u64) -> Span {
         Span { rank: Rank(rank), name: format!("\"{start_ps}\""), activity, start_ps, end_ps }

@@ -9,6 +9,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+/// Beyond so many tasks it takes seconds, and a line says what is going on.
+const MANY: usize = 100_000;
+
 /// Writes what is wanted, and says on standard error what could not be.
 pub(super) fn write(recording: &Recording, wanted: &Wanted) {
     let say = |path: &Path, outcome: io::Result<()>| {
@@ -18,6 +21,12 @@ pub(super) fn write(recording: &Recording, wanted: &Wanted) {
     };
     if !recording.is_whole {
         eprintln!("castell: only the first {} tasks are recorded", recording.tasks.len());
+    }
+    if recording.tasks.len() >= MANY {
+        let files = [&wanted.trace, &wanted.graph].into_iter().flatten();
+        files.for_each(|path| {
+            eprintln!("castell: writing {} tasks to {} …", recording.tasks.len(), path.display())
+        });
     }
     if let Some(path) = &wanted.trace {
         say(path, write_trace(&recording.timeline(), path));

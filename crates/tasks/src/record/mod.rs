@@ -14,6 +14,7 @@ pub use recording::{Level, Recorded, Recording, Stretch};
 
 use crate::current::Thread;
 use crate::dependences::Declaration;
+use crate::environment;
 use crate::task::{Task, flag};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -37,18 +38,17 @@ pub(crate) struct Wanted {
     pub(crate) trace: Option<PathBuf>,
     /// `CASTELL_TASKS_RECORD`: the graph as GOAL text.
     pub(crate) graph: Option<PathBuf>,
-    /// `CASTELL_TASKS_SUMMARY=1`: statistics on standard error.
+    /// `CASTELL_TASKS_SUMMARY`: statistics on standard error.
     pub(crate) summary: bool,
 }
 
 impl Wanted {
     /// What the environment says.
     pub(crate) fn from_environment() -> Wanted {
-        let path = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         Wanted {
-            trace: path("CASTELL_TASKS_TRACE"),
-            graph: path("CASTELL_TASKS_RECORD"),
-            summary: std::env::var_os("CASTELL_TASKS_SUMMARY").is_some_and(|value| value == "1"),
+            trace: environment::file("CASTELL_TASKS_TRACE"),
+            graph: environment::file("CASTELL_TASKS_RECORD"),
+            summary: environment::switch("CASTELL_TASKS_SUMMARY"),
         }
     }
 

@@ -4,7 +4,6 @@ use super::graph::Dependences;
 use super::outside::{Outside, Outsiders};
 use super::{Event, Note};
 use crate::dependences::Declaration;
-use std::collections::HashMap;
 
 /// What tasks did: [`Runtime::recording`](crate::Runtime::recording).
 #[derive(Clone, Debug, Default)]
@@ -74,6 +73,24 @@ struct Open {
     since: u64,
 }
 
+/// Where tasks are in a recording, by number. Numbers are given out a moment before they are noted: not in order of time.
+#[derive(Default)]
+struct Places(Vec<Option<u32>>);
+
+impl Places {
+    fn set(&mut self, task: u32, place: usize) {
+        let least = task as usize + 1;
+        if self.0.len() < least {
+            self.0.resize(least, None);
+        }
+        self.0[task as usize] = Some(place as u32);
+    }
+
+    fn get(&self, task: u32) -> Option<usize> {
+        self.0.get(task as usize).copied().flatten().map(|place| place as usize)
+    }
+}
+
 impl Recorded {
     /// Its body's own time, in nanoseconds.
     pub fn own_ns(&self) -> u64 {
@@ -97,17 +114,16 @@ impl Recording {
     pub(super) fn of(notes: &[&Note], workers: u32, is_whole: bool) -> Recording {
         let mut recording = Recording { tasks: Vec::new(), workers, is_whole, ..Recording::default() };
         let mut outsiders = Outsiders::default();
-        // Numbers are given out a moment before they are noted: not in order of time.
-        let mut places: HashMap<u32, usize> = HashMap::new();
+        let mut places = Places::default();
         let mut dependences = Dependences::default();
         let mut stacks: Vec<Vec<Open>> = (0..=workers).map(|_| Vec::new()).collect();
         for note in notes {
             let stack = &mut stacks[note.worker as usize];
             match &note.event {
                 Event::Created { task, parent, label, cost, declared, maker } => {
-                    let parent = parent.and_then(|parent| places.get(&parent).copied());
+                    let parent = parent.and_then(|parent| places.get(parent));
                     let place = recording.tasks.len();
-                    places.insert(*task, place);
+                    places.set(*task, place);
                     let parent = parent.map(|parent| (parent, recording.cut(parent, stack, note.ns, false)));
                     dependences.declare(place, parent.map(|(parent, _)| parent), declared);
                     recording.tasks.push(Recorded {
@@ -124,27 +140,27 @@ impl Recording {
                 }
                 Event::Joins { thread } => outsiders.joins(*thread, note.ns),
                 Event::Joined { task, thread } => {
-                    if let Some(&task) = places.get(task) {
+                    if let Some(task) = places.get(*task) {
                         outsiders.joined(*thread, task, note.ns);
                     }
                 }
                 Event::Began { task } => {
-                    if let Some(&task) = places.get(task) {
+                    if let Some(task) = places.get(*task) {
                         recording.begin(task, stack, note);
                     }
                 }
                 Event::Ended { task } => {
-                    if let Some(&task) = places.get(task) {
+                    if let Some(task) = places.get(*task) {
                         recording.end(task, stack, note.ns);
                     }
                 }
                 Event::Waits { task } => {
-                    if let Some(&task) = places.get(task) {
+                    if let Some(task) = places.get(*task) {
                         recording.cut(task, stack, note.ns, true);
                     }
                 }
                 Event::GoesOn { task } => {
-                    if let Some(open) = stack.last_mut().filter(|open| places.get(task) == Some(&open.task)) {
+                    if let Some(open) = stack.last_mut().filter(|open| places.get(*task) == Some(open.task)) {
                         open.since = note.ns; // what the wait itself took is nobody's work
                     }
                 }
