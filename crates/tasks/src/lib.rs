@@ -25,6 +25,7 @@ mod devices;
 mod environment;
 #[cfg(not(loom))]
 mod error;
+#[cfg(not(loom))]
 mod execute;
 #[cfg(not(loom))]
 pub mod foreign;
