@@ -186,7 +186,7 @@ pub(crate) fn code_of(cause: &Cause) -> Code {
     match cause {
         Cause::PeerDied { .. } | Cause::PeerLeft { .. } | Cause::PeerFailed { .. } => Code::Peer,
         Cause::SizeMismatch { .. } => Code::Size,
-        Cause::BadAddress { .. } | Cause::BadTarget { .. } => Code::Buffer,
+        Cause::BadAddress { .. } | Cause::CopyForbidden { .. } | Cause::BadTarget { .. } => Code::Buffer,
         Cause::CallsDiffer { .. } => Code::Operation,
         _ => Code::Failed,
     }

@@ -12,6 +12,7 @@ use crate::collective::board::{ENTRIES, Entry};
 use crate::doorbell::{Doorbell, Sleeper};
 use crate::lane::LANE_POOL_BYTES;
 use crate::queue::{Geometry, Intent, Intents, QueueKind};
+use crate::reach::Reach;
 use crate::rendezvous::{DESCRIPTORS, Descriptor, PIPE_BYTES, PIPES};
 use crate::slot::geometry::Geometry as Slots;
 use crate::slot::line::{Line, Standing};
@@ -25,7 +26,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"castell1");
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 const HEADER_BYTES: usize = 4096;
 const CONTROL_BYTES: usize = 256;
 const PAGE: usize = 4096;
@@ -232,7 +233,8 @@ pub struct RankControl {
     state: AtomicU32,
     status: AtomicU32,
     pid: AtomicU32,
-    pad1: [u8; 52],
+    pad1: [u8; 20],
+    pub(crate) reach: Reach,
     /// The reservation that this rank has open in somebody's queue, see `queue/README.md`.
     pub intent: Intent,
     pad2: [u8; 64 - size_of::<Intent>()],
@@ -501,6 +503,7 @@ impl Job {
             return Err(JobError::Taken { rank, pid: before });
         }
         control.start_time.store(start_time, Ordering::Relaxed);
+        control.reach.announce();
         for cpu in cpus {
             let bit = (*cpu as usize).min(64 * PROCESSOR_WORDS - 1);
             self.header().processors[bit / 64].fetch_or(1 << (bit % 64), Ordering::Relaxed);

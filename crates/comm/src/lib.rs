@@ -22,6 +22,8 @@ pub mod launch;
 #[cfg(not(loom))]
 pub mod measure;
 pub mod queue;
+#[cfg(not(loom))]
+mod reach;
 pub mod rendezvous;
 #[cfg(not(loom))]
 pub mod scope;

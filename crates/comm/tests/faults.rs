@@ -33,7 +33,7 @@ fn main() {
         std::process::exit(as_unwatched_rank());
     }
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let cases: [(&str, fn()); 22] = [
+    let cases: [(&str, fn()); 24] = [
         ("a_receive_from_the_dead_fails", a_receive_from_the_dead_fails),
         ("a_receive_from_any_source_fails", a_receive_from_any_source_fails),
         ("large_messages_break_off", large_messages_break_off),
@@ -55,6 +55,8 @@ fn main() {
         ("runs_started_after_a_death_fail", runs_started_after_a_death_fail),
         ("ranks_of_other_launchers_watch_each_other", ranks_of_other_launchers_watch_each_other),
         ("calls_with_the_dead_fail", calls_with_the_dead_fail),
+        ("killed_while_its_memory_is_read", killed_while_its_memory_is_read),
+        ("whose_memory_is_forbidden_is_asked_otherwise", whose_memory_is_forbidden_is_asked_otherwise),
         ("nothing_is_left", nothing_is_left),
     ];
     for (name, case) in
@@ -527,6 +529,84 @@ fn calls_with_the_dead_fail() {
         later.filter(|error| error.contains("rank 2")).map(|_| ()).ok_or_else(|| "the barrier".into())
     });
     expect_one_dead(&outcome, 2);
+}
+
+/// Large exchanges, in which ranks read each other's memory, until one of them is killed at any moment.
+fn killed_while_its_memory_is_read() {
+    const BLOCK: usize = 100_000;
+    for round in 0..10 {
+        let outcome = ranks(3, &|comm| {
+            let world = comm.world();
+            let (me, size) = (world.rank().index() as u64, world.size() as usize);
+            let data = vec![me; BLOCK * size];
+            let mut found = vec![9; BLOCK * size];
+            world.alltoall(&data, &mut found).map_err(|error| format!("the first call: {error}"))?;
+            if comm.rank() == Rank(1) {
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_micros(400 * round));
+                    die();
+                });
+            }
+            loop {
+                found.fill(9);
+                match world.alltoall(&data, &mut found) {
+                    Ok(()) => {
+                        let right = |(at, number): (usize, &u64)| *number == (at / BLOCK) as u64;
+                        if !found.iter().enumerate().all(right) {
+                            return Err("something else than what was sent".into());
+                        }
+                    }
+                    Err(error) if error.to_string().contains("rank 1") => return Ok(()),
+                    // Who has read all in the last call goes on where the other one failed and has left.
+                    Err(error) if error.to_string().contains("left the job") => return Ok(()),
+                    Err(error) => return Err(format!("not named: {error}")),
+                }
+            }
+        });
+        expect_one_dead(&outcome, 1);
+    }
+}
+
+/// From here on the kernel does not let this process read the memory of the others.
+fn lose_rights() {
+    // SAFETY: no memory is passed.
+    let outcome = unsafe {
+        if libc::geteuid() == 0 {
+            // The superuser may read everybody: becomes somebody else, who may not.
+            libc::setresuid(65_534, 65_534, 65_534)
+        } else {
+            libc::prctl(libc::PR_SET_DUMPABLE, 0)
+        }
+    };
+    assert_eq!(outcome, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// One rank is another user's: all ranks find out, and their large calls go another way.
+fn whose_memory_is_forbidden_is_asked_otherwise() {
+    const BLOCK: usize = 100_000;
+    let job = JobOptions { progress: Progress::ALL[PROGRESS.load(Ordering::Relaxed)], ..JobOptions::new(3) };
+    let launch = Launch { job, grace: Duration::from_secs(20), ..Launch::new(3) };
+    let as_rank = |rank: Rank, job: Job| {
+        if rank == Rank(1) {
+            lose_rights();
+        }
+        let comm = Comm::join(job, rank);
+        let world = comm.world();
+        let data: Vec<u64> = (0..3 * BLOCK as u64).map(|at| at + 1_000_000 * u64::from(rank.0)).collect();
+        let mut found = vec![0; 3 * BLOCK];
+        for _ in 0..3 {
+            world.alltoall(&data, &mut found).expect("goes well");
+        }
+        let own = (BLOCK * rank.index()) as u64;
+        for (at, number) in found.iter().enumerate() {
+            assert_eq!(*number, 1_000_000 * (at / BLOCK) as u64 + own + (at % BLOCK) as u64);
+        }
+        assert_eq!(world.reads_peers(), Some(false));
+        comm.finalize();
+        0
+    };
+    let outcome = launch.fork(&as_rank).expect("the ranks start");
+    assert!(outcome.endings.iter().all(|ended| *ended == Ended::Exited(0)), "{:?}", outcome.endings);
 }
 
 /// The memory, the processes and whatever else a job made are gone with it, also when a rank was killed.

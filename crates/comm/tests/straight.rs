@@ -371,3 +371,75 @@ fn messages_are_counted_and_recorded() {
         assert!(record.len() >= 3 && record.iter().all(|one| one.start_ns <= one.end_ns && one.run > 0));
     });
 }
+
+/// Blocks and vectors that are large enough to be read out of their senders' buffers, apart and in place.
+#[test]
+fn what_is_read_where_it_lies_gives_the_same_bits() {
+    const BLOCK: usize = 50_001;
+    for ranks in [2, 3, 5] {
+        group(ranks, |comm| {
+            let world = comm.world();
+            assert_eq!(world.reads_peers(), None);
+            let names = ["alltoall:pairwise", "alltoall:linear", "scatter:linear", "allgather:linear"];
+            for (name, operation) in names.into_iter().zip([
+                Operation::Alltoall,
+                Operation::Alltoall,
+                Operation::Scatter,
+                Operation::Allgather,
+            ]) {
+                for _ in 0..3 {
+                    let [blocking, started] = both_ways(&world, operation, name, BLOCK);
+                    assert_eq!(blocking.expect("goes well"), started.expect("goes well"), "{name}");
+                }
+            }
+            for name in ["allreduce:direct", "allreduce:recursive-doubling", "allreduce:rabenseifner"] {
+                if ranks == 2 {
+                    let [blocking, started] = both_ways(&world, Operation::Allreduce, name, 300_001);
+                    assert_eq!(blocking.expect("goes well"), started.expect("goes well"), "{name}");
+                }
+            }
+            // Threads of one process.
+            assert_eq!(world.reads_peers(), Some(true));
+            let (me, size) = (world.rank().index(), ranks as usize);
+            let value = |from: usize, to: usize, round: usize| (1000 * from + 100 * to + round) as u64;
+            for round in 0..10 {
+                let block = |to: usize| vec![value(me, to, round); BLOCK];
+                let mut data: Vec<u64> = (0..size).flat_map(block).collect();
+                world.call(Call::alltoall_in_place(&mut data)).expect("goes well");
+                // Who is through writes to its buffers at once: nobody may still look at them.
+                for (from, block) in data.chunks_mut(BLOCK).enumerate() {
+                    assert!(block.iter().all(|number| *number == value(from, me, round)), "round {round}");
+                    block.fill(7);
+                }
+            }
+            let mut data = vec![1u64 + me as u64; 300_001];
+            let mut sum = (1 + size as u64) * size as u64 / 2;
+            for _ in 0..3 {
+                world.allreduce_in_place(&mut data, Reduction::Sum).expect("goes well");
+                assert!(data.iter().all(|number| *number == sum));
+                sum *= size as u64;
+            }
+        });
+    }
+}
+
+/// The verdict is not known yet when the first large call meets another one.
+#[test]
+fn a_first_large_call_that_meets_another_one_is_named() {
+    for ranks in [2, 3] {
+        group(ranks, |comm| {
+            let world = comm.world();
+            let outcome = if world.rank() == Rank(0) {
+                let data = vec![1u64; 50_000 * ranks as usize];
+                world.alltoall(&data, &mut data.clone())
+            } else {
+                world.barrier()
+            };
+            let error = outcome.expect_err("the calls differ").to_string();
+            assert!(
+                error.contains("alltoall") && error.contains("barrier") || error.contains("failed"),
+                "{error}"
+            );
+        });
+    }
+}

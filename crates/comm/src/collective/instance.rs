@@ -31,6 +31,12 @@ pub(crate) const STAGED_BYTES_MAX: u64 = 4096;
 const STRIP_BYTES: u64 = 32 << 10;
 /// Where ranks share processors each strip costs changes of processes. Bytes.
 const STRIP_BYTES_CROWDED: u64 = 512 << 10;
+/// From here on blocks are read out of the senders' own buffers where one rank needs each of them. Bytes.
+const SHOWN_BYTES_MIN: u64 = 256 << 10;
+/// The same where the sender's copy into its heap is hidden well. Bytes.
+const SHOWN_LATE_BYTES_MIN: u64 = 384 << 10;
+/// The same of vectors of two ranks that are reduced. Bytes.
+const SHOWN_VECTOR_BYTES_MIN: u64 = 2 << 20;
 /// Where each rank has a processor, larger messages that are not cut in strips go through pipes, where the receiver copies
 /// while the sender does. Bytes.
 const WHOLE_BYTES_MAX: u64 = 128 << 10;
@@ -190,6 +196,15 @@ enum Part {
     LastStrip,
 }
 
+impl Part {
+    fn size(self) -> Size {
+        match self {
+            Part::Whole(size) => size,
+            Part::Strip | Part::LastStrip => Size::Large,
+        }
+    }
+}
+
 /// Collectives of which it is kept whether they can go through slots.
 const CERTIFICATES: usize = 512;
 
@@ -199,7 +214,7 @@ impl Certificates {
         if known.len() >= CERTIFICATES {
             known.clear();
         }
-        let size = if part == Part::Whole(Size::Small) { Size::Small } else { Size::Large };
+        let size = part.size();
         let find = || certify(collective, rank, size).map(Arc::new);
         let in_order = collective.shape().in_order;
         known.entry((record.signature(), in_order, part)).or_insert_with(find).clone()
@@ -493,13 +508,30 @@ fn weave(
     // Functions that are called do not tell where they read and write.
     let bytes_max = if wants_addresses { slot::BYTES_MAX as u64 } else { u64::MAX };
     let part = |cut: &Cut, elements| named(cut.part(&shape, elements)).map(with_messages);
-    let strips =
+    let mut strips =
         if bytes <= bytes_max { making.straight(&collective, bytes, cut, is_crowded, part)? } else { None };
+    let shows = shown_from(call.operation, seat.size, is_crowded).is_some_and(|least| bytes >= least);
+    if let Some(strips) = strips.as_mut().filter(|_| shows) {
+        strips.shown = making.program(Part::Whole(Size::Shown), &collective)?;
+    }
     let schedule = match &strips {
         Some(strips) => Arc::clone(&strips.first.schedule),
         None => Arc::new(compile(&collective, rank, &memory)?.0.0),
     };
     Ok(Woven { record, temporary, schedule, strips })
+}
+
+/// From how many bytes on messages of an operation are read out of their senders' buffers: where each is read by one rank. What
+/// several read is faster out of a heap, where it is copied once, and page by page by nobody. Where data goes one way and
+/// each rank has a processor, sender and receiver work at the same time on strips.
+fn shown_from(operation: Operation, ranks: u32, is_crowded: bool) -> Option<u64> {
+    match operation {
+        Operation::Alltoall => Some(SHOWN_BYTES_MIN),
+        Operation::Scatter if is_crowded => Some(SHOWN_BYTES_MIN),
+        Operation::Allgather if ranks == 2 => Some(SHOWN_LATE_BYTES_MIN),
+        Operation::Allreduce if ranks == 2 => Some(SHOWN_VECTOR_BYTES_MIN),
+        _ => None,
+    }
 }
 
 /// How the vectors of a call, or the blocks of each rank, are cut in strips.
@@ -614,7 +646,7 @@ impl Making<'_> {
             }
         }
         let stride = (cut.elements * whole.shape().element_bytes) as usize;
-        Ok(Some(Strips { first, last, count: cut.count, stride }))
+        Ok(Some(Strips { first, last, count: cut.count, stride, shown: None }))
     }
 
     /// The straight line of a part of the call; `None`: it cannot go through slots.
@@ -623,7 +655,7 @@ impl Making<'_> {
             return Ok(None);
         };
         let ((schedule, ids), graph) = compile(collective, self.rank, self.memory)?;
-        let size = if part == Part::Whole(Size::Small) { Size::Small } else { Size::Large };
+        let size = part.size();
         let schedule = (Arc::new(schedule), &ids[..]);
         Ok(Some(Program::new(&graph, schedule, (&certificate, size), self.record, self.seat)))
     }

@@ -122,6 +122,12 @@ impl Communicator {
         Counts { hits: counts.hits + self.again.get(), ..counts }
     }
 
+    /// Whether large calls read the memory of the other ranks; `None`: there was no call yet that would. All ranks come to the same
+    /// verdict: false if the kernel forbids it to any of them.
+    pub fn reads_peers(&self) -> Option<bool> {
+        self.member.comm.reads_peers(self.member.context)
+    }
+
     pub(crate) fn member(&self) -> &Arc<Member> {
         &self.member
     }

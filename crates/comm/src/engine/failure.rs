@@ -51,6 +51,11 @@ pub enum Cause {
         /// The other end of the transfer.
         peer: Rank,
     },
+    /// The kernel does not let this process read the memory of its peer any more, though it did before.
+    CopyForbidden {
+        /// The peer.
+        peer: Rank,
+    },
     /// A put or get names memory outside the peer's scratchpad, or a peer's run that has ended.
     BadTarget {
         /// The peer.
@@ -82,6 +87,7 @@ impl Cause {
             | Cause::PeerLeft { peer }
             | Cause::SizeMismatch { peer, .. }
             | Cause::BadAddress { peer }
+            | Cause::CopyForbidden { peer }
             | Cause::CallsDiffer { peer, .. }
             | Cause::BadTarget { peer } => *peer,
             Cause::PeerFailed { culprit, .. } => *culprit,
@@ -112,6 +118,11 @@ impl fmt::Display for Failure {
             Cause::BadAddress { peer } => write!(
                 f,
                 "a buffer is not readable or writable memory, here or in rank {peer}: check addresses and sizes"
+            ),
+            Cause::CopyForbidden { peer } => write!(
+                f,
+                "the kernel forbids reading the memory of rank {peer}, which it allowed before: do not change a process's user or \
+                 whether it can be dumped between calls"
             ),
             Cause::BadTarget { peer } => {
                 write!(f, "outside the scratchpad of rank {peer}'s run, or that run has ended")

@@ -23,6 +23,7 @@ mod peer;
 mod poison;
 mod record;
 mod run;
+mod shown;
 mod stall;
 mod straight;
 mod transfer;

@@ -45,9 +45,9 @@ pub(super) struct Straight {
 }
 
 /// Of one context.
-struct Own {
+pub(super) struct Own {
     standing: Standing,
-    progress: Progress,
+    pub(super) progress: Progress,
     log: LogWriter,
     /// At this count of deaths and departures all members were there.
     epoch: u32,
@@ -55,6 +55,10 @@ struct Own {
     heap_end: usize,
     /// The last turn that each rank of the job has been seen to have passed.
     seen: Box<[u64]>,
+    /// Whether the members may read each other's memory, once they know.
+    pub(super) may_show: Option<bool>,
+    /// Room for parts of messages that are reduced out of other processes.
+    pub(super) blocks: Box<[u128]>,
 }
 
 impl Own {
@@ -81,7 +85,16 @@ impl Straight {
             let log = LogWriter::new(job.call_log(context, me));
             let standing = job.standing(context, me);
             let seen = vec![0; job.ranks() as usize].into();
-            Mutex::new(Own { standing, progress: Progress::default(), log, epoch: 0, heap_end: 0, seen })
+            Mutex::new(Own {
+                standing,
+                progress: Progress::default(),
+                log,
+                epoch: 0,
+                heap_end: 0,
+                seen,
+                may_show: None,
+                blocks: Box::default(),
+            })
         };
         let contexts = (0..CONTEXTS).filter(|context| job.has_slots(*context)).map(own).collect();
         Straight { contexts, numbers, sent: Default::default(), records: AtomicBool::new(false) }
@@ -91,8 +104,14 @@ impl Straight {
     pub(super) fn open(&self, context: u32) {
         if let Some(own) = self.contexts.get(context as usize) {
             let mut own = own.lock().unwrap_or_else(PoisonError::into_inner);
-            (own.progress, own.epoch) = (Progress::default(), 0);
+            (own.progress, own.epoch, own.may_show) = (Progress::default(), 0, None);
         }
+    }
+
+    /// Whether the members of a context read each other's memory, once they know.
+    pub(super) fn may_show(&self, context: u32) -> Option<bool> {
+        let own = self.contexts.get(context as usize)?;
+        own.lock().unwrap_or_else(PoisonError::into_inner).may_show
     }
 
     /// Messages that were sent so far, and their bytes.
@@ -109,26 +128,26 @@ impl Straight {
 }
 
 /// One call under way.
-struct Line<'a> {
-    shared: &'a Arc<Shared>,
-    program: &'a Program,
-    context: u32,
-    number: u64,
-    turn: u64,
+pub(super) struct Line<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+    pub(super) program: &'a Program,
+    pub(super) context: u32,
+    pub(super) number: u64,
+    pub(super) turn: u64,
     /// How far the strip is behind the first one. Bytes.
     behind: usize,
     /// Where its large messages begin in this rank's heap. Bytes.
     heap_at: usize,
-    signature: u64,
+    pub(super) signature: u64,
     /// How often a message is looked for before others may run.
     spins: u32,
     /// Messages were written, or turns passed that are awaited, since sleepers were last looked for.
-    is_unrung: bool,
+    pub(super) is_unrung: bool,
     recorded: Vec<Recorded>,
 }
 
 /// A step that failed, and why.
-type Stop = (usize, Cause);
+pub(super) type Stop = (usize, Cause);
 
 impl Comm {
     /// Makes the next call of a context as a straight line, see [`Comm::execute`].
@@ -172,8 +191,15 @@ impl Comm {
             is_unrung,
             recorded,
         };
-        for strip in 0..strips.count {
-            line.program = strips.program(strip);
+        let shown = match &strips.shown {
+            None => None,
+            Some(program) => match line.may_show(&mut own) {
+                Ok(may) => may.then_some(program),
+                Err(stop) => return Ok(Err(line.fail(own, stop))),
+            },
+        };
+        for strip in 0..if shown.is_some() { 1 } else { strips.count } {
+            line.program = shown.unwrap_or_else(|| strips.program(strip));
             line.turn = turn_of(number, strip);
             line.behind = strip as usize * strips.stride;
             line.heap_at = own.place_in_heap(line.program.heap_bytes);
@@ -192,6 +218,11 @@ impl Comm {
             straight.count(context, line.program);
             own.standing.pass(line.turn);
             line.is_unrung |= line.program.is_awaited;
+        }
+        if let Some(program) = shown
+            && let Err(stop) = line.wait_for_readers(&mut own, program)
+        {
+            return Ok(Err(line.fail(own, stop)));
         }
         line.ring();
         line.ring_if_seen();
@@ -234,6 +265,10 @@ impl Line<'_> {
                     unsafe { call_at_once(*function, *context) };
                 }
                 // SAFETY: the caller's promise.
+                Step::Show { .. } | Step::Look { .. } | Step::Combine { .. } => unsafe {
+                    self.shown_step(own, at, step)?;
+                },
+                // SAFETY: the caller's promise.
                 large => unsafe { self.large_step(own, at, large)? },
             }
             if RECORDS {
@@ -262,7 +297,7 @@ impl Line<'_> {
 
     /// The place of a message of this call, once it is there.
     #[inline(always)]
-    fn arrived(&mut self, at: usize, route: &Route) -> Result<SlotLine, Stop> {
+    pub(super) fn arrived(&mut self, at: usize, route: &Route) -> Result<SlotLine, Stop> {
         let (place, turn) = (route.of(self.turn), self.turn);
         if !place.has(turn) && !self.comes_soon(place) {
             self.wait(at, self.program.names[at].peer, &|| place.has(turn))?;
@@ -344,7 +379,7 @@ impl Line<'_> {
 
     /// Waits for a message, or for room: looks again and again, then lets others run, then drives the engine and sleeps.
     #[inline(never)]
-    fn wait(&mut self, at: usize, peer: Rank, has_come: &dyn Fn() -> bool) -> Result<(), Stop> {
+    pub(super) fn wait(&mut self, at: usize, peer: Rank, has_come: &dyn Fn() -> bool) -> Result<(), Stop> {
         let patience = self.shared.patience();
         for look in 0..patience.spins {
             if has_come() {
@@ -425,7 +460,13 @@ impl Line<'_> {
     }
 
     #[inline(always)]
-    fn wait_for_room(&mut self, own: &mut Own, at: usize, receiver: Rank, last: u64) -> Result<(), Stop> {
+    pub(super) fn wait_for_room(
+        &mut self,
+        own: &mut Own,
+        at: usize,
+        receiver: Rank,
+        last: u64,
+    ) -> Result<(), Stop> {
         // A look at its standing, which it has written to since, is dear: one tells of several calls.
         if own.seen[receiver.index()] >= last {
             return Ok(());
@@ -463,7 +504,9 @@ impl Line<'_> {
             return Ok(());
         }
         let steps = self.program.steps.iter().zip(&self.program.names).enumerate();
-        let mut sends = steps.filter(|(_, (step, _))| matches!(step, Step::Send { .. } | Step::Give { .. }));
+        let mut sends = steps.filter(|(_, (step, _))| {
+            matches!(step, Step::Send { .. } | Step::Give { .. } | Step::Show { .. })
+        });
         match sends.find(|(_, (_, name))| has_gone(&name.peer)) {
             Some((at, (_, name))) => {
                 Err((at, self.in_vain(name.peer, now_ns(), &|| false).expect("somebody who has gone")))
@@ -486,7 +529,7 @@ impl Line<'_> {
 
     /// Wakes those that sleep and may have what they wait for.
     #[inline(always)]
-    fn ring(&mut self) {
+    pub(super) fn ring(&mut self) {
         if self.look_for_sleepers() {
             self.is_unrung = false;
             self.ring_sleepers();
@@ -497,7 +540,7 @@ impl Line<'_> {
     /// calls further when this rank lost its processor in the middle. A fence in each call would cost more than that is worth;
     /// a look without one may come too early, once in a great while, and then the sleeper looks itself.
     #[inline(always)]
-    fn ring_if_seen(&self) {
+    pub(super) fn ring_if_seen(&self) {
         if self.shared.job.slot_sleepers().load(Ordering::Relaxed) != 0 {
             self.ring_all();
         }
@@ -533,6 +576,8 @@ impl Line<'_> {
     fn fail(&self, own: MutexGuard<'_, Own>, (at, cause): Stop) -> Failure {
         let (shared, me) = (self.shared, self.shared.me);
         shared.job.standing(self.context, me).fail(self.number, cause.culprit(me).0);
+        // Before the program writes to its buffers, which others may be reading; they look behind it, see `look_for_failure`.
+        fence(Ordering::SeqCst);
         drop(own);
         self.ring_all();
         let mut engine = shared.enter();

@@ -4,6 +4,7 @@
 //! said in `README.md` beside this file.
 
 use super::heap::Heap;
+use super::shown::{self, Uses};
 use super::{BYTES_MAX, PLACES, RANKS_MAX};
 use castell_base::Rank;
 use castell_collectives::collective::{Collective, Combine, Memory, Messages};
@@ -31,6 +32,8 @@ pub(crate) enum Size {
     Small,
     /// With their sender, in its heap.
     Large,
+    /// With their sender, in the call's own buffers: the receiver reads another process's memory.
+    Shown,
 }
 
 /// What was found out about one rank's part.
@@ -52,11 +55,20 @@ pub(crate) fn certify(collective: &Collective, rank: u32, size: Size) -> Option<
         return None;
     }
     let collective = collective.clone().with_messages(Messages::default());
-    let programs: Option<Vec<_>> = (0..ranks).map(|rank| program(&collective, rank, size)).collect();
-    run(&programs?, rank, size)
+    let mut uses = Vec::new();
+    let programs: Option<Vec<_>> =
+        (0..ranks).map(|rank| program(&collective, rank, size, &mut uses)).collect();
+    let programs = programs?;
+    let certificate = run(&programs, rank, size)?;
+    (size != Size::Shown || shown::is_safe(&programs, &uses)).then_some(certificate)
 }
 
-fn program(collective: &Collective, rank: u32, size: Size) -> Option<Vec<Message>> {
+fn program(
+    collective: &Collective,
+    rank: u32,
+    size: Size,
+    uses: &mut Vec<[Uses; 2]>,
+) -> Option<Vec<Message>> {
     let graph = |in_place| {
         // Nobody looks into this memory, only where it lies.
         let [input, output, temporary] = [1 << 60, 2 << 60, 3 << 60].map(Place::user);
@@ -72,7 +84,13 @@ fn program(collective: &Collective, rank: u32, size: Size) -> Option<Vec<Message
         // Whether somebody calls it in place the others do not know.
         [&apart, &graph(true)?].into_iter().all(|graph| Heap::of(graph).is_some()).then_some(())?;
     }
-    messages(&apart, 0, |rank| Some(rank.0), size)
+    let messages = |graph: &Graph| messages(graph, 0, |rank| Some(rank.0), size);
+    if size == Size::Shown {
+        let in_place = graph(true)?;
+        (messages(&in_place) == messages(&apart)).then_some(())?;
+        uses.push([Uses::of(&apart)?, Uses::of(&in_place)?]);
+    }
+    messages(&apart)
 }
 
 /// Instead of a reduction: the same bytes are touched.
@@ -162,7 +180,9 @@ fn run(programs: &[Vec<Message>], rank: u32, size: Size) -> Option<Certificate> 
         }
     }
     let all_end = next.iter().zip(programs).all(|(next, program)| *next == program.len());
-    let (hears_all, is_awaited) = (heard[rank as usize] == all, heard.iter().any(|of| *of != all));
+    let hears_all = heard[rank as usize] == all;
+    // Who shows its buffers waits until all have looked.
+    let is_awaited = size == Size::Shown || heard.iter().any(|of| *of != all);
     (all_end && under_way.is_empty()).then_some(Certificate { messages: own, hears_all, is_awaited })
 }
 

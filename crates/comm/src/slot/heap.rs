@@ -25,7 +25,7 @@ pub(crate) struct Lent {
 
 /// Bytes of a program's memory.
 #[derive(Clone, Copy, Debug)]
-struct Range {
+pub(super) struct Range {
     place: Place,
     bytes: u64,
 }
@@ -42,7 +42,12 @@ impl Range {
         self.place.offset + self.bytes
     }
 
-    fn overlaps(self, other: Range) -> bool {
+    /// Whether both are the same bytes.
+    pub(super) fn is_at(self, other: Range) -> bool {
+        self.place == other.place && self.bytes == other.bytes
+    }
+
+    pub(super) fn overlaps(self, other: Range) -> bool {
         self.place.memory == other.place.memory
             && self.place.offset < other.end()
             && other.place.offset < self.end()
@@ -56,7 +61,7 @@ impl Range {
 }
 
 /// What an operation reads and writes.
-fn touched(op: Op<'_>) -> (Vec<Range>, Option<Range>) {
+pub(super) fn touched(op: Op<'_>) -> (Vec<Range>, Option<Range>) {
     match op {
         Op::Send { buffer, bytes, .. } => (Range::of(buffer, bytes).into_iter().collect(), None),
         Op::Recv { buffer, bytes, .. } => (Vec::new(), Range::of(buffer, bytes)),
@@ -86,6 +91,11 @@ impl Heap {
     /// The heap of a program whose operations stand in the order of the graph's vertices; `None`: it would be too large.
     /// Functions that are called must not touch what the program sends.
     pub(crate) fn of(graph: &Graph) -> Option<Heap> {
+        Heap::endless(graph).filter(|heap| heap.bytes <= HEAP_BYTES)
+    }
+
+    /// The same of a program whose messages stay in the sender's buffers, so that they need no room.
+    pub(crate) fn endless(graph: &Graph) -> Option<Heap> {
         let mut heap = Heap::default();
         let (mut there, mut end) = (Vec::<(Range, u64)>::new(), 0u64);
         for vertex in graph.vertices() {
@@ -112,7 +122,7 @@ impl Heap {
             }
         }
         heap.bytes = end as usize;
-        (end <= HEAP_BYTES as u64).then_some(heap)
+        Some(heap)
     }
 
     /// Whether a received message need not be copied to its range: nobody else sees that memory, and what the program reads

@@ -11,6 +11,8 @@ pub mod line;
 pub mod log;
 #[cfg(not(loom))]
 pub(crate) mod program;
+#[cfg(not(loom))]
+mod shown;
 
 /// Contexts whose calls have slots: the first ones.
 pub const CONTEXTS: u32 = 4;

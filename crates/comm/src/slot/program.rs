@@ -91,6 +91,25 @@ pub(crate) enum Step {
         operands: [Operand; 3],
         bytes: u64,
     },
+    /// A large message that stays in this rank's buffer: its address is told.
+    Show {
+        route: Route,
+        from: *const u8,
+        /// The receiver is known to have entered the call.
+        knows: bool,
+    },
+    /// A large message from the sender's buffer.
+    Look {
+        route: Route,
+        to: Taken,
+        bytes: usize,
+    },
+    /// As `Apply`, operands that are lent being in other processes.
+    Combine {
+        arithmetic: Arithmetic,
+        operands: [Operand; 3],
+        bytes: u64,
+    },
 }
 
 /// What becomes of a large message.
@@ -129,8 +148,12 @@ pub(crate) struct Program {
     /// Messages that are sent, and their bytes.
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
+    /// To whom this rank shows its buffers, and by which step.
+    pub(crate) readers: Box<[(usize, Rank)]>,
     /// Where the messages that are lent lie in this turn.
     lent: Box<[AtomicPtr<u8>]>,
+    /// Whose they are.
+    lenders: Box<[Rank]>,
     _scratchpad: Box<[u64]>,
 }
 
@@ -142,12 +165,15 @@ pub(crate) struct Strips {
     pub(crate) count: u64,
     /// From one strip to the next. Bytes.
     pub(crate) stride: usize,
+    /// The whole call, without strips, with messages that lie in their senders' buffers: for large calls of ranks that may read
+    /// each other's memory.
+    pub(crate) shown: Option<Program>,
 }
 
 impl Strips {
     /// A call in one piece.
     pub(crate) fn whole(program: Program) -> Strips {
-        Strips { first: program, last: None, count: 1, stride: 0 }
+        Strips { first: program, last: None, count: 1, stride: 0, shown: None }
     }
 
     /// The straight line of a strip.
@@ -175,6 +201,7 @@ struct Maker<'a> {
     seat: &'a Seat<'a>,
     /// Of programs with large messages.
     heap: Option<Heap>,
+    is_shown: bool,
     scratch: *mut u8,
 }
 
@@ -196,10 +223,16 @@ impl Program {
         let certified = certificate.messages.iter().map(|(message, _)| *message);
         assert!(found.is_some_and(|found| found.into_iter().eq(certified)), "this is what was certified");
         let mut scratchpad = vec![0u64; graph.scratchpad_bytes().div_ceil(8) as usize].into_boxed_slice();
-        let heap = (size == Size::Large).then(|| Heap::of(graph).expect("it was certified that it fits"));
+        let heap = match size {
+            Size::Small => None,
+            Size::Large => Some(Heap::of(graph).expect("it was certified that it fits")),
+            Size::Shown => Some(Heap::endless(graph).expect("it was certified")),
+        };
         let lent = heap.as_ref().map_or(0, Heap::lent_count);
-        let heap_bytes = heap.as_ref().map_or(0, Heap::bytes);
-        let maker = Maker { seat, heap, scratch: scratchpad.as_mut_ptr().cast() };
+        let heap_bytes = heap.as_ref().filter(|_| size == Size::Large).map_or(0, Heap::bytes);
+        let is_shown = size == Size::Shown;
+        let maker = Maker { seat, heap, is_shown, scratch: scratchpad.as_mut_ptr().cast() };
+        let (mut readers, mut lenders) = (Vec::new(), vec![seat.me; lent]);
         let mut certified = certificate.messages.iter();
         let (mut steps, mut names) = (Vec::new(), Vec::new());
         let mut rung = Vec::new();
@@ -219,6 +252,11 @@ impl Program {
             let Some(step) = step else { continue };
             if matches!(op, Op::Send { .. }) {
                 rung.push(peer);
+            }
+            match step {
+                Step::Show { .. } => readers.push((steps.len(), peer)),
+                Step::Look { to: Taken::Lent(message), .. } => lenders[message] = peer,
+                _ => {}
             }
             steps.push(step);
             names.push(Name { op: ids[vertex.index()], peer });
@@ -242,7 +280,9 @@ impl Program {
             heap_bytes,
             messages,
             bytes,
+            readers: readers.into(),
             lent: (0..lent).map(|_| AtomicPtr::new(null_mut())).collect(),
+            lenders: lenders.into(),
             _scratchpad: scratchpad,
         }
     }
@@ -251,6 +291,11 @@ impl Program {
     #[inline(always)]
     pub(crate) fn lend(&self, message: usize, at: *mut u8) {
         self.lent[message].store(at, Ordering::Relaxed);
+    }
+
+    /// Whose a message is that is lent.
+    pub(crate) fn lender(&self, message: usize) -> Rank {
+        self.lenders[message]
     }
 
     /// Where an operand lies in a strip that is so many bytes behind the first one.
@@ -322,6 +367,10 @@ impl Maker<'_> {
         let message = || message.expect("as many messages");
         let heaps = |owner| [0, 1].map(|heap| self.seat.job.heap(self.seat.context, owner, heap));
         match graph.op(vertex) {
+            Op::Send { buffer, .. } if self.is_shown => {
+                let (message, knows) = message();
+                Step::Show { route: self.route(message), from: self.address(buffer), knows: *knows }
+            }
             Op::Send { buffer, bytes, .. } => {
                 let (message, knows) = message();
                 let given = heap.given(vertex).expect("it sends bytes");
@@ -341,12 +390,20 @@ impl Maker<'_> {
                     Some(lent) => Taken::Lent(lent),
                     None => Taken::Copied(self.operand(heap, buffer)),
                 };
+                if self.is_shown {
+                    return Step::Look { route: self.route(message), to, bytes: bytes as usize };
+                }
                 let sender = self.seat.members[message.peer as usize];
                 Step::Take { route: self.route(message), heaps: heaps(sender), to, bytes: bytes as usize }
             }
             Op::Local { b1, b2, b3, arithmetic, count } => {
                 let operands = [b1, b2, b3].map(|buffer| self.operand(heap, buffer));
-                Step::Apply { arithmetic, operands, bytes: count * arithmetic.element().bytes() }
+                let bytes = count * arithmetic.element().bytes();
+                if self.is_shown {
+                    Step::Combine { arithmetic, operands, bytes }
+                } else {
+                    Step::Apply { arithmetic, operands, bytes }
+                }
             }
             _ => unreachable!("messages and local operations only"),
         }

@@ -1,0 +1,89 @@
+//! Whether the kernel lets the ranks of a job read each other's memory.
+//!
+//! Each rank tells where in its memory a number lies that nobody else has, and tries to read those of the others. It tells whom it has
+//! tried and whom it could read; both only grow, so that all who have waited until some ranks have tried all of
+//! them come to the same verdict. Containers, other users, other namespaces of process ids and security modules make it
+//! fail: an error, or another number.
+
+use crate::job::{Job, RankControl};
+use castell_base::Rank;
+use castell_host::memory;
+use castell_host::process::Pid;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A rank's part of the verdict, in its control block. Ranks above the 64th have none.
+#[repr(C)]
+pub struct Reach {
+    /// Where this process's number lies.
+    address: AtomicU64,
+    /// The number.
+    number: AtomicU64,
+    /// Whom it has tried to read, a bit a rank.
+    tried: AtomicU64,
+    /// Whom it could read.
+    could: AtomicU64,
+}
+
+/// This process's number.
+fn own_number() -> &'static u64 {
+    static NUMBER: OnceLock<u64> = OnceLock::new();
+    NUMBER.get_or_init(|| {
+        let pid = u64::from(Pid::current().raw().unsigned_abs());
+        castell_host::clock::now_ns().rotate_left(24) ^ (pid << 1 | 1)
+    })
+}
+
+/// A bit for each of these ranks.
+pub(crate) fn mask_of(ranks: &[Rank]) -> u64 {
+    ranks.iter().fold(0, |mask, rank| mask | 1 << rank.0)
+}
+
+impl Reach {
+    /// Tells where this process's number is, before the rank is seen to have joined.
+    pub(crate) fn announce(&self) {
+        let number = own_number();
+        self.number.store(*number, Ordering::Relaxed);
+        self.address.store(std::ptr::from_ref(number) as u64, Ordering::Relaxed);
+    }
+
+    /// Whether the rank has tried all of these.
+    pub(crate) fn has_tried(&self, ranks: u64) -> bool {
+        // Acquire: with whom it could was told before.
+        self.tried.load(Ordering::Acquire) & ranks == ranks
+    }
+
+    /// Whether it could read all of these, once it has tried.
+    pub(crate) fn could_read(&self, ranks: u64) -> bool {
+        self.could.load(Ordering::Relaxed) & ranks == ranks
+    }
+
+    fn can_be_read(&self, pid: u32) -> bool {
+        let Some(pid) = Pid::from_raw(pid as i32) else { return false };
+        let mut found = [0; 8];
+        let address = self.address.load(Ordering::Relaxed) as usize;
+        let outcome = memory::read(pid, address, &mut found);
+        outcome.is_ok() && u64::from_ne_bytes(found) == self.number.load(Ordering::Relaxed)
+    }
+}
+
+/// Tries to read these ranks, which have joined, and tells the others.
+pub(crate) fn try_to_read(job: &Job, me: Rank, ranks: &[Rank]) {
+    let own = &job.control(me).reach;
+    let tried = own.tried.load(Ordering::Relaxed);
+    let untried = || ranks.iter().filter(|rank| tried >> rank.0 & 1 == 0);
+    let can = |rank: &&Rank| {
+        let control: &RankControl = job.control(**rank);
+        control.reach.can_be_read(control.pid())
+    };
+    let could = untried().filter(can).fold(0, |mask, rank| mask | 1 << rank.0);
+    own.could.fetch_or(could, Ordering::Relaxed);
+    // Release: with whom it could was told before.
+    own.tried.fetch_or(mask_of(ranks), Ordering::Release);
+}
+
+/// Whether each of these ranks can read all of them, once all have tried.
+pub(crate) fn all_can_read(job: &Job, ranks: &[Rank]) -> bool {
+    let mask = mask_of(ranks);
+    ranks.iter().all(|rank| job.control(*rank).reach.could_read(mask))
+}
