@@ -18,9 +18,6 @@ pub struct Stepped {
     pub to_next: Tokens,
     /// Nobody needs the access any more.
     pub dispose: bool,
-    /// Nobody else has a message for the access before this step, or during it: all tokens have come with it or before, each that has
-    /// gone on is acknowledged, a sibling is behind, and its task is not running or is who takes the step.
-    pub alone: bool,
 }
 
 impl State {
@@ -34,13 +31,7 @@ impl State {
         }
         if !self.has(NEXT) {
             let state = State(self.0 | FINISHED);
-            return Some(Stepped {
-                state,
-                satisfied: false,
-                to_next: Tokens::NONE,
-                dispose: false,
-                alone: false,
-            });
+            return Some(Stepped { state, satisfied: false, to_next: Tokens::NONE, dispose: false });
         }
         let to_next = self.tokens() & !self.shared() & !self.acknowledged();
         Some(State(self.0 | FINISHED).passing(to_next, false))
@@ -54,8 +45,7 @@ impl State {
         // Usually all come at once, and go no further.
         if tokens == Tokens::ALL && self.0 & (NOT | WEAK | FINISHED | NEXT_SHARES | Tokens::ALL.at(0)) == 0 {
             let state = State(self.0 | Tokens::ALL.at(0));
-            let alone = self.has(NEXT);
-            return Some(Stepped { state, satisfied: true, to_next: Tokens::NONE, dispose: false, alone });
+            return Some(Stepped { state, satisfied: true, to_next: Tokens::NONE, dispose: false });
         }
         if self.0 & NOT != 0 || !self.is_plain() {
             return None;
@@ -63,13 +53,7 @@ impl State {
         let new = State(self.0 | tokens.at(0));
         let satisfied = !self.has(WEAK) && !self.is_satisfied() && new.is_satisfied();
         if !self.has(NEXT) {
-            return Some(Stepped {
-                state: new,
-                satisfied,
-                to_next: Tokens::NONE,
-                dispose: false,
-                alone: false,
-            });
+            return Some(Stepped { state: new, satisfied, to_next: Tokens::NONE, dispose: false });
         }
         let passes = if self.has(FINISHED) { Tokens::ALL } else { self.shared() };
         Some(new.passing(tokens & !self.tokens() & !self.acknowledged() & passes, satisfied))
@@ -80,8 +64,7 @@ impl State {
     fn passing(self, to_next: Tokens, satisfied: bool) -> Stepped {
         const OVER: u64 = FINISHED | Tokens::ALL.at(0) | Tokens::ALL.at(ACKNOWLEDGED_SHIFT);
         let state = State(self.0 | to_next.at(ACKNOWLEDGED_SHIFT));
-        let dispose = state.0 & OVER == OVER;
-        Stepped { state, satisfied, to_next, dispose, alone: dispose }
+        Stepped { state, satisfied, to_next, dispose: state.0 & OVER == OVER }
     }
 
     /// The step that [`Message::Linked`](super::Message::Linked) to a sibling causes in the usual cases, for an access without a

@@ -325,18 +325,16 @@ pub unsafe fn descendants_done(thread: &Thread, task: &Task, ready: &mut ReadyLi
     }
 }
 
-/// [`complete`] for a task without children that is [`flag::PLAIN`] after its body; returns how many references its accesses need
-/// no longer, for the caller to end.
+/// [`complete`] for a task without children that is [`flag::PLAIN`] after its body.
 ///
 /// # Safety
 /// As there.
 #[inline]
-#[must_use]
-pub(crate) unsafe fn complete_plain(thread: &Thread, task: &Task, ready: &mut ReadyList<Task>) -> u32 {
+pub(crate) unsafe fn complete_plain(thread: &Thread, task: &Task, ready: &mut ReadyList<Task>) {
     let mut found = Found { is_complete: true, ..Found::new(thread, task, ready) };
     // SAFETY: once; without children it has no domain.
     unsafe { engine::complete(task.accesses(), false, &mut found) };
-    found.own_gone
+    found.settle();
 }
 
 unsafe fn let_go(thread: &Thread, task: &Task, ready: &mut ReadyList<Task>) {
