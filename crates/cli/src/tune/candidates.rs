@@ -20,7 +20,7 @@ const WAYS: [u32; 2] = [1, 3];
 pub fn candidates(operation: Operation, ranks: u32, bytes: u64, plb: Option<&Plb>) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = Vec::new();
     let mut add = |choice: Choice<'static>| {
-        let candidate = Candidate { operation, bytes, choice, way: Way::Graph };
+        let candidate = Candidate { operation, bytes, choice, way: Way::Named };
         // Different names may stand for one word.
         let word = word(&candidate, ranks);
         let is_known =

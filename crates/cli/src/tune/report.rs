@@ -20,12 +20,7 @@ pub struct Tried {
 impl Tried {
     /// What stands behind the colon, with the ways where they are not 1.
     pub fn name(&self) -> String {
-        let algorithm = self.candidate.choice.algorithm.as_ref();
-        let algorithm = algorithm.split_once(':').map_or(algorithm, |(_, algorithm)| algorithm);
-        match self.candidate.choice.ways {
-            1 => algorithm.to_owned(),
-            ways => format!("{algorithm} {ways}-way"),
-        }
+        self.candidate.name()
     }
 }
 
@@ -161,7 +156,7 @@ mod tests {
                 operation: Operation::Allreduce,
                 bytes: 8,
                 choice: Choice::new(name),
-                way: Way::Graph,
+                way: Way::Named,
             },
             predicted_us: Some(1.0),
             simulated_us: None,

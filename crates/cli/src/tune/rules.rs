@@ -78,7 +78,7 @@ mod tests {
                 operation: Operation::Allreduce,
                 bytes,
                 choice: Choice::new(name),
-                way: Way::Graph,
+                way: Way::Named,
             },
             predicted_us: None,
             simulated_us: None,

@@ -267,7 +267,7 @@ impl<'a> Call<'a> {
     }
 
     /// By the algorithm of this name (see `castell schedule list`), or by this word of the allreduce language, instead of
-    /// the one that is chosen.
+    /// the one that is chosen. Algorithms that send several messages a round are named with their number: `bruck 3-way`.
     pub fn by(self, algorithm: &'a str) -> Call<'a> {
         Call { algorithm: Some(algorithm), ..self }
     }

@@ -2,7 +2,7 @@
 
 use super::board::{Parts, Record};
 use super::call::{Call, Layout, Neighbourhood};
-use super::choice::choose;
+use super::choice::{choose, label};
 use super::error::Reason;
 use super::layout::{Needs, Seat, listed, total};
 use super::operator::Combiner;
@@ -452,14 +452,7 @@ fn weave(
     let shape = seat.shape(call, count);
     let commutes = call.reduction.as_ref().is_none_or(super::Reduction::commutes);
     let is_private = count.is_none() && matches!(call.operation, Operation::Gather | Operation::Scatter);
-    let width = call.element.bytes();
-    let bytes = match (count, call.operation) {
-        (Some(count), _) => count * width,
-        // What a rank has on average.
-        (None, Operation::Allgather) => total(call.arriving) * width / u64::from(seat.size),
-        (None, Operation::ReduceScatter) => total(call.leaving) * width / u64::from(seat.size),
-        (None, _) => 0,
-    };
+    let bytes = bytes_each(call, count, seat.size);
     let question = decision::Question {
         commutative: commutes,
         // Where blocks lie is each rank's own business, except in reduce-scatters.
@@ -468,11 +461,13 @@ fn weave(
         ..decision::Question::new(call.operation, seat.size, bytes)
     };
     let choice = choose(surroundings.job, seat.rank, call.operation, call.algorithm, &question)?;
-    let name = if is_private && call.algorithm.is_none() {
-        format!("{}:linear", call.operation.name())
+    let choice = if is_private && call.algorithm.is_none() {
+        decision::Choice::new(format!("{}:linear", call.operation.name()))
     } else {
-        choice.algorithm.into_owned()
+        choice
     };
+    let label = label(&choice);
+    let name = choice.algorithm.into_owned();
     let shape = Shape {
         ways: choice.ways,
         segment: (choice.segment_bytes / shape.element_bytes.max(1)).max(1),
@@ -483,7 +478,7 @@ fn weave(
         let text = format!("{name} needs blocks whose sizes all ranks know: take `linear` or `linear-sync`");
         return Err(Reason::Argument(text));
     }
-    let record = record(call, key, count, &name);
+    let record = record(call, key, count, &label);
     let named =
         |shape| if commutes { Collective::new(&name, shape) } else { Collective::in_order(&name, shape) };
     let with_messages =
@@ -519,6 +514,17 @@ fn weave(
         None => Arc::new(compile(&collective, rank, &memory)?.0.0),
     };
     Ok(Woven { record, temporary, schedule, strips })
+}
+
+/// How many bytes a rank has, on average where they differ.
+fn bytes_each(call: &Call<'_>, count: Option<u64>, ranks: u32) -> u64 {
+    let elements = match (count, call.operation) {
+        (Some(count), _) => return count * call.element.bytes(),
+        (None, Operation::Allgather) => total(call.arriving),
+        (None, Operation::ReduceScatter) => total(call.leaving),
+        (None, _) => 0,
+    };
+    elements * call.element.bytes() / u64::from(ranks)
 }
 
 /// From how many bytes on messages of an operation are read out of their senders' buffers: where each is read by one rank. What

@@ -122,9 +122,7 @@ fn sets(
         let mut set = vec![candidate(decisions, &question(operation, ranks, bytes))];
         let named = |choice: Choice<'static>| Candidate { operation, bytes, choice, way: Way::Named };
         if names.iter().any(|name| name == "all") {
-            let all = candidates(operation, ranks, bytes, None).into_iter().map(|tried| tried.choice);
-            // A call names no number of ways.
-            set.extend(all.filter(|choice| choice.ways == 1).map(named));
+            set.extend(candidates(operation, ranks, bytes, None));
         }
         for name in names {
             let asked = named(Choice::new(format!("{operation}:{name}")));
@@ -177,9 +175,9 @@ fn rows_of(
         };
         let mut rows = Vec::new();
         for (candidate, taken) in sets[case].iter().zip(&ours[case]) {
-            let algorithm = candidate.choice.algorithm.split_once(':').map_or("", |(_, name)| name);
+            let algorithm = candidate.name();
             rows.extend(match candidate.way {
-                Way::Call => row("castell".to_owned(), taken).map(|row| row.by(algorithm)),
+                Way::Call => row("castell".to_owned(), taken).map(|row| row.by(&algorithm)),
                 _ => row(format!("castell, {algorithm}"), taken),
             });
         }

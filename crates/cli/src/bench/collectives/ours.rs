@@ -47,6 +47,16 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// What stands behind the colon, with the ways where they are not 1, as calls name it.
+    pub fn name(&self) -> String {
+        let algorithm = self.choice.algorithm.as_ref();
+        let algorithm = algorithm.split_once(':').map_or(algorithm, |(_, algorithm)| algorithm);
+        match self.choice.ways {
+            1 => algorithm.to_owned(),
+            ways => format!("{algorithm} {ways}-way"),
+        }
+    }
+
     /// The collective on so many ranks.
     pub fn collective(&self, ranks: u32) -> anyhow::Result<Collective> {
         let element_bytes = if self.bytes.is_multiple_of(8) { 8 } else { 1 };
@@ -63,8 +73,6 @@ impl Candidate {
 /// What runs a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Its graph, as it is.
-    Graph,
     /// A call of the library that names the algorithm.
     Named,
     /// A call of the library, which chooses by itself what it runs.
@@ -73,7 +81,6 @@ pub enum Way {
 
 /// Calls that are made one behind the other.
 enum Run {
-    Graph(Repeated),
     Numbers(Called<f64>),
     Bytes(Called<u8>),
 }
@@ -81,23 +88,16 @@ enum Run {
 impl Run {
     fn new(comm: &Comm, candidate: &Candidate) -> anyhow::Result<Run> {
         let &Candidate { operation, bytes, way, .. } = candidate;
-        let name = (way == Way::Named).then(|| candidate.choice.algorithm.clone().into_owned());
-        Ok(match way {
-            Way::Graph => {
-                let collective = candidate.collective(comm.size())?;
-                Run::Graph(Repeated::new(comm, operation, &collective).map_err(|error| anyhow!(error))?)
-            }
-            _ if bytes.is_multiple_of(8) => {
-                Run::Numbers(Called::new(comm, operation, name, bytes as usize / 8, 1.0))
-            }
-            _ => Run::Bytes(Called::new(comm, operation, name, bytes as usize, 1)),
+        let name = (way == Way::Named).then(|| candidate.name());
+        Ok(match bytes.is_multiple_of(8) {
+            true => Run::Numbers(Called::new(comm, operation, name, bytes as usize / 8, 1.0)),
+            false => Run::Bytes(Called::new(comm, operation, name, bytes as usize, 1)),
         })
     }
 
     /// Nanoseconds a call, as this rank sees it.
-    fn batch(&mut self, comm: &Comm, calls: u32) -> anyhow::Result<f64> {
+    fn batch(&mut self, calls: u32) -> anyhow::Result<f64> {
         match self {
-            Run::Graph(repeated) => repeated.batch(comm, calls).map_err(|error| anyhow!(error)),
             Run::Numbers(called) => called.batch(calls),
             Run::Bytes(called) => called.batch(calls),
         }
@@ -109,7 +109,7 @@ impl Run {
         for _ in 0..calls {
             self.write_input(comm.rank());
             world.call(Call::barrier())?;
-            ns += self.batch(comm, 1)?;
+            ns += self.batch(1)?;
         }
         Ok(ns / f64::from(calls))
     }
@@ -117,7 +117,6 @@ impl Run {
     /// Writes to every cache line that the rank sends.
     fn write_input(&mut self, rank: Rank) {
         match self {
-            Run::Graph(repeated) => repeated.write_input(),
             Run::Numbers(called) => write_lines(called.sent(rank)),
             Run::Bytes(called) => write_lines(called.sent(rank)),
         }
@@ -327,7 +326,7 @@ impl Turns<'_> {
     /// large ones have (`apart`).
     fn sample(&self, run: &mut Run, apart: bool, index: usize, calls: u32, at: usize) -> anyhow::Result<f64> {
         self.synchronize()?;
-        let ns = if apart { run.apart(self.comm, calls)? } else { run.batch(self.comm, calls)? };
+        let ns = if apart { run.apart(self.comm, calls)? } else { run.batch(calls)? };
         self.table.set(self.comm.rank(), self.first + index, at, ns);
         self.synchronize()?;
         Ok(self.table.longest(self.comm.size(), self.first + index, at))
