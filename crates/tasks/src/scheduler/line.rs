@@ -167,6 +167,26 @@ impl<T: Schedulable> Line<T> {
         Some((youngest, *self.cell(self.end.wrapping_sub(1))))
     }
 
+    /// Takes the youngest task that `wants` chooses, of the `most` youngest; the others keep their order. Under LIFO and FIFO
+    /// those behind it get the numbers before theirs.
+    pub(super) fn take_youngest_where(
+        &mut self,
+        most: usize,
+        wants: impl Fn(NonNull<T>) -> bool,
+    ) -> Option<NonNull<T>> {
+        if self.policy == QueuePolicy::Priority {
+            return self.sorted.take_youngest_where(most, |task| wants(task.0)).map(|task| task.0);
+        }
+        let first = self.start.max(self.end.saturating_sub(most as u64));
+        let number = (first..self.end).rev().find(|&number| self.cell(number).is_some_and(&wants))?;
+        let found = *self.cell(number);
+        for behind in number + 1..self.end {
+            *self.cell(behind - 1) = *self.cell(behind);
+        }
+        self.end -= 1;
+        found
+    }
+
     /// Takes up to `count` tasks for another queue: those that this one would give out last.
     pub(super) fn move_set(&mut self, count: usize, mut give: impl FnMut(Queued<T>)) {
         if self.policy == QueuePolicy::Priority {
@@ -210,6 +230,15 @@ mod tests {
                     4..6 => {
                         assert_eq!(line.youngest(), queue.youngest().copied());
                         assert_eq!(line.take_youngest(), queue.take_youngest());
+                    }
+                    7 => {
+                        // SAFETY: the items outlive both queues.
+                        let wants = |task: NonNull<Item>| unsafe { task.as_ref() }.number.is_multiple_of(3);
+                        let (found, other) = (
+                            line.take_youngest_where(5, wants),
+                            queue.take_youngest_where(5, |task| wants(*task)),
+                        );
+                        assert_eq!(found, other);
                     }
                     6 => {
                         let mut set = Vec::new();

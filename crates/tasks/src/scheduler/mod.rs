@@ -27,8 +27,9 @@ use std::time::Duration;
 pub(crate) use tree::Leaf;
 use tree::Tree;
 
-/// In a queue that workers share, how many of the youngest a waiting task looks at for one of its descendants. It has created them
-/// lately, but others add theirs at the same time; and if it finds none, another thread takes its place.
+/// How many of the youngest in a queue a waiting task looks at for one of its descendants. It has created them lately, but others
+/// lie behind them: siblings of the one that it waits for, in a queue that workers share also others'. If it finds none, another
+/// thread takes its place.
 const LOOKS_FOR_DESCENDANT: usize = 64;
 
 /// Looks at the polling slot before an idle worker fetches from others.

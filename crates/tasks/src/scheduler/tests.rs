@@ -203,6 +203,30 @@ fn descendants_only() {
 }
 
 #[test]
+fn a_descendant_is_found_below_others() {
+    for design in ["tree", "tree:fifo", "tree:priority", "central"] {
+        let scheduler = scheduler(design, "cpu:1");
+        let worker = WorkerId(0);
+        let ancestor = Item::new(7);
+        let items: Vec<Item> =
+            (0..6).map(|number| Item { parent: (number == 2).then_some(7), ..Item::new(number) }).collect();
+        // SAFETY: the items outlive the scheduler's use of them; this thread is the worker.
+        items.iter().for_each(|item| unsafe { scheduler.add(NonNull::from(item), Some(worker)) });
+        let found = scheduler.get_descendant(worker, &ancestor, Mark::NONE);
+        assert_eq!(found, Some(NonNull::from(&items[2])), "{design}");
+        assert!(scheduler.get_descendant(worker, &ancestor, Mark::NONE).is_none(), "{design}");
+        scheduler.leave(worker);
+        let mut left = Vec::new();
+        while let Some(task) = scheduler.get(worker) {
+            // SAFETY: as above.
+            left.push(unsafe { task.as_ref() }.number);
+        }
+        left.sort_unstable();
+        assert_eq!(left, [0, 1, 3, 4, 5], "{design}");
+    }
+}
+
+#[test]
 fn what_is_created_behind_a_mark_descends() {
     for (design, known) in [("tree", true), ("tree:fifo", true), ("tree:priority", false)] {
         let scheduler = scheduler(design, "cpu:1");

@@ -6,11 +6,11 @@
 //! neighbours are all inside long tasks visits their leaves itself before it sleeps. With `pull=off` the paper's rules
 //! hold to the letter.
 
-use super::Mark;
 use super::biased::Biased;
 use super::fences;
 use super::line::Line;
 use super::stations::{SLOT_TASKS, Stations};
+use super::{LOOKS_FOR_DESCENDANT, Mark};
 use crate::schedulable::Schedulable;
 use crate::workers::WorkerId;
 use castell_base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -189,6 +189,21 @@ impl<T: Schedulable> Leaf<T> {
                 next.into_iter().for_each(prefetch);
                 self.length.store(own.queue.len(), Ordering::Relaxed);
                 Some(youngest)
+            })
+        }
+    }
+
+    /// A task that waits for the oldest of several that it has created finds it below the others; if it took none, another thread
+    /// would have to take its place. To be called by the thread that is this leaf's worker.
+    #[cold]
+    fn find_descendant(&self, ancestor: &T) -> Option<NonNull<T>> {
+        // SAFETY: the calling thread is this worker; queued tasks are alive.
+        unsafe {
+            self.own.own(|own| {
+                let fits = |task: NonNull<T>| task.as_ref().may_run_above(ancestor);
+                let found = own.queue.take_youngest_where(LOOKS_FOR_DESCENDANT, fits)?;
+                self.length.store(own.queue.len(), Ordering::Relaxed);
+                Some(found)
             })
         }
     }
@@ -456,9 +471,10 @@ impl<T: Schedulable> Tree<T> {
         }
     }
 
-    /// The youngest task of the worker's own queue, if it descends from `ancestor`; see [`super::Mark`].
+    /// A task of the worker's own queue that descends from `ancestor`, the youngest if it does; see [`super::Mark`].
     pub(super) fn get_descendant(&self, worker: WorkerId, ancestor: &T, mark: Mark) -> Option<NonNull<T>> {
-        self.leaf(worker).get_descendant(ancestor, mark)
+        let leaf = self.leaf(worker);
+        leaf.get_descendant(ancestor, mark).or_else(|| leaf.find_descendant(ancestor))
     }
 
     /// Another thread is this worker now: what lies in the queue was not created on its stack.
