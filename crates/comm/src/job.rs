@@ -26,7 +26,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"castell1");
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
 const HEADER_BYTES: usize = 4096;
 const CONTROL_BYTES: usize = 256;
 const PAGE: usize = 4096;
@@ -77,6 +77,16 @@ impl std::str::FromStr for Progress {
     }
 }
 
+/// When large blocking calls read their data out of the senders' own buffers, where the kernel permits that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Reads {
+    /// Where each rank finds, when it makes the first call that could, that the kernel copies fast.
+    #[default]
+    Auto,
+    /// In all calls that can.
+    Always,
+}
+
 /// What a job is made with.
 #[derive(Clone, Debug)]
 pub struct JobOptions {
@@ -96,6 +106,8 @@ pub struct JobOptions {
     pub eager_bytes: u32,
     /// Who carries runs on whose owner does not wait for them.
     pub progress: Progress,
+    /// When large calls read their senders' buffers.
+    pub reads: Reads,
     /// Print who waits for whom after this long without progress; 0: never. Milliseconds.
     pub stall_ms: u32,
 }
@@ -112,6 +124,7 @@ impl JobOptions {
             pipes: true,
             eager_bytes: 8192,
             progress: Progress::Auto,
+            reads: Reads::Auto,
             stall_ms: 0,
         }
     }
@@ -166,6 +179,7 @@ struct Header {
     pipes: AtomicU32,
     stall_ms: AtomicU32,
     progress: AtomicU32,
+    reads: AtomicU32,
     /// Counts deaths and departures; a rank that sees it change looks through the control blocks.
     epoch: AtomicU32,
     /// Bumped when every rank is asked to print who waits for whom.
@@ -233,7 +247,7 @@ pub struct RankControl {
     state: AtomicU32,
     status: AtomicU32,
     pid: AtomicU32,
-    pad1: [u8; 20],
+    pad1: [u8; 12],
     pub(crate) reach: Reach,
     /// The reservation that this rank has open in somebody's queue, see `queue/README.md`.
     pub intent: Intent,
@@ -307,6 +321,7 @@ impl Job {
         header.eager_bytes.store(options.eager_bytes, Ordering::Relaxed);
         header.stall_ms.store(options.stall_ms, Ordering::Relaxed);
         header.progress.store(options.progress as u32, Ordering::Relaxed);
+        header.reads.store(options.reads as u32, Ordering::Relaxed);
         // SAFETY: the segment is this function's own until it is handed on.
         unsafe { announced::write(job.tuning(), &Announced::load()) };
         header.version.store(VERSION, Ordering::Relaxed);
@@ -397,6 +412,14 @@ impl Job {
     /// Whether what [`Job::peers_carry`] says stays so.
     pub(crate) fn progress_is_settled(&self) -> bool {
         self.header().progress.load(Ordering::Relaxed) != Progress::Auto as u32 || self.is_complete()
+    }
+
+    /// When large calls read their senders' buffers.
+    pub fn reads(&self) -> Reads {
+        match self.header().reads.load(Ordering::Relaxed) {
+            0 => Reads::Auto,
+            _ => Reads::Always,
+        }
     }
 
     /// After how long without progress a waiting rank prints who waits for whom; 0: never. Milliseconds.

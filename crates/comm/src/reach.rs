@@ -1,16 +1,27 @@
-//! Whether the kernel lets the ranks of a job read each other's memory.
+//! Whether the kernel lets the ranks of a job read each other's memory, and whether that is worth while.
 //!
 //! Each rank tells where in its memory a number lies that nobody else has, and tries to read those of the others. It tells whom it has
 //! tried and whom it could read; both only grow, so that all who have waited until some ranks have tried all of
 //! them come to the same verdict. Containers, other users, other namespaces of process ids and security modules make it
 //! fail: an error, or another number.
+//!
+//! The kernel copies page by page. How dear that is differs a lot from machine to machine, so each rank measures it once, in its own
+//! memory; one that finds it slow has the others do without.
 
-use crate::job::{Job, RankControl};
+use crate::job::{Job, RankControl, Reads};
 use castell_base::Rank;
 use castell_host::memory;
 use castell_host::process::Pid;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What is measured: as many bytes, the fastest of so many times.
+const MEASURED_BYTES: usize = 256 << 10;
+const TIMES: usize = 5;
+/// What a copy by the kernel may take, in copies by the processor alone: it saves one of two, and the sender's cache lines do not
+/// move twice.
+const WORTH: u32 = 3;
 
 /// A rank's part of the verdict, in its control block. Ranks above the 64th have none.
 #[repr(C)]
@@ -23,6 +34,8 @@ pub struct Reach {
     tried: AtomicU64,
     /// Whom it could read.
     could: AtomicU64,
+    /// Not 0: it does not want to, since the kernel's copies are slow.
+    declines: AtomicU32,
 }
 
 /// This process's number.
@@ -58,6 +71,11 @@ impl Reach {
         self.could.load(Ordering::Relaxed) & ranks == ranks
     }
 
+    /// Whether it would rather not, once it has tried.
+    fn declines(&self) -> bool {
+        self.declines.load(Ordering::Relaxed) != 0
+    }
+
     fn can_be_read(&self, pid: u32) -> bool {
         let Some(pid) = Pid::from_raw(pid as i32) else { return false };
         let mut found = [0; 8];
@@ -65,6 +83,26 @@ impl Reach {
         let outcome = memory::read(pid, address, &mut found);
         outcome.is_ok() && u64::from_ne_bytes(found) == self.number.load(Ordering::Relaxed)
     }
+}
+
+/// Whether the kernel copies fast enough here.
+fn is_worth_while() -> bool {
+    static WORTH_WHILE: OnceLock<bool> = OnceLock::new();
+    *WORTH_WHILE.get_or_init(|| {
+        let (source, mut target) = (vec![1_u8; MEASURED_BYTES], vec![0_u8; MEASURED_BYTES]);
+        let (mut by_kernel, mut plain) = (Duration::MAX, Duration::MAX);
+        for _ in 0..TIMES {
+            let start = Instant::now();
+            if memory::read(Pid::current(), source.as_ptr() as usize, &mut target).is_err() {
+                return false;
+            }
+            by_kernel = by_kernel.min(start.elapsed());
+            let start = Instant::now();
+            std::hint::black_box(&mut target).copy_from_slice(std::hint::black_box(&source));
+            plain = plain.min(start.elapsed());
+        }
+        by_kernel <= plain * WORTH
+    })
 }
 
 /// Tries to read these ranks, which have joined, and tells the others.
@@ -78,12 +116,20 @@ pub(crate) fn try_to_read(job: &Job, me: Rank, ranks: &[Rank]) {
     };
     let could = untried().filter(can).fold(0, |mask, rank| mask | 1 << rank.0);
     own.could.fetch_or(could, Ordering::Relaxed);
+    let wants_to = match job.reads() {
+        Reads::Always => true,
+        Reads::Auto => is_worth_while(),
+    };
+    own.declines.store(u32::from(!wants_to), Ordering::Relaxed);
     // Release: with whom it could was told before.
     own.tried.fetch_or(mask_of(ranks), Ordering::Release);
 }
 
-/// Whether each of these ranks can read all of them, once all have tried.
-pub(crate) fn all_can_read(job: &Job, ranks: &[Rank]) -> bool {
+/// Whether each of these ranks can read all of them and wants to, once all have tried.
+pub(crate) fn all_read(job: &Job, ranks: &[Rank]) -> bool {
     let mask = mask_of(ranks);
-    ranks.iter().all(|rank| job.control(*rank).reach.could_read(mask))
+    ranks
+        .iter()
+        .map(|rank| &job.control(*rank).reach)
+        .all(|reach| reach.could_read(mask) && !reach.declines())
 }

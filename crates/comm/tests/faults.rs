@@ -7,7 +7,7 @@ mod open_runs;
 
 use castell_base::{Rank, Tag};
 use castell_comm::collective::Reduction;
-use castell_comm::job::{Death, JobOptions, Progress, RankState};
+use castell_comm::job::{Death, JobOptions, Progress, RankState, Reads};
 use castell_comm::launch::{Launch, Outcome};
 use castell_comm::{Cause, Comm, Handle, Job};
 use castell_goal::graph::Graph;
@@ -535,7 +535,8 @@ fn calls_with_the_dead_fail() {
 fn killed_while_its_memory_is_read() {
     const BLOCK: usize = 100_000;
     for round in 0..10 {
-        let outcome = ranks(3, &|comm| {
+        let job = JobOptions { reads: Reads::Always, ..JobOptions::new(3) };
+        let outcome = ranks_with(job, &|comm| {
             let world = comm.world();
             let (me, size) = (world.rank().index() as u64, world.size() as usize);
             let data = vec![me; BLOCK * size];
@@ -584,7 +585,8 @@ fn lose_rights() {
 /// One rank is another user's: all ranks find out, and their large calls go another way.
 fn whose_memory_is_forbidden_is_asked_otherwise() {
     const BLOCK: usize = 100_000;
-    let job = JobOptions { progress: Progress::ALL[PROGRESS.load(Ordering::Relaxed)], ..JobOptions::new(3) };
+    let progress = Progress::ALL[PROGRESS.load(Ordering::Relaxed)];
+    let job = JobOptions { progress, reads: Reads::Always, ..JobOptions::new(3) };
     let launch = Launch { job, grace: Duration::from_secs(20), ..Launch::new(3) };
     let as_rank = |rank: Rank, job: Job| {
         if rank == Rank(1) {

@@ -6,10 +6,11 @@ mod oracle;
 use castell_base::Rank;
 use castell_collectives::collective::ALGORITHMS;
 use castell_comm::collective::{Call, CallError, Operation, Reason, Reduction};
-use castell_comm::job::{JobOptions, Progress};
+use castell_comm::job::{JobOptions, Progress, Reads};
 use castell_comm::{Cause, Comm, Communicator};
 use group::{group, group_with};
 use oracle::{Matrix, Sample};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Numbers whose sums depend on the order in which they are added.
 fn number(rank: u32, at: u64) -> f64 {
@@ -377,7 +378,7 @@ fn messages_are_counted_and_recorded() {
 fn what_is_read_where_it_lies_gives_the_same_bits() {
     const BLOCK: usize = 50_001;
     for ranks in [2, 3, 5] {
-        group(ranks, |comm| {
+        group_with(&JobOptions { reads: Reads::Always, ..JobOptions::new(ranks) }, |comm| {
             let world = comm.world();
             assert_eq!(world.reads_peers(), None);
             let names = ["alltoall:pairwise", "alltoall:linear", "scatter:linear", "allgather:linear"];
@@ -427,7 +428,7 @@ fn what_is_read_where_it_lies_gives_the_same_bits() {
 #[test]
 fn a_first_large_call_that_meets_another_one_is_named() {
     for ranks in [2, 3] {
-        group(ranks, |comm| {
+        group_with(&JobOptions { reads: Reads::Always, ..JobOptions::new(ranks) }, |comm| {
             let world = comm.world();
             let outcome = if world.rank() == Rank(0) {
                 let data = vec![1u64; 50_000 * ranks as usize];
@@ -440,6 +441,34 @@ fn a_first_large_call_that_meets_another_one_is_named() {
                 error.contains("alltoall") && error.contains("barrier") || error.contains("failed"),
                 "{error}"
             );
+        });
+    }
+}
+
+/// Where reading does not pay nobody reads, and results are the same.
+#[test]
+fn all_ranks_come_to_one_verdict_on_reading() {
+    const BLOCK: usize = 50_000;
+    for ranks in [2, 4] {
+        let verdicts: Vec<AtomicU32> = (0..ranks).map(|_| AtomicU32::new(0)).collect();
+        group(ranks, |comm| {
+            let world = comm.world();
+            let me = world.rank().index();
+            let data = vec![me as u64; BLOCK * ranks as usize];
+            let mut found = vec![0; data.len()];
+            world.alltoall(&data, &mut found).expect("goes well");
+            assert!(
+                found
+                    .chunks(BLOCK)
+                    .enumerate()
+                    .all(|(from, block)| block.iter().all(|at| *at == from as u64))
+            );
+            let verdict = world.reads_peers().expect("it was asked for");
+            verdicts[me].store(1 + u32::from(verdict), Ordering::Relaxed);
+            world.barrier().expect("goes well");
+            let first = verdicts[0].load(Ordering::Relaxed);
+            assert!(verdicts.iter().all(|verdict| verdict.load(Ordering::Relaxed) == first));
+            world.barrier().expect("goes well");
         });
     }
 }

@@ -123,7 +123,8 @@ impl Communicator {
     }
 
     /// Whether large calls read the memory of the other ranks; `None`: there was no call yet that would. All ranks come to the same
-    /// verdict: false if the kernel forbids it to any of them.
+    /// verdict: false if the kernel forbids it to any of them, or if it copies so slowly that nothing is gained, see
+    /// [`Reads`](crate::job::Reads).
     pub fn reads_peers(&self) -> Option<bool> {
         self.member.comm.reads_peers(self.member.context)
     }

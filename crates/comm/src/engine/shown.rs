@@ -56,7 +56,7 @@ impl Line<'_> {
                 self.wait(0, *member, &has_tried)?;
             }
         }
-        let verdict = reach::all_can_read(job, members);
+        let verdict = reach::all_read(job, members);
         own.may_show = Some(verdict);
         Ok(verdict)
     }
