@@ -48,6 +48,8 @@ impl Patience {
 const RINGS_LATER_TURNS: u32 = 32;
 /// Turns that an application thread takes before it goes if messages are there.
 const TURNS_AT_LEAVING: u32 = 8;
+/// How often it takes one more turn if something comes just when it goes.
+const ATTEMPTS_AT_LEAVING: u32 = 4;
 /// The progress thread spins but shortly: the application is computing.
 const THREAD_TURNS: u32 = 20;
 /// Pause before a refused message is tried again when nobody has anything better to do.
@@ -177,26 +179,36 @@ impl Shared {
             engine.turn();
         }
         engine.core.ring_finally();
-        let is_at_rest = engine.core.is_at_rest();
-        if self.runs.load(Ordering::Relaxed) == is_at_rest {
-            self.runs.store(!is_at_rest, Ordering::Relaxed);
-        }
-        if self.app_drives.load(Ordering::SeqCst) {
-            // Who drives waits for the engine, and attends to the bell when it has it.
-            return;
-        }
-        if is_at_rest {
-            // Awake is as good as quiet, and the line stays in the senders' caches.
-            return;
-        }
-        self.ensure_thread();
-        if engine.core.needs_turning() {
-            self.bell().call(Sleeper::Thread);
-            return;
-        }
-        self.bell().hand_over();
-        if engine.has_news() {
-            self.bell().call(Sleeper::Thread);
+        for attempt in 0.. {
+            let is_at_rest = engine.core.is_at_rest();
+            if self.runs.load(Ordering::Relaxed) == is_at_rest {
+                self.runs.store(!is_at_rest, Ordering::Relaxed);
+            }
+            if self.app_drives.load(Ordering::SeqCst) {
+                // Who drives waits for the engine, and attends to the bell when it has it.
+                return;
+            }
+            if is_at_rest {
+                // Awake is as good as quiet, and the line stays in the senders' caches.
+                return;
+            }
+            self.ensure_thread();
+            if engine.core.needs_turning() {
+                self.bell().call(Sleeper::Thread);
+                return;
+            }
+            self.bell().hand_over();
+            if !engine.has_news() {
+                return;
+            }
+            if attempt == ATTEMPTS_AT_LEAVING {
+                self.bell().call(Sleeper::Thread);
+                return;
+            }
+            // It came in this moment. A turn costs far less than to wake the thread for it.
+            self.bell().attend();
+            engine.turn();
+            engine.core.ring_finally();
         }
     }
 
