@@ -1,6 +1,6 @@
 /* Time of collective operations.
  *
- *     collectives --ops allreduce,barrier --bytes 8,4096 [--samples 20] [--budget-us 1000] [--limit-ms 1000] [--in-a-row 1]
+ *     collectives --ops allreduce,barrier --bytes 8,4096 [--samples 20] [--budget-us 1000] [--limit-ms 1000] [--in-a-row 1] [--started 1]
  *
  * A line for each operation and size. A sample is the mean over a batch of calls, one behind the other, that begins behind a
  * barrier, of the rank for which the batch took longest; a batch has as many calls as fit the budget. Where data goes one way
@@ -8,7 +8,8 @@
  * not counted. (Not with --in-a-row 1: then it is their rate that is measured.) So it does before calls of 16 KiB or more; and
  * before that barrier each rank writes to every cache line that it
  * sends, since programs send what they have just computed, and nobody has it in the cache but they. Reductions are sums of doubles. --bytes is the size of the vector, or of the block of one rank. A case that takes longer than the limit ends with the samples that
- * it has; of a call that takes longer by itself, the first one is the sample. */
+ * it has; of a call that takes longer by itself, the first one is the sample. With --started 1 the calls are the non-blocking
+ * ones, each of which is waited for at once. */
 #include "measure.h"
 
 #include <mpi.h>
@@ -50,14 +51,65 @@ static void reduce_scatter(const struct Buffers *b) {
 static void scan(const struct Buffers *b) { MPI_Scan(b->in, b->out, b->count, b->type, MPI_SUM, MPI_COMM_WORLD); }
 static void exscan(const struct Buffers *b) { MPI_Exscan(b->in, b->out, b->count, b->type, MPI_SUM, MPI_COMM_WORLD); }
 
+typedef int (*Start)(const struct Buffers *, MPI_Request *);
+
+static int ibarrier(const struct Buffers *b, MPI_Request *r) { (void)b; return MPI_Ibarrier(MPI_COMM_WORLD, r); }
+static int ibcast(const struct Buffers *b, MPI_Request *r) {
+    return MPI_Ibcast(b->out, b->bytes, MPI_BYTE, 0, MPI_COMM_WORLD, r);
+}
+static int igather(const struct Buffers *b, MPI_Request *r) {
+    return MPI_Igather(b->in, b->bytes, MPI_BYTE, b->out, b->bytes, MPI_BYTE, 0, MPI_COMM_WORLD, r);
+}
+static int iscatter(const struct Buffers *b, MPI_Request *r) {
+    return MPI_Iscatter(b->in, b->bytes, MPI_BYTE, b->out, b->bytes, MPI_BYTE, 0, MPI_COMM_WORLD, r);
+}
+static int iallgather(const struct Buffers *b, MPI_Request *r) {
+    return MPI_Iallgather(b->in, b->bytes, MPI_BYTE, b->out, b->bytes, MPI_BYTE, MPI_COMM_WORLD, r);
+}
+static int ialltoall(const struct Buffers *b, MPI_Request *r) {
+    return MPI_Ialltoall(b->in, b->bytes, MPI_BYTE, b->out, b->bytes, MPI_BYTE, MPI_COMM_WORLD, r);
+}
+static int ireduce(const struct Buffers *b, MPI_Request *r) {
+    return MPI_Ireduce(b->in, b->out, b->count, b->type, MPI_SUM, 0, MPI_COMM_WORLD, r);
+}
+static int iallreduce(const struct Buffers *b, MPI_Request *r) {
+    return MPI_Iallreduce(b->in, b->out, b->count, b->type, MPI_SUM, MPI_COMM_WORLD, r);
+}
+static int ireduce_scatter(const struct Buffers *b, MPI_Request *r) {
+    return MPI_Ireduce_scatter_block(b->in, b->out, b->count, b->type, MPI_SUM, MPI_COMM_WORLD, r);
+}
+static int iscan(const struct Buffers *b, MPI_Request *r) {
+    return MPI_Iscan(b->in, b->out, b->count, b->type, MPI_SUM, MPI_COMM_WORLD, r);
+}
+static int iexscan(const struct Buffers *b, MPI_Request *r) {
+    return MPI_Iexscan(b->in, b->out, b->count, b->type, MPI_SUM, MPI_COMM_WORLD, r);
+}
+
 static const struct {
     const char *name;
     Operation call;
+    Start start;
     int one_way;
-} OPERATIONS[] = {{"barrier", barrier, 0},     {"bcast", bcast, 1},         {"gather", gather, 1},
-                  {"scatter", scatter, 1},     {"allgather", allgather, 0}, {"reduce", reduce, 1},
-                  {"allreduce", allreduce, 0}, {"alltoall", alltoall, 0},   {"reduce_scatter", reduce_scatter, 0},
-                  {"scan", scan, 0},           {"exscan", exscan, 0}};
+} OPERATIONS[] = {{"barrier", barrier, ibarrier, 0},
+                  {"bcast", bcast, ibcast, 1},
+                  {"gather", gather, igather, 1},
+                  {"scatter", scatter, iscatter, 1},
+                  {"allgather", allgather, iallgather, 0},
+                  {"reduce", reduce, ireduce, 1},
+                  {"allreduce", allreduce, iallreduce, 0},
+                  {"alltoall", alltoall, ialltoall, 0},
+                  {"reduce_scatter", reduce_scatter, ireduce_scatter, 0},
+                  {"scan", scan, iscan, 0},
+                  {"exscan", exscan, iexscan, 0}};
+
+/* What is measured instead of the blocking calls, if anything. */
+static Start start_of_call;
+
+static void start_and_wait(const struct Buffers *b) {
+    MPI_Request request;
+    start_of_call(b, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
 
 /* Writes what is sent, whatever the operation: as it is. */
 static void write_lines(char *memory, size_t bytes) {
@@ -83,7 +135,11 @@ static double batch(Operation call, int apart, const struct Buffers *b, int call
             MPI_Barrier(MPI_COMM_WORLD);
             start = measure_now_ns();
         }
-        call(b);
+        if (start_of_call != NULL) {
+            start_and_wait(b);
+        } else {
+            call(b);
+        }
         if (apart) {
             ns += measure_now_ns() - start;
         }
@@ -151,6 +207,7 @@ int main(int argc, char **argv) {
     double budget_ns = 1e3 * (double)measure_number(argc, argv, "--budget-us", 1000);
     double limit_ns = 1e6 * (double)measure_number(argc, argv, "--limit-ms", 1000);
     int in_a_row = measure_number(argc, argv, "--in-a-row", 0) != 0;
+    int started = measure_number(argc, argv, "--started", 0) != 0;
     char *list = strdup(ops != NULL ? ops : "allreduce"), *rest = list;
     for (char *op; (op = strtok_r(rest, ",", &rest)) != NULL;) {
         Operation call = NULL;
@@ -158,6 +215,7 @@ int main(int argc, char **argv) {
         for (size_t i = 0; i < sizeof OPERATIONS / sizeof *OPERATIONS; i++) {
             if (strcmp(OPERATIONS[i].name, op) == 0) {
                 call = OPERATIONS[i].call;
+                start_of_call = started ? OPERATIONS[i].start : NULL;
                 one_way = OPERATIONS[i].one_way;
             }
         }

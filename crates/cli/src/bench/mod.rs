@@ -30,6 +30,15 @@ use std::process::ExitCode;
 
 /// Measure this machine, side by side with peers
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  castell bench pingpong                            beside the MPI implementations found here
+  castell bench collectives --ops allreduce,barrier --ranks 2,4 --bytes 8,4096
+  castell bench collectives --no-peers --algorithm all --ops bcast --bytes 65536
+  castell bench overlap --matrix 192                a collective beside a computation
+  castell bench tasks chain fib --json              beside libgomp, libomp, oneTBB, StarPU, rayon
+  castell bench metg --workers 2                    how small tasks may be (Task Bench)
+
+On a machine that is busy with something else, compare only what one run says.")]
 pub struct Args {
     /// What to measure
     #[arg(value_parser = names())]

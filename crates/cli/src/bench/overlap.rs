@@ -8,7 +8,7 @@ use super::report::{Measurement, print_json};
 use super::{Params, Sample, load_tuning};
 use anyhow::{Context as _, anyhow};
 use castell_base::Rank;
-use castell_collectives::decision::Operation;
+use castell_collectives::decision::{Operation, Question};
 use castell_comm::Comm;
 use castell_comm::measure::Repeated;
 use castell_comm::tuning::Tuning;
@@ -159,7 +159,8 @@ fn ours(case: Case, tuning: &Tuning, samples: u32) -> anyhow::Result<Taken> {
     let entry = |rank: Rank, setting: usize, phase: usize, sample: usize| {
         &table.words()[rank.index() * per_rank + (setting * PHASES.len() + phase) * samples + sample]
     };
-    let chosen = candidate(&tuning.decisions, &question(Operation::Allreduce, case.ranks, case.bytes));
+    let question = Question { started: true, ..question(Operation::Allreduce, case.ranks, case.bytes) };
+    let chosen = candidate(&tuning.decisions, &question);
     let collective = chosen.collective(case.ranks)?;
     in_group(case.ranks, &|comm: &Comm| {
         let barrier = barrier(comm)?;

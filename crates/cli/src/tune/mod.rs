@@ -168,7 +168,7 @@ struct Round<'a> {
 impl Round<'_> {
     fn cases(&self, peers: &mut [Peer]) -> anyhow::Result<Vec<Case>> {
         let ranks = self.ranks;
-        let timing = Timing { samples: 3, budget_us: 500, limit_ms: 40, in_a_row: false };
+        let timing = Timing { samples: 3, budget_us: 500, limit_ms: 40, in_a_row: false, started: false };
         // A peer is asked for all operations of the same sizes at once.
         let holds =
             |&bytes: &u64| bytes.saturating_mul(u64::from(ranks)).saturating_mul(2 * u64::from(ranks));

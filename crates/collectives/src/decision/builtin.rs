@@ -29,6 +29,8 @@ pub(super) const SIZES: [u64; 5] = [FLAT_BYTES, DIRECT_BYTES, CHAINED_BYTES, SPL
 pub(super) fn choose(question: &Question) -> Choice<'static> {
     let &Question { operation, ranks, bytes, .. } = question;
     let is_flat = match operation {
+        // Each message of such a call costs too much.
+        _ if question.started => false,
         Operation::Barrier => ranks <= FLAT_BARRIER_RANKS_MAX,
         Operation::Allreduce => ranks <= FLAT_RANKS_MAX && bytes < FLAT_BYTES,
         _ => false,

@@ -37,13 +37,25 @@ pub struct Question {
     /// How many processors the ranks share. Where there are fewer than ranks, every wait of a rank costs a change of
     /// processes, and algorithms in which a rank waits seldom are chosen, however many messages they send.
     pub processors: u32,
+    /// Whether the call is started, to be waited for later: each message costs more then, and on shared processors others carry it on.
+    pub started: bool,
 }
 
 impl Question {
-    /// For an operator that commutes, for blocks of one size one behind the other, and a processor for each rank.
+    /// For an operator that commutes, for blocks of one size one behind the other, a processor for each rank, and a call that is waited
+    /// for.
     pub fn new(operation: Operation, ranks: u32, bytes: u64) -> Question {
         let processors = u32::MAX;
-        Question { operation, ranks, bytes, commutative: true, packed: true, uniform: true, processors }
+        Question {
+            operation,
+            ranks,
+            bytes,
+            commutative: true,
+            packed: true,
+            uniform: true,
+            processors,
+            started: false,
+        }
     }
 
     /// Whether ranks share processors.

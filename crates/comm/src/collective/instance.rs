@@ -458,6 +458,7 @@ fn weave(
         // Where blocks lie is each rank's own business, except in reduce-scatters.
         packed: count.is_some() || call.operation == Operation::ReduceScatter,
         uniform: count.is_some(),
+        started: !key.is_blocking,
         ..decision::Question::new(call.operation, seat.size, bytes)
     };
     let choice = choose(surroundings.job, seat.rank, call.operation, call.algorithm, &question)?;

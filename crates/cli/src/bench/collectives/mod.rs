@@ -28,6 +28,9 @@ pub struct CollectivesArgs {
     /// Calls of one batch follow each other without a barrier, also large ones and those with a root
     #[arg(long, help_heading = "For collectives")]
     in_a_row: bool,
+    /// Non-blocking calls, each of which is waited for at once
+    #[arg(long, help_heading = "For collectives")]
+    started: bool,
 }
 
 /// For clap.
@@ -63,11 +66,12 @@ impl Plan {
         let list = |words: Vec<String>| words.join(",");
         let names = list(self.operations.iter().map(|operation| operation.name().to_owned()).collect());
         let sizes = list(self.bytes.iter().map(u64::to_string).collect());
-        let Timing { samples, budget_us, limit_ms, in_a_row } = self.timing;
+        let Timing { samples, budget_us, limit_ms, in_a_row, started } = self.timing;
         let params = Params::new().with("ops", names).with("bytes", sizes);
         let params = params.with("budget-us", budget_us).with("limit-ms", limit_ms);
         // An option of the peers' programs is a positive number, or is not there.
         let params = if in_a_row { params.with("in-a-row", 1) } else { params };
+        let params = if started { params.with("started", 1) } else { params };
         let lines = peer.measure_lines("collectives", ranks, &params, samples)?;
         let cases = self.cases();
         let sample = |(operation, bytes): &(Operation, u64)| {
@@ -94,7 +98,8 @@ pub fn run(
 ) -> anyhow::Result<ExitCode> {
     let operations = args.ops.clone().unwrap_or_else(|| vec![Operation::Barrier, Operation::Allreduce]);
     let bytes = bytes.unwrap_or(&[8, 4096, 1 << 20]).to_vec();
-    let timing = Timing { samples, budget_us: 1000, limit_ms: 300, in_a_row: args.in_a_row };
+    let timing =
+        Timing { samples, budget_us: 1000, limit_ms: 300, in_a_row: args.in_a_row, started: args.started };
     let plan = Plan { operations, bytes, timing };
     let all_ranks = ranks.unwrap_or(&[2, 4, 8]).to_vec();
     let tuning = load_tuning();
@@ -119,7 +124,8 @@ fn sets(
     let mut sets = Vec::new();
     let mut unknown: Vec<&String> = names.iter().filter(|name| *name != "all").collect();
     for (operation, bytes) in plan.cases() {
-        let mut set = vec![candidate(decisions, &question(operation, ranks, bytes))];
+        let asked = Question { started: plan.timing.started, ..question(operation, ranks, bytes) };
+        let mut set = vec![candidate(decisions, &asked)];
         let named = |choice: Choice<'static>| Candidate { operation, bytes, choice, way: Way::Named };
         if names.iter().any(|name| name == "all") {
             set.extend(candidates(operation, ranks, bytes, None));
@@ -169,6 +175,7 @@ fn rows_of(
     }
     for (case, (operation, bytes)) in cases.into_iter().enumerate() {
         let params = Params::new().with("ranks", ranks).with("bytes", bytes);
+        let params = if plan.timing.started { params.with("started", true) } else { params };
         let row = |name: String, rounds: &[Sample]| {
             Sample::over_rounds(rounds)
                 .map(|sample| Measurement::new(operation.name(), name, &params, sample))
@@ -232,11 +239,11 @@ mod tests {
 
     #[test]
     fn peers_measure_every_operation() {
-        let timing = Timing { samples: 2, budget_us: 50, limit_ms: 20, in_a_row: false };
+        let timing = Timing { samples: 2, budget_us: 50, limit_ms: 20, in_a_row: false, started: false };
         let mut plan = Plan { operations: Operation::WITH_CHOICE.to_vec(), bytes: vec![8, 1000], timing };
         for mut peer in peers::peers().expect("launchers tell their versions") {
-            for in_a_row in [false, true] {
-                plan.timing.in_a_row = in_a_row;
+            for (in_a_row, started) in [(false, false), (true, false), (false, true)] {
+                (plan.timing.in_a_row, plan.timing.started) = (in_a_row, started);
                 let samples = plan.measure_peer(&mut peer, 2).expect("the program runs");
                 assert_eq!(samples.len(), plan.cases().len());
                 assert!(samples.iter().all(|sample| sample.min_ns > 0.0));

@@ -24,6 +24,8 @@ pub struct Timing {
     pub limit_ms: u32,
     /// No barriers between calls that would have them: what is measured is how many calls go on, one beside the other.
     pub in_a_row: bool,
+    /// Calls are started, and waited for at once.
+    pub started: bool,
 }
 
 /// The most calls of a batch.
@@ -86,12 +88,13 @@ enum Run {
 }
 
 impl Run {
-    fn new(comm: &Comm, candidate: &Candidate) -> anyhow::Result<Run> {
+    fn new(comm: &Comm, candidate: &Candidate, started: bool) -> anyhow::Result<Run> {
         let &Candidate { operation, bytes, way, .. } = candidate;
         let name = (way == Way::Named).then(|| candidate.name());
+        let how = How { operation, name, started };
         Ok(match bytes.is_multiple_of(8) {
-            true => Run::Numbers(Called::new(comm, operation, name, bytes as usize / 8, 1.0)),
-            false => Run::Bytes(Called::new(comm, operation, name, bytes as usize, 1)),
+            true => Run::Numbers(Called::new(comm, how, bytes as usize / 8, 1.0)),
+            false => Run::Bytes(Called::new(comm, how, bytes as usize, 1)),
         })
     }
 
@@ -130,12 +133,19 @@ fn write_lines<T: Copy>(elements: &mut [T]) {
     }
 }
 
-/// A call of the library and its buffers.
-struct Called<T> {
-    world: Communicator,
+/// What is called.
+struct How {
     operation: Operation,
     /// The algorithm, if it is named.
     name: Option<String>,
+    /// Whether it is started, and waited for at once.
+    started: bool,
+}
+
+/// A call of the library and its buffers.
+struct Called<T> {
+    world: Communicator,
+    how: How,
     count: usize,
     send: Vec<T>,
     recv: Vec<T>,
@@ -143,15 +153,15 @@ struct Called<T> {
 
 impl<T: Element + Copy> Called<T> {
     /// Vectors, or blocks of each rank, of `count` elements.
-    fn new(comm: &Comm, operation: Operation, name: Option<String>, count: usize, one: T) -> Called<T> {
+    fn new(comm: &Comm, how: How, count: usize, one: T) -> Called<T> {
         let all = vec![one; count * comm.size() as usize];
-        Called { world: comm.world(), operation, name, count, send: all.clone(), recv: all }
+        Called { world: comm.world(), how, count, send: all.clone(), recv: all }
     }
 
     /// What the rank sends.
     fn sent(&mut self, rank: Rank) -> &mut [T] {
         let (is_root, count) = (rank == Rank(0), self.count);
-        match self.operation {
+        match self.how.operation {
             Operation::Broadcast => &mut self.recv[..if is_root { count } else { 0 }],
             Operation::Alltoall | Operation::ReduceScatter => &mut self.send,
             Operation::Scatter if is_root => &mut self.send,
@@ -169,7 +179,7 @@ impl<T: Element + Copy> Called<T> {
     }
 
     fn call(&mut self) -> anyhow::Result<()> {
-        let Called { world, operation, name, count, send, recv } = self;
+        let Called { world, how: How { operation, name, started }, count, send, recv } = self;
         let (count, root, sum) = (*count, Rank(0), Reduction::Sum);
         let at_root = if world.rank() == root { send.len() } else { 0 };
         let call = match operation {
@@ -188,10 +198,14 @@ impl<T: Element + Copy> Called<T> {
                 bail!("{operation} needs neighbours, which a benchmark has not")
             }
         };
-        world.call(match name {
+        let call = match name {
             Some(name) => call.by(name),
             None => call,
-        })?;
+        };
+        match started {
+            true => world.scope(|scope| scope.start(call)?.wait())?,
+            false => world.call(call)?,
+        }
         Ok(())
     }
 }
@@ -292,8 +306,10 @@ struct Turns<'a> {
 impl Turns<'_> {
     fn take(&self, set: &[Candidate]) -> anyhow::Result<()> {
         let comm = self.comm;
-        let mut runs =
-            set.iter().map(|candidate| Run::new(comm, candidate)).collect::<anyhow::Result<Vec<Run>>>()?;
+        let mut runs = set
+            .iter()
+            .map(|one| Run::new(comm, one, self.timing.started))
+            .collect::<anyhow::Result<Vec<Run>>>()?;
         let mut calls = Vec::new();
         let is_apart = |one: &Candidate| one.operation.is_one_way() || one.bytes >= APART_BYTES;
         let apart = !self.timing.in_a_row && set.iter().any(is_apart);
