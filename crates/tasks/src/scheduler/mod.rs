@@ -32,8 +32,9 @@ use tree::Tree;
 /// thread takes its place.
 const LOOKS_FOR_DESCENDANT: usize = 64;
 
-/// Looks at the polling slot before an idle worker fetches from others.
-const LOOKS_BEFORE_FETCH: u32 = if cfg!(loom) { 1 } else { 50 };
+/// Looks at the polling slot before an idle worker fetches from others: for about as long as the heavy barrier of a visit takes, which
+/// interrupts everybody. Whoever ends a task meanwhile, shares without one.
+const LOOKS_BEFORE_FETCH: u32 = if cfg!(loom) { 1 } else { 300 };
 
 /// Ready tasks on their way to workers.
 ///
@@ -162,7 +163,10 @@ impl<T: Schedulable> Scheduler<T> {
                 _ => unsafe { self.add(task, from) },
             }
         }
-        successor
+        match (&self.design, from) {
+            (AnyDesign::Tree(tree), Some(worker)) => tree.share(&self.stations, worker, successor),
+            _ => successor,
+        }
     }
 
     /// Whether a task that `worker` made ready runs there at once.
