@@ -1,6 +1,6 @@
 //! The threads behind the workers.
 
-use super::appetite::Appetite;
+use super::appetite::{Appetite, Progress};
 use super::mailbox::Reader;
 use super::roster::{Heir, Roster, Seat};
 use super::{Plan, WorkerId};
@@ -339,8 +339,10 @@ fn work(shared: &Weak<Shared>, worker: WorkerId) {
         }
         let mut next = found.or_else(|| {
             thread.tell_ended();
-            if let Some(patience) = appetite.as_mut().and_then(|appetite| appetite.ends(thread.foreign())) {
-                rest(&shared, worker, patience);
+            if let Some(appetite) = &mut appetite
+                && let Some(patience) = appetite.ends(thread.foreign(), || progress(&shared))
+            {
+                appetite.rested(progress(&shared), rest(&shared, worker, patience));
             }
             let found = wait(&shared, worker, &mut polls);
             if let (Some(appetite), Some(_)) = (&mut appetite, found) {
@@ -363,20 +365,33 @@ fn is_choosy(shared: &Shared) -> bool {
     options.design == Design::Tree && options.pull
 }
 
-/// Lets others alone for `patience`, as long as tasks end quickly without this worker, and nothing else is to be done.
+/// What has been done by now.
+fn progress(shared: &Shared) -> Progress {
+    Progress { at: Instant::now(), steps: shared.counts.created() + shared.counts.disposed() }
+}
+
+/// Lets others alone for `patience`, as long as tasks end quickly without this worker, and nothing else is to be done. What had been done
+/// when something was done last.
 #[cold]
-fn rest(shared: &Shared, worker: WorkerId, patience: Duration) {
-    let begin = Instant::now();
-    let (mut looked, mut ended) = (begin, shared.counts.disposed());
-    while looked - begin < patience && !shared.workers.is_wanted(worker) && !shared.suspended.has_waiting() {
+fn rest(shared: &Shared, worker: WorkerId, patience: Duration) -> Progress {
+    let begin = progress(shared);
+    let (mut seen, mut ended) = (begin, shared.counts.disposed());
+    while seen.at - begin.at < patience
+        && !shared.workers.is_wanted(worker)
+        && !shared.suspended.has_waiting()
+    {
         std::thread::sleep(NAP);
         shared.services.poll();
-        let (since, before) = (looked, ended);
-        (looked, ended) = (Instant::now(), shared.counts.disposed());
-        if (looked - since).as_nanos() > FLOW.as_nanos() * u128::from(ended - before) {
-            return;
+        let (since, before) = (seen, ended);
+        (seen, ended) = (progress(shared), shared.counts.disposed());
+        if seen.steps == since.steps {
+            return since;
+        }
+        if (seen.at - since.at).as_nanos() > FLOW.as_nanos() * u128::from(ended - before) {
+            return seen;
         }
     }
+    seen
 }
 
 /// `polls`: how often in a row the worker has had nothing better to do than to call suspended bodies again.
