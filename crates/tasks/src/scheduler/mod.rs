@@ -163,10 +163,10 @@ impl<T: Schedulable> Scheduler<T> {
                 _ => unsafe { self.add(task, from) },
             }
         }
-        match (&self.design, from) {
-            (AnyDesign::Tree(tree), Some(worker)) => tree.share(&self.stations, worker, successor),
-            _ => successor,
+        if let (AnyDesign::Tree(tree), Some(worker), Some(_)) = (&self.design, from, successor) {
+            tree.share(&self.stations, worker);
         }
+        successor
     }
 
     /// Whether a task that `worker` made ready runs there at once.

@@ -295,3 +295,24 @@ fn successors_run_at_once_as_often_as_said() {
         assert_eq!(scheduler.len(), 200 - at_once);
     }
 }
+
+/// Who goes on with successors for ever still sees that somebody has become idle.
+#[test]
+fn what_lies_behind_successors_goes_to_who_is_idle() {
+    for design in ["tree", "tree:fifo", "tree:priority"] {
+        let scheduler = scheduler(design, "cpu:2");
+        let (busy, idle) = (WorkerId(0), WorkerId(1));
+        let items: Vec<Item> = (0..3).map(Item::new).collect();
+        // SAFETY: the items outlive the scheduler's use of them; this thread is both workers.
+        unsafe { scheduler.add(NonNull::from(&items[0]), Some(busy)) };
+        scheduler.register(idle);
+        let mut ready = ReadyList::new();
+        // SAFETY: as above.
+        let next = unsafe {
+            ready.push(NonNull::from(&items[1]));
+            scheduler.add_ready(ready, Some(busy))
+        };
+        assert_eq!(next, Some(NonNull::from(&items[1])), "{design}: the successor stays");
+        assert_eq!(scheduler.take_handed(idle), Some(Some(NonNull::from(&items[0]))), "{design}");
+    }
+}

@@ -404,43 +404,12 @@ impl<T: Schedulable> Tree<T> {
         Some(task)
     }
 
-    /// The worker has made `successor` ready, and goes on with what this returns. If somebody is idle they are given half of the
-    /// queue, and the successor waits behind the rest of it: who goes on with successors only gets far ahead on some data, and
-    /// what makes two tasks ready at once becomes rare.
+    /// The worker goes on with a successor: what it has in its queue is not forgotten if somebody is idle.
     #[inline]
-    pub(super) fn share(
-        &self,
-        stations: &Stations<T>,
-        worker: WorkerId,
-        successor: Option<NonNull<T>>,
-    ) -> Option<NonNull<T>> {
+    pub(super) fn share(&self, stations: &Stations<T>, worker: WorkerId) {
         let leaf = &self.leaves[worker.index()];
-        if leaf.length.load(Ordering::Relaxed) == 0 || !stations.any_idle(leaf.kind) {
-            return successor;
-        }
-        self.share_with_idle(stations, leaf, successor)
-    }
-
-    #[cold]
-    fn share_with_idle(
-        &self,
-        stations: &Stations<T>,
-        leaf: &Leaf<T>,
-        successor: Option<NonNull<T>>,
-    ) -> Option<NonNull<T>> {
-        if !self.options.pull {
-            return successor;
-        }
-        self.settle(stations, leaf.worker);
-        let successor = successor?;
-        // SAFETY: the calling thread is this worker.
-        unsafe {
-            leaf.own.own(|own| {
-                own.add_unknown(successor);
-                let task = own.queue.take();
-                leaf.length.store(own.queue.len(), Ordering::Relaxed);
-                task
-            })
+        if leaf.length.load(Ordering::Relaxed) > 0 && stations.any_idle(leaf.kind) {
+            self.settle(stations, worker);
         }
     }
 
