@@ -319,10 +319,10 @@ unsafe fn end_with_accesses(thread: &Thread, task: TaskRef, parent: &Task) -> Op
     // SAFETY: the birth's reference is ours to end.
     let record = unsafe { task.as_ref() };
     let (mut ready, accesses) = (ReadyList::new(), record.access_count());
-    // SAFETY: once, and alive; then the birth's reference.
+    // SAFETY: once, and alive; then the birth's reference goes, and those of its accesses that nobody needs.
     unsafe {
-        dependences::complete_plain(thread, record, &mut ready);
-        if record.release_reference() {
+        let gone = dependences::complete_plain(thread, record, &mut ready);
+        if record.release_references(1 + gone) {
             dependences::dispose(thread, record);
             thread.count_disposed();
             thread.free(task.cast(), record.bytes as usize);

@@ -18,6 +18,9 @@ pub struct Stepped {
     pub to_next: Tokens,
     /// Nobody needs the access any more.
     pub dispose: bool,
+    /// Nobody else has a message for the access before this step, or during it: all tokens have come with it or before, each that has
+    /// gone on is acknowledged, a sibling is behind, and its task is not running or is who takes the step.
+    pub alone: bool,
 }
 
 impl State {
@@ -31,7 +34,13 @@ impl State {
         }
         if !self.has(NEXT) {
             let state = State(self.0 | FINISHED);
-            return Some(Stepped { state, satisfied: false, to_next: Tokens::NONE, dispose: false });
+            return Some(Stepped {
+                state,
+                satisfied: false,
+                to_next: Tokens::NONE,
+                dispose: false,
+                alone: false,
+            });
         }
         let to_next = self.tokens() & !self.shared() & !self.acknowledged();
         Some(State(self.0 | FINISHED).passing(to_next, false))
@@ -45,7 +54,8 @@ impl State {
         // Usually all come at once, and go no further.
         if tokens == Tokens::ALL && self.0 & (NOT | WEAK | FINISHED | NEXT_SHARES | Tokens::ALL.at(0)) == 0 {
             let state = State(self.0 | Tokens::ALL.at(0));
-            return Some(Stepped { state, satisfied: true, to_next: Tokens::NONE, dispose: false });
+            let alone = self.has(NEXT);
+            return Some(Stepped { state, satisfied: true, to_next: Tokens::NONE, dispose: false, alone });
         }
         if self.0 & NOT != 0 || !self.is_plain() {
             return None;
@@ -53,7 +63,13 @@ impl State {
         let new = State(self.0 | tokens.at(0));
         let satisfied = !self.has(WEAK) && !self.is_satisfied() && new.is_satisfied();
         if !self.has(NEXT) {
-            return Some(Stepped { state: new, satisfied, to_next: Tokens::NONE, dispose: false });
+            return Some(Stepped {
+                state: new,
+                satisfied,
+                to_next: Tokens::NONE,
+                dispose: false,
+                alone: false,
+            });
         }
         let passes = if self.has(FINISHED) { Tokens::ALL } else { self.shared() };
         Some(new.passing(tokens & !self.tokens() & !self.acknowledged() & passes, satisfied))
@@ -64,7 +80,8 @@ impl State {
     fn passing(self, to_next: Tokens, satisfied: bool) -> Stepped {
         const OVER: u64 = FINISHED | Tokens::ALL.at(0) | Tokens::ALL.at(ACKNOWLEDGED_SHIFT);
         let state = State(self.0 | to_next.at(ACKNOWLEDGED_SHIFT));
-        Stepped { state, satisfied, to_next, dispose: state.0 & OVER == OVER }
+        let dispose = state.0 & OVER == OVER;
+        Stepped { state, satisfied, to_next, dispose, alone: dispose }
     }
 
     /// The step that [`Message::Linked`](super::Message::Linked) to a sibling causes in the usual cases, for an access without a

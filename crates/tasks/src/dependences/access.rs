@@ -69,6 +69,22 @@ impl<T: Dependent> Access<T> {
             .map_err(State::from_bits)
     }
 
+    /// [`Access::replace`] for a step after which nobody else changes `expected` any more if it `is_alone`: then an exchange, which
+    /// locks the cache line, is not needed. False if somebody else was quicker.
+    #[inline]
+    pub(super) fn step(&self, expected: State, new: State, is_alone: bool) -> bool {
+        if is_alone {
+            debug_assert_eq!(
+                self.state(),
+                expected,
+                "somebody else changes an access that is its owner's alone"
+            );
+            self.state.store(new.bits(), Ordering::Release);
+            return true;
+        }
+        self.replace(expected, new).is_ok()
+    }
+
     /// Sets the state while nobody else can change it.
     #[inline]
     pub(super) fn set(&self, state: State) {

@@ -71,14 +71,14 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
             // SAFETY: it waits for these tokens.
             let access = unsafe { to.as_ref() };
             let (task, state) = (access.task(), access.state());
-            let Some(Stepped { state: after, satisfied, to_next, dispose }) =
+            let Some(Stepped { state: after, satisfied, to_next, dispose, alone }) =
                 state.receives_simply(tokens).filter(|_| access.region() == region)
             else {
                 break;
             };
             // The task may run and end, and the access go, with the exchange.
             let next = access.next.load(Ordering::Relaxed);
-            if access.replace(state, after).is_err() {
+            if !access.step(state, after, alone) {
                 continue;
             }
             if satisfied {
@@ -103,9 +103,9 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
     #[inline]
     unsafe fn finish(&mut self, access: &Access<T>, failed: bool) {
         let state = access.state();
-        if let Some(Stepped { state: after, to_next, dispose, .. }) = state.finishes_simply()
+        if let Some(Stepped { state: after, to_next, dispose, alone, .. }) = state.finishes_simply()
             && !failed
-            && access.replace(state, after).is_ok()
+            && access.step(state, after, alone)
         {
             if !to_next.is_empty() {
                 let next = access.next.load(Ordering::Relaxed);

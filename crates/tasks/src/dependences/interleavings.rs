@@ -248,6 +248,44 @@ fn a_writer_completes_while_readers_are_registered() {
 }
 
 #[test]
+fn the_middle_of_a_chain_gets_its_tokens_while_the_last_is_registered() {
+    explore(|| {
+        let mut graph = Graph::new();
+        let [first, second] = [(); 2].map(|()| graph.task(&[(INOUT, false, 0, 8)]));
+        let other = loom::thread::spawn(move || {
+            first.finish_alone();
+            assert_eq!(second.times_ready(), 1);
+            second.finish_alone();
+        });
+        let third = graph.task(&[(INOUT, false, 0, 8)]);
+        other.join().expect("no panic");
+        assert_eq!(third.times_ready(), 1);
+        third.finish_alone();
+        graph.end();
+    });
+}
+
+#[test]
+fn readers_behind_a_writer_complete_while_the_next_is_registered() {
+    explore(|| {
+        let mut graph = Graph::new();
+        let writer = graph.task(&[(INOUT, false, 0, 8)]);
+        let readers = [(); 2].map(|()| graph.task(&[(IN, false, 0, 8)]));
+        let other = loom::thread::spawn(move || {
+            writer.finish_alone();
+            readers.iter().for_each(|reader| assert_eq!(reader.times_ready(), 1));
+            readers[1].finish_alone();
+            readers[0].finish_alone();
+        });
+        let last = graph.task(&[(INOUT, false, 0, 8)]);
+        other.join().expect("no panic");
+        assert_eq!(last.times_ready(), 1);
+        last.finish_alone();
+        graph.end();
+    });
+}
+
+#[test]
 fn two_that_are_waited_for_complete_at_once() {
     explore(|| {
         let mut graph = Graph::new();

@@ -325,16 +325,18 @@ pub unsafe fn descendants_done(thread: &Thread, task: &Task, ready: &mut ReadyLi
     }
 }
 
-/// [`complete`] for a task without children that is [`flag::PLAIN`] after its body.
+/// [`complete`] for a task without children that is [`flag::PLAIN`] after its body; returns how many references its accesses need
+/// no longer, for the caller to end.
 ///
 /// # Safety
 /// As there.
 #[inline]
-pub(crate) unsafe fn complete_plain(thread: &Thread, task: &Task, ready: &mut ReadyList<Task>) {
+#[must_use]
+pub(crate) unsafe fn complete_plain(thread: &Thread, task: &Task, ready: &mut ReadyList<Task>) -> u32 {
     let mut found = Found { is_complete: true, ..Found::new(thread, task, ready) };
     // SAFETY: once; without children it has no domain.
     unsafe { engine::complete(task.accesses(), false, &mut found) };
-    found.settle();
+    found.own_gone
 }
 
 unsafe fn let_go(thread: &Thread, task: &Task, ready: &mut ReadyList<Task>) {
