@@ -50,6 +50,7 @@ impl Tokens {
     pub const ALL: Tokens = Tokens(31);
 
     /// The token without which an access of this kind cannot start.
+    #[inline]
     pub const fn needed_by(kind: Kind) -> Tokens {
         match kind {
             Kind::In => Tokens::READ,
@@ -61,16 +62,19 @@ impl Tokens {
     }
 
     /// What an access of this kind lets pass while it is not complete.
+    #[inline]
     const fn shared_by(kind: Kind) -> Tokens {
         if kind.shares() { Tokens::needed_by(kind) } else { Tokens::NONE }
     }
 
     /// The bits of a state's word that say this at `shift`.
+    #[inline]
     const fn at(self, shift: u32) -> u64 {
         (self.0 as u64) << shift
     }
 
     /// What a state's word says at `shift`.
+    #[inline]
     const fn of(word: u64, shift: u32) -> Tokens {
         Tokens((word >> shift) as u8 & Tokens::ALL.0)
     }
@@ -224,6 +228,7 @@ pub enum Message {
 
 impl Message {
     /// The bits that the message sets.
+    #[inline]
     const fn bits(self) -> u64 {
         match self {
             Message::Satisfied(permits) => permits.tokens.at(0) | permits.poisoned.at(POISONED_SHIFT),
@@ -459,14 +464,17 @@ impl State {
         KINDS[(self.0 >> KIND_SHIFT) as usize & 7]
     }
 
+    #[inline]
     const fn has(self, bit: u64) -> bool {
         self.0 & bit != 0
     }
 
+    #[inline]
     const fn children_passed(self) -> Tokens {
         Tokens::of(self.0, CHILD_SHIFT)
     }
 
+    #[inline]
     const fn acknowledged(self) -> Tokens {
         Tokens::of(self.0, ACKNOWLEDGED_SHIFT)
     }

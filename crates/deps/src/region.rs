@@ -11,6 +11,7 @@ pub struct Region {
 
 impl Region {
     /// The region of `length` bytes from address `start`; `None` if it is empty or passes the end of the address space.
+    #[inline]
     pub const fn new(start: usize, length: usize) -> Option<Region> {
         if length == 0 || start.checked_add(length).is_none() {
             return None;
@@ -19,6 +20,7 @@ impl Region {
     }
 
     /// The bytes from `start` up to but not including `end`; `None` if there are none.
+    #[inline]
     pub const fn between(start: usize, end: usize) -> Option<Region> {
         if start < end { Some(Region { start, length: end - start }) } else { None }
     }
@@ -60,6 +62,7 @@ impl Region {
     }
 
     /// What lies before and behind `hole` in this region.
+    #[inline]
     pub fn without(self, hole: Region) -> (Option<Region>, Option<Region>) {
         let before = Region::between(self.start, self.end().min(hole.start));
         let behind = Region::between(self.start.max(hole.end()), self.end());
@@ -87,6 +90,7 @@ pub struct Strided {
 impl Strided {
     /// `rows` rows of `length` bytes, `stride` bytes apart; `None` if there is no byte, if rows overlap, or if the last row
     /// passes the end of the address space.
+    #[inline]
     pub fn new(start: usize, length: usize, stride: usize, rows: usize) -> Option<Strided> {
         let first = Region::new(start, length)?;
         if rows == 0 || (rows > 1 && stride < length) {

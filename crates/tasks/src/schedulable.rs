@@ -41,6 +41,7 @@ pub struct ReadyList<T: Schedulable> {
 
 impl<T: Schedulable> ReadyList<T> {
     /// Nothing.
+    #[inline]
     pub const fn new() -> Self {
         ReadyList { first: std::ptr::null_mut(), last: std::ptr::null_mut(), length: 0 }
     }

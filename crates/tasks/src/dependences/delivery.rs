@@ -43,6 +43,7 @@ pub(super) enum Placed {
 }
 
 impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
+    #[inline]
     pub(super) fn new(outcome: &'o mut O) -> Self {
         let few = [const { MaybeUninit::uninit() }; FEW];
         Delivery { outcome, parcels: Parcels { few, count: 0, many: Vec::new() } }
