@@ -32,6 +32,7 @@ impl Kind {
         [Kind::In, Kind::Out, Kind::InOut, Kind::Commutative, Kind::Concurrent, Kind::Reduction];
 
     /// Whether neighbours of this same kind may share the bytes instead of waiting for each other.
+    #[inline]
     pub const fn shares(self) -> bool {
         !matches!(self, Kind::Out | Kind::InOut)
     }

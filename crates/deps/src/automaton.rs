@@ -80,16 +80,19 @@ impl Tokens {
     }
 
     /// How many there are.
+    #[inline]
     pub const fn count(self) -> u32 {
         self.0.count_ones()
     }
 
     /// Whether every token of `other` is among these.
+    #[inline]
     pub const fn contains(self, other: Tokens) -> bool {
         self.0 & other.0 == other.0
     }
 
     /// Whether there is none.
+    #[inline]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -97,12 +100,14 @@ impl Tokens {
 
 impl BitOr for Tokens {
     type Output = Tokens;
+    #[inline]
     fn bitor(self, other: Tokens) -> Tokens {
         Tokens(self.0 | other.0)
     }
 }
 
 impl BitOrAssign for Tokens {
+    #[inline]
     fn bitor_assign(&mut self, other: Tokens) {
         self.0 |= other.0;
     }
@@ -110,6 +115,7 @@ impl BitOrAssign for Tokens {
 
 impl BitAnd for Tokens {
     type Output = Tokens;
+    #[inline]
     fn bitand(self, other: Tokens) -> Tokens {
         Tokens(self.0 & other.0)
     }
@@ -117,6 +123,7 @@ impl BitAnd for Tokens {
 
 impl Not for Tokens {
     type Output = Tokens;
+    #[inline]
     fn not(self) -> Tokens {
         Tokens(!self.0 & Tokens::ALL.0)
     }
@@ -133,11 +140,13 @@ pub struct Permits {
 
 impl Permits {
     /// Tokens that nothing has poisoned.
+    #[inline]
     pub const fn clean(tokens: Tokens) -> Permits {
         Permits { tokens, poisoned: Tokens::NONE }
     }
 
     /// Whether there is none.
+    #[inline]
     pub const fn is_empty(self) -> bool {
         self.tokens.is_empty()
     }
@@ -388,6 +397,7 @@ impl State {
 
     /// Forgets failures but for tokens that came `poisoned` from outside: for an access that is done and will be linked later, once
     /// the failure has been reported.
+    #[inline]
     pub const fn forgiven(self, poisoned: Tokens) -> State {
         State(self.0 & ((1 << POISONED_SHIFT) - 1) | poisoned.at(POISONED_SHIFT))
     }
@@ -542,6 +552,7 @@ impl State {
     }
 
     /// Whether every token has come, has been passed on, and no passer still looks at this access.
+    #[inline]
     fn is_disposable(self) -> bool {
         self.has(NEXT) && self.is_done() && self.acknowledged() == Tokens::ALL
     }

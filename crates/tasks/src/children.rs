@@ -57,6 +57,7 @@ pub(crate) enum Left {
 }
 
 impl<T: Sleeper> Children<T> {
+    #[inline]
     pub(crate) fn new() -> Self {
         Children {
             balance: AtomicI64::new(OPEN),

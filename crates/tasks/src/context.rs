@@ -289,7 +289,7 @@ impl<'t> Context<'t> {
         F: FnOnce(&Context<'_>) -> R + Send + 'static,
     {
         let parent = self.current();
-        let (mut declared, mut room) = (declared, Vec::new());
+        let (mut declared, mut room) = (declared, None);
         let mut refused = None;
         if checked.is_err() || !self.is_usual(&attributes, declared) {
             (declared, refused) = self.look_closer(&mut attributes, declared, &mut room, checked);
@@ -327,7 +327,7 @@ impl<'t> Context<'t> {
         &self,
         attributes: &mut Attributes,
         declared: &'a [Declaration],
-        room: &'a mut Vec<Declaration>,
+        room: &'a mut Option<Vec<Declaration>>,
         checked: Result<(), TaskError>,
     ) -> (&'a [Declaration], Option<Box<TaskError>>) {
         let parent = self.current();
@@ -336,7 +336,8 @@ impl<'t> Context<'t> {
             attributes.flags |= flag::FINAL | flag::UNDEFERRED;
             checked = forked::check(parent).and(checked);
         }
-        let settled = checked.and_then(|()| settled_for(attributes.label, declared, room));
+        let settled =
+            checked.and_then(|()| settled_for(attributes.label, declared, room.get_or_insert_default()));
         let checked = settled.and_then(|settled| {
             check_kind(&self.thread.shared, attributes.kind, attributes.label)?;
             make_room(self.thread, attributes.label)?;

@@ -60,7 +60,7 @@ pub unsafe fn submit_bytes(
     let (thread, parent) = (context.thread(), context.current());
     attributes.flags |= flag::REPEATABLE;
     let checked = context.check_passed_on(declared);
-    let (mut declared, mut room) = (declared, Vec::new());
+    let (mut declared, mut room) = (declared, None);
     let mut refused = None;
     if checked.is_err() || !context.is_usual(&attributes, declared) {
         (declared, refused) = context.look_closer(&mut attributes, declared, &mut room, checked);

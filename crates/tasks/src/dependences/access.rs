@@ -136,6 +136,7 @@ impl<T: Dependent> Access<T> {
     }
 
     /// Whether this access, all pieces included, is done, and nothing in it failed: what comes behind may have all tokens.
+    #[inline]
     pub(super) fn is_quiet(&self) -> bool {
         let state = self.state();
         if !state.is_split() {
@@ -229,6 +230,7 @@ impl<T: Dependent> Access<T> {
     }
 
     /// Whether this access, all pieces included, is done.
+    #[inline]
     pub(super) fn is_done(&self) -> bool {
         // SAFETY: pieces live as long as the record.
         self.current(self.region).iter().all(|piece| unsafe { piece.as_ref() }.state().is_done())

@@ -22,7 +22,8 @@ const FEW: usize = 4;
 pub(super) struct Parcels<T> {
     few: [MaybeUninit<Parcel<T>>; FEW],
     count: usize,
-    many: Vec<Parcel<T>>,
+    /// Made when it is needed: a vector, even an empty one, is let go of by a call.
+    many: Option<Vec<Parcel<T>>>,
 }
 
 /// One round of deliveries.
@@ -46,7 +47,7 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
     #[inline]
     pub(super) fn new(outcome: &'o mut O) -> Self {
         let few = [const { MaybeUninit::uninit() }; FEW];
-        Delivery { outcome, parcels: Parcels { few, count: 0, many: Vec::new() } }
+        Delivery { outcome, parcels: Parcels { few, count: 0, many: None } }
     }
 
     /// Delivers a message and all that follow from it.
@@ -562,7 +563,7 @@ impl<T> Parcels<T> {
             self.few[self.count].write(parcel);
             self.count += 1;
         } else {
-            self.many.push(parcel);
+            self.many.get_or_insert_default().push(parcel);
         }
     }
 
@@ -572,7 +573,7 @@ impl<T> Parcels<T> {
             return None;
         }
         if self.count == FEW
-            && let Some(parcel) = self.many.pop()
+            && let Some(parcel) = self.many.as_mut().and_then(Vec::pop)
         {
             return Some(parcel);
         }
