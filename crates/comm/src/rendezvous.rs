@@ -25,8 +25,9 @@ pub const DESCRIPTORS: usize = 64;
 pub const CHUNK_BYTES: u64 = 256 * 1024;
 /// Pipes a rank.
 pub const PIPES: usize = 4;
-/// Bytes of a pipe: both ends' copies of it stay in the second-level cache.
-pub const PIPE_BYTES: u64 = 256 * 1024;
+/// Bytes of a pipe: so much a sender can put there, and go on computing, before the receiver comes. A message begins at the pipe's
+/// start, so that only large ones touch all of it.
+pub const PIPE_BYTES: u64 = 1024 * 1024;
 
 /// What is filled and taken at a time of a message of that size: the receiver takes one piece while the sender fills
 /// the next, so short messages need short pieces. Bytes; divides [`PIPE_BYTES`].

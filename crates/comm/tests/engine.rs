@@ -38,7 +38,7 @@ fn ping_pongs_of_every_size_over_every_queue() {
     for queue in QueueKind::ALL {
         let options = JobOptions { queue, ranks_per_node: 1, ..JobOptions::new(2) };
         group_with(&options, |comm| {
-            for bytes in [0, 1, 8, 32, 33, 500, 4096, 8192, 8193, 100_000, 1 << 20] {
+            for bytes in [0, 1, 8, 32, 33, 500, 4096, 8192, 8193, 100_000, 1 << 20, 3 << 20] {
                 let mut buffer: Vec<u8> = (0..bytes).map(|i| i as u8).collect();
                 if comm.rank() == Rank(1) {
                     buffer.fill(0);
@@ -191,7 +191,7 @@ fn open_runs_match_however_they_are_cut() {
 #[test]
 fn progress_without_a_single_call() {
     group(2, |comm| {
-        for bytes in [8_u64, 1 << 20] {
+        for bytes in [8_u64, 2 << 20] {
             let mut buffer = vec![comm.rank().0 as u8; bytes as usize];
             let handle = start(comm, &ping_pong(comm.rank(), 50, place(&mut buffer), bytes));
             let mut waited = 0;
@@ -208,7 +208,7 @@ fn progress_without_a_single_call() {
 #[test]
 fn messages_to_oneself() {
     group(1, |comm| {
-        for bytes in [0_u64, 16, 5000, 1 << 20] {
+        for bytes in [0_u64, 16, 5000, 2 << 20] {
             for receive_first in [false, true] {
                 let mut from: Vec<u8> = (0..bytes).map(|i| (i * 7) as u8).collect();
                 let mut to = vec![0_u8; bytes as usize];

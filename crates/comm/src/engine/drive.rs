@@ -128,11 +128,13 @@ impl Shared {
 
     /// Takes the engine for an application thread.
     pub(super) fn enter(&self) -> MutexGuard<'_, Engine> {
-        let engine = match self.engine.try_lock() {
+        let mut engine = match self.engine.try_lock() {
             Ok(engine) => engine,
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
             Err(TryLockError::WouldBlock) => self.enter_after_another(),
         };
+        // A progress thread that is woken for the first piece only takes its application's processor more often.
+        engine.core.rings_later = true;
         self.bell().attend();
         engine
     }
@@ -359,9 +361,11 @@ impl Shared {
 
     /// Drives while there is something to do; says how long to sleep then.
     fn drive_unattended(&self, mut engine: MutexGuard<'_, Engine>) -> (Ticket, Duration) {
-        let mut idle = 0;
-        engine.core.rings_later = false;
+        let (mut idle, mut turns) = (0, 0);
         while !engine.core.is_at_rest() && self.wanting.load(Ordering::SeqCst) == 0 && idle < THREAD_TURNS {
+            // Others' threads are woken once for all that there is to do here, unless that is much.
+            engine.core.rings_later = turns < RINGS_LATER_TURNS && idle == 0;
+            turns += 1;
             if engine.turn() {
                 idle = 0;
                 engine.core.moved();
@@ -373,6 +377,7 @@ impl Shared {
                 std::hint::spin_loop();
             }
         }
+        engine.core.ring_finally();
         engine.look_around();
         engine.core.flush_held_back();
         if engine.core.is_at_rest() {

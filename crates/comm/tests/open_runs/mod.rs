@@ -14,7 +14,8 @@ use castell_goal::graph::{Graph, Vertex};
 use castell_goal::op::Place;
 use std::time::Duration;
 
-const LARGE: u64 = 1 << 20;
+/// More than a pipe takes: the send ends only with its receiver.
+const LARGE: u64 = 2 << 20;
 
 fn die_soon() -> ! {
     std::thread::sleep(Duration::from_millis(30));
@@ -89,7 +90,7 @@ pub fn large_messages_that_are_not_taken() {
             die_soon();
         }
         if comm.rank() == Rank(0) {
-            let parts = ["`large: send 1048576b to 1 tag 5`", "the run of rank 1 failed"];
+            let parts = ["`large: send 2097152b to 1 tag 5`", "the run of rank 1 failed"];
             // Announced before the failure, then after it.
             for _ in 0..2 {
                 let handle = start_open(comm, &one(true, LARGE, Rank(1), 5, "large"));
@@ -97,7 +98,7 @@ pub fn large_messages_that_are_not_taken() {
                 ping_pong(comm, 8)?;
             }
             let handle = start_open(comm, &one(false, LARGE, Rank(1), 6, "broken"));
-            expect_cause(expect_failure(comm, &handle, Rank(1), &["`broken: recv 1048576b from 1"])?, 1, 1)?;
+            expect_cause(expect_failure(comm, &handle, Rank(1), &["`broken: recv 2097152b from 1"])?, 1, 1)?;
             // Everything is as before.
             return success(&start_open(comm, &one(true, LARGE, Rank(1), 5, "well")));
         }
@@ -260,7 +261,7 @@ pub fn messages_to_itself() {
             let large = start_open(comm, &one(true, LARGE, me, 3, "large"));
             expect_direct(comm, &direct)?;
             expect_cause(expect_failure(comm, &relay, Rank(2), &["`relayed: recv 8b from 0 tag 1`"])?, 0, 2)?;
-            expect_cause(expect_failure(comm, &large, Rank(2), &["`large: send 1048576b to 0"])?, 0, 2)
+            expect_cause(expect_failure(comm, &large, Rank(2), &["`large: send 2097152b to 0"])?, 0, 2)
         }
         1 => {
             let handle = start_open(comm, &one(false, 8, Rank(0), 2, "last"));
