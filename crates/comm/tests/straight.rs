@@ -194,6 +194,64 @@ fn who_only_sends_runs_ahead_and_overwrites_nothing() {
     }
 }
 
+/// What all read is written again only when all have read it, also where each rank is the writer in turn, and where what is read
+/// is reduced where it lies.
+#[test]
+fn notices_stay_until_all_have_read_them() {
+    for ranks in [3, 6] {
+        group(ranks, |comm| {
+            let world = comm.world();
+            let (me, size) = (u64::from(world.rank().0), u64::from(world.size()));
+            for round in 0..600u64 {
+                if round % 29 == 7 && round / 29 % size == me {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+                // In the line, and in the page behind it.
+                for length in [1, 400] {
+                    let root = (round / 20) % size;
+                    let mut data = vec![if me == root { round } else { u64::MAX }; length];
+                    let call = Call::broadcast(&mut data, Rank(root as u32)).by("linear");
+                    world.call(call).expect("goes well");
+                    assert_eq!(data, vec![round; length]);
+                    if round % 11 == 0 {
+                        let mut all = vec![0; length * size as usize];
+                        let call = Call::allgather(&data, &mut all).by("linear");
+                        world.call(call).expect("goes well");
+                        assert!(all.iter().all(|found| *found == round));
+                    }
+                    if round % 13 == 0 {
+                        let word = format!("a{size}");
+                        let mut sums = vec![round + me; length];
+                        let call = Call::allreduce_in_place(&mut sums, Reduction::Sum).by(&word);
+                        world.call(call).expect("goes well");
+                        assert_eq!(sums, vec![size * round + size * (size - 1) / 2; length]);
+                    }
+                }
+            }
+            assert_eq!(world.cache_counts().straight, world.cache_counts().misses);
+        });
+    }
+}
+
+/// Who waits for what a dead rank should have written for all finds out.
+#[test]
+fn whoever_left_writes_no_notice() {
+    group(4, |comm| {
+        let world = comm.world();
+        world.barrier().expect("goes well");
+        if comm.rank() == Rank(1) {
+            return;
+        }
+        for _ in 0..2 {
+            let mut sum = [0u64];
+            let call = Call::allreduce(&[1u64], &mut sum, Reduction::Sum).by("a4");
+            let error = world.call(call).expect_err("rank 1 has left");
+            let Reason::Failed(failure) = &error.reason else { panic!("{error}") };
+            assert_eq!(failure.cause.culprit(comm.rank()), Rank(1), "{error}");
+        }
+    });
+}
+
 /// Who is ahead sleeps until those behind have passed older calls, and is woken then, whatever they do afterwards.
 #[test]
 fn who_waits_for_room_is_woken() {

@@ -179,6 +179,8 @@ pub(super) fn allgather_linear(shape: &Shape, weaver: &mut Weaver<'_>) -> Result
     weaver.copy(contributed(shape, me), gathered(shape, me))?;
     for step in 1..shape.ranks {
         weaver.send(shape.behind(me, step), contributed(shape, me))?;
+    }
+    for step in 1..shape.ranks {
         let from = shape.before(me, step);
         weaver.recv(from, gathered(shape, from))?;
     }

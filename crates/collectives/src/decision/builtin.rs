@@ -14,10 +14,14 @@ const DIRECT_RANKS_MAX: u32 = 64;
 /// From here on a broadcast goes in segments along a chain of few ranks. Bytes.
 const SEGMENTED_BYTES: u64 = 256 << 10;
 
-/// Where ranks share processors: up to here few ranks exchange vectors all at once. Bytes.
+/// Where ranks share processors: up to here many ranks' blocks go through one of them. Bytes.
 const FLAT_BYTES: u64 = 512;
-/// Such ranks.
+/// From more ranks on.
+const FLAT_ALLGATHER_RANKS_MAX: u32 = 16;
+/// Few ranks exchange what they have all at once. Ranks.
 const FLAT_RANKS_MAX: u32 = 4;
+/// Small vectors that are reduced. Ranks.
+const FLAT_ALLREDUCE_RANKS_MAX: u32 = 6;
 /// Barriers have nothing but the flags. Ranks.
 const FLAT_BARRIER_RANKS_MAX: u32 = 12;
 /// From here on partial results go along the ranks where these share processors, since each passes each vector on once. Bytes.
@@ -32,7 +36,7 @@ pub(super) fn choose(question: &Question) -> Choice<'static> {
         // Each message of such a call costs too much.
         _ if question.started => false,
         Operation::Barrier => ranks <= FLAT_BARRIER_RANKS_MAX,
-        Operation::Allreduce => ranks <= FLAT_RANKS_MAX && bytes < FLAT_BYTES,
+        Operation::Allreduce => ranks <= FLAT_ALLREDUCE_RANKS_MAX && bytes < CHAINED_BYTES,
         _ => false,
     };
     if question.is_crowded() && is_flat && ranks > 1 {
@@ -56,12 +60,21 @@ fn for_shared_processors(question: &Question) -> Option<&'static str> {
         Operation::Broadcast if bytes < SPLIT_BYTES || is_direct => "bcast:linear",
         Operation::Gather => "gather:linear",
         Operation::Scatter => "scatter:linear",
-        // Few rounds with all that there is beat two in which one rank has much to do.
-        Operation::Allgather if ranks <= FLAT_RANKS_MAX && bytes < CHAINED_BYTES => "allgather:bruck",
-        Operation::Allgather if ranks <= 8 && (FLAT_BYTES..2 * DIRECT_BYTES).contains(&bytes) => {
+        // Each writes its block once, and all read it there; of many small ones it is dearer to look at each. Started calls write
+        // it once for each.
+        Operation::Allgather
+            if question.started
+                && (ranks <= FLAT_RANKS_MAX && bytes < CHAINED_BYTES
+                    || ranks <= 8 && (FLAT_BYTES..2 * DIRECT_BYTES).contains(&bytes)) =>
+        {
             "allgather:bruck"
         }
-        Operation::Allgather if packed && all < SPLIT_BYTES && (ranks > 8 || bytes < FLAT_BYTES) => {
+        Operation::Allgather
+            if packed
+                && (ranks > FLAT_ALLGATHER_RANKS_MAX
+                    && (bytes < FLAT_BYTES || !is_direct && all < SPLIT_BYTES)
+                    || question.started && all < SPLIT_BYTES && (ranks > 8 || bytes < FLAT_BYTES)) =>
+        {
             "allgather:gather-bcast"
         }
         Operation::Allgather if is_direct => "allgather:linear",
@@ -70,7 +83,7 @@ fn for_shared_processors(question: &Question) -> Option<&'static str> {
         }
         Operation::Reduce if bytes < SPLIT_BYTES => "reduce:linear",
         Operation::Allreduce if bytes < SPLIT_BYTES => "allreduce:linear",
-        Operation::Alltoall if uniform && bytes < DIRECT_BYTES && ranks > 5 => "alltoall:bruck",
+        Operation::Alltoall if uniform && bytes < DIRECT_BYTES && ranks > 3 => "alltoall:bruck",
         Operation::Scan if ranks > FLAT_RANKS_MAX && bytes >= CHAINED_BYTES => "scan:linear",
         Operation::Exscan if ranks > FLAT_RANKS_MAX && (bytes >= CHAINED_BYTES || ranks <= 8) => {
             "exscan:linear"

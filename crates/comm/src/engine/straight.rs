@@ -17,9 +17,10 @@ use crate::collective::board::Record;
 use crate::job::{Job, RankState};
 use crate::slot::line::{Line as SlotLine, Progress, Standing};
 use crate::slot::log::LogWriter;
-use crate::slot::program::{Operand, Program, Route, Step, Strips, Taken};
+use crate::slot::program::{Operand, Piece, Program, Route, Step, Strips, Taken};
 use crate::slot::{CONTEXTS, HEAP_BYTES, heap_of, turn_of};
 use castell_base::Rank;
+use castell_goal::op::Arithmetic;
 use castell_host::clock::now_ns;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -251,6 +252,14 @@ impl Line<'_> {
                     unsafe { route.of(turn).publish(turn, self.signature, *from, *bytes) };
                     self.is_unrung = true;
                 }
+                Step::Post { route, from, bytes, knows } => {
+                    if !knows && let Some(last) = own.progress.must_have_passed(turn) {
+                        self.wait_for_all(own, at, last)?;
+                    }
+                    // SAFETY: who called answers for user memory; all ranks have passed what was there.
+                    unsafe { route.of(turn).publish(turn, self.signature, *from, *bytes) };
+                    self.is_unrung = true;
+                }
                 Step::Recv { route, to, bytes } => {
                     let place = self.arrived(at, route)?;
                     // SAFETY: who called answers for user memory; calls that are alike have messages of the same sizes.
@@ -259,6 +268,11 @@ impl Line<'_> {
                 Step::Local { arithmetic, places: [b1, b2, b3], bytes } => {
                     // SAFETY: as above; the program's order keeps to the graph's edges.
                     unsafe { local_plain(*arithmetic, *b1, *b2, *b3, *bytes) };
+                }
+                Step::Hear { first, count } => self.hear(*first, *count)?,
+                Step::Fold { first, count, arithmetic, into, bytes } => {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.fold((*first, *count), *arithmetic, *into, *bytes)? };
                 }
                 Step::Call { function, context } => {
                     // SAFETY: the caller promised that this is the address of such a function.
@@ -272,11 +286,55 @@ impl Line<'_> {
                 large => unsafe { self.large_step(own, at, large)? },
             }
             if RECORDS {
-                self.recorded.push(Recorded { run: 0, op: program.names[at].op, start_ns, end_ns: now_ns() });
+                let end_ns = now_ns();
+                let with = program.merged.iter().filter(|(step, _)| *step == at).map(|(_, op)| *op);
+                let done = with.chain([program.names[at].op]);
+                self.recorded.extend(done.map(|op| Recorded { run: 0, op, start_ns, end_ns }));
             }
         }
         if RECORDS {
             self.hand_in();
+        }
+        Ok(())
+    }
+
+    /// Waits for a row of empty messages.
+    #[inline(never)]
+    fn hear(&mut self, first: usize, count: usize) -> Result<(), Stop> {
+        let (pieces, name) = self.program.row(first, count);
+        for (at, piece) in pieces.iter().enumerate() {
+            if let Piece::Received(route) = piece {
+                self.arrived(name + at, route)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reduces a row of operands, of which each message is awaited when its turn has come, and read where it lies.
+    ///
+    /// # Safety
+    /// As for [`Comm::execute_straight`].
+    #[inline(never)]
+    unsafe fn fold(
+        &mut self,
+        (first, count): (usize, usize),
+        arithmetic: Arithmetic,
+        into: *mut u8,
+        bytes: usize,
+    ) -> Result<(), Stop> {
+        let (pieces, name) = self.program.row(first, count);
+        let mut left = None;
+        for (at, piece) in pieces.iter().enumerate() {
+            let right = match piece {
+                Piece::Here(at) => *at,
+                Piece::Received(route) => self.arrived(name + at, route)?.lies(bytes),
+            };
+            if let Some(left) = left {
+                // SAFETY: who called answers for user memory; the senders leave the messages alone until this rank has passed the
+                // call, and calls that are alike have messages of the same sizes.
+                unsafe { local_plain(arithmetic, left, right, into, bytes as u64) };
+            }
+            left = Some(left.map_or(right, |_| into));
         }
         Ok(())
     }
@@ -289,7 +347,7 @@ impl Line<'_> {
             return;
         }
         for step in &self.program.steps {
-            if let Step::Send { route, .. } = step {
+            if let Step::Send { route, .. } | Step::Post { route, .. } = step {
                 route.of(turn_of(self.number + 1, 0)).prepare();
             }
         }
@@ -503,13 +561,9 @@ impl Line<'_> {
             own.epoch = epoch;
             return Ok(());
         }
-        let steps = self.program.steps.iter().zip(&self.program.names).enumerate();
-        let mut sends = steps.filter(|(_, (step, _))| {
-            matches!(step, Step::Send { .. } | Step::Give { .. } | Step::Show { .. })
-        });
-        match sends.find(|(_, (_, name))| has_gone(&name.peer)) {
-            Some((at, (_, name))) => {
-                Err((at, self.in_vain(name.peer, now_ns(), &|| false).expect("somebody who has gone")))
+        match self.program.sends.iter().find(|(_, to)| has_gone(to)) {
+            Some((at, to)) => {
+                Err((*at, self.in_vain(*to, now_ns(), &|| false).expect("somebody who has gone")))
             }
             None => Ok(()),
         }

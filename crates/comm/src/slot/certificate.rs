@@ -4,6 +4,7 @@
 //! said in `README.md` beside this file.
 
 use super::heap::Heap;
+use super::notice::{Notice, notices};
 use super::shown::{self, Uses};
 use super::{BYTES_MAX, PLACES, RANKS_MAX};
 use castell_base::Rank;
@@ -36,12 +37,21 @@ pub(crate) enum Size {
     Shown,
 }
 
+/// What was found out about a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Certified {
+    pub(crate) message: Message,
+    /// Of sends: whether this rank has heard of the receiver in the call before, of large ones and of notices, of all ranks.
+    pub(crate) knows: bool,
+    /// Of small messages: the notice of its sender that it belongs to.
+    pub(crate) notice: Option<Notice>,
+}
+
 /// What was found out about one rank's part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Certificate {
-    /// Its messages in the order of its program; of sends, whether this rank has heard of the receiver in the call before, of
-    /// large ones, of all ranks.
-    pub(crate) messages: Vec<(Message, bool)>,
+    /// Its messages in the order of its program.
+    pub(crate) messages: Vec<Certified>,
     /// Whether it has heard of all ranks in the end.
     pub(crate) hears_all: bool,
     /// Whether somebody has not heard of all ranks, and may wait in a later call for this rank to have passed this one.
@@ -55,11 +65,11 @@ pub(crate) fn certify(collective: &Collective, rank: u32, size: Size) -> Option<
         return None;
     }
     let collective = collective.clone().with_messages(Messages::default());
-    let mut uses = Vec::new();
+    let (mut uses, mut noticed) = (Vec::new(), Vec::new());
     let programs: Option<Vec<_>> =
-        (0..ranks).map(|rank| program(&collective, rank, size, &mut uses)).collect();
+        (0..ranks).map(|rank| program(&collective, rank, size, (&mut uses, &mut noticed))).collect();
     let programs = programs?;
-    let certificate = run(&programs, rank, size)?;
+    let certificate = run(&programs, &noticed, rank, size)?;
     (size != Size::Shown || shown::is_safe(&programs, &uses)).then_some(certificate)
 }
 
@@ -67,13 +77,13 @@ fn program(
     collective: &Collective,
     rank: u32,
     size: Size,
-    uses: &mut Vec<[Uses; 2]>,
+    (uses, noticed): (&mut Vec<[Uses; 2]>, &mut Vec<Vec<Option<Notice>>>),
 ) -> Option<Vec<Message>> {
     let graph = |in_place| {
         // Nobody looks into this memory, only where it lies.
         let [input, output, temporary] = [1 << 60, 2 << 60, 3 << 60].map(Place::user);
         let combine = Bytes(collective.shape().element_bytes);
-        let is_void = size == Size::Small || combine.0 == 0;
+        let is_void = combine.0 == 0;
         let [input, output, temporary] = if is_void { [Place::VOID; 3] } else { [input, output, temporary] };
         let memory = Memory { input, output, temporary, in_place, combine: &combine };
         let mut graph = Graph::new();
@@ -90,7 +100,23 @@ fn program(
         (messages(&in_place) == messages(&apart)).then_some(())?;
         uses.push([Uses::of(&apart)?, Uses::of(&in_place)?]);
     }
-    messages(&apart)
+    let found = messages(&apart)?;
+    if size == Size::Small {
+        noticed.push(agreed(notices(&apart), || {
+            let in_place = graph(true)?;
+            (messages(&in_place)? == found).then(|| notices(&in_place))
+        }));
+    }
+    Some(found)
+}
+
+/// The notices of a program, if they are the same where it is called in place, which the others do not know.
+fn agreed(
+    apart: Vec<Option<Notice>>,
+    in_place: impl FnOnce() -> Option<Vec<Option<Notice>>>,
+) -> Vec<Option<Notice>> {
+    let is_same = apart.iter().all(Option::is_none) || in_place().is_some_and(|in_place| in_place == apart);
+    if is_same { apart } else { Vec::new() }
 }
 
 /// Instead of a reduction: the same bytes are touched.
@@ -139,14 +165,22 @@ pub(crate) fn messages(
     Some(messages)
 }
 
-/// Runs all programs; sends never wait.
-fn run(programs: &[Vec<Message>], rank: u32, size: Size) -> Option<Certificate> {
+/// Bytes of a message under way, of whom its sender had heard, and its notice.
+type Sent = (u64, u64, Option<Notice>);
+
+/// Runs all programs, of whose messages those are notices; sends never wait.
+fn run(
+    programs: &[Vec<Message>],
+    noticed: &[Vec<Option<Notice>>],
+    rank: u32,
+    size: Size,
+) -> Option<Certificate> {
     let ranks = programs.len();
     let all = u64::MAX >> (64 - ranks);
     let mut next = vec![0; ranks];
     // Of whom each rank has heard, a bit each.
     let mut heard: Vec<u64> = (0..ranks).map(|rank| 1 << rank).collect();
-    let mut under_way: HashMap<(u32, u32, u32), (u64, u64)> = HashMap::new();
+    let mut under_way: HashMap<(u32, u32, u32), Sent> = HashMap::new();
     let mut used: HashMap<(u32, u32, u32), ()> = HashMap::new();
     let mut own = Vec::new();
     let mut has_moved = true;
@@ -155,24 +189,26 @@ fn run(programs: &[Vec<Message>], rank: u32, size: Size) -> Option<Certificate> 
         for me in 0..ranks {
             while let Some(message) = programs[me].get(next[me]) {
                 let Message { is_send, peer, place, bytes } = *message;
-                let knows_all = heard[me] == all;
-                let knows =
-                    is_send && if size == Size::Large { knows_all } else { heard[me] >> peer & 1 == 1 };
+                let notice_of = |me: usize, at: usize| *noticed.get(me)?.get(at)?;
+                let mut notice = if is_send { notice_of(me, next[me]) } else { None };
+                let is_for_all = size == Size::Large || notice.is_some();
+                let knows = is_send && if is_for_all { heard[me] == all } else { heard[me] >> peer & 1 == 1 };
                 if is_send {
                     let name = (me as u32, peer, place);
                     if peer as usize >= ranks || peer as usize == me || used.insert(name, ()).is_some() {
                         return None;
                     }
-                    under_way.insert(name, (bytes, heard[me]));
+                    under_way.insert(name, (bytes, heard[me], notice));
                 } else {
-                    let Some((sent, of)) = under_way.remove(&(peer, me as u32, place)) else { break };
+                    let Some((sent, of, by)) = under_way.remove(&(peer, me as u32, place)) else { break };
+                    notice = by;
                     if sent != bytes {
                         return None;
                     }
                     heard[me] |= of;
                 }
                 if me == rank as usize {
-                    own.push((*message, knows));
+                    own.push(Certified { message: *message, knows, notice });
                 }
                 next[me] += 1;
                 has_moved = true;
@@ -208,8 +244,8 @@ mod tests {
             assert!(fits("bcast:linear", 131_072) && !fits("bcast:linear", 131_080));
         }
         let all = sized("allreduce:r4,g4", 4, 1000, 2, Size::Large).expect("fits");
-        assert!(all.hears_all && all.messages.iter().filter(|(message, _)| message.is_send).count() == 6);
-        assert!(all.messages.iter().filter(|(message, knows)| message.is_send && *knows).count() == 3);
+        assert!(all.hears_all && all.messages.iter().filter(|of| of.message.is_send).count() == 6);
+        assert!(all.messages.iter().filter(|of| of.message.is_send && of.knows).count() == 3);
     }
 
     #[test]
@@ -223,14 +259,35 @@ mod tests {
             }
         }
         let root = of("bcast:linear", 4, 1, 0).expect("small messages");
-        assert!(!root.hears_all && root.messages.iter().all(|(message, knows)| message.is_send && !knows));
+        assert!(!root.hears_all && root.messages.iter().all(|of| of.message.is_send && !of.knows));
         let leaf = of("reduce:linear", 4, 1, 3).expect("small messages");
         assert!(!leaf.hears_all);
         let root = of("reduce:linear", 4, 1, 0).expect("small messages");
         assert!(root.hears_all && root.is_awaited);
         // The root answers whom it has heard.
         let root = of("barrier:linear", 5, 1, 0).expect("small messages");
-        assert!(root.messages.iter().filter(|(message, _)| message.is_send).all(|(_, knows)| *knows));
+        assert!(root.messages.iter().filter(|of| of.message.is_send).all(|of| of.knows));
+    }
+
+    #[test]
+    fn what_all_get_is_a_notice_for_sender_and_receivers() {
+        for name in ["bcast:linear", "allreduce:a6", "allgather:linear", "barrier:a6"] {
+            let of: Vec<_> = (0..6).map(|rank| of(name, 6, 1, rank).expect("small messages")).collect();
+            for certificate in &of {
+                for certified in &certificate.messages {
+                    let notice = certified.notice.expect("each message goes to all");
+                    assert_eq!(notice.index, 0, "{name}");
+                }
+            }
+            let written = |of: &Certificate| {
+                of.messages.iter().filter(|of| of.message.is_send && of.notice.unwrap().is_first).count()
+            };
+            assert!(written(&of[0]) == 1 && written(&of[1]) <= 1, "{name}");
+        }
+        let scatter = of("scatter:linear", 4, 1, 0).expect("small messages");
+        assert!(scatter.messages.iter().all(|of| of.notice.is_none()));
+        let ring = of("barrier:dissemination", 4, 1, 0).expect("small messages");
+        assert!(ring.messages.iter().all(|of| of.notice.is_none()), "each round has heard more");
     }
 
     #[test]
@@ -247,9 +304,9 @@ mod tests {
     fn programs_that_wait_for_each_other_are_refused() {
         let message = |is_send, peer| Message { is_send, peer, place: 0, bytes: 8 };
         let exchange = |peer| vec![message(false, peer), message(true, peer)];
-        assert_eq!(run(&[exchange(1), exchange(0)], 0, Size::Small), None);
+        assert_eq!(run(&[exchange(1), exchange(0)], &[], 0, Size::Small), None);
         let exchange = |peer| vec![message(true, peer), message(false, peer)];
-        assert!(run(&[exchange(1), exchange(0)], 0, Size::Small).is_some());
-        assert_eq!(run(&[vec![message(true, 1)], vec![]], 0, Size::Small), None, "nobody receives");
+        assert!(run(&[exchange(1), exchange(0)], &[], 0, Size::Small).is_some());
+        assert_eq!(run(&[vec![message(true, 1)], vec![]], &[], 0, Size::Small), None, "nobody receives");
     }
 }

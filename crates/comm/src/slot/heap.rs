@@ -149,6 +149,14 @@ impl Heap {
         self.lent.iter().position(|(lent, _)| *lent == vertex)
     }
 
+    /// How many operands of the program's operations lie in a message that is lent.
+    pub(super) fn readings(&self, graph: &Graph, received: Vertex) -> usize {
+        let Some((_, range)) = self.lent.iter().find(|(lent, _)| *lent == received) else { return 0 };
+        let readings =
+            |vertex| touched(graph.op(vertex)).0.iter().filter(|read| read.overlaps(*range)).count();
+        graph.vertices().map(readings).sum()
+    }
+
     /// The message in which an operand lies, if that is lent.
     pub(crate) fn lent_at(&self, place: Place) -> Option<Lent> {
         let first = Range { place, bytes: 1 };

@@ -92,6 +92,13 @@ impl Line {
         unsafe { copy(if bytes <= INLINE_BYTES { inside } else { self.page }, to, bytes) };
     }
 
+    /// Where a message of so many bytes that is there lies, until this rank has passed the call.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub fn lies(self, bytes: usize) -> *mut u8 {
+        if bytes <= INLINE_BYTES { self.words.word(PAYLOAD).as_ptr().cast::<u8>() } else { self.page }
+    }
+
     #[cfg(loom)]
     unsafe fn write(self, from: *const u8, bytes: usize) {
         assert!(bytes == 8 && self.page.is_null());
@@ -300,6 +307,38 @@ mod models {
                 progress.pass(number, false, false);
             }
             receiver.join().expect("no panic");
+        });
+    }
+
+    /// A line that several read is written again only when each of them has passed what lay there. Nobody waits: what does not come
+    /// in time is another one of the model's runs.
+    #[test]
+    fn a_notice_is_not_written_before_all_have_read_it() {
+        explore(|| {
+            let scene = Scene::new();
+            let view = scene.view();
+            // The model has two standings: the writer's own is of no use to it, and serves the second reader.
+            let readers = [0, 1].map(|reader| {
+                let of_reader = Arc::clone(&scene);
+                thread::spawn(move || {
+                    let view = of_reader.view();
+                    // Two turns of one generation.
+                    for number in [1, 3] {
+                        if view.lines[0][1].has(number) {
+                            assert_eq!(receive(view, 0, number), 100 + number);
+                            view.standings[reader].pass(number);
+                        }
+                    }
+                })
+            });
+            let mut progress = Progress::default();
+            send(view, 0, 1, 101);
+            progress.pass(1, false, false);
+            let last = progress.must_have_passed(3).expect("nobody was heard of");
+            if view.standings.iter().all(|standing| standing.passed() >= last) {
+                send(view, 0, 3, 103);
+            }
+            readers.into_iter().for_each(|reader| reader.join().expect("no panic"));
         });
     }
 

@@ -4,11 +4,15 @@
 
 #[cfg(not(loom))]
 pub(crate) mod certificate;
+#[cfg(not(loom))]
+mod fused;
 pub mod geometry;
 #[cfg(not(loom))]
 pub(crate) mod heap;
 pub mod line;
 pub mod log;
+#[cfg(not(loom))]
+pub(crate) mod notice;
 #[cfg(not(loom))]
 pub(crate) mod program;
 #[cfg(not(loom))]

@@ -3,10 +3,11 @@
 //!
 //! Made once, from the graph that the schedule was compiled from; [`crate::engine`] runs it in the thread that calls.
 
-use super::certificate::{Certificate, Message, Size, messages};
-use super::generation_of;
+use super::certificate::{Certificate, Certified, Size, messages};
+use super::fused::{self, Row};
 use super::heap::Heap;
 use super::line::Line;
+use super::{PLACES, generation_of};
 use crate::collective::board::Record;
 use crate::job::Job;
 use castell_base::Rank;
@@ -52,9 +53,30 @@ pub(crate) enum Step {
         /// The receiver is known to have entered the call.
         knows: bool,
     },
+    /// A message for several receivers, written once.
+    Post {
+        route: Route,
+        from: *const u8,
+        bytes: usize,
+        /// All ranks are known to have entered the call.
+        knows: bool,
+    },
     Recv {
         route: Route,
         to: *mut u8,
+        bytes: usize,
+    },
+    /// Empty messages, see [`Program::row`].
+    Hear {
+        first: usize,
+        count: usize,
+    },
+    /// The operands of the row, messages among them, reduced in their order.
+    Fold {
+        first: usize,
+        count: usize,
+        arithmetic: Arithmetic,
+        into: *mut u8,
         bytes: usize,
     },
     /// Addresses of both operands and of the result.
@@ -112,6 +134,14 @@ pub(crate) enum Step {
     },
 }
 
+/// One of the operands of a step that has many.
+#[derive(Clone, Copy)]
+pub(crate) enum Piece {
+    Here(*mut u8),
+    /// A message, which is read where it lies.
+    Received(Route),
+}
+
 /// What becomes of a large message.
 #[derive(Clone, Copy)]
 pub(crate) enum Taken {
@@ -132,11 +162,18 @@ pub(crate) struct Name {
 /// A rank's straight line.
 pub(crate) struct Program {
     pub(crate) steps: Box<[Step]>,
+    /// What the steps are called, and behind them all pieces.
     pub(crate) names: Box<[Name]>,
+    /// The operands of the steps that have many.
+    pieces: Box<[Piece]>,
+    /// Operations that are made with others in one step, and which one.
+    pub(crate) merged: Box<[(usize, OpId)]>,
     /// The graph's schedule, which describes operations in errors.
     pub(crate) schedule: Arc<Schedule>,
     /// Who may wait for something that this rank does: those to whom it sends, or all if it is awaited.
     pub(crate) rung: Box<[Rank]>,
+    /// To whom it sends, and by which step.
+    pub(crate) sends: Box<[(usize, Rank)]>,
     /// Somebody may wait in a later call until this rank has passed this one.
     pub(crate) is_awaited: bool,
     /// The ranks of the communicator.
@@ -205,6 +242,19 @@ struct Maker<'a> {
     scratch: *mut u8,
 }
 
+/// Peers, each with the step that is for it.
+type Peers = Vec<(usize, Rank)>;
+
+/// What has been made.
+#[derive(Default)]
+struct Made {
+    steps: Vec<Step>,
+    names: Vec<Name>,
+    pieces: Vec<Piece>,
+    piece_names: Vec<Name>,
+    merged: Vec<(usize, OpId)>,
+}
+
 impl Program {
     /// The straight line of a graph that was compiled to `schedule`, whose vertices are found there under `ids`.
     ///
@@ -220,7 +270,7 @@ impl Program {
         let members = Arc::clone(seat.members);
         let rank_of = |rank: Rank| members.iter().position(|member| *member == rank).map(|at| at as u32);
         let found = messages(graph, record.first_tag().0, rank_of, size);
-        let certified = certificate.messages.iter().map(|(message, _)| *message);
+        let certified = certificate.messages.iter().map(|of| of.message);
         assert!(found.is_some_and(|found| found.into_iter().eq(certified)), "this is what was certified");
         let mut scratchpad = vec![0u64; graph.scratchpad_bytes().div_ceil(8) as usize].into_boxed_slice();
         let heap = match size {
@@ -232,48 +282,25 @@ impl Program {
         let heap_bytes = heap.as_ref().filter(|_| size == Size::Large).map_or(0, Heap::bytes);
         let is_shown = size == Size::Shown;
         let maker = Maker { seat, heap, is_shown, scratch: scratchpad.as_mut_ptr().cast() };
-        let (mut readers, mut lenders) = (Vec::new(), vec![seat.me; lent]);
-        let mut certified = certificate.messages.iter();
-        let (mut steps, mut names) = (Vec::new(), Vec::new());
-        let mut rung = Vec::new();
-        for vertex in graph.vertices() {
-            let op = graph.op(vertex);
-            let message = match op {
-                Op::Send { .. } | Op::Recv { .. } => certified.next(),
-                _ => None,
-            };
-            let peer = message.map_or(seat.me, |(message, _)| members[message.peer as usize]);
-            let large =
-                message.is_some_and(|(message, _)| message.bytes > 0) || matches!(op, Op::Local { .. });
-            let step = match (&maker.heap, message) {
-                (Some(heap), _) if large => Some(maker.large(heap, graph, vertex, message)),
-                _ => maker.small(op, message),
-            };
-            let Some(step) = step else { continue };
-            if matches!(op, Op::Send { .. }) {
-                rung.push(peer);
-            }
-            match step {
-                Step::Show { .. } => readers.push((steps.len(), peer)),
-                Step::Look { to: Taken::Lent(message), .. } => lenders[message] = peer,
-                _ => {}
-            }
-            steps.push(step);
-            names.push(Name { op: ids[vertex.index()], peer });
-        }
-        let sent = certificate.messages.iter().filter(|(message, _)| message.is_send);
-        let bytes = sent.clone().map(|(message, _)| message.bytes).sum();
+        let mut lenders = vec![seat.me; lent];
+        let (made, sends, readers) = maker.steps(graph, ids, (certificate, size), &mut lenders);
+        let sent = certificate.messages.iter().filter(|of| of.message.is_send);
+        let bytes = sent.clone().map(|of| of.message.bytes).sum();
         let messages = sent.count() as u64;
+        let mut rung: Vec<Rank> = sends.iter().map(|(_, to)| *to).collect();
         if certificate.is_awaited {
             rung = members.iter().copied().filter(|member| *member != seat.me).collect();
         }
         rung.sort_unstable();
         rung.dedup();
         Program {
-            steps: steps.into(),
-            names: names.into(),
+            steps: made.steps.into(),
+            names: made.names.into_iter().chain(made.piece_names).collect(),
+            pieces: made.pieces.into(),
+            merged: made.merged.into(),
             schedule,
             rung: rung.into(),
+            sends: sends.into(),
             is_awaited: certificate.is_awaited,
             members,
             hears_all: certificate.hears_all,
@@ -285,6 +312,12 @@ impl Program {
             lenders: lenders.into(),
             _scratchpad: scratchpad,
         }
+    }
+
+    /// The operands of a step that has many, and the number of the first one's name.
+    #[inline(always)]
+    pub(crate) fn row(&self, first: usize, count: usize) -> (&[Piece], usize) {
+        (&self.pieces[first..first + count], self.steps.len() + first)
     }
 
     /// A message that is lent lies there in this turn.
@@ -336,22 +369,142 @@ impl Maker<'_> {
         }
     }
 
-    fn route(&self, message: &Message) -> Route {
+    fn route(&self, Certified { message, notice, .. }: &Certified) -> Route {
         let peer = self.seat.members[message.peer as usize];
         let (receiver, sender) = if message.is_send { (peer, self.seat.me) } else { (self.seat.me, peer) };
-        self.seat.route(receiver, sender, message.place)
+        match notice {
+            // Nobody sends to itself: there a rank's notices lie.
+            Some(notice) => self.seat.route(sender, sender, notice.index),
+            None => self.seat.route(receiver, sender, message.place),
+        }
     }
 
-    fn small(&self, op: Op<'_>, message: Option<&(Message, bool)>) -> Option<Step> {
+    /// The steps of the program, to whom they send, and to whom they show its buffers.
+    fn steps(
+        &self,
+        graph: &Graph,
+        ids: &[OpId],
+        (certificate, size): (&Certificate, Size),
+        lenders: &mut [Rank],
+    ) -> (Made, Peers, Peers) {
+        let (seat, members) = (self.seat, self.seat.members);
+        let (mut made, mut readers) = (Made::default(), Vec::new());
+        let (mut sends, mut posted) = (Vec::new(), [0; PLACES]);
+        let mut certified = certificate.messages.iter();
+        let vertices: Vec<Vertex> = graph.vertices().collect();
+        // What small messages are only read.
+        let read = Heap::endless(graph).filter(|_| size == Size::Small);
+        let mut at = 0;
+        while let Some(vertex) = vertices.get(at) {
+            if let Some(row) = read.as_ref().and_then(|heap| fused::row(graph, heap, &vertices[at..])) {
+                let ids = vertices[at..][..row.len()].iter().map(|vertex| ids[vertex.index()]);
+                at += row.len();
+                self.row(&mut made, &row, &mut certified, ids);
+                continue;
+            }
+            at += 1;
+            let (op, id) = (graph.op(*vertex), ids[vertex.index()]);
+            let message = match op {
+                Op::Send { .. } | Op::Recv { .. } => certified.next(),
+                _ => None,
+            };
+            let peer = message.map_or(seat.me, |of| members[of.message.peer as usize]);
+            if matches!(op, Op::Send { .. }) {
+                let step = match message.and_then(|of| of.notice) {
+                    Some(notice) if !notice.is_first => posted[notice.index as usize],
+                    Some(notice) => {
+                        posted[notice.index as usize] = made.steps.len();
+                        made.steps.len()
+                    }
+                    None => made.steps.len(),
+                };
+                sends.push((step, peer));
+                if step < made.steps.len() {
+                    // It is written there.
+                    made.merged.push((step, id));
+                    continue;
+                }
+            }
+            let large = message.is_some_and(|of| of.message.bytes > 0) || matches!(op, Op::Local { .. });
+            let step = match (&self.heap, message) {
+                (Some(heap), _) if large => Some(self.large(heap, graph, *vertex, message)),
+                _ => self.small(op, message),
+            };
+            let Some(step) = step else { continue };
+            match step {
+                Step::Show { .. } => readers.push((made.steps.len(), peer)),
+                Step::Look { to: Taken::Lent(message), .. } => lenders[message] = peer,
+                _ => {}
+            }
+            made.steps.push(step);
+            made.names.push(Name { op: id, peer });
+        }
+        (made, sends, readers)
+    }
+
+    /// A step of several operations.
+    fn row<'c>(
+        &self,
+        made: &mut Made,
+        row: &Row<'_>,
+        certified: &mut impl Iterator<Item = &'c Certified>,
+        mut ids: impl Iterator<Item = OpId>,
+    ) {
+        let (first, at, me) = (made.pieces.len(), made.steps.len(), self.seat.me);
+        let mut message = || {
+            let (found, op) =
+                (certified.next().expect("as many messages"), ids.next().expect("an operation"));
+            made.merged.push((at, op));
+            let peer = self.seat.members[found.message.peer as usize];
+            (Piece::Received(self.route(found)), Name { op, peer })
+        };
+        let step = match row {
+            Row::Heard { messages } => {
+                let heard = (0..*messages).map(|_| message());
+                let (pieces, names): (Vec<_>, Vec<_>) = heard.unzip();
+                made.pieces.extend(pieces);
+                made.piece_names.extend(names);
+                Step::Hear { first, count: *messages }
+            }
+            Row::Reduced { messages, operands, into, arithmetic, count } => {
+                let received: Vec<_> = (0..*messages).map(|_| message()).collect();
+                made.merged.extend(ids.map(|op| (at, op)));
+                for operand in operands {
+                    let (piece, name) = match operand {
+                        fused::Operand::Received(of) => received[*of],
+                        fused::Operand::Here(buffer) => (
+                            Piece::Here(self.address(*buffer)),
+                            Name { op: made.merged[made.merged.len() - 1].1, peer: me },
+                        ),
+                    };
+                    made.pieces.push(piece);
+                    made.piece_names.push(name);
+                }
+                let bytes = (count * arithmetic.element().bytes()) as usize;
+                let into = self.address(*into);
+                Step::Fold { first, count: operands.len(), arithmetic: *arithmetic, into, bytes }
+            }
+        };
+        // The last operation is the step's own.
+        let (_, op) = made.merged.pop().expect("more than one operation");
+        made.steps.push(step);
+        made.names.push(Name { op, peer: me });
+    }
+
+    fn small(&self, op: Op<'_>, message: Option<&Certified>) -> Option<Step> {
         let message = || message.expect("as many messages");
         Some(match op {
             Op::Send { buffer, bytes, .. } => {
-                let (message, knows) = message();
+                let certified = message();
+                let (route, knows) = (self.route(certified), certified.knows);
                 let (from, bytes) = (self.address(buffer).cast_const(), bytes as usize);
-                Step::Send { route: self.route(message), from, bytes, knows: *knows }
+                match certified.notice {
+                    Some(_) => Step::Post { route, from, bytes, knows },
+                    None => Step::Send { route, from, bytes, knows },
+                }
             }
             Op::Recv { buffer, bytes, .. } => {
-                let (route, to) = (self.route(&message().0), self.address(buffer));
+                let (route, to) = (self.route(message()), self.address(buffer));
                 Step::Recv { route, to, bytes: bytes as usize }
             }
             Op::Local { b1, b2, b3, arithmetic, count } => {
@@ -363,38 +516,39 @@ impl Maker<'_> {
         })
     }
 
-    fn large(&self, heap: &Heap, graph: &Graph, vertex: Vertex, message: Option<&(Message, bool)>) -> Step {
+    fn large(&self, heap: &Heap, graph: &Graph, vertex: Vertex, message: Option<&Certified>) -> Step {
         let message = || message.expect("as many messages");
         let heaps = |owner| [0, 1].map(|heap| self.seat.job.heap(self.seat.context, owner, heap));
         match graph.op(vertex) {
             Op::Send { buffer, .. } if self.is_shown => {
-                let (message, knows) = message();
-                Step::Show { route: self.route(message), from: self.address(buffer), knows: *knows }
+                let certified = message();
+                let (route, from) = (self.route(certified), self.address(buffer));
+                Step::Show { route, from, knows: certified.knows }
             }
             Op::Send { buffer, bytes, .. } => {
-                let (message, knows) = message();
+                let certified = message();
                 let given = heap.given(vertex).expect("it sends bytes");
                 let here = || heaps(self.seat.me).map(|heap| heap.wrapping_add(given.offset as usize));
                 Step::Give {
-                    route: self.route(message),
+                    route: self.route(certified),
                     from: self.operand(heap, buffer),
                     copy: (!given.is_there).then(here),
                     offset: given.offset,
                     bytes: bytes as usize,
-                    knows: *knows,
+                    knows: certified.knows,
                 }
             }
             Op::Recv { buffer, bytes, .. } => {
-                let message = &message().0;
+                let certified = message();
                 let to = match heap.lent_by(vertex) {
                     Some(lent) => Taken::Lent(lent),
                     None => Taken::Copied(self.operand(heap, buffer)),
                 };
                 if self.is_shown {
-                    return Step::Look { route: self.route(message), to, bytes: bytes as usize };
+                    return Step::Look { route: self.route(certified), to, bytes: bytes as usize };
                 }
-                let sender = self.seat.members[message.peer as usize];
-                Step::Take { route: self.route(message), heaps: heaps(sender), to, bytes: bytes as usize }
+                let sender = self.seat.members[certified.message.peer as usize];
+                Step::Take { route: self.route(certified), heaps: heaps(sender), to, bytes: bytes as usize }
             }
             Op::Local { b1, b2, b3, arithmetic, count } => {
                 let operands = [b1, b2, b3].map(|buffer| self.operand(heap, buffer));
