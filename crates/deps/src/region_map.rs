@@ -136,14 +136,35 @@ impl<V: Copy> RegionMap<V> {
     /// there are no such, or more. [`RegionMap::at`] takes slots until the next insertion or removal.
     pub fn tiles(&self, region: Region, most: usize, slots: &mut Vec<usize>) -> bool {
         let mut end = region.start();
-        for key in self.order.overlapping(region).take(most + 1) {
-            if key.start() != end {
-                return false;
-            }
+        for _ in 0..most {
+            let Some((slot, key)) = self.find(end) else { return false };
             end = key.end();
-            slots.push(self.slot_of(key));
+            slots.push(slot);
+            if end >= region.end() {
+                return end == region.end();
+            }
         }
-        end == region.end() && slots.len() <= most
+        false
+    }
+
+    /// Whether a region of the map starts there.
+    #[inline]
+    pub fn has_start(&self, start: usize) -> bool {
+        self.find(start).is_some()
+    }
+
+    /// The region that starts there, and its slot.
+    #[inline]
+    fn find(&self, start: usize) -> Option<(usize, Region)> {
+        let mask = self.slots.len().checked_sub(1)?;
+        let mut slot = self.home(start) & mask;
+        loop {
+            let (found, _) = self.slots[slot].as_ref()?;
+            if found.start() == start {
+                return Some((slot, *found));
+            }
+            slot = (slot + 1) & mask;
+        }
     }
 
     /// What lies in a slot.
@@ -382,6 +403,7 @@ mod tests {
                 let overlapping: Vec<_> =
                     model.values().copied().filter(|(other, _)| other.overlaps(found)).collect();
                 assert_eq!(super::tests::overlapping(&map, found), overlapping);
+                assert_eq!(map.has_start(found.start()), model.contains_key(&found.start()));
                 let mut slots = Vec::new();
                 let end = overlapping
                     .iter()

@@ -189,6 +189,13 @@ impl<T: Dependent> Access<T> {
         own.map_or(Few::new(), |own| self.pieces().with(|map| map.touching(own)))
     }
 
+    /// The pieces of the first split of this access, which was split when it was new, without the lock; some may have been split
+    /// again, and say so.
+    #[inline]
+    pub(super) fn first_split(&self) -> Option<&[Access<T>]> {
+        self.pieces().first_split(self.region)
+    }
+
     /// The only piece that touches `region`, if there is one and it need not be split.
     pub(super) fn only_piece(&self, region: Region) -> Option<NonNull<Access<T>>> {
         if !self.state().is_split() {
@@ -292,8 +299,6 @@ impl<T: Dependent> Access<T> {
             // SAFETY: there is room for so many.
             unsafe { self.write_piece(first.add(index), region, whole, pieces.as_ptr()) };
         }
-        // SAFETY: just made.
-        unsafe { pieces.as_ref() }.begin(first);
         self.pieces.store(pieces.as_ptr(), Ordering::Release);
         self.set(whole.split());
         first

@@ -128,6 +128,10 @@ impl<'o, T: Dependent, O: Outcome<T>> Delivery<'o, T, O> {
 
     #[cold]
     unsafe fn finish_pieces(&mut self, access: &Access<T>, failed: bool) {
+        if let Some(pieces) = access.first_split() {
+            // SAFETY: pieces live as long as the record, which the caller keeps.
+            return pieces.iter().for_each(|piece| unsafe { self.finish(piece, failed) });
+        }
         for piece in access.current(access.region()) {
             // SAFETY: pieces live as long as the record, which the caller keeps.
             unsafe { self.finish(piece.as_ref(), failed) };

@@ -183,7 +183,9 @@ impl<T: Dependent> Domain<T> {
         // SAFETY: ours until it is linked.
         let region = unsafe { access.as_ref() }.region();
         let mut places = std::mem::take(&mut self.places);
-        if self.last.insert(region, Entry { access, fed: false }).is_ok() {
+        // Usual with fragments: a look at the start costs less than to find out by order that there is no room.
+        let is_free = !self.last.has_start(region.start());
+        if is_free && self.last.insert(region, Entry { access, fed: false }).is_ok() {
             let feeds =
                 |outer: &Access<T>| outer.region().intersection(region).is_some_and(|part| outer.feeds(part));
             let Some(outer) = parent.iter().find(|outer| feeds(outer)) else {

@@ -14,6 +14,11 @@ impl<V> Lock<V> {
         Lock(Mutex::new(value))
     }
 
+    /// The value, where nobody else can look.
+    pub(super) fn get_mut(&mut self) -> &mut V {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Calls `use_it` while nobody else looks.
     pub(super) fn with<R>(&self, use_it: impl FnOnce(&mut V) -> R) -> R {
         // Nothing that runs under the lock leaves the value half changed.

@@ -39,26 +39,35 @@ const fn bytes_with<T>(behind: usize) -> usize {
 }
 
 impl<T: Dependent> Pieces<T> {
-    /// A header with room for `behind` pieces, and where these are to be written.
+    /// A header with room for `behind` pieces, and where these are to be written before anybody else sees it.
     pub(super) fn new(
         behind: usize,
         outcome: &mut impl Outcome<T>,
     ) -> (NonNull<Pieces<T>>, NonNull<Access<T>>) {
         let chunk = outcome.allocate(bytes_with::<T>(behind));
-        let map = Lock::new(PieceMap { current: Few::new(), chunks: SmallVec::new() });
         // SAFETY: the chunk is large enough and aligned, and nobody else sees it.
         unsafe {
+            let first = chunk.byte_add(pieces_at::<T>()).cast::<Access<T>>();
+            let current = (0..behind).map(|index| first.add(index)).collect();
+            let map = Lock::new(PieceMap { current, chunks: SmallVec::new() });
             chunk.cast::<Pieces<T>>().write(Pieces { map, behind });
-            (chunk.cast(), chunk.byte_add(pieces_at::<T>()).cast())
+            (chunk.cast(), first)
         }
     }
 
-    /// Says which pieces there are, before anybody else sees them.
-    pub(super) fn begin(&self, first: NonNull<Access<T>>) {
-        self.map.with(|map| {
-            // SAFETY: written behind the header.
-            map.current.extend((0..self.behind).map(|index| unsafe { first.add(index) }));
-        });
+    /// The pieces of the first split, if they are those of `whole`. Each is there for good, and says itself if it was split again.
+    #[inline]
+    pub(super) fn first_split(&self, whole: Region) -> Option<&[Access<T>]> {
+        if self.behind == 0 {
+            return None;
+        }
+        // SAFETY: so many lie behind the header, which were written before anybody else saw it.
+        let pieces = unsafe {
+            let first = NonNull::from(self).byte_add(pieces_at::<T>()).cast::<Access<T>>();
+            std::slice::from_raw_parts(first.as_ptr(), self.behind)
+        };
+        let starts = pieces[0].region().start() == whole.start();
+        (starts && pieces[self.behind - 1].region().end() == whole.end()).then_some(pieces)
     }
 
     /// Calls `look` while nobody splits anything.
@@ -72,9 +81,8 @@ impl<T: Dependent> Pieces<T> {
     /// Nobody looks at it or at its pieces any more; `free` takes what [`Outcome::allocate`] gave.
     pub(super) unsafe fn dispose(this: NonNull<Pieces<T>>, free: &mut impl FnMut(NonNull<u8>, usize)) {
         // SAFETY: the caller's promise.
-        let behind = unsafe { this.as_ref() }.behind;
-        // SAFETY: as above.
-        let chunks = unsafe { this.as_ref() }.with(|map| std::mem::take(&mut map.chunks));
+        let header = unsafe { &mut *this.as_ptr() };
+        let (behind, chunks) = (header.behind, std::mem::take(&mut header.map.get_mut().chunks));
         for (start, count) in chunks {
             // SAFETY: as above.
             unsafe { drop_all(start, count) };
