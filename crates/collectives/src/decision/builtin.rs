@@ -23,7 +23,11 @@ const FLAT_RANKS_MAX: u32 = 4;
 /// Small vectors that are reduced. Ranks.
 const FLAT_ALLREDUCE_RANKS_MAX: u32 = 6;
 /// Barriers have nothing but the flags. Ranks.
-const FLAT_BARRIER_RANKS_MAX: u32 = 12;
+const FLAT_BARRIER_RANKS_MAX: u32 = 16;
+/// Up to here scans pass small results from rank to rank. Ranks.
+const PASSED_ON_RANKS_MAX: u32 = 12;
+/// Messages up to here have a place of their own. Bytes.
+const PLACE_BYTES: u64 = 4 << 10;
 /// From here on partial results go along the ranks where these share processors, since each passes each vector on once. Bytes.
 const CHAINED_BYTES: u64 = 4 << 10;
 
@@ -36,6 +40,7 @@ pub(super) fn choose(question: &Question) -> Choice<'static> {
         // Each message of such a call costs too much.
         _ if question.started => false,
         Operation::Barrier => ranks <= FLAT_BARRIER_RANKS_MAX,
+        Operation::Allreduce if ranks <= FLAT_RANKS_MAX => bytes < SPLIT_BYTES,
         Operation::Allreduce => ranks <= FLAT_ALLREDUCE_RANKS_MAX && bytes < CHAINED_BYTES,
         _ => false,
     };
@@ -83,7 +88,18 @@ fn for_shared_processors(question: &Question) -> Option<&'static str> {
         }
         Operation::Reduce if bytes < SPLIT_BYTES => "reduce:linear",
         Operation::Allreduce if bytes < SPLIT_BYTES => "allreduce:linear",
-        Operation::Alltoall if uniform && bytes < DIRECT_BYTES && ranks > 3 => "alltoall:bruck",
+        // As long as what half of the ranks get in a round is small.
+        Operation::Alltoall
+            if uniform && ranks > 3 && bytes.saturating_mul(u64::from(ranks / 2)) <= PLACE_BYTES =>
+        {
+            "alltoall:bruck"
+        }
+        Operation::Scan if !question.started && (ranks <= PASSED_ON_RANKS_MAX || bytes >= DIRECT_BYTES) => {
+            "scan:linear"
+        }
+        Operation::Exscan if !question.started && (ranks <= PASSED_ON_RANKS_MAX || bytes >= DIRECT_BYTES) => {
+            "exscan:linear"
+        }
         Operation::Scan if ranks > FLAT_RANKS_MAX && bytes >= CHAINED_BYTES => "scan:linear",
         Operation::Exscan if ranks > FLAT_RANKS_MAX && (bytes >= CHAINED_BYTES || ranks <= 8) => {
             "exscan:linear"
