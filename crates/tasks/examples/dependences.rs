@@ -200,6 +200,10 @@ fn main() {
         _ => vec![inout(96, 32)],
     });
     report("windows that overlap by half", count, 2.0, &|index| vec![inout(64 + index % 64 * 32, 64)]);
+    report("the same windows as two, exact", count, 2.0, &|index| {
+        let start = 64 + index % 64 * 32;
+        vec![inout(start, 32), inout(start + 32, 32)]
+    });
     report("whole, then two halves, fragments", count, 4.0 / 3.0, &|index| match index % 3 {
         0 => vec![inout(64, 64)],
         1 => vec![inout(64, 32)],

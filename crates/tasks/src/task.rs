@@ -492,11 +492,6 @@ impl Task {
         self.blocking.fetch_sub(count, Ordering::AcqRel) - count
     }
 
-    /// Unsatisfied accesses, plus 1 during registration.
-    pub fn blocked_by(&self) -> u32 {
-        self.blocking.load(Ordering::Acquire)
-    }
-
     /// Keeps the record.
     #[inline]
     pub fn retain(&self) {

@@ -23,7 +23,7 @@ pub unsafe trait Dependent: Sized {
     fn unblock(&self, count: u32) -> u32;
     /// Its body must not run: what it waited for failed.
     fn poison(&self);
-    /// This many accesses keep it alive. Before anybody else sees it.
+    /// This many accesses more keep it alive. Before anybody else sees it.
     fn begin_retaining(&self, accesses: u32);
     /// This many more accesses keep it alive.
     fn retain(&self, accesses: u32);

@@ -28,6 +28,33 @@ pub struct Domain<T> {
     forgave: bool,
 }
 
+/// What whoever registers a task holds of the count of what blocks it, so that it cannot start in between. It is large: pieces
+/// beyond the accesses are counted by taking them out of it, without another atomic operation.
+const GUARD: u32 = 1 << 30;
+
+/// A task that is being registered.
+struct Newcomer {
+    /// Its strong accesses, in pieces where they are split.
+    strong: u32,
+    /// What is held of its count by whoever registers it: nothing if it has only one access.
+    guard: u32,
+    /// Whether others may know it.
+    is_seen: bool,
+}
+
+impl Newcomer {
+    /// So many pieces more delay `task`.
+    fn delay(&mut self, task: &impl Dependent, more: u32) {
+        if self.guard == 0 {
+            // Its only access, so nobody knows it yet.
+            task.begin_blocking(self.strong + GUARD);
+            self.guard = GUARD;
+        }
+        self.guard -= more;
+        self.strong += more;
+    }
+}
+
 struct Entry<T> {
     access: NonNull<Access<T>>,
     /// The chain begins at the parent's access, which waits for it to end.
@@ -119,24 +146,28 @@ impl<T: Dependent> Domain<T> {
         // SAFETY: the caller's promise.
         let record = unsafe { task.as_ref() };
         let accesses = record.accesses();
-        // With several accesses the caller holds a count of its own, so that the task cannot start in between.
-        let guard = u32::from(accesses.len() > 1 || strong == 0 || exclusive > 0);
+        // With several accesses the caller holds a part of the count, so that the task cannot start in between.
+        let guard = if accesses.len() > 1 || strong == 0 || exclusive > 0 { GUARD } else { 0 };
         let turn = if exclusive > 0 { EXCLUSIVE } else { 0 };
         record.begin_blocking(strong + guard + turn);
         record.begin_retaining(accesses.len() as u32 + exclusive);
         let mut delivery = Delivery::new(outcome);
-        let mut held = guard;
+        let mut newcomer = Newcomer { strong, guard, is_seen: false };
+        let mut held = 0;
         for access in accesses {
             // SAFETY: passed on.
-            held += unsafe { self.register_access(parent, NonNull::from(access), &mut delivery) };
+            held +=
+                unsafe { self.register_access(parent, NonNull::from(access), &mut newcomer, &mut delivery) };
+            newcomer.is_seen = true;
         }
-        if held == 0 {
+        let Newcomer { strong, guard, .. } = newcomer;
+        if held + guard == 0 {
             return false;
         }
-        if held == strong + guard && turn == 0 {
+        if held == strong && turn == 0 {
             return true; // nobody else has a part in it
         }
-        match record.unblock(held) {
+        match record.unblock(held + guard) {
             0 => true,
             // SAFETY: alive, and only its turn blocks it.
             EXCLUSIVE => unsafe { record.exclusive().acquire(task) },
@@ -150,13 +181,14 @@ impl<T: Dependent> Domain<T> {
         &mut self,
         parent: &[Access<T>],
         access: NonNull<Access<T>>,
+        newcomer: &mut Newcomer,
         delivery: &mut Delivery<'_, T, impl Outcome<T>>,
     ) -> u32 {
         // SAFETY: ours until it is linked, and it is not copied below.
         let region = unsafe { access.as_ref() }.region();
         let Some(entry) = self.last.get_mut(region) else {
             // SAFETY: passed on.
-            return unsafe { self.register_elsewhere(parent, access, delivery) };
+            return unsafe { self.register_elsewhere(parent, access, newcomer, delivery) };
         };
         let before = std::mem::replace(&mut entry.access, access);
         // SAFETY: the last of its chain, and only this thread links in this domain.
@@ -175,6 +207,7 @@ impl<T: Dependent> Domain<T> {
         &mut self,
         parent: &[Access<T>],
         access: NonNull<Access<T>>,
+        newcomer: &mut Newcomer,
         delivery: &mut Delivery<'_, T, impl Outcome<T>>,
     ) -> u32 {
         if self.last.is_full() && self.is_worth_forgetting() {
@@ -209,13 +242,13 @@ impl<T: Dependent> Domain<T> {
         } else if self.is_tiled(region) {
             self.places = places;
             // SAFETY: passed on.
-            return unsafe { self.register_tiles(access, delivery) };
+            return unsafe { self.register_tiles(access, newcomer, delivery) };
         } else {
             self.isolate(region, true, delivery, &mut places);
             fill_gaps(parent, region, &mut places);
         }
         // SAFETY: passed on.
-        let held = unsafe { self.register_places(access, &mut places, delivery) };
+        let held = unsafe { self.register_places(access, &mut places, newcomer, delivery) };
         self.places = places;
         held
     }
@@ -240,13 +273,15 @@ impl<T: Dependent> Domain<T> {
     unsafe fn register_tiles(
         &mut self,
         access: NonNull<Access<T>>,
+        newcomer: &mut Newcomer,
         delivery: &mut Delivery<'_, T, impl Outcome<T>>,
     ) -> u32 {
         // SAFETY: ours until it is linked; then the task's count keeps it.
         let whole = unsafe { access.as_ref() };
         let last = &mut self.last;
-        // SAFETY: the task is not ready yet.
-        let first = unsafe { begin_pieces(whole, self.tiles.iter().map(|&slot| last.at(slot).0), delivery) };
+        let regions = self.tiles.iter().map(|&slot| last.at(slot).0);
+        // SAFETY: ours until it is linked.
+        let first = unsafe { begin_pieces(whole, regions, newcomer, delivery) };
         let mut held = 0;
         for (index, &slot) in self.tiles.iter().enumerate() {
             // SAFETY: a piece for each tile, one behind the other; the rest as in `register_access`.
@@ -258,8 +293,7 @@ impl<T: Dependent> Domain<T> {
                 delivery.drain();
             }
         }
-        // SAFETY: `begin_pieces` counted for this.
-        unsafe { end_pieces(whole, held, delivery) }
+        held
     }
 
     /// Finds what overlaps `region` in the map: what is quiet goes, the rest is cut at the region's border and becomes places;
@@ -311,6 +345,7 @@ impl<T: Dependent> Domain<T> {
         &mut self,
         access: NonNull<Access<T>>,
         places: &mut Vec<Place<T>>,
+        newcomer: &mut Newcomer,
         delivery: &mut Delivery<'_, T, impl Outcome<T>>,
     ) -> u32 {
         // SAFETY: ours until it is linked; with pieces, the task's count keeps it.
@@ -318,8 +353,9 @@ impl<T: Dependent> Domain<T> {
         let several = places.len() > 1;
         let mut first = access;
         if several {
-            // SAFETY: the task is not ready yet.
-            first = unsafe { begin_pieces(whole, places.iter().map(|place| place.region), delivery) };
+            let regions = places.iter().map(|place| place.region);
+            // SAFETY: as above.
+            first = unsafe { begin_pieces(whole, regions, newcomer, delivery) };
         }
         let mut held = 0;
         for (index, place) in places.drain(..).enumerate() {
@@ -351,8 +387,7 @@ impl<T: Dependent> Domain<T> {
                 delivery.drain();
             }
         }
-        // SAFETY: `begin_pieces` counted for this.
-        if several { unsafe { end_pieces(whole, held, delivery) } } else { held }
+        held
     }
 
     /// The parent, whose accesses are `parent`, has waited for all its children and reported what `failed`: what is done is
@@ -440,44 +475,29 @@ impl<T: Dependent> Domain<T> {
     }
 }
 
-/// Splits a new access into pieces, which are returned, one behind the other; [`end_pieces`] is to follow.
+/// Splits a new access into pieces, which are returned, one behind the other.
 ///
 /// # Safety
-/// Its task is not ready yet, and nobody else sees the access.
+/// Its task is being registered, as `newcomer` says, and nobody else sees the access.
 unsafe fn begin_pieces<T: Dependent>(
     whole: &Access<T>,
     regions: impl ExactSizeIterator<Item = Region>,
+    newcomer: &mut Newcomer,
     delivery: &mut Delivery<'_, T, impl Outcome<T>>,
 ) -> NonNull<Access<T>> {
     // SAFETY: the caller's promise.
     let record = unsafe { whole.task().as_ref() };
     let (state, more) = (whole.state(), regions.len() as u32 - 1);
-    record.retain(if state.holds_exclusion() { 2 * more } else { more });
+    let references = if state.holds_exclusion() { 2 * more } else { more };
+    if newcomer.is_seen {
+        record.retain(references);
+    } else {
+        record.begin_retaining(references);
+    }
     if state.delays_task() {
-        // One more for whoever registers it, so that the task cannot start in between.
-        record.block(more + 1);
+        newcomer.delay(record, more);
     }
     whole.split_new(regions, delivery.outcome)
-}
-
-/// All pieces of a new access are registered, and `held` of them are satisfied; returns what is left of that to be counted.
-///
-/// # Safety
-/// After [`begin_pieces`], whose count keeps the task.
-unsafe fn end_pieces<T: Dependent>(
-    whole: &Access<T>,
-    held: u32,
-    delivery: &mut Delivery<'_, T, impl Outcome<T>>,
-) -> u32 {
-    // The access itself stays as it was but for the mark that it is split.
-    if !whole.state().delays_task() {
-        return held;
-    }
-    // Of the count that `register` set for this access, `more + 1` were added: all but one are pieces'. What is held
-    // goes now, but for one that `register` may take.
-    // SAFETY: the extra count keeps it.
-    unsafe { delivery.satisfied(whole.task(), false, held + 1) };
-    0
 }
 
 /// Gives a new access what it starts with; returns 1 if it is strong and that satisfies it.

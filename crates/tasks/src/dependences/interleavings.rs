@@ -35,7 +35,7 @@ unsafe impl Dependent for Node {
     fn poison(&self) {}
 
     fn begin_retaining(&self, accesses: u32) {
-        self.references.store(accesses, Ordering::Relaxed);
+        self.references.store(self.references.load(Ordering::Relaxed) + accesses, Ordering::Relaxed);
     }
 
     fn retain(&self, accesses: u32) {

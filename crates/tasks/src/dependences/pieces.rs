@@ -14,7 +14,8 @@ pub(super) type Few<T> = SmallVec<[NonNull<Access<T>>; 6]>;
 /// The pieces of an access: `this header | the pieces of the first split`, in one chunk of memory; each later split has a
 /// chunk of its own.
 pub(super) struct Pieces<T> {
-    map: Lock<PieceMap<T>>,
+    /// None until somebody looks: most pieces are only gone through in the order in which they lie.
+    map: Lock<Option<Box<PieceMap<T>>>>,
     /// Pieces behind the header.
     behind: usize,
 }
@@ -48,9 +49,7 @@ impl<T: Dependent> Pieces<T> {
         // SAFETY: the chunk is large enough and aligned, and nobody else sees it.
         unsafe {
             let first = chunk.byte_add(pieces_at::<T>()).cast::<Access<T>>();
-            let current = (0..behind).map(|index| first.add(index)).collect();
-            let map = Lock::new(PieceMap { current, chunks: SmallVec::new() });
-            chunk.cast::<Pieces<T>>().write(Pieces { map, behind });
+            chunk.cast::<Pieces<T>>().write(Pieces { map: Lock::new(None), behind });
             (chunk.cast(), first)
         }
     }
@@ -62,17 +61,28 @@ impl<T: Dependent> Pieces<T> {
             return None;
         }
         // SAFETY: so many lie behind the header, which were written before anybody else saw it.
-        let pieces = unsafe {
-            let first = NonNull::from(self).byte_add(pieces_at::<T>()).cast::<Access<T>>();
-            std::slice::from_raw_parts(first.as_ptr(), self.behind)
-        };
+        let pieces = unsafe { std::slice::from_raw_parts(self.first().as_ptr(), self.behind) };
         let starts = pieces[0].region().start() == whole.start();
         (starts && pieces[self.behind - 1].region().end() == whole.end()).then_some(pieces)
     }
 
+    /// Where the pieces of the first split begin.
+    fn first(&self) -> NonNull<Access<T>> {
+        // SAFETY: the chunk goes at least so far.
+        unsafe { NonNull::from(self).byte_add(pieces_at::<T>()).cast() }
+    }
+
     /// Calls `look` while nobody splits anything.
     pub(super) fn with<R>(&self, look: impl FnOnce(&mut PieceMap<T>) -> R) -> R {
-        self.map.with(look)
+        self.map.with(|map| look(map.get_or_insert_with(|| Box::new(self.new_map()))))
+    }
+
+    /// The pieces of the first split, as long as there was no other.
+    fn new_map(&self) -> PieceMap<T> {
+        let first = self.first();
+        // SAFETY: so many lie there.
+        let current = (0..self.behind).map(|index| unsafe { first.add(index) }).collect();
+        PieceMap { current, chunks: SmallVec::new() }
     }
 
     /// Gives everything back through `free`.
@@ -82,7 +92,8 @@ impl<T: Dependent> Pieces<T> {
     pub(super) unsafe fn dispose(this: NonNull<Pieces<T>>, free: &mut impl FnMut(NonNull<u8>, usize)) {
         // SAFETY: the caller's promise.
         let header = unsafe { &mut *this.as_ptr() };
-        let (behind, chunks) = (header.behind, std::mem::take(&mut header.map.get_mut().chunks));
+        let behind = header.behind;
+        let chunks = header.map.get_mut().take().map_or(SmallVec::new(), |map| map.chunks);
         for (start, count) in chunks {
             // SAFETY: as above.
             unsafe { drop_all(start, count) };
