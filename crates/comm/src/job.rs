@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! [header: one page] [control block a rank: 256 B] [area a rank: lane pool | receive queue | descriptors of large messages |
-//!  runs that any process may carry on | pipes of large messages] [board of calls a rank] [slots] [tuning]
+//!  runs that any process may carry on | pipes of large messages] [board of calls a rank] [slots] [tuning] [pool a rank]
 //! ```
 //! Nothing in it has a name in a file system: it lives exactly as long as a process has it open. Zeroed memory is
 //! the valid first state of every part.
@@ -11,6 +11,7 @@ use crate::carry::heap::{AREA_BYTES, BLOCKS};
 use crate::collective::board::{ENTRIES, Entry};
 use crate::doorbell::{Doorbell, Sleeper};
 use crate::lane::LANE_POOL_BYTES;
+use crate::pool;
 use crate::queue::{Geometry, Intent, Intents, QueueKind};
 use crate::reach::Reach;
 use crate::rendezvous::{DESCRIPTORS, Descriptor, PIPE_BYTES, PIPES};
@@ -26,7 +27,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"castell1");
-const VERSION: u32 = 10;
+const VERSION: u32 = 11;
 const HEADER_BYTES: usize = 4096;
 const CONTROL_BYTES: usize = 256;
 const PAGE: usize = 4096;
@@ -194,6 +195,8 @@ struct Header {
     processors: [AtomicU64; PROCESSOR_WORDS],
     /// How many processors all ranks count when they choose algorithms; 0: nobody has asked yet.
     processors_counted: AtomicU32,
+    /// Bytes of each rank's pool.
+    pool_bytes: AtomicU64,
     /// How many threads sleep, or are about to, until something comes to a slot; those of killed ranks stay counted.
     slot_sleepers: SlotSleepers,
 }
@@ -289,6 +292,7 @@ pub struct Job {
     segment: Segment,
     geometry: Geometry,
     eager_bytes: usize,
+    pool_bytes: usize,
     decisions: OnceLock<Decisions>,
 }
 
@@ -309,9 +313,12 @@ impl Job {
             )));
         }
         let geometry = options.geometry();
-        let segment = Segment::create("castell-job", segment_bytes(&geometry))?;
-        let job = Job { segment, geometry, eager_bytes: 0, decisions: OnceLock::new() };
+        let pool_bytes = pool::bytes_for(options.ranks);
+        let bytes = segment_bytes(&geometry) + options.ranks as usize * pool_bytes;
+        let segment = Segment::create("castell-job", bytes)?;
+        let job = Job { segment, geometry, eager_bytes: 0, pool_bytes, decisions: OnceLock::new() };
         let header = job.header();
+        header.pool_bytes.store(pool_bytes as u64, Ordering::Relaxed);
         header.ranks.store(options.ranks, Ordering::Relaxed);
         header.queue.store(options.queue as u32, Ordering::Relaxed);
         header.queue_slots.store(options.queue_slots, Ordering::Relaxed);
@@ -358,12 +365,17 @@ impl Job {
         };
         let slots_fit = geometry.slots.is_power_of_two() && QUEUE_SLOTS.contains(&geometry.slots);
         let ranks_fit = (1..=RANKS_MAX).contains(&geometry.ranks) && geometry.ranks_per_node > 0;
-        if !ranks_fit || !slots_fit || segment.len() < segment_bytes(&geometry) {
+        let pool_bytes = header.pool_bytes.load(Ordering::Relaxed) as usize;
+        let bytes = || {
+            let pools = pool_bytes.checked_mul(geometry.ranks as usize)?;
+            pools.checked_add(segment_bytes(&geometry))
+        };
+        if !ranks_fit || !slots_fit || bytes().is_none_or(|bytes| segment.len() < bytes) {
             return Err(JobError::Foreign("inconsistent header"));
         }
         let eager = header.eager_bytes.load(Ordering::Relaxed) as usize;
         let eager_bytes = eager.min(geometry.message_bytes_max());
-        Ok(Job { segment, geometry, eager_bytes, decisions: OnceLock::new() })
+        Ok(Job { segment, geometry, eager_bytes, pool_bytes, decisions: OnceLock::new() })
     }
 
     /// The file behind the segment, to hand over to the ranks' processes.
@@ -371,9 +383,16 @@ impl Job {
         self.segment.fd()
     }
 
-    /// Size of the segment; memory is used only where it is touched. Bytes.
+    /// Size of the segment without the ranks' pools; memory is used only where it is touched. Bytes.
     pub fn bytes(&self) -> usize {
-        self.segment.len()
+        segment_bytes(&self.geometry)
+    }
+
+    /// The segment, and where in it a rank's pool lies.
+    pub(crate) fn pool(&self, rank: Rank) -> (&Segment, std::ops::Range<usize>) {
+        assert!(rank.0 < self.geometry.ranks, "rank {rank} is outside the job");
+        let start = segment_bytes(&self.geometry) + rank.index() * self.pool_bytes;
+        (&self.segment, start..start + self.pool_bytes)
     }
 
     /// Number of ranks.

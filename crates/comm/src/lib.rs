@@ -21,6 +21,8 @@ pub mod lane;
 pub mod launch;
 #[cfg(not(loom))]
 pub mod measure;
+#[cfg(not(loom))]
+pub mod pool;
 pub mod queue;
 #[cfg(not(loom))]
 mod reach;

@@ -4,8 +4,10 @@
 //! whose address the schedule holds.
 
 mod collectives;
+mod copies;
 
 pub use collectives::{Multicast, Repeated, reductions};
+pub use copies::{CopiesError, copies};
 
 use crate::engine::Comm;
 use crate::job::{Job, JobOptions};

@@ -14,6 +14,7 @@ use castell_goal::graph::Graph;
 use castell_goal::op::Place;
 use castell_host::process::Ended;
 use group::{place, start, start_open};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,7 @@ fn main() {
         std::process::exit(as_unwatched_rank());
     }
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let cases: [(&str, fn()); 24] = [
+    let cases: [(&str, fn()); 25] = [
         ("a_receive_from_the_dead_fails", a_receive_from_the_dead_fails),
         ("a_receive_from_any_source_fails", a_receive_from_any_source_fails),
         ("large_messages_break_off", large_messages_break_off),
@@ -56,6 +57,7 @@ fn main() {
         ("ranks_of_other_launchers_watch_each_other", ranks_of_other_launchers_watch_each_other),
         ("calls_with_the_dead_fail", calls_with_the_dead_fail),
         ("killed_while_its_memory_is_read", killed_while_its_memory_is_read),
+        ("killed_while_its_buffers_are_read", killed_while_its_buffers_are_read),
         ("whose_memory_is_forbidden_is_asked_otherwise", whose_memory_is_forbidden_is_asked_otherwise),
         ("nothing_is_left", nothing_is_left),
     ];
@@ -533,13 +535,26 @@ fn calls_with_the_dead_fail() {
 
 /// Large exchanges, in which ranks read each other's memory, until one of them is killed at any moment.
 fn killed_while_its_memory_is_read() {
+    killed_in_exchanges(Reads::Always, &|_, data| data);
+}
+
+/// The same out of buffers that all ranks can read.
+fn killed_while_its_buffers_are_read() {
+    killed_in_exchanges(Reads::Auto, &|comm, data| {
+        let mut shared = comm.allocate(data.len()).expect("some memory");
+        shared.copy_from_slice(&data);
+        shared
+    });
+}
+
+fn killed_in_exchanges<B: Deref<Target = [u64]>>(reads: Reads, buffer: &dyn Fn(&Comm, Vec<u64>) -> B) {
     const BLOCK: usize = 100_000;
     for round in 0..10 {
-        let job = JobOptions { reads: Reads::Always, ..JobOptions::new(3) };
+        let job = JobOptions { reads, ..JobOptions::new(3) };
         let outcome = ranks_with(job, &|comm| {
             let world = comm.world();
             let (me, size) = (world.rank().index() as u64, world.size() as usize);
-            let data = vec![me; BLOCK * size];
+            let data = buffer(comm, vec![me; BLOCK * size]);
             let mut found = vec![9; BLOCK * size];
             world.alltoall(&data, &mut found).map_err(|error| format!("the first call: {error}"))?;
             if comm.rank() == Rank(1) {

@@ -5,9 +5,16 @@
 
 use crate::HostError;
 use memmap2::{Advice, MmapOptions, MmapRaw};
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::AtomicU64;
+
+/// Whether this process may map, and files may have, as much as there are addresses.
+pub fn is_unlimited() -> bool {
+    [Resource::As, Resource::Fsize].into_iter().all(|resource| getrlimit(resource).current.is_none())
+}
 
 /// A mapped piece of shared memory of a fixed size, zeroed when it is created.
 ///
@@ -97,6 +104,26 @@ impl Segment {
         self.descriptor.as_fd()
     }
 
+    /// Takes memory for these bytes now, so that there is some when they are touched. Where the kernel cannot do that it is taken then.
+    ///
+    /// # Errors
+    /// There is not so much.
+    pub fn reserve(&self, offset: usize, bytes: usize) -> Result<(), HostError> {
+        let answer =
+            rustix::fs::fallocate(&self.descriptor, FallocateFlags::KEEP_SIZE, offset as u64, bytes as u64);
+        match answer {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) | Ok(()) => Ok(()),
+            Err(error) => Err(HostError::system(format!("get {bytes} bytes of shared memory"), error)),
+        }
+    }
+
+    /// Gives the memory of whole pages back; they are zero when they are touched again.
+    pub fn give_back(&self, offset: usize, bytes: usize) {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        // Where the kernel cannot, the memory goes with the segment.
+        let _ = rustix::fs::fallocate(&self.descriptor, flags, offset as u64, bytes as u64);
+    }
+
     /// Asks for huge pages; says whether the kernel agreed. Never needed for correctness.
     pub fn advise_huge_pages(&self) -> bool {
         self.map.advise(Advice::HugePage).is_ok()
@@ -143,6 +170,19 @@ mod tests {
         let loose = rustix::fs::memfd_create("loose", MemfdFlags::ALLOW_SEALING).expect("memfd");
         let error = Segment::from_fd(loose).expect_err("not sealed");
         assert!(error.to_string().contains("size may change"), "{error}");
+    }
+
+    #[test]
+    fn what_is_given_back_is_zero() {
+        let segment = Segment::create("castell-test", 1 << 20).expect("memfd");
+        segment.reserve(4096, 8192).expect("so little");
+        // SAFETY: inside the segment, and nobody else's.
+        unsafe {
+            segment.as_ptr().add(5000).write(7);
+            segment.give_back(4096, 8192);
+            assert_eq!(segment.as_ptr().add(5000).read(), 0);
+        }
+        assert!(segment.reserve(1 << 20, 4096).is_err(), "beyond the end");
     }
 
     #[test]

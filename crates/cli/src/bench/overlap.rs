@@ -2,7 +2,7 @@
 //! polling, with and without a rank that comes late, castell beside the MPI implementations of this machine.
 
 use super::collectives::ours::{barrier, in_group};
-use super::collectives::{candidate, copy_bound, question};
+use super::collectives::{candidate, copy_bounds, question};
 use super::peers::{self, Peer};
 use super::report::{Measurement, print_json};
 use super::{Params, Sample, load_tuning};
@@ -102,7 +102,9 @@ pub fn run(
         for _ in 0..rounds {
             let ours = ours(case, &tuning, samples)?;
             keep(&mut taken[0], ours);
-            copies.extend(copy_bound(Operation::Allreduce, case.bytes, case.ranks)?);
+            copies.extend(
+                copy_bounds(Operation::Allreduce, case.bytes, case.ranks)?.map(|bounds| bounds.shared_out),
+            );
             progress.inc(1);
             for (peer, taken) in peers.iter_mut().zip(&mut taken[1..]) {
                 keep(taken, theirs(peer, case, samples)?);

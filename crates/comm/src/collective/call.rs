@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 /// Types that collectives move: without padding, and every value that one rank has is one for the others.
 ///
 /// # Safety
-/// The type has no padding, no pointers, and the size of its [`DataType`].
+/// The type has no padding, no pointers, and the size of its [`DataType`]; all bytes zero are one of its values.
 pub unsafe trait Element: Copy + Send + Sync + 'static {
     /// How it is reduced.
     const TYPE: DataType;

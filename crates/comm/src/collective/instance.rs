@@ -9,6 +9,7 @@ use super::operator::Combiner;
 use super::{DataType, Operation};
 use crate::job::Job;
 use crate::slot::certificate::{Certificate, Size, certify};
+use crate::slot::heap;
 use crate::slot::program::{Program, Seat as SlotSeat, Strips};
 use crate::slot::{self, HEAP_BYTES, STRIPS_MAX};
 use castell_base::Rank;
@@ -194,6 +195,9 @@ enum Part {
     Whole(Size),
     Strip,
     LastStrip,
+    /// As if messages stayed in their senders' buffers.
+    ShownStrip,
+    LastShownStrip,
 }
 
 impl Part {
@@ -201,6 +205,17 @@ impl Part {
         match self {
             Part::Whole(size) => size,
             Part::Strip | Part::LastStrip => Size::Large,
+            Part::ShownStrip | Part::LastShownStrip => Size::Shown,
+        }
+    }
+
+    /// Of what is certified as this part if it may stay in its sender's buffers.
+    fn shown(self) -> Option<Part> {
+        match self {
+            Part::Whole(Size::Large) => Some(Part::Whole(Size::Shown)),
+            Part::Strip => Some(Part::ShownStrip),
+            Part::LastStrip => Some(Part::LastShownStrip),
+            _ => None,
         }
     }
 }
@@ -508,7 +523,7 @@ fn weave(
         if bytes <= bytes_max { making.straight(&collective, bytes, cut, is_crowded, part)? } else { None };
     let shows = shown_from(call.operation, seat.size, is_crowded).is_some_and(|least| bytes >= least);
     if let Some(strips) = strips.as_mut().filter(|_| shows) {
-        strips.shown = making.program(Part::Whole(Size::Shown), &collective)?;
+        strips.shown = making.program(Part::Whole(Size::Shown), &collective)?.map(|(program, _)| program);
     }
     let schedule = match &strips {
         Some(strips) => Arc::clone(&strips.first.schedule),
@@ -638,33 +653,40 @@ impl Making<'_> {
                 return Ok(None);
             }
             let size = if is_small { Size::Small } else { Size::Large };
-            return Ok(self.program(Part::Whole(size), whole)?.map(Strips::whole));
+            return Ok(self.program(Part::Whole(size), whole)?.map(|(program, _)| Strips::whole(program)));
         };
         if cut.count > STRIPS_MAX {
             return Ok(None);
         }
-        let Some(first) = self.program(Part::Strip, &first)? else { return Ok(None) };
+        let Some((mut first, graph)) = self.program(Part::Strip, &first)? else { return Ok(None) };
+        let stride = cut.elements * whole.shape().element_bytes;
+        let leaves_alone = |writer: &Graph| heap::leaves_alone(&graph, writer, stride, cut.count);
+        let mut stays = leaves_alone(&graph);
         let rest = cut.whole % cut.elements;
         let mut last = None;
         if rest > 0 {
-            last = self.program(Part::LastStrip, &part(&cut, rest)?)?;
-            if last.is_none() {
+            let Some((program, graph)) = self.program(Part::LastStrip, &part(&cut, rest)?)? else {
                 return Ok(None);
-            }
+            };
+            stays &= leaves_alone(&graph);
+            last = Some(program);
         }
-        let stride = (cut.elements * whole.shape().element_bytes) as usize;
-        Ok(Some(Strips { first, last, count: cut.count, stride, shown: None }))
+        // That it waits for others, or others for it, is known to all; what it does itself is its own business.
+        first.may_stay &= stays;
+        last.iter_mut().for_each(|last| last.may_stay &= stays);
+        Ok(Some(Strips { first, last, count: cut.count, stride: stride as usize, shown: None }))
     }
 
     /// The straight line of a part of the call; `None`: it cannot go through slots.
-    fn program(&self, part: Part, collective: &Collective) -> Result<Option<Program>, Reason> {
-        let Some(certificate) = self.known.of(self.record, part, collective, self.rank.0) else {
-            return Ok(None);
-        };
+    fn program(&self, part: Part, collective: &Collective) -> Result<Option<(Program, Graph)>, Reason> {
+        let known = |part| self.known.of(self.record, part, collective, self.rank.0);
+        let Some(certificate) = known(part) else { return Ok(None) };
+        let may_stay = part.shown().and_then(known).is_some();
         let ((schedule, ids), graph) = compile(collective, self.rank, self.memory)?;
         let size = part.size();
         let schedule = (Arc::new(schedule), &ids[..]);
-        Ok(Some(Program::new(&graph, schedule, (&certificate, size), self.record, self.seat)))
+        let program = Program::new(&graph, schedule, (&certificate, size, may_stay), self.record, self.seat);
+        Ok(Some((program, graph)))
     }
 }
 

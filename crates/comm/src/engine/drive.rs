@@ -16,6 +16,7 @@ use super::run::HandleState;
 use super::straight::Straight;
 use crate::doorbell::{Doorbell, Sleeper, Ticket};
 use crate::job::Job;
+use crate::pool::Pool;
 use castell_base::Rank;
 use castell_host::clock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -81,6 +82,7 @@ pub(super) struct Shared {
     /// Whether runs go on, as far as the last thread knew that left the engine.
     runs: AtomicBool,
     pub(super) straight: Straight,
+    pub(super) pool: Pool,
 }
 
 impl Shared {
@@ -88,6 +90,7 @@ impl Shared {
         let straight = Straight::new(&job, me, engine.core.contexts.numbers());
         Shared {
             straight,
+            pool: Pool::new(job.pool(me).1),
             runs: AtomicBool::new(false),
             engine: Mutex::new(engine),
             job,

@@ -41,6 +41,7 @@ pub use record::Recorded;
 use crate::bootstrap::{self, BootstrapError, Watch};
 use crate::collective::board::Record;
 use crate::job::{Job, JobError, JobOptions};
+use crate::pool::Pool;
 use castell_base::Rank;
 use castell_goal::schedule::Schedule;
 use castell_host::topology::Processors;
@@ -167,6 +168,11 @@ impl Comm {
     /// The job behind the group.
     pub fn job(&self) -> &Job {
         &self.shared.job
+    }
+
+    /// What is free of this rank's memory that all can read.
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.shared.pool
     }
 
     /// Starts a schedule and returns; it goes on by itself, also if the application never calls castell again.

@@ -6,15 +6,18 @@ use super::memory::local_plain;
 use super::straight::{Line, Own, Stop};
 use crate::job::RankState;
 use crate::reach;
-use crate::slot::program::{Operand, Program, Step, Taken};
+use crate::slot::program::{Operand, Step, Taken};
 use castell_base::Rank;
 use castell_goal::op::Operator;
+use castell_host::clock::now_ns;
 use castell_host::memory::{self, CopyError};
 use castell_host::process::Pid;
 use std::sync::atomic::{Ordering, fence};
 
 /// What is reduced is read in blocks of so many bytes, which are still in the cache when they are looked at.
 const BLOCK_BYTES: usize = 128 << 10;
+/// What readers copy in a nanosecond, at the slowest that is worth waiting for.
+const BYTES_A_NS: u64 = 2;
 
 impl Comm {
     /// Whether the members of a context read each other's memory, once they know.
@@ -184,7 +187,7 @@ impl Line<'_> {
     }
 
     /// An error if the sender of what was read has given the call up: then it may have written there before it was read.
-    fn look_for_failure(&self, at: usize, peer: Rank) -> Result<(), Stop> {
+    pub(super) fn look_for_failure(&self, at: usize, peer: Rank) -> Result<(), Stop> {
         // What was read was read before; see `Line::fail`.
         fence(Ordering::SeqCst);
         match self.shared.job.standing(self.context, peer).culprit(self.number) {
@@ -194,8 +197,18 @@ impl Line<'_> {
     }
 
     /// Waits until nobody looks at this rank's buffers any more. Whoever does not either passes the turn before it waits itself.
-    pub(super) fn wait_for_readers(&mut self, own: &mut Own, program: &Program) -> Result<(), Stop> {
+    pub(super) fn wait_for_readers(&mut self, own: &mut Own) -> Result<(), Stop> {
         self.is_unrung = true;
-        program.readers.iter().try_for_each(|(at, reader)| self.wait_for_room(own, *at, *reader, self.turn))
+        self.ring();
+        let (program, turn) = (self.program, self.turn);
+        // Where each rank has a processor, who still copies is worth waiting for: to sleep and be woken takes longer.
+        let until = now_ns() + self.shared.patience().spins.min(1) as u64 * program.bytes / BYTES_A_NS;
+        program.readers.iter().try_for_each(|(at, reader)| {
+            let standing = self.shared.job.standing(self.context, *reader);
+            while standing.passed() < turn && now_ns() < until {
+                std::hint::spin_loop();
+            }
+            self.wait_for_room(own, *at, *reader, turn)
+        })
     }
 }

@@ -29,6 +29,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const LOOKS_BEFORE_RINGING: u32 = 32;
 /// Messages of a call whose places are prepared for the next one.
 const PREPARED_MAX: u64 = 4;
+/// Marks offsets of messages that stay in their senders' pools; others lie in the senders' heaps.
+const IN_POOL: u64 = 1 << 63;
 /// Large messages go round in so much of a heap, unless one strip has more. Bytes.
 const HEAP_ROUND_BYTES: usize = 512 << 10;
 /// A call that has waited for so long looks at what the others have called. Nanoseconds.
@@ -144,6 +146,8 @@ pub(super) struct Line<'a> {
     spins: u32,
     /// Messages were written, or turns passed that are awaited, since sleepers were last looked for.
     pub(super) is_unrung: bool,
+    /// Somebody may be reading this rank's own buffers.
+    has_shown: bool,
     recorded: Vec<Recorded>,
 }
 
@@ -190,6 +194,7 @@ impl Comm {
             signature,
             spins,
             is_unrung,
+            has_shown: false,
             recorded,
         };
         let shown = match &strips.shown {
@@ -220,8 +225,8 @@ impl Comm {
             own.standing.pass(line.turn);
             line.is_unrung |= line.program.is_awaited;
         }
-        if let Some(program) = shown
-            && let Err(stop) = line.wait_for_readers(&mut own, program)
+        if (shown.is_some() || line.has_shown)
+            && let Err(stop) = line.wait_for_readers(&mut own)
         {
             return Ok(Err(line.fail(own, stop)));
         }
@@ -390,21 +395,33 @@ impl Line<'_> {
         let (turn, program, behind) = (self.turn, self.program, self.behind);
         match step {
             Step::Give { route, from, copy, offset, bytes, knows } => {
-                if !knows && let Some(last) = own.progress.heap_must_have_passed(turn) {
+                let from = program.find(*from, behind);
+                let pooled = || self.shared.job.in_pool(self.shared.me, from, *bytes);
+                let stays = if program.may_stay { pooled() } else { None };
+                if !knows
+                    && stays.is_none()
+                    && let Some(last) = own.progress.heap_must_have_passed(turn)
+                {
                     self.wait_for_all(own, at, last)?;
                 }
                 if !knows && let Some(last) = own.progress.must_have_passed(turn) {
                     self.wait_for_room(own, at, program.names[at].peer, last)?;
                 }
-                let offset = *offset + self.heap_at as u64;
-                if let Some(heaps) = copy {
-                    let to = heaps[heap_of(turn)].wrapping_add(self.heap_at);
-                    let from = program.find(*from, behind);
-                    // SAFETY: who called answers for user memory; all ranks have passed what was there.
-                    unsafe { std::ptr::copy_nonoverlapping(from, to, *bytes) };
-                }
+                let lies = match (stays, copy) {
+                    (Some(offset), _) => {
+                        self.has_shown = true;
+                        offset | IN_POOL
+                    }
+                    (None, Some(heaps)) => {
+                        let to = heaps[heap_of(turn)].wrapping_add(self.heap_at);
+                        // SAFETY: who called answers for user memory; all ranks have passed what was there.
+                        unsafe { std::ptr::copy_nonoverlapping(from, to, *bytes) };
+                        *offset + self.heap_at as u64
+                    }
+                    (None, None) => *offset + self.heap_at as u64,
+                };
                 // SAFETY: a word of this frame.
-                unsafe { route.of(turn).publish(turn, self.signature, (&raw const offset).cast(), 8) };
+                unsafe { route.of(turn).publish(turn, self.signature, (&raw const lies).cast(), 8) };
                 self.is_unrung = true;
             }
             Step::Take { route, heaps, to, bytes } => {
@@ -412,15 +429,23 @@ impl Line<'_> {
                 let mut offset = 0u64;
                 // SAFETY: a word of this frame; who sends large messages sends where they are.
                 unsafe { place.read((&raw mut offset).cast(), 8) };
-                let fits = (offset as usize).checked_add(*bytes).is_some_and(|end| end <= HEAP_BYTES);
-                assert!(fits, "a message within its sender's heap");
-                let lies = heaps[heap_of(turn)].wrapping_add(offset as usize);
+                let (peer, stays) = (program.names[at].peer, offset & IN_POOL != 0);
+                let lies = if stays {
+                    self.shared.job.of_pool(peer, offset & !IN_POOL, *bytes)
+                } else {
+                    let fits = (offset as usize).checked_add(*bytes).is_some_and(|end| end <= HEAP_BYTES);
+                    assert!(fits, "a message within its sender's heap");
+                    heaps[heap_of(turn)].wrapping_add(offset as usize)
+                };
                 match *to {
                     Taken::Lent(message) => program.lend(message, lies),
                     Taken::Copied(to) => {
                         self.ring();
                         // SAFETY: as above; the sender leaves the message alone until this rank has passed the turn.
                         unsafe { std::ptr::copy_nonoverlapping(lies, program.find(to, behind), *bytes) };
+                        if stays {
+                            self.look_for_failure(at, peer)?;
+                        }
                     }
                 }
             }
@@ -429,6 +454,13 @@ impl Line<'_> {
                 let [b1, b2, b3] = operands.map(|operand: Operand| program.find(operand, behind));
                 // SAFETY: as above; the program's order keeps to the graph's edges.
                 unsafe { local_plain(*arithmetic, b1, b2, b3, *bytes) };
+                for operand in operands {
+                    if let Operand::Lent { message, .. } = *operand
+                        && self.shared.job.is_in_pools(program.find(*operand, behind))
+                    {
+                        self.look_for_failure(at, program.lender(message))?;
+                    }
+                }
             }
             _ => unreachable!("steps without large messages are made elsewhere"),
         }

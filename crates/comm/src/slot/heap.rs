@@ -76,6 +76,22 @@ pub(super) fn touched(op: Op<'_>) -> (Vec<Range>, Option<Range>) {
     }
 }
 
+/// Whether a program that is made `count` times, each `stride` bytes behind the one before, leaves what it has sent alone in those
+/// that follow.
+pub(crate) fn leaves_alone(sender: &Graph, writer: &Graph, stride: u64, count: u64) -> bool {
+    let of_user = |range: &Range| range.place.memory == Memory::User;
+    let sent = sender.vertices().filter(|vertex| matches!(sender.op(*vertex), Op::Send { .. }));
+    let sent: Vec<Range> = sent.flat_map(|vertex| touched(sender.op(vertex)).0).filter(of_user).collect();
+    let written = writer.vertices().filter_map(|vertex| touched(writer.op(vertex)).1).filter(of_user);
+    written.into_iter().all(|written| {
+        sent.iter().all(|sent| {
+            // Moved on by at least one stride, and by no more than all of them, they would have to meet.
+            let least = (sent.place.offset + 1).saturating_sub(written.end()).div_ceil(stride).max(1);
+            least >= count || written.place.offset + least * stride >= sent.end()
+        })
+    })
+}
+
 /// The heap of a rank's program.
 #[derive(Debug, Default)]
 pub(crate) struct Heap {
@@ -192,6 +208,22 @@ mod tests {
         let heap = Heap::of(&graph).expect("fits");
         let found = [vertices[0], vertices[1], last].map(|vertex| heap.given(vertex).expect("a send"));
         assert_eq!(found.map(|given| (given.offset, given.is_there)), [(0, false), (0, true), (128, false)]);
+    }
+
+    #[test]
+    fn what_was_sent_is_left_alone_in_later_strips() {
+        let verdict = |sent, written, stride, count| {
+            let mut graph = Graph::new();
+            graph.send(Place::user(sent), 100, Rank(1), Tag(0)).expect("a send");
+            graph.recv(Place::user(written), 100, Some(Rank(1)), Some(Tag(0))).expect("a receive");
+            leaves_alone(&graph, &graph, stride, count)
+        };
+        assert!(verdict(4096, 4096, 100, 9), "the same bytes in each strip");
+        assert!(verdict(4096, 9000, 100, 9) && verdict(9000, 4096, 100, 9), "far apart");
+        assert!(!verdict(4196, 4096, 100, 2), "the next strip's");
+        assert!(!verdict(9000, 4096, 100, 50) && verdict(9000, 4096, 100, 49), "in the 49th that follows");
+        assert!(!verdict(4296, 4096, 100, 9) && verdict(4296, 4096, 100, 2) && !verdict(4296, 4096, 100, 3));
+        assert!(verdict(4096, 4195, 100, 9), "behind it already");
     }
 
     #[test]

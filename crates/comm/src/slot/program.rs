@@ -185,8 +185,10 @@ pub(crate) struct Program {
     /// Messages that are sent, and their bytes.
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
-    /// To whom this rank shows its buffers, and by which step.
+    /// To whom this rank shows its buffers, or may do so, and by which step.
     pub(crate) readers: Box<[(usize, Rank)]>,
+    /// What it gives may stay where it is, if others can read it there: nothing is written over it before they have.
+    pub(crate) may_stay: bool,
     /// Where the messages that are lent lie in this turn.
     lent: Box<[AtomicPtr<u8>]>,
     /// Whose they are.
@@ -263,7 +265,7 @@ impl Program {
     pub(crate) fn new(
         graph: &Graph,
         (schedule, ids): (Arc<Schedule>, &[OpId]),
-        (certificate, size): (&Certificate, Size),
+        (certificate, size, may_stay): (&Certificate, Size, bool),
         record: &Record,
         seat: &Seat<'_>,
     ) -> Program {
@@ -288,7 +290,9 @@ impl Program {
         let bytes = sent.clone().map(|of| of.message.bytes).sum();
         let messages = sent.count() as u64;
         let mut rung: Vec<Rank> = sends.iter().map(|(_, to)| *to).collect();
-        if certificate.is_awaited {
+        // Who lets others read its buffers waits for them.
+        let is_awaited = certificate.is_awaited || may_stay;
+        if is_awaited {
             rung = members.iter().copied().filter(|member| *member != seat.me).collect();
         }
         rung.sort_unstable();
@@ -301,13 +305,14 @@ impl Program {
             schedule,
             rung: rung.into(),
             sends: sends.into(),
-            is_awaited: certificate.is_awaited,
+            is_awaited,
             members,
             hears_all: certificate.hears_all,
             heap_bytes,
             messages,
             bytes,
             readers: readers.into(),
+            may_stay,
             lent: (0..lent).map(|_| AtomicPtr::new(null_mut())).collect(),
             lenders: lenders.into(),
             _scratchpad: scratchpad,
@@ -432,8 +437,10 @@ impl Maker<'_> {
             };
             let Some(step) = step else { continue };
             match step {
-                Step::Show { .. } => readers.push((made.steps.len(), peer)),
-                Step::Look { to: Taken::Lent(message), .. } => lenders[message] = peer,
+                Step::Show { .. } | Step::Give { .. } => readers.push((made.steps.len(), peer)),
+                Step::Look { to: Taken::Lent(message), .. } | Step::Take { to: Taken::Lent(message), .. } => {
+                    lenders[message] = peer;
+                }
                 _ => {}
             }
             made.steps.push(step);

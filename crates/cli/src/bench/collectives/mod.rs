@@ -126,6 +126,9 @@ fn sets(
     for (operation, bytes) in plan.cases() {
         let asked = Question { started: plan.timing.started, ..question(operation, ranks, bytes) };
         let mut set = vec![candidate(decisions, &asked)];
+        if bytes >= COPIED_BYTES && operation != Operation::Barrier {
+            set.push(Candidate { way: Way::Shared, ..set[0].clone() });
+        }
         let named = |choice: Choice<'static>| Candidate { operation, bytes, choice, way: Way::Named };
         if names.iter().any(|name| name == "all") {
             set.extend(candidates(operation, ranks, bytes, None));
@@ -159,13 +162,13 @@ fn rows_of(
     // Castell's candidates' rounds, case by case; of each peer, a sample a case.
     let mut ours: Vec<Vec<Vec<Sample>>> = sets.iter().map(|set| vec![Vec::new(); set.len()]).collect();
     let mut theirs = vec![vec![Vec::new(); cases.len()]; peers.len()];
-    let mut bounds = vec![Vec::new(); cases.len()];
+    let mut bounds: Vec<Vec<CopyBounds>> = cases.iter().map(|_| Vec::new()).collect();
     for _ in 0..rounds {
         let samples = ours::measure(ranks, sets, plan.timing)?;
         ours.iter_mut().flatten().zip(samples.into_iter().flatten()).for_each(|(all, new)| all.push(new));
         report.step();
         for (bound, &(operation, bytes)) in bounds.iter_mut().zip(&cases) {
-            bound.extend(copy_bound(operation, bytes, ranks)?);
+            bound.extend(copy_bounds(operation, bytes, ranks)?);
         }
         for (peer, taken) in peers.iter_mut().zip(&mut theirs) {
             let samples = plan.measure_peer(peer, ranks)?;
@@ -185,13 +188,18 @@ fn rows_of(
             let algorithm = candidate.name();
             rows.extend(match candidate.way {
                 Way::Call => row("castell".to_owned(), taken).map(|row| row.by(&algorithm)),
-                _ => row(format!("castell, {algorithm}"), taken),
+                Way::Shared => row("castell, shared buffers".to_owned(), taken).map(|row| row.by(&algorithm)),
+                Way::Named => row(format!("castell, {algorithm}"), taken),
             });
         }
         for (peer, taken) in peers.iter().zip(&theirs) {
             rows.extend(row(peer.name().to_owned(), &taken[case]));
         }
-        rows.extend(row("copy bound".to_owned(), &bounds[case]));
+        let bounds = &bounds[case];
+        let by_receivers: Vec<Sample> = bounds.iter().map(|bound| bound.by_receivers.clone()).collect();
+        let shared_out: Vec<Sample> = bounds.iter().map(|bound| bound.shared_out.clone()).collect();
+        rows.extend(row("copied once by receivers".to_owned(), &by_receivers));
+        rows.extend(row("copy bound".to_owned(), &shared_out));
         report.rows(rows);
     }
     Ok(())
@@ -214,23 +222,51 @@ pub fn candidate(decisions: &Decisions, question: &Question) -> Candidate {
     Candidate { operation: question.operation, bytes: question.bytes, choice, way: Way::Call }
 }
 
-/// What the copies of a call alone take where they decide: every byte that one rank needs of another is copied once, and all
-/// processors copy all the time.
-pub fn copy_bound(operation: Operation, bytes: u64, ranks: u32) -> anyhow::Result<Option<Sample>> {
-    let others = u64::from(ranks) - 1;
-    let copied = match operation {
-        _ if bytes < COPIED_BYTES || ranks < 2 => return Ok(None),
-        Operation::Barrier => return Ok(None),
-        // To where each part is reduced, and the result to all others.
-        Operation::Allreduce => 2 * others * bytes,
-        Operation::Allgather | Operation::Alltoall | Operation::ReduceScatter => {
-            u64::from(ranks) * others * bytes
-        }
-        _ => others * bytes,
-    };
+/// What the copies of a call alone take where they decide.
+pub struct CopyBounds {
+    /// Every byte that one rank needs of another is copied once, at the rate of memory that nobody else has written, and all
+    /// processors copy all the time, whosever the bytes are.
+    pub shared_out: Sample,
+    /// Each rank copies what it gets, once: others' bytes out of the caches of those who have just written them, its own block, where it
+    /// has one, out of its own. Ranks are dealt out to the processors one by one; the busiest one counts.
+    pub by_receivers: Sample,
+}
+
+/// Of a call; `None`: other things decide.
+pub fn copy_bounds(operation: Operation, bytes: u64, ranks: u32) -> anyhow::Result<Option<CopyBounds>> {
+    if bytes < COPIED_BYTES || ranks < 2 || operation == Operation::Barrier {
+        return Ok(None);
+    }
     let processors = (Processors::usable().count() as u32).min(ranks);
-    let per_byte = ours::copy_ns_per_byte(processors, bytes)?;
-    Ok(Some(Sample::of(vec![copied as f64 * per_byte / f64::from(processors)])))
+    let [own, fetched] = ours::copy_ns_per_byte(processors, bytes)?;
+    let copied: Vec<[f64; 2]> =
+        (0..ranks).map(|rank| copied_by(operation, bytes as f64, ranks, rank)).collect();
+    let others: f64 = copied.iter().map(|[_, others]| others).sum();
+    let busiest = (0..processors).map(|processor| {
+        let here = copied.iter().skip(processor as usize).step_by(processors as usize);
+        here.map(|[mine, others]| mine * own + others * fetched).sum()
+    });
+    Ok(Some(CopyBounds {
+        shared_out: Sample::of(vec![others * own / f64::from(processors)]),
+        by_receivers: Sample::of(vec![busiest.fold(0.0, f64::max)]),
+    }))
+}
+
+/// The bytes that a rank copies if each copies what it gets: its own, and those of others.
+fn copied_by(operation: Operation, bytes: f64, ranks: u32, rank: u32) -> [f64; 2] {
+    let (others, is_root) = (f64::from(ranks - 1) * bytes, rank == 0);
+    match operation {
+        // Its part of all vectors to where it is reduced, and the parts of the result.
+        Operation::Allreduce => [0.0, 2.0 * others / f64::from(ranks)],
+        Operation::ReduceScatter => [0.0, others],
+        Operation::Allgather | Operation::Alltoall => [bytes, others],
+        Operation::Gather if is_root => [bytes, others],
+        Operation::Reduce if is_root => [0.0, others],
+        Operation::Gather | Operation::Reduce => [0.0, 0.0],
+        Operation::Scatter if is_root => [bytes, 0.0],
+        Operation::Broadcast if is_root => [0.0, 0.0],
+        _ => [0.0, bytes],
+    }
 }
 
 #[cfg(test)]

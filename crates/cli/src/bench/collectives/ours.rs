@@ -8,9 +8,11 @@ use castell_collectives::decision::{Choice, Operation};
 use castell_comm::collective::{Call, Element, Reduction};
 use castell_comm::job::JobOptions;
 use castell_comm::launch::{Binding, Launch};
-use castell_comm::measure::Repeated;
+use castell_comm::measure::{Repeated, copies};
+use castell_comm::pool::SharedBuffer;
 use castell_comm::{Comm, Communicator, Job};
 use castell_host::shm::Segment;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
 
 /// How long is measured.
@@ -79,6 +81,8 @@ pub enum Way {
     Named,
     /// A call of the library, which chooses by itself what it runs.
     Call,
+    /// The same, with buffers that all ranks can read.
+    Shared,
 }
 
 /// Calls that are made one behind the other.
@@ -91,10 +95,10 @@ impl Run {
     fn new(comm: &Comm, candidate: &Candidate, started: bool) -> anyhow::Result<Run> {
         let &Candidate { operation, bytes, way, .. } = candidate;
         let name = (way == Way::Named).then(|| candidate.name());
-        let how = How { operation, name, started };
+        let how = How { operation, name, started, is_shared: way == Way::Shared };
         Ok(match bytes.is_multiple_of(8) {
-            true => Run::Numbers(Called::new(comm, how, bytes as usize / 8, 1.0)),
-            false => Run::Bytes(Called::new(comm, how, bytes as usize, 1)),
+            true => Run::Numbers(Called::new(comm, how, bytes as usize / 8, 1.0)?),
+            false => Run::Bytes(Called::new(comm, how, bytes as usize, 1)?),
         })
     }
 
@@ -140,22 +144,62 @@ struct How {
     name: Option<String>,
     /// Whether it is started, and waited for at once.
     started: bool,
+    /// Whether all ranks can read its buffers.
+    is_shared: bool,
 }
 
 /// A call of the library and its buffers.
-struct Called<T> {
+struct Called<T: Element> {
     world: Communicator,
     how: How,
     count: usize,
-    send: Vec<T>,
-    recv: Vec<T>,
+    send: Elements<T>,
+    recv: Elements<T>,
+}
+
+/// A call's buffer.
+enum Elements<T: Element> {
+    Own(Vec<T>),
+    Shared(SharedBuffer<T>),
+}
+
+impl<T: Element> Elements<T> {
+    fn new(comm: &Comm, is_shared: bool, count: usize, one: T) -> anyhow::Result<Elements<T>> {
+        if !is_shared {
+            return Ok(Elements::Own(vec![one; count]));
+        }
+        let mut buffer = comm.allocate(count)?;
+        buffer.fill(one);
+        Ok(Elements::Shared(buffer))
+    }
+}
+
+impl<T: Element> Deref for Elements<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        match self {
+            Elements::Own(elements) => elements,
+            Elements::Shared(elements) => elements,
+        }
+    }
+}
+
+impl<T: Element> DerefMut for Elements<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        match self {
+            Elements::Own(elements) => elements,
+            Elements::Shared(elements) => elements,
+        }
+    }
 }
 
 impl<T: Element + Copy> Called<T> {
     /// Vectors, or blocks of each rank, of `count` elements.
-    fn new(comm: &Comm, how: How, count: usize, one: T) -> Called<T> {
-        let all = vec![one; count * comm.size() as usize];
-        Called { world: comm.world(), how, count, send: all.clone(), recv: all }
+    fn new(comm: &Comm, how: How, count: usize, one: T) -> anyhow::Result<Called<T>> {
+        let all = || Elements::new(comm, how.is_shared, count * comm.size() as usize, one);
+        let (send, recv) = (all()?, all()?);
+        Ok(Called { world: comm.world(), how, count, send, recv })
     }
 
     /// What the rank sends.
@@ -179,7 +223,7 @@ impl<T: Element + Copy> Called<T> {
     }
 
     fn call(&mut self) -> anyhow::Result<()> {
-        let Called { world, how: How { operation, name, started }, count, send, recv } = self;
+        let Called { world, how: How { operation, name, started, .. }, count, send, recv } = self;
         let (count, root, sum) = (*count, Rank(0), Reduction::Sum);
         let at_root = if world.rank() == root { send.len() } else { 0 };
         let call = match operation {
@@ -353,28 +397,18 @@ impl Turns<'_> {
     }
 }
 
-/// What it takes to copy a byte while as many processes as there can be do so at the same time; nanoseconds, the median over the
-/// processes' fastest samples.
-pub fn copy_ns_per_byte(ranks: u32, bytes: u64) -> anyhow::Result<f64> {
-    const SAMPLES: usize = 9;
-    const SOURCES: usize = 4;
-    let table = Table::create(ranks, 1, SAMPLES as u32)?;
+/// What it takes a process to copy a byte that it has written itself, and one that another process has just written, while all `ranks`
+/// do so at the same time; nanoseconds, the medians over the processes' fastest samples.
+pub fn copy_ns_per_byte(ranks: u32, bytes: u64) -> anyhow::Result<[f64; 2]> {
+    let table = Table::create(ranks, 2, 1)?;
     in_group(ranks, &|comm: &Comm| {
-        let barrier = barrier(comm)?;
-        let sources = vec![vec![1_u8; bytes as usize]; SOURCES];
-        let mut target = vec![0_u8; bytes as usize];
-        for at in 1..=SAMPLES {
-            barrier.batch(comm, 1).map_err(|error| anyhow!(error))?;
-            let start = castell_host::clock::now_ns();
-            for source in &sources {
-                std::hint::black_box(&mut target).copy_from_slice(std::hint::black_box(source));
-            }
-            let ns = (castell_host::clock::now_ns() - start) as f64 / (SOURCES as f64 * bytes as f64);
-            table.set(comm.rank(), 0, at, ns);
+        let fastest = copies(comm, bytes as usize)?;
+        for (which, ns) in fastest.into_iter().enumerate() {
+            table.set(comm.rank(), which, 1, ns / bytes as f64);
         }
-        barrier.batch(comm, 1).map(|_| ()).map_err(|error| anyhow!(error))
+        Ok(())
     })?;
-    let fastest =
-        |rank: u32| (1..=SAMPLES).map(|at| table.get(Rank(rank), 0, at)).fold(f64::INFINITY, f64::min);
-    Ok(Sample::of((0..ranks).map(fastest).collect()).median_ns)
+    let median =
+        |which| Sample::of((0..ranks).map(|rank| table.get(Rank(rank), which, 1)).collect()).median_ns;
+    Ok([0, 1].map(median))
 }
