@@ -95,6 +95,15 @@ int castell_use_algorithm(const char *algorithm);
 int castell_op_create(castell_function function, void *context, size_t element_bytes, int commutes, castell_op *op);
 int castell_op_free(castell_op *op);
 
+/* --------------------------------------------------------------------------------------------------------- Memory */
+
+/* So many bytes, zero at first and at the start of a page, that all ranks of the job can read: large blocking calls copy what
+ * lies there once, where they copy other memory twice. Not collective; each rank allocates what it likes, and other memory may
+ * be used beside it. GOAL_ERR_LIMIT: there is none (docs/src/collective-calls.md says when); malloc serves all calls as well. */
+int castell_alloc(size_t bytes, void **memory);
+/* Gives it back, also after GOAL_Finalize. NULL is nothing. */
+int castell_free(void *memory);
+
 /* ------------------------------------------------------------------------------------------------------- Requests */
 
 /* Waits until the call is over. A request of a non-blocking call is gone then and becomes NULL; a persistent one stays. */

@@ -111,7 +111,7 @@ fn every_function_has_the_type_that_the_header_declares() {
 /// The functions that the sources export, with the C types of their arguments; all return an int.
 fn exported() -> BTreeMap<String, Vec<String>> {
     let mut found = BTreeMap::new();
-    for file in ["calls", "communicator", "operator", "request"] {
+    for file in ["calls", "communicator", "memory", "operator", "request"] {
         let text = read(&format!("crates/capi/src/collective/{file}.rs"));
         for rest in text.split("#[unsafe(no_mangle)]").skip(1) {
             let (_, rest) = rest.split_once("extern \"C\" fn ").expect("an exported function");
@@ -148,6 +148,7 @@ fn c_type(rust: &str) -> String {
         "c_int" => "int",
         "usize" => "size_t",
         "*mut c_void" => "void *",
+        "*mut *mut c_void" => "void **",
         "*const c_void" => "const void *",
         "*const c_char" => "const char *",
         "*mut c_int" => "int *",

@@ -50,6 +50,7 @@ pub use one_graph::{as_task, held_until};
 pub use castell_base::{Rank, Tag};
 pub use castell_comm::Communicator;
 pub use castell_comm::collective::{Call, CallError, Custom, Element, Layout, Neighbourhood, Reduction};
+pub use castell_comm::pool::{AllocationError, SharedBuffer};
 pub use castell_comm::scope::{Buffer, Scope, ScopedGraph, ScopedSchedule, Source};
 pub use castell_comm::{Cause, Comm, Deferred, Failure, Handle, RunError, defer};
 pub use castell_goal::graph::{Graph, Vertex};

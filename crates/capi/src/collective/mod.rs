@@ -3,6 +3,7 @@
 mod arguments;
 mod calls;
 mod communicator;
+mod memory;
 mod operator;
 mod request;
 

@@ -128,14 +128,37 @@ static void misuse(void) {
     OK(castell_waitall(1, &request));
 }
 
+static void *memory(void) {
+    void *some = NULL, *more = NULL, *none = &some;
+    OK(castell_alloc(100000, &some));
+    OK(castell_alloc(0, &more));
+    CHECK(some && more && some != more && ((const char *)some)[99999] == 0);
+    double *numbers = some;
+    numbers[12499] = 2.5;
+    OK(castell_allreduce(CASTELL_IN_PLACE, numbers, 12500, CASTELL_DOUBLE, CASTELL_SUM, CASTELL_WORLD));
+    CHECK(numbers[12499] == 2.5 && numbers[0] == 0);
+    OK(castell_free(more));
+    CHECK(castell_free(more) == GOAL_ERR_BUFFER && strstr(GOAL_LastError(), "given back"));
+    CHECK(castell_free((char *)some + 8) == GOAL_ERR_BUFFER);
+    OK(castell_free(NULL));
+    CHECK(castell_alloc((size_t)1 << 60, &none) == GOAL_ERR_LIMIT && none == &some);
+    CHECK(castell_alloc(8, NULL) == GOAL_ERR_BUFFER);
+    return some;
+}
+
 int main(void) {
     int32_t one = 1, got = 0;
+    void *some;
     CHECK(castell_allreduce(&one, &got, 1, CASTELL_INT32, CASTELL_SUM, CASTELL_WORLD) == GOAL_ERR_NOT_INITIALIZED);
     OK(GOAL_Init());
     operations();
     communicators();
     misuse();
+    some = memory();
+    CHECK(castell_free(&one) == GOAL_ERR_BUFFER);
     OK(GOAL_Finalize());
+    OK(castell_free(some));
+    CHECK(castell_alloc(8, &some) == GOAL_ERR_FINALIZED);
     CHECK(castell_barrier(CASTELL_WORLD) == GOAL_ERR_FINALIZED);
     printf("every call, three ways\n");
     return 0;
