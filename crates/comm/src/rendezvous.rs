@@ -1,9 +1,10 @@
 //! The shared half of the rendezvous: descriptors in the sender's area.
 //!
-//! A sender announces a large message by a descriptor. It travels in one of three ways:
+//! A sender announces a large message by a descriptor. It travels in one of four ways:
 //!
+//! - if it lies in the sender's pool, which all ranks can read: the receiver copies it from there;
 //! - through a *pipe*: a ring of chunks in the sender's area, which the sender fills while the receiver empties it.
-//!   Two copies, but both in cache and at the same time; the first choice, see `docs/decisions/0004`;
+//!   Two copies, but both in cache and at the same time; the first choice for all else, see `docs/decisions/0004`;
 //! - if all pipes of the sender are taken: the receiver copies straight out of the sender's memory;
 //! - if the kernel forbids that: as fragments through the receive queue.
 //!
@@ -52,17 +53,28 @@ pub enum State {
     Refused = 5,
 }
 
+/// Where a receiver finds a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// In the sender's memory, if the kernel lets it read there.
+    Memory,
+    /// In the sender's pool.
+    Pool,
+    /// In one of the sender's pipes.
+    Pipe(usize),
+}
+
 /// One transfer: a cache line for what is said once, and one for each word that a side keeps writing.
 #[repr(C, align(64))]
 pub struct Descriptor {
     /// `generation << 8 | state`.
     state: AtomicU64,
-    /// Where the bytes lie in the sender's memory.
+    /// Where the bytes lie in the sender's memory, or in its pool.
     pub source_address: AtomicU64,
     /// Message size.
     pub bytes: AtomicU64,
-    /// The pipe that carries it, plus 1; 0: none.
-    pub pipe: AtomicU64,
+    /// See [`Descriptor::carrier`].
+    carrier: AtomicU64,
     pad0: [u64; 4],
     /// Bytes that the sender has put into the pipe.
     pub filled: AtomicU64,
@@ -89,8 +101,17 @@ impl Descriptor {
         })
     }
 
+    /// What carries the message, as its sender announced it.
+    pub fn carrier(&self) -> Carrier {
+        match self.carrier.load(Ordering::Relaxed) {
+            0 => Carrier::Memory,
+            1 => Carrier::Pool,
+            pipe => Carrier::Pipe(pipe as usize - 2),
+        }
+    }
+
     /// Sender: takes a free descriptor into use and says its generation.
-    pub fn announce(&self, address: u64, bytes: u64, pipe: Option<usize>) -> Option<u32> {
+    pub fn announce(&self, address: u64, bytes: u64, carrier: Carrier) -> Option<u32> {
         let word = self.state.load(Ordering::Acquire);
         if word & 0xff != State::Free as u64 {
             return None;
@@ -98,7 +119,12 @@ impl Descriptor {
         let generation = ((word >> 8) as u32).wrapping_add(1);
         self.source_address.store(address, Ordering::Relaxed);
         self.bytes.store(bytes, Ordering::Relaxed);
-        self.pipe.store(pipe.map_or(0, |pipe| pipe as u64 + 1), Ordering::Relaxed);
+        let carrier = match carrier {
+            Carrier::Memory => 0,
+            Carrier::Pool => 1,
+            Carrier::Pipe(pipe) => pipe as u64 + 2,
+        };
+        self.carrier.store(carrier, Ordering::Relaxed);
         self.filled.store(0, Ordering::Relaxed);
         self.taken.store(0, Ordering::Relaxed);
         self.state.store(word_of(generation, State::Announced), Ordering::Release);
@@ -133,14 +159,14 @@ mod tests {
     #[test]
     fn a_withdrawn_announcement_is_never_opened() {
         let d = descriptor();
-        let first = d.announce(1, 10, None).expect("free");
-        assert_eq!(d.announce(1, 10, None), None);
+        let first = d.announce(1, 10, Carrier::Memory).expect("free");
+        assert_eq!(d.announce(1, 10, Carrier::Memory), None);
         d.free(first);
-        let second = d.announce(2, 20, Some(3)).expect("free again");
+        let second = d.announce(2, 20, Carrier::Pipe(3)).expect("free again");
         assert!(!d.advance(first, State::Announced, State::Open));
         assert!(d.advance(second, State::Announced, State::Open));
         assert_eq!(d.state(first), None);
         assert_eq!(d.state(second), Some(State::Open));
-        assert_eq!(d.pipe.load(Ordering::Relaxed), 4);
+        assert_eq!(d.carrier(), Carrier::Pipe(3));
     }
 }

@@ -46,13 +46,14 @@ fn bits(numbers: &[f64]) -> Vec<u64> {
     numbers.iter().map(|number| number.to_bits()).collect()
 }
 
-/// The bits of a result: of a started call with vectors, and of a blocking one whose send buffer, or receive buffer, all can read.
+/// The bits of a result: of a started call with vectors, and of a blocking and a started one whose send buffer, or receive buffer, all can
+/// read.
 fn both_ways(
     comm: &Comm,
     world: &Communicator,
     (operation, name, count): (Operation, &str, usize),
     [shares_send, shares_recv]: [bool; 2],
-) -> [Result<Vec<u64>, CallError>; 2] {
+) -> [Result<Vec<u64>, CallError>; 3] {
     let (size, root) = (world.size() as usize, Rank(world.size() - 1));
     let send: Vec<f64> = (0..(count * size) as u64).map(|at| number(world.rank().0, at)).collect();
     let mut recv = vec![0.5f64; count * size];
@@ -67,10 +68,13 @@ fn both_ways(
     let recv = if shares_recv { &mut second[7..][..count * size] } else { &mut own_recv };
     recv.fill(0.5);
     let blocking = world.call(call(operation, (send, recv), count, root).by(name)).map(|()| bits(recv));
+    recv.fill(0.5);
+    let again = call(operation, (send, recv), count, root).by(name);
+    let again = world.scope(|scope| scope.start(again)?.wait()).map(|()| bits(recv));
     // Nobody looks at them any more.
     send.fill(-1.0);
     recv.fill(-1.0);
-    [started, blocking]
+    [started, blocking, again]
 }
 
 #[test]
@@ -91,14 +95,19 @@ fn all_algorithms_give_the_same_bits() {
                     let me = world.rank().index() + turn;
                     for shares in [[true; 2], [me % 2 == 0, me % 3 != 0], [me % 3 == 1, true]] {
                         match both_ways(comm, &world, (operation, name, count), shares) {
-                            [Ok(started), Ok(blocking)] => assert!(started == blocking, "{name}, {count}"),
+                            [Ok(started), Ok(blocking), Ok(again)] => {
+                                assert!(started == blocking, "{name}, {count}, blocking");
+                                assert!(started == again, "{name}, {count}, started");
+                            }
                             // Not for this number of ranks.
-                            [Err(a), Err(b)] => {
+                            [Err(a), Err(b), Err(c)] => {
                                 let is_refused =
                                     |error: &CallError| matches!(error.reason, Reason::Algorithm(_));
-                                assert!(is_refused(&a) && is_refused(&b), "{name}: {a}, {b}");
+                                assert!([&a, &b, &c].into_iter().all(is_refused), "{name}: {a}, {b}, {c}");
                             }
-                            [a, b] => panic!("{name}, {count}: {:?}, {:?}", a.err(), b.err()),
+                            [a, b, c] => {
+                                panic!("{name}, {count}: {:?}, {:?}, {:?}", a.err(), b.err(), c.err())
+                            }
                         }
                     }
                 }

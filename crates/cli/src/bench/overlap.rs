@@ -1,17 +1,17 @@
 //! `castell bench overlap`: a non-blocking allreduce beside a matrix multiplication (ESPGOAL, section 6.6), with and without
 //! polling, with and without a rank that comes late, castell beside the MPI implementations of this machine.
 
-use super::collectives::ours::{barrier, in_group};
-use super::collectives::{candidate, copy_bounds, question};
+use super::collectives::copy_bounds;
+use super::collectives::ours::{Elements, barrier, in_group};
 use super::peers::{self, Peer};
 use super::report::{Measurement, print_json};
-use super::{Params, Sample, load_tuning};
+use super::{Params, Sample};
 use anyhow::{Context as _, anyhow};
 use castell_base::Rank;
-use castell_collectives::decision::{Operation, Question};
-use castell_comm::Comm;
+use castell_collectives::decision::Operation;
+use castell_comm::collective::{Call, Reduction};
 use castell_comm::measure::Repeated;
-use castell_comm::tuning::Tuning;
+use castell_comm::{Comm, Communicator};
 use castell_host::clock::now_ns;
 use castell_host::shm::Segment;
 use std::process::ExitCode;
@@ -19,11 +19,14 @@ use std::sync::atomic::Ordering;
 
 /// Edge of a block, in elements.
 const BLOCK: usize = 32;
+/// Castell's subjects, and whether all ranks can read their buffers.
+const OURS: [(&str, bool); 2] = [("castell", false), ("castell, shared buffers", true)];
 /// What is measured, in the order of the columns.
 const PHASES: [&str; 7] =
     ["multiply alone", "collective alone", "start", "multiply", "wait", "makespan", "lateness"];
 /// Where the phases of both together begin.
 const TOGETHER: usize = 2;
+const MAKESPAN: usize = 5;
 /// Rounds that nobody looks at.
 const WARM_UP: usize = 2;
 
@@ -85,7 +88,6 @@ pub fn run(
     rounds: u32,
     samples: u32,
 ) -> anyhow::Result<ExitCode> {
-    let tuning = load_tuning();
     let mut peers = peers::wanted(with_peers)?;
     let mut cases = Vec::new();
     for &ranks in ranks.unwrap_or(&[2]) {
@@ -97,21 +99,23 @@ pub fn run(
     let mut all = Vec::new();
     for case in cases {
         // Subject by subject, setting by setting, phase by phase: the rounds' samples.
-        let mut taken = vec![vec![vec![Vec::new(); PHASES.len()]; SETTINGS.len()]; 1 + peers.len()];
+        let mut taken = vec![vec![vec![Vec::new(); PHASES.len()]; SETTINGS.len()]; OURS.len() + peers.len()];
         let mut copies = Vec::new();
         for _ in 0..rounds {
-            let ours = ours(case, &tuning, samples)?;
-            keep(&mut taken[0], ours);
+            for (taken, (_, is_shared)) in taken.iter_mut().zip(OURS) {
+                keep(taken, ours(case, is_shared, samples)?);
+            }
             copies.extend(
                 copy_bounds(Operation::Allreduce, case.bytes, case.ranks)?.map(|bounds| bounds.shared_out),
             );
             progress.inc(1);
-            for (peer, taken) in peers.iter_mut().zip(&mut taken[1..]) {
+            for (peer, taken) in peers.iter_mut().zip(&mut taken[OURS.len()..]) {
                 keep(taken, theirs(peer, case, samples)?);
                 progress.inc(1);
             }
         }
-        let names: Vec<&str> = std::iter::once("castell").chain(peers.iter().map(Peer::name)).collect();
+        let names: Vec<&str> =
+            OURS.map(|(name, _)| name).into_iter().chain(peers.iter().map(Peer::name)).collect();
         let mut rows = Vec::new();
         for (at, setting) in SETTINGS.into_iter().enumerate() {
             for (subject, taken) in names.iter().zip(&taken) {
@@ -154,20 +158,17 @@ fn theirs(peer: &mut Peer, case: Case, samples: u32) -> anyhow::Result<Taken> {
     SETTINGS.into_iter().map(of).collect()
 }
 
-fn ours(case: Case, tuning: &Tuning, samples: u32) -> anyhow::Result<Taken> {
+fn ours(case: Case, is_shared: bool, samples: u32) -> anyhow::Result<Taken> {
     let samples = samples as usize;
     let per_rank = SETTINGS.len() * PHASES.len() * samples;
     let table = Segment::create("castell-overlap", 8 * case.ranks as usize * per_rank)?;
     let entry = |rank: Rank, setting: usize, phase: usize, sample: usize| {
         &table.words()[rank.index() * per_rank + (setting * PHASES.len() + phase) * samples + sample]
     };
-    let question = Question { started: true, ..question(Operation::Allreduce, case.ranks, case.bytes) };
-    let chosen = candidate(&tuning.decisions, &question);
-    let collective = chosen.collective(case.ranks)?;
     in_group(case.ranks, &|comm: &Comm| {
-        let barrier = barrier(comm)?;
-        let run = Repeated::new(comm, Operation::Allreduce, &collective).map_err(|error| anyhow!(error))?;
-        let mut rank = One { comm, barrier, run, matrices: Matrices::new(case.matrix as usize) };
+        let (barrier, vectors) = (barrier(comm)?, Vectors::new(comm, is_shared, case.bytes)?);
+        let matrices = Matrices::new(case.matrix as usize);
+        let mut rank = One { comm, barrier, world: comm.world(), vectors, matrices };
         for (at, setting) in SETTINGS.into_iter().enumerate() {
             for round in 0..WARM_UP + samples {
                 let phases = rank.phases(setting)?;
@@ -194,8 +195,55 @@ fn ours(case: Case, tuning: &Tuning, samples: u32) -> anyhow::Result<Taken> {
 struct One<'a> {
     comm: &'a Comm,
     barrier: Repeated,
-    run: Repeated,
+    /// What was compiled for its calls is kept with it.
+    world: Communicator,
+    vectors: Vectors,
     matrices: Matrices,
+}
+
+/// What the ranks add: doubles, or bytes where the vectors are not made of doubles.
+enum Vectors {
+    Doubles([Elements<f64>; 2]),
+    Bytes([Elements<u8>; 2]),
+}
+
+impl Vectors {
+    fn new(comm: &Comm, is_shared: bool, bytes: u64) -> anyhow::Result<Vectors> {
+        let bytes = bytes as usize;
+        Ok(if bytes.is_multiple_of(8) {
+            let vector = |value| Elements::new(comm, is_shared, bytes / 8, value);
+            Vectors::Doubles([vector(1.0)?, vector(0.0)?])
+        } else {
+            let vector = |value| Elements::new(comm, is_shared, bytes, value);
+            Vectors::Bytes([vector(1)?, vector(0)?])
+        })
+    }
+
+    fn call(&mut self) -> Call<'_> {
+        match self {
+            Vectors::Doubles([input, output]) => Call::allreduce(input, output, Reduction::Sum),
+            Vectors::Bytes([input, output]) => Call::allreduce(input, output, Reduction::Sum),
+        }
+    }
+
+    /// Starts the call, lets `compute` run, and waits: nanoseconds of the start, of the computation and of the wait.
+    fn beside(
+        &mut self,
+        world: &Communicator,
+        compute: impl FnOnce(&dyn Fn() -> bool),
+    ) -> anyhow::Result<[f64; 3]> {
+        let call = self.call();
+        let start = now_ns();
+        world.scope(|scope| {
+            let request = scope.start(call)?;
+            let started = now_ns();
+            compute(&|| request.is_done());
+            let computed = now_ns();
+            request.wait()?;
+            let waited = now_ns();
+            Ok([started - start, computed - started, waited - computed].map(|ns| ns as f64))
+        })
+    }
 }
 
 impl One<'_> {
@@ -207,10 +255,10 @@ impl One<'_> {
         self.matrices.multiply(0..blocks, || {});
         let alone = (now_ns() - start) as f64;
         self.synchronize()?;
-        let [started, _, waited] = self.run.beside(self.comm, |_| {}).map_err(|error| anyhow!(error))?;
+        let [started, _, waited] = self.vectors.beside(&self.world, |_| {})?;
         let collective = started + waited;
         self.synchronize()?;
-        let One { comm, run, matrices, .. } = self;
+        let One { comm, world, vectors, matrices, .. } = self;
         let is_late = setting.late && comm.rank().0 + 1 == comm.size();
         let before = if is_late { blocks / 2 } else { 0 };
         let start = now_ns();
@@ -222,7 +270,7 @@ impl One<'_> {
                 std::hint::black_box(done());
             }),
         };
-        let [started, multiplied, waited] = run.beside(comm, compute).map_err(|error| anyhow!(error))?;
+        let [started, multiplied, waited] = vectors.beside(world, compute)?;
         let makespan = late + started + multiplied + waited;
         Ok([alone, collective, started, late + multiplied, waited, makespan, late])
     }
@@ -300,7 +348,7 @@ fn print_table(case: Case, rows: &[Row], copies: Option<Sample>) {
         case.bytes, case.ranks
     );
     println!(
-        "  {:width$} {:>7} {:>8} {:>10} {:>10} {:>8} {:>10} {:>9} {:>8} {:>10} {:>7}",
+        "  {:width$} {:>7} {:>8} {:>10} {:>10} {:>8} {:>10} {:>9} {:>8} {:>10} {:>7} {:>15}",
         "subject",
         "polling",
         "lateness",
@@ -311,18 +359,31 @@ fn print_table(case: Case, rows: &[Row], copies: Option<Sample>) {
         "inflation",
         "wait",
         "makespan",
-        "hidden"
+        "hidden",
+        "lateness hidden"
     );
+    // What a late rank costs, beside the same without one.
+    let in_time = |row: &Row| {
+        let same = |other: &&Row| {
+            other.subject == row.subject
+                && !other.setting.late
+                && other.setting.polling == row.setting.polling
+        };
+        rows.iter().find(same).map(|other| other.phases[MAKESPAN].median_ns)
+    };
     for row in rows {
         let us = |phase: usize| row.phases[phase].median_ns / 1e3;
         let [alone, collective] = [0, 1].map(us);
         let [start, multiply, wait, makespan, late] = [0, 1, 2, 3, 4].map(|phase| us(TOGETHER + phase));
         let hidden = 100.0 * (1.0 - (makespan - alone) / (collective + late));
+        let more = in_time(row).map(|ns| makespan - ns / 1e3).filter(|_| row.setting.late);
+        let lateness_hidden = more.map(|more| format!("{:.0}%", 100.0 * (1.0 - more / late)));
         println!(
-            "  {:width$} {:>7} {late:>8.1} {alone:>10.1} {collective:>10.1} {start:>8.1} {multiply:>10.1} {:>9.3} {wait:>8.1} {makespan:>10.1} {hidden:>6.0}%",
+            "  {:width$} {:>7} {late:>8.1} {alone:>10.1} {collective:>10.1} {start:>8.1} {multiply:>10.1} {:>9.3} {wait:>8.1} {makespan:>10.1} {hidden:>6.0}% {:>15}",
             row.subject,
             if row.setting.polling { "yes" } else { "no" },
             multiply / alone,
+            lateness_hidden.unwrap_or_default(),
         );
     }
     if let (Some(copies), Some(first)) = (copies, rows.first()) {

@@ -7,7 +7,9 @@ use super::message::{Kind, control};
 use super::peer::Pending;
 use super::run::RunRef;
 use crate::queue::Header;
-use crate::rendezvous::{CHUNK_BYTES, DESCRIPTORS, Descriptor, PIPE_BYTES, PIPES, State, pipe_chunk_bytes};
+use crate::rendezvous::{
+    CHUNK_BYTES, Carrier, DESCRIPTORS, Descriptor, PIPE_BYTES, PIPES, State, pipe_chunk_bytes,
+};
 use castell_base::Rank;
 use castell_goal::op::{Buffer, Op};
 use castell_goal::schedule::OpId;
@@ -52,6 +54,8 @@ struct Incoming {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Pipe(usize),
+    /// Out of the sender's pool.
+    Load,
     Copy,
     Fragments,
 }
@@ -82,7 +86,7 @@ impl Transfers {
 
     /// Whether there is copying to do that nobody rings for.
     pub(super) fn needs_turning(&self) -> bool {
-        self.incoming.iter().any(|incoming| incoming.way == Way::Copy)
+        self.incoming.iter().any(|incoming| matches!(incoming.way, Way::Copy | Way::Load))
     }
 
     /// The operations that wait for large messages, and for whom.
@@ -111,7 +115,7 @@ impl Core {
                 Way::Pipe(_) => {
                     state != Some(State::Open) || shared.filled.load(Ordering::Acquire) != incoming.taken
                 }
-                Way::Copy => true,
+                Way::Copy | Way::Load => true,
                 Way::Fragments => state != Some(State::Stream),
             }
         }) || self.transfers.outgoing.iter().any(|outgoing| {
@@ -141,9 +145,14 @@ impl Core {
     ) -> bool {
         let space = self.space(run);
         let free = self.transfers.pipes_taken.iter().position(|taken| !taken);
-        let pipe = free.filter(|_| self.job.has_pipes());
-        let (mut gathered, mut pieces, mut address) = (None, Vec::new(), 0);
+        let pooled = match buffer {
+            Buffer::Plain(place) => self.job.in_pool(self.me, space.place(place), bytes as usize),
+            Buffer::Vector(..) => None,
+        };
+        let pipe = free.filter(|_| self.job.has_pipes() && pooled.is_none());
+        let (mut gathered, mut pieces, mut address) = (None, Vec::new(), pooled.unwrap_or(0));
         match (buffer, pipe) {
+            _ if pooled.is_some() => {}
             (_, Some(_)) => pieces = space.pieces(buffer, bytes),
             (Buffer::Plain(place), None) => address = space.place(place) as u64,
             (Buffer::Vector(..), None) => {
@@ -153,9 +162,14 @@ impl Core {
                 address = gathered.insert(all).as_ptr() as u64;
             }
         }
+        let carrier = match (pooled, pipe) {
+            (Some(_), _) => Carrier::Pool,
+            (None, Some(pipe)) => Carrier::Pipe(pipe),
+            (None, None) => Carrier::Memory,
+        };
         let first = self.transfers.next_descriptor;
         let free = (0..DESCRIPTORS).map(|step| (first + step) % DESCRIPTORS).find_map(|at| {
-            let generation = self.job.descriptors(self.me)[at].announce(address, bytes, pipe)?;
+            let generation = self.job.descriptors(self.me)[at].announce(address, bytes, carrier)?;
             Some((at as u32, generation))
         });
         let Some((descriptor, generation)) = free else { return false };
@@ -228,10 +242,11 @@ impl Core {
         }
         let pieces = self.space(run).pieces(buffer, bytes);
         let shared = self.descriptor(source, descriptor);
-        let way = match shared.pipe.load(Ordering::Relaxed) {
-            0 if self.transfers.forbidden => Way::Fragments,
-            0 => Way::Copy,
-            pipe => Way::Pipe(pipe as usize - 1),
+        let way = match shared.carrier() {
+            Carrier::Memory if self.transfers.forbidden => Way::Fragments,
+            Carrier::Memory => Way::Copy,
+            Carrier::Pool => Way::Load,
+            Carrier::Pipe(pipe) => Way::Pipe(pipe),
         };
         let next = if way == Way::Fragments { State::Stream } else { State::Open };
         if !shared.advance(generation, State::Announced, next) {
@@ -289,6 +304,7 @@ impl Core {
     fn take_in(&mut self, at: usize) -> Step {
         match self.transfers.incoming[at].way {
             Way::Pipe(pipe) => self.empty_pipe(at, pipe),
+            Way::Load => self.load_chunk(at),
             Way::Copy => self.copy_chunk(at),
             Way::Fragments => self.expect_fragments(at),
         }
@@ -340,6 +356,26 @@ impl Core {
                 return Step::Complete;
             }
         }
+    }
+
+    /// Receiver: copies a chunk out of the sender's pool.
+    fn load_chunk(&mut self, at: usize) -> Step {
+        let Incoming { source, descriptor, generation, bytes, taken, .. } = self.transfers.incoming[at];
+        let shared = self.descriptor(source, descriptor);
+        let length = CHUNK_BYTES.min(bytes - taken);
+        let offset = shared.source_address.load(Ordering::Relaxed) + taken;
+        // Behind that look its words may be another message's.
+        if shared.state(generation) != Some(State::Open) {
+            return Step::Failed(Cause::PeerFailed { peer: source, culprit: source });
+        }
+        let mut from = self.job.of_pool(source, offset, length as usize);
+        for region in regions(&self.transfers.incoming[at].pieces, taken, length) {
+            // SAFETY: the sender leaves its buffer alone until the message is done; the region is part of the receive's own.
+            unsafe { std::ptr::copy_nonoverlapping(from, region.address as *mut u8, region.bytes) };
+            from = from.wrapping_add(region.bytes);
+        }
+        self.transfers.incoming[at].taken += length;
+        if taken + length == bytes { Step::Complete } else { Step::Moved }
     }
 
     /// Receiver: copies a chunk out of the sender's memory.

@@ -77,33 +77,6 @@ impl Repeated {
         }
         Ok((now_ns() - start) as f64 / f64::from(runs.max(1)))
     }
-
-    /// Starts it, lets `compute` run, and waits: nanoseconds of the start, of the computation and of the wait.
-    ///
-    /// # Errors
-    /// The run failed.
-    pub fn beside(&self, comm: &Comm, compute: impl FnOnce(&dyn Fn() -> bool)) -> Outcome<[f64; 3]> {
-        let start = now_ns();
-        // SAFETY: as in `batch`; whatever `compute` does, the run is waited for before this returns: see `Ended`.
-        let handle = unsafe { comm.run(&self.schedule) }?;
-        let ended = Ended(&handle);
-        let started = now_ns();
-        compute(&|| handle.is_done());
-        let computed = now_ns();
-        drop(ended);
-        handle.wait()?;
-        let waited = now_ns();
-        Ok([started - start, computed - started, waited - computed].map(|ns| ns as f64))
-    }
-}
-
-/// Waits for a run also where what went on beside it panics.
-struct Ended<'a>(&'a crate::engine::Handle);
-
-impl Drop for Ended<'_> {
-    fn drop(&mut self) {
-        let _ = self.0.wait();
-    }
 }
 
 /// Elements of a rank's input and output where each vector or block has `count`.

@@ -158,13 +158,16 @@ struct Called<T: Element> {
 }
 
 /// A call's buffer.
-enum Elements<T: Element> {
+pub enum Elements<T: Element> {
+    /// Memory of the process's own.
     Own(Vec<T>),
+    /// Memory that all ranks can read.
     Shared(SharedBuffer<T>),
 }
 
 impl<T: Element> Elements<T> {
-    fn new(comm: &Comm, is_shared: bool, count: usize, one: T) -> anyhow::Result<Elements<T>> {
+    /// `count` times `one`.
+    pub fn new(comm: &Comm, is_shared: bool, count: usize, one: T) -> anyhow::Result<Elements<T>> {
         if !is_shared {
             return Ok(Elements::Own(vec![one; count]));
         }
