@@ -9,7 +9,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 /// Whether this process may map, and files may have, as much as there are addresses.
 pub fn is_unlimited() -> bool {
@@ -122,6 +122,8 @@ impl Segment {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         // Where the kernel cannot, the memory goes with the segment.
         let _ = rustix::fs::fallocate(&self.descriptor, flags, offset as u64, bytes as u64);
+        // The compiler takes it for a call that leaves this process's memory alone.
+        compiler_fence(Ordering::SeqCst);
     }
 
     /// Asks for huge pages; says whether the kernel agreed. Never needed for correctness.
