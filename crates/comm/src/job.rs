@@ -1,16 +1,17 @@
 //! The job: one shared memory segment that every rank maps.
 //!
-//! ```text
-//! [header: one page] [control block a rank: 256 B] [area a rank: lane pool | receive queue | descriptors of large messages |
-//!  runs that any process may carry on | pipes of large messages] [board of calls a rank] [slots] [tuning] [pool a rank]
-//! ```
+//! `job/layout.rs` says where in it what lies.
+//!
 //! Nothing in it has a name in a file system: it lives exactly as long as a process has it open. Zeroed memory is
 //! the valid first state of every part.
+
+mod layout;
+
+pub use layout::area_bytes;
 
 use crate::carry::heap::{AREA_BYTES, BLOCKS};
 use crate::collective::board::{ENTRIES, Entry};
 use crate::doorbell::{Doorbell, Sleeper};
-use crate::lane::LANE_POOL_BYTES;
 use crate::pool;
 use crate::queue::{Geometry, Intent, Intents, QueueKind};
 use crate::reach::Reach;
@@ -19,27 +20,20 @@ use crate::slot::geometry::Geometry as Slots;
 use crate::slot::line::{Line, Standing};
 use crate::slot::log::Log;
 use crate::tuning::announced::{self, Announced};
+use crate::whereabouts::{Awaits, RunsOn};
 use castell_base::Rank;
 use castell_collectives::decision::Decisions;
 use castell_host::shm::Segment;
+use layout::*;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"castell1");
-const VERSION: u32 = 11;
-const HEADER_BYTES: usize = 4096;
-const CONTROL_BYTES: usize = 256;
-const PAGE: usize = 4096;
+const VERSION: u32 = 12;
 
 /// Processors are told apart up to 64 times this number.
 const PROCESSOR_WORDS: usize = 16;
-
-/// A rank's board of calls.
-const BOARD_BYTES: usize = size_of::<[Entry; ENTRIES]>();
-
-/// The lane pool of a rank, up to the next page.
-const LANES_BYTES: usize = LANE_POOL_BYTES.div_ceil(PAGE) * PAGE;
 
 /// The most ranks that one job may have.
 pub const RANKS_MAX: u32 = 65_536;
@@ -254,10 +248,12 @@ pub struct RankControl {
     pub(crate) reach: Reach,
     /// The reservation that this rank has open in somebody's queue, see `queue/README.md`.
     pub intent: Intent,
-    pad2: [u8; 64 - size_of::<Intent>()],
+    pub(crate) awaits: Awaits,
+    pad2: [u8; 40 - size_of::<Intent>()],
     /// Distinguishes a recycled process id: the process's start time in clock ticks.
     start_time: AtomicU64,
-    pad3: [u8; 56],
+    pub(crate) runs_on: RunsOn,
+    pad3: [u8; 52],
 }
 
 const _: () = assert!(size_of::<RankControl>() == CONTROL_BYTES && size_of::<Header>() <= HEADER_BYTES);
@@ -709,6 +705,18 @@ impl Job {
         &self.header().slot_sleepers.0
     }
 
+    /// How far into the segment a word of it lies. Bytes.
+    pub(crate) fn offset_of(&self, word: &AtomicU64) -> u64 {
+        (word.as_ptr().addr() - self.segment.as_ptr().addr()) as u64
+    }
+
+    /// The word that lies so far into the segment, if one does.
+    pub(crate) fn word_at(&self, offset: u64) -> Option<&AtomicU64> {
+        let fits = offset.is_multiple_of(8) && offset < self.segment.len() as u64;
+        // SAFETY: the segment is mapped and has a whole number of words; all that is asked for this way is made of atomics.
+        fits.then(|| unsafe { &*self.segment.as_ptr().add(offset as usize).cast() })
+    }
+
     fn slots_at(&self, offset: usize) -> *mut u8 {
         // SAFETY: checked against the segment's length at attach.
         unsafe { self.segment.as_ptr().add(slots_offset(&self.geometry) + offset) }
@@ -726,36 +734,6 @@ impl Job {
         // SAFETY: the segment is mapped, page aligned and longer than the header, which is made of atomics.
         unsafe { &*self.segment.as_ptr().cast::<Header>() }
     }
-}
-
-/// Bytes of receiving memory that every rank of such a job has, whatever it receives.
-pub fn area_bytes(geometry: &Geometry) -> usize {
-    let descriptors = round_up(size_of::<[Descriptor; DESCRIPTORS]>(), PAGE);
-    LANES_BYTES
-        + round_up(geometry.bytes_per_rank(), PAGE)
-        + descriptors
-        + AREA_BYTES
-        + PIPES * PIPE_BYTES as usize
-}
-
-fn areas_offset(geometry: &Geometry) -> usize {
-    round_up(HEADER_BYTES + geometry.ranks as usize * CONTROL_BYTES, PAGE)
-}
-
-fn boards_offset(geometry: &Geometry) -> usize {
-    areas_offset(geometry) + geometry.ranks as usize * area_bytes(geometry)
-}
-
-fn slots_offset(geometry: &Geometry) -> usize {
-    round_up(boards_offset(geometry) + geometry.ranks as usize * BOARD_BYTES, PAGE)
-}
-
-fn segment_bytes(geometry: &Geometry) -> usize {
-    slots_offset(geometry) + round_up(Slots::new(geometry.ranks).bytes(), PAGE) + announced::BYTES
-}
-
-fn round_up(bytes: usize, unit: usize) -> usize {
-    bytes.div_ceil(unit) * unit
 }
 
 #[cfg(test)]

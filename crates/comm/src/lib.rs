@@ -29,8 +29,10 @@ mod reach;
 pub mod rendezvous;
 #[cfg(not(loom))]
 pub mod scope;
-pub mod slot;
+mod slot;
 pub mod tuning;
+#[cfg(not(loom))]
+mod whereabouts;
 
 #[cfg(not(loom))]
 pub use communicator::Communicator;

@@ -37,12 +37,14 @@ impl Exchange<'_> {
     }
 }
 
+/// All blocks leave before the first one is awaited: who carries the operations out in this order waits once for all.
 pub(super) fn linear(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<(), GraphError> {
     let me = weaver.rank();
     let exchange = Exchange::new(shape, weaver)?;
-    for step in 1..shape.ranks {
-        let (to, from) = (shape.behind(me, step), shape.before(me, step));
+    for to in (1..shape.ranks).map(|step| shape.behind(me, step)) {
         weaver.send(to, exchange.to(to))?;
+    }
+    for from in (1..shape.ranks).map(|step| shape.before(me, step)) {
         weaver.recv(from, exchange.from(from))?;
     }
     weaver.copy(exchange.to(me), exchange.from(me))

@@ -21,7 +21,7 @@ const FLAT_ALLGATHER_RANKS_MAX: u32 = 16;
 /// Few ranks exchange what they have all at once. Ranks.
 const FLAT_RANKS_MAX: u32 = 4;
 /// Small vectors that are reduced. Ranks.
-const FLAT_ALLREDUCE_RANKS_MAX: u32 = 6;
+const FLAT_ALLREDUCE_RANKS_MAX: u32 = 8;
 /// Barriers have nothing but the flags. Ranks.
 const FLAT_BARRIER_RANKS_MAX: u32 = 16;
 /// Up to here scans pass small results from rank to rank. Ranks.
@@ -88,6 +88,8 @@ fn for_shared_processors(question: &Question) -> Option<&'static str> {
         }
         Operation::Reduce if bytes < SPLIT_BYTES => "reduce:linear",
         Operation::Allreduce if bytes < SPLIT_BYTES => "allreduce:linear",
+        // All blocks leave before anyone waits.
+        Operation::Alltoall if is_direct && ranks > 3 && !question.started => "alltoall:linear",
         // As long as what half of the ranks get in a round is small.
         Operation::Alltoall
             if uniform && ranks > 3 && bytes.saturating_mul(u64::from(ranks / 2)) <= PLACE_BYTES =>

@@ -8,6 +8,7 @@ mod call;
 mod carry;
 mod contexts;
 mod core;
+mod crowd;
 mod deferred;
 mod describe;
 mod drive;

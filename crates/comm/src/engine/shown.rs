@@ -45,7 +45,7 @@ impl Line<'_> {
             let control = job.control(*member);
             let has_joined = || control.state() != RankState::Unborn;
             if !has_joined() {
-                self.wait(0, *member, &has_joined)?;
+                self.wait(0, *member, None, &has_joined)?;
             }
         }
         reach::try_to_read(job, shared.me, members);
@@ -56,7 +56,7 @@ impl Line<'_> {
             let control = job.control(*member);
             let has_tried = || control.reach.has_tried(mask);
             if !has_tried() {
-                self.wait(0, *member, &has_tried)?;
+                self.wait(0, *member, None, &has_tried)?;
             }
         }
         let verdict = reach::all_read(job, members);
@@ -171,7 +171,7 @@ impl Line<'_> {
         match memory::read(pid, from, to) {
             Ok(()) => Ok(()),
             // Its death will be announced.
-            Err(CopyError::PeerGone { .. }) => self.wait(at, peer, &|| false),
+            Err(CopyError::PeerGone { .. }) => self.wait(at, peer, None, &|| false),
             Err(error) => {
                 // Who gave the call up may have unmapped its memory since.
                 self.look_for_failure(at, peer)?;

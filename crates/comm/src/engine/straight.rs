@@ -363,7 +363,7 @@ impl Line<'_> {
     pub(super) fn arrived(&mut self, at: usize, route: &Route) -> Result<SlotLine, Stop> {
         let (place, turn) = (route.of(self.turn), self.turn);
         if !place.has(turn) && !self.comes_soon(place) {
-            self.wait(at, self.program.names[at].peer, &|| place.has(turn))?;
+            self.wait(at, self.program.names[at].peer, Some((place.word(), turn)), &|| place.has(turn))?;
         }
         if place.signature() != self.signature {
             return Err((at, self.differing(at)));
@@ -468,8 +468,15 @@ impl Line<'_> {
     }
 
     /// Waits for a message, or for room: looks again and again, then lets others run, then drives the engine and sleeps.
+    /// `word`: one that reaches a value when it has come, for the ranks that share this one's processor.
     #[inline(never)]
-    pub(super) fn wait(&mut self, at: usize, peer: Rank, has_come: &dyn Fn() -> bool) -> Result<(), Stop> {
+    pub(super) fn wait(
+        &mut self,
+        at: usize,
+        peer: Rank,
+        word: Option<(&AtomicU64, u64)>,
+        has_come: &dyn Fn() -> bool,
+    ) -> Result<(), Stop> {
         let patience = self.shared.patience();
         for look in 0..patience.spins {
             if has_come() {
@@ -481,12 +488,18 @@ impl Line<'_> {
             std::hint::spin_loop();
         }
         self.ring();
+        let crowd = (patience.spins == 0 && self.program.is_one_round).then(|| self.join_crowd(word));
         for _ in 0..patience.yields {
             if has_come() {
                 return Ok(());
             }
             if self.shared.runs_go_on() {
                 break;
+            }
+            if let Some(crowd) = &crowd
+                && crowd.looks_on(has_come)
+            {
+                return Ok(());
             }
             std::thread::yield_now();
         }
@@ -569,7 +582,7 @@ impl Line<'_> {
         let standing = self.shared.job.standing(self.context, receiver);
         let has_room = || standing.passed() >= last;
         if !has_room() {
-            self.wait(at, receiver, &has_room)?;
+            self.wait(at, receiver, Some((standing.word(), last)), &has_room)?;
         }
         own.seen[receiver.index()] = standing.passed();
         Ok(())

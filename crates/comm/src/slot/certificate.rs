@@ -11,7 +11,7 @@ use castell_base::Rank;
 use castell_collectives::collective::{Collective, Combine, Memory, Messages};
 use castell_goal::graph::{Graph, GraphError, Vertex};
 use castell_goal::op::{Arithmetic, ElementType, Op, Operator, Place};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Operations of one rank's program.
 const OPERATIONS_MAX: usize = 4096;
@@ -56,6 +56,16 @@ pub(crate) struct Certificate {
     pub(crate) hears_all: bool,
     /// Whether somebody has not heard of all ranks, and may wait in a later call for this rank to have passed this one.
     pub(crate) is_awaited: bool,
+}
+
+impl Certificate {
+    /// Whether all others get something from this rank, and all that before it waits for the first one, and it hears of all.
+    pub(crate) fn is_one_round(&self, ranks: usize) -> bool {
+        let is_send = |of: &Certified| of.message.is_send;
+        let sent = self.messages.iter().take_while(|of| is_send(of)).count();
+        let to: HashSet<u32> = self.messages[..sent].iter().map(|of| of.message.peer).collect();
+        self.hears_all && to.len() + 1 == ranks && !self.messages[sent..].iter().any(is_send)
+    }
 }
 
 /// The part of `rank`; `None`: the collective cannot go through slots.
@@ -267,6 +277,21 @@ mod tests {
         // The root answers whom it has heard.
         let root = of("barrier:linear", 5, 1, 0).expect("small messages");
         assert!(root.messages.iter().filter(|of| of.message.is_send).all(|of| of.knows));
+    }
+
+    #[test]
+    fn exchanges_of_all_with_all_are_one_round() {
+        let is_one_round = |name, rank| of(name, 4, 1, rank).expect("small messages").is_one_round(4);
+        for rank in 0..4 {
+            for name in ["barrier:a4", "allreduce:a4", "allgather:linear", "alltoall:linear"] {
+                assert!(is_one_round(name, rank), "{name}, rank {rank}");
+            }
+            for name in
+                ["barrier:linear", "barrier:dissemination", "alltoall:bruck", "bcast:linear", "gather:linear"]
+            {
+                assert!(!is_one_round(name, rank), "{name}, rank {rank}");
+            }
+        }
     }
 
     #[test]

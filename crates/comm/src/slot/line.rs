@@ -5,6 +5,8 @@
 use super::INLINE_BYTES;
 use super::{GENERATIONS, STRIPS_MAX, generation_of, heap_of, turn_of};
 use crate::queue::area::Area;
+#[cfg(not(loom))]
+use castell_base::sync::AtomicU64;
 use castell_base::sync::Ordering;
 
 const NUMBER: usize = 0;
@@ -63,6 +65,13 @@ impl Line {
     pub fn has(self, number: u64) -> bool {
         // Acquire: the message was written before.
         self.words.word(NUMBER).load(Ordering::Acquire) == number
+    }
+
+    /// The word that becomes the call's number, when the message is there.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub(crate) fn word(&self) -> &AtomicU64 {
+        self.words.word(NUMBER)
     }
 
     /// What the sender of the message that is there has called.
@@ -159,6 +168,12 @@ impl Standing {
     pub fn passed(self) -> u64 {
         // Acquire: what the rank sent in that call was written before.
         self.0.word(PASSED).load(Ordering::Acquire)
+    }
+
+    /// The word that holds it.
+    #[cfg(not(loom))]
+    pub(crate) fn word(&self) -> &AtomicU64 {
+        self.0.word(PASSED)
     }
 
     /// This rank has passed the turn.

@@ -176,6 +176,8 @@ pub(crate) struct Program {
     pub(crate) sends: Box<[(usize, Rank)]>,
     /// Somebody may wait in a later call until this rank has passed this one.
     pub(crate) is_awaited: bool,
+    /// First it sends to all, and then it only waits: nobody needs it any more.
+    pub(crate) is_one_round: bool,
     /// The ranks of the communicator.
     pub(crate) members: Arc<[Rank]>,
     /// Whether it has heard of all of them in the end.
@@ -289,6 +291,7 @@ impl Program {
         let sent = certificate.messages.iter().filter(|of| of.message.is_send);
         let bytes = sent.clone().map(|of| of.message.bytes).sum();
         let messages = sent.count() as u64;
+        let is_one_round = size == Size::Small && certificate.is_one_round(members.len());
         let mut rung: Vec<Rank> = sends.iter().map(|(_, to)| *to).collect();
         // Who lets others read its buffers waits for them.
         let is_awaited = certificate.is_awaited || may_stay;
@@ -306,6 +309,7 @@ impl Program {
             rung: rung.into(),
             sends: sends.into(),
             is_awaited,
+            is_one_round,
             members,
             hears_all: certificate.hears_all,
             heap_bytes,
