@@ -7,7 +7,7 @@ mod collectives;
 mod copies;
 
 pub use collectives::{Multicast, Repeated, reductions};
-pub use copies::{CopiesError, copies};
+pub use copies::{CopiesError, Lies, copies};
 
 use crate::engine::Comm;
 use crate::job::{Job, JobOptions};

@@ -12,6 +12,14 @@ pub fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Time for which the calling thread has had a processor, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: as above; every Linux has this clock, too.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut used) };
+    used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
+}
+
 /// [`now_ns`] in seconds: what a graph's `wtime` writes.
 #[inline]
 pub fn now_seconds() -> f64 {
@@ -29,5 +37,17 @@ mod tests {
         let second = now_ns();
         assert!(second >= first + 2_000_000, "{first} {second}");
         assert!(now_seconds() >= second as f64 * 1e-9);
+    }
+
+    #[test]
+    fn who_sleeps_uses_no_processor() {
+        let first = thread_cpu_ns();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let slept = thread_cpu_ns() - first;
+        let mut sum = 0_u64;
+        while now_ns() % 7 != 0 || sum < 1000 {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(slept < 20_000_000 && thread_cpu_ns() > first + slept, "{slept}");
     }
 }

@@ -1,8 +1,8 @@
 //! `castell bench overlap`: a non-blocking allreduce beside a matrix multiplication (ESPGOAL, section 6.6), with and without
 //! polling, with and without a rank that comes late, castell beside the MPI implementations of this machine.
 
-use super::collectives::copy_bounds;
 use super::collectives::ours::{Elements, barrier, in_group};
+use super::collectives::{CopyBounds, copy_bounds};
 use super::peers::{self, Peer};
 use super::report::{Measurement, print_json};
 use super::{Params, Sample};
@@ -105,9 +105,7 @@ pub fn run(
             for (taken, (_, is_shared)) in taken.iter_mut().zip(OURS) {
                 keep(taken, ours(case, is_shared, samples)?);
             }
-            copies.extend(
-                copy_bounds(Operation::Allreduce, case.bytes, case.ranks)?.map(|bounds| bounds.shared_out),
-            );
+            copies.extend(copy_bounds(Operation::Allreduce, case.bytes, case.ranks)?);
             progress.inc(1);
             for (peer, taken) in peers.iter_mut().zip(&mut taken[OURS.len()..]) {
                 keep(taken, theirs(peer, case, samples)?);
@@ -126,7 +124,7 @@ pub fn run(
         if json {
             all.push((case, rows));
         } else {
-            progress.suspend(|| print_table(case, &rows, Sample::over_rounds(&copies)));
+            progress.suspend(|| print_table(case, &rows, &copies));
         }
     }
     progress.finish_and_clear();
@@ -340,7 +338,7 @@ fn print_rows_json(all: &[(Case, Vec<Row>)]) -> anyhow::Result<()> {
 
 /// Times in microseconds. Inflation: the multiplication beside the collective over that alone. Hidden: how much of the
 /// collective's time, and of the time by which a rank is late, the makespan does not show.
-fn print_table(case: Case, rows: &[Row], copies: Option<Sample>) {
+fn print_table(case: Case, rows: &[Row], copies: &[CopyBounds]) {
     let width = rows.iter().map(|row| row.subject.len()).max().unwrap_or(0);
     let edge = case.matrix.next_multiple_of(BLOCK as u32);
     println!(
@@ -386,10 +384,21 @@ fn print_table(case: Case, rows: &[Row], copies: Option<Sample>) {
             lateness_hidden.unwrap_or_default(),
         );
     }
-    if let (Some(copies), Some(first)) = (copies, rows.first()) {
-        let copies = copies.median_ns / 1e3;
+    let of = |which: fn(&CopyBounds) -> &Sample| {
+        let rounds: Vec<Sample> = copies.iter().map(|bounds| which(bounds).clone()).collect();
+        Sample::over_rounds(&rounds).map(|sample| sample.median_ns / 1e3)
+    };
+    let bounds = of(|bounds| &bounds.in_and_out).zip(of(|bounds| &bounds.once));
+    if let (Some((in_and_out, once)), Some(first)) = (bounds, rows.first()) {
         let alone = first.phases[0].median_ns / 1e3;
-        println!("  the copies alone: {copies:.1}; computation and copies: {:.1}", alone + copies);
+        println!(
+            "  the copies alone, in and out: {in_and_out:.1}; computation and copies: {:.1}",
+            alone + in_and_out
+        );
+        println!(
+            "  the copies alone, shared buffers: {once:.1}; computation and copies: {:.1}",
+            alone + once
+        );
     }
     println!();
 }

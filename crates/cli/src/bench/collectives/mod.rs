@@ -9,6 +9,7 @@ use super::{Params, Sample, load_tuning};
 use crate::tune::candidates::candidates;
 use anyhow::{Context as _, bail};
 use castell_collectives::decision::{Choice, Decisions, Operation, Question};
+use castell_comm::measure::Lies;
 use castell_host::topology::Processors;
 use ours::{Candidate, Timing, Way};
 use std::process::ExitCode;
@@ -196,10 +197,11 @@ fn rows_of(
             rows.extend(row(peer.name().to_owned(), &taken[case]));
         }
         let bounds = &bounds[case];
-        let by_receivers: Vec<Sample> = bounds.iter().map(|bound| bound.by_receivers.clone()).collect();
-        let shared_out: Vec<Sample> = bounds.iter().map(|bound| bound.shared_out.clone()).collect();
-        rows.extend(row("copied once by receivers".to_owned(), &by_receivers));
-        rows.extend(row("copy bound".to_owned(), &shared_out));
+        let of = |which: fn(&CopyBounds) -> &Sample| {
+            bounds.iter().map(|bound| which(bound).clone()).collect::<Vec<_>>()
+        };
+        rows.extend(row("copies alone, in and out".to_owned(), &of(|bound| &bound.in_and_out)));
+        rows.extend(row("copies alone, once".to_owned(), &of(|bound| &bound.once)));
         report.rows(rows);
     }
     Ok(())
@@ -222,51 +224,22 @@ pub fn candidate(decisions: &Decisions, question: &Question) -> Candidate {
     Candidate { operation: question.operation, bytes: question.bytes, choice, way: Way::Call }
 }
 
-/// What the copies of a call alone take where they decide.
+/// What the copies of a call alone take, where they decide: the fewest that its buffers permit.
 pub struct CopyBounds {
-    /// Every byte that one rank needs of another is copied once, at the rate of memory that nobody else has written, and all
-    /// processors copy all the time, whosever the bytes are.
-    pub shared_out: Sample,
-    /// Each rank copies what it gets, once: others' bytes out of the caches of those who have just written them, its own block, where it
-    /// has one, out of its own. Ranks are dealt out to the processors one by one; the busiest one counts.
-    pub by_receivers: Sample,
+    /// Every byte is copied, or reduced, where it lies with its owner: buffers that all ranks can read.
+    pub once: Sample,
+    /// It is copied by its owner to where others can read it, and from there: buffers of the ranks' own.
+    pub in_and_out: Sample,
 }
 
 /// Of a call; `None`: other things decide.
 pub fn copy_bounds(operation: Operation, bytes: u64, ranks: u32) -> anyhow::Result<Option<CopyBounds>> {
-    if bytes < COPIED_BYTES || ranks < 2 || operation == Operation::Barrier {
+    if bytes < COPIED_BYTES || ranks < 2 {
         return Ok(None);
     }
-    let processors = (Processors::usable().count() as u32).min(ranks);
-    let [own, fetched] = ours::copy_ns_per_byte(processors, bytes)?;
-    let copied: Vec<[f64; 2]> =
-        (0..ranks).map(|rank| copied_by(operation, bytes as f64, ranks, rank)).collect();
-    let others: f64 = copied.iter().map(|[_, others]| others).sum();
-    let busiest = (0..processors).map(|processor| {
-        let here = copied.iter().skip(processor as usize).step_by(processors as usize);
-        here.map(|[mine, others]| mine * own + others * fetched).sum()
-    });
-    Ok(Some(CopyBounds {
-        shared_out: Sample::of(vec![others * own / f64::from(processors)]),
-        by_receivers: Sample::of(vec![busiest.fold(0.0, f64::max)]),
-    }))
-}
-
-/// The bytes that a rank copies if each copies what it gets: its own, and those of others.
-fn copied_by(operation: Operation, bytes: f64, ranks: u32, rank: u32) -> [f64; 2] {
-    let (others, is_root) = (f64::from(ranks - 1) * bytes, rank == 0);
-    match operation {
-        // Its part of all vectors to where it is reduced, and the parts of the result.
-        Operation::Allreduce => [0.0, 2.0 * others / f64::from(ranks)],
-        Operation::ReduceScatter => [0.0, others],
-        Operation::Allgather | Operation::Alltoall => [bytes, others],
-        Operation::Gather if is_root => [bytes, others],
-        Operation::Reduce if is_root => [0.0, others],
-        Operation::Gather | Operation::Reduce => [0.0, 0.0],
-        Operation::Scatter if is_root => [bytes, 0.0],
-        Operation::Broadcast if is_root => [0.0, 0.0],
-        _ => [0.0, bytes],
-    }
+    let alone = |lies| ours::copies_alone(operation, bytes, ranks, lies);
+    let (once, in_and_out) = (alone(Lies::InView)?, alone(Lies::Apart)?);
+    Ok(once.zip(in_and_out).map(|(once, in_and_out)| CopyBounds { once, in_and_out }))
 }
 
 #[cfg(test)]

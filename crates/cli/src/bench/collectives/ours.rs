@@ -8,10 +8,11 @@ use castell_collectives::decision::{Choice, Operation};
 use castell_comm::collective::{Call, Element, Reduction};
 use castell_comm::job::JobOptions;
 use castell_comm::launch::{Binding, Launch};
-use castell_comm::measure::{Repeated, copies};
+use castell_comm::measure::{Lies, Repeated, copies};
 use castell_comm::pool::SharedBuffer;
 use castell_comm::{Comm, Communicator, Job};
 use castell_host::shm::Segment;
+use castell_host::topology::Processors;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
 
@@ -36,6 +37,8 @@ const CALLS_MAX: f64 = 500.0;
 /// just computed, and nobody has it in the cache but they. Bytes.
 const APART_BYTES: u64 = 16 << 10;
 const LINE_BYTES: usize = 64;
+/// Of what copies take alone, each time.
+const COPIES_SAMPLES: u32 = 11;
 
 /// An algorithm for a call.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +89,13 @@ pub enum Way {
 }
 
 /// Calls that are made one behind the other.
-enum Run {
+struct Run {
+    called: AnyCalled,
+    bytes: u64,
+}
+
+/// A call on doubles or on bytes.
+enum AnyCalled {
     Numbers(Called<f64>),
     Bytes(Called<u8>),
 }
@@ -96,36 +105,42 @@ impl Run {
         let &Candidate { operation, bytes, way, .. } = candidate;
         let name = (way == Way::Named).then(|| candidate.name());
         let how = How { operation, name, started, is_shared: way == Way::Shared };
-        Ok(match bytes.is_multiple_of(8) {
-            true => Run::Numbers(Called::new(comm, how, bytes as usize / 8, 1.0)?),
-            false => Run::Bytes(Called::new(comm, how, bytes as usize, 1)?),
-        })
+        let called = match bytes.is_multiple_of(8) {
+            true => AnyCalled::Numbers(Called::new(comm, how, bytes as usize / 8, 1.0)?),
+            false => AnyCalled::Bytes(Called::new(comm, how, bytes as usize, 1)?),
+        };
+        Ok(Run { called, bytes })
     }
 
     /// Nanoseconds a call, as this rank sees it.
     fn batch(&mut self, calls: u32) -> anyhow::Result<f64> {
-        match self {
-            Run::Numbers(called) => called.batch(calls),
-            Run::Bytes(called) => called.batch(calls),
+        match &mut self.called {
+            AnyCalled::Numbers(called) => called.batch(calls),
+            AnyCalled::Bytes(called) => called.batch(calls),
         }
     }
 
-    /// The mean over as many calls, each behind a barrier that is not counted, before which the rank writes what it sends.
+    /// The mean over as many calls, each behind a barrier that is not counted, before which the rank writes what it sends; so is one
+    /// behind each large call.
     fn apart(&mut self, comm: &Comm, calls: u32) -> anyhow::Result<f64> {
         let (mut ns, world) = (0.0, comm.world());
         for _ in 0..calls {
             self.write_input(comm.rank());
             world.call(Call::barrier())?;
             ns += self.batch(1)?;
+            if self.bytes >= APART_BYTES {
+                // Who shares a processor would write for its next call while others are in this one.
+                world.call(Call::barrier())?;
+            }
         }
         Ok(ns / f64::from(calls))
     }
 
     /// Writes to every cache line that the rank sends.
     fn write_input(&mut self, rank: Rank) {
-        match self {
-            Run::Numbers(called) => write_lines(called.sent(rank)),
-            Run::Bytes(called) => write_lines(called.sent(rank)),
+        match &mut self.called {
+            AnyCalled::Numbers(called) => write_lines(called.sent(rank)),
+            AnyCalled::Bytes(called) => write_lines(called.sent(rank)),
         }
     }
 }
@@ -400,18 +415,27 @@ impl Turns<'_> {
     }
 }
 
-/// What it takes a process to copy a byte that it has written itself, and one that another process has just written, while all `ranks`
-/// do so at the same time; nanoseconds, the medians over the processes' fastest samples.
-pub fn copy_ns_per_byte(ranks: u32, bytes: u64) -> anyhow::Result<[f64; 2]> {
-    let table = Table::create(ranks, 2, 1)?;
+/// What the copies of a call take alone, see [`castell_comm::measure::copies`]: of the processor that has most to do, the ranks being dealt out to
+/// the processors one by one; `None`: other things decide.
+pub fn copies_alone(
+    operation: Operation,
+    bytes: u64,
+    ranks: u32,
+    lies: Lies,
+) -> anyhow::Result<Option<Sample>> {
+    let table = Table::create(ranks, 1, COPIES_SAMPLES)?;
     in_group(ranks, &|comm: &Comm| {
-        let fastest = copies(comm, bytes as usize)?;
-        for (which, ns) in fastest.into_iter().enumerate() {
-            table.set(comm.rank(), which, 1, ns / bytes as f64);
-        }
+        let taken = copies(comm, (operation, bytes as usize), lies, COPIES_SAMPLES)?;
+        table.set(comm.rank(), 0, 0, taken.len() as f64);
+        taken.iter().enumerate().for_each(|(at, ns)| table.set(comm.rank(), 0, at + 1, *ns));
         Ok(())
     })?;
-    let median =
-        |which| Sample::of((0..ranks).map(|rank| table.get(Rank(rank), which, 1)).collect()).median_ns;
-    Ok([0, 1].map(median))
+    let processors = Processors::usable().count().min(ranks as usize);
+    let busiest = |sample| {
+        let here =
+            |first| (first..ranks).step_by(processors).map(|rank| table.get(Rank(rank), 0, sample)).sum();
+        (0..processors as u32).map(here).fold(0.0, f64::max)
+    };
+    let taken = table.get(Rank(0), 0, 0) as usize;
+    Ok((taken > 0).then(|| Sample::of((1..=taken).map(busiest).collect())))
 }
