@@ -14,6 +14,9 @@ const DIRECT_RANKS_MAX: u32 = 64;
 /// From here on a broadcast goes in segments along a chain of few ranks. Bytes.
 const SEGMENTED_BYTES: u64 = 256 << 10;
 
+/// From here on it is worth while that several processors reduce. Bytes.
+const SHARED_OUT_BYTES: u64 = 1 << 20;
+
 /// Where ranks share processors: up to here many ranks' blocks go through one of them. Bytes.
 const FLAT_BYTES: u64 = 512;
 /// From more ranks on.
@@ -32,7 +35,8 @@ const PLACE_BYTES: u64 = 4 << 10;
 const CHAINED_BYTES: u64 = 4 << 10;
 
 /// The sizes from which on another choice is made, ascending. Bytes.
-pub(super) const SIZES: [u64; 5] = [FLAT_BYTES, DIRECT_BYTES, CHAINED_BYTES, SPLIT_BYTES, SEGMENTED_BYTES];
+pub(super) const SIZES: [u64; 6] =
+    [FLAT_BYTES, DIRECT_BYTES, CHAINED_BYTES, SPLIT_BYTES, SEGMENTED_BYTES, SHARED_OUT_BYTES];
 
 pub(super) fn choose(question: &Question) -> Choice<'static> {
     let &Question { operation, ranks, bytes, .. } = question;
@@ -86,7 +90,10 @@ fn for_shared_processors(question: &Question) -> Option<&'static str> {
         Operation::ReduceScatter if is_direct && (bytes >= DIRECT_BYTES || ranks <= 16) => {
             "reduce_scatter:linear"
         }
-        Operation::Reduce if bytes < SPLIT_BYTES => "reduce:linear",
+        // The root reduces all vectors where they lie; in a tree, ranks would write down what they have in between.
+        Operation::Reduce if bytes < SPLIT_BYTES || bytes < SHARED_OUT_BYTES && !question.started => {
+            "reduce:linear"
+        }
         Operation::Allreduce if bytes < SPLIT_BYTES => "allreduce:linear",
         // All blocks leave before anyone waits.
         Operation::Alltoall if is_direct && ranks > 3 && !question.started => "alltoall:linear",

@@ -671,7 +671,6 @@ impl Making<'_> {
             stays &= leaves_alone(&graph);
             last = Some(program);
         }
-        // That it waits for others, or others for it, is known to all; what it does itself is its own business.
         first.may_stay &= stays;
         last.iter_mut().for_each(|last| last.may_stay &= stays);
         Ok(Some(Strips { first, last, count: cut.count, stride: stride as usize, shown: None }))
@@ -681,11 +680,19 @@ impl Making<'_> {
     fn program(&self, part: Part, collective: &Collective) -> Result<Option<(Program, Graph)>, Reason> {
         let known = |part| self.known.of(self.record, part, collective, self.rank.0);
         let Some(certificate) = known(part) else { return Ok(None) };
-        let may_stay = part.shown().and_then(known).is_some();
+        if part == Part::Whole(Size::Shown) && !certificate.is_safe_in_place {
+            // Nobody knows who calls in place.
+            return Ok(None);
+        }
+        let shown = part.shown().and_then(known);
         let ((schedule, ids), graph) = compile(collective, self.rank, self.memory)?;
         let size = part.size();
         let schedule = (Arc::new(schedule), &ids[..]);
-        let program = Program::new(&graph, schedule, (&certificate, size, may_stay), self.record, self.seat);
+        let may_stay = shown.is_some();
+        let mut program =
+            Program::new(&graph, schedule, (&certificate, size, may_stay), self.record, self.seat);
+        // That it waits for others, or others for it, is known to all; what it does itself is its own business.
+        program.may_stay = shown.is_some_and(|shown| shown.is_safe_in_place || !self.memory.in_place);
         Ok(Some((program, graph)))
     }
 }

@@ -56,6 +56,8 @@ pub(crate) struct Certificate {
     pub(crate) hears_all: bool,
     /// Whether somebody has not heard of all ranks, and may wait in a later call for this rank to have passed this one.
     pub(crate) is_awaited: bool,
+    /// Of messages that lie in their senders' buffers: they may also where the sender calls in place.
+    pub(crate) is_safe_in_place: bool,
 }
 
 impl Certificate {
@@ -79,8 +81,13 @@ pub(crate) fn certify(collective: &Collective, rank: u32, size: Size) -> Option<
     let programs: Option<Vec<_>> =
         (0..ranks).map(|rank| program(&collective, rank, size, (&mut uses, &mut noticed))).collect();
     let programs = programs?;
-    let certificate = run(&programs, &noticed, rank, size)?;
-    (size != Size::Shown || shown::is_safe(&programs, &uses)).then_some(certificate)
+    let mut certificate = run(&programs, &noticed, rank, size)?;
+    if size == Size::Shown {
+        let [is_safe, is_safe_in_place] = shown::is_safe(&programs, &uses);
+        certificate.is_safe_in_place = is_safe_in_place;
+        return is_safe.then_some(certificate);
+    }
+    Some(certificate)
 }
 
 fn program(
@@ -229,7 +236,9 @@ fn run(
     let hears_all = heard[rank as usize] == all;
     // Who shows its buffers waits until all have looked.
     let is_awaited = size == Size::Shown || heard.iter().any(|of| *of != all);
-    (all_end && under_way.is_empty()).then_some(Certificate { messages: own, hears_all, is_awaited })
+    let is_safe_in_place = size != Size::Shown;
+    let certificate = Certificate { messages: own, hears_all, is_awaited, is_safe_in_place };
+    (all_end && under_way.is_empty()).then_some(certificate)
 }
 
 #[cfg(test)]

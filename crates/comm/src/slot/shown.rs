@@ -71,9 +71,9 @@ impl Uses {
 /// between them.
 type Clocks = Vec<Vec<Box<[u32]>>>;
 
-/// Whether nothing that is sent is written before it was read, whichever of the two ways of using memory (the call's buffers
-/// apart, or one in the place of the other) each rank takes. The programs are known to come to an end.
-pub(super) fn is_safe(programs: &[Vec<Message>], uses: &[[Uses; 2]]) -> bool {
+/// Whether nothing that is sent is written before it was read, in each of the two ways in which senders use memory: the call's buffers
+/// apart, or one in the place of the other. (Their readers may do either.) The programs are known to come to an end.
+pub(super) fn is_safe(programs: &[Vec<Message>], uses: &[[Uses; 2]]) -> [bool; 2] {
     let clocks = clocks(programs);
     let mut received = HashMap::new();
     for (me, program) in programs.iter().enumerate() {
@@ -82,20 +82,18 @@ pub(super) fn is_safe(programs: &[Vec<Message>], uses: &[[Uses; 2]]) -> bool {
             received.insert((message.peer, me as u32, message.place), read_by.expect("two ways"));
         }
     }
-    // A rank without messages would have nothing to wait with.
-    programs.iter().enumerate().all(|(me, program)| {
-        !program.is_empty()
-            && program.iter().enumerate().filter(|(_, message)| message.is_send).all(|(at, message)| {
-                let read_by = received[&(me as u32, message.peer, message.place)];
-                uses[me].iter().all(|uses| {
-                    let Some(sent) = uses.sent[at] else { return true };
-                    let later = uses.written.iter().filter(|(_, moment)| *moment > at);
-                    later
-                        .clone()
-                        .filter(|(range, _)| range.overlaps(sent))
-                        .all(|(_, moment)| clocks[me][*moment][message.peer as usize] as usize >= read_by)
-                })
-            })
+    let is_read_first = |me: usize, at: usize, message: &Message, uses: &Uses| {
+        let read_by = received[&(me as u32, message.peer, message.place)];
+        let Some(sent) = uses.sent[at] else { return true };
+        let later = uses.written.iter().filter(|(range, moment)| *moment > at && range.overlaps(sent));
+        later.clone().all(|(_, moment)| clocks[me][*moment][message.peer as usize] as usize >= read_by)
+    };
+    [0, 1].map(|way| {
+        // A rank without messages would have nothing to wait with.
+        programs.iter().enumerate().all(|(me, program)| {
+            let mut sends = program.iter().enumerate().filter(|(_, message)| message.is_send);
+            !program.is_empty() && sends.all(|(at, message)| is_read_first(me, at, message, &uses[me][way]))
+        })
     })
 }
 
@@ -181,7 +179,7 @@ mod tests {
     fn what_may_still_be_read_is_not_written() {
         let verdict = |ranks: Vec<(Vec<Message>, [Uses; 2])>| {
             let (programs, uses): (Vec<_>, Vec<_>) = ranks.into_iter().unzip();
-            is_safe(&programs, &uses)
+            is_safe(&programs, &uses) == [true; 2]
         };
         let (send, receive) = (true, false);
         let reader = || rank(&[(receive, 0, 4000)], None);
