@@ -145,6 +145,23 @@ fn buffers_are_free_when_a_call_returns() {
                 data.fill(round as u64 + u64::from(comm.rank() == root));
                 world.broadcast(&mut data, root).expect("goes well");
                 assert!(data.iter().all(|of| *of == round as u64 + 1));
+                // Some call in place, which the others do not know.
+                let mut all = comm.allocate::<u64>(BLOCK * size).expect("some memory");
+                all.chunks_mut(BLOCK).enumerate().for_each(|(to, block)| block.fill(value(me, to, round)));
+                if (me + round).is_multiple_of(2) {
+                    world
+                        .call(Call::reduce_scatter_in_place(&mut all, None, Reduction::Sum))
+                        .expect("goes well");
+                } else {
+                    let mut sum = comm.allocate::<u64>(BLOCK).expect("some memory");
+                    world
+                        .call(Call::reduce_scatter_block(&all, &mut sum, Reduction::Sum))
+                        .expect("goes well");
+                    all[..BLOCK].copy_from_slice(&sum);
+                }
+                let expected: u64 = (0..size).map(|from| value(from, me, round)).sum();
+                assert!(all[..BLOCK].iter().all(|of| *of == expected), "round {round}");
+                all.fill(3);
                 data.fill(9);
                 // Of another communicator, right behind it.
                 halves.allreduce_in_place(&mut data, Reduction::Sum).expect("goes well");

@@ -45,7 +45,7 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(20));
         let slept = thread_cpu_ns() - first;
         let mut sum = 0_u64;
-        while now_ns() % 7 != 0 || sum < 1000 {
+        while sum < 1000 {
             sum = std::hint::black_box(sum + 1);
         }
         assert!(slept < 20_000_000 && thread_cpu_ns() > first + slept, "{slept}");
