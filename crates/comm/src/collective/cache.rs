@@ -18,7 +18,7 @@ pub struct Counts {
     pub misses: u64,
     /// Compiled calls that are kept now.
     pub kept: u64,
-    /// Of those that were compiled, how many have slots for their messages (see [`slot`](crate::slot)).
+    /// Of those that were compiled, how many have slots for their messages (see `slot`).
     pub straight: u64,
 }
 
