@@ -70,11 +70,13 @@ int main(int argc, char **argv) {
     size_t elements = (size_t)blocks * blocks * BLOCK * BLOCK;
     int count = (int)(bytes / (long)sizeof(double));
     double *in = measure_checked(malloc((size_t)bytes)), *out = measure_checked(malloc((size_t)bytes));
-    a = measure_checked(malloc(elements * sizeof *a));
-    b = measure_checked(malloc(elements * sizeof *b));
-    c = measure_checked(calloc(elements, sizeof *c));
+    /* Aligned: whether rows cross cache lines changes the time by a twentieth. */
+    a = measure_checked(aligned_alloc(64, elements * sizeof *a));
+    b = measure_checked(aligned_alloc(64, elements * sizeof *b));
+    c = measure_checked(aligned_alloc(64, elements * sizeof *c));
     for (size_t i = 0; i < elements; i++) {
         a[i] = b[i] = 1e-3f;
+        c[i] = 0;
     }
     for (int i = 0; i < count; i++) {
         in[i] = out[i] = 1.0;

@@ -16,6 +16,8 @@ const THREAD: u32 = 1;
 const WAITER: u32 = 2;
 /// Nobody needs messages now: they may lie.
 const QUIET: u32 = 3;
+/// They may lie, but for those whose senders wait until they are taken.
+const LATER: u32 = 4;
 
 /// The two that may sleep at a doorbell. Each has its own place to sleep: waking one leaves the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,19 +81,26 @@ impl Doorbell {
         }
     }
 
+    /// As [`Doorbell::ring`], for a message whose sender waits until it is taken: wakes a progress thread also for one that does
+    /// what can wait later.
+    #[inline]
+    pub fn ring_pressing(&self) -> bool {
+        fence(Ordering::SeqCst);
+        let state = self.state.load(Ordering::Relaxed);
+        matches!(state, THREAD | WAITER | LATER) && self.wake_from(state)
+    }
+
+    /// As [`Doorbell::ring_unless_thread`], for such a message.
+    #[inline]
+    pub fn ring_pressing_unless_thread(&self) -> bool {
+        self.ring_unless_thread() || self.state.load(Ordering::Relaxed) == LATER
+    }
+
     /// A run has ended: wakes an application thread that waits; the progress thread sleeps on.
     #[inline]
     pub fn ring_waiter(&self) -> bool {
         fence(Ordering::SeqCst);
         self.state.load(Ordering::Relaxed) == WAITER && self.wake_from(WAITER)
-    }
-
-    /// After a refusal: as [`Doorbell::ring`], and wakes the progress thread even if nobody needs messages now.
-    #[cold]
-    pub fn ring_refused(&self) -> bool {
-        fence(Ordering::SeqCst);
-        let state = self.state.load(Ordering::Relaxed);
-        state != AWAKE && self.wake_from(state)
     }
 
     /// Ends `state` and wakes who is in it; of several senders the first one does.
@@ -153,9 +162,14 @@ impl Doorbell {
         self.enter(THREAD);
     }
 
-    /// Nobody needs messages: senders ring only when they are refused. The progress thread may sleep on.
+    /// Nobody needs messages: nobody rings. The progress thread may sleep on.
     pub fn quiet(&self) {
         self.enter(QUIET);
+    }
+
+    /// What comes can wait until the application asks for it: senders ring only when they wait until it is taken. The progress thread may sleep on. Look into the queues next, as after [`Doorbell::hand_over`].
+    pub fn put_off(&self) {
+        self.enter(LATER);
     }
 
     fn enter(&self, state: u32) {
@@ -206,10 +220,12 @@ mod tests {
     fn nobody_asleep_means_no_call() {
         let bell = Doorbell::default();
         assert!(!bell.ring());
-        bell.quiet();
+        bell.put_off();
         assert!(!bell.ring());
-        assert!(bell.ring_refused());
-        assert!(!bell.ring_refused());
+        assert!(bell.ring_pressing());
+        assert!(!bell.ring_pressing());
+        bell.quiet();
+        assert!(!bell.ring() && !bell.ring_pressing());
         let ticket = bell.prepare(Sleeper::Waiter);
         assert!(bell.ring());
         assert!(!bell.ring(), "one call a sleep");
@@ -336,6 +352,36 @@ mod models {
             });
             scene.listen(Sleeper::Waiter, 2);
             senders.into_iter().for_each(|sender| sender.join().expect("no panic"));
+        });
+    }
+
+    /// What can wait lies until somebody asks; what a sender waits for is taken at once, though the thread has never prepared.
+    #[test]
+    fn what_presses_wakes_the_thread() {
+        explore(|| {
+            let scene = Arc::new(Scene::default());
+            scene.bell.attend();
+            let ticket = scene.bell.ticket(Sleeper::Thread);
+            let of_thread = scene.clone();
+            let progress = thread::spawn(move || {
+                let mut ticket = ticket;
+                while of_thread.messages.load(Ordering::Relaxed) == 0 {
+                    of_thread.bell.sleep(ticket, None);
+                    ticket = of_thread.bell.ticket(Sleeper::Thread);
+                }
+            });
+            let of_sender = scene.clone();
+            let sender = thread::spawn(move || {
+                of_sender.messages.fetch_add(1, Ordering::Relaxed);
+                of_sender.bell.ring_pressing();
+            });
+            // The application goes.
+            scene.bell.put_off();
+            if scene.messages.load(Ordering::Relaxed) > 0 {
+                scene.bell.call(Sleeper::Thread);
+            }
+            sender.join().expect("no panic");
+            progress.join().expect("no panic");
         });
     }
 

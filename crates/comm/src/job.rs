@@ -463,7 +463,7 @@ impl Job {
         self.ranks() > self.processors_of_joined()
     }
 
-    fn processors_of_joined(&self) -> u32 {
+    pub(crate) fn processors_of_joined(&self) -> u32 {
         let words = self.header().processors.iter();
         words.map(|word| word.load(Ordering::Relaxed).count_ones()).sum()
     }

@@ -179,6 +179,14 @@ impl<M: DerefMut<Target = [u32]>> Stepper<M> {
         u64::from(self.cursor.unfinished)
     }
 
+    /// Whether an operation lacks nothing but the end of one that it waits for, which is known to go on.
+    pub fn lacks_one(&self, schedule: &Schedule, op: OpId) -> bool {
+        match schedule.joins().binary_search_by_key(&op.0, |join| join & !ANY_JOIN) {
+            Ok(join) => self.counters[join] == 1,
+            Err(_) => true,
+        }
+    }
+
     /// How many operations are ready to be taken.
     #[inline]
     pub fn ready(&self) -> usize {
@@ -223,5 +231,31 @@ impl<M: DerefMut<Target = [u32]>> Stepper<M> {
         for &entry in &schedule.words()[layout.entries..layout.entries + layout.successors] {
             self.release(schedule, entry);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Graph;
+
+    #[test]
+    fn who_lacks_one_lacks_no_more() {
+        let mut graph = Graph::new();
+        let [first, second, both, alone] = [1, 2, 3, 4].map(|ns| graph.calc(ns).expect("legal"));
+        for (before, after) in [(first, both), (second, both), (first, alone)] {
+            graph.requires(before, after).expect("legal");
+        }
+        let schedule = graph.compile().expect("compiles");
+        let named = |ns| {
+            let is_named =
+                |id: &OpId| matches!(schedule.op(*id), crate::op::Op::Calc { ns: found } if found == ns);
+            schedule.operations().find(is_named).expect("an operation")
+        };
+        let mut stepper = Stepper::new(&schedule);
+        assert!(!stepper.lacks_one(&schedule, named(3)) && stepper.lacks_one(&schedule, named(4)));
+        let taken = stepper.take(&schedule).expect("two are ready");
+        stepper.finish(&schedule, taken);
+        assert!(stepper.lacks_one(&schedule, named(3)));
     }
 }

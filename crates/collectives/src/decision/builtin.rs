@@ -17,6 +17,9 @@ const SEGMENTED_BYTES: u64 = 256 << 10;
 /// From here on it is worth while that several processors reduce. Bytes.
 const SHARED_OUT_BYTES: u64 = 1 << 20;
 
+/// Up to here a message leaves its sender whole, whenever the receiver comes. Bytes.
+const PIPE_BYTES: u64 = 1 << 20;
+
 /// Where ranks share processors: up to here many ranks' blocks go through one of them. Bytes.
 const FLAT_BYTES: u64 = 512;
 /// From more ranks on.
@@ -138,6 +141,10 @@ fn usual(question: &Question) -> &'static str {
         Operation::Allgather => "allgather:bruck",
         Operation::Reduce if commutative => "reduce:binomial",
         Operation::Reduce => "reduce:binomial-in-order",
+        // One message each: who comes last finds all that it needs, and nobody waits for the other.
+        Operation::Allreduce if question.started && ranks == 2 && bytes <= PIPE_BYTES => {
+            "allreduce:recursive-doubling"
+        }
         Operation::Allreduce if bytes >= SPLIT_BYTES && is_direct => "allreduce:direct",
         Operation::Allreduce if bytes >= SPLIT_BYTES => "allreduce:rabenseifner",
         Operation::Allreduce => "allreduce:recursive-doubling",

@@ -9,6 +9,7 @@ use super::contexts::Contexts;
 use super::drive::Shared;
 use super::failure::Cause;
 use super::fault::Liveness;
+use super::fold::Folds;
 use super::hold::Budget;
 use super::memory::{Arena, Space};
 use super::peer::{Peer, Unexpected};
@@ -21,6 +22,7 @@ use crate::collective::board::BoardWriter;
 use crate::job::Job;
 use crate::lane::LaneReceiver;
 use crate::queue::{Consumer, Header};
+use crate::rendezvous::pipe_chunk_bytes;
 use castell_base::Rank;
 use castell_goal::matching::Matcher;
 use castell_goal::schedule::{OpId, Schedule};
@@ -59,6 +61,8 @@ pub struct Counters {
     pub orphans: u64,
     /// The most bytes that messages without a receive took up here at a time.
     pub unexpected_bytes_max: u64,
+    /// Large messages that were reduced as they came, and written down nowhere.
+    pub folded: u64,
     /// Sleeps that nothing but their end ended although there was work. Next to none: each costs a fifth of a second.
     pub overslept: u64,
 }
@@ -347,7 +351,12 @@ impl Core {
             None => {
                 self.bind_lanes(schedule);
                 let shared = if may_share { self.share(schedule) } else { None };
-                let mut run = Run::new(Arc::clone(schedule), scope, serial, state, shared);
+                // Runs in blocks have no large messages.
+                let folds = match shared {
+                    Some(_) => Folds::default(),
+                    None => Folds::of(schedule, self.job.eager_bytes() as u64, pipe_chunk_bytes),
+                };
+                let mut run = Run::new(Arc::clone(schedule), scope, serial, state, shared, folds);
                 run.may_share = may_share;
                 Box::new(run)
             }
@@ -618,15 +627,23 @@ impl Core {
         while at < self.unrung.len() {
             let dest = self.unrung[at];
             let bell = &self.job.control(dest).doorbell;
-            if self.rings_later && bell.ring_unless_thread() {
+            let presses = self.peers[dest.index()].as_deref().is_some_and(|peer| peer.is_pressed);
+            let sleeps_on = self.rings_later
+                && if presses { bell.ring_pressing_unless_thread() } else { bell.ring_unless_thread() };
+            if sleeps_on {
                 at += 1;
                 continue;
             }
             if !self.rings_later {
-                bell.ring();
+                if presses {
+                    bell.ring_pressing()
+                } else {
+                    bell.ring()
+                };
             }
             self.unrung.swap_remove(at);
-            self.peer(dest).unrung = false;
+            let peer = self.peer(dest);
+            (peer.unrung, peer.is_pressed) = (false, false);
         }
     }
 
@@ -649,6 +666,8 @@ impl Core {
         if !self.blocked.contains(&dest) {
             self.blocked.push(dest);
         }
+        self.peer(dest).is_pressed = true;
+        self.touch(dest);
     }
 
     /// A turn by whoever drives has moved something.
@@ -664,6 +683,16 @@ impl Core {
     #[inline]
     pub(super) fn is_at_rest(&self) -> bool {
         self.running == 0 && self.blocked.is_empty()
+    }
+
+    /// Whether all that is left of the runs can wait until somebody asks for it: nobody depends on it, as far as can be known.
+    pub(super) fn can_wait(&self) -> bool {
+        let is_alone = |run: &Run| matches!(run.scope, Scope::Call { .. }) && run.has_sent_all();
+        self.answers == 0
+            && self.awaited.is_empty()
+            && self.budget.is_calm()
+            && self.transfers.can_wait()
+            && self.runs.iter().flatten().all(|run| is_alone(run))
     }
 
     /// Whether somebody has to turn the crank even if no message comes.

@@ -19,6 +19,7 @@ use crate::job::Job;
 use crate::pool::Pool;
 use castell_base::Rank;
 use castell_host::clock;
+use std::cmp::Ordering::{Equal, Greater, Less};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::JoinHandle;
@@ -31,16 +32,23 @@ pub(super) struct Patience {
     pub(super) spins: u32,
     /// Yields before it sleeps.
     pub(super) yields: u32,
+    /// Whether no processor is left for progress threads: what they do the application could as well have done, and to wake them
+    /// costs both sides more than many a message.
+    pub(super) is_frugal: bool,
 }
 
 impl Patience {
     /// A core for each rank: some 50 us of spinning.
-    const ALONE: Patience = Patience { spins: 2000, yields: 50 };
+    const ALONE: Patience = Patience { spins: 2000, yields: 50, is_frugal: false };
     /// More ranks than cores: who spins keeps another rank from running, perhaps the one that it waits for.
-    const CROWDED: Patience = Patience { spins: 0, yields: 100 };
+    const CROWDED: Patience = Patience { spins: 0, yields: 100, is_frugal: true };
 
     fn of(job: &Job) -> Patience {
-        if job.is_crowded() { Patience::CROWDED } else { Patience::ALONE }
+        match job.ranks().cmp(&job.processors_of_joined()) {
+            Less => Patience::ALONE,
+            Equal => Patience { is_frugal: true, ..Patience::ALONE },
+            Greater => Patience::CROWDED,
+        }
     }
 }
 
@@ -51,6 +59,12 @@ const RINGS_LATER_TURNS: u32 = 32;
 const TURNS_AT_LEAVING: u32 = 8;
 /// How often it takes one more turn if something comes just when it goes.
 const ATTEMPTS_AT_LEAVING: u32 = 4;
+/// So long a thread that leaves looks for more of the large messages of which it has just moved something, if each rank has a
+/// processor: others are at it, and what they leave behind later takes a change to the progress thread and back, and what that
+/// displaces. Nanoseconds.
+const LINGER_NS: u64 = 5_000;
+/// The same if nothing has come yet, for those that start at the same time. Nanoseconds.
+const LINGER_FIRST_NS: u64 = 1_000;
 /// The progress thread spins but shortly: the application is computing.
 const THREAD_TURNS: u32 = 20;
 /// Pause before a refused message is tried again when nobody has anything better to do.
@@ -81,6 +95,8 @@ pub(super) struct Shared {
     pub(super) shut_down: AtomicBool,
     /// Whether runs go on, as far as the last thread knew that left the engine.
     runs: AtomicBool,
+    /// Whether what is left of them is put off until somebody asks for it.
+    is_put_off: AtomicBool,
     pub(super) straight: Straight,
     pub(super) pool: Pool,
 }
@@ -92,6 +108,7 @@ impl Shared {
             straight,
             pool: Pool::new(job.pool(me).1),
             runs: AtomicBool::new(false),
+            is_put_off: AtomicBool::new(false),
             engine: Mutex::new(engine),
             job,
             me,
@@ -136,6 +153,7 @@ impl Shared {
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
             Err(TryLockError::WouldBlock) => self.enter_after_another(),
         };
+        self.is_put_off.store(false, Ordering::Relaxed);
         // A progress thread that is woken for the first piece only takes its application's processor more often.
         engine.core.rings_later = true;
         self.bell().attend();
@@ -184,6 +202,9 @@ impl Shared {
             engine.turn();
         }
         engine.core.ring_finally();
+        if engine.core.transfers.is_any() && self.patience().spins > 0 {
+            self.linger(&mut engine);
+        }
         for attempt in 0.. {
             let is_at_rest = engine.core.is_at_rest();
             if self.runs.load(Ordering::Relaxed) == is_at_rest {
@@ -202,7 +223,12 @@ impl Shared {
                 self.bell().call(Sleeper::Thread);
                 return;
             }
-            self.bell().hand_over();
+            if self.patience().is_frugal && engine.core.can_wait() {
+                self.is_put_off.store(true, Ordering::Relaxed);
+                self.bell().put_off();
+            } else {
+                self.bell().hand_over();
+            }
             if !engine.has_news() {
                 return;
             }
@@ -214,6 +240,45 @@ impl Shared {
             self.bell().attend();
             engine.turn();
             engine.core.ring_finally();
+        }
+    }
+
+    /// Whether the run has ended: somebody asks, so that what was put off is done now.
+    #[inline]
+    pub(super) fn ask(self: &Arc<Self>, state: &HandleState) -> bool {
+        state.is_done() || self.is_put_off.load(Ordering::Relaxed) && self.catch_up(state)
+    }
+
+    #[cold]
+    fn catch_up(self: &Arc<Self>, state: &HandleState) -> bool {
+        // Else another thread is at it.
+        if let Ok(mut engine) = self.engine.try_lock()
+            && engine.has_news()
+        {
+            self.bell().attend();
+            engine.turn();
+            self.leave(engine);
+        }
+        state.is_done()
+    }
+
+    /// Looks for large messages for as long as more of them comes.
+    #[inline(never)]
+    fn linger(&self, engine: &mut Engine) {
+        let (mut since, mut patience_ns) = (clock::now_ns(), LINGER_FIRST_NS);
+        while engine.core.transfers.is_any()
+            && !engine.core.is_at_rest()
+            && !self.app_drives.load(Ordering::Relaxed)
+            && self.wanting.load(Ordering::Relaxed) == 0
+            && clock::now_ns() - since < patience_ns
+        {
+            if !engine.has_news() || !engine.turn() {
+                std::hint::spin_loop();
+                continue;
+            }
+            engine.core.ring_finally();
+            patience_ns = if engine.core.can_wait() { LINGER_FIRST_NS } else { LINGER_NS };
+            since = clock::now_ns();
         }
     }
 
@@ -261,6 +326,7 @@ impl Shared {
     ) {
         self.app_drives.store(true, Ordering::Relaxed);
         engine.core.is_late = false;
+        engine.core.press_receivers();
         let patience = self.patience();
         let rings_later = RINGS_LATER_TURNS.min(patience.spins + 2);
         let mut idle = 0;
@@ -387,6 +453,12 @@ impl Shared {
             let ticket = self.bell().ticket(Sleeper::Thread);
             self.bell().quiet();
             return (ticket, LOOK_PERIOD);
+        }
+        if self.patience().is_frugal && engine.core.can_wait() && engine.core.blocked.is_empty() {
+            let ticket = self.bell().ticket(Sleeper::Thread);
+            self.is_put_off.store(true, Ordering::Relaxed);
+            self.bell().put_off();
+            return (ticket, if engine.has_news() { Duration::ZERO } else { LOOK_PERIOD });
         }
         let ticket = self.bell().prepare(Sleeper::Thread);
         if engine.has_news() {

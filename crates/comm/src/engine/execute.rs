@@ -42,6 +42,9 @@ impl Core {
                 let bytes = count * arithmetic.element().bytes();
                 if bytes > LOCAL_BYTES_BEFORE_RINGING {
                     self.ring();
+                    if self.was_folded(run, op) {
+                        return Ok(true);
+                    }
                 }
                 // SAFETY: who ran the schedule answers for user memory; scratchpad bounds were checked at compile
                 // time; dependences order the operations that share buffers.

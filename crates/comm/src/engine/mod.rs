@@ -15,6 +15,7 @@ mod drive;
 mod execute;
 mod failure;
 mod fault;
+mod fold;
 mod hold;
 mod memory;
 mod message;
@@ -495,14 +496,15 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The outcome if the run has ended. Reads one memory location.
+    /// The outcome if the run has ended. Reads one memory location, as a rule.
     pub fn test(&self) -> Option<Result<(), Failure>> {
+        self.shared.ask(&self.state);
         self.state.outcome()
     }
 
-    /// Whether the run has ended. Reads one memory location.
+    /// Whether the run has ended. Reads one memory location, as a rule.
     pub fn is_done(&self) -> bool {
-        self.state.is_done()
+        self.shared.ask(&self.state)
     }
 
     /// Waits until the run has ended.

@@ -115,6 +115,8 @@ pub(super) struct Peer {
     bursting: bool,
     /// Something was sent since the peer's doorbell was last looked at.
     pub(super) unrung: bool,
+    /// This rank waits until the peer takes something of it.
+    pub(super) is_pressed: bool,
     next_send: u32,
     /// Sequence number of the next message from this peer.
     pub(super) next_receive: u32,
@@ -147,6 +149,7 @@ impl Peer {
             lane_tried: false,
             bursting: false,
             unrung: false,
+            is_pressed: false,
             next_send: 0,
             next_receive: 0,
             stash: BTreeMap::new(),

@@ -3,8 +3,10 @@
 use super::call::as_inside;
 use super::carry::Shared;
 use super::failure::Failure;
+use super::fold::Folds;
 use castell_base::Rank;
-use castell_goal::schedule::Schedule;
+use castell_goal::op::Op;
+use castell_goal::schedule::{OpId, Schedule};
 use castell_goal::stepper::Stepper;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,6 +47,13 @@ pub(super) struct Run {
     /// Where the run lies if any process may carry it on; stepper and scratchpad above are empty then.
     pub(super) shared: Option<Shared>,
     pub(super) state: Arc<HandleState>,
+    /// Its sends, and how many of them may still need this rank.
+    sends: u32,
+    sends_left: u32,
+    /// Large messages that may be reduced as they come.
+    pub(super) folds: Folds,
+    /// Operations that were carried out in that way, and have not been started yet.
+    pub(super) folded: Vec<OpId>,
     /// Messages that wait under this run's context (numbered runs).
     pub(super) unexpected: u32,
     /// Whether peers may carry it on if its schedule allows that.
@@ -65,7 +74,9 @@ impl Run {
         serial: u64,
         state: Arc<HandleState>,
         shared: Option<Shared>,
+        folds: Folds,
     ) -> Run {
+        let sends = if folds.are_large() { sends(&schedule) } else { u32::MAX };
         let (stepper, scratchpad) = match shared {
             Some(_) => (Stepper::default(), Box::default()),
             None => {
@@ -81,6 +92,10 @@ impl Run {
             numbers: Vec::new(),
             scratchpad,
             shared,
+            sends,
+            sends_left: sends,
+            folds,
+            folded: Vec::new(),
             state,
             unexpected: 0,
             may_share: false,
@@ -102,11 +117,24 @@ impl Run {
             self.numbers.clear();
         }
         self.is_unlisted = false;
+        self.folded.clear();
+        self.sends_left = self.sends;
         self.state = state;
         self.unexpected = 0;
         self.listed = false;
         self.failed = false;
         self.waiting_since_ns = 0;
+    }
+
+    /// All bytes of a large message lie where its receiver finds them.
+    pub(super) fn has_sent_one(&mut self) {
+        self.sends_left = self.sends_left.wrapping_sub(1);
+    }
+
+    /// Whether nobody waits for anything that this rank has still to do, nor wants to hear of the end at once. Asked of runs with
+    /// large messages only: others are not worth the counting.
+    pub(super) fn has_sent_all(&self) -> bool {
+        self.sends_left == 0 && !self.state.is_told
     }
 
     pub(super) fn scratchpad(&mut self) -> *mut u8 {
@@ -129,6 +157,11 @@ impl Run {
         let found = self.numbers.binary_search_by_key(&peer, |(rank, _)| *rank);
         found.map_or(0, |at| self.numbers[at].1)
     }
+}
+
+/// How many sends a schedule has.
+fn sends(schedule: &Schedule) -> u32 {
+    schedule.operations().filter(|op| matches!(schedule.op(*op), Op::Send { .. })).count() as u32
 }
 
 /// What a handle and the engine share of a run.

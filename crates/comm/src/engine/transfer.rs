@@ -3,6 +3,7 @@
 
 use super::core::{Core, Posted};
 use super::failure::Cause;
+use super::fold::Fold;
 use super::message::{Kind, control};
 use super::peer::Pending;
 use super::run::RunRef;
@@ -34,6 +35,8 @@ struct Outgoing {
     streaming: bool,
     /// All bytes are in the pipe: the send is finished, the pipe is still in use.
     piped: bool,
+    /// All bytes lie where the receiver finds them without this rank.
+    lies_ready: bool,
 }
 
 /// A large message that this rank receives.
@@ -48,6 +51,8 @@ struct Incoming {
     bytes: u64,
     taken: u64,
     way: Way,
+    /// The operation that reduces it as it comes, instead of a copy.
+    fold: Option<Fold>,
 }
 
 /// How the bytes come.
@@ -58,6 +63,27 @@ enum Way {
     Load,
     Copy,
     Fragments,
+}
+
+impl Incoming {
+    /// Takes the next piece in.
+    ///
+    /// # Safety
+    /// The piece is readable, and nobody writes to it meanwhile.
+    unsafe fn take(&mut self, mut from: *mut u8, bytes: u64) {
+        if let Some(fold) = &self.fold {
+            // SAFETY: the caller's promise; the operation's other buffers are its own, since it lacks nothing but this
+            // message, and pieces are whole elements.
+            unsafe { fold.apply(from, self.taken, bytes) };
+        } else {
+            for region in regions(&self.pieces, self.taken, bytes) {
+                // SAFETY: the caller's promise; the region is part of the receive's own buffer.
+                unsafe { std::ptr::copy_nonoverlapping(from, region.address as *mut u8, region.bytes) };
+                from = from.wrapping_add(region.bytes);
+            }
+        }
+        self.taken += bytes;
+    }
 }
 
 #[derive(Default)]
@@ -82,6 +108,13 @@ impl Transfers {
     #[inline]
     pub(super) fn is_any(&self) -> bool {
         !self.outgoing.is_empty() || !self.incoming.is_empty()
+    }
+
+    /// Whether nobody waits for this rank: what comes has left its sender, and what it sends lies in pipes.
+    pub(super) fn can_wait(&self) -> bool {
+        let has_left =
+            |incoming: &Incoming| matches!(incoming.way, Way::Pipe(_)) && incoming.bytes <= PIPE_BYTES;
+        self.incoming.iter().all(has_left) && self.outgoing.iter().all(|outgoing| outgoing.lies_ready)
     }
 
     /// Whether there is copying to do that nobody rings for.
@@ -181,6 +214,7 @@ impl Core {
             return false;
         }
         self.touch(dest);
+        self.peer(dest).is_pressed |= pooled.is_none() && (pipe.is_none() || bytes > PIPE_BYTES);
         self.ring();
         self.transfers.next_descriptor = descriptor as usize + 1;
         if let Some(pipe) = pipe {
@@ -200,7 +234,11 @@ impl Core {
             _gathered: gathered,
             streaming: false,
             piped: false,
+            lies_ready: pooled.is_some(),
         });
+        if pooled.is_some() {
+            self.has_sent_one(run);
+        }
         true
     }
 
@@ -255,7 +293,8 @@ impl Core {
         if way == Way::Fragments {
             self.touch(source);
         }
-        let incoming = Incoming { run, op, source, descriptor, generation, pieces, bytes, taken: 0, way };
+        let incoming =
+            Incoming { run, op, source, descriptor, generation, pieces, bytes, taken: 0, way, fold: None };
         self.transfers.incoming.push(incoming);
         self.progressed = true;
         Ok(false)
@@ -285,6 +324,11 @@ impl Core {
                         State::Done,
                     );
                     self.touch(done.source);
+                    if let Some(fold) = done.fold {
+                        let found = self.runs[done.run.slot as usize].as_deref_mut().expect("a live run");
+                        found.folded.push(fold.local);
+                        self.counters.folded += 1;
+                    }
                     self.finish(done.run, done.op);
                 }
                 Step::Failed(cause) => {
@@ -324,6 +368,7 @@ impl Core {
         let Incoming { source, descriptor, generation, bytes, .. } = self.transfers.incoming[at];
         let (base, chunk) = (self.job.pipe(source, pipe), pipe_chunk_bytes(bytes));
         let mut moved = false;
+        self.look_for_reader(at);
         loop {
             let shared = self.descriptor(source, descriptor);
             let filled = shared.filled.load(Ordering::Acquire);
@@ -341,14 +386,9 @@ impl Core {
                 return Step::Moved;
             }
             let length = (filled - taken).min(chunk - taken % chunk);
-            let mut from = base.wrapping_add((taken % PIPE_BYTES) as usize);
-            for region in regions(&incoming.pieces, taken, length) {
-                // SAFETY: the sender does not touch these bytes of its pipe before `taken` says so; the region is
-                // part of the receive's own buffer.
-                unsafe { std::ptr::copy_nonoverlapping(from, region.address as *mut u8, region.bytes) };
-                from = from.wrapping_add(region.bytes);
-            }
-            incoming.taken = taken + length;
+            let from = base.wrapping_add((taken % PIPE_BYTES) as usize);
+            // SAFETY: the sender does not touch these bytes of its pipe before `taken` says so.
+            unsafe { incoming.take(from, length) };
             let shared = self.descriptor(source, descriptor);
             shared.taken.store(taken + length, Ordering::Release);
             moved = true;
@@ -356,6 +396,25 @@ impl Core {
                 return Step::Complete;
             }
         }
+    }
+
+    /// Receiver: before the first piece, whether an operation reads the message as it comes.
+    fn look_for_reader(&mut self, at: usize) {
+        let Incoming { run, op, taken: 0, .. } = self.transfers.incoming[at] else { return };
+        let found = self.runs[run.slot as usize].as_deref().expect("a live run");
+        let Some(local) = found.folds.reader(op) else { return };
+        let schedule = self.schedule(run);
+        let is_ready = found.stepper.lacks_one(schedule, local);
+        if let (true, Op::Recv { buffer, .. }) = (is_ready, schedule.op(op)) {
+            self.transfers.incoming[at].fold = Fold::new(schedule, local, buffer, self.space(run));
+        }
+    }
+
+    /// Whether the operation was carried out as its message came.
+    pub(super) fn was_folded(&mut self, run: RunRef, op: OpId) -> bool {
+        let folded = &mut self.runs[run.slot as usize].as_deref_mut().expect("a live run").folded;
+        let at = folded.iter().position(|folded| *folded == op);
+        at.map(|at| folded.swap_remove(at)).is_some()
     }
 
     /// Receiver: copies a chunk out of the sender's pool.
@@ -368,13 +427,10 @@ impl Core {
         if shared.state(generation) != Some(State::Open) {
             return Step::Failed(Cause::PeerFailed { peer: source, culprit: source });
         }
-        let mut from = self.job.of_pool(source, offset, length as usize);
-        for region in regions(&self.transfers.incoming[at].pieces, taken, length) {
-            // SAFETY: the sender leaves its buffer alone until the message is done; the region is part of the receive's own.
-            unsafe { std::ptr::copy_nonoverlapping(from, region.address as *mut u8, region.bytes) };
-            from = from.wrapping_add(region.bytes);
-        }
-        self.transfers.incoming[at].taken += length;
+        self.look_for_reader(at);
+        let from = self.job.of_pool(source, offset, length as usize);
+        // SAFETY: the sender leaves its buffer alone until the message is done.
+        unsafe { self.transfers.incoming[at].take(from, length) };
         if taken + length == bytes { Step::Complete } else { Step::Moved }
     }
 
@@ -419,6 +475,9 @@ impl Core {
         let (streaming, has_pipe) = (outgoing.streaming, outgoing.pipe.is_some());
         match self.descriptor(self.me, descriptor).state(generation) {
             Some(State::Done) => {
+                if !self.transfers.outgoing[at].lies_ready {
+                    self.has_sent_one(run);
+                }
                 self.release(at);
                 if !piped {
                     self.finish(run, op);
@@ -442,6 +501,20 @@ impl Core {
             _ => {}
         }
         false
+    }
+
+    /// All bytes of a run's large message lie where the receiver finds them.
+    fn has_sent_one(&mut self, run: RunRef) {
+        self.runs[run.slot as usize].as_deref_mut().expect("a live run").has_sent_one();
+    }
+
+    /// Sender: an application waits, perhaps for a message to be taken.
+    pub(super) fn press_receivers(&mut self) {
+        for at in 0..self.transfers.outgoing.len() {
+            let Outgoing { dest, piped: false, .. } = self.transfers.outgoing[at] else { continue };
+            self.peer(dest).is_pressed = true;
+            self.touch(dest);
+        }
     }
 
     /// Sender: takes an outgoing message off the list and its descriptor and pipe out of use.
@@ -478,7 +551,9 @@ impl Core {
             shared.filled.store(filled + length, Ordering::Release);
             self.progressed = true;
             if filled + length == bytes {
-                self.transfers.outgoing[at].piped = true;
+                let outgoing = &mut self.transfers.outgoing[at];
+                (outgoing.piped, outgoing.lies_ready) = (true, true);
+                self.has_sent_one(run);
                 self.touch(dest);
                 return self.finish(run, op);
             }
