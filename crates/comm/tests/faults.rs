@@ -6,7 +6,7 @@ mod group;
 mod open_runs;
 
 use castell_base::{Rank, Tag};
-use castell_comm::collective::Reduction;
+use castell_comm::collective::{Call, CallError, Reduction};
 use castell_comm::job::{Death, JobOptions, Progress, RankState, Reads};
 use castell_comm::launch::{Launch, Outcome};
 use castell_comm::{Cause, Comm, Handle, Job};
@@ -34,7 +34,7 @@ fn main() {
         std::process::exit(as_unwatched_rank());
     }
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let cases: [(&str, fn()); 25] = [
+    let cases: [(&str, fn()); 27] = [
         ("a_receive_from_the_dead_fails", a_receive_from_the_dead_fails),
         ("a_receive_from_any_source_fails", a_receive_from_any_source_fails),
         ("large_messages_break_off", large_messages_break_off),
@@ -58,6 +58,8 @@ fn main() {
         ("calls_with_the_dead_fail", calls_with_the_dead_fail),
         ("killed_while_its_memory_is_read", killed_while_its_memory_is_read),
         ("killed_while_its_buffers_are_read", killed_while_its_buffers_are_read),
+        ("killed_while_sums_are_made", killed_while_sums_are_made),
+        ("killed_while_notices_are_read", killed_while_notices_are_read),
         ("whose_memory_is_forbidden_is_asked_otherwise", whose_memory_is_forbidden_is_asked_otherwise),
         ("nothing_is_left", nothing_is_left),
     ];
@@ -549,35 +551,89 @@ fn killed_while_its_buffers_are_read() {
 
 fn killed_in_exchanges<B: Deref<Target = [u64]>>(reads: Reads, buffer: &dyn Fn(&Comm, Vec<u64>) -> B) {
     const BLOCK: usize = 100_000;
+    killed_in_calls(reads, &|comm, calls| {
+        let world = comm.world();
+        let (me, size) = (world.rank().index() as u64, world.size() as usize);
+        let data = buffer(comm, vec![me; BLOCK * size]);
+        let mut found = vec![9; BLOCK * size];
+        calls(&mut || {
+            found.fill(9);
+            world.alltoall(&data, &mut found)?;
+            let right = |(at, number): (usize, &u64)| *number == (at / BLOCK) as u64;
+            Ok(found.iter().enumerate().all(right))
+        })
+    });
+}
+
+/// Sums that are made while the messages come, out of pipes and out of buffers that all can read.
+fn killed_while_sums_are_made() {
+    for (is_pooled, name) in
+        [(false, "recursive-doubling"), (false, "direct"), (true, "recursive-doubling"), (true, "direct")]
+    {
+        killed_in_calls(Reads::Auto, &|comm, calls| {
+            const COUNT: usize = 100_000;
+            let (world, name) = (comm.world(), format!("allreduce:{name}"));
+            let own = vec![u64::from(comm.rank().0) + 1; COUNT];
+            let mut shared = comm.allocate(COUNT).expect("some memory");
+            shared.copy_from_slice(&own);
+            let mut found = vec![9; COUNT];
+            calls(&mut || {
+                found.fill(9);
+                let input: &[u64] = if is_pooled { &shared } else { &own };
+                let call = Call::allreduce(input, &mut found, Reduction::Sum).by(&name);
+                world.scope(|scope| scope.start(call)?.wait())?;
+                Ok(found.iter().all(|number| *number == 6))
+            })
+        });
+    }
+}
+
+/// What each rank writes once for all others.
+fn killed_while_notices_are_read() {
+    killed_in_calls(Reads::Auto, &|comm, calls| {
+        const COUNT: usize = 200;
+        let world = comm.world();
+        let own = vec![u64::from(comm.rank().0); COUNT];
+        let mut found = vec![9; COUNT * world.size() as usize];
+        calls(&mut || {
+            found.fill(9);
+            world.allgather(&own, &mut found)?;
+            let right = |(at, number): (usize, &u64)| *number == (at / COUNT) as u64;
+            Ok(found.iter().enumerate().all(right))
+        })
+    });
+}
+
+/// A call, and whether what it gave is right.
+type Checked<'a> = dyn FnMut() -> Result<bool, CallError> + 'a;
+
+/// Three ranks call again and again, until one is killed in the middle: the others hear of it, and were given nothing wrong.
+fn killed_in_calls(
+    reads: Reads,
+    body: &dyn Fn(&Comm, &dyn Fn(&mut Checked<'_>) -> Result<(), String>) -> Result<(), String>,
+) {
     for round in 0..10 {
         let job = JobOptions { reads, ..JobOptions::new(3) };
         let outcome = ranks_with(job, &|comm| {
-            let world = comm.world();
-            let (me, size) = (world.rank().index() as u64, world.size() as usize);
-            let data = buffer(comm, vec![me; BLOCK * size]);
-            let mut found = vec![9; BLOCK * size];
-            world.alltoall(&data, &mut found).map_err(|error| format!("the first call: {error}"))?;
-            if comm.rank() == Rank(1) {
-                std::thread::spawn(move || {
-                    std::thread::sleep(Duration::from_micros(400 * round));
-                    die();
-                });
-            }
-            loop {
-                found.fill(9);
-                match world.alltoall(&data, &mut found) {
-                    Ok(()) => {
-                        let right = |(at, number): (usize, &u64)| *number == (at / BLOCK) as u64;
-                        if !found.iter().enumerate().all(right) {
-                            return Err("something else than what was sent".into());
-                        }
-                    }
-                    Err(error) if error.to_string().contains("rank 1") => return Ok(()),
-                    // Who has read all in the last call goes on where the other one failed and has left.
-                    Err(error) if error.to_string().contains("left the job") => return Ok(()),
-                    Err(error) => return Err(format!("not named: {error}")),
+            body(comm, &|call| {
+                call().map_err(|error| format!("the first call: {error}"))?;
+                if comm.rank() == Rank(1) {
+                    std::thread::spawn(move || {
+                        std::thread::sleep(Duration::from_micros(400 * round));
+                        die();
+                    });
                 }
-            }
+                loop {
+                    match call() {
+                        Ok(true) => {}
+                        Ok(false) => return Err("something else than what was sent".into()),
+                        Err(error) if error.to_string().contains("rank 1") => return Ok(()),
+                        // Who has read all in the last call goes on where the other one failed and has left.
+                        Err(error) if error.to_string().contains("left the job") => return Ok(()),
+                        Err(error) => return Err(format!("not named: {error}")),
+                    }
+                }
+            })
         });
         expect_one_dead(&outcome, 1);
     }

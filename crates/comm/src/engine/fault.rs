@@ -158,6 +158,16 @@ impl Core {
         if open {
             self.poison_run(run, op, culprit);
         }
+        for peer in self.peers.iter_mut().flatten() {
+            peer.pending.retain(|item| !matches!(item, Pending::Op { run: of, .. } if *of == run));
+            if let Some(kept) = &mut peer.kept {
+                kept.drop_run(run);
+            }
+        }
+        // Who finds large messages given up shall know why by then.
+        for (peer, number) in if open { Vec::new() } else { numbers } {
+            self.send_control(peer, control(Kind::Abort, number, culprit.0, 0, 0), &[]);
+        }
         self.abandon_shared(run);
         self.drop_transfers(run);
         self.calculations.drop_run(run);
@@ -165,17 +175,6 @@ impl Core {
         if !open {
             let (_, unexpected) = self.matcher.take_context(run.serial);
             self.forget(unexpected);
-        }
-        for peer in self.peers.iter_mut().flatten() {
-            peer.pending.retain(|item| !matches!(item, Pending::Op { run: of, .. } if *of == run));
-            if let Some(kept) = &mut peer.kept {
-                kept.drop_run(run);
-            }
-        }
-        if !open {
-            for (peer, number) in numbers {
-                self.send_control(peer, control(Kind::Abort, number, culprit.0, 0, 0), &[]);
-            }
         }
         if let Some(recorder) = &mut self.recorder {
             recorder.drop_run(run);

@@ -53,6 +53,8 @@ struct Incoming {
     way: Way,
     /// The operation that reduces it as it comes, instead of a copy.
     fold: Option<Fold>,
+    /// The sender has given it up.
+    is_lost: bool,
 }
 
 /// How the bytes come.
@@ -287,14 +289,24 @@ impl Core {
             Carrier::Pipe(pipe) => Way::Pipe(pipe),
         };
         let next = if way == Way::Fragments { State::Stream } else { State::Open };
-        if !shared.advance(generation, State::Announced, next) {
-            return Err(Cause::PeerFailed { peer: source, culprit: source });
-        }
+        // If the sender has given it up, that is found when the first piece is taken.
+        shared.advance(generation, State::Announced, next);
         if way == Way::Fragments {
             self.touch(source);
         }
-        let incoming =
-            Incoming { run, op, source, descriptor, generation, pieces, bytes, taken: 0, way, fold: None };
+        let incoming = Incoming {
+            run,
+            op,
+            source,
+            descriptor,
+            generation,
+            pieces,
+            bytes,
+            taken: 0,
+            way,
+            fold: None,
+            is_lost: false,
+        };
         self.transfers.incoming.push(incoming);
         self.progressed = true;
         Ok(false)
@@ -355,12 +367,21 @@ impl Core {
     }
 
     /// Receiver: fragments come as messages, as long as the sender's run lives.
-    fn expect_fragments(&self, at: usize) -> Step {
+    fn expect_fragments(&mut self, at: usize) -> Step {
         let Incoming { source, descriptor, generation, .. } = self.transfers.incoming[at];
         match self.descriptor(source, descriptor).state(generation) {
             Some(State::Stream) => Step::Nothing,
-            _ => Step::Failed(Cause::PeerFailed { peer: source, culprit: source }),
+            _ => self.lose(at),
         }
+    }
+
+    /// Receiver: the sender has given the message up. It has sent word why, which the next turn takes in, if it found room for it.
+    fn lose(&mut self, at: usize) -> Step {
+        let Incoming { source, ref mut is_lost, .. } = self.transfers.incoming[at];
+        if std::mem::replace(is_lost, true) {
+            return Step::Failed(Cause::PeerFailed { peer: source, culprit: source });
+        }
+        Step::Nothing
     }
 
     /// Receiver: empties the sender's pipe.
@@ -373,7 +394,7 @@ impl Core {
             let shared = self.descriptor(source, descriptor);
             let filled = shared.filled.load(Ordering::Acquire);
             if shared.state(generation) != Some(State::Open) {
-                return Step::Failed(Cause::PeerFailed { peer: source, culprit: source });
+                return self.lose(at);
             }
             let incoming = &mut self.transfers.incoming[at];
             let taken = incoming.taken;
@@ -425,7 +446,7 @@ impl Core {
         let offset = shared.source_address.load(Ordering::Relaxed) + taken;
         // Behind that look its words may be another message's.
         if shared.state(generation) != Some(State::Open) {
-            return Step::Failed(Cause::PeerFailed { peer: source, culprit: source });
+            return self.lose(at);
         }
         self.look_for_reader(at);
         let from = self.job.of_pool(source, offset, length as usize);
@@ -439,7 +460,7 @@ impl Core {
         let Incoming { source, descriptor, generation, bytes, taken, .. } = self.transfers.incoming[at];
         let shared = self.descriptor(source, descriptor);
         if shared.state(generation) != Some(State::Open) {
-            return Step::Failed(Cause::PeerFailed { peer: source, culprit: source });
+            return self.lose(at);
         }
         let length = CHUNK_BYTES.min(bytes - taken);
         let address = shared.source_address.load(Ordering::Relaxed) + taken;
