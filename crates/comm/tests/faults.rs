@@ -607,11 +607,11 @@ fn killed_while_notices_are_read() {
 /// A call, and whether what it gave is right.
 type Checked<'a> = dyn FnMut() -> Result<bool, CallError> + 'a;
 
+/// Makes a call again and again, until it fails as it has to.
+type Repeat<'a> = dyn Fn(&mut Checked<'_>) -> Result<(), String> + 'a;
+
 /// Three ranks call again and again, until one is killed in the middle: the others hear of it, and were given nothing wrong.
-fn killed_in_calls(
-    reads: Reads,
-    body: &dyn Fn(&Comm, &dyn Fn(&mut Checked<'_>) -> Result<(), String>) -> Result<(), String>,
-) {
+fn killed_in_calls(reads: Reads, body: &dyn Fn(&Comm, &Repeat<'_>) -> Result<(), String>) {
     for round in 0..10 {
         let job = JobOptions { reads, ..JobOptions::new(3) };
         let outcome = ranks_with(job, &|comm| {

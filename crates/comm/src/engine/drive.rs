@@ -255,6 +255,7 @@ impl Shared {
         if let Ok(mut engine) = self.engine.try_lock()
             && engine.has_news()
         {
+            self.is_put_off.store(false, Ordering::Relaxed);
             self.bell().attend();
             engine.turn();
             self.leave(engine);
@@ -326,7 +327,6 @@ impl Shared {
     ) {
         self.app_drives.store(true, Ordering::Relaxed);
         engine.core.is_late = false;
-        engine.core.press_receivers();
         let patience = self.patience();
         let rings_later = RINGS_LATER_TURNS.min(patience.spins + 2);
         let mut idle = 0;
@@ -347,6 +347,9 @@ impl Shared {
                 continue;
             }
             idle += 1;
+            if idle == 1 {
+                engine.core.press_receivers();
+            }
             if idle < patience.spins {
                 std::hint::spin_loop();
             } else if idle < patience.spins + patience.yields {
