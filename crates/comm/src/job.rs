@@ -30,7 +30,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"castell1");
-const VERSION: u32 = 12;
+const VERSION: u32 = 13;
 
 /// Processors are told apart up to 64 times this number.
 const PROCESSOR_WORDS: usize = 16;

@@ -10,6 +10,8 @@ use castell_comm::job::{JobOptions, Progress, Reads};
 use castell_comm::{Cause, Comm, Communicator};
 use group::{group, group_with};
 use oracle::{Matrix, Sample};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Numbers whose sums depend on the order in which they are added.
@@ -265,14 +267,82 @@ fn who_waits_for_room_is_woken() {
                     // Long enough to fall asleep.
                     std::thread::sleep(std::time::Duration::from_millis(4));
                 }
-                let mut data =
-                    vec![if is_root { round } else { 0 }; if round % 2 == 0 { 1 } else { 100_000 }];
-                world.broadcast(&mut data, Rank(0)).expect("goes well");
-                assert!(data.iter().all(|number| *number == round));
+                // More small calls than there are places.
+                let (calls, length) = if round % 2 == 0 { (40, 1) } else { (1, 100_000) };
+                for _ in 0..calls {
+                    let mut data = vec![if is_root { round } else { 0 }; length];
+                    world.broadcast(&mut data, Rank(0)).expect("goes well");
+                    assert!(data.iter().all(|number| *number == round));
+                }
             }
             // What is waited for may happen in the moment in which a sleep ends by itself, but not again and again.
             let overslept = comm.counters().overslept;
             assert!(overslept < 4, "{overslept} sleeps in {ROUNDS} rounds were too long");
+        });
+    }
+}
+
+/// Calls in which all hear of all and such in which somebody runs ahead take their places in different turns: mixed at random, from
+/// random roots, in the line and in pages, with ranks that are late.
+#[test]
+fn calls_of_all_kinds_overwrite_nothing_of_each_other() {
+    let asked = std::env::var("CASTELL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed: u64 = asked.unwrap_or_else(|| castell_host::clock::now_ns() % 1_000_000);
+    println!("seed {seed} (CASTELL_TEST_SEED repeats it)");
+    for ranks in [2, 3, 6] {
+        group(ranks, |comm| {
+            let world = comm.world();
+            let (me, size) = (u64::from(world.rank().0), u64::from(world.size()));
+            let mut random = ChaCha8Rng::seed_from_u64(seed ^ size << 32);
+            // Long rows of one-way calls between exchanges, and the other way round.
+            let mut exchanges = 0.5;
+            for call in 0..4000u64 {
+                if call % 50 == 0 {
+                    exchanges = [0.02, 0.5, 0.98][random.random_range(0..3)];
+                }
+                let kind = if random.random_bool(exchanges) {
+                    random.random_range(4..7)
+                } else {
+                    random.random_range(0..4)
+                };
+                let length: usize = [1, 6, 7, 60][random.random_range(0..4)];
+                let root = random.random_range(0..size);
+                if random.random_range(0..200) == 0 && random.random_range(0..size) == me {
+                    std::thread::sleep(std::time::Duration::from_micros(300));
+                }
+                let number = |rank: u64| 1000 * call + rank;
+                let own = vec![number(me); length];
+                let mut one = vec![if me == root { number(root) } else { 0 }; length];
+                let mut all = vec![0; length * size as usize];
+                let (to, sum) = (Rank(root as u32), size * 1000 * call + size * (size - 1) / 2);
+                let is_by_rank = |all: &[u64]| {
+                    all.iter().enumerate().all(|(at, found)| *found == number((at / length) as u64))
+                };
+                let is_right = match kind {
+                    0 => {
+                        world.broadcast(&mut one, to).map(|()| one.iter().all(|found| *found == number(root)))
+                    }
+                    1 => world.gather(&own, &mut all, to).map(|()| me != root || is_by_rank(&all)),
+                    2 => {
+                        let blocks: Vec<u64> =
+                            (0..all.len()).map(|at| number((at / length) as u64)).collect();
+                        world
+                            .scatter(&blocks, &mut one, to)
+                            .map(|()| one.iter().all(|found| *found == number(me)))
+                    }
+                    3 => world
+                        .reduce(&own, &mut one, Reduction::Sum, to)
+                        .map(|()| me != root || one == vec![sum; length]),
+                    4 => world.allreduce(&own, &mut one, Reduction::Sum).map(|()| one == vec![sum; length]),
+                    5 => world.allgather(&own, &mut all).map(|()| is_by_rank(&all)),
+                    _ => world.barrier().map(|()| true),
+                };
+                assert!(
+                    is_right.expect("goes well"),
+                    "call {call} of kind {kind}, {length} words, root {root}"
+                );
+            }
+            assert_eq!(world.cache_counts().straight, world.cache_counts().misses);
         });
     }
 }

@@ -73,7 +73,7 @@ impl Line<'_> {
         let (turn, program) = (self.turn, self.program);
         match step {
             Step::Show { route, from, knows } => {
-                if !knows && let Some(last) = own.progress.must_have_passed(turn) {
+                if !knows && let Some(last) = own.progress.must_have_passed(turn, program.cycle) {
                     self.wait_for_room(own, at, program.names[at].peer, last)?;
                 }
                 let address = *from as u64;

@@ -216,8 +216,8 @@ impl Comm {
                     true => line.run::<true>(&mut own),
                 }
             };
-            let (hears_all, has_heap) = (line.program.hears_all, line.program.heap_bytes > 0);
-            own.progress.pass(line.turn, hears_all && outcome.is_ok(), has_heap);
+            let Program { hears_all, cycle, heap_bytes, .. } = *line.program;
+            own.progress.pass(line.turn, cycle, hears_all && outcome.is_ok(), heap_bytes > 0);
             if let Err(stop) = outcome {
                 return Ok(Err(line.fail(own, stop)));
             }
@@ -250,7 +250,7 @@ impl Line<'_> {
             let start_ns = if RECORDS { now_ns() } else { 0 };
             match step {
                 Step::Send { route, from, bytes, knows } => {
-                    if !knows && let Some(last) = own.progress.must_have_passed(turn) {
+                    if !knows && let Some(last) = own.progress.must_have_passed(turn, program.cycle) {
                         self.wait_for_room(own, at, program.names[at].peer, last)?;
                     }
                     // SAFETY: who called answers for user memory; the receiver has passed what was there.
@@ -258,7 +258,7 @@ impl Line<'_> {
                     self.is_unrung = true;
                 }
                 Step::Post { route, from, bytes, knows } => {
-                    if !knows && let Some(last) = own.progress.must_have_passed(turn) {
+                    if !knows && let Some(last) = own.progress.must_have_passed(turn, program.cycle) {
                         self.wait_for_all(own, at, last)?;
                     }
                     // SAFETY: who called answers for user memory; all ranks have passed what was there.
@@ -404,7 +404,7 @@ impl Line<'_> {
                 {
                     self.wait_for_all(own, at, last)?;
                 }
-                if !knows && let Some(last) = own.progress.must_have_passed(turn) {
+                if !knows && let Some(last) = own.progress.must_have_passed(turn, program.cycle) {
                     self.wait_for_room(own, at, program.names[at].peer, last)?;
                 }
                 let lies = match (stays, copy) {

@@ -6,7 +6,7 @@
 use super::heap::Heap;
 use super::notice::{Notice, notices};
 use super::shown::{self, Uses};
-use super::{BYTES_MAX, PLACES, RANKS_MAX};
+use super::{BYTES_MAX, Cycle, INLINE_BYTES, PLACES, RANKS_MAX};
 use castell_base::Rank;
 use castell_collectives::collective::{Collective, Combine, Memory, Messages};
 use castell_goal::graph::{Graph, GraphError, Vertex};
@@ -56,6 +56,8 @@ pub(crate) struct Certificate {
     pub(crate) hears_all: bool,
     /// Whether somebody has not heard of all ranks, and may wait in a later call for this rank to have passed this one.
     pub(crate) is_awaited: bool,
+    /// Which generations of places it takes: what all ranks find.
+    pub(crate) cycle: Cycle,
     /// Of messages that lie in their senders' buffers: they may also where the sender calls in place.
     pub(crate) is_safe_in_place: bool,
 }
@@ -237,7 +239,13 @@ fn run(
     // Who shows its buffers waits until all have looked.
     let is_awaited = size == Size::Shown || heard.iter().any(|of| *of != all);
     let is_safe_in_place = size != Size::Shown;
-    let certificate = Certificate { messages: own, hears_all, is_awaited, is_safe_in_place };
+    let is_inline = |message: &Message| size != Size::Small || message.bytes <= INLINE_BYTES as u64;
+    let cycle = match heard.iter().all(|of| *of == all) {
+        true => Cycle::EXCHANGE,
+        false if programs.iter().flatten().all(is_inline) => Cycle::AHEAD,
+        false => Cycle::AHEAD_IN_PAGES,
+    };
+    let certificate = Certificate { messages: own, hears_all, is_awaited, cycle, is_safe_in_place };
     (all_end && under_way.is_empty()).then_some(certificate)
 }
 

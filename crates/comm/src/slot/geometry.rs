@@ -5,7 +5,7 @@
 //! lines and pages: [receiver][generation][sender][place]; heaps: [sender][one of two]
 //! ```
 
-use super::{BYTES_MAX, CONTEXTS, GENERATIONS, HEAP_BYTES, PLACES, RANKS_MAX};
+use super::{BYTES_MAX, CONTEXTS, GENERATIONS, HEAP_BYTES, PAGE_GENERATIONS, PLACES, RANKS_MAX};
 
 pub(super) const LINE_BYTES: usize = 64;
 const PAGE: usize = 4096;
@@ -50,12 +50,13 @@ impl Geometry {
         CONTEXTS as usize * self.context_bytes()
     }
 
+    /// Places of all receivers in one generation.
     fn places(self) -> usize {
-        self.ranks * GENERATIONS * self.ranks * PLACES
+        self.ranks * self.ranks * PLACES
     }
 
     fn lines_bytes(self) -> usize {
-        (self.places() * LINE_BYTES).next_multiple_of(PAGE)
+        (self.places() * GENERATIONS * LINE_BYTES).next_multiple_of(PAGE)
     }
 
     fn context_bytes(self) -> usize {
@@ -63,7 +64,7 @@ impl Geometry {
     }
 
     fn heaps_at(self) -> usize {
-        self.ranks * PAGE + self.lines_bytes() + self.places() * BYTES_MAX
+        self.ranks * PAGE + self.lines_bytes() + self.places() * PAGE_GENERATIONS * BYTES_MAX
     }
 
     /// Where a rank's standing in a context lies.
@@ -88,10 +89,10 @@ impl Geometry {
         assert!(receiver < self.ranks && sender < self.ranks && place < PLACES, "a message that has a place");
         let lines = self.standing(context, 0) + self.ranks * PAGE;
         let generation = self.ranks * PLACES;
-        let index = receiver * GENERATIONS * generation + sender * PLACES + place;
+        let index = |generations| receiver * generations * generation + sender * PLACES + place;
         Place {
-            line: lines + index * LINE_BYTES,
-            page: lines + self.lines_bytes() + index * BYTES_MAX,
+            line: lines + index(GENERATIONS) * LINE_BYTES,
+            page: lines + self.lines_bytes() + index(PAGE_GENERATIONS) * BYTES_MAX,
             next_line: generation * LINE_BYTES,
             next_page: generation * BYTES_MAX,
         }
@@ -114,8 +115,10 @@ mod tests {
                     for index in 0..PLACES {
                         let place = geometry.place(context, receiver, sender, index);
                         for generation in 0..GENERATIONS {
-                            let page = place.page + generation * place.next_page;
                             assert!(lines.insert(place.line + generation * place.next_line));
+                        }
+                        for generation in 0..PAGE_GENERATIONS {
+                            let page = place.page + generation * place.next_page;
                             assert!(pages.insert(page) && page + BYTES_MAX <= geometry.bytes());
                         }
                     }

@@ -3,7 +3,7 @@
 
 #[cfg(not(loom))]
 use super::INLINE_BYTES;
-use super::{GENERATIONS, STRIPS_MAX, generation_of, heap_of, turn_of};
+use super::{Cycle, GENERATIONS, STRIPS_MAX, heap_of, turn_of};
 use crate::queue::area::Area;
 #[cfg(not(loom))]
 use castell_base::sync::AtomicU64;
@@ -213,8 +213,8 @@ impl Progress {
     /// The turn that a receiver must have passed before a message of this turn is written to it, unless it is known that it
     /// has.
     #[inline(always)]
-    pub fn must_have_passed(&self, turn: u64) -> Option<u64> {
-        let last = self.last[generation_of(turn)];
+    pub fn must_have_passed(&self, turn: u64, cycle: Cycle) -> Option<u64> {
+        let last = self.last[cycle.generation(turn)];
         (last > self.all_passed).then_some(last)
     }
 
@@ -228,8 +228,8 @@ impl Progress {
     /// This rank passes the turn. `has_heard_all`: messages of all ranks in this turn have come here, also by way of others.
     /// `has_heap`: it has messages in its heap.
     #[inline(always)]
-    pub fn pass(&mut self, turn: u64, has_heard_all: bool, has_heap: bool) {
-        self.last[generation_of(turn)] = turn;
+    pub fn pass(&mut self, turn: u64, cycle: Cycle, has_heard_all: bool, has_heap: bool) {
+        self.last[cycle.generation(turn)] = turn;
         if has_heap {
             self.heaps[heap_of(turn)] = turn;
         }
@@ -314,12 +314,14 @@ mod models {
             });
             let mut progress = Progress::default();
             for number in 1..=4 {
-                while progress.must_have_passed(number).is_some_and(|last| view.standings[1].passed() < last)
+                while progress
+                    .must_have_passed(number, Cycle::AHEAD)
+                    .is_some_and(|last| view.standings[1].passed() < last)
                 {
                     thread::yield_now();
                 }
                 send(view, 1, number, 100 + number);
-                progress.pass(number, false, false);
+                progress.pass(number, Cycle::AHEAD, false, false);
             }
             receiver.join().expect("no panic");
         });
@@ -348,8 +350,8 @@ mod models {
             });
             let mut progress = Progress::default();
             send(view, 0, 1, 101);
-            progress.pass(1, false, false);
-            let last = progress.must_have_passed(3).expect("nobody was heard of");
+            progress.pass(1, Cycle::AHEAD, false, false);
+            let last = progress.must_have_passed(3, Cycle::AHEAD).expect("nobody was heard of");
             if view.standings.iter().all(|standing| standing.passed() >= last) {
                 send(view, 0, 3, 103);
             }
@@ -366,10 +368,10 @@ mod models {
                 move || {
                     let (view, mut progress) = (scene.view(), Progress::default());
                     for number in 1..=4 {
-                        assert_eq!(progress.must_have_passed(number), None);
+                        assert_eq!(progress.must_have_passed(number, Cycle::AHEAD), None);
                         send(view, 1 - me, number, 10 * number + me as u64);
                         assert_eq!(receive(view, me, number), 10 * number + 1 - me as u64);
-                        progress.pass(number, true, false);
+                        progress.pass(number, Cycle::AHEAD, true, false);
                         view.standings[me].pass(number);
                     }
                 }

@@ -24,8 +24,10 @@ pub const CONTEXTS: u32 = 4;
 pub const RANKS_MAX: u32 = 64;
 /// Messages from one rank to another in one call.
 pub const PLACES: usize = 2;
-/// Generations of places that calls take in turns: who sends and hears of nobody runs so many calls ahead of its receivers.
-pub const GENERATIONS: usize = if cfg!(loom) { 2 } else { 8 };
+/// Generations of lines.
+pub const GENERATIONS: usize = if cfg!(loom) { 2 } else { 32 };
+/// Generations of pages: fewer, so that they stay in caches.
+pub const PAGE_GENERATIONS: usize = 8;
 /// Bytes of a message that lie in its line.
 pub const INLINE_BYTES: usize = 48;
 /// The largest message that has a place for itself. Bytes.
@@ -43,16 +45,29 @@ pub fn turn_of(number: u64, strip: u64) -> u64 {
     number << STRIP_BITS | strip
 }
 
-/// Which generation of places a turn uses: the one behind that of the turn before, within a call, and from a call that has one
-/// strip to the next.
-#[inline(always)]
-pub fn generation_of(turn: u64) -> usize {
-    ((turn >> STRIP_BITS) + turn) as usize % GENERATIONS
+/// How many generations of places the calls of a collective take in turns, the first ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cycle(u32);
+
+impl Cycle {
+    /// Of calls in which all hear of all: nobody runs far ahead, and few places stay near.
+    pub const EXCHANGE: Cycle = Cycle(if cfg!(loom) { 2 } else { 8 });
+    /// Of those in which somebody sends and does not hear of all: it runs so many calls ahead of its receivers.
+    pub const AHEAD: Cycle = Cycle(GENERATIONS as u32);
+    /// The same with messages in pages.
+    pub const AHEAD_IN_PAGES: Cycle = Cycle(PAGE_GENERATIONS as u32);
+
+    /// Which generation a turn uses: the one behind that of the turn before, within a call, and from a call that has one strip to
+    /// the next.
+    #[inline(always)]
+    pub fn generation(self, turn: u64) -> usize {
+        ((turn >> STRIP_BITS) + turn) as usize & (self.0 as usize - 1)
+    }
 }
 
 /// Which of a sender's two heaps a turn uses: the one that the turn before did not use, between calls that have an odd number of
 /// strips.
 #[inline(always)]
 pub fn heap_of(turn: u64) -> usize {
-    generation_of(turn) % 2
+    Cycle(2).generation(turn)
 }

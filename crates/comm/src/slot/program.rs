@@ -7,7 +7,7 @@ use super::certificate::{Certificate, Certified, Size, messages};
 use super::fused::{self, Row};
 use super::heap::Heap;
 use super::line::Line;
-use super::{PLACES, generation_of};
+use super::{Cycle, PLACES};
 use crate::collective::board::Record;
 use crate::job::Job;
 use castell_base::Rank;
@@ -18,17 +18,18 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A message's place in each generation: the first one, and how far its line is from the next one. Bytes.
+/// A message's place in each generation: the first one, how far its line is from the next one in bytes, and which ones it takes.
 #[derive(Clone, Copy)]
 pub(crate) struct Route {
     first: Line,
-    stride: usize,
+    stride: u32,
+    cycle: Cycle,
 }
 
 impl Route {
     #[inline(always)]
     pub(crate) fn of(&self, turn: u64) -> Line {
-        self.first.behind(generation_of(turn), self.stride)
+        self.first.behind(self.cycle.generation(turn), self.stride as usize)
     }
 }
 
@@ -182,6 +183,8 @@ pub(crate) struct Program {
     pub(crate) members: Arc<[Rank]>,
     /// Whether it has heard of all of them in the end.
     pub(crate) hears_all: bool,
+    /// Which generations of places it takes.
+    pub(crate) cycle: Cycle,
     /// What its large messages take in the rank's heap. Bytes.
     pub(crate) heap_bytes: usize,
     /// Messages that are sent, and their bytes.
@@ -243,6 +246,7 @@ struct Maker<'a> {
     /// Of programs with large messages.
     heap: Option<Heap>,
     is_shown: bool,
+    cycle: Cycle,
     scratch: *mut u8,
 }
 
@@ -285,7 +289,8 @@ impl Program {
         let lent = heap.as_ref().map_or(0, Heap::lent_count);
         let heap_bytes = heap.as_ref().filter(|_| size == Size::Large).map_or(0, Heap::bytes);
         let is_shown = size == Size::Shown;
-        let maker = Maker { seat, heap, is_shown, scratch: scratchpad.as_mut_ptr().cast() };
+        let maker =
+            Maker { seat, heap, is_shown, cycle: certificate.cycle, scratch: scratchpad.as_mut_ptr().cast() };
         let mut lenders = vec![seat.me; lent];
         let (made, sends, readers) = maker.steps(graph, ids, (certificate, size), &mut lenders);
         let sent = certificate.messages.iter().filter(|of| of.message.is_send);
@@ -312,6 +317,7 @@ impl Program {
             is_one_round,
             members,
             hears_all: certificate.hears_all,
+            cycle: certificate.cycle,
             heap_bytes,
             messages,
             bytes,
@@ -383,8 +389,8 @@ impl Maker<'_> {
         let (receiver, sender) = if message.is_send { (peer, self.seat.me) } else { (self.seat.me, peer) };
         match notice {
             // Nobody sends to itself: there a rank's notices lie.
-            Some(notice) => self.seat.route(sender, sender, notice.index),
-            None => self.seat.route(receiver, sender, message.place),
+            Some(notice) => self.seat.route(sender, sender, notice.index, self.cycle),
+            None => self.seat.route(receiver, sender, message.place, self.cycle),
         }
     }
 
@@ -576,8 +582,8 @@ impl Maker<'_> {
 }
 
 impl Seat<'_> {
-    fn route(&self, receiver: Rank, sender: Rank, place: u32) -> Route {
+    fn route(&self, receiver: Rank, sender: Rank, place: u32, cycle: Cycle) -> Route {
         let (first, stride) = self.job.slot(self.context, receiver, sender, place as usize);
-        Route { first, stride }
+        Route { first, stride: stride as u32, cycle }
     }
 }
