@@ -44,8 +44,9 @@ pub(super) const SIZES: [u64; 6] =
 pub(super) fn choose(question: &Question) -> Choice<'static> {
     let &Question { operation, ranks, bytes, .. } = question;
     let is_flat = match operation {
-        // Each message of such a call costs too much.
-        _ if question.started => false,
+        // A message of such a call costs more than a look at what lies there.
+        Operation::Barrier if question.started => ranks <= FLAT_RANKS_MAX,
+        Operation::Allreduce if question.started => ranks <= FLAT_RANKS_MAX && bytes < CHAINED_BYTES,
         Operation::Barrier => ranks <= FLAT_BARRIER_RANKS_MAX,
         Operation::Allreduce if ranks <= FLAT_RANKS_MAX => bytes < SPLIT_BYTES,
         Operation::Allreduce => ranks <= FLAT_ALLREDUCE_RANKS_MAX && bytes < CHAINED_BYTES,
@@ -75,17 +76,10 @@ fn for_shared_processors(question: &Question) -> Option<&'static str> {
         // Each writes its block once, and all read it there; of many small ones it is dearer to look at each. Started calls write
         // it once for each.
         Operation::Allgather
-            if question.started
-                && (ranks <= FLAT_RANKS_MAX && bytes < CHAINED_BYTES
-                    || ranks <= 8 && (FLAT_BYTES..2 * DIRECT_BYTES).contains(&bytes)) =>
-        {
-            "allgather:bruck"
-        }
-        Operation::Allgather
             if packed
                 && (ranks > FLAT_ALLGATHER_RANKS_MAX
                     && (bytes < FLAT_BYTES || !is_direct && all < SPLIT_BYTES)
-                    || question.started && all < SPLIT_BYTES && (ranks > 8 || bytes < FLAT_BYTES)) =>
+                    || question.started && all < SPLIT_BYTES && ranks > 8) =>
         {
             "allgather:gather-bcast"
         }
@@ -99,11 +93,9 @@ fn for_shared_processors(question: &Question) -> Option<&'static str> {
         }
         Operation::Allreduce if bytes < SPLIT_BYTES => "allreduce:linear",
         // All blocks leave before anyone waits.
-        Operation::Alltoall if is_direct && ranks > 3 && !question.started => "alltoall:linear",
+        Operation::Alltoall if is_direct => "alltoall:linear",
         // As long as what half of the ranks get in a round is small.
-        Operation::Alltoall
-            if uniform && ranks > 3 && bytes.saturating_mul(u64::from(ranks / 2)) <= PLACE_BYTES =>
-        {
+        Operation::Alltoall if uniform && bytes.saturating_mul(u64::from(ranks / 2)) <= PLACE_BYTES => {
             "alltoall:bruck"
         }
         Operation::Scan if !question.started && (ranks <= PASSED_ON_RANKS_MAX || bytes >= DIRECT_BYTES) => {

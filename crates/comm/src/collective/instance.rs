@@ -150,6 +150,9 @@ pub(crate) struct Instance {
     pub(crate) record: Record,
     /// The same as straight lines, if its messages have slots; the schedule is the first one's.
     pub(crate) strips: Option<Strips>,
+    /// Of started calls: all ranks send before they wait, so that nobody depends on them any more, and none need carry another
+    /// one's part on.
+    pub(crate) sends_first: bool,
     /// Somebody uses it.
     pub(crate) is_busy: AtomicBool,
     staging: Option<UnsafeCell<Staging>>,
@@ -176,8 +179,10 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) seat: Seat,
     /// The ranks of the communicator; `None`: the world.
     pub(crate) members: Option<&'a Arc<[Rank]>>,
-    /// Of blocking calls whose context has slots: where these are, and what is known of collectives.
-    pub(crate) slots: Option<(SlotSeat<'a>, &'a Certificates)>,
+    /// Of blocking calls whose context has slots: where these are.
+    pub(crate) slots: Option<SlotSeat<'a>>,
+    /// What is known of collectives.
+    pub(crate) known: &'a Certificates,
 }
 
 /// What was found out about collectives, by signature, whether operands keep their order, and which of a call's straight
@@ -283,6 +288,7 @@ impl Instance {
             schedule: woven.schedule,
             record: woven.record,
             strips: woven.strips,
+            sends_first: woven.sends_first,
             is_busy: AtomicBool::new(true),
             staging: staging.map(UnsafeCell::new),
             saved: saved.map(UnsafeCell::new),
@@ -452,6 +458,8 @@ struct Woven {
     schedule: Arc<Schedule>,
     /// If it can go through slots.
     strips: Option<Strips>,
+    /// Of calls that do not: see [`Instance::sends_first`].
+    sends_first: bool,
 }
 
 /// Makes the schedule of a collective.
@@ -509,9 +517,12 @@ fn weave(
         temporary = words(collective.temporary_bytes(rank, memory.in_place)?);
         memory.temporary = Place::user(<[u128]>::as_ptr(&temporary) as u64);
     }
-    let Some((slots, known)) = surroundings.slots.as_ref().filter(|_| count.is_some()) else {
+    let known = surroundings.known;
+    let Some(slots) = surroundings.slots.as_ref().filter(|_| count.is_some()) else {
         let (schedule, _) = compile(&collective, rank, &memory)?;
-        return Ok(Woven { record, temporary, schedule: Arc::new(schedule.0), strips: None });
+        let finding = || known.of(&record, Part::Whole(Size::Small), &collective, seat.rank);
+        let sends_first = count.is_some() && finding().is_some_and(|finding| finding.sends_first);
+        return Ok(Woven { record, temporary, schedule: Arc::new(schedule.0), strips: None, sends_first });
     };
     let making = Making { record: &record, rank, memory: &memory, seat: slots, known };
     let is_crowded = seat.size > surroundings.job.processors();
@@ -529,7 +540,7 @@ fn weave(
         Some(strips) => Arc::clone(&strips.first.schedule),
         None => Arc::new(compile(&collective, rank, &memory)?.0.0),
     };
-    Ok(Woven { record, temporary, schedule, strips })
+    Ok(Woven { record, temporary, schedule, strips, sends_first: false })
 }
 
 /// How many bytes a rank has, on average where they differ.
@@ -738,5 +749,5 @@ fn exchange(
     let mut graph = Graph::new();
     neighbours.with_messages(&messages, all_the_same, Rank(seat.rank), memory, &mut graph)?;
     let schedule = Arc::new(graph.compile_with_ids()?.0);
-    Ok(Woven { record, temporary: Box::default(), schedule, strips: None })
+    Ok(Woven { record, temporary: Box::default(), schedule, strips: None, sends_first: false })
 }

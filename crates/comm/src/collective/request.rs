@@ -32,10 +32,16 @@ impl RawRequest {
             let text = "it was started before and not waited for".to_owned();
             return Err(Reason::Argument(text).of(operation));
         }
+        let instance = &self.instance;
         // SAFETY: the caller's promise; the instance is this call's alone.
         let run = unsafe {
-            self.instance.save(self.output);
-            self.member.comm.run_call(&self.instance.schedule, self.member.context, &self.instance.record)
+            instance.save(self.output);
+            self.member.comm.run_call(
+                &instance.schedule,
+                self.member.context,
+                &instance.record,
+                instance.sends_first,
+            )
         };
         self.run = Some(run.map_err(|error| Reason::Run(error).of(operation))?);
         Ok(())
@@ -135,7 +141,7 @@ impl<'env> CallScope<'env> {
         // at what is written, or write to what is read, before.
         let run = unsafe {
             instance.save(call.output.address);
-            member.comm.run_call(&instance.schedule, member.context, &instance.record)
+            member.comm.run_call(&instance.schedule, member.context, &instance.record, instance.sends_first)
         };
         let run = match run {
             Ok(run) => run,

@@ -214,8 +214,8 @@ impl Communicator {
             me,
             members: &self.member.members,
         });
-        let slots = seat_of_slots.map(|seat| (seat, &self.certificates));
-        let instance = Instance::new(call, key, needs, &Surroundings { job, seat, members, slots });
+        let (slots, known) = (seat_of_slots, &self.certificates);
+        let instance = Instance::new(call, key, needs, &Surroundings { job, seat, members, slots, known });
         let instance = Arc::new(instance.map_err(|reason| reason.of(call.operation))?);
         self.cache.borrow_mut().keep(&instance);
         Ok(instance)

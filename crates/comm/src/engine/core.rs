@@ -328,19 +328,19 @@ impl Core {
         self.next_serial - 1
     }
 
-    /// Takes a schedule into the table and starts what is independent in it.
+    /// Takes a schedule into the table and starts what is independent in it. `stays`: nobody but this process need be able to
+    /// carry it on, since it is waited for at once, or since nobody depends on it then.
     pub(super) fn start(
         &mut self,
         schedule: &Arc<Schedule>,
         scope: Scope,
         state: Arc<HandleState>,
-        is_waited_for: bool,
+        stays: bool,
     ) -> RunRef {
         self.arena.reserve(schedule.max_message_bytes());
         let serial = self.next_serial;
         self.next_serial += 1;
-        // Whoever waits for a run drives it: nobody else need be able to.
-        let may_share = scope != Scope::Open && !is_waited_for && self.recorder.is_none();
+        let may_share = scope != Scope::Open && !stays && self.recorder.is_none();
         let fits = |spare: &Run| Arc::ptr_eq(&spare.schedule, schedule) && spare.may_share == may_share;
         let mut run = match self.spare_runs.iter().rposition(|spare| fits(spare)) {
             Some(at) => {

@@ -242,7 +242,7 @@ impl Comm {
         unsafe { self.execute(schedule) }
     }
 
-    /// Starts the next call of a context, see [`Comm::run`].
+    /// Starts the next call of a context, see [`Comm::run`]. `stays`: in this process, since nobody waits for it but its own rank.
     ///
     /// # Safety
     /// As for [`Comm::run`].
@@ -254,8 +254,9 @@ impl Comm {
         schedule: &Arc<Schedule>,
         context: u32,
         record: &Record,
+        stays: bool,
     ) -> Result<Handle, RunError> {
-        let (state, engine) = self.begin_call(schedule, context, record, false)?;
+        let (state, engine) = self.begin_call(schedule, context, record, stays)?;
         self.shared.leave(engine);
         Ok(Handle { state, shared: Arc::clone(&self.shared) })
     }
@@ -284,9 +285,9 @@ impl Comm {
         schedule: &Arc<Schedule>,
         context: u32,
         record: &Record,
-        is_waited_for: bool,
+        stays: bool,
     ) -> Result<(Arc<HandleState>, MutexGuard<'_, Engine>), RunError> {
-        self.begin_as(schedule, is_waited_for, None, |core| {
+        self.begin_as(schedule, stays, None, |core| {
             let word = core.contexts.take(context);
             core.board.write(word, record);
             Scope::Call { context, word }
@@ -354,9 +355,9 @@ impl Comm {
         &self,
         schedule: &Arc<Schedule>,
         scope: Scope,
-        is_waited_for: bool,
+        stays: bool,
     ) -> Result<(Arc<HandleState>, MutexGuard<'_, Engine>), RunError> {
-        self.begin_as(schedule, is_waited_for, None, |_| scope)
+        self.begin_as(schedule, stays, None, |_| scope)
     }
 
     fn begin_telling(
@@ -372,7 +373,7 @@ impl Comm {
     fn begin_as(
         &self,
         schedule: &Arc<Schedule>,
-        is_waited_for: bool,
+        stays: bool,
         told: Option<Told>,
         scope: impl FnOnce(&mut core::Core) -> Scope,
     ) -> Result<(Arc<HandleState>, MutexGuard<'_, Engine>), RunError> {
@@ -387,7 +388,7 @@ impl Comm {
         let state = Arc::new(HandleState::new(core.next_serial(), told));
         core.liveness.silence.run_starts(&core.job, core.running == 0);
         let scope = scope(core);
-        core.start(schedule, scope, Arc::clone(&state), is_waited_for);
+        core.start(schedule, scope, Arc::clone(&state), stays);
         Ok((state, engine))
     }
 

@@ -37,6 +37,8 @@ struct Outgoing {
     piped: bool,
     /// All bytes lie where the receiver finds them without this rank.
     lies_ready: bool,
+    /// The receiver has given it up.
+    is_refused: bool,
 }
 
 /// A large message that this rank receives.
@@ -237,6 +239,7 @@ impl Core {
             streaming: false,
             piped: false,
             lies_ready: pooled.is_some(),
+            is_refused: false,
         });
         if pooled.is_some() {
             self.has_sent_one(run);
@@ -504,6 +507,10 @@ impl Core {
                     self.finish(run, op);
                 }
                 return true;
+            }
+            // The receiver has sent word why, which the next turn takes in, if it found room for it.
+            Some(State::Refused) if !std::mem::replace(&mut self.transfers.outgoing[at].is_refused, true) => {
+                self.progressed = true;
             }
             Some(State::Refused) => {
                 self.release(at);

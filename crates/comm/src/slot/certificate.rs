@@ -60,6 +60,8 @@ pub(crate) struct Certificate {
     pub(crate) cycle: Cycle,
     /// Of messages that lie in their senders' buffers: they may also where the sender calls in place.
     pub(crate) is_safe_in_place: bool,
+    /// All ranks send all that they have before they wait for anything: nobody needs them any more then.
+    pub(crate) sends_first: bool,
 }
 
 impl Certificate {
@@ -245,7 +247,9 @@ fn run(
         false if programs.iter().flatten().all(is_inline) => Cycle::AHEAD,
         false => Cycle::AHEAD_IN_PAGES,
     };
-    let certificate = Certificate { messages: own, hears_all, is_awaited, cycle, is_safe_in_place };
+    let sends_first = programs.iter().all(|program| program.is_sorted_by_key(|message| !message.is_send));
+    let certificate =
+        Certificate { messages: own, hears_all, is_awaited, cycle, is_safe_in_place, sends_first };
     (all_end && under_way.is_empty()).then_some(certificate)
 }
 
@@ -308,6 +312,19 @@ mod tests {
             {
                 assert!(!is_one_round(name, rank), "{name}, rank {rank}");
             }
+        }
+    }
+
+    #[test]
+    fn who_sends_first_is_known_to_all() {
+        let sends_first =
+            |name| (0..4).map(move |rank| of(name, 4, 1, rank).expect("small messages").sends_first);
+        for name in ["allreduce:a4", "alltoall:linear", "gather:linear", "bcast:linear", "reduce:linear"] {
+            assert!(sends_first(name).all(|first| first), "{name}");
+        }
+        // Each of them has ranks that only receive, or only send.
+        for name in ["barrier:linear", "bcast:binomial", "gather:binomial", "alltoall:bruck"] {
+            assert!(sends_first(name).all(|first| !first), "{name}");
         }
     }
 
