@@ -6,7 +6,7 @@
 use super::heap::Heap;
 use super::notice::{Notice, notices};
 use super::shown::{self, Uses};
-use super::{BYTES_MAX, Cycle, INLINE_BYTES, PLACES, RANKS_MAX};
+use super::{BYTES_MAX, Cycle, INLINE_BYTES, PLACES, RANKS_MAX, RANKS_NEAR};
 use castell_base::Rank;
 use castell_collectives::collective::{Collective, Combine, Memory, Messages};
 use castell_goal::graph::{Graph, GraphError, Vertex};
@@ -242,10 +242,12 @@ fn run(
     let is_awaited = size == Size::Shown || heard.iter().any(|of| *of != all);
     let is_safe_in_place = size != Size::Shown;
     let is_inline = |message: &Message| size != Size::Small || message.bytes <= INLINE_BYTES as u64;
+    let has_pages = !programs.iter().flatten().all(is_inline);
     let cycle = match heard.iter().all(|of| *of == all) {
+        true if has_pages && ranks > RANKS_NEAR => Cycle::EXCHANGE_IN_PAGES,
         true => Cycle::EXCHANGE,
-        false if programs.iter().flatten().all(is_inline) => Cycle::AHEAD,
-        false => Cycle::AHEAD_IN_PAGES,
+        false if has_pages => Cycle::AHEAD_IN_PAGES,
+        false => Cycle::AHEAD,
     };
     let sends_first = programs.iter().all(|program| program.is_sorted_by_key(|message| !message.is_send));
     let certificate =

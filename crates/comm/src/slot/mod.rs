@@ -30,6 +30,8 @@ pub const GENERATIONS: usize = if cfg!(loom) { 2 } else { 32 };
 pub const PAGE_GENERATIONS: usize = 8;
 /// Bytes of a message that lie in its line.
 pub const INLINE_BYTES: usize = 48;
+/// Ranks whose pages lie in caches.
+pub const RANKS_NEAR: usize = 8;
 /// The largest message that has a place for itself. Bytes.
 pub const BYTES_MAX: usize = 4096;
 /// A rank's memory for all larger messages of a call, or of a strip of it. Bytes.
@@ -52,6 +54,9 @@ pub struct Cycle(u32);
 impl Cycle {
     /// Of calls in which all hear of all: nobody runs far ahead, and few places stay near.
     pub const EXCHANGE: Cycle = Cycle(if cfg!(loom) { 2 } else { 8 });
+    /// The same with messages in pages between many ranks: more places than that would take longer to be written for the first
+    /// time, and leave the caches.
+    pub const EXCHANGE_IN_PAGES: Cycle = Cycle(2);
     /// Of those in which somebody sends and does not hear of all: it runs so many calls ahead of its receivers.
     pub const AHEAD: Cycle = Cycle(GENERATIONS as u32);
     /// The same with messages in pages.
