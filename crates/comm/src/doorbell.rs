@@ -167,7 +167,8 @@ impl Doorbell {
         self.enter(QUIET);
     }
 
-    /// What comes can wait until the application asks for it: senders ring only when they wait until it is taken. The progress thread may sleep on. Look into the queues next, as after [`Doorbell::hand_over`].
+    /// What comes can wait until the application asks for it: senders ring only when they wait until it is taken. The progress
+    /// thread may sleep on. Look into the queues next, as after [`Doorbell::hand_over`].
     pub fn put_off(&self) {
         self.enter(LATER);
     }

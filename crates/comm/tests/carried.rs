@@ -9,7 +9,7 @@ use castell_comm::{Comm, Handle};
 use castell_goal::graph::{Graph, Vertex};
 use castell_goal::op::{Arithmetic, ElementType, Operator, Place};
 use castell_goal::schedule::Schedule;
-use group::group_with;
+use group::{group_with, seed};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
@@ -19,13 +19,6 @@ use std::time::Duration;
 const GROUPS: u64 = 60;
 /// Runs of a schedule that go on at once.
 const AT_ONCE: usize = 3;
-
-fn seed() -> u64 {
-    let asked = std::env::var("CASTELL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = asked.unwrap_or_else(|| castell_host::clock::now_ns() % 1_000_000);
-    println!("seed {seed} (CASTELL_TEST_SEED repeats it)");
-    seed
-}
 
 /// In each round every rank sends its sum to one rank and adds what it gets from another.
 struct Pattern {

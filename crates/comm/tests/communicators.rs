@@ -8,7 +8,7 @@ use castell_comm::collective::{
     Call, CallError, Complex, Custom, Found, Layout, Neighbourhood, Operation, Reason, Reduction,
 };
 use castell_comm::{Cause, Comm, Communicator};
-use group::group;
+use group::{group, seed};
 use oracle::{Case, Matrix, matrix_product};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -283,13 +283,6 @@ fn floats_have_the_same_bits_everywhere() {
             }
         });
     }
-}
-
-fn seed() -> u64 {
-    let asked = std::env::var("CASTELL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = asked.unwrap_or_else(|| castell_host::clock::now_ns() % 1_000_000);
-    println!("seed {seed} (CASTELL_TEST_SEED repeats it)");
-    seed
 }
 
 fn draw(random: &mut ChaCha8Rng, ranks: u32, salt: u64) -> Case<'static> {

@@ -8,7 +8,7 @@ use castell_collectives::collective::ALGORITHMS;
 use castell_comm::collective::{Call, CallError, Operation, Reason, Reduction};
 use castell_comm::job::{JobOptions, Progress, Reads};
 use castell_comm::{Cause, Comm, Communicator};
-use group::{group, group_with};
+use group::{group, group_with, seed};
 use oracle::{Matrix, Sample};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -286,9 +286,7 @@ fn who_waits_for_room_is_woken() {
 /// random roots, in the line and in pages, with ranks that are late.
 #[test]
 fn calls_of_all_kinds_overwrite_nothing_of_each_other() {
-    let asked = std::env::var("CASTELL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed: u64 = asked.unwrap_or_else(|| castell_host::clock::now_ns() % 1_000_000);
-    println!("seed {seed} (CASTELL_TEST_SEED repeats it)");
+    let seed = seed();
     for ranks in [2, 3, 6, 10] {
         group(ranks, |comm| {
             let world = comm.world();

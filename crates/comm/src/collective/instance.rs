@@ -521,7 +521,8 @@ fn weave(
     let Some(slots) = surroundings.slots.as_ref().filter(|_| count.is_some()) else {
         let (schedule, _) = compile(&collective, rank, &memory)?;
         let finding = || known.of(&record, Part::Whole(Size::Small), &collective, seat.rank);
-        let sends_first = count.is_some() && finding().is_some_and(|finding| finding.sends_first);
+        let sends_first =
+            !key.is_blocking && count.is_some() && finding().is_some_and(|finding| finding.sends_first);
         return Ok(Woven { record, temporary, schedule: Arc::new(schedule.0), strips: None, sends_first });
     };
     let making = Making { record: &record, rank, memory: &memory, seat: slots, known };

@@ -49,3 +49,11 @@ pub fn start_open(comm: &Comm, graph: &Graph) -> Handle {
 pub fn place(buffer: &mut [u8]) -> Place {
     Place::user(buffer.as_mut_ptr() as u64)
 }
+
+/// The seed of a random test: printed, and another one each time unless one is asked for.
+pub fn seed() -> u64 {
+    let asked = std::env::var("CASTELL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = asked.unwrap_or_else(|| castell_host::clock::now_ns() % 1_000_000);
+    println!("seed {seed} (CASTELL_TEST_SEED repeats it)");
+    seed
+}
