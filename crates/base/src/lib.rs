@@ -1,15 +1,17 @@
-//! What every room shares: ids, virtual time, random numbers, threads that a caller lends, and the facade that swaps std's
-//! atomics for loom's.
+//! What every room shares: ids, virtual time, random numbers, threads and memory that a caller lends, and the facade that
+//! swaps std's atomics for loom's.
 //!
 //! This room does no I/O, reads no clock and knows nothing of graphs. Start at [`Rank`], [`Time`], [`random`] and
 //! [`sync`].
 
 mod ids;
+mod memory;
 pub mod random;
 pub mod sync;
 mod threads;
 mod time;
 
 pub use ids::{Rank, Tag};
+pub use memory::Lent;
 pub use threads::{Job, OwnThread, Threads};
 pub use time::{PerByte, QuantityError, Time};

@@ -43,11 +43,6 @@ impl Time {
         Time((ps + 0.5) as u64)
     }
 
-    /// In picoseconds.
-    pub const fn as_ps(self) -> u64 {
-        self.0
-    }
-
     /// In nanoseconds, rounded to what a double can hold.
     pub fn as_ns_f64(self) -> f64 {
         self.0 as f64 / 1e3

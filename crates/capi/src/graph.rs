@@ -1,33 +1,23 @@
 //! Graphs: making and freeing (ESPGOAL 2.2.2), dependencies and scratchpad (2.2.4, 2.2.5), traits of vertices.
 
 use crate::error::{Error, Result, call, status};
+use crate::objects::{GRAPHS, GraphObject, too_many, unknown};
 use crate::process::require_running;
-use crate::registry::{Full, Kind, PLACES_MAX, Table, Unknown};
+use crate::registry::{Kind, Unknown};
 use crate::types::*;
 use castell_goal::graph::{Graph, GraphError, Vertex};
 use std::ffi::{CStr, c_char, c_int};
-
-/// A graph and what became of it.
-pub(crate) struct Entry {
-    pub(crate) graph: Graph,
-    /// High half of its vertices, by which vertices of other graphs are noticed.
-    mark: u32,
-    /// The first thing that could not be added: such a graph is never compiled.
-    pub(crate) broken: Option<Error>,
-}
-
-static GRAPHS: Table<Entry> = Table::new(Kind::Graph);
 
 /// A new graph without operations.
 #[unsafe(no_mangle)]
 pub extern "C" fn GOAL_CreateGraph() -> GOAL_Graph {
     call("GOAL_CreateGraph", std::ptr::null_mut(), || {
         require_running()?;
-        let entry = Entry { graph: Graph::new(), mark: 0, broken: None };
-        let id = GRAPHS.insert(entry).map_err(|Full| too_many("graphs"))?;
+        let entry = GraphObject { graph: Graph::new(), mark: 0, broken: None };
+        let id = GRAPHS.insert(entry).map_err(too_many("graphs"))?;
         // 31 bits, never 0, spread so that neighbouring ids differ.
         let mark = (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u32 | 1;
-        GRAPHS.with(id, |entry| entry.mark = mark).map_err(|why| unknown(why, "graph"))?;
+        GRAPHS.with(id, |entry| entry.mark = mark).map_err(no_graph)?;
         Ok(id as usize as GOAL_Graph)
     })
 }
@@ -37,7 +27,7 @@ pub extern "C" fn GOAL_CreateGraph() -> GOAL_Graph {
 pub extern "C" fn GOAL_FreeGraph(graph: GOAL_Graph) -> c_int {
     status("GOAL_FreeGraph", || {
         require_running()?;
-        GRAPHS.remove(graph as u64).map(drop).map_err(|why| unknown(why, "graph"))
+        GRAPHS.remove(graph as u64).map(drop).map_err(no_graph)
     })
 }
 
@@ -129,56 +119,32 @@ pub(crate) fn add(
 }
 
 /// Looks at a graph without changing it.
-pub(crate) fn with_graph<T>(graph: GOAL_Graph, work: impl FnOnce(&Entry) -> Result<T>) -> Result<T> {
+pub(crate) fn with_graph<T>(graph: GOAL_Graph, work: impl FnOnce(&GraphObject) -> Result<T>) -> Result<T> {
     require_running()?;
-    GRAPHS.with(graph as u64, |entry| work(entry)).map_err(|why| unknown(why, "graph"))?
+    GRAPHS.with(graph as u64, |entry| work(entry)).map_err(no_graph)?
 }
 
-/// Frees every graph.
-pub(crate) fn free_all() {
-    for id in GRAPHS.ids() {
-        // Another thread may have been faster.
-        let _ = GRAPHS.remove(id);
-    }
+fn no_graph(why: Unknown) -> Error {
+    unknown(Kind::Graph, why)
 }
 
-/// Says what is wrong with an id.
-pub(crate) fn unknown(why: Unknown, what: &str) -> Error {
-    let code = match what {
-        "graph" => Code::Graph,
-        "schedule" => Code::Schedule,
-        _ => Code::Handle,
-    };
-    let message = match why {
-        Unknown::Null => format!("the {what} is NULL: the call that should have made it failed"),
-        Unknown::Foreign => format!("this is no {what} of this process"),
-        Unknown::Gone => format!("the {what} was freed before"),
-    };
-    Error::new(code, message)
-}
-
-/// A table is full.
-pub(crate) fn too_many(what: &str) -> Error {
-    Error::new(Code::Limit, format!("there are {PLACES_MAX} {what} already; free what is not used any more"))
-}
-
-fn change(name: &str, graph: GOAL_Graph, work: impl FnOnce(&mut Entry) -> Result<()>) -> c_int {
+fn change(name: &str, graph: GOAL_Graph, work: impl FnOnce(&mut GraphObject) -> Result<()>) -> c_int {
     status(name, || changed(name, graph, work))
 }
 
-fn changed<T>(name: &str, graph: GOAL_Graph, work: impl FnOnce(&mut Entry) -> Result<T>) -> Result<T> {
+fn changed<T>(name: &str, graph: GOAL_Graph, work: impl FnOnce(&mut GraphObject) -> Result<T>) -> Result<T> {
     require_running()?;
-    let work = |entry: &mut Entry| {
+    let work = |entry: &mut GraphObject| {
         let outcome = work(entry);
         if let (Err(error), None) = (&outcome, &entry.broken) {
             entry.broken = Some(Error::new(error.code, format!("{name}: {}", error.message)));
         }
         outcome
     };
-    GRAPHS.with(graph as u64, work).map_err(|why| unknown(why, "graph"))?
+    GRAPHS.with(graph as u64, work).map_err(no_graph)?
 }
 
-impl Entry {
+impl GraphObject {
     /// The vertex that an argument means. Without a mark (kept in an `int`) it is taken as one of this graph.
     fn vertex(&self, what: &str, vertex: GOAL_Vertex) -> Result<Vertex> {
         let wrong = |message: String| Err(Error::new(Code::Vertex, message));

@@ -2,7 +2,8 @@
 //!
 //! This room translates and nothing else: arguments into graphs, errors into codes and texts. It keeps the objects
 //! that C programs hold in checked tables, so that a freed, foreign or made-up one is an error and no crash, and lets
-//! no panic out. Start at `graph` and `run`; `registry` is the tables, `error` the way of every failure.
+//! no panic out. Start at `graph` and `run`; `objects` has all tables, `registry` is what a table is,
+//! `error` the way of every failure.
 
 // The exported functions have the names of the paper.
 #![allow(non_snake_case)]
@@ -13,6 +14,7 @@ mod collective;
 mod error;
 mod extension;
 mod graph;
+mod objects;
 mod operation;
 mod process;
 mod registry;

@@ -1,10 +1,11 @@
 //! The process and its group (ESPGOAL 2.2.1).
 
 use crate::error::{Error, Result, number, status};
+use crate::objects::{self, WORLD, lock};
 use crate::types::*;
-use crate::{collective, graph, run, schedule};
 use castell_base::Rank;
 use castell_comm::Comm;
+use castell_comm::bootstrap::BootstrapError;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 use std::sync::{PoisonError, RwLock};
@@ -25,30 +26,35 @@ static COMM: RwLock<Option<Comm>> = RwLock::new(None);
 #[unsafe(no_mangle)]
 pub extern "C" fn GOAL_Init() -> c_int {
     status("GOAL_Init", || {
-        PHASE.compare_exchange(FRESH, JOINING, Ordering::AcqRel, Ordering::Acquire).map_err(|phase| {
-            match phase {
-                LEAVING | LEFT => {
-                    Error::new(Code::Finalized, "GOAL_Finalize was called; a process joins its group once")
-                }
-                _ => Error::new(Code::AlreadyInitialized, "called before; a process joins its group once"),
-            }
-        })?;
-        match Comm::init() {
-            Ok(comm) => {
-                RANK.store(comm.rank().0 as i32, Ordering::Relaxed);
-                SIZE.store(comm.size() as i32, Ordering::Relaxed);
-                *COMM.write().unwrap_or_else(PoisonError::into_inner) = Some(comm);
-                PHASE.store(RUNNING, Ordering::Release);
-                Ok(())
-            }
-            Err(error) => {
-                PHASE.store(FRESH, Ordering::Release);
-                // Also for programs that do not look: N processes that say nothing would each do their part in vain.
-                eprintln!("castell: GOAL_Init: {error}");
-                Err(Error::new(Code::Launch, error.to_string()))
-            }
-        }
+        // Said also for programs that do not look: N processes that say nothing would each do their part in vain.
+        enter(|| Comm::init().inspect_err(|error| castell_host::say(&format!("GOAL_Init: {error}"))))
     })
+}
+
+/// Joins the group that `join` finds: the process's only one.
+pub(crate) fn enter(join: impl FnOnce() -> std::result::Result<Comm, BootstrapError>) -> Result<()> {
+    PHASE.compare_exchange(FRESH, JOINING, Ordering::AcqRel, Ordering::Acquire).map_err(
+        |phase| match phase {
+            LEAVING | LEFT => {
+                Error::new(Code::Finalized, "GOAL_Finalize was called; a process joins its group once")
+            }
+            _ => Error::new(Code::AlreadyInitialized, "called before; a process joins its group once"),
+        },
+    )?;
+    match join() {
+        Ok(comm) => {
+            RANK.store(comm.rank().0 as i32, Ordering::Relaxed);
+            SIZE.store(comm.size() as i32, Ordering::Relaxed);
+            *lock(&WORLD) = Some(comm.world());
+            *COMM.write().unwrap_or_else(PoisonError::into_inner) = Some(comm);
+            PHASE.store(RUNNING, Ordering::Release);
+            Ok(())
+        }
+        Err(error) => {
+            PHASE.store(FRESH, Ordering::Release);
+            Err(Error::new(Code::Launch, error.to_string()))
+        }
+    }
 }
 
 /// 1 once `GOAL_Init` has succeeded.
@@ -62,16 +68,13 @@ pub extern "C" fn GOAL_IsInitialized() -> c_int {
 pub extern "C" fn GOAL_Finalize() -> c_int {
     status("GOAL_Finalize", || {
         require_running()?;
-        run::refuse_inside_call()?;
+        refuse_inside_call()?;
         let left = PHASE.compare_exchange(RUNNING, LEAVING, Ordering::AcqRel, Ordering::Acquire);
         left.map_err(|_| Error::new(Code::Finalized, "another thread called GOAL_Finalize"))?;
         if let Some(comm) = COMM.write().unwrap_or_else(PoisonError::into_inner).take() {
             comm.finalize();
         }
-        run::free_all();
-        collective::free_all();
-        schedule::free_all();
-        graph::free_all();
+        objects::forget_all();
         PHASE.store(LEFT, Ordering::Release);
         Ok(())
     })
@@ -112,6 +115,16 @@ pub(crate) fn with_comm<T>(work: impl FnOnce(&Comm) -> Result<T>) -> Result<T> {
     // Between the phase and here another thread may have left the group.
     comm.as_ref()
         .map_or_else(|| Err(Error::new(Code::Finalized, "another thread called GOAL_Finalize")), work)
+}
+
+/// A function that a run calls would wait for itself.
+#[inline]
+pub(crate) fn refuse_inside_call() -> Result<()> {
+    if castell_comm::inside_call() {
+        let message = "called from a function of GOAL_Call, whose run would wait for itself";
+        return Err(Error::new(Code::Run, message));
+    }
+    Ok(())
 }
 
 /// Rank and size of the group.

@@ -117,6 +117,11 @@ impl<T, const CHUNKS: usize> Table<T, CHUNKS> {
         Ok(result)
     }
 
+    /// Takes all objects out. Other threads may be faster with some.
+    pub(crate) fn clear(&self) {
+        self.ids().into_iter().for_each(|id| drop(self.remove(id)));
+    }
+
     /// The ids of all objects.
     pub(crate) fn ids(&self) -> Vec<u64> {
         let used = lock(&self.free).unused;

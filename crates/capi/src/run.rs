@@ -1,19 +1,13 @@
 //! Runs: starting, testing, waiting (ESPGOAL 2.2.7), and why they failed.
 
 use crate::error::{Error, Result, call, number, status};
-use crate::graph::{too_many, unknown};
-use crate::process::{require_running, with_comm};
-use crate::registry::{Fate, Full, Kind, Table, Unknown};
+use crate::objects::{RUNS, Run, too_many, unknown};
+use crate::process::{refuse_inside_call, require_running, with_comm};
+use crate::registry::{Fate, Kind, Unknown};
 use crate::schedule::shared;
 use crate::types::*;
-use castell_comm::{Cause, Failure, Handle};
+use castell_comm::{Failure, Handle};
 use std::ffi::{c_char, c_int};
-
-/// What a handle stands for. A run that ended well needs no entry: its handle is over and stays so.
-enum Entry {
-    Going(Handle),
-    Failed(Failure),
-}
 
 /// What a handle's run is doing.
 enum State<R> {
@@ -21,8 +15,6 @@ enum State<R> {
     EndedWell,
     Failed(Failure),
 }
-
-static HANDLES: Table<Entry> = Table::new(Kind::Handle);
 
 /// Starts a run.
 #[unsafe(no_mangle)]
@@ -50,9 +42,7 @@ pub extern "C" fn GOAL_Wait(handle: GOAL_Handle) -> c_int {
         loop {
             match look(handle, Handle::clone)? {
                 State::EndedWell => return Ok(()),
-                State::Failed(failure) => {
-                    return Err(Error::new(code_of(&failure.cause), failure.to_string()));
-                }
+                State::Failed(failure) => return Err((&failure).into()),
                 State::Going(run) => {
                     refuse_inside_call()?;
                     // The next look sees how it ended.
@@ -94,19 +84,11 @@ pub unsafe extern "C" fn GOAL_HandleError(handle: GOAL_Handle, text: *mut c_char
 pub extern "C" fn GOAL_FreeHandle(handle: GOAL_Handle) -> c_int {
     status("GOAL_FreeHandle", || {
         require_running()?;
-        match HANDLES.remove(handle as u64) {
+        match RUNS.remove(handle as u64) {
             Ok(_) | Err(Unknown::Gone) => Ok(()),
-            Err(why) => Err(unknown(why, "handle")),
+            Err(why) => Err(unknown(Kind::Handle, why)),
         }
     })
-}
-
-/// Forgets all runs.
-pub(crate) fn free_all() {
-    for id in HANDLES.ids() {
-        // Another thread may have been faster.
-        let _ = HANDLES.remove(id);
-    }
 }
 
 fn start(name: &str, sched: GOAL_Schedule, open: bool) -> GOAL_Handle {
@@ -119,7 +101,7 @@ fn start(name: &str, sched: GOAL_Schedule, open: bool) -> GOAL_Handle {
             let run = unsafe { if open { comm.run_open(&schedule) } else { comm.run(&schedule) } };
             run.map_err(|error| Error::new(Code::Run, error.to_string()))
         })?;
-        let id = HANDLES.insert(Entry::Going(run)).map_err(|Full| too_many("runs"))?;
+        let id = RUNS.insert(Run::Going(run)).map_err(too_many("runs"))?;
         Ok(id as usize as GOAL_Handle)
     })
 }
@@ -143,7 +125,7 @@ pub(crate) fn start_telling(
             let run = unsafe { comm.run_then(&schedule, then) };
             run.map_err(|error| Error::new(Code::Run, error.to_string()))
         })?;
-        let id = HANDLES.insert(Entry::Going(run)).map_err(|Full| too_many("runs"))?;
+        let id = RUNS.insert(Run::Going(run)).map_err(too_many("runs"))?;
         Ok(id as usize as GOAL_Handle)
     })
 }
@@ -152,16 +134,16 @@ pub(crate) fn start_telling(
 /// forgotten, one that failed is kept.
 fn look<R>(handle: GOAL_Handle, going: impl FnOnce(&Handle) -> R) -> Result<State<R>> {
     require_running()?;
-    let seen = HANDLES.with_or_remove(handle as u64, |entry| {
+    let seen = RUNS.with_or_remove(handle as u64, |entry| {
         let outcome = match entry {
-            Entry::Going(run) if !run.is_done() => return (Fate::Stays, State::Going(going(run))),
-            Entry::Going(run) => run.test().unwrap_or(Ok(())),
-            Entry::Failed(failure) => Err(failure.clone()),
+            Run::Going(run) if !run.is_done() => return (Fate::Stays, State::Going(going(run))),
+            Run::Going(run) => run.test().unwrap_or(Ok(())),
+            Run::Failed(failure) => Err(failure.clone()),
         };
         match outcome {
             Ok(()) => (Fate::Goes, State::EndedWell),
             Err(failure) => {
-                *entry = Entry::Failed(failure.clone());
+                *entry = Run::Failed(failure.clone());
                 (Fate::Stays, State::Failed(failure))
             }
         }
@@ -169,25 +151,6 @@ fn look<R>(handle: GOAL_Handle, going: impl FnOnce(&Handle) -> R) -> Result<Stat
     match seen {
         Ok(state) => Ok(state),
         Err(Unknown::Gone) => Ok(State::EndedWell),
-        Err(why) => Err(unknown(why, "handle")),
-    }
-}
-
-/// A function that a run calls would wait for itself.
-pub(crate) fn refuse_inside_call() -> Result<()> {
-    if castell_comm::inside_call() {
-        let message = "called from a function of GOAL_Call, whose run would wait for itself";
-        return Err(Error::new(Code::Run, message));
-    }
-    Ok(())
-}
-
-pub(crate) fn code_of(cause: &Cause) -> Code {
-    match cause {
-        Cause::PeerDied { .. } | Cause::PeerLeft { .. } | Cause::PeerFailed { .. } => Code::Peer,
-        Cause::SizeMismatch { .. } => Code::Size,
-        Cause::BadAddress { .. } | Cause::CopyForbidden { .. } | Cause::BadTarget { .. } => Code::Buffer,
-        Cause::CallsDiffer { .. } => Code::Operation,
-        _ => Code::Failed,
+        Err(why) => Err(unknown(Kind::Handle, why)),
     }
 }

@@ -1,17 +1,16 @@
 //! Schedules: compiling, freeing (ESPGOAL 2.2.6), saving and loading.
 
 use crate::error::{Error, Result, call, number, remember, status};
-use crate::graph::{too_many, unknown, with_graph};
+use crate::graph::with_graph;
+use crate::objects::{SCHEDULES, too_many, unknown};
 use crate::process::{group, require_running};
-use crate::registry::{Full, Kind, Table};
+use crate::registry::{Kind, Unknown};
 use crate::types::*;
 use castell_goal::compile::CompileError;
 use castell_goal::op::{Buffer, Memory, Op, Place};
 use castell_goal::schedule::Schedule;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
-
-static SCHEDULES: Table<Arc<Schedule>> = Table::new(Kind::Schedule);
 
 /// Compiles a graph.
 #[unsafe(no_mangle)]
@@ -34,7 +33,7 @@ pub extern "C" fn GOAL_Compile(graph: GOAL_Graph) -> GOAL_Schedule {
 pub extern "C" fn GOAL_FreeSchedule(sched: GOAL_Schedule) -> c_int {
     status("GOAL_FreeSchedule", || {
         require_running()?;
-        SCHEDULES.remove(sched as u64).map(drop).map_err(|why| unknown(why, "schedule"))
+        SCHEDULES.remove(sched as u64).map(drop).map_err(no_schedule)
     })
 }
 
@@ -99,19 +98,15 @@ pub unsafe extern "C" fn GOAL_LoadSchedule(bytes: *const c_void, size: usize) ->
 /// The schedule of an id.
 pub(crate) fn shared(sched: GOAL_Schedule) -> Result<Arc<Schedule>> {
     require_running()?;
-    SCHEDULES.with(sched as u64, |schedule| Arc::clone(schedule)).map_err(|why| unknown(why, "schedule"))
+    SCHEDULES.with(sched as u64, |schedule| Arc::clone(schedule)).map_err(no_schedule)
 }
 
-/// Frees every schedule.
-pub(crate) fn free_all() {
-    for id in SCHEDULES.ids() {
-        // Another thread may have been faster.
-        let _ = SCHEDULES.remove(id);
-    }
+fn no_schedule(why: Unknown) -> Error {
+    unknown(Kind::Schedule, why)
 }
 
 fn keep(schedule: Schedule) -> Result<GOAL_Schedule> {
-    let id = SCHEDULES.insert(Arc::new(schedule)).map_err(|Full| too_many("schedules"))?;
+    let id = SCHEDULES.insert(Arc::new(schedule)).map_err(too_many("schedules"))?;
     Ok(id as usize as GOAL_Schedule)
 }
 

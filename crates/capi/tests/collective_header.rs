@@ -111,7 +111,7 @@ fn every_function_has_the_type_that_the_header_declares() {
 /// The functions that the sources export, with the C types of their arguments; all return an int.
 fn exported() -> BTreeMap<String, Vec<String>> {
     let mut found = BTreeMap::new();
-    for file in ["calls", "communicator", "memory", "operator", "request"] {
+    for file in ["calls", "communicator", "host", "memory", "operator", "request"] {
         let text = read(&format!("crates/capi/src/collective/{file}.rs"));
         for rest in text.split("#[unsafe(no_mangle)]").skip(1) {
             let (_, rest) = rest.split_once("extern \"C\" fn ").expect("an exported function");
@@ -159,6 +159,7 @@ fn c_type(rust: &str) -> String {
         "castell_comm" => "castell_comm",
         "castell_request" => "castell_request",
         "castell_op" => "castell_op",
+        "*const castell_host_functions" => "const castell_host_functions *",
         "*mut castell_comm" => "castell_comm *",
         "*mut castell_request" => "castell_request *",
         "*mut castell_op" => "castell_op *",

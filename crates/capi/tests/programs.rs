@@ -1,8 +1,11 @@
-//! C and C++ programs against the installed library, each a group of one: misuse, lifetimes, threads, defaults, listings.
+//! C and C++ programs against the installed library, as groups of one (misuse, lifetimes, threads, defaults, listings) and of several
+//! ranks; and whether some program calls each function of the headers.
 
 mod installed;
 
 use installed::{Installed, output, sources};
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -11,6 +14,14 @@ fn programs_of_one_process_do_what_the_header_says() {
     for source in sources("crates/capi/tests/c") {
         let program = installed.compile(&source);
         print!("{}: {}", source.display(), output(&mut Command::new(&program)));
+    }
+    for source in sources("crates/capi/tests/c/ranks") {
+        let program = installed.compile(&source);
+        for ranks in 1..=8 {
+            let mut launcher = Command::new(installed.prefix.join("bin/castell"));
+            launcher.args(["launch", "--timeout", "120s", "-n", &ranks.to_string(), "--"]).arg(&program);
+            print!("{}", output(&mut launcher));
+        }
     }
     link_statically(&installed);
     run_the_documentation(&installed);
@@ -39,4 +50,70 @@ fn link_statically(installed: &Installed) {
     compiler.arg("-std=c11").arg("-I").arg(installed::root().join("examples")).arg("-o").arg(&program);
     output(compiler.arg(installed::root().join("crates/capi/tests/c/runs.c")).args(flags));
     output(&mut Command::new(&program));
+}
+
+/// The folders whose programs tests run.
+const PROGRAMS: [&str; 4] =
+    ["crates/capi/tests/c", "crates/capi/tests/c/ranks", "examples/c", "examples/cpp"];
+
+#[test]
+fn every_function_of_the_headers_is_called() {
+    let headers = installed::root().join("include");
+    let mut functions = BTreeSet::new();
+    for header in ["goal.h", "castell.h", "castell_tasks.h", "alpi.h"] {
+        let text = std::fs::read_to_string(headers.join(header)).expect("a header");
+        functions.extend(names_before_parentheses(&without_comments(&text)));
+    }
+    assert!(functions.len() > 150, "{functions:?}");
+    let mut called = BTreeSet::new();
+    for source in PROGRAMS.into_iter().flat_map(sources) {
+        called.extend(names_before_parentheses(&preprocessed(&source)));
+    }
+    let missing: Vec<_> = functions.difference(&called).collect();
+    assert!(missing.is_empty(), "no program calls {missing:?}");
+}
+
+/// A program's own lines, behind the preprocessor: many calls are made by macros.
+fn preprocessed(source: &Path) -> String {
+    let is_cpp = source.extension().is_some_and(|extension| extension == "cpp");
+    let mut compiler = Command::new(if is_cpp { "g++" } else { "gcc" });
+    compiler.arg("-E").arg("-I").arg(installed::root().join("include"));
+    compiler.arg("-I").arg(installed::root().join("examples")).arg(source);
+    let text = output(&mut compiler);
+    let mut is_own = false;
+    let own = text.lines().filter(|line| match line.strip_prefix("# ") {
+        Some(marker) => {
+            let file = marker.split('"').nth(1).unwrap_or("");
+            is_own = file.contains("/tests/") || file.contains("/examples/");
+            false
+        }
+        None => is_own,
+    });
+    // Where a macro has a function's name, a call without it has the name in parentheses.
+    own.collect::<Vec<_>>().join("\n").replace(")(", "(")
+}
+
+fn without_comments(text: &str) -> String {
+    let text = text.replace("\\\n", " ");
+    let behind = |part: &str| part.split_once("*/").map_or(String::new(), |(_, code)| code.to_owned());
+    let mut parts = text.split("/*");
+    let first = parts.next().unwrap_or("").to_owned();
+    let code = parts.fold(first, |code, part| code + &behind(part));
+    let is_code = |line: &&str| !line.trim_start().starts_with('#');
+    let lines = code.lines().map(|line| line.split("//").next().unwrap_or("")).filter(is_code);
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The library's names that stand before a parenthesis.
+fn names_before_parentheses(code: &str) -> BTreeSet<String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let names = code.match_indices('(').map(|(at, _)| {
+        let before = code[..at].trim_end();
+        before.rsplit(|c| !is_part(c)).next().unwrap_or("")
+    });
+    let is_ours = |name: &&str| {
+        // What ends like that is a macro of the headers' own.
+        !name.ends_with('_') && ["GOAL_", "castell_", "alpi_"].iter().any(|prefix| name.starts_with(prefix))
+    };
+    names.filter(is_ours).map(str::to_owned).collect()
 }

@@ -37,6 +37,9 @@ fn made_up_foreign_and_freed_ids_are_told_apart() {
     assert_eq!(graphs.with(graph, |object| *object), Err(Unknown::Gone));
     assert_eq!(graphs.with(next, |object| *object), Ok("next"));
     assert_eq!(graphs.ids(), [next]);
+    graphs.clear();
+    assert_eq!(graphs.with(next, |object| *object), Err(Unknown::Gone));
+    assert_eq!(graphs.ids(), []);
 }
 
 #[test]

@@ -30,10 +30,11 @@
 //! |---|---|
 //! | run patterns over borrowed memory, without `unsafe` | [`Comm::scope`], [`ScopedGraph`] |
 //! | build graphs over addresses or the scratchpad, and compile them | [`Graph`], [`Schedule`] |
-//! | run those | [`Comm::run`], [`Comm::run_open`], [`Handle`] |
+//! | run those | [`run`](Process::run), [`run_open`](Process::run_open), [`Handle`] |
 //! | read, print and check programs of many ranks | [`Program`](goal::program::Program), [`goal::text`], [`goal::binary`] |
 //! | run tasks with data accesses | [`tasks`], [`tasks::Runtime`] |
 //! | make a task a vertex of a graph, or have a task's completion wait for a run | [`as_task`], [`held_until`] |
+//! | live in a program that has a group already, MPI's for example | [`Comm::init_by`], [`HostFunctions`] |
 //! | make collective calls | [`Comm::world`], [`Communicator`], [`Call`] |
 //! | step through a schedule without running it | [`Stepper`] |
 //! | use it from C or C++ | `goal.h` and `castell.h`, described in the book |
@@ -49,10 +50,11 @@ pub use one_graph::{as_task, held_until};
 
 pub use castell_base::{Rank, Tag};
 pub use castell_comm::Communicator;
+pub use castell_comm::bootstrap::HostFunctions;
 pub use castell_comm::collective::{Call, CallError, Custom, Element, Layout, Neighbourhood, Reduction};
 pub use castell_comm::pool::{AllocationError, SharedBuffer};
 pub use castell_comm::scope::{Buffer, Scope, ScopedGraph, ScopedSchedule, Source};
-pub use castell_comm::{Cause, Comm, Deferred, Failure, Handle, RunError, defer};
+pub use castell_comm::{Cause, Comm, Deferred, Failure, Handle, Process, RunError, defer};
 pub use castell_goal::graph::{Graph, Vertex};
 pub use castell_goal::op::{Arithmetic, ElementType, Operator, Place};
 pub use castell_goal::schedule::Schedule;

@@ -60,7 +60,7 @@ pub fn as_task(
         });
         if let Err(error) = spawned {
             // The vertex went with what could not be spawned: the next run says so.
-            eprintln!("castell: a vertex that is a task did not run: {error}");
+            castell_host::say(&format!("a vertex that is a task did not run: {error}"));
         }
     }
 }
@@ -75,7 +75,7 @@ impl Vertex {
     }
 }
 
-/// What to give to [`Scope::run_then`](crate::Scope::run_then) or [`Comm::run_then`](crate::Comm::run_then) so that the calling task
+/// What to give to [`Scope::run_then`](crate::Scope::run_then) or [`Comm::run_then`](crate::Process::run_then) so that the calling task
 /// completes only when that run has ended: its successors get its data then. If the run fails, so does the task.
 ///
 /// ```

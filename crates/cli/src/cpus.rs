@@ -10,13 +10,13 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  CASTELL_TASKS_MAILBOX=1 ./program &      a program that runs tasks and listens
-  castell cpus                             all such programs of this user
-  castell cpus 4711                        its workers
-  castell cpus 4711 --take 2,3             these two get no more tasks
-  castell cpus 4711 --give 2-3 --json      they do again; the workers afterwards, for scripts
+  CASTELL_TASKS_MAILBOX=1 ./program &     # a program with tasks that listens
+  castell cpus                            # all such programs of this user
+  castell cpus 4711                       # its workers
+  castell cpus 4711 --take 2,3            # these two get no more tasks
+  castell cpus 4711 --give 2-3 --json     # they do again
 
-A worker that is taken away ends the task that it runs, and what it had queued goes to others. The last worker of a kind is
+A worker that is taken away ends the task that it runs, and what it had queued goes to others. The last worker of a kind is \
 refused, which is an error.
 
 Exit code: 0 if all was done, 1 if something was refused or nobody answered, 2 for wrong usage.";
@@ -77,10 +77,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if !refused.is_empty() {
         let list: Vec<String> = refused.iter().map(u32::to_string).collect();
-        eprintln!(
-            "castell: refused, the last of its kind (or given back meanwhile): worker {}",
+        castell_host::say(&format!(
+            "refused, the last of its kind (or given back meanwhile): worker {}",
             list.join(", ")
-        );
+        ));
         return Ok(ExitCode::from(1));
     }
     Ok(ExitCode::SUCCESS)

@@ -24,7 +24,7 @@ use std::process::ExitCode;
 /// Exit codes: 0 fitted, 1 the data are wrong or no machine has such parameters, 2 wrong usage.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  castell fit --model plb multicast.csv\n  castell fit --model plb --by-size multicast.csv -o model.toml\n  castell fit --model loggp:o=500ns pingpong.csv      o is known, the others are found\n  castell fit --model plb --json multicast.csv | jq .model\n\nModels: bsp, lb, logp, loggp, loggps, loggops, plb. Latency and overhead of the logp family cannot both be found from\nsuch times: give one of them."
+    after_help = "Examples:\n  castell fit --model plb multicast.csv\n  castell fit --model plb --by-size multicast.csv -o model.toml\n  castell fit --model loggp:o=500ns pingpong.csv   # o is known\n  castell fit --model plb --json multicast.csv | jq .model\n\nModels: bsp, lb, logp, loggp, loggps, loggops, plb. Latency and overhead of the logp family cannot both be found from such times: give one of them."
 )]
 pub struct Args {
     /// The measurements
@@ -82,7 +82,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let template = match Template::parse(&args.model) {
         Ok(template) => template,
         Err(error) => {
-            eprintln!("castell: --model {}: {error}", args.model);
+            castell_host::say(&format!("--model {}: {error}", args.model));
             return Ok(ExitCode::from(2));
         }
     };
@@ -102,11 +102,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let negative: Vec<&str> =
         outcome.fits.iter().flat_map(|(_, fit)| fit.negative()).map(|e| e.key).collect();
     let negative = negative.first().copied().unwrap_or("a parameter");
-    eprintln!(
-        "castell: {}: no machine has these parameters: {negative} is negative; another model may fit, or fewer sizes \
+    castell_host::say(&format!(
+        "{}: no machine has these parameters: {negative} is negative; another model may fit, or fewer sizes \
          (--bytes, --by-size)",
         source::name(&args.data)
-    );
+    ));
     Ok(ExitCode::from(1))
 }
 

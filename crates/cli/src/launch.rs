@@ -3,24 +3,23 @@
 use anyhow::{Context, bail};
 use castell_comm::job::{Progress, RANKS_MAX};
 use castell_comm::launch::{Binding, Launch};
-use castell_comm::queue::QueueKind;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  castell launch -n 4 -- ./program input.txt      four processes of ./program on this host
-  castell launch -n 4 --prefix -- ./program       each line of output with its rank in front
-  castell launch -n 2 --bind 0,1 -- ./program     rank 0 on processor 0, rank 1 on processor 1
-  castell launch -n 8 --stall 10s -- ./program    tells who waits for whom after 10 s without progress
-  kill -USR1 PID-OF-CASTELL                       the same, at once
+  castell launch -n 4 -- ./program input.txt     # four processes
+  castell launch -n 4 --prefix -- ./program      # each line with its rank
+  castell launch -n 2 --bind 0,1 -- ./program    # each rank on a processor
+  castell launch -n 8 --stall 10s -- ./program   # tells who waits for whom
+  kill -USR1 PID-OF-CASTELL                      # the same, at once
 
-Each process gets CASTELL_RANK and a share of one memory segment; a program that does not use castell just runs N
-times. Standard input goes to rank 0. SIGINT, SIGTERM and SIGHUP are passed on; when castell ends, nothing that the
+Each process gets CASTELL_RANK and a share of one memory segment; a program that does not use castell just runs N \
+times. Standard input goes to rank 0. SIGINT, SIGTERM and SIGHUP are passed on; when castell ends, nothing that the \
 program started is left.
 
-Exit code: that of the rank that failed first (128 + signal if it was killed), 0 if none did; 124 after --timeout,
+Exit code: that of the rank that failed first (128 + signal if it was killed), 0 if none did; 124 after --timeout, \
 126 and 127 where the program cannot be executed or found, 2 for wrong usage.";
 
 /// Start N processes of a program that uses castell
@@ -36,9 +35,6 @@ pub struct Args {
     /// Put `[rank] ` in front of each line of output
     #[arg(long)]
     prefix: bool,
-    /// Design of the receive queues
-    #[arg(long, value_name = "scmp|smsg|msgq|rlock", default_value = "scmp")]
-    queue: QueueKind,
     /// Who carries a run on whose process computes or sleeps: its own thread, the peers, or auto (peers where there are
     /// more ranks than processors)
     #[arg(long, default_value = "auto", value_name = "auto|thread|peers")]
@@ -52,9 +48,6 @@ pub struct Args {
     /// Terminate the job when it takes longer
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
-    /// Ranks that count as one node (for the queue msgq)
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
-    ranks_per_node: Option<u32>,
     /// Tell what happens
     #[arg(short, long)]
     verbose: bool,
@@ -66,11 +59,9 @@ pub struct Args {
 /// Carries the command out.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut launch = Launch::new(args.ranks);
-    launch.job.queue = args.queue;
     launch.job.progress = args.progress;
     launch.job.stall_ms =
         args.stall.map_or(Ok(0), |stall| u32::try_from(stall.as_millis())).context("--stall")?;
-    launch.job.ranks_per_node = args.ranks_per_node.unwrap_or(launch.job.ranks_per_node);
     launch.binding = args.bind;
     launch.prefix = args.prefix;
     launch.grace = args.grace;
@@ -80,7 +71,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match launch.program(program, arguments) {
         Ok(outcome) => Ok(ExitCode::from(outcome.exit_code())),
         Err(error) => {
-            eprintln!("castell: {error}");
+            castell_host::say(&error.to_string());
             Ok(ExitCode::from(error.exit_code()))
         }
     }

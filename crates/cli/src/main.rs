@@ -1,17 +1,27 @@
 //! The `castell` command: each subcommand is a module with its arguments and a `run`.
 
-mod bench;
+mod afford;
 mod cpus;
+mod distances;
 mod fit;
 mod goal;
 mod launch;
 mod model;
+mod mpi;
+mod omp;
+mod patterns;
+mod place;
+mod predict;
+mod probe;
+mod profile;
 mod run;
+mod say;
 mod schedule;
+mod session;
 mod simulate;
+mod slowdown;
 mod source;
 mod tasks;
-mod threads;
 mod timeline;
 mod tune;
 
@@ -33,42 +43,68 @@ enum Command {
     Schedule(schedule::Args),
     Simulate(Box<simulate::Args>),
     Launch(launch::Args),
+    Place(Box<place::Args>),
+    Session(session::Args),
+    Mpi(mpi::Args),
     Cpus(cpus::Args),
-    Bench(Box<bench::Args>),
+    Bench(Box<castell_bench::Args>),
+    Distances(distances::Args),
+    Probe(probe::Args),
+    Profile(profile::Args),
+    Slowdown(slowdown::Args),
+    Omp(omp::Args),
     Fit(fit::Args),
+    Predict(Box<predict::Args>),
     Tune(Box<tune::Args>),
     Tasks(tasks::Args),
 }
 
 fn main() -> ExitCode {
     end_with_the_reader();
+    // Larger files than the limit allows (ulimit -f) are errors then, not a death without a word.
+    castell_host::signal::ignore_file_size_limit();
     let outcome = match Cli::parse().command {
         Command::Goal(args) => goal::run(args),
         Command::Run(args) => run::run(args),
         Command::Schedule(args) => schedule::run(args),
         Command::Simulate(args) => simulate::run(*args),
         Command::Launch(args) => launch::run(args),
+        Command::Place(args) => place::run(*args),
+        Command::Session(args) => session::run(args),
+        Command::Mpi(args) => mpi::run(args),
         Command::Cpus(args) => cpus::run(args),
-        Command::Bench(args) => bench::run(*args),
+        Command::Bench(args) => castell_bench::run(*args),
+        Command::Distances(args) => distances::run(args),
+        Command::Probe(args) => probe::run(args),
+        Command::Profile(args) => profile::run(args),
+        Command::Slowdown(args) => slowdown::run(args),
+        Command::Omp(args) => omp::run(&args),
         Command::Fit(args) => fit::run(args),
+        Command::Predict(args) => predict::run(*args),
         Command::Tune(args) => tune::run(*args),
         Command::Tasks(args) => tasks::run(args),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("castell: {error:#}");
-        ExitCode::from(1)
+        say::failure(&error, std::env::args_os().any(|argument| argument == "--json"));
+        let signal = error.chain().find_map(|cause| cause.downcast_ref::<castell_bench::Interrupted>());
+        ExitCode::from(signal.map_or(1, |castell_bench::Interrupted(signal)| 128 + *signal as u8))
     })
 }
 
-/// Whoever reads the output may have seen enough, as `head` has: that ends the command without a word.
+/// Whoever reads the output may have seen enough, as `head` has: that ends the command without a word. Output that cannot be
+/// written for another reason is an error like others.
 fn end_with_the_reader() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let gone = std::io::Error::from_raw_os_error(libc::EPIPE).to_string();
         let said = panic.payload_as_str().unwrap_or_default();
-        if said.starts_with("failed printing to stdout") && said.ends_with(&gone) {
-            std::process::exit(0);
+        match said.strip_prefix("failed printing to stdout: ") {
+            Some(reason) if reason == gone => std::process::exit(0),
+            Some(reason) => {
+                castell_host::say(&format!("cannot write to the standard output: {reason}"));
+                std::process::exit(1);
+            }
+            None => usual(panic),
         }
-        usual(panic);
     }));
 }

@@ -1,10 +1,8 @@
 //! `castell schedule`: which word of the allreduce language to choose, what a word does and costs.
 
-use crate::model;
+use crate::{model, patterns};
 use anyhow::Context;
 use castell_base::Time;
-use castell_collectives::collective::{ALGORITHMS, Algorithm};
-use castell_collectives::generator::GENERATORS;
 use castell_collectives::language::{Cost, Fitted, Labelling, Word};
 use castell_collectives::search::{Order, Search, Weights, all_words, heuristic};
 use castell_model::{Model, Plb, largest_useful_fan_out, optimal_fan_out};
@@ -29,16 +27,23 @@ pub struct Args {
 enum Command {
     /// The best schedule for a number of ranks, what the heuristic finds, and recursive doubling
     #[command(
-        after_help = "Examples:\n  castell schedule allreduce --ranks 48 --model plb:alpha_p=2911ps,alpha_r=1000ps\n  castell schedule allreduce --ranks 7 --bytes 4096 --all"
+        after_help = "Examples:\n  castell schedule allreduce --ranks 48 \\\n      --model plb:alpha_p=2911ps,alpha_r=1000ps\n  castell schedule allreduce --ranks 7 --bytes 4096 --all"
     )]
     Allreduce(AllreduceArgs),
     /// Whether a word fits a number of ranks, and what it costs
     #[command(
-        after_help = "Examples:\n  castell schedule check m1g2a3,n1g3a2 --ranks 7 --diagram\n  castell schedule check r2,r2,r2,g2,g2,g2 --ranks 8 --bytes 1048576 --svg rabenseifner.svg"
+        after_help = "Examples:\n  castell schedule check m1g2a3,n1g3a2 --ranks 7 --diagram\n  castell schedule check r2,r2,r2,g2,g2,g2 --ranks 8 --bytes 1048576 \\\n      --svg rabenseifner.svg"
     )]
     Check(CheckArgs),
     /// The names of all patterns
-    List,
+    #[command(
+        after_help = "Examples:\n  castell schedule list\n  castell schedule list --json | jq -r '.patterns[].name'"
+    )]
+    List {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(clap::Args)]
@@ -89,7 +94,7 @@ struct CheckArgs {
     #[arg(long)]
     cuboid: bool,
     /// Draw the stages
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE.svg", value_parser = crate::timeline::svg_file)]
     svg: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
@@ -106,24 +111,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Allreduce(args) => allreduce(&args),
         Command::Check(args) => check(&args),
-        Command::List => {
-            for generator in GENERATORS {
-                println!("{:32}{}", generator.name, generator.summary);
-            }
-            let is_new =
-                |algorithm: &&Algorithm| GENERATORS.iter().all(|generator| generator.name != algorithm.name);
-            for algorithm in ALGORITHMS.iter().filter(is_new) {
-                println!("{:32}{}", algorithm.name, algorithm.summary);
-            }
-            println!("{:32}leaders of groups do recursive doubling", "allreduce:hierarchical");
-            println!(
-                "{:32}the vector is halved, reduced in parts and put together",
-                "allreduce:rabenseifner"
-            );
-            println!("{:32}each rank reduces a part for all others", "allreduce:direct");
-            for operation in ["allreduce", "barrier", "reduce_scatter", "allgather"] {
-                println!("{:32}a word of the schedule language", format!("{operation}:WORD"));
-            }
+        Command::List { json } => {
+            patterns::list(json);
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -154,6 +143,8 @@ struct Choice {
     b_upper: Option<f64>,
     heuristic_limit: u32,
     labelling: &'static str,
+    /// Whether times differ with the size.
+    depends_on_bytes: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     all: Option<Vec<Priced>>,
 }
@@ -189,8 +180,32 @@ fn price(word: Word, ranks: u32, weights: &Weights) -> anyhow::Result<Priced> {
     })
 }
 
+/// Whether the model tells sizes apart: 1 byte and 1 GiB cost the same otherwise.
+fn depends_on_bytes(ranks: u32, plb: &Plb) -> anyhow::Result<bool> {
+    let [small, large] = [1, 1 << 30].map(|bytes| {
+        let weights = Weights::new(plb.clone(), bytes);
+        price(Word::recursive_doubling(ranks), ranks, &weights).map(|priced| priced.cost_ps)
+    });
+    Ok(small? != large? || ranks == 1)
+}
+
+/// What all words cost, the cheapest first; tells how far it is, since a word of many ranks takes its time.
+fn price_all(ranks: u32, weights: &Weights) -> anyhow::Result<Vec<Priced>> {
+    let words = all_words(ranks, LISTED_MAX);
+    let progress = indicatif::ProgressBar::new(words.len() as u64).with_message("schedules");
+    let mut priced = Vec::with_capacity(words.len());
+    for word in words {
+        priced.push(price(word, ranks, weights)?);
+        progress.inc(1);
+    }
+    progress.finish_and_clear();
+    priced.sort_by_key(|priced| priced.cost_ps);
+    Ok(priced)
+}
+
 fn allreduce(args: &AllreduceArgs) -> anyhow::Result<ExitCode> {
-    let weights = Weights::new(plb(&args.model)?, args.bytes);
+    let plb = plb(&args.model)?;
+    let weights = Weights::new(plb.clone(), args.bytes);
     let limit = args.heuristic_limit.unwrap_or_else(|| weights.factor_max(args.ranks));
     // What takes microseconds is timed several times: the first one waits for pages of the program.
     let timed = |times: usize, find: &dyn Fn() -> Word| -> anyhow::Result<Priced> {
@@ -206,15 +221,7 @@ fn allreduce(args: &AllreduceArgs) -> anyhow::Result<ExitCode> {
     };
     let quick = timed(9, &|| heuristic(args.ranks, limit, &weights, Order::Sorted))?;
     let best = timed(1, &|| Search::new(args.ranks, weights.clone()).best(args.ranks))?;
-    let mut all = None;
-    if args.all {
-        let words = all_words(args.ranks, LISTED_MAX);
-        let priced: anyhow::Result<Vec<Priced>> =
-            words.into_iter().map(|word| price(word, args.ranks, &weights)).collect();
-        let mut priced = priced?;
-        priced.sort_by_key(|priced| priced.cost_ps);
-        all = Some(priced);
-    }
+    let all = if args.all { Some(price_all(args.ranks, &weights)?) } else { None };
     let ratio = weights.ratio();
     let finite = |number: f64| Some(number).filter(|number| number.is_finite());
     let choice = Choice {
@@ -228,6 +235,7 @@ fn allreduce(args: &AllreduceArgs) -> anyhow::Result<ExitCode> {
         b_upper: finite(ratio).and_then(|ratio| finite(largest_useful_fan_out(ratio))),
         heuristic_limit: limit,
         labelling: labelling(args.non_commutative).1,
+        depends_on_bytes: depends_on_bytes(args.ranks, &plb)?,
         all,
     };
     if args.json {
@@ -247,6 +255,9 @@ impl Choice {
             ("recursive doubling", &self.recursive_doubling),
         ];
         let width = rows.iter().map(|(_, priced)| priced.schedule.chars().count()).max().unwrap_or(0).max(8);
+        if !self.depends_on_bytes {
+            text += "the model has no costs of bytes, so the times are those of any size; give beta= and gamma=, or tables, for more\n";
+        }
         let _ = writeln!(
             text,
             "{:20}{:width$}  {:>12}  {:>10}  {:>12}",

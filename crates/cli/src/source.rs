@@ -1,6 +1,5 @@
 //! Programs from files, whatever their format.
 
-use crate::threads::Lent;
 use anyhow::{Context, bail};
 use castell_base::{Rank, Threads};
 use castell_comm::job::RANKS_MAX;
@@ -10,6 +9,7 @@ use castell_goal::graph::{Graph, Vertex};
 use castell_goal::paraver;
 use castell_goal::program::Program;
 use castell_goal::schedule::Schedule;
+use castell_host::threads::Lent;
 use std::io::Read;
 use std::path::Path;
 
@@ -37,7 +37,7 @@ pub fn contents_on(file: &Path, threads: &dyn Threads) -> anyhow::Result<Content
     }
     let conversion = paraver::read(&bytes).map_err(|error| ReadError::Paraver(name.clone(), error))?;
     for note in conversion.notes {
-        eprintln!("castell: {name}: {note}");
+        castell_host::say(&format!("{name}: {note}"));
     }
     Ok(Contents::Program(conversion.program))
 }
@@ -61,7 +61,7 @@ pub fn insist(program: &Program, file: &Path) -> anyhow::Result<()> {
     let of = |severity| report.problems.iter().filter(move |problem| problem.severity == severity);
     let mut errors: Vec<String> = of(Severity::Error).map(|problem| describe(problem, file)).collect();
     for warning in of(Severity::Warning) {
-        eprintln!("castell: warning: {}", describe(warning, file));
+        castell_host::say(&format!("warning: {}", describe(warning, file)));
     }
     let unlisted: u64 = report.unlisted.iter().map(|(_, count)| count).sum();
     if unlisted > 0 && !errors.is_empty() {

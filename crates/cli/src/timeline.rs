@@ -57,6 +57,15 @@ fn file(name: &str) -> Result<TimelineFile, String> {
     Ok(TimelineFile { path, format })
 }
 
+/// A file for a drawing: its name says so.
+pub fn svg_file(name: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(name);
+    match path.extension() {
+        Some(ending) if ending == "svg" => Ok(path),
+        _ => Err("a drawing is written as SVG: end the name in .svg".into()),
+    }
+}
+
 impl TimelineArgs {
     /// Whether the timeline can be written, to be asked before a long run.
     ///

@@ -3,8 +3,11 @@
 
 #[path = "../../capi/tests/installed/mod.rs"]
 mod installed;
+#[path = "../../host/tests/skipped/mod.rs"]
+mod skipped;
 
 use installed::{Installed, output, root, sources};
+use skipped::skip;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -64,6 +67,57 @@ fn a_dead_rank_fails_what_depends_on_it_and_nothing_else() {
     for rank in [0, 2, 3] {
         assert!(out.contains(&format!("rank {rank}: ")), "rank {rank} did not get through:\n{out}{err}");
     }
+}
+
+#[test]
+fn castell_and_mpi_begin_and_end_in_any_order() {
+    let source = root().join("crates/cli/tests/c/beside_mpi.c");
+    let open_mpi = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "3"];
+    for (compiler, launcher) in
+        [("mpicc.mpich", &["mpiexec.mpich", "-n", "3"][..]), ("mpicc.openmpi", &open_mpi)]
+    {
+        if Command::new(compiler).arg("--version").output().is_err() {
+            skip(compiler, "not installed");
+            continue;
+        }
+        let program = installed().compile_by(compiler, &source);
+        // Castell's part lies around MPI's, in it, before, behind its beginning; one of them alone.
+        for order in ["GMmg", "MGgm", "GMgm", "MGmg", "GgMm", "Gg", "G", "Mm"] {
+            let mut run = Command::new("timeout");
+            run.args(["-k", "2", "60"]).args(launcher).arg(&program).arg(order);
+            let run = run.output().expect("timeout can be started");
+            let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+            if err.contains("PMIx client library cannot be used") {
+                skip("libpmix", "Open MPI brings no libpmix.so.2 here");
+                break;
+            }
+            assert!(run.status.success(), "{compiler} {order}: {}\n{out}{err}", run.status);
+            assert_eq!(err, "", "{compiler} {order}");
+            for (who, is_there) in [("castell", order.contains('G')), ("MPI", order.contains('M'))] {
+                for rank in 0..3 {
+                    let line = format!("{who}: {rank} of 3\n");
+                    assert_eq!(out.contains(&line), is_there, "{compiler} {order}: {line}{out}{err}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_limit_on_files_is_an_error_of_programs_without_a_launcher() {
+    let program = installed().compile(&root().join("examples/c/forward.c"));
+    let script = format!("ulimit -f 64; exec {}", program.display());
+    let run = Command::new("sh").args(["-c", &script]).output().expect("sh can be started");
+    let err = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.code().is_some_and(|code| code != 0), "{}", run.status);
+    assert!(err.contains("castell: GOAL_Init: ") && err.contains("ulimit -f"), "{err}");
+}
+
+#[test]
+fn threads_share_communicators() {
+    let program = installed().compile(&root().join("crates/cli/tests/c/communicator_in_use.c"));
+    let run = launch(2, &program);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
 }
 
 #[test]

@@ -50,6 +50,9 @@ fn workers_are_listed_taken_and_given() {
         let given = castell(folder.path(), &[&me, "--give", "0-1", "--json"]);
         let given: serde_json::Value = serde_json::from_slice(&given.stdout).expect("JSON");
         assert_eq!((&given["workers"][1]["enabled"], &given["workers"][1]["cpu"]), (&true.into(), &6.into()));
+        let file = path.to_str().expect("a path");
+        let there = castell(folder.path(), &["--mailbox", file, "--wait", "7", "--list"]);
+        assert!(text(&there.stdout).contains("     2      7   device 1  given"), "{}", text(&there.stderr));
         let refused = castell(folder.path(), &[&me, "--take", "0,1"]);
         assert_eq!(refused.status.code(), Some(1));
         assert!(text(&refused.stderr).contains("the last of its kind"), "{}", text(&refused.stderr));

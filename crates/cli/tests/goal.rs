@@ -86,7 +86,7 @@ fn check_lists_problems_with_file_line_and_column() {
         said.starts_with(&format!("{file}:4:1: error: rank 0 `in`: deadlock: it waits for `out` of rank 1")),
         "{said}"
     );
-    assert!(said.ends_with("2 ranks, 6 operations: 1 errors, 0 warnings\n"), "{said}");
+    assert!(said.ends_with("2 ranks, 6 operations: 1 error, 0 warnings\n"), "{said}");
 
     let output = castell(&["check", "--json", &file]);
     assert_eq!(output.status.code(), Some(1));
@@ -101,7 +101,7 @@ fn check_lists_problems_with_file_line_and_column() {
 #[test]
 fn warnings_do_not_fail_a_check() {
     let said = succeeds(&["check", &vector("check/overlap-started.goal")]);
-    assert!(said.contains("warning") && said.contains("0 errors, 1 warnings"), "{said}");
+    assert!(said.contains("warning") && said.contains("0 errors, 1 warning"), "{said}");
     let json: Value =
         serde_json::from_str(&succeeds(&["check", "--json", &vector("check/buffering.goal")])).unwrap();
     assert_eq!((&json["ok"], &json["problems"][0]["severity"]), (&true.into(), &"warning".into()));

@@ -117,12 +117,11 @@ fn exit_codes_are_passed_on() {
 
 #[test]
 fn wrong_usage_is_explained() {
-    let cases: [(&[&str], i32, &str); 9] = [
+    let cases: [(&[&str], i32, &str); 8] = [
         (&["-n", "0", "--", "true"], 2, "0 is not in 1..=65536"),
         (&["-n", "100000", "--", "true"], 2, "100000 is not in 1..=65536"),
         (&["-n", "2"], 2, "PROGRAM"),
         (&["--", "true"], 2, "--ranks"),
-        (&["-n", "2", "--queue", "fifo", "--", "true"], 2, "fifo"),
         (&["-n", "2", "--bind", "5-2", "--", "true"], 2, "goes backwards"),
         (&["-n", "2", "--bind", "8000", "--", "true"], 1, "processor 8000 may not be used here"),
         (&["-n", "2", "--", "no-such-program"], 127, "`no-such-program` was not found"),

@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-const QUEUES: [&str; 4] = ["scmp", "smsg", "msgq", "rlock"];
-
 fn castell(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_castell"));
     command.arg("run").args(arguments).stdin(Stdio::null());
@@ -98,14 +96,11 @@ fn one_json_object_says_what_happened() {
 }
 
 #[test]
-fn data_moves_over_every_queue_in_every_way() {
+fn data_moves_in_every_way() {
     let directory = directory();
     for bytes in [8, 8000, 80_000] {
         let file = program(&directory, &summing(6, bytes));
-        for queue in QUEUES {
-            let object = json(&[&file, "--queue", queue, "--queue-slots", "256", "--ranks-per-node", "1"]);
-            assert_eq!(object["bytes"], 12 * bytes, "{queue}");
-        }
+        assert_eq!(json(&[&file, "--queue-slots", "256"])["bytes"], 12 * bytes);
         for eager in ["64", "100000"] {
             assert_eq!(json(&[&file, "--eager", eager])["messages"], 12, "eager up to {eager}");
         }
@@ -131,9 +126,7 @@ fn the_examples_run_with_more_ranks_than_processors() {
     }
     let directory = directory();
     let file = program(&directory, &all);
-    for queue in QUEUES {
-        assert_eq!(json(&[&file, "--queue", queue, "--ranks-per-node", "4"])["messages"], 240, "{queue}");
-    }
+    assert_eq!(json(&[&file])["messages"], 240);
 }
 
 #[test]
@@ -217,11 +210,10 @@ fn what_cannot_run_is_refused_with_the_reason() {
         in_file("cycle.goal", "num_ranks 1\nrank 0 {\na: calc 1\nb: calc 1\na requires b\nb requires a\n}\n");
     let lonely = in_file("lonely.goal", "num_ranks 2\nrank 0 {\nx: send 8b to 1 tag 4\n}\nrank 1 {\n}\n");
     let broken = in_file("broken.goal", "num_ranks 2\nrank 0 {\nx: sned 8b to 1\n}\n");
-    let cases: [(&[&str], i32, &str); 13] = [
+    let cases: [(&[&str], i32, &str); 12] = [
         (&[], 2, "<FILE>"),
         (&["/no/such/file.goal"], 1, "/no/such/file.goal"),
         (&[&good, "-n", "3"], 1, "program of 2 ranks and cannot be run with 3"),
-        (&[&good, "--queue", "fifo"], 2, "fifo"),
         (&[&good, "--queue-slots", "100"], 1, "power of two"),
         (&[&good, "--calc-scale=-1"], 2, "a number from 0 on"),
         (&[&good, "--stall", "soon"], 2, "soon"),
@@ -335,13 +327,11 @@ fn who_waits_for_whom_is_told_at_once_to_those_who_ask() {
     for _ in 0..2 {
         process.signal(libc::SIGUSR1).expect("a signal");
         let (mut first, mut second) = (false, false);
-        let begin = Instant::now();
         while !(first && second) {
             let line = waiting.read_until("waits for rank").pop().expect("a line");
             first |= line == "castell: rank 0:   `a: recv 8b from 1 tag 3` waits for rank 1";
             second |= line == "castell: rank 1:   `b: recv 70000b from 0 tag 4` waits for rank 0";
         }
-        assert!(begin.elapsed() < Duration::from_secs(10));
     }
 }
 
@@ -377,8 +367,8 @@ fn interrupts_end_a_run_that_waits() {
     for line in waiting.lines.by_ref() {
         rest.push_str(&line.expect("text"));
     }
-    assert!(rest.contains("rank 0: was killed by SIGTERM"), "{rest}");
-    assert_eq!(waiting.child.wait().expect("castell ends").code(), Some(1));
+    assert!(rest.contains("castell: interrupted by SIGTERM"), "{rest}");
+    assert_eq!(waiting.child.wait().expect("castell ends").code(), Some(143));
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn words_are_checked_and_drawn() {
     let text = succeeds(&["check", "m1g2a3,n1g3a2", "--ranks", "7", "--non-commutative", "--json"]);
     let checked: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&checked["messages"], &checked["keeps_order"]), (&Value::from(23), &Value::from(true)));
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = tempfile::Builder::new().suffix(".svg").tempfile().unwrap();
     succeeds(&["check", "a4", "--ranks", "4", "--svg", file.path().to_str().unwrap()]);
     assert!(std::fs::read_to_string(file.path()).unwrap().starts_with("<svg"));
 }

@@ -1,6 +1,10 @@
 //! `castell tune` as a user meets it, and whether Open MPI and MPICH do what exported files say.
 
+#[path = "../../host/tests/skipped/mod.rs"]
+mod skipped;
+
 use serde_json::Value;
+use skipped::skip;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -64,6 +68,37 @@ fn what_was_fastest_is_kept_and_used() {
     assert!(said.contains("foreign.toml is not used: it is of another machine"), "{said}");
 }
 
+/// Tunes one operation on two ranks, in the folder's own configuration.
+fn tune(folder: &Path, operation: &str) -> Value {
+    let short = ["tune", "--ops", operation, "--ranks", "2", "--bytes", "64", "--rounds", "1", "--no-peers"];
+    let (out, _) = ends(0, castell(&short).arg("--json").env("XDG_CONFIG_HOME", folder));
+    serde_json::from_str(&out).expect("one object")
+}
+
+#[test]
+fn what_was_tuned_before_stays_and_nothing_is_said_of_other_ranks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = tune(folder.path(), "allreduce");
+    assert_eq!(first["backup"], Value::Null);
+    let file = PathBuf::from(first["file"].as_str().expect("a file"));
+    let before = fs::read_to_string(&file).expect("it was written");
+    let second = tune(folder.path(), "barrier");
+    let after = fs::read_to_string(&file).expect("it was written");
+    for operation in ["allreduce", "barrier"] {
+        assert!(after.contains(&format!("operation = \"{operation}\"")), "{after}");
+    }
+    assert!(
+        after.lines().filter(|line| line.starts_with("ranks")).all(|line| line == "ranks = 2"),
+        "{after}"
+    );
+    let backup = fs::read_to_string(second["backup"].as_str().expect("a backup")).expect("it is there");
+    assert_eq!(backup, before);
+    // What is measured again replaces what was measured before.
+    let third = tune(folder.path(), "barrier");
+    assert_eq!(third["rules"], second["rules"]);
+    assert!(third["r_squared"].is_number() || third["model"].is_null(), "{third}");
+}
+
 #[test]
 fn misuse_is_told() {
     let (_, err) = ends(2, &mut castell(&["tune", "--ops", "allreduse"]));
@@ -95,7 +130,7 @@ fn export(folder: &Path, rules: &[(&str, &str, Option<u64>)]) -> (PathBuf, PathB
     (rules, selection, said)
 }
 
-/// Compiles a C file of `tests/c`; `None`, with a line, where there is no such compiler.
+/// Compiles a C file of `tests/c`; `None`, and a skip, where there is no such compiler.
 fn compile(compiler: &str, name: &str, flags: &[&str], folder: &Path) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name);
     let target = folder.join(name.replace(".c", ".out"));
@@ -104,7 +139,7 @@ fn compile(compiler: &str, name: &str, flags: &[&str], folder: &Path) -> Option<
     match status {
         Ok(status) => assert!(status.success(), "{compiler} {name}"),
         Err(error) => {
-            println!("skipped: {compiler}: {error}");
+            skip(compiler, &error.to_string());
             return None;
         }
     }
@@ -190,8 +225,7 @@ fn mpich_takes_the_algorithms_of_an_exported_file() {
     };
     let (with, without) = (run(Some(&selection)), run(None));
     if with.is_empty() {
-        println!("skipped: this MPICH does not send through UCX");
-        return;
+        return skip("mpich-ucx", "this MPICH does not send through UCX");
     }
     // Sends of rank 0, by their bytes: halves and quarters where vectors are split, whole vectors where not.
     assert!(with.contains("allreduce 65536: 65536 65536"), "{with:?}");

@@ -1,45 +1,19 @@
-//! Runs GOAL schedules on a real clock, between real processes.
+//! What programs see of a group of processes: [`Comm`], which runs GOAL schedules and makes collective calls.
 //!
-//! One folder a transport or protocol: [`queue`] (where messages land), [`lane`] (dedicated slots for known pairs), `slot`
-//! (places for the messages of small blocking calls), [`carry`] (runs that any process may carry on), [`doorbell`] (who sleeps
-//! and who wakes it), [`rendezvous`] (large messages), [`job`] (the segment that they share), [`launch`] (starting and watching
-//! the processes), [`bootstrap`] (finding the group), [`engine`] (everything put together: start there, at [`Comm`]).
-//! On top of it, [`communicator`] has groups of ranks and [`collective`] what they call.
-//! This room knows nothing of how graphs are built or read, and nothing of tasks.
+//! A facade over the rooms that do it: [`castell_shm`] (the memory that the ranks share), [`castell_engine`] (runs and messages),
+//! [`castell_coll`] (collective calls and communicators) and [`castell_launch`] (how processes are started and find each other).
+//! Of its own it has [`scope`], which lends memory to runs. Start at [`Comm`].
 
-pub mod bootstrap;
-pub mod carry;
-pub mod collective;
-#[cfg(not(loom))]
-pub mod communicator;
-pub mod doorbell;
-#[cfg(not(loom))]
-pub mod engine;
-#[cfg(not(loom))]
-pub mod job;
-pub mod lane;
-#[cfg(not(loom))]
-pub mod launch;
-#[cfg(not(loom))]
-pub mod measure;
-#[cfg(not(loom))]
-pub mod pool;
-pub mod queue;
-#[cfg(not(loom))]
-mod reach;
-pub mod rendezvous;
-#[cfg(not(loom))]
+mod comm;
 pub mod scope;
-// What nothing but the engine calls is dead where loom leaves the engine out.
-#[cfg_attr(loom, allow(dead_code))]
-mod slot;
-pub mod tuning;
-#[cfg(not(loom))]
-mod whereabouts;
 
-#[cfg(not(loom))]
-pub use communicator::Communicator;
-#[cfg(not(loom))]
-pub use engine::{Cause, Comm, Counters, Deferred, Failure, Handle, RunError, defer, inside_call};
-#[cfg(not(loom))]
-pub use job::Job;
+/// The engine's other names.
+pub mod engine {
+    pub use castell_engine::*;
+}
+
+pub use castell_coll::{Communicator, collective, communicator, pool};
+pub use castell_engine::{Cause, Counters, Deferred, Failure, Handle, Process, RunError, defer, inside_call};
+pub use castell_launch::{bootstrap, launch};
+pub use castell_shm::{Job, doorbell, job, queue, rendezvous, ring, tuning};
+pub use comm::Comm;

@@ -4,8 +4,9 @@
 //! [`Graph`] could express: a graph holds addresses. Here memory is lent to a scope for longer than the scope lasts,
 //! operations take what was lent instead of addresses, and the scope's end waits for its runs.
 
-use crate::engine::{Comm, Failure, Handle, RunError};
+use crate::Comm;
 use castell_base::{Rank, Tag};
+use castell_engine::{Failure, Handle, RunError};
 use castell_goal::compile::CompileError;
 use castell_goal::graph::{Graph, GraphError, Vertex};
 use castell_goal::op::{Arithmetic, Operator, Place};
@@ -137,7 +138,7 @@ impl<'env> Scope<'env> {
         ScopedGraph::default()
     }
 
-    /// Starts a run and returns, as [`Comm::run`] does.
+    /// Starts a run and returns, as [`Comm::run`](castell_engine::Process::run) does.
     ///
     /// # Errors
     /// The schedule does not fit the group, or the group was left.
@@ -149,7 +150,7 @@ impl<'env> Scope<'env> {
         Ok(self.remember(run))
     }
 
-    /// As [`Scope::run`]; `then` is called with the outcome when the run has ended, as [`Comm::run_then`] says.
+    /// As [`Scope::run`]; `then` is called with the outcome when the run has ended, as [`Comm::run_then`](castell_engine::Process::run_then) says.
     ///
     /// # Errors
     /// As for [`Scope::run`]; then `then` is not called.
@@ -339,11 +340,6 @@ impl<'env> ScopedGraph<'env> {
     /// Gives each run a scratchpad of `bytes`.
     pub fn allocate_scratchpad(&mut self, bytes: u64) {
         self.graph.allocate_scratchpad(bytes);
-    }
-
-    /// The graph, to look at.
-    pub fn as_graph(&self) -> &Graph {
-        &self.graph
     }
 
     /// Compiles the graph, which stays as it is.

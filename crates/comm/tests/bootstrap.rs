@@ -1,16 +1,20 @@
 //! Groups formed under the launchers that are installed: each test starts this very executable through one, as ranks.
 //!
-//! A test whose launcher is missing says so and passes.
+//! A test whose launcher is missing says so, for CI to see, and passes.
 
+#[path = "../../host/tests/skipped/mod.rs"]
+mod skipped;
 mod slurm;
 
 use castell_base::{Rank, Tag};
 use castell_comm::Comm;
-use castell_comm::bootstrap::{self, Watch};
+use castell_comm::bootstrap;
 use castell_goal::graph::Graph;
 use castell_goal::op::Place;
 use castell_host::HostError;
 use castell_host::shm::Segment;
+use castell_shm::watch::Watch;
+use skipped::skip;
 use std::os::fd::OwnedFd;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
@@ -113,7 +117,7 @@ fn launch(launcher: &[&str], role: &str, environment: &[(&str, &str)]) -> Option
     command.env(ROLE, role).envs(environment.iter().copied()).stdin(Stdio::null());
     let output = command.output().expect("timeout runs");
     if output.status.code() == Some(127) {
-        println!("skipped: {} is not installed", launcher[0]);
+        skip(launcher[0], "not installed");
         return None;
     }
     Some(output)
@@ -148,7 +152,7 @@ fn expect_refusal(output: &Output, parts: &[&str]) {
 fn lacks_library(output: &Output) -> bool {
     let lacks = String::from_utf8_lossy(&output.stderr).contains("PMIx client library cannot be used");
     if lacks {
-        println!("skipped: Open MPI brings no libpmix.so.2 here");
+        skip("libpmix", "Open MPI brings no libpmix.so.2 here");
     }
     lacks
 }
@@ -223,7 +227,7 @@ fn mpich_that_cannot_be_reached() {
 fn mpich_across_pid_namespaces() {
     let may = Command::new("unshare").args(["-p", "-f", "true"]).stderr(Stdio::null()).status();
     if !may.is_ok_and(|status| status.success()) {
-        println!("skipped: PID namespaces cannot be made here");
+        skip("pid-namespaces", "they cannot be made here");
         return;
     }
     let program = rank_program();
@@ -239,8 +243,7 @@ fn slurm_steps() {
     let slurm = match slurm::Slurm::start() {
         Ok(slurm) => slurm,
         Err(why) => {
-            println!("skipped: no private Slurm: {why}");
-            return;
+            return skip("slurm", &why);
         }
     };
     let conf = [("SLURM_CONF", slurm.configuration())];
@@ -249,7 +252,7 @@ fn slurm_steps() {
     expect_refusal(&plain, &["SLURM_STEP_NUM_TASKS=3", "srun --mpi=pmi2"]);
     for (plugin, mpi) in [("pmi2", "--mpi=pmi2"), ("pmix", "--mpi=pmix")] {
         if !slurm.offers(plugin) {
-            println!("skipped: this Slurm has no {plugin} plugin");
+            skip(&format!("slurm-{plugin}"), "this Slurm has no such plugin");
             continue;
         }
         let output = step(mpi).expect("srun is there");

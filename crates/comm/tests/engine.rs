@@ -4,7 +4,6 @@ mod group;
 
 use castell_base::{Rank, Tag};
 use castell_comm::job::{JobOptions, Progress};
-use castell_comm::queue::QueueKind;
 use castell_comm::{Cause, Comm, Handle};
 use castell_goal::graph::Graph;
 use castell_goal::op::{Arithmetic, Block, ElementType, Memory, Operator, Place};
@@ -34,21 +33,18 @@ fn ping_pong(me: Rank, rounds: u32, buffer: Place, bytes: u64) -> Graph {
 }
 
 #[test]
-fn ping_pongs_of_every_size_over_every_queue() {
-    for queue in QueueKind::ALL {
-        let options = JobOptions { queue, ranks_per_node: 1, ..JobOptions::new(2) };
-        group_with(&options, |comm| {
-            for bytes in [0, 1, 8, 32, 33, 500, 4096, 8192, 8193, 100_000, 1 << 20, 3 << 20] {
-                let mut buffer: Vec<u8> = (0..bytes).map(|i| i as u8).collect();
-                if comm.rank() == Rank(1) {
-                    buffer.fill(0);
-                }
-                let graph = ping_pong(comm.rank(), 5, place(&mut buffer), bytes);
-                start(comm, &graph).wait().expect("no failure");
-                assert!(buffer.iter().enumerate().all(|(i, byte)| *byte == i as u8), "{queue} {bytes}");
+fn ping_pongs_of_every_size() {
+    group(2, |comm| {
+        for bytes in [0, 1, 8, 32, 33, 500, 4096, 8192, 8193, 100_000, 1 << 20, 3 << 20] {
+            let mut buffer: Vec<u8> = (0..bytes).map(|i| i as u8).collect();
+            if comm.rank() == Rank(1) {
+                buffer.fill(0);
             }
-        });
-    }
+            let graph = ping_pong(comm.rank(), 5, place(&mut buffer), bytes);
+            start(comm, &graph).wait().expect("no failure");
+            assert!(buffer.iter().enumerate().all(|(i, byte)| *byte == i as u8), "{bytes} bytes");
+        }
+    });
 }
 
 #[test]
@@ -314,10 +310,7 @@ fn different_sizes_fail_on_both_sides_with_names() {
 
 #[test]
 fn tiny_queues_lose_and_reorder_nothing() {
-    for queue in QueueKind::ALL {
-        let options = JobOptions { queue, queue_slots: 16, ranks_per_node: 1, ..JobOptions::new(3) };
-        group_with(&options, |comm| many_to_one(comm, 2000));
-    }
+    group_with(&JobOptions { queue_slots: 16, ..JobOptions::new(3) }, |comm| many_to_one(comm, 2000));
 }
 
 /// Ranks 1 … send `each` messages of growing sizes to rank 0, which receives them a while later.

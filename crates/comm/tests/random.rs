@@ -6,7 +6,6 @@ mod group;
 mod pattern;
 
 use castell_comm::job::{JobOptions, Progress};
-use castell_comm::queue::QueueKind;
 use castell_comm::{Comm, Handle};
 use castell_goal::schedule::Schedule;
 use group::group_with;
@@ -43,12 +42,10 @@ fn try_one(seed: u64) {
     let mut draw = Draw::new(seed);
     let ranks = draw.0.random_range(1..=6);
     let options = JobOptions {
-        queue: draw.of(&QueueKind::ALL),
         queue_slots: draw.of(&[16, 32, 256, 2048]),
-        lanes: draw.one_in(2),
+        rings: draw.one_in(2),
         progress: draw.of(&Progress::ALL),
         eager_bytes: draw.of(&[64, 1000, 8192, 8192, 60_000]),
-        ranks_per_node: draw.0.random_range(1..=ranks),
         ..JobOptions::new(ranks)
     };
     let count = draw.0.random_range(1..=3);

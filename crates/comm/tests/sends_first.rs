@@ -7,12 +7,14 @@ use castell_comm::collective::{Call, Reduction};
 use castell_comm::job::{JobOptions, Progress};
 use castell_comm::{Comm, Communicator};
 use group::{group, group_with};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a rank does something else.
-const AWAY: Duration = Duration::from_millis(400);
+/// After which a wait is one in vain.
+const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Calls a rank starts before it waits for the first: more than a lane has room for.
+/// Calls a rank starts before it waits for the first: more than a ring has room for.
 const AT_ONCE: usize = 600;
 
 /// Starts a small call of each kind, does something else, waits for all and checks what they brought.
@@ -40,27 +42,38 @@ fn call_each(world: &Communicator, number: u64, between: &dyn Fn()) {
     assert_eq!((sum[0], one[0]), ((0..size).map(|rank| value(rank, 0)).sum(), value(0, 0)));
 }
 
+/// Rank 1 starts, and does nothing for its calls until all others have ended theirs.
 #[test]
 fn who_has_started_is_not_waited_for() {
     for ranks in [2, 3, 5] {
+        let ended = AtomicU32::new(0);
+        let rounds = AtomicU32::new(0);
         group(ranks, |comm| {
             let world = comm.world();
             for number in 0..10 {
                 call_each(&world, number, &|| {});
             }
-            // Rank 1 starts, and does something else without a call.
+            let is_away = comm.rank() == Rank(1);
+            if is_away {
+                rounds.fetch_add(1, Ordering::SeqCst);
+            }
             world.barrier().expect("goes well");
-            let since = Instant::now();
+            let all_others = (ranks - 1) * rounds.load(Ordering::SeqCst);
+            let others = Cell::new(0);
             call_each(&world, 11, &|| {
-                if comm.rank() == Rank(1) {
-                    std::thread::sleep(AWAY);
+                let start = Instant::now();
+                while is_away && others.get() < all_others && start.elapsed() < PATIENCE {
+                    std::thread::sleep(Duration::from_millis(1));
+                    others.set(ended.load(Ordering::SeqCst));
                 }
             });
-            let (took, was_away) = (since.elapsed(), comm.rank() == Rank(1));
-            assert!(was_away || took < AWAY, "{took:?}");
+            if !is_away {
+                ended.fetch_add(1, Ordering::SeqCst);
+            }
             for number in 20..30 {
                 call_each(&world, number, &|| {});
             }
+            assert!(!is_away || others.get() == all_others, "the others waited for a rank that had started");
         });
     }
 }
@@ -99,7 +112,7 @@ fn many_are_started_at_once() {
     for ranks in [2, 4] {
         group(ranks, all_at_once);
     }
-    group_with(&JobOptions { lanes: false, progress: Progress::Peers, ..JobOptions::new(3) }, all_at_once);
+    group_with(&JobOptions { rings: false, progress: Progress::Peers, ..JobOptions::new(3) }, all_at_once);
 }
 
 /// Calls that stay in their processes, and such as others carry on.

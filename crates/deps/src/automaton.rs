@@ -462,12 +462,6 @@ impl State {
         self.has_sibling_behind() && self.has(NEXT_SHARES)
     }
 
-    /// Whether children's accesses inside this one hold it up or did so.
-    #[inline]
-    pub const fn has_children(self) -> bool {
-        self.has(HAS_CHILDREN)
-    }
-
     /// The kind of access.
     #[inline]
     pub const fn kind(self) -> Kind {

@@ -4,10 +4,10 @@
 
 use castell_base::{Rank, Tag};
 use castell_goal::graph::{Graph, GraphError, Vertex};
-use castell_goal::matching::{Key, Matcher, Pattern};
 use castell_goal::op::Place;
 use castell_goal::schedule::Schedule;
 use castell_goal::stepper::Stepper;
+use castell_matching::{Key, Matcher, Pattern};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::error::Error;

@@ -77,6 +77,58 @@ pub fn apply_to_itself(arithmetic: Arithmetic, all: &mut [u8]) {
     }
 }
 
+/// The loops of one integer type; `$bits` is the unsigned type of its width, which serves where signs don't matter.
+macro_rules! integers {
+    ($operator:expr, $buffers:expr, $type:ty, $bits:ty) => {
+        match $operator {
+            Operator::Max => each($buffers, |x: $type, y| x.max(y)),
+            Operator::Min => each($buffers, |x: $type, y| x.min(y)),
+            Operator::Div => each($buffers, |x: $type, y| if y == 0 { 0 } else { x.wrapping_div(y) }),
+            Operator::Add => each($buffers, <$bits>::wrapping_add),
+            Operator::Sub => each($buffers, <$bits>::wrapping_sub),
+            Operator::Mul => each($buffers, <$bits>::wrapping_mul),
+            Operator::And => each($buffers, |x: $bits, y| x & y),
+            Operator::Or => each($buffers, |x: $bits, y| x | y),
+            Operator::Xor => each($buffers, |x: $bits, y| x ^ y),
+            Operator::Copy => unreachable!("copies were made before"),
+        }
+    };
+}
+
+macro_rules! floats {
+    ($operator:expr, $buffers:expr, $type:ty, $each:path) => {
+        match $operator {
+            Operator::Max => $each($buffers, <$type>::max),
+            Operator::Min => $each($buffers, <$type>::min),
+            Operator::Div => $each($buffers, |x: $type, y| x / y),
+            Operator::Add => $each($buffers, |x: $type, y| x + y),
+            Operator::Sub => $each($buffers, |x: $type, y| x - y),
+            Operator::Mul => $each($buffers, |x: $type, y| x * y),
+            Operator::And | Operator::Or | Operator::Xor | Operator::Copy => {
+                unreachable!("copies were made before, and there are no bitwise operators on floats")
+            }
+        }
+    };
+}
+
+/// One element of eight bytes, the commonest of small reductions, without what rows of them need; `None`: the type's elements
+/// have another size.
+///
+/// # Panics
+/// It is a copy.
+#[inline(always)]
+pub fn apply_to_one(arithmetic: Arithmetic, b1: [u8; 8], b2: [u8; 8]) -> Option<[u8; 8]> {
+    let (operator, mut b3) = (arithmetic.operator(), b1);
+    let buffers = Buffers::Three { b1: &b1, b2: &b2, b3: &mut b3 };
+    match arithmetic.element() {
+        ElementType::I64 => integers!(operator, buffers, i64, u64),
+        ElementType::U64 => integers!(operator, buffers, u64, u64),
+        ElementType::F64 => floats!(operator, buffers, f64, each),
+        _ => return None,
+    }
+    Some(b3)
+}
+
 /// Operands and result, by where they coincide.
 enum Buffers<'a> {
     Three { b1: &'a [u8], b2: &'a [u8], b3: &'a mut [u8] },
@@ -222,40 +274,6 @@ fn each_half<H: Half>(buffers: Buffers<'_>, operator: impl Fn(f32, f32) -> f32) 
             }
         }
     }
-}
-
-/// The loops of one integer type; `$bits` is the unsigned type of its width, which serves where signs don't matter.
-macro_rules! integers {
-    ($operator:expr, $buffers:expr, $type:ty, $bits:ty) => {
-        match $operator {
-            Operator::Max => each($buffers, |x: $type, y| x.max(y)),
-            Operator::Min => each($buffers, |x: $type, y| x.min(y)),
-            Operator::Div => each($buffers, |x: $type, y| if y == 0 { 0 } else { x.wrapping_div(y) }),
-            Operator::Add => each($buffers, <$bits>::wrapping_add),
-            Operator::Sub => each($buffers, <$bits>::wrapping_sub),
-            Operator::Mul => each($buffers, <$bits>::wrapping_mul),
-            Operator::And => each($buffers, |x: $bits, y| x & y),
-            Operator::Or => each($buffers, |x: $bits, y| x | y),
-            Operator::Xor => each($buffers, |x: $bits, y| x ^ y),
-            Operator::Copy => unreachable!("copies were made before"),
-        }
-    };
-}
-
-macro_rules! floats {
-    ($operator:expr, $buffers:expr, $type:ty, $each:path) => {
-        match $operator {
-            Operator::Max => $each($buffers, <$type>::max),
-            Operator::Min => $each($buffers, <$type>::min),
-            Operator::Div => $each($buffers, |x: $type, y| x / y),
-            Operator::Add => $each($buffers, |x: $type, y| x + y),
-            Operator::Sub => $each($buffers, |x: $type, y| x - y),
-            Operator::Mul => $each($buffers, |x: $type, y| x * y),
-            Operator::And | Operator::Or | Operator::Xor | Operator::Copy => {
-                unreachable!("copies were made before, and there are no bitwise operators on floats")
-            }
-        }
-    };
 }
 
 /// Below so many bytes a wider vector saves less than finding out that there is one.

@@ -16,8 +16,6 @@ pub mod compile;
 pub mod file;
 pub mod graph;
 mod graph_error;
-pub mod matching;
-mod matching_index;
 pub mod op;
 pub mod paraver;
 pub mod program;

@@ -58,6 +58,12 @@ impl<'a> Blocks<'a> {
         self.0.chunks_exact(4).map(move |w| Block { offset: wide(w[0], w[1]), bytes: wide(w[2], w[3]) })
     }
 
+    /// The blocks as they lie in a schedule: four words each, offset and length, low halves first.
+    #[inline]
+    pub fn words(self) -> &'a [u32] {
+        self.0
+    }
+
     /// How many blocks.
     pub fn len(self) -> usize {
         self.0.len() / 4

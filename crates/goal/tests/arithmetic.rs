@@ -1,6 +1,6 @@
 //! Every legal operator and type, in each way that operands and result can coincide, against one number at a time.
 
-use castell_goal::arithmetic::{apply, apply_onto_first, apply_onto_second, apply_to_itself};
+use castell_goal::arithmetic::{apply, apply_onto_first, apply_onto_second, apply_to_itself, apply_to_one};
 use castell_goal::op::{Arithmetic, ElementType, Operator};
 
 /// Integers as `i128`, floats as they are.
@@ -205,6 +205,12 @@ fn every_legal_pair_computes_in_every_shape() {
                 let mut itself = s1.clone();
                 apply_to_itself(arithmetic, &mut itself[shift..]);
                 check(arithmetic, "to itself", x, x, &itself[shift..]);
+                if let (Ok(one), Ok(other)) = (x.try_into(), y.try_into())
+                    && arithmetic.operator() != Operator::Copy
+                    && let Some(result) = apply_to_one(arithmetic, one, other)
+                {
+                    check(arithmetic, "one", x, y, &result);
+                }
             }
         }
     }

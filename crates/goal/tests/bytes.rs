@@ -154,6 +154,40 @@ fn addresses_are_refused_unless_trusted() {
     }
 }
 
+/// Nobody may send with the tag that stands for any, and 0 is not written out. The error tells where the record is.
+#[test]
+fn reserved_tags_are_refused() {
+    use castell_base::{Rank, Tag};
+    const WRITTEN: u32 = 0x0765_4321;
+    let mut sends = Graph::new();
+    sends.calc(100).unwrap();
+    sends.send(Place::VOID, 8, Rank(1), Tag(WRITTEN)).unwrap();
+    let mut receives = Graph::new();
+    receives.calc(100).unwrap();
+    receives.recv(Place::VOID, 8, Some(Rank(1)), Some(Tag(WRITTEN))).unwrap();
+    // The header's 18 words, and the calculation's two.
+    const RECORD: usize = 4 * (18 + 2);
+    for (graph, any_is_legal) in [(sends, false), (receives, true)] {
+        let written = graph.compile().unwrap().to_bytes();
+        let tags: Vec<usize> =
+            (0..written.len() - 3).filter(|at| written[*at..*at + 4] == WRITTEN.to_le_bytes()).collect();
+        let [at] = tags[..] else { panic!("{tags:?}") };
+        for (tag, is_legal) in [(0, false), (1, true), (Tag::MAX.0, true), (u32::MAX, any_is_legal)] {
+            let mut bytes = written.clone();
+            bytes[at..at + 4].copy_from_slice(&tag.to_le_bytes());
+            seal(&mut bytes);
+            match Schedule::from_bytes(&bytes) {
+                Ok(_) => assert!(is_legal, "tag {tag}"),
+                Err(FormatError::Invalid { at, problem }) => {
+                    assert!(!is_legal && problem.contains("tag"), "tag {tag}: {problem}");
+                    assert_eq!(at, RECORD, "tag {tag}");
+                }
+                Err(error) => panic!("tag {tag}: {error}"),
+            }
+        }
+    }
+}
+
 #[test]
 fn a_schedule_remembers_its_group() {
     use castell_base::{Rank, Tag};

@@ -14,6 +14,14 @@ pub enum HostError {
         /// The system's answer.
         source: io::Error,
     },
+    /// Shared memory counts as a file, and files may not be so large here.
+    #[error(
+        "{bytes} bytes of shared memory are more than a file may have here: raise the limit (ulimit -f), or lift it"
+    )]
+    FileLimit {
+        /// How many were asked for.
+        bytes: usize,
+    },
     /// A descriptor that should be a job's memory is something else.
     #[error(
         "descriptor {descriptor} is not a sealed shared memory segment ({found}); it must come from a castell launcher"

@@ -11,11 +11,20 @@ mod file;
 pub mod futex;
 pub mod mailbox;
 pub mod memory;
+pub mod perf;
 pub mod process;
+pub mod say;
 pub mod shm;
 pub mod signal;
+#[cfg(test)]
+#[path = "../tests/skipped/mod.rs"]
+mod skipped;
+pub mod symbols;
+#[cfg(feature = "threads")]
+pub mod threads;
 pub mod topology;
 pub mod watched;
 
 pub use error::HostError;
 pub use file::check_writable;
+pub use say::say;

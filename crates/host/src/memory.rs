@@ -177,6 +177,7 @@ impl<'a> Cursor<'a> {
 mod tests {
     use super::*;
     use crate::process;
+    use crate::skipped::skip;
 
     fn region(bytes: &[u8]) -> Region {
         Region { address: bytes.as_ptr() as usize, bytes: bytes.len() }
@@ -186,7 +187,7 @@ mod tests {
     fn forbidden(result: &Result<(), CopyError>) -> bool {
         let forbidden = matches!(result, Err(CopyError::Forbidden { .. }));
         if forbidden {
-            println!("skipped: the kernel forbids process_vm_readv here");
+            skip("process_vm_readv", "the kernel forbids it here");
         }
         forbidden
     }

@@ -246,6 +246,14 @@ pub fn spawn(command: &mut Command, birth: &Birth) -> Result<Process, HostError>
     take_hold(Pid(child.id() as i32))
 }
 
+/// Lets a command's process be terminated when this one ends, however that may be. The thread that starts it has to live as long.
+pub fn ends_with_this(command: &mut Command) {
+    let birth = Birth { parent_death_signal: Some(libc::SIGTERM), ..Birth::default() };
+    let parent = Pid::current().raw();
+    // SAFETY: `settle` makes system calls only.
+    unsafe { command.pre_exec(move || birth.settle(parent)) };
+}
+
 /// Forks a child that runs `body` and ends with the code that it gives (101 where it panics).
 ///
 /// What this process has printed so far is flushed first; what the child prints is flushed when it ends. Destructors

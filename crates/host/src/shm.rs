@@ -30,6 +30,10 @@ impl Segment {
     /// Makes a zeroed segment; `label` is seen only in `/proc/PID/maps`. Pages cost memory once they are touched.
     pub fn create(label: &str, bytes: usize) -> Result<Segment, HostError> {
         let what = || format!("create a shared memory segment of {bytes} bytes");
+        // Beyond the limit the kernel ends the process (SIGXFSZ) unless that is ignored, which is not ours to decide.
+        if getrlimit(Resource::Fsize).current.is_some_and(|limit| bytes as u64 > limit) {
+            return Err(HostError::FileLimit { bytes });
+        }
         let descriptor = rustix::fs::memfd_create(label, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
             .map_err(|error| HostError::system(what(), error))?;
         rustix::fs::ftruncate(&descriptor, bytes as u64).map_err(|error| HostError::system(what(), error))?;

@@ -2,6 +2,7 @@
 
 use crate::HostError;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
 use std::{mem, ptr};
 
 /// A signal that has arrived.
@@ -77,18 +78,35 @@ impl Drop for Signals {
     }
 }
 
+/// Makes files that would grow beyond the limit on their size (`ulimit -f`) errors, instead of ends of the process.
+pub fn ignore_file_size_limit() {
+    // SAFETY: two integers; the call touches no memory of ours.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Unblocks all signals and gives the usual ones their default action: a child must not start with what its launcher
 /// had set up for itself. Only system calls.
 pub fn restore_defaults() {
     // SAFETY: plain data and integers; these calls may run between fork and exec.
     unsafe {
-        for signal in [libc::SIGPIPE, libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGCHLD]
-        {
+        let usual = [libc::SIGPIPE, libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGCHLD];
+        for signal in usual.into_iter().chain([libc::SIGXFSZ]) {
             libc::signal(signal, libc::SIG_DFL);
         }
         let mut none: libc::sigset_t = mem::zeroed();
         libc::sigemptyset(&mut none);
         libc::pthread_sigmask(libc::SIG_SETMASK, &none, ptr::null_mut());
+    }
+}
+
+/// Lets a command start with what [`restore_defaults`] sets: a child inherits blocked signals otherwise.
+pub fn restore_defaults_in(command: &mut std::process::Command) {
+    // SAFETY: only system calls run between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            restore_defaults();
+            Ok(())
+        });
     }
 }
 

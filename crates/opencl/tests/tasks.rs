@@ -1,5 +1,8 @@
 //! Tasks on an OpenCL device (PoCL: the processors) between tasks on the processors.
 
+#[path = "../../host/tests/skipped/mod.rs"]
+mod skipped;
+
 use castell_opencl::{Argument, OpenCl, OpenClError};
 use castell_tasks::data::Data;
 use castell_tasks::{Context, LeafKind, Runtime};
@@ -12,12 +15,12 @@ kernel void axpy(global float *y, global const float *x, float a) {
 kernel void square(global float *y) { y[get_global_id(0)] *= y[get_global_id(0)]; }
 ";
 
-/// The device, or none with a line that says so.
+/// The device, or none and a skip.
 fn device() -> Option<OpenCl> {
     match OpenCl::open("", SOURCE) {
         Ok(device) => Some(device),
         Err(error @ OpenClError::NoOpenCl { .. }) => {
-            eprintln!("skipped: {error}; `cargo xtask setup` installs it");
+            skipped::skip("opencl", &error.to_string());
             None
         }
         Err(error) => panic!("{error}"),

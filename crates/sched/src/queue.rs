@@ -136,21 +136,24 @@ impl<T> ReadyQueue<T> {
         task
     }
 
-    /// Takes the youngest task of the highest priority that `wants` chooses; looks at the `most` youngest.
-    pub fn take_youngest_where(&mut self, most: usize, wants: impl FnMut(&T) -> bool) -> Option<T> {
-        let take = |list: &mut VecDeque<T>| {
-            let behind = list.iter().rev().take(most).position(wants)?;
+    /// Takes the youngest task that `wants` chooses, of the highest priority that has one; looks at the `most` youngest of each.
+    pub fn take_youngest_where(&mut self, most: usize, mut wants: impl FnMut(&T) -> bool) -> Option<T> {
+        let mut take = |list: &mut VecDeque<T>| {
+            let behind = list.iter().rev().take(most).position(&mut wants)?;
             list.remove(list.len() - 1 - behind)
         };
         let task = match self.policy {
             QueuePolicy::Fifo | QueuePolicy::Lifo => take(&mut self.list),
             QueuePolicy::Priority => {
-                let mut entry = self.lists.last_entry()?;
-                let task = take(entry.get_mut());
-                if entry.get().is_empty() {
-                    entry.remove();
-                }
-                task
+                let mut found = self.lists.iter_mut().rev();
+                let found =
+                    found.find_map(|(&priority, list)| Some((priority, take(list)?, list.is_empty())));
+                found.map(|(priority, task, was_last)| {
+                    if was_last {
+                        self.lists.remove(&priority);
+                    }
+                    task
+                })
             }
         };
         self.length -= usize::from(task.is_some());

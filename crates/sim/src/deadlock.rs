@@ -4,8 +4,8 @@ use crate::error::{OperationName, SimError};
 use crate::instrument::Flight;
 use crate::source::Schedules;
 use castell_base::Rank;
-use castell_goal::matching::Pattern;
 use castell_goal::schedule::OpId;
+use castell_matching::Pattern;
 use std::fmt;
 
 /// So many ranks of a circle are printed.

@@ -1,7 +1,6 @@
 //! Under LogGOPS the simulator gives LogGOPSim's own end times.
 //!
-//! The vectors were made with LogGOPSim as it is published, but for one thing: operations that become ready together were
-//! put in order by a stable sort, so that its results follow from its rules and not from its sort.
+//! How LogGOPSim made the vectors, and how to make them again: `vectors/sim/README.md`.
 
 use castell_base::Time;
 use castell_collectives::generator::{Generator, Options};
@@ -44,14 +43,10 @@ fn generated_patterns_end_when_loggopsim_says() {
     assert!(compared > 40, "only {compared} lines were compared");
 }
 
-/// A trace of four processes that is kept beside a clone, where there is one.
+/// A trace of four processes of Sweep3D, a real MPI program.
 #[test]
 fn a_trace_of_sweep3d_ends_when_loggopsim_says() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/sweep3d-4.goal");
-    let Ok(bytes) = std::fs::read(&path) else {
-        println!("there is no {}: nothing to compare", path.display());
-        return;
-    };
+    let bytes = std::fs::read(Path::new(VECTORS).join("sweep3d-4.goal")).unwrap();
     let program = file::read(&bytes, "sweep3d-4.goal", false).unwrap().into_program();
     let outcome = run(Source::from(&program), &loggopsim());
     assert_eq!(outcome.makespan(), Time::from_ns(42_441_527_748));

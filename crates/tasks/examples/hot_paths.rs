@@ -59,7 +59,8 @@ fn queue(repeats: u64) -> u64 {
             // SAFETY: the items outlive the scheduler's use of them, and this thread is the worker.
             unsafe { scheduler.add(NonNull::from(item), Some(WorkerId(0))) };
         }
-        while scheduler.get(WorkerId(0)).is_some() {}
+        // SAFETY: as above.
+        while unsafe { scheduler.get(WorkerId(0)) }.is_some() {}
     }
     repeats
 }

@@ -63,7 +63,8 @@ fn queue(scheduler: &str) -> f64 {
             // SAFETY: the items outlive the scheduler's use of them, and this thread is the worker.
             unsafe { scheduler.add(NonNull::from(item), Some(WorkerId(0))) };
         }
-        while scheduler.get(WorkerId(0)).is_some() {}
+        // SAFETY: as above.
+        while unsafe { scheduler.get(WorkerId(0)) }.is_some() {}
     }
     start.elapsed().as_nanos() as f64 / (REPEATS * items.len()) as f64
 }

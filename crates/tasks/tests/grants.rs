@@ -1,10 +1,13 @@
 //! How many workers there are where the system grants less than the machine has: under real affinity masks, control groups
-//! and Slurm steps. What cannot be had here is skipped with a line.
+//! and Slurm steps. What cannot be had here is skipped, for CI to see.
 
+#[path = "../../host/tests/skipped/mod.rs"]
+mod skipped;
 #[path = "../../comm/tests/slurm/mod.rs"]
 mod slurm;
 
 use castell_tasks::Runtime;
+use skipped::skip;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -58,7 +61,7 @@ fn affinity_masks_are_honoured() {
     let last = all.cpus.split([',', '-']).next_back().expect("a processor");
     for cpu in [first, last] {
         let Some(narrow) = under(&["taskset", "-c", cpu], "bind", &[]) else {
-            return println!("skipped: no taskset");
+            return skip("taskset", "not installed");
         };
         assert_eq!(narrow, Seen { workers: 1, cpus: cpu.to_owned() });
     }
@@ -107,7 +110,7 @@ fn quotas_of_control_groups_are_honoured() {
     let all = under(&[], "", &[]).expect("this program can be started").workers;
     for (hundredths, room) in [(50, 1), (100, 1), (150, 2)] {
         let Some(group) = group(hundredths) else {
-            return println!("skipped: control groups with a processor quota cannot be made here");
+            return skip("processor-quotas", "control groups with one cannot be made here");
         };
         let join = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.0.display());
         let seen = under(&["sh", "-c", &join], "", &[]).expect("a shell");
@@ -119,10 +122,10 @@ fn quotas_of_control_groups_are_honoured() {
 fn slurm_steps_are_honoured() {
     let slurm = match slurm::Slurm::start() {
         Ok(slurm) => slurm,
-        Err(why) => return println!("skipped: no private Slurm: {why}"),
+        Err(why) => return skip("slurm", &why),
     };
     if !slurm.offers("none") {
-        return println!("skipped: this Slurm starts no plain programs");
+        return skip("slurm-none", "this Slurm starts no plain programs");
     }
     let conf = [("SLURM_CONF", slurm.configuration())];
     let srun = |more: &[&'static str]| {

@@ -83,6 +83,8 @@ pub enum Rows {
     Ranks,
     /// Threads that run tasks.
     Workers,
+    /// Nodes of a cluster.
+    Nodes,
 }
 
 impl Rows {
@@ -91,6 +93,7 @@ impl Rows {
         match self {
             Rows::Ranks => "rank",
             Rows::Workers => "worker",
+            Rows::Nodes => "node",
         }
     }
 }

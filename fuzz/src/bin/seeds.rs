@@ -49,6 +49,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let path = entry?.path();
         fs::copy(&path, models.join(path.file_name().unwrap_or_default()))?;
     }
+    let placements = corpus("placement")?;
+    for entry in fs::read_dir(root.join("../vectors/policy/texts"))? {
+        let path = entry?.path();
+        fs::copy(&path, placements.join(path.file_name().unwrap_or_default()))?;
+    }
     println!("{seeds} texts, and what they compile to, in {}", root.join("corpus").display());
     Ok(())
 }

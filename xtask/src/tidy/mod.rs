@@ -1,5 +1,7 @@
 //! The house's own rules, each a module with one `check`: what no compiler or linter looks at.
 
+mod circles;
+mod drawing;
 mod lengths;
 mod links;
 mod rooms;
@@ -47,8 +49,19 @@ impl fmt::Display for Finding {
     }
 }
 
+/// Arguments of `cargo xtask tidy`.
+#[derive(clap::Args, Default)]
+pub struct Args {
+    /// First draw the house anew from ARCHITECTURE.md's table
+    #[arg(long)]
+    draw: bool,
+}
+
 /// Runs every check and prints what it found.
-pub fn report(root: &Path) -> anyhow::Result<ExitCode> {
+pub fn report(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
+    if args.draw {
+        drawing::write(root, &read_files(root)?)?;
+    }
     let findings = check(root)?;
     for finding in &findings {
         eprintln!("{finding}");
@@ -73,6 +86,8 @@ fn check(root: &Path) -> anyhow::Result<Vec<Finding>> {
         findings.extend(links::check(root, file));
     }
     findings.extend(unsafe_code::check_pure_rooms(&rooms, &files));
+    findings.extend(drawing::check(root, &rooms));
+    findings.extend(circles::check(&files));
     findings.extend(links::check_book(&files));
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     Ok(findings)

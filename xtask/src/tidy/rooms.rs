@@ -7,7 +7,7 @@ use std::process::Command;
 
 const TABLE: &str = "ARCHITECTURE.md";
 /// From the ground up.
-const FLOORS: [&str; 4] = ["ground", "pure", "worldly", "doors"];
+pub const FLOORS: [&str; 4] = ["ground", "pure", "worldly", "doors"];
 
 /// A row of the table.
 pub struct Room {
@@ -15,7 +15,8 @@ pub struct Room {
     pub name: String,
     /// One of the four floors.
     pub floor: String,
-    may_import: Vec<String>,
+    /// Rooms that it may import.
+    pub may_import: Vec<String>,
     line: usize,
 }
 
@@ -50,7 +51,8 @@ impl Room {
         Some(Room { name: name.trim_matches('`').to_owned(), floor: floor.to_owned(), may_import, line })
     }
 
-    fn height(&self) -> usize {
+    /// Its floor, counted from the ground.
+    pub fn height(&self) -> usize {
         FLOORS.iter().position(|floor| *floor == self.floor).expect("rows are read with a known floor")
     }
 }
@@ -61,7 +63,7 @@ struct Crate {
     imports: Vec<String>,
 }
 
-/// Every edge in the table, every crate a row, every row a crate; each crate opens with its purpose and takes the
+/// Every edge in the table and every entry an edge, every crate a row, every row a crate; each crate opens with its purpose and takes the
 /// workspace's lints.
 pub fn check(root: &Path, table: &Table, files: &[File]) -> anyhow::Result<Vec<Finding>> {
     let crates = read_crates(root)?;
@@ -100,11 +102,16 @@ fn check_edges(table: &Table, crates: &[Crate]) -> Vec<Finding> {
         }
     }
     for row in &table.rooms {
-        if !crates.iter().any(|room| room.name == row.name) {
+        let room = crates.iter().find(|room| room.name == row.name);
+        if room.is_none() {
             let message = format!("`{}` has a row and no crate: take the row out", row.name);
             findings.push(Finding::new(TABLE, row.line, message));
         }
         for import in &row.may_import {
+            if room.is_some_and(|room| !room.imports.contains(import)) {
+                let message = format!("`{}` does not import `{import}`: take it out of its row", row.name);
+                findings.push(Finding::new(TABLE, row.line, message));
+            }
             match table.room(import) {
                 None => {
                     let message = format!("`{}` may import `{import}`, which is no room", row.name);
@@ -170,13 +177,14 @@ mod tests {
 
     #[test]
     fn an_edge_that_is_not_in_the_table_is_named() {
-        let good = [room("comm", &["goal"]), room("goal", &["base"]), room("base", &[])];
+        let good = [room("comm", &["goal", "base"]), room("goal", &["base"]), room("base", &[])];
         assert!(check_edges(&table(), &good).is_empty());
-        let bad = [room("comm", &["goal"]), room("goal", &["comm"]), room("lobby", &[])];
+        let bad = [room("comm", &["goal", "base"]), room("goal", &["comm"]), room("lobby", &[])];
         let findings: Vec<String> = check_edges(&table(), &bad).iter().map(ToString::to_string).collect();
-        assert_eq!(findings.len(), 3, "{findings:?}");
+        assert_eq!(findings.len(), 4, "{findings:?}");
         assert!(findings[0].contains("`goal` may not import `comm`"));
         assert!(findings[1].contains("no row for `lobby`"));
-        assert!(findings[2].contains("`base` has a row and no crate"));
+        assert!(findings[2].contains("`goal` does not import `base`"));
+        assert!(findings[3].contains("`base` has a row and no crate"));
     }
 }

@@ -25,6 +25,14 @@ pub fn code_only(text: &str) -> String {
     String::from_utf8(out).expect("only whole characters were blanked")
 }
 
+/// `text` up to the module of tests at its end.
+pub fn without_tests(text: &str) -> &str {
+    let inline = text
+        .match_indices("#[cfg(test)]\nmod ")
+        .find(|(at, _)| text[*at..].lines().nth(1).is_some_and(|line| line.ends_with('{')));
+    inline.map_or(text, |(at, _)| &text[..at])
+}
+
 fn blank(span: &mut [u8]) {
     for byte in span.iter_mut().filter(|byte| **byte != b'\n') {
         *byte = b' ';

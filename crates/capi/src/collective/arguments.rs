@@ -4,7 +4,8 @@ use super::{castell_op, castell_type, operator};
 use crate::error::{Error, Result};
 use crate::types::Code;
 use castell_base::Rank;
-use castell_comm::collective::{Call, DataType, Layout, Neighbourhood, Operation, RawCall, Reduction};
+use castell_comm::Communicator;
+use castell_comm::collective::{Call, Layout, Neighbourhood, Operation, RawCall};
 use castell_goal::op::ElementType;
 use std::ffi::{c_int, c_void};
 
@@ -15,144 +16,137 @@ const IN_PLACE: usize = 1;
 #[derive(Clone, Copy)]
 pub(super) struct List(pub(super) *const usize, pub(super) *const usize);
 
-/// A call under construction. Nothing is looked at before [`Arguments::call`].
-pub(super) struct Arguments {
-    operation: Operation,
-    element: Result<DataType>,
-    reduction: Option<Result<Reduction>>,
-    root: Option<c_int>,
-    count: Option<usize>,
-    own: usize,
-    send: *const c_void,
-    recv: *mut c_void,
-    leaving: Option<List>,
-    arriving: Option<List>,
-    degrees: Option<[(c_int, *const c_int); 2]>,
+/// What a program passed. Nothing is looked at before [`Arguments::call`].
+pub(super) struct Arguments<'a> {
+    pub(super) operation: Operation,
+    pub(super) element: castell_type,
+    /// Of operations that reduce.
+    pub(super) op: Option<castell_op>,
+    pub(super) root: Option<c_int>,
+    /// Elements of the vector, or of each block; where blocks have sizes of their own, those of the rank's own block.
+    pub(super) count: usize,
+    pub(super) send: *const c_void,
+    pub(super) recv: *mut c_void,
+    pub(super) blocks: Option<&'a Blocks>,
 }
 
-impl Arguments {
-    /// A call that moves bytes.
-    pub(super) fn of_bytes(operation: Operation) -> Arguments {
+/// What only some calls have: blocks of different sizes, and neighbours.
+#[derive(Default)]
+pub(super) struct Blocks {
+    pub(super) leaving: Option<List>,
+    pub(super) arriving: Option<List>,
+    /// From whom blocks come, and to whom they go.
+    pub(super) neighbours: Option<[(c_int, *const c_int); 2]>,
+}
+
+impl Arguments<'_> {
+    /// A call on bytes, without data so far.
+    pub(super) const fn of(operation: Operation) -> Self {
         Arguments {
             operation,
-            element: Ok(DataType::Number(ElementType::U8)),
-            reduction: None,
+            element: ElementType::U8 as castell_type + 10,
+            op: None,
             root: None,
-            count: None,
-            own: 0,
+            count: 0,
             send: std::ptr::null(),
             recv: std::ptr::null_mut(),
-            leaving: None,
-            arriving: None,
-            degrees: None,
+            blocks: None,
         }
-    }
-
-    /// A call on elements of this type.
-    pub(super) fn new(operation: Operation, element: castell_type) -> Arguments {
-        Arguments { element: operator::element(element), ..Arguments::of_bytes(operation) }
-    }
-
-    pub(super) fn buffers(self, send: *const c_void, recv: *mut c_void) -> Arguments {
-        Arguments { send, recv, ..self }
-    }
-
-    pub(super) fn count(self, count: usize) -> Arguments {
-        Arguments { count: Some(count), ..self }
-    }
-
-    /// Elements of the rank's own block, where each has its own size.
-    pub(super) fn own(self, own: usize) -> Arguments {
-        Arguments { own, ..self }
-    }
-
-    pub(super) fn root(self, root: c_int) -> Arguments {
-        Arguments { root: Some(root), ..self }
-    }
-
-    pub(super) fn op(self, op: castell_op) -> Arguments {
-        Arguments { reduction: Some(operator::reduction(op)), ..self }
-    }
-
-    pub(super) fn leaving(self, counts: *const usize, starts: *const usize) -> Arguments {
-        Arguments { leaving: Some(List(counts, starts)), ..self }
-    }
-
-    pub(super) fn arriving(self, counts: *const usize, starts: *const usize) -> Arguments {
-        Arguments { arriving: Some(List(counts, starts)), ..self }
-    }
-
-    pub(super) fn neighbours(
-        self,
-        sources: (c_int, *const c_int),
-        destinations: (c_int, *const c_int),
-    ) -> Arguments {
-        Arguments { degrees: Some([sources, destinations]), ..self }
     }
 
     /// Makes the call and hands it to `work`.
     ///
     /// # Safety
     /// The pointers are what the header says that they are.
+    #[inline(always)]
     pub(super) unsafe fn call<T>(
-        self,
-        rank: Rank,
-        size: u32,
+        &self,
+        comm: &Communicator,
         algorithm: Option<&str>,
-        work: impl FnOnce(&Call<'_>) -> Result<T>,
+        mut work: impl FnMut(Call<'_>) -> Result<T>,
     ) -> Result<T> {
         let root = match self.root {
-            None => None,
-            Some(root) => Some(u32::try_from(root).map_err(|_| {
-                Error::new(Code::Rank, format!("the root is {root}; ranks are 0 to {}", size - 1))
-            })?),
-        };
-        let is_root = root == Some(rank.0);
-        // Only the root of a gather or scatter knows the sizes of all blocks.
-        let knows = !matches!(self.operation, Operation::Gather | Operation::Scatter) || is_root;
-        let in_place = self.send as usize == IN_PLACE || self.recv as usize == IN_PLACE;
-        // SAFETY: the caller's promise.
-        let ranks = |list: (c_int, *const c_int)| unsafe { ranks(list) };
-        let neighbours = match self.degrees {
-            Some([sources, destinations]) => Some((ranks(sources)?, ranks(destinations)?)),
+            Some(root) => Some(u32::try_from(root).map_err(|_| no_root(root, comm.size()))?),
             None => None,
         };
-        let degree = |which: usize| self.degrees.map_or(size as usize, |lists| lists[which].0 as usize);
-        // SAFETY: the caller's promise.
-        let layout = |list: Option<List>, length: usize| unsafe { layout(list.filter(|_| knows), length) };
-        let leaving = layout(self.leaving, degree(1))?;
-        let arriving = layout(self.arriving, degree(0))?;
-        let (input_count, output_count) = match (self.operation, self.count) {
-            (Operation::NeighbourAllgather, Some(count)) => (count, count.saturating_mul(degree(0))),
-            (Operation::NeighbourAlltoall, Some(count)) => {
-                (count.saturating_mul(degree(1)), count.saturating_mul(degree(0)))
-            }
-            (Operation::NeighbourAllgather, None) => (self.own, usize::MAX),
-            (_, None) if !knows => (self.own, self.own),
-            // The program answers for what is there.
-            _ => (usize::MAX, usize::MAX),
+        let reduction = match self.op {
+            Some(op) => Some(operator::reduction(op)?),
+            None => None,
         };
-        let count = self.count.filter(|_| neighbours.is_none());
         let raw = RawCall {
             operation: self.operation,
             root,
-            count: count.map(|count| count as u64),
-            element: self.element?,
-            reduction: self.reduction.transpose()?,
+            count: Some(self.count as u64),
+            element: operator::element(self.element)?,
+            reduction,
             input: self.send.cast(),
-            input_count: input_count as u64,
+            // The program answers for what is there.
+            input_count: u64::MAX,
             output: self.recv.cast(),
-            output_count: output_count as u64,
-            in_place,
-            leaving,
-            arriving,
-            neighbours: neighbours
-                .as_ref()
-                .map(|(sources, destinations)| Neighbourhood { sources, destinations }),
+            output_count: u64::MAX,
+            in_place: self.send as usize == IN_PLACE || self.recv as usize == IN_PLACE,
+            leaving: None,
+            arriving: None,
+            neighbours: None,
             algorithm,
         };
+        match self.blocks {
+            // SAFETY: the caller's promise.
+            None => work(unsafe { Call::from_raw(raw) }),
+            // SAFETY: as above.
+            Some(blocks) => unsafe { blocks.call(comm, raw, &mut work) },
+        }
+    }
+}
+
+#[cold]
+fn no_root(root: c_int, size: u32) -> Error {
+    Error::new(Code::Rank, format!("the root is {root}; ranks are 0 to {}", size - 1))
+}
+
+impl Blocks {
+    /// Adds them to a call.
+    ///
+    /// # Safety
+    /// As for [`Arguments::call`].
+    #[inline(never)]
+    unsafe fn call<T>(
+        &self,
+        comm: &Communicator,
+        raw: RawCall<'_>,
+        work: &mut dyn FnMut(Call<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let (operation, size) = (raw.operation, comm.size() as usize);
+        // Only the root of a gather or scatter knows the sizes of all blocks.
+        let is_private = matches!(operation, Operation::Gather | Operation::Scatter);
+        let knows = !is_private || raw.root == Some(comm.rank().0);
         // SAFETY: the caller's promise.
-        work(&unsafe { Call::from_raw(raw) })
+        let ranks = |list: (c_int, *const c_int)| unsafe { ranks(list) };
+        let neighbours = match self.neighbours {
+            Some([sources, destinations]) => Some((ranks(sources)?, ranks(destinations)?)),
+            None => None,
+        };
+        let [sources, destinations] = neighbours
+            .as_ref()
+            .map_or([size; 2], |(sources, destinations)| [sources.len(), destinations.len()]);
+        // SAFETY: the caller's promise.
+        let layout = |list: Option<List>, length: usize| unsafe { layout(list.filter(|_| knows), length) };
+        let (leaving, arriving) = (layout(self.leaving, destinations)?, layout(self.arriving, sources)?);
+        let has_sizes = self.leaving.is_some() || self.arriving.is_some();
+        let count = raw.count.unwrap_or(0);
+        let all = |blocks: usize| count.saturating_mul(blocks as u64);
+        let (input_count, output_count) = match operation {
+            Operation::NeighbourAllgather if has_sizes => (count, u64::MAX),
+            Operation::NeighbourAllgather => (count, all(sources)),
+            Operation::NeighbourAlltoall if !has_sizes => (all(destinations), all(sources)),
+            _ if !knows => (count, count),
+            _ => (u64::MAX, u64::MAX),
+        };
+        let neighbours =
+            neighbours.as_ref().map(|(sources, destinations)| Neighbourhood { sources, destinations });
+        let raw = RawCall { count: None, input_count, output_count, leaving, arriving, neighbours, ..raw };
+        // SAFETY: the caller's promise.
+        work(unsafe { Call::from_raw(raw) })
     }
 }
 

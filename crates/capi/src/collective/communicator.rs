@@ -2,54 +2,63 @@
 
 use super::castell_comm;
 use crate::error::{Error, Result, number, status};
-use crate::process::{require_running, with_comm};
-use crate::registry::{Full, Kind, Table, Unknown};
+use crate::objects::{COMMUNICATORS, Group, WORLD, lock, too_many, unknown};
+use crate::process::{group, require_running};
+use crate::registry::Kind;
 use crate::types::Code;
 use ::castell_comm::Communicator;
 use ::castell_comm::communicator::SplitError;
 use castell_base::Rank;
 use std::ffi::c_int;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The header's `CASTELL_WORLD`.
-const WORLD: usize = 1;
+const WORLD_ID: usize = 1;
 
-static COMMUNICATORS: Table<Communicator> = Table::new(Kind::Communicator);
-static THE_WORLD: Mutex<Option<Communicator>> = Mutex::new(None);
-
-/// Works with a communicator that nobody else uses meanwhile.
+/// Works with a communicator that nobody else uses meanwhile: others that want it wait.
+#[inline(always)]
 pub(super) fn with<T>(comm: castell_comm, work: impl FnOnce(&Communicator) -> Result<T>) -> Result<T> {
-    require_running()?;
-    if comm as usize == WORLD {
-        let mut world = THE_WORLD.lock().unwrap_or_else(PoisonError::into_inner);
-        if world.is_none() {
-            *world = Some(with_comm(|comm| Ok(comm.world()))?);
+    if comm as usize == WORLD_ID {
+        match &*lock(&WORLD) {
+            Some(world) => work(world),
+            None => Err(not_running()),
         }
-        return work(world.as_ref().expect("made just now"));
+    } else {
+        work(&lock(&find(comm)?.communicator))
     }
-    let worked = COMMUNICATORS.with(comm as u64, |comm| work(comm));
-    worked.map_err(unknown)?
 }
 
-fn unknown(why: Unknown) -> Error {
-    let text = match why {
-        Unknown::Null => "the communicator is NULL: this rank is no member",
-        Unknown::Foreign => "this is no communicator",
-        Unknown::Gone => "the communicator was freed",
-    };
-    Error::new(Code::Handle, text)
+/// Looks a communicator up, which may be in use.
+fn find(comm: castell_comm) -> Result<Arc<Group>> {
+    require_running()?;
+    COMMUNICATORS.with(comm as u64, |group| Arc::clone(group)).map_err(|why| unknown(Kind::Communicator, why))
+}
+
+#[cold]
+fn not_running() -> Error {
+    let finalized = || Error::new(Code::Finalized, "another thread called GOAL_Finalize");
+    require_running().err().unwrap_or_else(finalized)
+}
+
+/// Rank and size, also while another thread uses the communicator.
+fn place(comm: castell_comm) -> Result<(u32, u32)> {
+    if comm as usize == WORLD_ID {
+        let (rank, size) = require_running().map(|()| group())?;
+        return Ok((rank.0, size));
+    }
+    find(comm).map(|group| (group.rank, group.size))
 }
 
 /// The rank in the communicator.
 #[unsafe(no_mangle)]
 pub extern "C" fn castell_comm_rank(comm: castell_comm) -> c_int {
-    number("castell_comm_rank", || with(comm, |comm| Ok(comm.rank().0 as c_int)))
+    number("castell_comm_rank", || place(comm).map(|(rank, _)| rank as c_int))
 }
 
 /// The ranks of the communicator.
 #[unsafe(no_mangle)]
 pub extern "C" fn castell_comm_size(comm: castell_comm) -> c_int {
-    number("castell_comm_size", || with(comm, |comm| Ok(comm.size() as c_int)))
+    number("castell_comm_size", || place(comm).map(|(_, size)| size as c_int))
 }
 
 /// The rank in another communicator.
@@ -129,43 +138,33 @@ pub unsafe extern "C" fn castell_comm_free(comm: *mut castell_comm) -> c_int {
         let Some(comm) = (unsafe { comm.as_mut() }) else {
             return Err(Error::new(Code::Buffer, "the place of the communicator is NULL"));
         };
-        if *comm as usize == WORLD {
+        if *comm as usize == WORLD_ID {
             return Err(Error::new(Code::Handle, "the world cannot be freed"));
         }
-        COMMUNICATORS.remove(*comm as u64).map_err(unknown)?;
+        COMMUNICATORS.remove(*comm as u64).map_err(|why| unknown(Kind::Communicator, why))?;
         *comm = std::ptr::null_mut();
         Ok(())
     })
 }
 
-fn failed(error: SplitError) -> Error {
+pub(super) fn failed(error: SplitError) -> Error {
     match error {
-        SplitError::Call(error) => super::calls::failed(error),
-        SplitError::Contexts => Error::new(Code::Limit, error.to_string()),
+        SplitError::Call(error) => error.into(),
+        SplitError::Contexts | SplitError::Exchange(_) => Error::new(Code::Limit, error.to_string()),
     }
 }
 
 /// # Safety
 /// `place` is NULL or has room for a communicator.
-unsafe fn keep(made: Option<Communicator>, place: *mut castell_comm) -> Result<()> {
+pub(super) unsafe fn keep(made: Option<Communicator>, place: *mut castell_comm) -> Result<()> {
     if place.is_null() {
         return Err(Error::new(Code::Buffer, "the place for the communicator is NULL"));
     }
     let id = match made {
-        Some(made) => {
-            COMMUNICATORS.insert(made).map_err(|Full| Error::new(Code::Limit, "too many communicators"))?
-        }
+        Some(made) => COMMUNICATORS.insert(Arc::new(Group::new(made))).map_err(too_many("communicators"))?,
         None => 0,
     };
     // SAFETY: the caller's promise; it was looked at for NULL.
     unsafe { place.write(id as usize as castell_comm) };
     Ok(())
-}
-
-pub(super) fn free_all() {
-    for id in COMMUNICATORS.ids() {
-        // Another thread may have been faster.
-        let _ = COMMUNICATORS.remove(id);
-    }
-    *THE_WORLD.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }

@@ -1,15 +1,11 @@
 //! Memory that all ranks can read.
 
 use crate::error::{Error, Result, status};
+use crate::objects::{MEMORY, lock};
 use crate::process::with_comm;
 use crate::types::Code;
-use ::castell_comm::pool::{AllocationError, SharedBuffer};
-use std::collections::HashMap;
+use ::castell_comm::pool::AllocationError;
 use std::ffi::{c_int, c_void};
-use std::sync::{LazyLock, Mutex, PoisonError};
-
-/// What programs hold, by address. It stays until they give it back, also beyond the group's end.
-static HELD: LazyLock<Mutex<HashMap<usize, SharedBuffer<u8>>>> = LazyLock::new(Mutex::default);
 
 /// Memory that all ranks can read.
 ///
@@ -23,7 +19,7 @@ pub unsafe extern "C" fn castell_alloc(bytes: usize, memory: *mut *mut c_void) -
         }
         let mut buffer = with_comm(|comm| comm.allocate::<u8>(bytes).map_err(refused))?;
         let at = buffer.as_mut_ptr();
-        HELD.lock().unwrap_or_else(PoisonError::into_inner).insert(at as usize, buffer);
+        lock(&MEMORY).insert(at as usize, buffer);
         // SAFETY: the caller's promise.
         unsafe { memory.write(at.cast()) };
         Ok(())
@@ -41,7 +37,7 @@ pub extern "C" fn castell_free(memory: *mut c_void) -> c_int {
 }
 
 fn free(at: usize) -> Result<()> {
-    let held = HELD.lock().unwrap_or_else(PoisonError::into_inner).remove(&at);
+    let held = lock(&MEMORY).remove(&at);
     match held {
         None if at != 0 => {
             Err(Error::new(Code::Buffer, "this is no memory of castell_alloc, or it was given back before"))

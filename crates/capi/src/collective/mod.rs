@@ -3,6 +3,8 @@
 mod arguments;
 mod calls;
 mod communicator;
+mod door;
+mod host;
 mod memory;
 mod operator;
 mod request;
@@ -35,10 +37,3 @@ pub type castell_request = *mut castell_request_object;
 pub type castell_op = *mut castell_op_object;
 /// The type of elements; enumerations come as integers.
 pub type castell_type = c_uint;
-
-/// Forgets everything: the group is left.
-pub(crate) fn free_all() {
-    request::free_all();
-    communicator::free_all();
-    operator::free_all();
-}

@@ -2,12 +2,10 @@
 
 use super::{castell_op, castell_type};
 use crate::error::{Error, Result, status};
-use crate::registry::{Full, Kind, Table};
+use crate::objects::{OPERATORS, too_many};
 use crate::types::Code;
 use castell_comm::collective::{Custom, DataType, Reduction};
 use std::ffi::{c_int, c_void};
-
-static OPERATORS: Table<Custom> = Table::new(Kind::Operator);
 
 /// The first type of opaque elements.
 const BYTES: castell_type = 256;
@@ -55,7 +53,7 @@ pub unsafe extern "C" fn castell_op_create(
         };
         // SAFETY: the program's function reads and writes elements of this size, as the header says.
         let custom = unsafe { Custom::from_function(commutes != 0, element_bytes as u64, Box::new(body)) };
-        let id = OPERATORS.insert(custom).map_err(|Full| Error::new(Code::Limit, "too many operators"))?;
+        let id = OPERATORS.insert(custom).map_err(too_many("operators"))?;
         // SAFETY: the caller's promise; it was looked at for NULL.
         unsafe { op.write(id as usize as castell_op) };
         Ok(())
@@ -84,6 +82,7 @@ fn no_operator(op: castell_op) -> Error {
 }
 
 /// The operator that a program names.
+#[inline]
 pub(super) fn reduction(op: castell_op) -> Result<Reduction> {
     Ok(match op as usize {
         1 => Reduction::Sum,
@@ -98,26 +97,27 @@ pub(super) fn reduction(op: castell_op) -> Result<Reduction> {
         10 => Reduction::LogicalXor,
         11 => Reduction::MinimumLocation,
         12 => Reduction::MaximumLocation,
-        _ => {
-            let custom = OPERATORS.with(op as u64, |custom| custom.clone());
-            Reduction::Custom(custom.map_err(|_| no_operator(op))?)
-        }
+        _ => Reduction::Custom(custom(op)?),
     })
 }
 
+#[cold]
+fn custom(op: castell_op) -> Result<Custom> {
+    OPERATORS.with(op as u64, |custom| custom.clone()).map_err(|_| no_operator(op))
+}
+
 /// The type that a program names.
+#[inline]
 pub(super) fn element(element: castell_type) -> Result<DataType> {
     if element > BYTES {
         return Ok(DataType::Opaque(u64::from(element - BYTES)));
     }
     let found = u8::try_from(element).ok().and_then(DataType::from_code);
     let found = found.filter(|found| !matches!(found, DataType::Opaque(_)));
-    found.ok_or_else(|| Error::new(Code::Operation, format!("{element} is no type of elements")))
+    found.ok_or_else(|| no_type(element))
 }
 
-pub(super) fn free_all() {
-    for id in OPERATORS.ids() {
-        // Another thread may have been faster.
-        let _ = OPERATORS.remove(id);
-    }
+#[cold]
+fn no_type(element: castell_type) -> Error {
+    Error::new(Code::Operation, format!("{element} is no type of elements"))
 }

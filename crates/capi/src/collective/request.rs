@@ -1,20 +1,14 @@
 //! Requests: calls that go on, and calls that were prepared.
 
-use super::calls::failed;
 use super::castell_request;
 use crate::error::{Error, Result, number, status};
-use crate::process::require_running;
-use crate::registry::{Full, Kind, Table, Unknown};
+use crate::objects::{REQUESTS, Request, too_many, unknown};
+use crate::process::{refuse_inside_call, require_running};
+use crate::registry::{Fate, Kind, Unknown};
 use crate::types::Code;
+use castell_comm::Handle;
 use castell_comm::collective::RawRequest;
 use std::ffi::c_int;
-
-struct Entry {
-    request: RawRequest,
-    is_persistent: bool,
-}
-
-static REQUESTS: Table<Entry> = Table::new(Kind::Request);
 
 /// Keeps a request at the place that the program gave.
 ///
@@ -25,20 +19,14 @@ pub(super) unsafe fn keep(
     is_persistent: bool,
     place: *mut castell_request,
 ) -> Result<()> {
-    let entry = Entry { request, is_persistent };
-    let id = REQUESTS.insert(entry).map_err(|Full| Error::new(Code::Limit, "too many requests"))?;
+    let id = REQUESTS.insert(Request { request, is_persistent }).map_err(too_many("requests"))?;
     // SAFETY: the caller's promise.
     unsafe { place.write(id as usize as castell_request) };
     Ok(())
 }
 
-fn unknown(why: Unknown) -> Error {
-    let text = match why {
-        Unknown::Null => "the request is NULL",
-        Unknown::Foreign => "this is no request",
-        Unknown::Gone => "the request is over, or was freed",
-    };
-    Error::new(Code::Handle, text)
+fn no_request(why: Unknown) -> Error {
+    unknown(Kind::Request, why)
 }
 
 /// Waits for a call.
@@ -60,20 +48,37 @@ unsafe fn wait(place: *mut castell_request) -> Result<()> {
     if place.is_null() {
         return Ok(());
     }
-    crate::run::refuse_inside_call()?;
+    refuse_inside_call()?;
     let id = *place as u64;
-    let run = REQUESTS.with(id, |entry| entry.request.run().cloned()).map_err(unknown)?;
-    if let Some(run) = run {
-        // The request tells how it ended.
-        let _ = run.wait();
+    loop {
+        match REQUESTS.with_or_remove(id, look).map_err(no_request)? {
+            // Others may look at the request meanwhile; the next look tells how it ended.
+            State::Going(run) => drop(run.wait()),
+            State::Over(fate, outcome) => {
+                if fate == Fate::Goes {
+                    *place = std::ptr::null_mut();
+                }
+                return outcome;
+            }
+        }
     }
-    let (outcome, stays) =
-        REQUESTS.with(id, |entry| (entry.request.wait(), entry.is_persistent)).map_err(unknown)?;
-    if !stays {
-        let _ = REQUESTS.remove(id);
-        *place = std::ptr::null_mut();
+}
+
+/// What became of a call.
+enum State {
+    Going(Handle),
+    Over(Fate, Result<()>),
+}
+
+/// What has become of a call; one that is over is forgotten unless it is persistent.
+fn look(entry: &mut Request) -> (Fate, State) {
+    match entry.request.run() {
+        Some(run) if !run.is_done() => (Fate::Stays, State::Going(run.clone())),
+        _ => {
+            let fate = if entry.is_persistent { Fate::Stays } else { Fate::Goes };
+            (fate, State::Over(fate, entry.request.wait().map_err(Error::from)))
+        }
     }
-    outcome.map_err(failed)
 }
 
 /// Whether a call is over.
@@ -87,8 +92,8 @@ pub unsafe extern "C" fn castell_test(request: *mut castell_request) -> c_int {
         // SAFETY: the caller's promise.
         let id = unsafe { request.as_ref() }.map_or(0, |request| *request as u64);
         if id != 0 {
-            let is_over = |entry: &mut Entry| entry.request.run().is_none_or(castell_comm::Handle::is_done);
-            if !REQUESTS.with(id, is_over).map_err(unknown)? {
+            let is_over = |entry: &mut Request| entry.request.run().is_none_or(Handle::is_done);
+            if !REQUESTS.with(id, is_over).map_err(no_request)? {
                 return Ok(0);
             }
         }
@@ -124,15 +129,15 @@ pub unsafe extern "C" fn castell_waitall(count: c_int, requests: *mut castell_re
 pub extern "C" fn castell_request_start(request: castell_request) -> c_int {
     status("castell_request_start", || {
         require_running()?;
-        crate::run::refuse_inside_call()?;
+        refuse_inside_call()?;
         let started = REQUESTS.with(request as u64, |entry| {
             if !entry.is_persistent {
                 return Err(Error::new(Code::Handle, "the call was started when it was made"));
             }
             // SAFETY: the program answers for its buffers until it has waited, as the header says.
-            unsafe { entry.request.start() }.map_err(failed)
+            unsafe { entry.request.start() }.map_err(Error::from)
         });
-        started.map_err(unknown)?
+        started.map_err(no_request)?
     })
 }
 
@@ -154,11 +159,4 @@ pub unsafe extern "C" fn castell_request_free(request: *mut castell_request) -> 
         }
         outcome
     })
-}
-
-pub(super) fn free_all() {
-    for id in REQUESTS.ids() {
-        // Another thread may have been faster.
-        let _ = REQUESTS.remove(id);
-    }
 }

@@ -120,7 +120,7 @@ unsafe fn build(options: Option<&castell_options>) -> Result<Runtime, Failure> {
         }
         if options.watchdog_ns > 0 {
             let patience = Duration::from_nanos(options.watchdog_ns);
-            builder = builder.watchdog(patience, |stall| eprintln!("{stall}"));
+            builder = builder.watchdog(patience, |stall| castell_host::say::raw(&format!("{stall}\n")));
         }
         // SAFETY: the caller's promise.
         unsafe {
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn castell_print_waits(runtime: *mut Runtime) {
     unsafe { runtime.as_ref() }
         .map_or(Vec::new(), Runtime::waits)
         .iter()
-        .for_each(|wait| eprintln!("{wait}"));
+        .for_each(|wait| castell_host::say::raw(&format!("{wait}\n")));
 }
 
 /// The watched memory that C has, by address.

@@ -45,14 +45,14 @@ pub unsafe extern "C" fn castell_vertex_task(vertex: *mut c_void) {
         }
     });
     if let Err(error) = spawned {
-        eprintln!("castell: a vertex that is a task did not run: {error}");
+        castell_host::say(&format!("a vertex that is a task did not run: {error}"));
     }
 }
 
 fn fail(deferred: Option<Deferred>, why: &str) {
     match deferred {
         Some(deferred) => deferred.fail(why),
-        None => eprintln!("castell: {why}"),
+        None => castell_host::say(why),
     }
 }
 

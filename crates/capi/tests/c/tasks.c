@@ -2,6 +2,7 @@
 #define _DEFAULT_SOURCE
 #include <castell_tasks.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,9 +153,44 @@ static void reductions(void) {
     CHECK(castell_taskwait() == 0 && ran_twice == 20);
 }
 
+static int payload;
+static void drop_payload(void *dropped) { CHECK(dropped == &payload); }
+
 static void fail(void *argument) {
     (void)argument;
-    CHECK(castell_fail("as asked", NULL, NULL) == 0);
+    CHECK(castell_fail("as asked", &payload, drop_payload) == 0);
+}
+
+static void ask_whether_final(void *argument) { **(int **)argument = castell_is_final(); }
+
+/* Two numbers, of which the first is given to its reader before the task ends. */
+static int early[2], seen_early;
+
+static void read_early(void *argument) {
+    (void)argument;
+    __atomic_store_n(&seen_early, early[0], __ATOMIC_RELEASE);
+}
+
+static void give_early(void *argument) {
+    (void)argument;
+    castell_access first = whole(CASTELL_OUT, &early[0], sizeof early[0]);
+    early[0] = 7;
+    CHECK(castell_release(&first, 1) == 0);
+    while (__atomic_load_n(&seen_early, __ATOMIC_ACQUIRE) == 0) sched_yield();
+    early[1] = 8;
+}
+
+static void attributes_and_releases(void) {
+    int is_final = -1, is_other = -1, *asked = &is_final;
+    castell_task final = {.flags = CASTELL_FINAL};
+    CHECK(castell_submit(ask_whether_final, &asked, sizeof asked, NULL, 0, &final) == 0);
+    asked = &is_other;
+    CHECK(castell_submit(ask_whether_final, &asked, sizeof asked, NULL, 0, NULL) == 0);
+    CHECK(castell_taskwait() == 0 && is_final == 1 && is_other == 0);
+    castell_access both = whole(CASTELL_OUT, early, sizeof early), first = whole(CASTELL_IN, &early[0], sizeof early[0]);
+    CHECK(castell_submit(give_early, NULL, 0, &both, 1, NULL) == 0);
+    CHECK(castell_submit(read_early, NULL, 0, &first, 1, NULL) == 0);
+    CHECK(castell_taskwait() == 0 && seen_early == 7 && early[1] == 8);
 }
 
 static void must_not_run(void *argument) {
@@ -276,6 +312,7 @@ static void program(void *argument) {
     CHECK(castell_taskwait() == 0 && total == LENGTH * 6);
 
     reductions();
+    attributes_and_releases();
 
     /* Rows of a matrix of 8 x 8: the left half waits, the right does not. */
     castell_access left = {CASTELL_INOUT, numbers, 4 * sizeof(int), 8 * sizeof(int), 8, NULL};
@@ -287,6 +324,7 @@ static void program(void *argument) {
     CHECK(castell_submit(add_one, &number, sizeof number, &right, 1, NULL) == 0);
     CHECK(castell_taskwait() == CASTELL_ERR_TASK && !skipped_ran && numbers[4] == 4);
     CHECK(strstr(castell_tasks_error(), "`failing`") != NULL && strstr(castell_tasks_error(), "as asked") != NULL);
+    CHECK(castell_failure_payload() == &payload);
 
     pthread_t waker;
     CHECK(pthread_create(&waker, NULL, unblock, NULL) == 0);
@@ -395,7 +433,8 @@ int main(void) {
     CHECK(castell_start(&runtime, &options) == 0);
     castell_service *polled = castell_register_service(runtime, service, NULL, -1, 1000000);
     CHECK(polled != NULL);
-    CHECK(castell_run(runtime, program, NULL) == 0);
+    CHECK(castell_tasks_created(runtime) == 0 && castell_run(runtime, program, NULL) == 0);
+    CHECK(castell_tasks_created(runtime) > 200);
     fork_from(runtime);
     castell_unregister_service(polled);
     CHECK(castell_stop(runtime) == 0);

@@ -1,4 +1,5 @@
 //! castell as a user finds it: installed under a prefix, found through pkg-config. For tests of C and C++ programs.
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,6 +15,11 @@ pub struct Installed {
 impl Installed {
     /// Installs what this workspace builds into a folder of that name below the target folder.
     pub fn new(name: &str) -> Installed {
+        Installed::with(name, &[])
+    }
+
+    /// The same with more arguments of `cargo xtask install`.
+    pub fn with(name: &str, arguments: &[&str]) -> Installed {
         let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let (target, profile) = target_and_profile();
         let mut install = Command::new(env!("CARGO"));
@@ -29,7 +35,7 @@ impl Installed {
             profile,
             "--prefix",
         ]);
-        output(install.arg(&prefix).env("CARGO_TARGET_DIR", target).current_dir(root()));
+        output(install.arg(&prefix).args(arguments).env("CARGO_TARGET_DIR", target).current_dir(root()));
         let mut pkg_config = Command::new("pkg-config");
         pkg_config
             .args(["--cflags", "--libs", "castell"])
@@ -40,20 +46,28 @@ impl Installed {
 
     /// Compiles a C or C++ source against the installed library and returns the program. No warnings are accepted.
     pub fn compile(&self, source: &Path) -> PathBuf {
+        let is_c = source.extension().is_some_and(|extension| extension == "c");
+        self.compile_by(if is_c { "gcc" } else { "g++" }, source)
+    }
+
+    /// The same by a compiler of that name.
+    pub fn compile_by(&self, compiler: &str, source: &Path) -> PathBuf {
         let extension =
             source.extension().and_then(|extension| extension.to_str()).expect("a source has one");
         let stem = source.file_stem().and_then(|stem| stem.to_str()).expect("a source has a name");
-        let program = self.prefix.join(format!("{stem}_{extension}"));
-        let mut compiler = match extension {
-            "c" => Command::new("gcc"),
-            _ => Command::new("g++"),
-        };
+        let program = self.prefix.join(format!("{stem}_{extension}_{compiler}"));
+        let mut compiler = Command::new(compiler);
         compiler.arg(if extension == "c" { "-std=c11" } else { "-std=c++17" });
         compiler.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pedantic", "-pthread"]);
-        compiler.arg("-I").arg(root().join("examples")).arg("-o").arg(&program).arg(source).args(&self.flags);
-        compiler.arg(format!("-Wl,-rpath,{}", self.prefix.join("lib").display()));
-        output(&mut compiler);
+        output(
+            self.link(compiler.arg("-I").arg(root().join("examples")).arg("-o").arg(&program).arg(source)),
+        );
         program
+    }
+
+    /// Adds what a compiler is told so that its program finds the library, behind its sources.
+    pub fn link<'a>(&self, compiler: &'a mut Command) -> &'a mut Command {
+        compiler.args(&self.flags).arg(format!("-Wl,-rpath,{}", self.prefix.join("lib").display()))
     }
 }
 

@@ -1,20 +1,22 @@
 //! `castell run`: a GOAL program, executed by real processes.
 
 mod results;
+mod stages;
 mod timeline;
 
+use crate::afford;
 use crate::source;
 use crate::timeline::TimelineArgs;
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use castell_base::Rank;
 use castell_comm::job::{JobOptions, Progress};
 use castell_comm::launch::{Binding, Launch};
-use castell_comm::queue::QueueKind;
 use castell_comm::{Comm, Job};
 use castell_goal::schedule::Schedule;
 use castell_trace::Timeline;
 use results::{Results, Summary};
 use serde_json::json;
+use stages::Stages;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,8 +28,10 @@ use std::time::Duration;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   castell run examples/goal/wavefront.goal
-  castell run trace.goal --calc-scale 0.001 --timeline timeline.svg   (.json: for ui.perfetto.dev)
-  castell run trace.bin --queue smsg --json")]
+  castell run trace.goal --calc-scale 0.001 --timeline drawing.svg
+  castell run trace.goal --timeline for_perfetto.json
+  castell run trace.bin --eager 64000 --json
+  castell run examples/goal/pingpong.goal --stages    # where messages' time went")]
 pub struct Args {
     /// The program: GOAL text, LogGOPSim's binary format, or compiled schedules; `-` is standard input
     file: PathBuf,
@@ -37,15 +41,9 @@ pub struct Args {
     /// How messages travel
     #[arg(long, value_enum, default_value_t = Transport::Shm)]
     transport: Transport,
-    /// Design of the receive queues: scmp, smsg, msgq or rlock
-    #[arg(long, default_value_t = QueueKind::Scmp)]
-    queue: QueueKind,
     /// 64-byte slots a half of a rank's receive queue, a power of two
     #[arg(long, default_value_t = 2048, value_name = "SLOTS")]
     queue_slots: u32,
-    /// Ranks that count as one node (the msgq design needs to know)
-    #[arg(long, value_name = "K")]
-    ranks_per_node: Option<u32>,
     /// Messages up to this size are sent eagerly, larger ones by rendezvous
     #[arg(long, default_value_t = 8192, value_name = "BYTES")]
     eager: u32,
@@ -64,6 +62,9 @@ pub struct Args {
     stall: Duration,
     #[command(flatten)]
     timeline: TimelineArgs,
+    /// Print where the time of messages went: call, queue, wake, wire, match, completion
+    #[arg(long)]
+    stages: bool,
     /// Do not check the program first (sends without receives then wait for ever)
     #[arg(long)]
     no_check: bool,
@@ -93,15 +94,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Transport::Shm = args.transport;
     args.timeline.check()?;
     let schedules = compile(&args)?;
+    insist_on_memory(&schedules).with_context(|| args.file.display().to_string())?;
     let ranks = schedules.len() as u32;
     let operations: Vec<usize> = schedules.iter().map(|schedule| schedule.len()).collect();
-    let recording = args.timeline.timeline.is_some();
-    let results = Results::create(&operations, recording)?;
+    let draws = args.timeline.timeline.is_some();
+    let results = Results::create(&operations, draws || args.stages)?;
     let launch = Launch {
         job: JobOptions {
-            queue: args.queue,
             queue_slots: args.queue_slots,
-            ranks_per_node: args.ranks_per_node.unwrap_or(ranks),
             eager_bytes: args.eager,
             progress: args.progress,
             stall_ms: u32::try_from(args.stall.as_millis()).unwrap_or(u32::MAX),
@@ -113,9 +113,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     tell_if_many(ranks, &args);
     let body = |rank: Rank, job: Job| execute(&schedules[rank.index()], rank, job, &results, args.calc_scale);
     let outcome = launch.fork(&body)?;
+    if let Some(signal) = outcome.signal {
+        let name = castell_host::signal::name(signal);
+        if args.json {
+            println!("{}", json!({"error": format!("interrupted by {name}")}));
+        }
+        castell_host::say(&format!("interrupted by {name}"));
+        return Ok(ExitCode::from(128 + signal as u8));
+    }
     let summary = results.summary(&outcome.endings);
-    report(&args, &summary, &operations);
-    if recording {
+    let stages = args.stages.then(|| Stages::collect(&schedules, &results));
+    report(&args, &summary, &operations, stages.as_ref());
+    if draws {
         let timeline = timeline::collect(&args.file, &schedules, &results, &summary);
         if let (Some(line), false) = (args.timeline.write(&timeline)?, args.json) {
             println!("{line}");
@@ -125,15 +134,24 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
+/// Refuses what the ranks cannot hold: their scratchpads, and each one's largest message.
+fn insist_on_memory(schedules: &[Arc<Schedule>]) -> anyhow::Result<()> {
+    let bytes = |schedule: &Arc<Schedule>| {
+        u128::from(schedule.scratchpad_bytes()) + u128::from(schedule.max_message_bytes())
+    };
+    let all: u128 = schedules.iter().map(bytes).sum();
+    afford::insist("what the ranks keep and send", all)
+}
+
 /// Thousands of processes take long to start and to end, and most who run such a program want to know what it does.
 fn tell_if_many(ranks: u32, args: &Args) {
     if ranks >= MANY_RANKS && !args.json {
         let processors = castell_host::topology::Processors::usable().count();
-        eprintln!(
-            "castell: starting {ranks} processes on {processors} processors; \
+        castell_host::say(&format!(
+            "starting {ranks} processes on {processors} processors; \
              `castell simulate {}` needs none of them",
             args.file.display()
-        );
+        ));
     }
 }
 
@@ -186,20 +204,23 @@ fn execute(schedule: &Arc<Schedule>, rank: Rank, job: Job, results: &Results, ca
     };
     results.enter(rank, start_ns, end_ns, comm.counters(), failure.as_deref());
     results.enter_records(rank, &comm.take_record());
+    results.enter_arrivals(rank, &comm.take_arrivals());
     comm.finalize();
     i32::from(failure.is_some())
 }
 
-fn report(args: &Args, summary: &Summary, operations: &[usize]) {
-    for failure in &summary.failures {
-        eprintln!("castell: {failure}");
-    }
+fn report(args: &Args, summary: &Summary, operations: &[usize], stages: Option<&Stages>) {
+    castell_host::say(&summary.failures.join("\n"));
     let (messages, bytes) = (summary.messages.iter().sum::<u64>(), summary.bytes.iter().sum::<u64>());
     if args.json {
         let mut object = json!({"ranks": summary.end_ns.len(), "wall_ns": summary.wall_ns, "end_ns": summary.end_ns,
             "messages": messages, "bytes": bytes});
         if !summary.failures.is_empty() {
+            object["error"] = json!(summary.failures[0]);
             object["failures"] = json!(summary.failures);
+        }
+        if let Some(stages) = stages {
+            object["stages"] = stages.json();
         }
         println!("{object}");
         return;
@@ -215,6 +236,9 @@ fn report(args: &Args, summary: &Summary, operations: &[usize]) {
     let total: usize = operations.iter().sum();
     let wall = milliseconds(summary.wall_ns);
     println!("{:>6} {total:>12} {messages:>12} {bytes:>16} {wall:>14}", "all");
+    if let Some(stages) = stages {
+        stages.print();
+    }
 }
 
 fn milliseconds(ns: u64) -> String {

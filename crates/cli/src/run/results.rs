@@ -1,8 +1,8 @@
 //! What the ranks' processes tell the one that started them: a shared table, an entry a rank.
 
-use castell_base::Rank;
+use castell_base::{Rank, Tag};
 use castell_comm::Counters;
-use castell_comm::engine::Recorded;
+use castell_comm::engine::{Arrived, Recorded};
 use castell_goal::schedule::OpId;
 use castell_host::process::Ended;
 use castell_host::shm::Segment;
@@ -19,16 +19,19 @@ const BYTES: usize = 4;
 /// Length of the text, plus 1 if there is a failure.
 const TEXT_BYTES: usize = 5;
 const RECORDS: usize = 6;
+const ARRIVALS: usize = 7;
 const TEXT: usize = 8;
 /// Bytes of a failure's text that are kept.
 const TEXT_BYTES_MAX: usize = (ENTRY_WORDS - TEXT) * 8;
-/// The words of a record: operation, start, end.
-const RECORD_WORDS: usize = 3;
+/// The words of a record: operation, start, when it was under way, end.
+const RECORD_WORDS: usize = 4;
+/// The words of an arrival: source and tag, sequence number, when, when its receiver was woken.
+const ARRIVAL_WORDS: usize = 4;
 
 /// The table.
 pub struct Results {
     segment: Segment,
-    /// Where each rank's records start, and how many fit. Words from the start, count.
+    /// Where each rank's records start, and how many fit; as many arrivals are behind them. Words from the start, count.
     records: Vec<(usize, usize)>,
     recording: bool,
 }
@@ -57,7 +60,7 @@ impl Results {
         for operations in operations {
             let count = if recording { *operations } else { 0 };
             records.push((at, count));
-            at += count * RECORD_WORDS;
+            at += count * (RECORD_WORDS + ARRIVAL_WORDS);
         }
         let segment = Segment::create("castell-results", at.max(1) * 8)?;
         Ok(Results { segment, records, recording })
@@ -79,6 +82,11 @@ impl Results {
     fn records_of(&self, rank: Rank) -> std::slice::ChunksExact<'_, AtomicU64> {
         let (at, count) = self.records[rank.index()];
         self.segment.words()[at..][..count * RECORD_WORDS].chunks_exact(RECORD_WORDS)
+    }
+
+    fn arrivals_of(&self, rank: Rank) -> std::slice::ChunksExact<'_, AtomicU64> {
+        let (at, count) = self.records[rank.index()];
+        self.segment.words()[at + count * RECORD_WORDS..][..count * ARRIVAL_WORDS].chunks_exact(ARRIVAL_WORDS)
     }
 
     /// A rank's process: enters its outcome.
@@ -106,24 +114,42 @@ impl Results {
 
     /// A rank's process: enters when its operations started and finished.
     pub fn enter_records(&self, rank: Rank, recorded: &[Recorded]) {
-        let mut count = 0;
-        for (words, recorded) in self.records_of(rank).zip(recorded) {
-            let record = [recorded.op.0.into(), recorded.start_ns, recorded.end_ns];
-            for (word, number) in words.iter().zip(record) {
-                word.store(number, Ordering::Relaxed);
-            }
-            count += 1;
-        }
+        let words = |one: &Recorded| [one.op.0.into(), one.start_ns, one.begun_ns, one.end_ns];
+        let count = fill(self.records_of(rank), recorded.iter().map(words));
         self.entry(rank)[RECORDS].store(count, Ordering::Release);
+    }
+
+    /// A rank's process: enters what messages came in.
+    pub fn enter_arrivals(&self, rank: Rank, arrived: &[Arrived]) {
+        let words = |one: &Arrived| {
+            [
+                u64::from(one.source.0) << 32 | u64::from(one.tag.0),
+                one.sequence.into(),
+                one.at_ns,
+                one.woken_ns,
+            ]
+        };
+        let count = fill(self.arrivals_of(rank), arrived.iter().map(words));
+        self.entry(rank)[ARRIVALS].store(count, Ordering::Release);
     }
 
     /// After the end: what a rank recorded.
     pub fn recorded(&self, rank: Rank) -> Vec<Recorded> {
         let record = |words: &[AtomicU64]| {
-            let [op, start_ns, end_ns] = std::array::from_fn(|at| words[at].load(Ordering::Relaxed));
-            Recorded { run: 1, op: OpId(op as u32), start_ns, end_ns }
+            let [op, start_ns, begun_ns, end_ns] = read(words);
+            Recorded { run: 1, op: OpId(op as u32), start_ns, begun_ns, end_ns }
         };
         self.records_of(rank).take(self.number(rank, RECORDS) as usize).map(record).collect()
+    }
+
+    /// After the end: what messages came to a rank.
+    pub fn arrived(&self, rank: Rank) -> Vec<Arrived> {
+        let arrival = |words: &[AtomicU64]| {
+            let [label, sequence, at_ns, woken_ns] = read(words);
+            let (source, tag) = (Rank((label >> 32) as u32), Tag(label as u32));
+            Arrived { source, tag, sequence: sequence as u32, at_ns, woken_ns }
+        };
+        self.arrivals_of(rank).take(self.number(rank, ARRIVALS) as usize).map(arrival).collect()
     }
 
     /// The text of a rank's failure, if it entered one.
@@ -160,6 +186,25 @@ impl Results {
     }
 }
 
+/// Writes rows as far as there are places; how many that were.
+fn fill<const N: usize>(
+    places: std::slice::ChunksExact<'_, AtomicU64>,
+    rows: impl Iterator<Item = [u64; N]>,
+) -> u64 {
+    let mut count = 0;
+    for (words, row) in places.zip(rows) {
+        for (word, number) in words.iter().zip(row) {
+            word.store(number, Ordering::Relaxed);
+        }
+        count += 1;
+    }
+    count
+}
+
+fn read<const N: usize>(words: &[AtomicU64]) -> [u64; N] {
+    std::array::from_fn(|at| words[at].load(Ordering::Relaxed))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,10 +216,13 @@ mod tests {
         let text = "rank 0: too late ".repeat(100);
         results.enter(Rank(0), 100, 250, counters, Some(&text));
         results.enter(Rank(1), 110, 260, counters, None);
-        let recorded = |op| Recorded { run: 1, op: OpId(op), start_ns: 7, end_ns: 9 };
+        let recorded = |op| Recorded { run: 1, op: OpId(op), start_ns: 7, begun_ns: 8, end_ns: 9 };
         results.enter_records(Rank(0), &[recorded(5), recorded(6), recorded(7)]);
         let ops = |rank| results.recorded(Rank(rank)).iter().map(|record| record.op.0).collect::<Vec<u32>>();
         assert_eq!((ops(0), ops(1), ops(2)), (vec![5, 6], vec![], vec![]));
+        let arrived = Arrived { source: Rank(2), tag: Tag(u32::MAX), sequence: 5, at_ns: 6, woken_ns: 7 };
+        results.enter_arrivals(Rank(2), &[arrived; 3]);
+        assert_eq!((results.arrived(Rank(2)), results.arrived(Rank(0))), (vec![arrived], vec![]));
         let summary = results.summary(&[Ended::Exited(1), Ended::Exited(0), Ended::Killed(9)]);
         assert_eq!((summary.zero_ns, summary.wall_ns, &summary.end_ns[..]), (100, 160, &[150, 160, 0][..]));
         assert_eq!((&summary.messages[..], &summary.bytes[..]), (&[3, 3, 0][..], &[40, 40, 0][..]));

@@ -3,14 +3,14 @@
 mod report;
 mod watch;
 
-use crate::threads::Lent;
 use crate::timeline::TimelineArgs;
-use crate::{model, source};
+use crate::{afford, model, patterns, source};
 use anyhow::{Context, bail};
 use castell_base::{Rank, Time};
 use castell_collectives::generator::{GENERATORS, Generator, GeneratorError, Options};
 use castell_collectives::pattern::Pattern;
 use castell_goal::file::Contents;
+use castell_host::threads::Lent;
 use castell_model::noise::{Detours, NoisyModel};
 use castell_model::topology::Topology;
 use castell_sim::instruments::{Bandwidth, Counts, CriticalPath, Queues, Recorder, Waits};
@@ -29,11 +29,15 @@ use watch::Watch;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   castell simulate examples/goal/wavefront.goal
-  castell simulate bcast:binomial --ranks 1024 --model loggops:L=2500ns,o=1500ns,g=1000ns,G=6ns,O=0,S=65535 --json
+  castell simulate bcast:binomial --ranks 1024 --json \\
+      --model loggops:L=2500ns,o=1500ns,g=1000ns,G=6ns,O=0,S=65535
   castell simulate allreduce:m1g2a3,n1g3a2 --ranks 7 --compute 10ns \\
-      --model plb:alpha_p=500ns,alpha_r=100ns,beta=0.4ns --timeline allreduce.svg
-  castell simulate barrier:dissemination --ranks 64 --repeat 100 --seed 7 --model 'loggops:o=normal(1500ns,100ns)'
-  castell simulate alltoall:linear --ranks 64 --bytes 100000 --network torus:dims=4x4x4,link=10ns,G=0.1ns
+      --model plb:alpha_p=500ns,alpha_r=100ns,beta=0.4ns \\
+      --timeline allreduce.svg
+  castell simulate barrier:dissemination --ranks 64 --repeat 100 --seed 7 \\
+      --model 'loggops:o=normal(1500ns,100ns)'
+  castell simulate alltoall:linear --ranks 64 --bytes 100000 \\
+      --network torus:dims=4x4x4,link=10ns,G=0.1ns
   castell simulate trace.bin --model loggops:o=1us --measure --critical-path")]
 pub struct Args {
     /// A file (GOAL text, LogGOPSim's binary format, compiled schedules; `-` is standard input), or a pattern's name
@@ -63,8 +67,6 @@ pub struct Args {
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
     #[command(flatten)]
-    pattern: PatternArgs,
-    #[command(flatten)]
     timeline: TimelineArgs,
     /// Count messages and bytes, bandwidth, waiting and queues
     #[arg(long)]
@@ -81,6 +83,9 @@ pub struct Args {
     /// List the patterns that have a name, and stop
     #[arg(long)]
     list: bool,
+    // Last: its heading would stand above all that follows.
+    #[command(flatten)]
+    pattern: PatternArgs,
 }
 
 /// What patterns need to know.
@@ -110,7 +115,7 @@ struct PatternArgs {
 /// Carries the command out.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.list {
-        report::list(GENERATORS);
+        patterns::list(args.json);
         return Ok(ExitCode::SUCCESS);
     }
     args.timeline.check()?;
@@ -118,6 +123,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let threads = Lent::new(args.threads);
     let program = load(name, &args.pattern, &threads)?;
     let machine = machine(&args)?;
+    insist_on_memory(&args, program.source()).with_context(|| name.to_string())?;
     let started = Instant::now();
     let watched = simulate(&args, program.source(), &machine, &threads).with_context(|| name.to_string())?;
     let report = Report {
@@ -143,9 +149,27 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     if watched.outcome.unreceived > 0 {
-        eprintln!("castell: warning: {} messages were never received", watched.outcome.unreceived);
+        castell_host::say(&format!("warning: {} messages were never received", watched.outcome.unreceived));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses what cannot be simulated here, however it is done: a rank has a state, an operation a record, a link the time from which on
+/// it is free.
+fn insist_on_memory(args: &Args, source: Source<'_>) -> anyhow::Result<()> {
+    const RANK_BYTES: u128 = 64;
+    const RANK_IN_ROUNDS_BYTES: u128 = 16;
+    const OPERATION_BYTES: u128 = 24;
+    const LINK_BYTES: u128 = 8;
+    let (ranks, links) = (source.ranks(), args.network.as_ref().map_or(0, |network| network.links()));
+    afford::insist(&format!("a network of {links} links"), links as u128 * LINK_BYTES)?;
+    if matches!(source, Source::Pattern(pattern) if pattern.rounds().is_some()) {
+        return afford::insist(&format!("{ranks} ranks"), u128::from(ranks) * RANK_IN_ROUNDS_BYTES);
+    }
+    afford::insist(&format!("{ranks} ranks"), u128::from(ranks) * RANK_BYTES)?;
+    let operations = watch::operations_of(source);
+    let bytes = u128::from(ranks) * RANK_BYTES + u128::from(operations) * OPERATION_BYTES;
+    afford::insist(&format!("{operations} operations of {ranks} ranks"), bytes)
 }
 
 fn machine(args: &Args) -> anyhow::Result<Machine> {
@@ -216,7 +240,8 @@ fn load(name: &str, args: &PatternArgs, threads: &Lent) -> anyhow::Result<Loaded
     let pattern = Generator::parse(name, &options);
     if matches!(pattern, Err(GeneratorError::Unknown { .. })) {
         bail!(
-            "{name} is neither a file that there is nor a pattern (castell simulate --list tells all patterns)"
+            "{name} is neither a file that there is nor a pattern{} (castell simulate --list tells all patterns)",
+            patterns::meant(name)
         );
     }
     Ok(Loaded::Pattern(pattern?))

@@ -2,7 +2,6 @@
 
 use super::{Measures, Watched};
 use castell_base::{Rank, Time};
-use castell_collectives::generator::Generator;
 use castell_sim::Schedules;
 use castell_sim::instruments::CriticalPath;
 use castell_sim::statistics::Summary;
@@ -192,14 +191,4 @@ fn statistics_text(name: &str, summary: &Summary, text: &mut String) {
         let _ = write!(text, " (95 %: {} to {})", time(low), time(high));
     }
     let _ = writeln!(text, ", min {}, max {}", summary.min, summary.max);
-}
-
-/// The patterns that have a name.
-pub fn list(generators: &[Generator]) {
-    for Generator { name, alias, summary, .. } in generators {
-        let alias = if alias.is_empty() { String::new() } else { format!(" (also {alias})") };
-        println!("{name:<30} {summary}{alias}");
-    }
-    println!("{:<30} to and fro so many times", "pingpong:N");
-    println!("{:<30} a word of the allreduce language, such as a4,a2 or m1g2a3,n1g3a2", "allreduce:WORD");
 }

@@ -35,14 +35,7 @@ struct Together {
 impl Watch {
     /// Of so many runs of a program.
     pub fn new(source: Source<'_>, runs: u32) -> Watch {
-        let operations: u64 = match source {
-            Source::Program(program) => program.operations(),
-            Source::Schedules(schedules) => schedules.iter().map(|schedule| schedule.len() as u64).sum(),
-            Source::Set(set) => set.schedules().map(|(_, schedule)| schedule.len() as u64).sum(),
-            Source::Pattern(pattern) => operations(pattern),
-            Source::Compiled(schedules) => schedules.iter().map(|(_, schedule)| schedule.len() as u64).sum(),
-        };
-        let total = operations.saturating_mul(runs.into());
+        let total = operations_of(source).saturating_mul(runs.into());
         let (finished, started, bar) = (AtomicU64::new(0), Instant::now(), OnceLock::new());
         Watch { finished: 0, together: Arc::new(Together { total, finished, started, bar }) }
     }
@@ -93,6 +86,17 @@ impl Instrument for Watch {
         if self.finished == OPERATIONS {
             self.show();
         }
+    }
+}
+
+/// How many operations there are, about.
+pub fn operations_of(source: Source<'_>) -> u64 {
+    match source {
+        Source::Program(program) => program.operations(),
+        Source::Schedules(schedules) => schedules.iter().map(|schedule| schedule.len() as u64).sum(),
+        Source::Set(set) => set.schedules().map(|(_, schedule)| schedule.len() as u64).sum(),
+        Source::Pattern(pattern) => operations(pattern),
+        Source::Compiled(schedules) => schedules.iter().map(|(_, schedule)| schedule.len() as u64).sum(),
     }
 }
 

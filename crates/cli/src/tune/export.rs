@@ -13,7 +13,7 @@ use std::process::ExitCode;
 /// Where a library has nothing like an algorithm of castell's, it gets the nearest that it has; standard error says so.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  castell tune export --openmpi rules.txt\n  mpirun --mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_dynamic_rules_filename rules.txt -n 8 ./program\n\n  castell tune export --mpich tuning.json\n  MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE=tuning.json mpiexec -n 8 ./program"
+    after_help = "Examples:\n  castell tune export --openmpi rules.txt\n  mpirun --mca coll_tuned_use_dynamic_rules 1 \\\n      --mca coll_tuned_dynamic_rules_filename rules.txt -n 8 ./program\n  castell tune export --mpich tuning.json\n  MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE=tuning.json \\\n      mpiexec -n 8 ./program"
 )]
 pub struct Args {
     /// The tuning file (default: where the library looks for it)
@@ -51,6 +51,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn keep(path: &Path, exported: &Exported) -> anyhow::Result<()> {
-    exported.notes.iter().for_each(|note| eprintln!("castell: {note}"));
+    exported.notes.iter().for_each(|note| castell_host::say(note));
     write(path, exported.text.as_bytes())
 }

@@ -1,18 +1,17 @@
 //! `castell tune`: measures this machine, chooses algorithms, and keeps the choice for the library.
 
-mod alphas;
-pub mod candidates;
 mod export;
 mod report;
 mod rules;
 
-use crate::bench::Sample;
-use crate::bench::collectives::ours::{self, Candidate, Timing};
-use crate::bench::collectives::{Plan, operation};
-use crate::bench::peers::{self, Peer};
-use alphas::Alphas;
 use anyhow::{Context, bail};
 use castell_base::{Rank, Time};
+use castell_bench::collectives::candidates;
+use castell_bench::collectives::ours::{self, Candidate, Timing};
+use castell_bench::collectives::{Plan, operation};
+use castell_bench::multicasts::{self, Fitted, Multicasts};
+use castell_bench::peers::{self, Peer};
+use castell_bench::report::Sample;
 use castell_collectives::collective::Memory;
 use castell_collectives::decision::{Operation, TuningFile};
 use castell_comm::tuning;
@@ -36,7 +35,8 @@ const MEMORY_BYTES_MAX: u64 = 1 << 30;
 ///
 /// Measures what messages cost, fits a model to it, picks algorithms for each operation, number of ranks and size,
 /// simulates them, and runs all of them for real, taking turns with the MPI implementations that are installed. What was
-/// fastest is kept in a tuning file, which castell's library uses from then on (CASTELL_TUNING=off: it does not).
+/// fastest is kept in a tuning file, which castell's library uses from then on (CASTELL_TUNING=off: it does not). What the file
+/// says of calls that are not measured now stays; calls that nobody measured are left to the built-in choice.
 ///
 /// In the table, times are in microseconds; `second` is the next best of castell's algorithms, and `ratio` the time of
 /// the best peer over that of the choice.
@@ -66,14 +66,14 @@ pub struct Args {
     /// Print everything that was tried, not only what was chosen
     #[arg(long)]
     all: bool,
-    /// Print one JSON object: {"machine", "model", "model_of_medians", "file", "timeline", "cases": [{"operation", "ranks", "bytes", "choice", "predicted_us", "simulated_us", "measured_us", "recursive_doubling_us", "peers_us", "ratio", "tried"}]}
+    /// Print one JSON object: {"machine", "model", "r_squared", "doubt", "model_of_medians", "file", "backup", "rules", "timeline", "cases": [{"operation", "ranks", "bytes", "choice", "predicted_us", "simulated_us", "measured_us", "recursive_doubling_us", "peers_us", "ratio", "tried"}]}
     #[arg(long)]
     json: bool,
     /// Write the tuning file here (default: where the library looks for it)
     #[arg(short, long, value_name = "FILE.toml")]
     output: Option<PathBuf>,
     /// Draw the chosen allreduce of the smallest size here (default: beside the tuning file)
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = crate::timeline::svg_file)]
     timeline: Option<PathBuf>,
 }
 
@@ -100,14 +100,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     progress.set_style(indicatif::ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}")?);
     progress.tick();
     let most = ranks.iter().copied().max().unwrap_or(2) - 1;
-    let alphas = alphas::measure(&sizes(&args.bytes), most.clamp(2, alphas::PEERS_MAX))?;
+    let multicasts = multicasts::measure(&sizes(&args.bytes), most.clamp(2, multicasts::PEERS_MAX))?;
     progress.inc(1);
-    let [plb, of_medians] =
-        [Estimator::Minimum, Estimator::Median].map(|estimator| alphas::fitted(&alphas, estimator));
-    let (plb, of_medians) = (plb?, of_medians?);
+    let [fitted, of_medians] =
+        [Estimator::Minimum, Estimator::Median].map(|estimator| multicasts::fitted(&multicasts, estimator));
+    let (fitted, of_medians) = (fitted?, of_medians?);
     let mut cases = Vec::new();
     for &ranks in &ranks {
-        let call = Round { args: &args, ranks, plb: plb.as_ref(), progress: &progress };
+        let call =
+            Round { args: &args, ranks, plb: fitted.as_ref().map(|fitted| &fitted.plb), progress: &progress };
         cases.extend(call.cases(&mut peers)?);
     }
     progress.finish_and_clear();
@@ -115,10 +116,30 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         (Operation::ALL.iter().position(|&op| op == case.operation), case.ranks, case.bytes)
     });
     let rules = rules::rules(&cases)?;
-    let file = TuningFile { castell: env!("CARGO_PKG_VERSION").into(), machine, model: plb.clone(), rules };
+    let doubt = fitted.as_ref().and_then(|fitted| doubt(fitted, &cases));
+    let model = fitted.as_ref().filter(|_| doubt.is_none()).map(|fitted| fitted.plb.clone());
+    let mut file = TuningFile { castell: env!("CARGO_PKG_VERSION").into(), machine, model, rules };
+    let measured = file.rules.len();
+    let backup = keep_earlier(&mut file, &path)?;
     write(&path, file.to_toml().as_bytes())?;
     let timeline = draw(&args, &cases, &path)?;
-    report(&args, &Outcome { file, of_medians, alphas, cases, path, timeline, peers: !peers.is_empty() })?;
+    let peers = !peers.is_empty();
+    report(
+        &args,
+        &Outcome {
+            file,
+            measured,
+            fitted,
+            doubt,
+            of_medians,
+            multicasts,
+            cases,
+            path,
+            backup,
+            timeline,
+            peers,
+        },
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -132,12 +153,62 @@ fn check_outputs(file: &Path, timeline: Option<&Path>) -> anyhow::Result<()> {
 
 struct Outcome {
     file: TuningFile,
-    of_medians: Option<Plb>,
-    alphas: Alphas,
+    /// How many of its rules were measured now.
+    measured: usize,
+    fitted: Option<Fitted>,
+    /// Why the model is not kept.
+    doubt: Option<String>,
+    of_medians: Option<Fitted>,
+    multicasts: Multicasts,
     cases: Vec<Case>,
     path: PathBuf,
+    /// The file as it was before.
+    backup: Option<PathBuf>,
     timeline: Option<PathBuf>,
     peers: bool,
+}
+
+/// A model that explains less of the multicasts' variance is no model of them.
+const R_SQUARED_MIN: f64 = 0.5;
+/// A model that is so far from the measured calls, in the median, contradicts them.
+const FACTOR_MAX: f64 = 2.0;
+
+/// Why the model is not to be trusted, if it is not.
+fn doubt(fitted: &Fitted, cases: &[Case]) -> Option<String> {
+    if fitted.r_squared < R_SQUARED_MIN {
+        return Some(format!(
+            "it explains only {:.0} % of the multicasts' variance",
+            100.0 * fitted.r_squared
+        ));
+    }
+    let factor = |tried: &Tried| {
+        let ratio = tried.measured_us / tried.predicted_us?;
+        ratio.is_finite().then(|| ratio.max(1.0 / ratio))
+    };
+    let mut factors: Vec<f64> = cases.iter().flat_map(|case| &case.tried).filter_map(factor).collect();
+    factors.sort_by(f64::total_cmp);
+    let median = *factors.get(factors.len() / 2)?;
+    (median > FACTOR_MAX).then(|| {
+        format!("its predictions are wrong by a factor of {median:.1} in the median of what was tried")
+    })
+}
+
+/// What was tuned here before stays where nothing was measured now, and the file as it was is kept beside; its name.
+fn keep_earlier(file: &mut TuningFile, path: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let Ok(text) = std::fs::read_to_string(path) else { return Ok(None) };
+    if text.is_empty() {
+        return Ok(None);
+    }
+    match TuningFile::parse(&text) {
+        Ok(earlier) => match earlier.clone().decisions_on(&file.machine) {
+            Ok(_) => file.merge(earlier),
+            Err(foreign) => castell_host::say(&format!("{} is not added to: {foreign}", path.display())),
+        },
+        Err(error) => castell_host::say(&format!("{} is not added to: {error}", path.display())),
+    }
+    let backup = path.with_extension("toml.last");
+    write(&backup, text.as_bytes())?;
+    Ok(Some(backup))
 }
 
 /// 2, 4, 8 and the number of processors.
@@ -271,25 +342,34 @@ fn draw(args: &Args, cases: &[Case], path: &Path) -> anyhow::Result<Option<PathB
 }
 
 fn report(args: &Args, outcome: &Outcome) -> anyhow::Result<()> {
-    let Outcome { file, of_medians, alphas, cases, path, timeline, peers } = outcome;
-    let text = |plb: &Option<Plb>| plb.clone().map(|plb| Model::Plb(plb).to_string());
+    let Outcome { file, fitted, doubt, of_medians, multicasts, cases, path, backup, timeline, .. } = outcome;
+    let text = |fitted: &Option<Fitted>| {
+        fitted.as_ref().map(|fitted| (Model::Plb(fitted.plb.clone()).to_string(), fitted.r_squared))
+    };
     if args.json {
         let machine = &file.machine;
         let object = json!({
             "machine": {"host": machine.host, "processor": machine.processor, "processors": machine.processors, "transport": machine.transport},
-            "model": text(&file.model), "model_of_medians": text(of_medians), "multicasts": alphas.samples.len(),
-            "file": path, "timeline": timeline, "cases": cases.iter().map(Case::json).collect::<Vec<_>>(),
+            "model": text(fitted).map(|model| model.0), "r_squared": text(fitted).map(|model| model.1), "doubt": doubt,
+            "model_of_medians": text(of_medians).map(|model| model.0), "multicasts": multicasts.samples.len(),
+            "file": path, "backup": backup, "rules": file.rules.len(), "timeline": timeline, "cases": cases.iter().map(Case::json).collect::<Vec<_>>(),
         });
         println!("{object}");
         return Ok(());
     }
     println!("{}", file.machine);
-    match text(&file.model) {
-        Some(model) => println!("fitted to {} multicasts, their minima: {model}", alphas.samples.len()),
+    match text(fitted) {
+        Some((model, r_squared)) => println!(
+            "fitted to {} multicasts, their minima: {model} (R² {r_squared:.3})",
+            multicasts.samples.len()
+        ),
         None => println!("no machine has the parameters that fit the multicasts: tuned without a model"),
     }
-    if let Some(model) = text(of_medians) {
-        println!("their medians: {model}");
+    if let Some((model, r_squared)) = text(of_medians) {
+        println!("their medians: {model} (R² {r_squared:.3})");
+    }
+    if let Some(doubt) = doubt {
+        println!("warning: the model is not kept: {doubt}; choices rest on measurements alone");
     }
     println!("\n{}", report::table(cases, args.all));
     let tried: usize = cases.iter().map(|case| case.tried.len()).sum();
@@ -298,14 +378,18 @@ fn report(args: &Args, outcome: &Outcome) -> anyhow::Result<()> {
         cases.len(),
         if args.all { "" } else { " (--all lists them)" }
     );
-    if !peers && !args.no_peers {
+    if !outcome.peers && !args.no_peers {
         println!("{}", peers::NONE_FOUND);
     }
     println!(
-        "tuning file: {} ({} rules; castell's collectives use it from now on)",
+        "tuning file: {} ({} rules, {} of them from before; castell's collectives use it from now on)",
         path.display(),
-        file.rules.len()
+        file.rules.len(),
+        file.rules.len() - outcome.measured
     );
+    if let Some(backup) = backup {
+        println!("as it was before: {}", backup.display());
+    }
     if let Some(timeline) = timeline {
         println!("timeline: {} (open it in a browser)", timeline.display());
     }

@@ -1,6 +1,6 @@
 //! What came out, for people and for programs.
 
-use crate::bench::collectives::ours::Candidate;
+use castell_bench::collectives::ours::Candidate;
 use castell_collectives::decision::Operation;
 use serde_json::{Value, json};
 
@@ -146,7 +146,7 @@ pub fn table(cases: &[Case], all: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::collectives::ours::Way;
+    use castell_bench::collectives::ours::Way;
     use castell_collectives::decision::Choice;
 
     #[test]

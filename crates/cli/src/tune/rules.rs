@@ -1,60 +1,48 @@
 //! From what was fastest to the rules of a tuning file.
 
-use super::report::{Case, Tried};
-use castell_collectives::collective::ALGORITHMS;
+use super::report::Case;
 use castell_collectives::decision::{Measured, Operation, Rule};
+use std::collections::BTreeSet;
 
-/// Rules for all calls: for each number of ranks that was measured what was fastest on it, and for the numbers up to the
-/// next one the fastest algorithm that takes any number of ranks. A size's choice holds up to the geometric mean with the
-/// next size.
+/// How far a size stands for others where none was measured beyond it: down to a half of it, up to twice as much.
+const REACH: u64 = 2;
+
+/// What was fastest, for the calls that were measured: on exactly these numbers of ranks, from a half of the smallest size to
+/// twice the largest. A size's choice holds up to the geometric mean with the next size.
 pub fn rules(cases: &[Case]) -> anyhow::Result<Vec<Rule>> {
     let mut rules = Vec::new();
     for &operation in Operation::WITH_CHOICE {
-        let of_operation: Vec<&Case> = cases.iter().filter(|case| case.operation == operation).collect();
-        let mut ranks: Vec<u32> = of_operation.iter().map(|case| case.ranks).collect();
-        ranks.sort_unstable();
-        ranks.dedup();
-        for (index, &count) in ranks.iter().enumerate() {
-            let to = ranks.get(index + 1).map_or(u32::MAX, |next| next - 1);
-            let mut sizes: Vec<&Case> =
-                of_operation.iter().copied().filter(|case| case.ranks == count).collect();
+        let of_operation = || cases.iter().filter(|case| case.operation == operation);
+        let ranks: BTreeSet<u32> = of_operation().map(|case| case.ranks).collect();
+        for ranks in ranks {
+            let mut sizes: Vec<&Case> = of_operation().filter(|case| case.ranks == ranks).collect();
             sizes.sort_by_key(|case| case.bytes);
-            rules.extend(of_sizes(&sizes, (count, count), |_| true)?);
-            if to > count {
-                rules.extend(of_sizes(&sizes, (count + 1, to), takes_any_ranks)?);
-            }
+            rules.extend(of_sizes(&sizes)?);
         }
     }
     Ok(rules)
 }
 
-fn takes_any_ranks(tried: &Tried) -> bool {
-    let algorithm = tried.candidate.choice.algorithm.as_ref();
-    let known = ["recursive-doubling", "rabenseifner", "direct", "hierarchical"];
-    let named = ALGORITHMS.iter().any(|known| known.name == algorithm);
-    named || algorithm.split_once(':').is_some_and(|(_, name)| known.contains(&name))
-}
-
-fn of_sizes(sizes: &[&Case], ranks: (u32, u32), may: fn(&Tried) -> bool) -> anyhow::Result<Vec<Rule>> {
+fn of_sizes(sizes: &[&Case]) -> anyhow::Result<Vec<Rule>> {
     let mut rules: Vec<Rule> = Vec::new();
+    let mut bytes_min = sizes.first().map_or(0, |first| first.bytes / REACH);
     for (index, case) in sizes.iter().enumerate() {
-        let Some(tried) = case.tried.iter().find(|tried| may(tried)) else { continue };
         let bytes_max = match sizes.get(index + 1) {
             Some(next) => (case.bytes.max(1) as f64 * next.bytes as f64).sqrt() as u64,
-            None => u64::MAX,
+            None => case.bytes.saturating_mul(REACH),
         };
+        let tried = case.choice();
         let choice = &tried.candidate.choice;
         let name = choice.algorithm.split_once(':').map_or("", |(_, name)| name);
-        let mut rule =
-            Rule::new(case.operation, ranks, bytes_max, name).map_err(|error| anyhow::anyhow!(error))?;
-        (rule.ways, rule.segment_bytes) = (choice.ways, choice.segment_bytes);
-        if ranks.0 == case.ranks {
-            rule.measured = Measured {
-                predicted_us: tried.predicted_us,
-                simulated_us: tried.simulated_us,
-                measured_us: Some(tried.measured_us),
-            };
-        }
+        let mut rule = Rule::new(case.operation, (case.ranks, case.ranks), bytes_max, name)
+            .map_err(|error| anyhow::anyhow!(error))?;
+        (rule.ways, rule.segment_bytes, rule.bytes_min) = (choice.ways, choice.segment_bytes, bytes_min);
+        rule.measured = Measured {
+            predicted_us: tried.predicted_us,
+            simulated_us: tried.simulated_us,
+            measured_us: Some(tried.measured_us),
+        };
+        bytes_min = bytes_max.saturating_add(1);
         match rules.last_mut() {
             // The same up to a larger size.
             Some(last) if last.algorithm == rule.algorithm && last.ways == rule.ways => {
@@ -68,8 +56,9 @@ fn of_sizes(sizes: &[&Case], ranks: (u32, u32), may: fn(&Tried) -> bool) -> anyh
 
 #[cfg(test)]
 mod tests {
+    use super::super::report::Tried;
     use super::*;
-    use crate::bench::collectives::ours::{Candidate, Way};
+    use castell_bench::collectives::ours::{Candidate, Way};
     use castell_collectives::decision::{Choice, Decisions, Question};
 
     fn case(ranks: u32, bytes: u64, names: &[&'static str]) -> Case {
@@ -89,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_meet_in_the_middle_and_other_ranks_get_what_fits_them() {
+    fn sizes_meet_in_the_middle_and_nothing_is_said_beyond_what_was_measured() {
         let doubling = "allreduce:recursive-doubling";
         let cases = [
             case(4, 1 << 20, &["allreduce:ring"]),
@@ -99,18 +88,31 @@ mod tests {
         ];
         let rules = rules(&cases).expect("rules");
         let decisions = Decisions::with_rules(rules.clone(), None);
-        let choose = |ranks, bytes| {
-            decisions.choose(&Question::new(Operation::Allreduce, ranks, bytes)).algorithm.into_owned()
-        };
-        assert_eq!(choose(4, 8), "allreduce:a4");
-        assert_eq!(choose(4, 181), "allreduce:a4");
-        assert_eq!(choose(4, 182), doubling);
-        assert_eq!(choose(4, 65_536), doubling);
-        assert_eq!(choose(4, 65_537), "allreduce:ring");
-        assert_eq!(choose(6, 8), doubling);
-        assert_eq!(choose(8, 1 << 30), "allreduce:a4,a2");
-        assert_eq!(choose(100, 8), "allreduce:reduce-bcast");
-        assert_eq!(choose(2, 8), doubling, "built in");
-        assert_eq!(rules.len(), 3 + 2 + 1 + 1);
+        let builtin = Decisions::builtin();
+        let question = |ranks, bytes| Question::new(Operation::Allreduce, ranks, bytes);
+        let choose = |ranks, bytes| decisions.choose(&question(ranks, bytes)).algorithm.into_owned();
+        for (bytes, chosen) in [
+            (4, "allreduce:a4"),
+            (181, "allreduce:a4"),
+            (182, doubling),
+            (65_536, doubling),
+            (65_537, "allreduce:ring"),
+            (2 << 20, "allreduce:ring"),
+        ] {
+            assert_eq!(choose(4, bytes), chosen, "{bytes} bytes");
+        }
+        assert_eq!(choose(8, 16), "allreduce:a4,a2");
+        for beyond in [(4, 3), (4, (2 << 20) + 1), (8, 17), (2, 8), (6, 8), (100, 8)] {
+            let (ranks, bytes) = beyond;
+            assert_eq!(choose(ranks, bytes), builtin.choose(&question(ranks, bytes)).algorithm, "{beyond:?}");
+        }
+        assert_eq!(rules.len(), 3 + 1);
+    }
+
+    #[test]
+    fn a_barrier_has_no_size() {
+        let case = Case { operation: Operation::Barrier, ..case(2, 0, &["barrier:linear"]) };
+        let decisions = Decisions::with_rules(rules(&[case]).expect("rules"), None);
+        assert_eq!(decisions.choose(&Question::new(Operation::Barrier, 2, 0)).algorithm, "barrier:linear");
     }
 }

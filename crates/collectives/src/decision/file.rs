@@ -55,7 +55,9 @@ pub struct Rule {
     pub operation: Operation,
     /// From how many ranks to how many.
     pub ranks: (u32, u32),
-    /// Up to this size ([`Question::bytes`]).
+    /// From this size ([`Question::bytes`]).
+    pub bytes_min: u64,
+    /// Up to this size.
     pub bytes_max: u64,
     /// The algorithm with its operation, as in `allreduce:a4,a2`; `allreduce:model` and `barrier:model` are the best word
     /// under the fitted model.
@@ -89,7 +91,18 @@ impl Rule {
         let name = format!("{operation}:{algorithm}");
         let keeps_order = keeps_order(operation, ranks, algorithm, &name)?;
         let (ways, segment_bytes, measured) = (1, 65536, Measured::default());
-        Ok(Rule { operation, ranks, bytes_max, algorithm: name, ways, segment_bytes, measured, keeps_order })
+        let (bytes_min, algorithm) = (0, name);
+        Ok(Rule {
+            operation,
+            ranks,
+            bytes_min,
+            bytes_max,
+            algorithm,
+            ways,
+            segment_bytes,
+            measured,
+            keeps_order,
+        })
     }
 
     pub(super) fn is_of_model(&self) -> bool {
@@ -101,7 +114,7 @@ impl Rule {
         let algorithm = || ALGORITHMS.iter().find(|algorithm| algorithm.name == self.algorithm);
         operation == self.operation
             && (self.ranks.0..=self.ranks.1).contains(&ranks)
-            && bytes <= self.bytes_max
+            && (self.bytes_min..=self.bytes_max).contains(&bytes)
             && (commutative || self.keeps_order)
             && algorithm().is_none_or(|algorithm| algorithm.fits(ranks, packed, uniform))
     }
@@ -207,6 +220,7 @@ enum RanksText {
 struct RuleText {
     operation: String,
     ranks: RanksText,
+    bytes_min: Option<u64>,
     bytes_max: Option<u64>,
     algorithm: String,
     ways: Option<u32>,
@@ -233,7 +247,7 @@ impl RuleText {
         }
         let &RuleText { predicted_us, simulated_us, measured_us, .. } = self;
         let measured = Measured { predicted_us, simulated_us, measured_us };
-        Ok(Rule { ways, segment_bytes, measured, ..rule })
+        Ok(Rule { bytes_min: self.bytes_min.unwrap_or(0), ways, segment_bytes, measured, ..rule })
     }
 }
 
@@ -303,6 +317,20 @@ impl TuningFile {
         Decisions::with_rules(self.rules, self.model)
     }
 
+    /// Takes over what an `earlier` file of this machine says of calls that this one says nothing of, and its model where this one
+    /// has none. Rules of an earlier file that nobody has measured stay behind.
+    pub fn merge(&mut self, earlier: TuningFile) {
+        let own = self.rules.len();
+        for rule in earlier.rules {
+            let is_measured = rule.measured.measured_us.is_some();
+            if is_measured && !self.rules[..own].iter().any(|newer| newer.covers(&rule)) {
+                self.rules.push(rule);
+            }
+        }
+        self.rules.truncate(RULES_MAX);
+        self.model = self.model.take().or(earlier.model);
+    }
+
     /// The text; [`TuningFile::parse`] reads it as the same file.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
@@ -312,7 +340,7 @@ impl TuningFile {
 
     fn print(&self, out: &mut String) -> fmt::Result {
         let Machine { host, processor, processors, transport } = &self.machine;
-        writeln!(out, "# Which algorithms castell takes on this machine. `castell tune` writes it anew.")?;
+        writeln!(out, "# Which algorithms castell takes on this machine. `castell tune` adds to it.")?;
         writeln!(out, "format = {FORMAT}\ncastell = {}", quoted(&self.castell))?;
         if let Some(model) = &self.model {
             writeln!(out, "model = {}", quoted(&Model::Plb(model.clone()).to_string()))?;
@@ -324,12 +352,24 @@ impl TuningFile {
 }
 
 impl Rule {
+    /// Whether it is taken for every call that `other` fits.
+    fn covers(&self, other: &Rule) -> bool {
+        self.operation == other.operation
+            && self.ranks.0 <= other.ranks.0
+            && other.ranks.1 <= self.ranks.1
+            && self.bytes_min <= other.bytes_min
+            && other.bytes_max <= self.bytes_max
+    }
+
     fn print(&self, out: &mut String) -> fmt::Result {
         let algorithm = self.algorithm.split_once(':').map_or("", |(_, algorithm)| algorithm);
         writeln!(out, "\n[[rule]]\noperation = \"{}\"", self.operation)?;
         match self.ranks {
             (from, to) if from == to => writeln!(out, "ranks = {from}")?,
             (from, to) => writeln!(out, "ranks = [{from}, {to}]")?,
+        }
+        if self.bytes_min > 0 {
+            writeln!(out, "bytes_min = {}", self.bytes_min)?;
         }
         if self.bytes_max < u64::MAX {
             writeln!(out, "bytes_max = {}", self.bytes_max)?;

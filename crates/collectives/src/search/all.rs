@@ -53,29 +53,33 @@ pub fn all_words(ranks: u32, most: usize) -> Vec<Word> {
     }
     for working in (4..ranks).rev() {
         for factors in factorisations(working, working) {
-            if words.len() >= most {
-                break;
-            }
             merges(&factors, ranks - working, &mut words);
         }
+        if words.len() >= most {
+            break;
+        }
     }
-    for (block, keep) in (2..=ranks).map(|block| (block, 1)).chain([(3, 2)]) {
-        for blocks in 1..=ranks / block {
-            let fold = Fold { ranks: blocks * block, block, keep };
-            let working = ranks - blocks * (block - keep);
-            for factors in factorisations(working, working) {
-                if words.len() >= most {
-                    break;
-                }
-                let mut word = Word::of_factors(factors);
-                word.stages.insert(0, Stage::Collapse(fold));
-                word.stages.push(Stage::Expand(fold));
-                words.push(word);
-            }
+    for fold in folds(ranks) {
+        if words.len() >= most {
+            break;
+        }
+        let working = ranks - fold.ranks / fold.block * (fold.block - fold.keep);
+        for factors in factorisations(working, working) {
+            let mut word = Word::of_factors(factors);
+            word.stages.insert(0, Stage::Collapse(fold));
+            word.stages.push(Stage::Expand(fold));
+            words.push(word);
         }
     }
     words.truncate(most);
     words
+}
+
+/// All collapses of some of `ranks` ranks.
+fn folds(ranks: u32) -> impl Iterator<Item = Fold> {
+    (2..=ranks).map(|block| (block, 1)).chain([(3, 2)]).flat_map(move |(block, keep)| {
+        (1..=ranks / block).map(move |blocks| Fold { ranks: blocks * block, block, keep })
+    })
 }
 
 /// Merges with each first and last factor.
@@ -106,4 +110,15 @@ fn factorisations(number: u32, most: u32) -> Vec<Vec<u32>> {
         rest.map(move |rest| [vec![factor], rest].concat())
     };
     factors.flat_map(longer).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_is_full_ends_the_search() {
+        // All of them would take hours.
+        assert_eq!(all_words(720_720, 1000).len(), 1000);
+    }
 }

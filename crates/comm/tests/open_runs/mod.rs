@@ -4,8 +4,8 @@
 
 use super::group::{place, start_open};
 use super::{
-    die, expect_death, expect_failure, expect_failure_soon, expect_one_dead, ping_pong, ranks, ranks_with,
-    receive,
+    die, expect_death, expect_failure, expect_failure_after_death, expect_one_dead, ping_pong, ranks,
+    ranks_with, receive,
 };
 use castell_base::{Rank, Tag};
 use castell_comm::job::{JobOptions, RankState};
@@ -50,7 +50,7 @@ fn expect_cause(found: Cause, peer: u32, culprit: u32) -> Result<(), String> {
 }
 
 fn expect_direct(comm: &Comm, handle: &Handle) -> Result<(), String> {
-    expect_death(&expect_failure_soon(comm, handle, Rank(2), &["`direct: recv 8b from 2 tag 7`"])?)
+    expect_death(&expect_failure_after_death(comm, handle, Rank(2), &["`direct: recv 8b from 2 tag 7`"])?)
 }
 
 pub fn messages_that_are_not_sent() {
@@ -59,7 +59,7 @@ pub fn messages_that_are_not_sent() {
         3 => {
             let handle = start_open(comm, &one(false, 8, Rank(0), 8, "far"));
             let parts = ["`far: recv 8b from 0 tag 8`", "the run of rank 0 failed because of rank 2"];
-            expect_cause(expect_failure_soon(comm, &handle, Rank(2), &parts)?, 0, 2)
+            expect_cause(expect_failure_after_death(comm, &handle, Rank(2), &parts)?, 0, 2)
         }
         0 => {
             let mut graph = receive(8, Some(Rank(1)), "indirect");
@@ -71,7 +71,7 @@ pub fn messages_that_are_not_sent() {
             graph.requires(sleep, send).expect("legal");
             let handle = start_open(comm, &graph);
             let parts = ["`indirect: recv 8b from 1 tag 7`", "the run of rank 1 failed because of rank 2"];
-            expect_cause(expect_failure_soon(comm, &handle, Rank(2), &parts)?, 1, 2)?;
+            expect_cause(expect_failure_after_death(comm, &handle, Rank(2), &parts)?, 1, 2)?;
             ping_pong(comm, 8)
         }
         1 => {
@@ -131,7 +131,7 @@ pub fn later_messages_meet_later_receives() {
             let first = start_open(comm, &one(false, 8, Rank(1), 9, "first"));
             graph.recv(place(&mut bytes), 8, Some(Rank(1)), Some(Tag(9))).expect("legal");
             let second = start_open(comm, &graph);
-            expect_cause(expect_failure_soon(comm, &first, Rank(2), &["`first: recv"])?, 1, 2)?;
+            expect_cause(expect_failure_after_death(comm, &first, Rank(2), &["`first: recv"])?, 1, 2)?;
             success(&second)?;
             // The first of these is for the run that failed.
             for value in [3, 4] {
@@ -265,7 +265,11 @@ pub fn messages_to_itself() {
         }
         1 => {
             let handle = start_open(comm, &one(false, 8, Rank(0), 2, "last"));
-            expect_cause(expect_failure_soon(comm, &handle, Rank(2), &["`last: recv 8b from 0"])?, 0, 2)
+            expect_cause(
+                expect_failure_after_death(comm, &handle, Rank(2), &["`last: recv 8b from 0"])?,
+                0,
+                2,
+            )
         }
         _ => die_soon(),
     });

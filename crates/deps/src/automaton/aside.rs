@@ -45,12 +45,6 @@ impl State {
     pub const fn is_aside(self) -> bool {
         self.has(ASIDE)
     }
-
-    /// Whether the first child's access gets this one's tokens.
-    #[inline]
-    pub const fn feeds_child(self) -> bool {
-        self.has(FEEDS_CHILD)
-    }
 }
 
 #[cfg(test)]

@@ -6,12 +6,12 @@
 
 use super::{Found, Kind, Severity};
 use crate::graph::{Edge, EdgeKind, Graph, Vertex};
-use crate::matching::{Key, Matcher, Pattern};
 use crate::op::Op;
 use crate::program::Program;
 use crate::schedule::{OpId, Schedule};
 use crate::stepper::Stepper;
 use castell_base::Rank;
+use castell_matching::{Key, Matcher, Pattern};
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
 

@@ -68,11 +68,6 @@ impl Plb {
         let stage = |&factor: &u32| self.stage(u64::from(factor).saturating_sub(1), bytes, compute);
         factors.iter().filter(|&&factor| factor > 1).map(stage).sum()
     }
-
-    /// c = α_p / α_r, how well messages of this size are pipelined; infinite if α_r is 0.
-    pub fn pipelining_ratio(&self, bytes: u64) -> f64 {
-        self.alpha_p.of(bytes).0 as f64 / self.alpha_r.of(bytes).0 as f64
-    }
 }
 
 /// b_opt, the fan-out with which recursive multiplying is fastest, for a machine with c = α_p / α_r ≥ 0 and messages whose

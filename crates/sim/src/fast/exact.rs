@@ -14,7 +14,7 @@ use super::slot::{Channels, Slot};
 use crate::costs::LogCosts;
 use crate::machine::Machine;
 use castell_base::{Rank, Tag, Time};
-use castell_goal::matching::{Key, Matcher, Pattern};
+use castell_matching::{Key, Matcher, Pattern};
 use castell_model::LogGops;
 use std::collections::HashMap;
 

@@ -6,9 +6,9 @@ use crate::error::SimError;
 use crate::instrument::{Cause, Flight, Instrument};
 use crate::machine::Ties;
 use castell_base::{Rank, Tag, Time};
-use castell_goal::matching::{Key, Pattern};
 use castell_goal::op::Op;
 use castell_goal::schedule::OpId;
+use castell_matching::{Key, Pattern};
 use castell_trace::Activity;
 
 /// A message under way or unexpected.

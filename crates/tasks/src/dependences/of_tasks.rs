@@ -3,10 +3,10 @@
 use super::dependent::{Dependent, Outcome};
 use super::exclusive::Exclusive;
 use super::{Kind, engine};
-use crate::current::Thread;
-use crate::execute;
-use crate::schedulable::ReadyList;
-use crate::task::{Task, TaskRef, flag};
+use crate::lifecycle::current::Thread;
+use crate::lifecycle::execute;
+use crate::lifecycle::task::{Task, TaskRef, flag};
+use crate::scheduler::schedulable::ReadyList;
 use castell_base::sync::Ordering;
 use castell_deps::{AccessError, ReductionId, Region};
 use std::ptr::NonNull;
@@ -154,7 +154,7 @@ unsafe impl Dependent for Task {
     }
 
     fn descends_from(&self, ancestor: &Self) -> bool {
-        crate::schedulable::Schedulable::descends_from(self, ancestor)
+        crate::scheduler::schedulable::Schedulable::descends_from(self, ancestor)
     }
 
     fn parent(&self) -> Option<&Task> {
@@ -277,10 +277,16 @@ pub unsafe fn register(
     let mut found = Found::new(thread, record, ready);
     // SAFETY: only this thread uses the domain; the rest is the caller's promise.
     let is_ready = unsafe {
-        domain_of(parent).register_counted(parent.accesses(), task, [strong, exclusive], &mut found)
+        domain_of(parent).register_counted(passed_on(parent), task, [strong, exclusive], &mut found)
     };
     debug_assert_eq!(found.own_gone, 0);
     is_ready || found.own_ready
+}
+
+/// The accesses of a task that its children's are a part of.
+#[inline]
+fn passed_on(task: &Task) -> &[Access] {
+    if task.has(flag::APART) { &[] } else { task.accesses() }
 }
 
 /// The domain of a task, made if it has none yet.
@@ -347,7 +353,7 @@ unsafe fn let_go(thread: &Thread, task: &Task, ready: &mut ReadyList<Task>) {
         // SAFETY: made from a box; the body is over, so nobody else uses it.
         unsafe {
             let mut domain = Box::from_raw(domain);
-            domain.close(task.accesses(), task.has(flag::POISONED), &mut found);
+            domain.close(passed_on(task), task.has(flag::POISONED), &mut found);
         }
     }
     if task.parent().is_some() {
@@ -389,7 +395,7 @@ pub unsafe fn release(
     // SAFETY: on the body's thread; the record is alive.
     unsafe {
         if !task.domain.load(Ordering::Relaxed).is_null() {
-            domain_of(task).release(task.accesses(), region, &mut found);
+            domain_of(task).release(passed_on(task), region, &mut found);
         }
         engine::complete_part(task.accesses(), region, &mut found);
     }
@@ -405,7 +411,7 @@ pub unsafe fn children_done(thread: &Thread, task: &Task, failed: bool, ready: &
     if !task.domain.load(Ordering::Relaxed).is_null() {
         let mut found = Found::new(thread, task, ready);
         // SAFETY: the caller's promise.
-        unsafe { domain_of(task).children_done(task.accesses(), failed, &mut found) };
+        unsafe { domain_of(task).children_done(passed_on(task), failed, &mut found) };
     }
 }
 

@@ -50,6 +50,7 @@ impl<T: Dependent> Pieces<T> {
         unsafe {
             let first = chunk.byte_add(pieces_at::<T>()).cast::<Access<T>>();
             chunk.cast::<Pieces<T>>().write(Pieces { map: Lock::new(None), behind });
+            chunk.as_ptr().expose_provenance();
             (chunk.cast(), first)
         }
     }
@@ -68,8 +69,9 @@ impl<T: Dependent> Pieces<T> {
 
     /// Where the pieces of the first split begin.
     fn first(&self) -> NonNull<Access<T>> {
-        // SAFETY: the chunk goes at least so far.
-        unsafe { NonNull::from(self).byte_add(pieces_at::<T>()).cast() }
+        // In the same chunk: a reference to the header alone does not reach it.
+        let at = std::ptr::from_ref(self).addr() + pieces_at::<T>();
+        NonNull::new(std::ptr::with_exposed_provenance_mut(at)).expect("behind the header")
     }
 
     /// Calls `look` while nobody splits anything.

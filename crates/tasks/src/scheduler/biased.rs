@@ -161,12 +161,16 @@ mod loom_tests {
             let biased = Arc::new(Biased::new(loom::cell::UnsafeCell::new(0)));
             let visitor = {
                 let biased = biased.clone();
-                thread::spawn(move || biased.visit(|cell| cell.with_mut(|at| unsafe { *at += 1 })).is_some())
+                // SAFETY: loom's cell watches who is inside.
+                let add = |at: *mut i32| unsafe { *at += 1 };
+                thread::spawn(move || biased.visit(|cell| cell.with_mut(add)).is_some())
             };
             for _ in 0..2 {
+                // SAFETY: this thread is the only owner, and loom's cell watches who is inside.
                 unsafe { biased.own(|cell| cell.with_mut(|at| *at += 1)) };
             }
             let visited = visitor.join().expect("the visitor ends");
+            // SAFETY: as above.
             let count = unsafe { biased.own(|cell| cell.with(|at| *at)) };
             assert_eq!(count, 2 + i32::from(visited));
         });

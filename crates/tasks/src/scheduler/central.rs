@@ -3,7 +3,7 @@
 use super::stations::Stations;
 use super::tree::Queued;
 use super::{LOOKS_FOR_DESCENDANT, fences};
-use crate::schedulable::Schedulable;
+use crate::scheduler::schedulable::Schedulable;
 use castell_base::sync::{AtomicUsize, Ordering};
 use castell_sched::{Kind, Options, ReadyQueue, Topology};
 use std::ptr::NonNull;
@@ -64,13 +64,17 @@ impl<T: Schedulable> Central<T> {
     }
 
     pub(super) fn get_descendant(&self, worker: usize, ancestor: &T) -> Option<NonNull<T>> {
+        self.seek_descendant(worker, ancestor, LOOKS_FOR_DESCENDANT)
+    }
+
+    /// Among the `most` youngest.
+    pub(super) fn seek_descendant(&self, worker: usize, ancestor: &T, most: usize) -> Option<NonNull<T>> {
         if !self.has_work(worker) {
             return None;
         }
         // SAFETY: queued tasks are alive.
         let fits = |task: &Queued<T>| unsafe { task.0.as_ref() }.may_run_above(ancestor);
-        self.with(self.kinds[worker], |tasks| tasks.take_youngest_where(LOOKS_FOR_DESCENDANT, fits))
-            .map(|task| task.0)
+        self.with(self.kinds[worker], |tasks| tasks.take_youngest_where(most, fits)).map(|task| task.0)
     }
 
     pub(super) fn has_work(&self, worker: usize) -> bool {

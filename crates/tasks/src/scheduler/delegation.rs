@@ -9,7 +9,7 @@
 use super::stations::Stations;
 use super::tree::Queued;
 use super::{LOOKS_FOR_DESCENDANT, fences};
-use crate::schedulable::Schedulable;
+use crate::scheduler::schedulable::Schedulable;
 use castell_base::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, spin_hint};
 use castell_sched::{Kind, Options, ReadyQueue, Topology};
 use std::cell::UnsafeCell;
@@ -299,7 +299,7 @@ impl<T> Place<T> {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use crate::schedulable::tests::Item;
+    use crate::scheduler::schedulable::tests::Item;
     use loom::sync::Arc;
     use loom::thread;
 

@@ -1,7 +1,7 @@
 //! A leaf's own queue: what [`castell_sched::ReadyQueue`] decides, in a ring of addresses, as short as it gets.
 
 use super::tree::{Queued, priority};
-use crate::schedulable::Schedulable;
+use crate::scheduler::schedulable::Schedulable;
 use castell_sched::{QueuePolicy, ReadyQueue};
 use std::ptr::NonNull;
 
@@ -208,7 +208,7 @@ impl<T: Schedulable> Line<T> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::schedulable::tests::Item;
+    use crate::scheduler::schedulable::tests::Item;
 
     /// The same steps on both, and the same comes out.
     #[test]

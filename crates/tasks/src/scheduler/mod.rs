@@ -12,10 +12,11 @@ mod central;
 mod delegation;
 mod fences;
 mod line;
+pub mod schedulable;
 mod stations;
 mod tree;
 
-use crate::schedulable::{ReadyList, Schedulable};
+use crate::scheduler::schedulable::{ReadyList, Schedulable};
 use crate::workers::WorkerId;
 use castell_base::sync::{AtomicBool, AtomicU64, Ordering, spin_hint};
 use castell_sched::{Design, Kind, LeafId, Options, Topology};
@@ -56,7 +57,7 @@ enum AnyDesign<T> {
 /// Where the worker's queue ended when a task began to wait. What is created on top of a waiting task's stack descends
 /// from it; so what was added behind the mark and is known to have been created there needs no walk to its ancestors.
 #[derive(Clone, Copy, Debug)]
-pub struct Mark {
+pub(crate) struct Mark {
     worker: Option<WorkerId>,
     number: u64,
 }
@@ -182,8 +183,23 @@ impl<T: Schedulable> Scheduler<T> {
     }
 
     /// The next task for `worker`, if there is one for it in its own queue or above it.
+    ///
+    /// ```compile_fail,E0133
+    /// # use castell_tasks::{schedulable::Schedulable, scheduler::Scheduler, workers::WorkerId};
+    /// fn steal<T: Schedulable>(scheduler: &Scheduler<T>) {
+    ///     scheduler.get(WorkerId(0)); // perhaps at the same time as the thread that is this worker
+    /// }
+    /// ```
+    ///
+    /// # Safety
+    /// The calling thread is that worker, and no other one is.
     #[inline]
-    pub fn get(&self, worker: WorkerId) -> Option<NonNull<T>> {
+    pub unsafe fn get(&self, worker: WorkerId) -> Option<NonNull<T>> {
+        self.get_own(worker)
+    }
+
+    #[inline]
+    fn get_own(&self, worker: WorkerId) -> Option<NonNull<T>> {
         match &self.design {
             AnyDesign::Tree(tree) => tree.get(&self.stations, worker),
             AnyDesign::Central(central) => central.get(worker.index()),
@@ -195,7 +211,7 @@ impl<T: Schedulable> Scheduler<T> {
     /// The next task for `worker` among the descendants of `ancestor`, as far as it can be found quickly. A worker that
     /// asks in vain may be handed tasks from then on: it has to ask again, or to call [`Scheduler::leave`].
     #[inline]
-    pub fn get_descendant(&self, worker: WorkerId, ancestor: &T, mark: Mark) -> Option<NonNull<T>> {
+    pub(crate) fn get_descendant(&self, worker: WorkerId, ancestor: &T, mark: Mark) -> Option<NonNull<T>> {
         let found = match &self.design {
             AnyDesign::Tree(tree) => tree.get_descendant(worker, ancestor, mark),
             AnyDesign::Central(central) => central.get_descendant(worker.index(), ancestor),
@@ -205,6 +221,17 @@ impl<T: Schedulable> Scheduler<T> {
             return found;
         }
         self.wait_for_descendant(worker, ancestor)
+    }
+
+    /// As [`Scheduler::get_descendant`], looking at all that is queued anywhere: for a thread that would sleep otherwise. What it takes
+    /// from others on the way stays in the worker's queue.
+    #[cold]
+    pub(crate) fn seek_descendant(&self, worker: WorkerId, ancestor: &T) -> Option<NonNull<T>> {
+        match &self.design {
+            AnyDesign::Tree(tree) => tree.seek_descendant(worker, ancestor),
+            AnyDesign::Central(central) => central.seek_descendant(worker.index(), ancestor, usize::MAX),
+            AnyDesign::Delegation(delegation) => delegation.get_descendant(worker.index(), ancestor),
+        }
     }
 
     #[cold]
@@ -222,17 +249,8 @@ impl<T: Schedulable> Scheduler<T> {
         tree.get_descendant(worker, ancestor, Mark::NONE)
     }
 
-    /// For a task that begins to wait on the thread's stack, see [`Mark`].
-    #[inline]
-    pub fn mark(&self, worker: WorkerId) -> Mark {
-        match &self.design {
-            AnyDesign::Tree(tree) => tree.leaf(worker).mark(),
-            _ => Mark::NONE,
-        }
-    }
-
     /// To be called by a thread that becomes this worker with tasks on its stack.
-    pub fn change_hands(&self, worker: WorkerId) {
+    pub(crate) fn change_hands(&self, worker: WorkerId) {
         if let AnyDesign::Tree(tree) = &self.design {
             tree.change_hands(worker);
         }
@@ -240,7 +258,7 @@ impl<T: Schedulable> Scheduler<T> {
 
     /// The worker stops asking, and keeps what it has been handed meanwhile in its queue.
     #[inline]
-    pub fn leave(&self, worker: WorkerId) {
+    pub(crate) fn leave(&self, worker: WorkerId) {
         if self.is_registered(worker) {
             self.withdraw(worker);
         }
@@ -249,7 +267,7 @@ impl<T: Schedulable> Scheduler<T> {
     /// The next task for `worker`, which has found none: looks for `looks` more times, then fetches what others hold, then
     /// sleeps until it is handed a task, [called](Scheduler::call), or `timeout` is over. `None`: ask again, unless
     /// there is something else to do. `is_wanted` tells of such; it is asked before the worker sleeps.
-    pub fn wait(
+    pub(crate) fn wait(
         &self,
         worker: WorkerId,
         looks: u32,
@@ -261,7 +279,7 @@ impl<T: Schedulable> Scheduler<T> {
         }
         for look in 0..looks {
             if let Some(handed) = self.take_handed(worker) {
-                return handed.or_else(|| self.get(worker));
+                return handed.or_else(|| self.get_own(worker));
             }
             if look == LOOKS_BEFORE_FETCH && self.has_work(worker) {
                 return self.fetch(worker);
@@ -289,13 +307,13 @@ impl<T: Schedulable> Scheduler<T> {
             Some(None) => {}
             None => self.withdraw(worker),
         }
-        self.get(worker)
+        self.get_own(worker)
     }
 
     /// There is something somewhere: takes it.
     fn fetch(&self, worker: WorkerId) -> Option<NonNull<T>> {
         self.withdraw(worker);
-        let found = self.get(worker);
+        let found = self.get_own(worker);
         match &self.design {
             AnyDesign::Tree(tree) if found.is_none() => {
                 let found = tree.starve(worker);
@@ -308,7 +326,7 @@ impl<T: Schedulable> Scheduler<T> {
         }
     }
 
-    /// Wakes a worker that waits, so that it looks at what [`Scheduler::wait`] was told to ask.
+    /// Wakes a worker that waits, so that it looks at what `wait` was told to ask.
     pub fn call(&self, worker: WorkerId) {
         fences::light();
         if let Some(claim) = self.stations.claim_worker(worker) {
@@ -323,7 +341,7 @@ impl<T: Schedulable> Scheduler<T> {
         claim.map(|claim| self.stations.ring(claim, 0)).is_some()
     }
 
-    /// Takes a worker out of what tasks are given to, or puts it back. What it holds stays until [`Scheduler::clear`].
+    /// Takes a worker out of what tasks are given to, or puts it back. What it holds stays until it is cleared.
     pub fn set_enabled(&self, worker: WorkerId, enabled: bool) {
         if let AnyDesign::Tree(tree) = &self.design {
             tree.set_enabled(worker, enabled);
@@ -331,7 +349,7 @@ impl<T: Schedulable> Scheduler<T> {
     }
 
     /// Gives away what a worker holds, before nobody is that worker any more.
-    pub fn clear(&self, worker: WorkerId) {
+    pub(crate) fn clear(&self, worker: WorkerId) {
         self.leave(worker);
         if let AnyDesign::Tree(tree) = &self.design {
             tree.clear(&self.stations, worker);
@@ -392,7 +410,7 @@ impl<T: Schedulable> Scheduler<T> {
         if !self.is_registered(worker) {
             return None;
         }
-        self.take_handed(worker)?.or_else(|| self.get(worker))
+        self.take_handed(worker)?.or_else(|| self.get_own(worker))
     }
 
     fn is_registered(&self, worker: WorkerId) -> bool {

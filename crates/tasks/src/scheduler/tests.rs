@@ -1,7 +1,7 @@
 //! Every design under threads: no task lost, none twice, whoever adds and whoever sleeps.
 
 use super::*;
-use crate::schedulable::tests::Item;
+use crate::scheduler::schedulable::tests::Item;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Instant;
 
@@ -65,7 +65,7 @@ impl Run {
         while !self.is_over() {
             let found = self
                 .scheduler
-                .get(worker)
+                .get_own(worker)
                 .or_else(|| self.scheduler.wait(worker, looks, None, || self.is_over()));
             if let Some(item) = found {
                 body(self.saw(item));
@@ -199,7 +199,7 @@ fn descendants_only() {
     assert_eq!(found, NonNull::from(&child));
     assert!(scheduler.get_descendant(worker, &ancestor, Mark::NONE).is_none());
     scheduler.leave(worker);
-    assert_eq!(scheduler.get(worker), Some(NonNull::from(&other)));
+    assert_eq!(scheduler.get_own(worker), Some(NonNull::from(&other)));
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn a_descendant_is_found_below_others() {
         assert!(scheduler.get_descendant(worker, &ancestor, Mark::NONE).is_none(), "{design}");
         scheduler.leave(worker);
         let mut left = Vec::new();
-        while let Some(task) = scheduler.get(worker) {
+        while let Some(task) = scheduler.get_own(worker) {
             // SAFETY: as above.
             left.push(unsafe { task.as_ref() }.number);
         }
@@ -244,7 +244,8 @@ fn what_is_created_behind_a_mark_descends() {
             }
         };
         add(0, true);
-        let mark = scheduler.mark(worker);
+        // SAFETY: the leaf lives as long as the scheduler.
+        let mark = unsafe { scheduler.leaf(worker).as_ref() }.map_or(Mark::NONE, Leaf::mark);
         assert!(!get(mark), "{design}: it was there before");
         scheduler.leave(worker);
         add(1, true);
@@ -271,7 +272,7 @@ fn a_worker_taken_out_leaves_nothing_behind() {
     }
     scheduler.set_enabled(WorkerId(0), false);
     scheduler.clear(WorkerId(0));
-    let got = std::iter::from_fn(|| scheduler.get(WorkerId(1))).count();
+    let got = std::iter::from_fn(|| scheduler.get_own(WorkerId(1))).count();
     assert_eq!(got, 10);
 }
 

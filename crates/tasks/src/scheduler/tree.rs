@@ -11,7 +11,7 @@ use super::fences;
 use super::line::Line;
 use super::stations::{SLOT_TASKS, Stations};
 use super::{LOOKS_FOR_DESCENDANT, Mark};
-use crate::schedulable::Schedulable;
+use crate::scheduler::schedulable::Schedulable;
 use crate::workers::WorkerId;
 use castell_base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use castell_sched::tree::KEEP;
@@ -196,12 +196,12 @@ impl<T: Schedulable> Leaf<T> {
     /// A task that waits for the oldest of several that it has created finds it below the others; if it took none, another thread
     /// would have to take its place. To be called by the thread that is this leaf's worker.
     #[cold]
-    fn find_descendant(&self, ancestor: &T) -> Option<NonNull<T>> {
+    fn find_descendant(&self, ancestor: &T, most: usize) -> Option<NonNull<T>> {
         // SAFETY: the calling thread is this worker; queued tasks are alive.
         unsafe {
             self.own.own(|own| {
                 let fits = |task: NonNull<T>| task.as_ref().may_run_above(ancestor);
-                let found = own.queue.take_youngest_where(LOOKS_FOR_DESCENDANT, fits)?;
+                let found = own.queue.take_youngest_where(most, fits)?;
                 self.length.store(own.queue.len(), Ordering::Relaxed);
                 Some(found)
             })
@@ -483,7 +483,28 @@ impl<T: Schedulable> Tree<T> {
     /// A task of the worker's own queue that descends from `ancestor`, the youngest if it does; see [`super::Mark`].
     pub(super) fn get_descendant(&self, worker: WorkerId, ancestor: &T, mark: Mark) -> Option<NonNull<T>> {
         let leaf = self.leaf(worker);
-        leaf.get_descendant(ancestor, mark).or_else(|| leaf.find_descendant(ancestor))
+        leaf.get_descendant(ancestor, mark).or_else(|| leaf.find_descendant(ancestor, LOOKS_FOR_DESCENDANT))
+    }
+
+    /// A task that descends from `ancestor`, wherever it is queued: in what workers share, in the worker's own queue, or in those of
+    /// others, half of which it takes.
+    pub(super) fn seek_descendant(&self, worker: WorkerId, ancestor: &T) -> Option<NonNull<T>> {
+        let leaf = self.leaf(worker);
+        // SAFETY: queued tasks are alive.
+        let fits = |task: &Queued<T>| unsafe { task.0.as_ref() }.may_run_above(ancestor);
+        let shared = self.numa.iter().chain([&self.root]).map(|node| node.of(leaf.kind));
+        for queue in shared.filter(|queue| queue.len() > 0) {
+            if let Some(found) = queue.with(|tasks| tasks.take_youngest_where(usize::MAX, fits)) {
+                return Some(found.0);
+            }
+        }
+        let mut others = self.topology.all().map(|other| WorkerId(other.0));
+        leaf.find_descendant(ancestor, usize::MAX).or_else(|| {
+            others.find_map(|other| {
+                self.keep(worker, [self.visit(worker, other, 0)?]);
+                leaf.find_descendant(ancestor, usize::MAX)
+            })
+        })
     }
 
     /// Another thread is this worker now: what lies in the queue was not created on its stack.

@@ -2,7 +2,7 @@
 
 use super::{WorkerId, Workers};
 use crate::error::TaskError;
-use crate::runtime::Shared;
+use crate::lifecycle::shared::Shared;
 use castell_host::mailbox::{FOLDER, Mailbox, Place, default_path};
 use castell_sched::LeafId;
 use std::path::{Path, PathBuf};

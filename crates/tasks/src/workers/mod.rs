@@ -13,6 +13,8 @@
 
 #[cfg(not(loom))]
 mod appetite;
+#[cfg(not(loom))]
+pub(crate) mod devices;
 mod id;
 #[cfg(not(loom))]
 mod mailbox;
@@ -30,5 +32,7 @@ pub use id::WorkerId;
 pub(crate) use mailbox::mailbox_from_environment;
 #[cfg(not(loom))]
 pub use plan::Plan;
+#[cfg(not(loom))]
+pub(crate) use threads::{Habits, serve};
 #[cfg(not(loom))]
 pub use threads::{WorkerStatus, Workers};

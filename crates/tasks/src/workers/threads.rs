@@ -4,10 +4,10 @@ use super::appetite::{Appetite, Progress};
 use super::mailbox::Reader;
 use super::roster::{Heir, Roster, Seat};
 use super::{Plan, WorkerId};
-use crate::current::Thread;
 use crate::error::TaskError;
-use crate::execute::execute;
-use crate::runtime::Shared;
+use crate::lifecycle::current::Thread;
+use crate::lifecycle::execute::execute;
+use crate::lifecycle::shared::Shared;
 use castell_sched::{Design, Kind, LeafId, Topology};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -28,6 +28,8 @@ pub struct Workers {
     pub(super) topology: Topology,
     pub(super) cpus: Vec<Vec<u32>>,
     looks: u32,
+    /// Their threads are somebody else's, who lends them for a while: none is started, and nobody takes another's place.
+    are_lent: bool,
     stack_bytes: usize,
     roster: Mutex<Roster>,
     /// By worker: whether its thread has to look at the roster.
@@ -66,13 +68,14 @@ pub struct WorkerStatus {
 
 impl Workers {
     /// Workers without threads yet.
-    pub(crate) fn new(plan: &Plan, stack_bytes: usize) -> Self {
+    pub(crate) fn new(plan: &Plan, stack_bytes: usize, are_lent: bool) -> Self {
         let kinds: Vec<Kind> = plan.topology.all().map(|leaf| plan.topology.kind_of(leaf)).collect();
         let flag = |&kind: &Kind| Flag { up: AtomicBool::new(false), kind };
         Workers {
             topology: plan.topology.clone(),
             cpus: plan.cpus.clone(),
             looks: if plan.crowded { 0 } else { LOOKS },
+            are_lent,
             stack_bytes,
             flags: kinds.iter().map(flag).collect(),
             roster: Mutex::new(Roster::new(kinds)),
@@ -144,6 +147,23 @@ impl Workers {
         self.flags[worker.index()].up.load(Ordering::Relaxed)
     }
 
+    /// Whether the threads behind them are lent by somebody else.
+    #[inline]
+    pub(crate) fn are_lent(&self) -> bool {
+        self.are_lent
+    }
+
+    /// Has the lent thread that is `worker`, or will be, look at something else than tasks.
+    pub(crate) fn beckon(&self, worker: WorkerId) {
+        self.flags[worker.index()].up.store(true, Ordering::Release);
+    }
+
+    /// Whether somebody has [beckoned](Workers::beckon) to `worker` since it last asked.
+    pub(crate) fn was_beckoned(&self, worker: WorkerId) -> bool {
+        let up = &self.flags[worker.index()].up;
+        up.load(Ordering::Acquire) && up.swap(false, Ordering::Acquire)
+    }
+
     /// What says [`Workers::is_taken_away`], for the worker's thread to have at hand.
     pub(crate) fn flag_of(&self, worker: WorkerId) -> &AtomicBool {
         &self.flags[worker.index()].up
@@ -203,6 +223,10 @@ impl Workers {
     /// can be started: then the worker stays with the thread.
     pub(crate) fn hand_over(&self, shared: &Arc<Shared>, worker: WorkerId) -> bool {
         shared.scheduler.leave(worker);
+        if self.are_lent {
+            shared.scheduler.clear(worker); // others run it meanwhile
+            return false;
+        }
         if self.is_taken_away(worker) {
             shared.scheduler.clear(worker);
         }
@@ -322,8 +346,7 @@ fn work(shared: &Weak<Shared>, worker: WorkerId) {
     let thread = Thread::new(&shared, Some(worker));
     let _entered = thread.enter();
     let mut holds = Some(worker);
-    let mut polls = 0;
-    let mut appetite = is_choosy(&shared).then(Appetite::new);
+    let mut habits = Habits::new(&shared);
     while let Some(worker) = holds {
         if thread.worker.get() != Some(worker) {
             thread.set_worker(Some(worker));
@@ -333,29 +356,50 @@ fn work(shared: &Weak<Shared>, worker: WorkerId) {
             holds = workers.attend(&shared, worker);
             continue;
         }
-        let found = shared.scheduler.get(worker);
-        if found.is_some() {
-            polls = 0;
-        }
-        let mut next = found.or_else(|| {
-            thread.tell_ended();
-            if let Some(appetite) = &mut appetite
-                && let Some(patience) = appetite.ends(thread.foreign(), || progress(&shared))
-            {
-                appetite.rested(progress(&shared), rest(&shared, worker, patience));
-            }
-            let found = wait(&shared, worker, &mut polls);
-            if let (Some(appetite), Some(_)) = (&mut appetite, found) {
-                appetite.begins(thread.foreign());
-            }
-            found
-        });
-        while let Some(task) = next {
-            // SAFETY: got from the scheduler: ready, and ours to run.
-            next = unsafe { execute(&thread, task) };
-        }
+        serve(&thread, worker, &mut habits);
         // A task that blocked may have come back on another worker.
         holds = thread.worker.get();
+    }
+}
+
+/// What a worker's thread keeps from one task to the next.
+pub(crate) struct Habits {
+    /// How often in a row it has had nothing better to do than to call suspended bodies again.
+    polls: u32,
+    appetite: Option<Appetite>,
+}
+
+impl Habits {
+    pub(crate) fn new(shared: &Shared) -> Habits {
+        Habits { polls: 0, appetite: is_choosy(shared).then(Appetite::new) }
+    }
+}
+
+/// Runs a task, and what that makes ready for this thread; if there is none, waits for one, or until the worker is wanted elsewhere.
+/// The calling thread is `worker`, with nothing on its stack that the task could hold up.
+pub(crate) fn serve(thread: &Thread, worker: WorkerId, habits: &mut Habits) {
+    let shared = &thread.shared;
+    // SAFETY: this thread is the worker.
+    let found = unsafe { shared.scheduler.get(worker) };
+    if found.is_some() {
+        habits.polls = 0;
+    }
+    let mut next = found.or_else(|| {
+        thread.tell_ended();
+        if let Some(appetite) = &mut habits.appetite
+            && let Some(patience) = appetite.ends(thread.foreign(), || progress(shared))
+        {
+            appetite.rested(progress(shared), rest(shared, worker, patience));
+        }
+        let found = wait(shared, worker, &mut habits.polls);
+        if let (Some(appetite), Some(_)) = (&mut habits.appetite, found) {
+            appetite.begins(thread.foreign());
+        }
+        found
+    });
+    while let Some(task) = next {
+        // SAFETY: got from the scheduler: ready, and ours to run.
+        next = unsafe { execute(thread, task) };
     }
 }
 
@@ -394,8 +438,8 @@ fn rest(shared: &Shared, worker: WorkerId, patience: Duration) -> Progress {
     seen
 }
 
-/// `polls`: how often in a row the worker has had nothing better to do than to call suspended bodies again.
-fn wait(shared: &Shared, worker: WorkerId, polls: &mut u32) -> Option<crate::task::TaskRef> {
+/// `polls`: as in [`Habits`].
+fn wait(shared: &Shared, worker: WorkerId, polls: &mut u32) -> Option<crate::lifecycle::task::TaskRef> {
     let workers = &shared.workers;
     shared.services.poll();
     if workers.kind_of(Some(worker)) != Kind::CPU {

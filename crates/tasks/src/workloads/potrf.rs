@@ -3,10 +3,10 @@
 //!
 //! The tiles lie one after the other, row by row of tiles, columns first in each; only the lower half is used.
 
-use crate::context::Context;
+use crate::api::context::Context;
 use crate::dependences::Declaration;
 use crate::error::TaskError;
-use crate::task::Attributes;
+use crate::lifecycle::task::Attributes;
 use dlopen2::raw::Library;
 use std::ffi::c_char;
 use std::sync::Arc;

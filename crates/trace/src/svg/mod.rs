@@ -6,11 +6,19 @@
 mod arrows;
 mod bars;
 mod frame;
+mod heat;
+mod lines;
+mod nodes;
 mod paper;
 mod shares;
+mod sizes;
 mod theme;
 mod xml;
 
+pub use heat::{HeatMap, write_heat_map};
+pub use lines::{Axis, Line, LinePlot, Panel, write_line_plot};
+pub use nodes::{NodeBox, NodesPlot, write_nodes};
+pub use sizes::{SizePlot, write_size_plot};
 pub use theme::Theme;
 
 use crate::Timeline;

@@ -81,6 +81,22 @@ pub(super) fn style(theme: Theme) -> String {
     css
 }
 
+/// The style sheet of lines: `line-0` to `line-4`, in the activities' colours, and `band-0` to `band-4` for what lies around them.
+pub(super) fn line_style(theme: Theme) -> String {
+    let of = |palette: &Palette| {
+        let colours = palette.activities.iter().enumerate();
+        let rules = colours.map(|(at, (colour, _))| {
+            format!(".line-{at}{{stroke:{colour};fill:none;stroke-width:2}}.band-{at}{{fill:{colour};opacity:.25}}\n")
+        });
+        rules.collect::<String>()
+    };
+    match theme {
+        Theme::Light => of(&LIGHT),
+        Theme::Dark => of(&DARK),
+        Theme::Auto => format!("{}@media (prefers-color-scheme:dark){{\n{}}}\n", of(&LIGHT), of(&DARK)),
+    }
+}
+
 fn rules(palette: &Palette) -> String {
     let Palette { paper, ink, quiet, line, stripe, arrow, activities } = palette;
     let mut css = format!(

@@ -67,9 +67,9 @@ fn ranks_that_matter(rules: &[Rule], operation: Operation) -> Vec<u32> {
 
 /// The sizes from which on another rule is followed, ascending; the first is 0.
 fn sizes_that_matter(rules: &[Rule], operation: Operation) -> Vec<u64> {
-    let of_operation = rules.iter().filter(|rule| rule.operation == operation && rule.bytes_max < u64::MAX);
-    let sizes: BTreeSet<u64> = of_operation.map(|rule| rule.bytes_max + 1).chain([0]).collect();
-    sizes.into_iter().collect()
+    let of_operation = rules.iter().filter(|rule| rule.operation == operation);
+    let ends = of_operation.flat_map(|rule| [Some(rule.bytes_min), rule.bytes_max.checked_add(1)]);
+    ends.flatten().chain([0]).collect::<BTreeSet<u64>>().into_iter().collect()
 }
 
 /// With numbers of ranks between: where the size of all blocks counts, it grows with the group though the rule is the same.

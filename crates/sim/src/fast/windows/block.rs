@@ -3,7 +3,7 @@
 use super::event::Waiting;
 use crate::fast::flat::{Flat, JOINS, Kind, LAST, NONE, Shape, TARGET};
 use crate::fast::slot::{Channels, Slot};
-use castell_goal::matching::Matcher;
+use castell_matching::Matcher;
 use std::collections::HashMap;
 
 /// When a processor, and an interface in both directions, are free.

@@ -13,7 +13,7 @@ use crate::fast::flat::{
 };
 use crate::fast::slot::Slot;
 use castell_base::{Rank, Tag};
-use castell_goal::matching::{Key, Pattern};
+use castell_matching::{Key, Pattern};
 
 /// What some blocks' ranks did in a window, and what comes of it.
 #[derive(Default)]

@@ -1,0 +1,55 @@
+//! What can go wrong between runners and agents.
+
+use castell_host::HostError;
+use castell_policy::session::protocol::ProtocolError;
+use std::io;
+use std::path::PathBuf;
+
+/// A session that cannot be run, or an agent that cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// Nobody listens, and nobody who was started does.
+    #[error("no agent answers at {path}: {source}; see {log} for what it said", path = path.display(), log = log.display())]
+    NoAgent {
+        /// The socket.
+        path: PathBuf,
+        /// What agents write.
+        log: PathBuf,
+        /// The last attempt.
+        source: io::Error,
+    },
+    /// The agent will not have it.
+    #[error("{0}")]
+    Refused(String),
+    /// The agent went away while the session waited.
+    #[error("the agent went away while the session waited: start it again")]
+    Gone,
+    /// A folder for the socket that others could write into.
+    #[error("{path} belongs to somebody else, or others may write into it: remove it, or set XDG_RUNTIME_DIR to a folder of yours", path = path.display())]
+    Unsafe {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Other words than the protocol's.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+    /// The system refused something.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The same, with what it was for.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// As it continues "cannot …".
+        what: String,
+        /// The answer.
+        source: io::Error,
+    },
+}
+
+impl AgentError {
+    /// Wraps an answer of the system.
+    pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> AgentError {
+        let what = what.into();
+        move |source| AgentError::System { what, source }
+    }
+}

@@ -1,0 +1,22 @@
+//! Runs several programs in one allocation, each a session: an agent keeps the state and decides, and a runner around each program
+//! waits, starts, suspends, moves and continues it.
+//!
+//! What it refuses to do: decide (that is `policy`'s scheduler), or speak another language than `policy`'s protocol. Start at [`run`],
+//! which is around a program, and [`serve`], which is the agent. [`Tree`] are the processes of a session, also those that left its
+//! process group or terminal.
+#![forbid(unsafe_code)]
+
+mod agent;
+mod connection;
+mod error;
+mod machine;
+mod place;
+mod runner;
+mod tree;
+
+pub use agent::serve;
+pub use connection::list;
+pub use error::AgentError;
+pub use place::Place;
+pub use runner::{Asked, run};
+pub use tree::Tree;

@@ -1,0 +1,49 @@
+//! Where an agent listens: a socket per user and allocation, in a folder that only the user may enter.
+
+use crate::AgentError;
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+/// The files of one agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The socket; lock and log lie beside it.
+    pub socket: PathBuf,
+}
+
+impl Place {
+    /// The usual place: of the batch job that this process is in, or else of the host.
+    ///
+    /// # Errors
+    /// The folder cannot be made, or is not the user's own.
+    pub fn usual() -> Result<Place, AgentError> {
+        let folder = match std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| Path::new(folder).is_dir()) {
+            Some(folder) => PathBuf::from(folder).join("castell"),
+            None => std::env::temp_dir().join(format!("castell-{}", castell_host::descriptor::own_user())),
+        };
+        let made = fs::DirBuilder::new().mode(0o700).recursive(true).create(&folder);
+        made.map_err(AgentError::system(format!("make {}", folder.display())))?;
+        let about = fs::symlink_metadata(&folder)
+            .map_err(AgentError::system(format!("look at {}", folder.display())))?;
+        if !about.is_dir() || about.uid() != castell_host::descriptor::own_user() || about.mode() & 0o022 != 0
+        {
+            return Err(AgentError::Unsafe { path: folder });
+        }
+        let job = std::env::var("SLURM_JOB_ID")
+            .ok()
+            .filter(|job| job.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+        let name = job.map_or("host".to_owned(), |job| format!("slurm-{job}"));
+        Ok(Place { socket: folder.join(format!("sessions-{name}.sock")) })
+    }
+
+    /// Held by the agent as long as it lives.
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.socket.with_extension("lock")
+    }
+
+    /// What the agent writes.
+    pub fn log(&self) -> PathBuf {
+        self.socket.with_extension("log")
+    }
+}

@@ -1,0 +1,213 @@
+//! Around one program: asks the agent for processors, starts the program on them, and does what it is told from then on.
+
+use crate::connection::Connection;
+use crate::tree::{MARK, Tree};
+use crate::{AgentError, Place};
+use castell_host::descriptor::wait_readable;
+use castell_host::process::{Birth, Ended, Pid, Process, adopt_orphans, spawn};
+use castell_host::signal::Signals;
+use castell_policy::session::protocol::{FromAgent, ToAgent, Wanted};
+use rustix::process::{Signal, WaitOptions};
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::process::Command;
+use std::time::Duration;
+
+/// What is left of a session when its program has ended gets so long to end.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A session to run.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// What the agent hears of it; command and process are filled in.
+    pub wanted: Wanted,
+}
+
+/// Runs a session to its end, and gives the code that its program ended with; 128 + signal where that is how it, or its waiting,
+/// ended. `start_agent` is called where no agent listens; `say` tells people what happens.
+///
+/// # Errors
+/// The agent refuses it, or the program cannot be started.
+pub fn run(
+    asked: &Asked,
+    place: &Place,
+    start_agent: &dyn Fn() -> io::Result<()>,
+    say: &dyn Fn(&str),
+) -> Result<i32, AgentError> {
+    let signals = [
+        libc::SIGINT,
+        libc::SIGTERM,
+        libc::SIGHUP,
+        libc::SIGQUIT,
+        libc::SIGTSTP,
+        libc::SIGCONT,
+        libc::SIGCHLD,
+    ];
+    let signals = Signals::take_over(&signals)?;
+    // Before orphans are adopted: an agent that this starts must be none of the session's processes.
+    let mut connection = Connection::open(place, start_agent)?;
+    adopt_orphans()?;
+    let tree = Tree::of(std::process::id()).expect("this process lives");
+    let mut wanted = asked.wanted.clone();
+    wanted.pid = std::process::id();
+    let words: Vec<_> = asked.command.iter().map(|word| word.to_string_lossy()).collect();
+    wanted.command = words.join(" ");
+    connection.send(&ToAgent::Run(Box::new(wanted)))?;
+    let mut runner = Runner {
+        asked,
+        tree,
+        signals,
+        agent: Some(connection),
+        program: None,
+        suspended: false,
+        code: None,
+        say,
+    };
+    let code = runner.work();
+    runner.tree.end(GRACE);
+    if let Some(agent) = &mut runner.agent {
+        // An agent that is gone does not mind.
+        let _ = agent.send(&ToAgent::Ended {});
+    }
+    code
+}
+
+struct Runner<'a> {
+    asked: &'a Asked,
+    tree: Tree,
+    signals: Signals,
+    /// None when it has gone away: then the session goes on by itself.
+    agent: Option<Connection>,
+    program: Option<Process>,
+    suspended: bool,
+    /// How it ended.
+    code: Option<i32>,
+    say: &'a dyn Fn(&str),
+}
+
+impl Runner<'_> {
+    fn work(&mut self) -> Result<i32, AgentError> {
+        loop {
+            if let Some(code) = self.code {
+                return Ok(code);
+            }
+            let mut watched = vec![self.signals.as_fd()];
+            watched.extend(self.agent.as_ref().map(Connection::as_fd));
+            let ready = wait_readable(&watched, -1)?;
+            while let Some(arrived) = self.signals.next() {
+                self.signal(arrived.signal, arrived.from_kernel);
+            }
+            if ready.get(1) == Some(&true) {
+                self.hear()?;
+            }
+        }
+    }
+
+    fn hear(&mut self) -> Result<(), AgentError> {
+        let Some(agent) = &mut self.agent else { return Ok(()) };
+        let mut messages = Vec::new();
+        let mut lost = agent.fill().is_err();
+        loop {
+            match agent.next() {
+                Ok(Some(message)) => messages.push(message),
+                Ok(None) => break,
+                Err(_) => {
+                    lost = true;
+                    break;
+                }
+            }
+        }
+        for message in messages {
+            self.act(message)?;
+        }
+        if lost {
+            self.agent = None;
+            if self.program.is_none() && self.code.is_none() {
+                return Err(AgentError::Gone);
+            }
+            (self.say)("the agent of the sessions is gone: this one goes on by itself");
+            self.suspended = false;
+            self.tree.go_on();
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, message: FromAgent) -> Result<(), AgentError> {
+        match message {
+            FromAgent::Refused { reason } => return Err(AgentError::Refused(reason)),
+            FromAgent::Waits { session } => (self.say)(&format!("session {session} waits for processors")),
+            FromAgent::Start { cpus, .. } => self.start(&cpus)?,
+            FromAgent::Suspend {} => {
+                self.suspended = true;
+                self.tree.stop();
+                self.done();
+            }
+            FromAgent::Continue {} => {
+                self.suspended = false;
+                self.tree.go_on();
+            }
+            FromAgent::Repin { cpus } => {
+                self.tree.pin(&cpus);
+                self.done();
+            }
+            FromAgent::Hello { .. } | FromAgent::Sessions { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, cpus: &[u32]) -> Result<(), AgentError> {
+        let (program, arguments) = self.asked.command.split_first().expect("there is a program");
+        let mut command = Command::new(program);
+        command.args(arguments).env(MARK, self.tree.mark());
+        // Should this process be killed: the agent ends what is left, and where there is none either, nothing stays stopped.
+        let birth =
+            Birth { cpus: cpus.to_vec(), parent_death_signal: Some(libc::SIGCONT), ..Birth::default() };
+        self.program = Some(spawn(&mut command, &birth)?);
+        Ok(())
+    }
+
+    fn done(&mut self) {
+        if let Some(agent) = &mut self.agent {
+            // Where it is gone, that is noticed when it is next heard.
+            let _ = agent.send(&ToAgent::Done {});
+        }
+    }
+
+    fn signal(&mut self, signal: i32, from_terminal: bool) {
+        match signal {
+            libc::SIGCHLD => self.bury(),
+            libc::SIGTSTP => {
+                self.tree.stop();
+                // Here this process stands still until somebody continues it.
+                let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
+                self.awake();
+            }
+            libc::SIGCONT => self.awake(),
+            _ if self.program.is_none() => self.code = Some(128 + signal),
+            // The program has it, too; what is stopped goes on to take it.
+            _ if from_terminal => self.tree.go_on(),
+            _ => self.tree.signal(signal),
+        }
+    }
+
+    /// Somebody has continued this process.
+    fn awake(&mut self) {
+        if !self.suspended {
+            self.tree.go_on();
+        }
+    }
+
+    /// Takes notice of children that have ended, adopted ones included.
+    fn bury(&mut self) {
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            let is_program =
+                self.program.as_ref().map(Process::pid) == Pid::from_raw(pid.as_raw_nonzero().get());
+            if is_program && (status.exited() || status.signaled()) {
+                self.code = Some(Ended::from_wait_status(status.as_raw()).code());
+            }
+        }
+    }
+}

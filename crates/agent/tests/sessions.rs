@@ -1,0 +1,313 @@
+//! Sessions on this host, with real programs: suspended ones stand still, whatever their processes do, and nothing stays frozen,
+//! whoever dies. The test starts itself as runner (`run`) and as agent (`agent`).
+
+use castell_agent::{Asked, Place, Tree, list, run, serve};
+use castell_host::topology::{Processors, parse_list};
+use castell_policy::session::protocol::{FromAgent, Shown, Wanted};
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    match arguments.get(1).map(String::as_str) {
+        Some("run") => as_runner(&arguments[2..]),
+        Some("agent") => {
+            let place = Place { socket: arguments[2].clone().into() };
+            serve(&place, "wait".parse().expect("a policy"), Duration::from_secs(1)).expect("an agent");
+        }
+        _ => tests(arguments.get(1).map_or("", String::as_str)),
+    }
+}
+
+/// `run SOCKET POLICY SLOTS CMD…`
+fn as_runner(arguments: &[String]) {
+    let place = Place { socket: arguments[0].clone().into() };
+    let slots = arguments[2].parse().expect("a number");
+    let wanted = Wanted { slots, policy: Some(arguments[1].clone()), ..Wanted::default() };
+    let asked = Asked { command: arguments[3..].iter().map(OsString::from).collect(), wanted };
+    let start = || {
+        let program = std::env::current_exe()?;
+        // As a daemon is: in a session of its own, and nobody's child for long.
+        let mut starter = Command::new("setsid");
+        starter
+            .arg("--fork")
+            .arg(program)
+            .arg("agent")
+            .arg(&place.socket)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        starter.status().map(drop)
+    };
+    let code = run(&asked, &place, &start, &|text| eprintln!("runner: {text}")).unwrap_or_else(|error| {
+        eprintln!("runner: {error}");
+        1
+    });
+    std::process::exit(code);
+}
+
+type Case = (&'static str, fn(&World));
+
+fn tests(filter: &str) {
+    let cases: [Case; 7] = [
+        ("suspended sessions stand still", suspended_sessions_stand_still),
+        ("a killed runner leaves nothing", a_killed_runner_leaves_nothing),
+        ("a killed agent leaves nothing frozen", a_killed_agent_leaves_nothing_frozen),
+        ("stopping and continuing the runner", stopping_and_continuing_the_runner),
+        ("waiting, and giving up", waiting_and_giving_up),
+        ("stepping aside", stepping_aside),
+        ("what never fits", what_never_fits),
+    ];
+    for (name, case) in cases.iter().filter(|(name, _)| name.contains(filter)) {
+        let world = World::new();
+        case(&world);
+        println!("{name}: ok");
+    }
+}
+
+struct World {
+    folder: tempfile::TempDir,
+    place: Place,
+    slots: usize,
+}
+
+/// A session that a test has started; whatever happens to the test, it ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let tree = Tree::of(self.0.id());
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+        tree.iter().for_each(|tree| tree.end(Duration::ZERO));
+    }
+}
+
+impl World {
+    fn new() -> World {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = Place { socket: folder.path().join("sessions.sock") };
+        World { folder, place, slots: Processors::usable().cpus.len() }
+    }
+
+    fn start(&self, policy: &str, slots: usize, script: &str) -> Running {
+        let mut command = Command::new(std::env::current_exe().expect("a program"));
+        command
+            .arg("run")
+            .arg(&self.place.socket)
+            .arg(policy)
+            .arg(slots.to_string())
+            .args(["sh", "-c", script]);
+        Running(command.current_dir(self.folder.path()).stdin(Stdio::null()).spawn().expect("it starts"))
+    }
+
+    /// A session on all slots whose processes do all they can to run on: one ignores the signal, one leaves the group.
+    fn stubborn(&self, policy: &str) -> Running {
+        let spin = "while :; do :; done";
+        let script = format!(
+            "trap '' TSTP; (trap '' TSTP; {spin}) & setsid sh -c \"trap '' TSTP; {spin}\" & (setsid sh -c '{spin}' &) ; {spin}"
+        );
+        let session = self.start(policy, self.slots, &script);
+        wait_for("all of its processes", || members(&session).len() >= 4);
+        session
+    }
+
+    fn sessions(&self) -> Vec<Shown> {
+        match list(&self.place) {
+            Ok(Some(FromAgent::Sessions { sessions, .. })) => sessions,
+            _ => Vec::new(),
+        }
+    }
+
+    fn states(&self) -> Vec<String> {
+        self.sessions().into_iter().map(|session| session.state).collect()
+    }
+
+    /// A session on one slot that ends when it is told.
+    fn until_told(&self, policy: &str) -> Running {
+        self.start(policy, 1, "touch started; while [ ! -e end ]; do sleep 0.01; done; exit 7")
+    }
+
+    fn tell(&self) {
+        fs::write(self.folder.path().join("end"), "").expect("a file");
+    }
+
+    fn started(&self) -> bool {
+        self.folder.path().join("started").exists()
+    }
+}
+
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "waited for a minute: {what}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+fn members(session: &Running) -> Vec<u32> {
+    Tree::of(session.0.id()).map_or_else(Vec::new, |tree| tree.members())
+}
+
+/// Processor time of each of these processes, in ticks; none for those that have ended.
+fn times(members: &[u32]) -> Vec<Option<u64>> {
+    let time = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_ascii_whitespace().collect();
+        if matches!(fields[0], "Z" | "X") {
+            return None;
+        }
+        Some(fields[11].parse::<u64>().ok()? + fields[12].parse::<u64>().ok()?)
+    };
+    members.iter().map(time).collect()
+}
+
+fn stand_still(session: &Running) {
+    let all = members(session);
+    assert!(all.len() >= 4, "they live on: {all:?}");
+    let before = times(&all);
+    sleep(Duration::from_millis(500));
+    assert_eq!((times(&all), members(session)), (before, all));
+}
+
+fn moves(session: &Running) {
+    let all = members(session);
+    let before = times(&all);
+    wait_for("each process gets on", || {
+        times(&all)
+            .iter()
+            .zip(&before)
+            .all(|(now, before)| now.zip(*before).is_none_or(|(now, before)| now > before))
+    });
+}
+
+fn signal(process: u32, signal: Signal) {
+    kill_process(Pid::from_raw(process as i32).expect("a process"), signal).expect("a signal");
+}
+
+fn suspended_sessions_stand_still(world: &World) {
+    let mut long = world.stubborn("surpass");
+    let mut short = world.until_told("surpass");
+    wait_for("the short one runs", || world.started());
+    assert_eq!(world.states(), ["suspended", "running"]);
+    stand_still(&long);
+    world.tell();
+    assert_eq!(short.0.wait().expect("it ends").code(), Some(7));
+    wait_for("the long one runs again", || world.states() == ["running"]);
+    moves(&long);
+    let all = members(&long);
+    signal(long.0.id(), Signal::TERM);
+    assert_eq!(long.0.wait().expect("it ends").code(), Some(143));
+    assert!(times(&all).iter().all(Option::is_none), "nothing is left");
+}
+
+fn a_killed_runner_leaves_nothing(world: &World) {
+    let mut long = world.stubborn("surpass");
+    let mut short = world.until_told("surpass");
+    wait_for("the short one runs", || world.started());
+    let all = members(&long);
+    signal(long.0.id(), Signal::KILL);
+    long.0.wait().expect("it is dead");
+    wait_for("all of its processes have ended", || times(&all).iter().all(Option::is_none));
+    wait_for("the agent knows", || world.states() == ["running"]);
+    world.tell();
+    assert_eq!(short.0.wait().expect("it ends").code(), Some(7));
+}
+
+fn a_killed_agent_leaves_nothing_frozen(world: &World) {
+    let long = world.stubborn("surpass");
+    let mut short = world.until_told("surpass");
+    wait_for("the short one runs", || world.started());
+    stand_still(&long);
+    signal(agent(&world.place.socket), Signal::KILL);
+    moves(&long);
+    world.tell();
+    assert_eq!(short.0.wait().expect("it ends").code(), Some(7));
+    // The next session finds nobody, and starts another agent.
+    let mut next = world.start("wait", 1, "exit 3");
+    assert_eq!(next.0.wait().expect("it ends").code(), Some(3));
+}
+
+/// The process that holds the lock's file open as its agent.
+fn agent(socket: &Path) -> u32 {
+    let wanted = format!("agent\0{}\0", socket.display());
+    let processes = fs::read_dir("/proc")
+        .expect("processes")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let is_agent = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).ends_with(&wanted)
+    };
+    processes.into_iter().find(is_agent).expect("an agent")
+}
+
+fn stopping_and_continuing_the_runner(world: &World) {
+    let long = world.stubborn("wait");
+    signal(long.0.id(), Signal::TSTP);
+    let stopped = || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", long.0.id())).unwrap_or_default();
+        stat.contains(") T ")
+    };
+    wait_for("the runner is stopped", stopped);
+    stand_still(&long);
+    signal(long.0.id(), Signal::CONT);
+    moves(&long);
+}
+
+fn waiting_and_giving_up(world: &World) {
+    let long = world.stubborn("wait");
+    let mut short = world.until_told("wait");
+    wait_for("the short one waits", || world.states() == ["running", "waiting"]);
+    signal(short.0.id(), Signal::INT);
+    assert_eq!(short.0.wait().expect("it ends").code(), Some(130));
+    wait_for("the agent knows", || world.states() == ["running"]);
+    assert!(!world.started());
+    let mut other = world.until_told("wait");
+    drop(long);
+    wait_for("its turn has come", || world.started());
+    world.tell();
+    assert_eq!(other.0.wait().expect("it ends").code(), Some(7));
+}
+
+fn stepping_aside(world: &World) {
+    if world.slots < 2 {
+        println!("stepping aside: there is one processor only, and nowhere to step");
+        return;
+    }
+    let long = world.stubborn("sidestep");
+    let allowed = || -> Vec<Vec<u32>> {
+        let list = |pid: u32| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+            parse_list(line.trim()).ok()
+        };
+        members(&long).into_iter().filter_map(list).collect()
+    };
+    let before = allowed();
+    assert!(before.iter().all(|cpus| cpus.len() == world.slots));
+    let mut short = world.until_told("sidestep");
+    wait_for("the short one runs", || world.started());
+    let mine = world.sessions()[1].cpus.clone();
+    assert_eq!(mine.len(), 1);
+    wait_for("all of the other's processes are elsewhere", || {
+        allowed().iter().flatten().all(|cpu| *cpu != mine[0])
+    });
+    moves(&long);
+    world.tell();
+    assert_eq!(short.0.wait().expect("it ends").code(), Some(7));
+    wait_for("they are back", || allowed() == before);
+}
+
+fn what_never_fits(world: &World) {
+    let mut large = world.start("wait", world.slots + 1, "true");
+    assert_eq!(large.0.wait().expect("it ends").code(), Some(1));
+    let mut other = world.start("wait+spread", 1, "true");
+    assert_eq!(other.0.wait().expect("it ends").code(), Some(1));
+    let mut missing = Command::new(std::env::current_exe().expect("a program"));
+    missing.arg("run").arg(&world.place.socket).args(["wait", "1", "./there-is-no-such-program"]);
+    assert_eq!(missing.status().expect("it starts").code(), Some(1));
+}

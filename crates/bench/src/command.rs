@@ -1,0 +1,116 @@
+//! The command's arguments, and who carries them out.
+
+use crate::peers::{self, PeerSubject};
+use crate::report::Report;
+use crate::workload::{Effort, Workload, measure};
+use crate::{
+    collectives, localops, messages, overlap, parse, pingpong, progress, queues, sim, startup, tasks,
+};
+use anyhow::Context as _;
+use std::process::ExitCode;
+
+/// Measure this machine, side by side with peers
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  castell bench pingpong                  # beside the MPIs found here
+  castell bench collectives --ops allreduce,barrier --ranks 2,4 --bytes 8,4096
+  castell bench collectives --no-peers --algorithm all --ops bcast --bytes 65536
+  castell bench overlap --matrix 192      # a collective beside a computation
+  castell bench tasks chain fib --json    # beside libgomp, oneTBB, rayon, …
+  castell bench metg --workers 2          # how small tasks may be (Task Bench)
+
+On a machine that is busy with something else, compare only what one run says.")]
+pub struct Args {
+    /// What to measure
+    #[arg(value_parser = names())]
+    workload: String,
+    /// For tasks: which programs, with their sizes, as chain or axpy:block=1024 (default: all)
+    #[arg(value_name = "PROGRAM")]
+    programs: Vec<tasks::Case>,
+    /// Print JSON: one object a case and subject
+    #[arg(long)]
+    json: bool,
+    /// Measure the peers on this machine too: MPI implementations, task runtimes (the default)
+    #[arg(long, overrides_with = "no_peers")]
+    peers: bool,
+    /// Leave the peers out
+    #[arg(long)]
+    no_peers: bool,
+    /// Samples a round, case and subject (default: the workload's)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    samples: Option<u32>,
+    /// Rounds in which the subjects take turns
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Sizes to measure, as 8,4096 (default: the workload's)
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    bytes: Option<Vec<u64>>,
+    #[command(flatten)]
+    collectives: collectives::CollectivesArgs,
+    #[command(flatten)]
+    overlap: overlap::OverlapArgs,
+    #[command(flatten)]
+    sim: sim::SimArgs,
+    #[command(flatten)]
+    tasks: tasks::TaskArgs,
+}
+
+/// The workloads that castell can measure.
+const WORKLOADS: [&dyn Workload; 7] = [
+    &pingpong::PingPong,
+    &messages::Messages,
+    &localops::LocalOps,
+    &queues::Queues,
+    &startup::StartUp,
+    &progress::ProgressWays,
+    &parse::Parse,
+];
+
+/// The workloads' names, and those that go their own ways.
+fn names() -> Vec<&'static str> {
+    WORKLOADS
+        .iter()
+        .map(|workload| workload.name())
+        .chain(["collectives", "overlap", "sim", "tasks", "metg"])
+        .collect()
+}
+
+/// Carries the command out.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if !args.programs.is_empty() && args.workload != "tasks" {
+        anyhow::bail!("only `castell bench tasks` takes the names of programs");
+    }
+    let Args { json, rounds, samples, .. } = args;
+    let effort = Effort { peers: !args.no_peers, json, rounds, samples };
+    let (bytes, ranks) = (args.bytes.as_deref(), args.sim.ranks.as_deref());
+    match args.workload.as_str() {
+        "tasks" => tasks::run(&args.programs, &args.tasks, effort),
+        "metg" => tasks::metg::run(&args.tasks, effort),
+        "sim" => sim::run(&args.sim, effort),
+        "collectives" => collectives::run(&args.collectives, bytes, ranks, effort),
+        "overlap" => overlap::run(&args.overlap, bytes, ranks, effort),
+        name => {
+            let workload = WORKLOADS.iter().find(|workload| workload.name() == name);
+            in_turns(*workload.context("clap accepts only the names of workloads")?, bytes, effort)
+        }
+    }?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Castell, plain code and the MPI implementations take turns.
+fn in_turns(workload: &dyn Workload, bytes: Option<&[u64]>, effort: Effort) -> anyhow::Result<()> {
+    let mut subjects = workload.subjects()?;
+    if let Some(ranks) = workload.peer_ranks().filter(|_| effort.peers) {
+        let peers = peers::wanted(true)?;
+        subjects.extend(peers.into_iter().map(|peer| PeerSubject::boxed(peer, workload.name(), ranks)));
+    }
+    let samples = effort.samples(workload.samples());
+    let cases = workload.cases(bytes);
+    let steps = cases.len() as u64 * u64::from(effort.rounds) * subjects.len() as u64;
+    let mut report = Report::new(effort.json, steps);
+    for case in &cases {
+        let rows = measure(workload.name(), case, &mut subjects, effort.rounds, samples, &|| report.step())?;
+        report.rows(rows);
+    }
+    report.end()
+}

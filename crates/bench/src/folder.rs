@@ -1,0 +1,59 @@
+//! Folders for what a benchmark compiles and writes: they go with this process, however it ends.
+
+use anyhow::{Context as _, ensure};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Makes the folder and names it; waits until nobody holds the other end of its input any more, as its parent does until it ends;
+/// takes the folder away. It makes the folder itself, so that there is no moment in which nobody would see to that.
+const CARETAKER: &str = "trap '' INT TERM HUP QUIT; folder=$(mktemp -d \"$0/castell-bench-XXXXXX\") || exit
+echo \"$folder\"; cat >/dev/null; rm -rf -- \"$folder\"";
+
+/// A folder that is removed on drop, or when this process ends otherwise.
+pub struct Folder {
+    path: PathBuf,
+    caretaker: Child,
+}
+
+impl Folder {
+    /// An empty one.
+    pub fn create() -> anyhow::Result<Folder> {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", CARETAKER]).arg(std::env::temp_dir()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // In a group of its own, which no key press reaches.
+        let mut caretaker = shell.process_group(0).spawn().context("could not start sh")?;
+        let mut path = String::new();
+        BufReader::new(caretaker.stdout.take().context("it has an output")?).read_line(&mut path)?;
+        let path = PathBuf::from(path.trim_end());
+        ensure!(path.is_dir(), "no folder for a benchmark's programs in {}", std::env::temp_dir().display());
+        Ok(Folder { path, caretaker })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(self.caretaker.stdin.take());
+        let _ = self.caretaker.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_goes_in_the_end() {
+        let folder = Folder::create().expect("a folder");
+        let path = folder.path().to_owned();
+        std::fs::write(path.join("program.c"), "").expect("a file");
+        drop(folder);
+        assert!(!path.exists());
+    }
+}

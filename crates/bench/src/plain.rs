@@ -1,0 +1,147 @@
+//! Benchmark programs in C: compiled into a folder that goes away with its owner, run, their JSON lines read.
+
+use crate::folder::Folder;
+use crate::report::{Params, Sample};
+use anyhow::{Context as _, bail};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const MEASURE_H: &str = include_str!("../../../benches/measure.h");
+const FLAGS: [&str; 3] = ["-std=c11", "-O3", "-w"];
+
+/// What a program ends with that does not know its case.
+const UNKNOWN: i32 = 3;
+
+/// A compiled program; its folder is removed on drop.
+pub struct Program {
+    folder: Folder,
+    launcher: Vec<String>,
+}
+
+/// The line that a program prints a case.
+#[derive(Deserialize)]
+struct Line {
+    #[serde(default)]
+    params: Params,
+    #[serde(flatten)]
+    sample: Sample,
+}
+
+impl Program {
+    /// Compiles `source` with `compiler` and `flags`; `launcher` stands before the program when it runs.
+    pub fn compile(
+        compiler: &Path,
+        flags: &[&str],
+        source: &str,
+        launcher: Vec<String>,
+    ) -> anyhow::Result<Program> {
+        let words = FLAGS.iter().chain(flags).chain(&["program.c"]).map(|word| (*word).to_owned());
+        Program::compile_files(compiler, words, &[("program.c", source)], launcher)
+    }
+
+    /// Compiles `files` (name, text) and measure.h with `words` behind the compiler's name.
+    pub fn compile_files(
+        compiler: &Path,
+        words: impl IntoIterator<Item = String>,
+        files: &[(&str, &str)],
+        launcher: Vec<String>,
+    ) -> anyhow::Result<Program> {
+        let folder = Folder::create()?;
+        for (name, text) in files.iter().chain(&[("measure.h", MEASURE_H)]) {
+            std::fs::write(folder.path().join(name), text)?;
+        }
+        let mut command = Command::new(compiler);
+        command.args(words).args(["-o", "program"]);
+        castell_host::process::ends_with_this(&mut command);
+        let output = command.current_dir(folder.path()).stdin(Stdio::null()).output();
+        let output = output.with_context(|| format!("could not start {}", compiler.display()))?;
+        if !output.status.success() {
+            bail!(
+                "{} refuses the benchmark:\n{}",
+                compiler.display(),
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        Ok(Program { folder, launcher })
+    }
+
+    /// Runs it once for one case.
+    pub fn measure(&self, case: &Params, samples: u32) -> anyhow::Result<Sample> {
+        self.measure_if_known(case, samples, &[])?.context("the program does not know the case")
+    }
+
+    /// Runs it once for one case, with `more` arguments; `None` if it ends with [`UNKNOWN`].
+    pub fn measure_if_known(
+        &self,
+        case: &Params,
+        samples: u32,
+        more: &[String],
+    ) -> anyhow::Result<Option<Sample>> {
+        let Some(lines) = self.run(case, samples, more)? else { return Ok(None) };
+        let first = lines.into_iter().next().context("it printed no JSON line")?;
+        Ok(Some(first.1))
+    }
+
+    /// Runs it once with these arguments; all cases that it reports.
+    pub fn measure_lines(&self, arguments: &Params, samples: u32) -> anyhow::Result<Vec<(Params, Sample)>> {
+        self.run(arguments, samples, &[])?.context("the program does not know the case")
+    }
+
+    fn run(
+        &self,
+        case: &Params,
+        samples: u32,
+        more: &[String],
+    ) -> anyhow::Result<Option<Vec<(Params, Sample)>>> {
+        let program = self.folder.path().join("program");
+        let mut words = self.launcher.clone();
+        words.push(program.to_string_lossy().into_owned());
+        words.extend(more.iter().cloned());
+        words.extend(case.arguments());
+        words.extend(["--samples".to_owned(), samples.to_string()]);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).stdin(Stdio::null());
+        castell_host::process::ends_with_this(&mut command);
+        let output = command.output().with_context(|| format!("could not start {}", words[0]))?;
+        if output.status.code() == Some(UNKNOWN) {
+            return Ok(None);
+        }
+        if !output.status.success() {
+            let [out, err] = [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said));
+            bail!("`{}` ended with {}:\n{}", words.join(" "), output.status, format!("{out}{err}").trim());
+        }
+        let lines = parse(&String::from_utf8_lossy(&output.stdout));
+        lines.map(Some).with_context(|| format!("`{}`", words.join(" ")))
+    }
+}
+
+fn parse(output: &str) -> anyhow::Result<Vec<(Params, Sample)>> {
+    let lines = output.lines().filter(|line| line.starts_with('{'));
+    let sample = |line: &str| {
+        let read: Line = serde_json::from_str(line).with_context(|| format!("not a measurement: {line}"))?;
+        Ok((read.params, read.sample))
+    };
+    lines.map(sample).collect()
+}
+
+/// Where a program lies on the path.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_is_found_among_others() {
+        let line = r#"{"workload":"w","params":{"bytes":8},"median_ns":2.5,"min_ns":1,"samples":3}"#;
+        let samples = parse(&format!("a warning\n{line}\n")).expect("a measurement");
+        let sample = Sample { median_ns: 2.5, min_ns: 1.0, samples: 3 };
+        assert_eq!(samples, [(Params::new().with("bytes", 8), sample)]);
+        assert!(parse("nothing").expect("no line is wrong").is_empty());
+        assert!(parse("{\"median_ns\":\"x\"}").is_err());
+    }
+}

@@ -1,0 +1,49 @@
+//! What an access costs: nanoseconds an access, over traces of 2^10 to 2^24 blocks.
+//!
+//! `cargo run --release -p castell-cachesim --example distances`; with a number, what so many accesses to 2^12 blocks cost, and a
+//! tenth, a hundredth and a thousandth of them: `... --example distances -- 10000000000`
+
+use castell_cachesim::StackDistances;
+use std::time::Instant;
+
+fn main() {
+    if let Some(accesses) = std::env::args().nth(1).and_then(|word| word.parse().ok()) {
+        return grow(accesses);
+    }
+    println!("blocks      stream   random  (ns an access)  bytes a block");
+    for power in (10..=24).step_by(2) {
+        let blocks = 1u64 << power;
+        let accesses = 20_000_000u64;
+        let measure = |next: &dyn Fn(u64) -> u64| {
+            let mut distances = StackDistances::new();
+            let start = Instant::now();
+            let sum: u64 = (0..accesses).filter_map(|at| distances.access(next(at))).sum();
+            std::hint::black_box(sum);
+            (start.elapsed().as_nanos() as f64 / accesses as f64, distances.bytes() as f64 / blocks as f64)
+        };
+        let (stream, _) = measure(&|at| at % blocks);
+        let (random, bytes) = measure(&|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % blocks);
+        println!("2^{power:<6} {stream:8.1} {random:8.1} {bytes:30.1}");
+    }
+}
+
+/// The cost of an access must not depend on how many there were.
+fn grow(accesses: u64) {
+    let blocks = 1u64 << 12;
+    let mut distances = StackDistances::new();
+    let start = Instant::now();
+    let (mut sum, mut at) = (0u64, 0u64);
+    println!("accesses        ns an access  bytes a block");
+    for part in [accesses / 1000, accesses / 100, accesses / 10, accesses] {
+        let (from, before) = (at, start.elapsed());
+        while at < part {
+            sum = sum.wrapping_add(
+                distances.access((at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % blocks).unwrap_or(0),
+            );
+            at += 1;
+        }
+        let ns = (start.elapsed() - before).as_nanos() as f64 / (at - from).max(1) as f64;
+        println!("{part:<14} {ns:13.2} {:14.1}", distances.bytes() as f64 / blocks as f64);
+    }
+    std::hint::black_box(sum);
+}

@@ -1,0 +1,133 @@
+//! Distances of a sample of the blocks: SHARDS (Waldspurger et al., FAST 2015) with its correction of the number of accesses.
+//!
+//! A block is in the sample by its hash alone, so all accesses to it are. The distance among sampled blocks, divided by the rate,
+//! estimates the distance among all. Blocks fall into a few groups by other bits of the hash; each group is a sample of its own,
+//! and how much their curves differ tells the error.
+
+use crate::{Histogram, MissRatioCurve, StackDistances};
+
+/// Groups whose curves are compared.
+const GROUPS: usize = 8;
+
+/// Distances of sampled blocks.
+#[derive(Clone, Debug)]
+pub struct Sampled {
+    threshold: u32,
+    rate: f64,
+    distances: StackDistances,
+    groups: [StackDistances; GROUPS],
+    whole: Histogram,
+    parts: [Histogram; GROUPS],
+    accesses: u64,
+}
+
+/// A rate outside 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("a sample of {0} of the blocks cannot be taken: give a rate above 0 and up to 1")]
+pub struct RateError(pub f64);
+
+impl Sampled {
+    /// A sample of this part of the blocks.
+    ///
+    /// # Errors
+    /// The rate is not above 0 and at most 1.
+    pub fn new(rate: f64) -> Result<Sampled, RateError> {
+        if !(rate > 0.0 && rate <= 1.0) {
+            return Err(RateError(rate));
+        }
+        let threshold = (rate * f64::from(u32::MAX)).ceil() as u32;
+        Ok(Sampled {
+            threshold,
+            rate: f64::from(threshold) / f64::from(u32::MAX),
+            distances: StackDistances::new(),
+            groups: std::array::from_fn(|_| StackDistances::new()),
+            whole: Histogram::default(),
+            parts: std::array::from_fn(|_| Histogram::default()),
+            accesses: 0,
+        })
+    }
+
+    /// Whether accesses to the block count at this rate: an observer may leave out those that don't, and say with
+    /// [`Sampled::pass`] how many there were.
+    #[inline]
+    pub fn takes(&self, block: u64) -> bool {
+        hash(block) as u32 <= self.threshold
+    }
+
+    /// The next access.
+    #[inline]
+    pub fn access(&mut self, block: u64) {
+        self.accesses += 1;
+        if self.takes(block) {
+            self.take(block);
+        }
+    }
+
+    /// So many accesses to blocks that are not in the sample.
+    pub fn pass(&mut self, accesses: u64) {
+        self.accesses += accesses;
+    }
+
+    /// The largest lower half of the hash of a block in the sample, for observers that leave out the others.
+    pub fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    /// Distinct blocks, estimated.
+    pub fn blocks(&self) -> u64 {
+        (self.distances.blocks() as f64 / self.rate) as u64
+    }
+
+    fn take(&mut self, block: u64) {
+        let scaled = |distance: Option<u64>, rate: f64| distance.map(|blocks| (blocks as f64 / rate) as u64);
+        let distance = scaled(self.distances.access(block), self.rate);
+        self.whole.add_weighted(distance, 1.0 / self.rate);
+        let group = (hash(block) >> 61) as usize % GROUPS;
+        let rate = self.rate / GROUPS as f64;
+        let distance = scaled(self.groups[group].access(block), rate);
+        self.parts[group].add_weighted(distance, 1.0 / rate);
+    }
+
+    /// The estimated histogram. The sample has more or fewer accesses than its rate promises; the difference is put where most
+    /// of it comes from, into the smallest distances.
+    pub fn histogram(&self) -> Histogram {
+        corrected(&self.whole, self.accesses as f64)
+    }
+
+    /// The estimated curve's standard error: the largest one over all cache sizes, from the spread of the groups' curves.
+    pub fn error(&self) -> f64 {
+        let curves: Vec<MissRatioCurve> = self
+            .parts
+            .iter()
+            .map(|part| MissRatioCurve::of(&corrected(part, self.accesses as f64)))
+            .collect();
+        let sizes = curves.iter().flat_map(|curve| curve.corners().iter().map(|(size, _)| *size));
+        let spread = |size: f64| {
+            let at: Vec<f64> = curves.iter().map(|curve| curve.at(size)).collect();
+            let mean = at.iter().sum::<f64>() / GROUPS as f64;
+            let squares: f64 = at.iter().map(|ratio| (ratio - mean).powi(2)).sum();
+            (squares / (GROUPS * (GROUPS - 1)) as f64).sqrt()
+        };
+        sizes.map(spread).fold(0.0, f64::max)
+    }
+
+    /// Memory held. Bytes.
+    pub fn bytes(&self) -> usize {
+        self.distances.bytes() + self.groups.iter().map(StackDistances::bytes).sum::<usize>()
+    }
+}
+
+fn corrected(histogram: &Histogram, accesses: f64) -> Histogram {
+    let mut histogram = histogram.clone();
+    let missing = accesses - histogram.accesses();
+    histogram.add_weighted(Some(0), missing);
+    histogram
+}
+
+/// Spreads neighbouring blocks over all numbers (the finishing step of splitmix64).
+#[inline]
+pub(crate) fn hash(block: u64) -> u64 {
+    let mixed = (block ^ (block >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}

@@ -1,0 +1,152 @@
+//! The MPI door (`doors/mpi`): programs of the MPI libraries that are installed give the same results with it as without, and
+//! their collective calls go through castell.
+
+mod installed;
+#[path = "../../host/tests/skipped/mod.rs"]
+mod skipped;
+
+use installed::{Installed, root};
+use skipped::skip;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// An MPI that a program is built and started with.
+struct Mpi {
+    /// What its library is called.
+    family: &'static str,
+    compiler: &'static str,
+    fortran: &'static str,
+    launcher: &'static [&'static str],
+    /// How its launcher is told a variable, `NAME` and its value.
+    variable: fn(&str, &str) -> Vec<String>,
+}
+
+const MPIS: [Mpi; 2] = [
+    Mpi {
+        family: "ompi",
+        compiler: "mpicc.openmpi",
+        fortran: "mpif90.openmpi",
+        launcher: &["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"],
+        variable: |name, value| vec!["-x".into(), format!("{name}={value}")],
+    },
+    Mpi {
+        family: "mpich",
+        compiler: "mpicc.mpich",
+        fortran: "mpif90.mpich",
+        launcher: &["mpiexec.mpich"],
+        variable: |name, value| vec!["-genv".into(), name.into(), value.into()],
+    },
+];
+
+impl Mpi {
+    /// Builds a program by one of its compilers.
+    fn compile(&self, installed: &Installed, compiler: &str, source: &str) -> PathBuf {
+        let program = installed.prefix.join(format!("{source}.{}", self.family));
+        let mut command = Command::new(compiler);
+        command.args(["-O1", "-g", "-w"]).arg(root().join("doors/mpi/tests").join(source));
+        if source.ends_with(".f90") {
+            // One name for arguments of many types, as programs with mpif.h have it.
+            command.arg("-fallow-argument-mismatch");
+        }
+        installed::output(command.arg("-o").arg(&program));
+        program
+    }
+
+    /// Runs a program with so many ranks and returns what it printed; `door`: with the library and its statistics.
+    fn run(
+        &self,
+        installed: &Installed,
+        ranks: u32,
+        door: bool,
+        program: &Path,
+        arguments: &[&str],
+    ) -> String {
+        let mut command = Command::new("timeout");
+        command.args(["-k", "2", "120"]).args(self.launcher).args(["-n", &ranks.to_string()]);
+        if door {
+            let library = installed.prefix.join(format!("lib/libcastell_mpi_{}.so", self.family));
+            for (name, value) in [
+                ("LD_PRELOAD", library.to_str().expect("a path of UTF-8")),
+                ("CASTELL_MPI_STATS", "1"),
+                ("CASTELL_MPI_ALWAYS", "1"),
+            ] {
+                command.args((self.variable)(name, value));
+            }
+        }
+        let output = command.arg(program).args(arguments).output().expect("timeout runs");
+        let said =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command:?} ended with {}:\n{said}", output.status);
+        said
+    }
+}
+
+/// How many collective calls there were, and how many went through castell.
+fn calls(said: &str) -> (u64, u64) {
+    let line = said.lines().find(|line| line.contains("collective calls of all ranks")).expect("statistics");
+    let mut numbers = line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok());
+    (numbers.next().expect("all calls"), numbers.next().expect("calls through castell"))
+}
+
+/// Files that programs left in shared memory.
+fn left_behind() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let ours = |path: &PathBuf| path.to_string_lossy().contains("castell");
+    entries.map(|entry| entry.path()).filter(ours).collect()
+}
+
+#[test]
+fn programs_give_the_same_results() {
+    let before = left_behind();
+    let doors: Vec<_> = MPIS.iter().flat_map(|mpi| ["--mpi", mpi.compiler]).collect();
+    let installed = Installed::with("capi-mpi-door", &doors);
+    for mpi in &MPIS {
+        if Command::new(mpi.compiler).arg("--version").output().is_err() {
+            skip(mpi.compiler, "not installed");
+            continue;
+        }
+        compare(mpi, &installed);
+        behave(mpi, &installed);
+        for source in ["old.f90", "module.f90", "f08.f90"] {
+            if Command::new(mpi.fortran).arg("--version").output().is_err() {
+                skip(mpi.fortran, "not installed");
+                break;
+            }
+            let program = mpi.compile(&installed, mpi.fortran, source);
+            let said = mpi.run(&installed, 3, true, &program, &[]);
+            assert!(said.contains("fine"), "{said}");
+            let (all, through) = calls(&said);
+            assert!(all > 0 && all == through, "{source}: {said}");
+        }
+    }
+    assert_eq!(left_behind(), before);
+}
+
+/// Random calls from a seed, without the door and with it.
+fn compare(mpi: &Mpi, installed: &Installed) {
+    let program = mpi.compile(installed, mpi.compiler, "compare.c");
+    for (ranks, number) in [(1, "400"), (2, "300"), (3, "300"), (5, "100")] {
+        let file = installed.prefix.join(format!("{}.{ranks}", mpi.family));
+        let file = file.to_str().expect("a path of UTF-8");
+        // The MPIs fail in some of these calls themselves; not with this seed.
+        let arguments = |does| [does, file, "21", number];
+        mpi.run(installed, ranks, false, &program, &arguments("write"));
+        let said = mpi.run(installed, ranks, true, &program, &arguments("read"));
+        let (all, through) = calls(&said);
+        assert!(all >= u64::from(ranks) * 50 && all == through, "{said}");
+        for rank in 0..ranks {
+            std::fs::remove_file(format!("{file}.{rank}")).expect("a rank's results");
+        }
+    }
+}
+
+/// What results do not show. Below goes what crosses an intercommunicator.
+fn behave(mpi: &Mpi, installed: &Installed) {
+    let program = mpi.compile(installed, mpi.compiler, "behaviour.c");
+    for ranks in [1, 2, 3] {
+        let said = mpi.run(installed, ranks, true, &program, &[]);
+        let (all, through) = calls(&said);
+        let across = if ranks == 1 { 0 } else { u64::from(ranks) };
+        assert!(said.contains("fine") && all - through == across, "{said}");
+    }
+}

@@ -1,0 +1,263 @@
+//! `castell distances`.
+
+use anyhow::Context as _;
+use castell_cachesim::{Histogram, MissRatioCurve};
+use castell_prof::caches::{self, Cache};
+use castell_prof::distances::{Observed, Options, Seen, observe, of_trace};
+use castell_trace::Theme;
+use castell_trace::svg::{SizePlot, write_size_plot};
+use serde_json::json;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  castell distances -- ./program input           # misses in every cache size
+  castell distances --sample 0.01 -- ./program   # of 1 % of blocks: faster
+  castell distances --functions -- ./program     # which functions miss
+  castell distances --trace it -- ./program      # keep its accesses
+  castell distances --svg curve.svg -- ./program # drawn
+
+The program is not changed; it runs under Valgrind, some 15 to 40 times slower, one thread at a time. Send castell SIGUSR1 to see \
+what there is so far. An interrupt ends the program, and what was seen of it is printed.
+
+Exit code: the program's own; 1 if it could not be observed, 2 for wrong usage.";
+
+/// Measure the reuse distances of a program's memory accesses, and what they mean for caches
+///
+/// The distance of an access is how many distinct blocks were touched since the last access to its block: a cache that holds more
+/// blocks than that hits. So one run tells the miss ratio of every cache size.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The program and its arguments
+    #[arg(
+        last = true,
+        value_name = "CMD",
+        required_unless_present = "from_trace",
+        conflicts_with = "from_trace"
+    )]
+    command: Vec<OsString>,
+    /// Look at this part of the blocks only, as 0.01
+    #[arg(long, value_name = "RATE", conflicts_with_all = ["exact", "threads", "functions"])]
+    sample: Option<f64>,
+    /// Look at every access (the default)
+    #[arg(long)]
+    exact: bool,
+    /// Bytes of a block
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    block: u64,
+    /// Leave out each thread's stack
+    #[arg(long)]
+    ignore_stack: bool,
+    /// Each thread among its own accesses, too
+    #[arg(long)]
+    threads: bool,
+    /// By function, too; accesses to the block touched just before are left out there
+    #[arg(long)]
+    functions: bool,
+    /// Keep all accesses in a file
+    #[arg(long, value_name = "FILE", conflicts_with = "sample")]
+    trace: Option<PathBuf>,
+    /// Distances of accesses that were kept
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "sample", "functions", "ignore_stack"])]
+    from_trace: Option<PathBuf>,
+    /// Draw histogram and miss ratios of the program with the most accesses
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let options = Options {
+        block_bytes: args.block,
+        ignore_stack: args.ignore_stack,
+        functions: args.functions,
+        threads: args.threads,
+        sample: args.sample,
+        growth: false,
+        trace: args.trace.clone(),
+    };
+    let caches = caches::of_machine(Path::new("/"));
+    if let Some(path) = &args.svg {
+        // Before the program runs for hours.
+        castell_host::check_writable(path).with_context(|| path.display().to_string())?;
+    }
+    let (observed, block) = match &args.from_trace {
+        Some(path) => kept(path, args.threads).with_context(|| path.display().to_string())?,
+        None => {
+            let observed = observe(&args.command, &options, |seen| {
+                castell_host::say("so far");
+                castell_host::say::raw(&table(&seen, args.block, &caches));
+            })?;
+            (observed, args.block)
+        }
+    };
+    if let Some(path) = &args.svg {
+        draw(&observed, block, &caches, path)?;
+    }
+    if args.json {
+        println!("{:#}", to_json(&observed, block, &caches));
+    } else {
+        print!("{}", table(&observed.programs, block, &caches));
+    }
+    if let Some(signal) = observed.status.signal() {
+        castell_host::say(&format!("the program was ended by {}", castell_host::signal::name(signal)));
+    }
+    for complaint in &observed.complaints {
+        castell_host::say(&format!("of a program that was observed: {complaint}"));
+    }
+    if let (Some(error), Some(path)) = (observed.trace_error, &args.trace) {
+        return Err(error)
+            .with_context(|| format!("{} is cut off; what was measured is whole", path.display()));
+    }
+    let code = observed.status.code().or_else(|| observed.status.signal().map(|signal| 128 + signal));
+    Ok(ExitCode::from(code.unwrap_or(1) as u8))
+}
+
+/// What a trace has, and the bytes of its blocks.
+fn kept(path: &Path, threads: bool) -> anyhow::Result<(Observed, u64)> {
+    let (block_bytes, programs) = of_trace(&std::fs::read(path)?, threads)?;
+    let status = std::process::ExitStatus::default();
+    Ok((Observed { status, programs, complaints: Vec::new(), trace_error: None }, block_bytes))
+}
+
+fn table(programs: &[Seen], block_bytes: u64, caches: &[Cache]) -> String {
+    let mut text = String::new();
+    for seen in programs {
+        let footprint = size_text(seen.blocks * block_bytes);
+        text += &format!(
+            "{} (process {}): {} accesses to {footprint}{}\n",
+            seen.name,
+            seen.pid,
+            seen.accesses,
+            if seen.is_complete { "" } else { "; incomplete: it did not end in order, or runs on" }
+        );
+        let curve = MissRatioCurve::of(&seen.together);
+        for cache in caches {
+            let ratio = curve.at((cache.bytes / block_bytes) as f64);
+            let name = cache_name(cache);
+            text += &format!("  would miss in {name:<20} {:8.4} % of its accesses\n", ratio * 100.0);
+        }
+        if let Some(error) = seen.error {
+            text += &format!("  standard error of these: at most {:.4} % (a sample)\n", error * 100.0);
+        }
+        for (thread, histogram) in &seen.threads {
+            text += &format!(
+                "  thread {thread}: {} accesses, {}\n",
+                histogram.accesses(),
+                misses(histogram, block_bytes, caches)
+            );
+        }
+        let mut functions: Vec<(&String, &Histogram)> = seen.functions.iter().collect();
+        functions.sort_by(|a, b| b.1.accesses().total_cmp(&a.1.accesses()));
+        for (name, histogram) in functions.iter().take(FUNCTIONS_MAX) {
+            text += &format!(
+                "  {name}: {} accesses, {}\n",
+                histogram.accesses(),
+                misses(histogram, block_bytes, caches)
+            );
+        }
+        if functions.len() > FUNCTIONS_MAX {
+            text +=
+                &format!("  and {} functions with fewer; --json has all\n", functions.len() - FUNCTIONS_MAX);
+        }
+    }
+    text
+}
+
+/// Functions that are listed for people.
+const FUNCTIONS_MAX: usize = 20;
+
+fn misses(histogram: &Histogram, block_bytes: u64, caches: &[Cache]) -> String {
+    let curve = MissRatioCurve::of(histogram);
+    let of = |cache: &Cache| {
+        format!("L{} {:.3} %", cache.level, curve.at((cache.bytes / block_bytes) as f64) * 100.0)
+    };
+    let parts: Vec<String> = caches.iter().map(of).collect();
+    format!("misses in {}", parts.join(", "))
+}
+
+fn cache_name(cache: &Cache) -> String {
+    format!("L{} ({})", cache.level, size_text(cache.bytes))
+}
+
+fn size_text(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let unit = (bytes.max(1).ilog2() / 10).min(units.len() as u32 - 1);
+    let number = bytes as f64 / (1u64 << (10 * unit)) as f64;
+    if number.fract() == 0.0 {
+        format!("{number} {}", units[unit as usize])
+    } else {
+        format!("{number:.1} {}", units[unit as usize])
+    }
+}
+
+fn to_json(observed: &Observed, block_bytes: u64, caches: &[Cache]) -> serde_json::Value {
+    let histogram = |histogram: &Histogram| {
+        let curve = MissRatioCurve::of(histogram);
+        let buckets = histogram.buckets().map(|bucket| json!([bucket.from, bucket.to, bucket.accesses]));
+        let ratios = caches.iter().map(|cache| curve.at((cache.bytes / block_bytes) as f64));
+        json!({
+            "accesses": histogram.accesses(),
+            "first_accesses": histogram.first_accesses(),
+            "distances_blocks": buckets.collect::<Vec<_>>(),
+            "miss_ratios": ratios.collect::<Vec<_>>(),
+        })
+    };
+    let programs = observed.programs.iter().map(|seen| {
+        let mut all = histogram(&seen.together);
+        all["process"] = json!(seen.pid);
+        all["parent"] = json!(seen.parent);
+        all["program"] = json!(seen.name);
+        all["blocks"] = json!(seen.blocks);
+        all["complete"] = json!(seen.is_complete);
+        all["miss_ratio_error"] = json!(seen.error);
+        let threads = seen.threads.iter().map(|(id, of)| (id.to_string(), histogram(of)));
+        all["threads"] = threads.collect::<serde_json::Map<_, _>>().into();
+        let functions = seen.functions.iter().map(|(name, of)| (name.clone(), histogram(of)));
+        all["functions"] = functions.collect::<serde_json::Map<_, _>>().into();
+        all
+    });
+    let caches = caches
+        .iter()
+        .map(|cache| json!({"level": cache.level, "bytes": cache.bytes, "shared_by": cache.shared_by}));
+    json!({
+        "block_bytes": block_bytes,
+        "caches": caches.collect::<Vec<_>>(),
+        "exit_code": observed.status.code(),
+        "signal": observed.status.signal(),
+        "programs": programs.collect::<Vec<_>>(),
+    })
+}
+
+fn draw(observed: &Observed, block_bytes: u64, caches: &[Cache], path: &Path) -> anyhow::Result<()> {
+    let Some(seen) = observed.programs.iter().max_by_key(|seen| seen.accesses) else { return Ok(()) };
+    let bytes = block_bytes as f64;
+    let all = seen.together.accesses().max(1.0);
+    let bars = seen
+        .together
+        .buckets()
+        .map(|bucket| (bucket.from as f64 * bytes, bucket.to as f64 * bytes, bucket.accesses / all));
+    let curve = MissRatioCurve::of(&seen.together);
+    let plot = SizePlot {
+        title: format!("Reuse distances of {}", seen.name),
+        subtitle: format!(
+            "{} accesses to {}; blocks of {block_bytes} B",
+            seen.accesses,
+            size_text(seen.blocks * block_bytes)
+        ),
+        labels: ["share of the accesses by reuse distance".to_owned(), "miss ratio by cache size".to_owned()],
+        bars: bars.collect(),
+        curve: curve.corners().iter().map(|(blocks, ratio)| (blocks * bytes, *ratio)).collect(),
+        marks: caches.iter().map(|cache| (cache.bytes as f64, cache_name(cache))).collect(),
+    };
+    let mut text = Vec::new();
+    write_size_plot(&plot, Theme::Auto, &mut text)?;
+    std::fs::write(path, text).with_context(|| path.display().to_string())
+}

@@ -1,0 +1,224 @@
+//! `castell predict`.
+
+mod files;
+mod report;
+
+use anyhow::{Context as _, bail};
+use castell_cachesim::machine::Chip;
+use castell_cachesim::programs::{Program, kernels, table_2};
+use castell_interference::sharing::{Fitted, forecast};
+use castell_interference::simulated::{Measured, measure};
+use castell_interference::{Host, Pair, Profile, Scn, scn};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  castell predict --simulate table-2                        how far off each predictor is, over 361 simulated pairs
+  castell predict --simulate kernels chase triad            two programs beside each other: predicted, and simulated
+  castell predict --simulate kernels --keep dir             keep profiles, machine and slowdowns as files
+  castell predict --train dir a.json b.json                 two programs of your own, with constants from measured pairs
+  castell predict --train dir --table slowdowns.csv         all pairs, for `castell place --slowdowns`
+  castell predict --train dir --svg classes.svg             who slows whom, by class, as a heat map
+
+A profile is what `castell profile --json` prints. With `distances` (what `castell distances --json` prints) and `seconds` in it there
+is a second prediction that needs no counters; with `slowdown` (what `castell slowdown --json` prints) it can tell more often.
+The book's page on co-scheduling has all of it.
+
+Exit code: 0; 1 if a file is wrong or nothing can be predicted, 2 for wrong usage.";
+
+/// Predict how much programs slow each other on one chip
+///
+/// By class (N, C or S, with constants that are found from measured pairs), and by reuse distances and bandwidths, which may answer
+/// "I can't tell". Beside them stand two guesses that know nothing: the median of all measured pairs, and 1.05.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Programs that run together: profiles, or names of those in DIR or SUITE [default: how good the predictors are]
+    #[arg(value_name = "PROGRAM")]
+    programs: Vec<String>,
+    /// Profiles (*.json), machine.json and slowdowns.csv of measured pairs
+    #[arg(long, value_name = "DIR", conflicts_with = "simulate", required_unless_present = "simulate")]
+    train: Option<PathBuf>,
+    /// Measure programs of ours on a simulated chip instead
+    #[arg(long, value_name = "SUITE")]
+    simulate: Option<Suite>,
+    /// Divide the simulated chip's caches by this, 1 to 64; simulating takes that much less
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..=64), requires = "simulate")]
+    scale: u8,
+    /// Write what was simulated there, for --train
+    #[arg(long, value_name = "DIR", requires = "simulate")]
+    keep: Option<PathBuf>,
+    /// Write the slowdown of each row's program beside each column's
+    #[arg(long, value_name = "FILE.csv")]
+    table: Option<PathBuf>,
+    /// What the table holds
+    #[arg(long, value_enum, default_value_t = By::Sharing, requires = "table")]
+    by: By,
+    /// Draw a heat map: of the programs, or of the classes
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Suite {
+    /// Nineteen programs with the flows of table 2 of Haritatos et al.
+    #[value(name = "table-2")]
+    Table2,
+    /// Twenty-four loops of numerical codes
+    Kernels,
+}
+
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+enum By {
+    /// Predicted from distances and bandwidths
+    Sharing,
+    /// Predicted from classes
+    Scn,
+    /// Measured, or simulated
+    Measured,
+}
+
+/// What is known before anything is predicted.
+struct Known {
+    host: Host,
+    profiles: Vec<Profile>,
+    pairs: Vec<Pair>,
+    simulated: Option<Measured>,
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    for path in [&args.svg, &args.table].into_iter().flatten() {
+        castell_host::check_writable(path).with_context(|| path.display().to_string())?;
+    }
+    let mut known = match (&args.train, args.simulate) {
+        (Some(folder), _) => files::load(folder)?,
+        (None, Some(suite)) => simulate(suite, usize::from(args.scale))?,
+        (None, None) => bail!("give --train DIR or --simulate SUITE"),
+    };
+    if let Some(folder) = &args.keep {
+        files::keep(folder, &known)?;
+    }
+    let asked = asked(&args.programs, &mut known)?;
+    let said = Said::of(&known)?;
+    if let Some(path) = &args.table {
+        let table = said.table(&known, args.by)?;
+        std::fs::write(path, table).with_context(|| path.display().to_string())?;
+    }
+    if let Some(path) = &args.svg {
+        report::draw(&known, &said, &asked, path)?;
+    }
+    if asked.is_empty() {
+        report::errors(&known, &said, args.json)?;
+    } else {
+        report::together(&known, &said, &asked, args.json)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn simulate(suite: Suite, scale: usize) -> anyhow::Result<Known> {
+    let chip = Chip::xeon_e5_4620(scale);
+    let say = |what: &str| indicatif::ProgressBar::new_spinner().with_message(what.to_owned());
+    let making = say("making programs");
+    let programs: Vec<Program> = match suite {
+        Suite::Table2 => table_2::programs(&chip),
+        Suite::Kernels => kernels::kernels(&chip),
+    };
+    making.finish_and_clear();
+    let style = indicatif::ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}")?;
+    let bar = |message: &'static str, count: usize| {
+        indicatif::ProgressBar::new(count as u64).with_style(style.clone()).with_message(message)
+    };
+    let each = bar("programs alone and beside probes", programs.len());
+    let measured = measure(&chip, &programs, |_| each.inc(1))?;
+    each.finish_and_clear();
+    let both = bar("pairs", programs.len() * (programs.len() + 1) / 2);
+    let pairs = measured.pairs(|| both.inc(1))?;
+    both.finish_and_clear();
+    Ok(Known { host: measured.host, profiles: measured.profiles.clone(), pairs, simulated: Some(measured) })
+}
+
+/// The programs that were asked for, as indices into the profiles; those of files are added there.
+fn asked(names: &[String], known: &mut Known) -> anyhow::Result<Vec<usize>> {
+    let mut asked = Vec::new();
+    for name in names {
+        let there = known.profiles.iter().position(|profile| profile.name == *name);
+        asked.push(match there {
+            Some(there) => there,
+            None if Path::new(name).is_file() => {
+                known.profiles.push(files::profile(Path::new(name), &known.host)?);
+                known.profiles.len() - 1
+            }
+            None => {
+                let all: Vec<&str> = known.profiles.iter().map(|profile| profile.name.as_str()).collect();
+                bail!("{name}: neither a file nor one of {}", all.join(", "));
+            }
+        });
+    }
+    if asked.len() == 1 {
+        bail!("one program has no neighbour: name two or more (the same one twice for two of it)");
+    }
+    Ok(asked)
+}
+
+/// What predictors found.
+struct Said {
+    /// With constants from all pairs; none without pairs.
+    scn: Option<Scn>,
+    median: Option<f64>,
+    /// By program; a sentence where it has no distances.
+    fitted: Vec<Result<Fitted, String>>,
+}
+
+impl Said {
+    fn of(known: &Known) -> anyhow::Result<Said> {
+        let scn = if known.pairs.is_empty() {
+            None
+        } else {
+            Some(Scn::train(&known.profiles, &known.pairs, known.host.bytes_per_second_max)?)
+        };
+        let fit = |profile| Fitted::of(&known.host, profile).map_err(|error| error.to_string());
+        Ok(Said { scn, median: scn::median(&known.pairs), fitted: known.profiles.iter().map(fit).collect() })
+    }
+
+    /// Slowdowns of all pairs, a row a program.
+    fn table(&self, known: &Known, by: By) -> anyhow::Result<String> {
+        let names: Vec<String> = known.profiles.iter().map(|profile| files::field(&profile.name)).collect();
+        let mut text = format!("program,{}\n", names.join(","));
+        for (program, name) in names.iter().enumerate() {
+            text += name;
+            for neighbour in 0..names.len() {
+                text += &format!(",{:.4}", self.pair(known, by, program, neighbour)?);
+            }
+            text += "\n";
+        }
+        Ok(text)
+    }
+
+    fn pair(&self, known: &Known, by: By, program: usize, neighbour: usize) -> anyhow::Result<f64> {
+        let of = |program: usize| &known.profiles[program];
+        match by {
+            By::Sharing => {
+                let [own, other] = [program, neighbour].map(|at| self.fitted[at].as_ref());
+                let (own, other) =
+                    (own.map_err(|e| anyhow::anyhow!("{e}"))?, other.map_err(|e| anyhow::anyhow!("{e}"))?);
+                Ok(forecast(&known.host, &[own, other])[0].slowdown)
+            }
+            By::Scn => {
+                let scn = self.scn.context("no measured pairs: SCN has no constants")?;
+                Ok(scn.predict(of(program), of(neighbour))?)
+            }
+            By::Measured => {
+                let found =
+                    known.pairs.iter().find(|pair| (pair.program, pair.neighbour) == (program, neighbour));
+                let missing =
+                    || format!("{} beside {} was not measured", of(program).name, of(neighbour).name);
+                Ok(found.with_context(missing)?.slowdown)
+            }
+        }
+    }
+}

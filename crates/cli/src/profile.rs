@@ -1,0 +1,363 @@
+//! `castell profile`.
+
+use anyhow::{Context as _, bail};
+use castell_host::process::Pid;
+use castell_interference::class::Decision;
+use castell_prof::caches;
+use castell_prof::counters::{Ended, Flows, Plan, Recording, Subject, watch};
+use castell_prof::distances::{Options, observe};
+use castell_prof::profile::{Basis, Phase, Profile};
+use castell_trace::Theme;
+use castell_trace::svg::{Axis, Line, LinePlot, Panel, write_line_plot};
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, ExitStatus};
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  castell profile -- ./program input             # flows, and its class
+  castell profile -p 4711 --seconds 10           # one that runs already
+  castell profile --svg flows.svg -- ./program   # activity over time, drawn
+  castell profile --record it.json -- ./program  # keep the readings
+  castell profile --replay it.json               # look at them again
+
+Counters of the processor are read while the program runs, which costs it nothing worth mention. Where there are none (in most \
+virtual machines) the command says so, and falls back to reuse distances: it runs the program twice, once as it is for its time and \
+once under an observer, 10 to 20 times slower. `--by counters` never does that.
+
+Exit code: the program's own; 1 if it could not be profiled, 2 for wrong usage.";
+
+/// Measure what a program moves through the memory hierarchy, and say of what class it is
+///
+/// Classes are those of Haritatos and others (COSH 2016): N stays in its private caches, C lives by the shared one, S streams from
+/// memory. N disturbs nobody; S takes the memory's bandwidth and makes C lose its cache.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The program and its arguments
+    #[arg(last = true, value_name = "CMD", required_unless_present_any = ["pid", "replay"], conflicts_with_all = ["pid", "replay"])]
+    command: Vec<OsString>,
+    /// Watch a running process and its children
+    #[arg(short, long, value_name = "PID", conflicts_with = "replay")]
+    pid: Option<i32>,
+    /// Where the numbers come from
+    #[arg(long, value_enum, default_value_t = By::Auto)]
+    by: By,
+    /// Watch for so long; a command is ended then
+    #[arg(long, value_name = "S", value_parser = positive)]
+    seconds: Option<f64>,
+    /// Read the counters so often
+    #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    every: u64,
+    /// Part of the blocks that are looked at, by distances
+    #[arg(long, value_name = "RATE", default_value_t = 0.01)]
+    sample: f64,
+    /// Keep the readings of the counters
+    #[arg(long, value_name = "FILE.json")]
+    record: Option<PathBuf>,
+    /// Look at readings that were kept
+    #[arg(long, value_name = "FILE.json")]
+    replay: Option<PathBuf>,
+    /// Draw the activity over time
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum By {
+    /// Counters if there are any, else distances
+    Auto,
+    /// Counters of the processor
+    Counters,
+    /// Reuse distances
+    Distances,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if number > 0.0 && number < 1e9 { Ok(number) } else { Err("give a number of seconds above 0".to_owned()) }
+}
+
+/// What is told in the end.
+struct Report {
+    recording: Recording,
+    profile: Profile,
+    status: Option<ExitStatus>,
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    for path in [&args.svg, &args.record].into_iter().flatten() {
+        // Before the program runs for hours.
+        castell_host::check_writable(path).with_context(|| path.display().to_string())?;
+    }
+    let report = match &args.replay {
+        Some(path) => replayed(path)?,
+        None => measured(&args)?,
+    };
+    if let Some(path) = &args.record {
+        let text = serde_json::to_string(&report.recording)?;
+        std::fs::write(path, text).with_context(|| path.display().to_string())?;
+    }
+    if let Some(path) = &args.svg {
+        draw(&report, path)?;
+    }
+    if args.json {
+        println!("{:#}", to_json(&report));
+    } else {
+        print!("{}", table(&report));
+    }
+    let Some(status) = report.status else { return Ok(ExitCode::SUCCESS) };
+    if let Some(signal) = status.signal() {
+        castell_host::say(&format!("the program was ended by {}", castell_host::signal::name(signal)));
+    }
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    Ok(ExitCode::from(code.unwrap_or(1) as u8))
+}
+
+fn replayed(path: &Path) -> anyhow::Result<Report> {
+    let name = || path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(name)?;
+    let recording = Recording::parse(&text).with_context(name)?;
+    let profile = Profile::of_recording(&recording).with_context(name)?;
+    Ok(Report { recording, profile, status: None })
+}
+
+fn measured(args: &Args) -> anyhow::Result<Report> {
+    let plan = Plan::of_machine(Path::new("/"));
+    let by_distances = match (&plan.hardware, args.by) {
+        (_, By::Distances) => true,
+        (Ok(_), _) => false,
+        (Err(why), By::Counters) => bail!("{why}; `--by distances` needs none"),
+        (Err(why), By::Auto) if args.pid.is_some() => {
+            bail!(
+                "{why}; a process that runs already cannot be profiled without: start it with `castell profile -- CMD`"
+            )
+        }
+        (Err(why), By::Auto) => {
+            castell_host::say(&format!(
+                "{why}\nfalling back to reuse distances: the program runs twice, the second time 10 to 20 times slower"
+            ));
+            true
+        }
+    };
+    let subject = match args.pid {
+        Some(pid) if by_distances => {
+            bail!("process {pid} runs already: its distances cannot be observed any more")
+        }
+        Some(pid) => Subject::Process(Pid::from_raw(pid).with_context(|| format!("{pid} is no process"))?),
+        None => Subject::Command(&args.command),
+    };
+    let limit = args.seconds.map(Duration::from_secs_f64);
+    let (mut recording, ended) = watch(subject, &plan, Duration::from_millis(args.every), limit)?;
+    let status = match ended {
+        Ended::Command(status) => Some(status),
+        Ended::Gone | Ended::Stopped => None,
+    };
+    if !by_distances {
+        let profile = Profile::of_recording(&recording)?;
+        return Ok(Report { recording, profile, status });
+    }
+    let whole = recording.whole().context("the program ended at once: nothing to tell")?;
+    let options = Options {
+        block_bytes: 64,
+        ignore_stack: false,
+        functions: false,
+        threads: false,
+        sample: Some(args.sample),
+        growth: true,
+        trace: None,
+    };
+    let observed = observe(&args.command, &options, |_| {})?;
+    if observed.status != status.unwrap_or(observed.status) {
+        recording
+            .notes
+            .push(format!("the program ended otherwise when it was observed: {}", observed.status));
+    }
+    recording.notes.push(
+        "by reuse distances: caches as if fully associative, without prefetching; time passes with the accesses".to_owned(),
+    );
+    let caches = caches::of_machine(Path::new("/"));
+    let seconds = whole.to_s - whole.from_s;
+    let profile = Profile::of_distances(&observed.programs, 64, &caches, seconds, whole.busy)?;
+    Ok(Report { recording, profile, status })
+}
+
+fn table(report: &Report) -> String {
+    let Report { recording, profile, .. } = report;
+    let whole = &profile.whole.flows;
+    let mut text = format!("{}: {:.2} s", recording.program, whole.to_s - whole.from_s);
+    if let Some(busy) = whole.busy {
+        text += &format!(", {busy:.2} processors busy");
+    }
+    if let Some(ipc) = whole.ipc {
+        text += &format!(", {ipc:.2} instructions a cycle");
+    }
+    text.push('\n');
+    for (name, flow, cache, reuse) in links(whole) {
+        let Some(flow) = flow else { continue };
+        let reuse = reuse.map_or_else(String::new, |reuse| format!("   CR of {cache} {reuse:.2}"));
+        text += &format!("  {name:<14} {:>9.3} GB/s{reuse}\n", flow / 1e9);
+    }
+    match &profile.whole.decision {
+        Some(decision) => text += &decision_text(decision),
+        None => text += "  no class: the links of the memory hierarchy were not counted\n",
+    }
+    if profile.phases.len() > 1 {
+        text += "  phases:\n";
+        for phase in profile.phases.iter().take(PHASES_MAX) {
+            text += &format!("    {}\n", phase_text(phase));
+        }
+        if profile.phases.len() > PHASES_MAX {
+            text += &format!("    and {} more; --json has all\n", profile.phases.len() - PHASES_MAX);
+        }
+    }
+    for (event, share) in recording.multiplexed() {
+        text += &if share > 0.0 {
+            format!("  {event} had a counter for {:.0} % of the time and is scaled up\n", share * 100.0)
+        } else {
+            format!("  {event} never had a counter: others have them\n")
+        };
+    }
+    for note in &recording.notes {
+        text += &format!("  note: {note}\n");
+    }
+    text
+}
+
+/// Phases that are listed for people.
+const PHASES_MAX: usize = 20;
+
+/// Name, flow, the cache that it flows out of, and its CR.
+type LinkRow = (&'static str, Option<f64>, &'static str, Option<f64>);
+
+fn links(flows: &Flows) -> [LinkRow; 4] {
+    let reuse = |out: Option<f64>, into: Option<f64>| {
+        out.zip(into).and_then(|(out, into)| (into > 0.0).then(|| out / into))
+    };
+    [
+        ("memory -> LLC", flows.memory_llc, "memory", None),
+        ("LLC -> L2", flows.llc_l2, "the LLC", reuse(flows.llc_l2, flows.memory_llc)),
+        ("L2 -> L1", flows.l2_l1, "L2", reuse(flows.l2_l1, flows.llc_l2)),
+        ("L1 -> core", flows.l1_core, "L1", reuse(flows.l1_core, flows.l2_l1)),
+    ]
+}
+
+fn decision_text(decision: &Decision) -> String {
+    let ambiguous = if decision.is_ambiguous() { ", ambiguous" } else { "" };
+    let mut text =
+        format!("  class {} (confidence {:.2}{ambiguous})\n", decision.because(), decision.confidence);
+    for change in decision.what_would_change_it() {
+        text += &format!("    {change}\n");
+    }
+    text
+}
+
+fn phase_text(phase: &Phase) -> String {
+    let flows = &phase.flows;
+    let because = phase.decision.as_ref().map_or_else(|| "no class".to_owned(), Decision::because);
+    format!("{:.2} to {:.2} s: {because}", flows.from_s, flows.to_s)
+}
+
+fn to_json(report: &Report) -> Value {
+    let Report { recording, profile, status } = report;
+    let counts = recording.events.iter().map(|event| {
+        let count = recording.count(event).map(|of| json!({"count": of.count, "share": of.share}));
+        (event.clone(), count.unwrap_or(Value::Null))
+    });
+    let mut all = phase_json(&profile.whole);
+    all["program"] = json!(recording.program);
+    all["processor"] = json!(recording.processor);
+    all["by"] = json!(if profile.basis == Basis::Counters { "counters" } else { "distances" });
+    all["table"] = json!(recording.table);
+    all["notes"] = json!(recording.notes);
+    all["counts"] = counts.collect::<serde_json::Map<_, _>>().into();
+    all["phases"] = profile.phases.iter().map(phase_json).collect();
+    all["intervals"] = profile.intervals.iter().map(flows_json).collect();
+    all["exit_code"] = json!(status.and_then(|status| status.code()));
+    all["signal"] = json!(status.and_then(|status| status.signal()));
+    all
+}
+
+fn flows_json(flows: &Flows) -> Value {
+    let reuses = links(flows).map(|(_, _, _, reuse)| reuse);
+    json!({
+        "from_s": flows.from_s,
+        "to_s": flows.to_s,
+        "memory_llc_bytes_s": flows.memory_llc,
+        "llc_l2_bytes_s": flows.llc_l2,
+        "l2_l1_bytes_s": flows.l2_l1,
+        "l1_core_bytes_s": flows.l1_core,
+        "reuse_llc": reuses[1],
+        "reuse_l2": reuses[2],
+        "reuse_l1": reuses[3],
+        "ipc": flows.ipc,
+        "processors_busy": flows.busy,
+    })
+}
+
+fn phase_json(phase: &Phase) -> Value {
+    let mut all = flows_json(&phase.flows);
+    let decision = phase.decision.as_ref();
+    all["class"] = json!(decision.map(|decision| decision.class.to_string()));
+    all["because"] = json!(decision.map(Decision::because));
+    all["confidence"] = json!(decision.map(|decision| decision.confidence));
+    all["ambiguous"] = json!(decision.map(Decision::is_ambiguous));
+    all["what_would_change_it"] = json!(decision.map(Decision::what_would_change_it));
+    all
+}
+
+fn draw(report: &Report, path: &Path) -> anyhow::Result<()> {
+    let Report { recording, profile, .. } = report;
+    let middle = |flows: &Flows| (flows.from_s + flows.to_s) / 2.0;
+    let line = |name: &str, of: fn(&Flows) -> Option<f64>, scale: f64| Line {
+        name: name.to_owned(),
+        points: profile
+            .intervals
+            .iter()
+            .map(|flows| (middle(flows), of(flows).map(|value| value * scale)))
+            .collect(),
+        band: Vec::new(),
+    };
+    let mut panels = Vec::new();
+    if profile.whole.flows.l2_l1.is_some() {
+        panels.push(Panel {
+            label: "GB/s towards the core".to_owned(),
+            lines: vec![
+                line("memory -> LLC", |flows| flows.memory_llc, 1e-9),
+                line("LLC -> L2", |flows| flows.llc_l2, 1e-9),
+                line("L2 -> L1", |flows| flows.l2_l1, 1e-9),
+            ],
+            base: 0.0,
+        });
+    }
+    if profile.whole.flows.ipc.is_some() {
+        let lines = vec![line("instructions a cycle", |flows| flows.ipc, 1.0)];
+        panels.push(Panel { label: "instructions a cycle".to_owned(), lines, base: 0.0 });
+    }
+    if profile.basis == Basis::Counters {
+        let lines = vec![line("processors busy", |flows| flows.busy, 1.0)];
+        panels.push(Panel { label: "processors busy".to_owned(), lines, base: 0.0 });
+    }
+    let marks = profile.phases.iter().map(|phase| {
+        let class = phase.decision.as_ref().map_or_else(String::new, |decision| decision.class.to_string());
+        (phase.flows.from_s, class)
+    });
+    let decision = profile.whole.decision.as_ref();
+    let plot = LinePlot {
+        title: format!("What {} moves", recording.program),
+        subtitle: decision.map_or_else(|| "no class".to_owned(), Decision::because),
+        axis: Axis::Seconds,
+        panels,
+        marks: if profile.phases.len() <= PHASES_MAX { marks.collect() } else { Vec::new() },
+    };
+    let mut text = Vec::new();
+    write_line_plot(&plot, Theme::Auto, &mut text)?;
+    std::fs::write(path, text).with_context(|| path.display().to_string())
+}

@@ -1,0 +1,75 @@
+//! What the command says when something goes wrong.
+
+use serde_json::json;
+
+/// What went wrong and why. A cause whose text the sentence before has already is not said twice, as libraries print their
+/// causes with their errors.
+pub fn describe(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(if text.is_empty() { "" } else { ": " });
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
+/// Says it on standard error, `castell: ` in front of each line, in one write; for whoever asked for JSON also as an object on
+/// standard output.
+pub fn failure(error: &anyhow::Error, as_json: bool) {
+    let text = describe(error);
+    castell_host::say(&text);
+    if as_json {
+        println!("{}", json!({ "error": text }));
+    }
+}
+
+/// `1 error`, `2 errors`.
+pub fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Of `known`, what somebody who wrote `name` may have meant: no more than a third of its letters are others.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let distances = known.into_iter().map(|known| (distance(name, known), known));
+    distances.filter(|(distance, known)| 3 * distance <= known.len()).min().map(|(_, known)| known)
+}
+
+/// Letters to add, take away or replace (Levenshtein's distance).
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        for (column, &found) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(found != letter);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(row[column] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context as _;
+
+    #[test]
+    fn nothing_is_said_twice() {
+        let missing = std::io::Error::from_raw_os_error(libc::ENOENT);
+        let error = Err::<(), _>(anyhow::anyhow!("cannot read x: {missing}")).context("y").unwrap_err();
+        assert_eq!(describe(&error), "y: cannot read x: No such file or directory (os error 2)");
+        let twice = Err::<(), _>(missing).context("cannot read x: No such file or directory (os error 2)");
+        assert_eq!(describe(&twice.unwrap_err()), "cannot read x: No such file or directory (os error 2)");
+    }
+
+    #[test]
+    fn what_was_meant_is_near() {
+        let known = ["bcast:binomial", "bcast:linear", "barrier:linear"];
+        assert_eq!(nearest("bcast:binomal", known), Some("bcast:binomial"));
+        assert_eq!(nearest("missing.goal", known), None);
+        assert_eq!((count(1, "error"), count(0, "error")), ("1 error".into(), "0 errors".into()));
+    }
+}

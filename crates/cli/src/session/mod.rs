@@ -1,0 +1,32 @@
+//! `castell session`: several programs in one allocation.
+
+mod chart;
+mod run;
+mod simulate;
+
+use std::process::ExitCode;
+
+/// Run several programs in one set of processors, under a policy, or simulate that
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Run(run::RunArgs),
+    List(run::ListArgs),
+    Simulate(Box<simulate::Args>),
+    Agent(run::AgentArgs),
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.command {
+        Command::Run(args) => run::run(args),
+        Command::List(args) => run::list(args),
+        Command::Simulate(args) => simulate::run(*args),
+        Command::Agent(args) => run::agent(args),
+    }
+}

@@ -1,0 +1,160 @@
+//! `castell session run`, `list` and `agent`.
+
+use crate::launch::parse_duration;
+use crate::say;
+use anyhow::Context as _;
+use castell_agent::{Asked, Place, list as ask_for_list, run as run_session, serve};
+use castell_host::topology::Processors;
+use castell_policy::session::protocol::{FromAgent, Shown, Wanted};
+use castell_policy::session::{Policy, Rules};
+use serde_json::json;
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  castell session run --policy sidestep -- mpirun -n 8 ./simulation    on all processors of this host
+  castell session run -n 2 -- ./analysis                               on two; the simulation steps aside meanwhile
+  castell session list                                                 who waits, runs, is suspended
+
+The first session starts an agent, which keeps the state until none is left; its policy holds for all that are run meanwhile.
+What a session starts is pinned to its processors. While it is suspended all of its processes are stopped, also those that ignore
+SIGTSTP or have left its process group. Ctrl-C and Ctrl-Z reach all of them; what is left when the program ends is ended, too.
+
+Exit code: the program's own; 128 + signal where a signal ended it, or the waiting for it; 1 if it could not be run.";
+
+/// Run a program as a session beside others, on processors of its own or as the policy says
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RunArgs {
+    /// Processors (default: all of this host)
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    slots: Option<u32>,
+    /// wait, surpass, overbook, sidestep or give-way (default: that of the sessions that are there, else wait)
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<Rules>,
+    /// The higher, the earlier
+    #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
+    priority: i32,
+    /// How long it takes at most: others may go first where that does no harm
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    estimate: Option<Duration>,
+    /// Bytes of memory that it needs, counted also while it is suspended
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    memory: u64,
+    /// A session (see `list`) that it talks to: neither waits for the other, nor suspends it
+    #[arg(long, value_name = "SESSION")]
+    with: Option<u64>,
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// The program and its arguments
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// List the sessions
+#[derive(clap::Args)]
+pub struct ListArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Keep the sessions of a socket: `run` starts this where it is missing
+#[derive(clap::Args)]
+pub struct AgentArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// End when there has been no session for so long
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s")]
+    idle: Duration,
+}
+
+#[derive(clap::Args)]
+struct PlaceArgs {
+    /// The agent's socket (default: one for each user and batch job)
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+impl PlaceArgs {
+    fn place(&self) -> anyhow::Result<Place> {
+        match &self.socket {
+            Some(socket) => Ok(Place { socket: std::path::absolute(socket)? }),
+            None => Ok(Place::usual()?),
+        }
+    }
+}
+
+/// `castell session run`.
+pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
+    let place = args.place.place()?;
+    let wanted = Wanted {
+        slots: args.slots.unwrap_or_else(|| Processors::usable().cpus.len() as u32),
+        memory_bytes: args.memory,
+        priority: args.priority,
+        estimate_ms: args.estimate.map(|time| time.as_millis() as u64),
+        with: args.with,
+        policy: args.policy.map(|rules| rules.to_string()),
+        ..Wanted::default()
+    };
+    let asked = Asked { command: args.command, wanted };
+    let code = run_session(&asked, &place, &|| start_agent(&place), &|text| castell_host::say(text))?;
+    Ok(ExitCode::from(code as u8))
+}
+
+/// Starts an agent that outlives whoever starts it: in a session of its own, without a terminal, nobody's child.
+fn start_agent(place: &Place) -> io::Result<()> {
+    let log = OpenOptions::new().create(true).append(true).open(place.log())?;
+    let mut command = Command::new("setsid");
+    command
+        .arg("--fork")
+        .arg(std::env::current_exe()?)
+        .args(["session", "agent", "--socket"])
+        .arg(&place.socket);
+    command.current_dir("/").stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
+    let status = command.status()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("setsid: {status}"))) }
+}
+
+/// `castell session agent`.
+pub fn agent(args: AgentArgs) -> anyhow::Result<ExitCode> {
+    serve(&args.place.place()?, Rules::new(Policy::Wait), args.idle)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `castell session list`.
+pub fn list(args: ListArgs) -> anyhow::Result<ExitCode> {
+    let place = args.place.place()?;
+    let (policy, sessions) = match ask_for_list(&place)? {
+        Some(FromAgent::Sessions { policy, sessions }) => (Some(policy), sessions),
+        Some(_) => anyhow::bail!("the agent at {} gave another answer than a list", place.socket.display()),
+        None => (None, Vec::new()),
+    };
+    if args.json {
+        let list = serde_json::to_value(&sessions).context("a list as JSON")?;
+        println!("{:#}", json!({"policy": policy, "socket": place.socket, "sessions": list}));
+        return Ok(ExitCode::SUCCESS);
+    }
+    match policy {
+        None => println!("no session, and no agent at {}", place.socket.display()),
+        Some(policy) => {
+            println!("{} under {policy}", say::count(sessions.len(), "session"));
+            sessions.iter().for_each(|session| println!("{}", line(session)));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn line(session: &Shown) -> String {
+    let Shown { session, state, cpus, pid, command } = session;
+    let cpus = castell_host::topology::print_list(cpus);
+    format!("{session:>5}  {state:<9}  processors {cpus:<12} process {pid:<8} {command}")
+}

@@ -1,0 +1,277 @@
+//! `castell session simulate`.
+
+use super::chart;
+use crate::say;
+use crate::timeline::TimelineArgs;
+use anyhow::{Context as _, bail};
+use castell_policy::session::simulate::{Coefficients, Djsb, Outcome, Speed, Summary, run as simulate};
+use castell_policy::session::workload::{Workload, WorkloadError};
+use castell_policy::session::{Cluster, Policy, Rules, Shape};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+const EXAMPLES: &str = "\
+Examples:
+  castell session simulate trace.swf                                 all policies on a trace, in one table
+  castell session simulate lublin:jobs=100000,load=0.9               a generated workload (Lublin-Feitelson)
+  castell session simulate djsb --nodes 4 --cores 40                 a long simulation, short analyses beside it
+  castell session simulate djsb --nodes 4 --cores 40 --policy sidestep+spread --timeline gantt.svg
+  castell session simulate lublin --write trace.swf                  the workload itself
+
+WORKLOAD is a file in the Standard Workload Format (Parallel Workloads Archive) or in JSON (docs/src/sessions.md), or a
+description, `djsb:key=value,...` or `lublin:key=value,...`:
+  djsb     simulation=160x1x1000, analysis=32x1x50 (processes x threads x seconds alone), analyses=4, first=100, every=200 (seconds)
+  lublin   jobs=10000, processors=256, seed=1, load=0.8, overestimate=3 (estimates are up to so many run times too long)
+
+The same input gives the same bits on any machine; `fingerprint` in the JSON stands for all starts and ends.";
+
+/// Simulate a workload of sessions under one policy, or compare all
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// A file, or a description
+    workload: String,
+    /// Only this policy: wait, surpass, overbook, sidestep or give-way; overbook+spread, sidestep+spread. May be given several times
+    #[arg(long, value_name = "POLICY")]
+    policy: Vec<Rules>,
+    /// Nodes (default: as many as the workload's machine has processors, or as its largest session needs)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Option<u32>,
+    /// Sockets of a node
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    sockets: u32,
+    /// Cores of a socket
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    cores: u32,
+    /// Hardware threads of a core
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    threads: u32,
+    /// Memory of a node in bytes; without it, memory is not counted
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    node_memory: Option<u64>,
+    /// What sharing does to speed: `tight` (processes wait for each other: all are as slow as the slowest) or `loose`, and
+    /// `,bandwidth=N` where N threads use up a node's memory
+    #[arg(long, value_name = "MODEL", default_value_t = Speed::default())]
+    model: Speed,
+    /// Forget what sessions say about how long they take
+    #[arg(long)]
+    no_estimates: bool,
+    /// How many others may start before a session whose turn it is
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    overtaken_max: Option<u32>,
+    /// How many others may run on the slots of a suspended session before it goes on
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    surpassed_max: Option<u32>,
+    /// djsb: the slowdowns that are expected of the simulation and of analyses
+    #[arg(long, value_name = "SIMULATION,ANALYSIS", value_parser = pair)]
+    expected: Option<(f64, f64)>,
+    /// djsb: the constant of the wait coefficient, in seconds (default: what an analysis takes alone)
+    #[arg(long, value_name = "SECONDS")]
+    wait_constant: Option<f64>,
+    /// Write the workload in the Standard Workload Format, too
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    #[command(flatten)]
+    timeline: TimelineArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Stretches of a chart that are kept.
+const CHART_MAX: usize = 1_000_000;
+
+/// Carries the command out.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    args.timeline.check()?;
+    if args.timeline.timeline.is_some() && args.policy.len() != 1 {
+        bail!("a chart shows one policy: say which, as in --policy sidestep");
+    }
+    let mut workload = read(&args.workload)?;
+    if let Some(path) = &args.write {
+        let mut text = String::new();
+        workload.write_swf(&mut text)?;
+        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    for job in &mut workload.jobs {
+        if args.no_estimates {
+            job.request.estimate = None;
+        }
+        if args.node_memory.is_none() {
+            job.request.memory_bytes = 0;
+        }
+    }
+    let cluster = cluster(&args, &workload)?;
+    let mut policies = args.policy.clone();
+    if policies.is_empty() {
+        policies = Policy::ALL.map(Rules::new).into();
+        policies.extend(
+            ["overbook+spread", "sidestep+spread"].map(|name| name.parse::<Rules>().expect("a policy")),
+        );
+    }
+    let coefficients = Coefficients {
+        expected: args.expected.unwrap_or((1.0, 1.0)),
+        wait_constant_ms: args.wait_constant.map(|seconds| seconds * 1e3),
+    };
+    let mut rows = Vec::new();
+    for mut rules in policies {
+        rules.overtaken_max = args.overtaken_max.unwrap_or(rules.overtaken_max);
+        rules.surpassed_max = args.surpassed_max.unwrap_or(rules.surpassed_max);
+        let started = Instant::now();
+        let outcome = one(&args, &workload, &cluster, &rules);
+        let summary = Summary::new(&workload, &cluster, &outcome, &coefficients);
+        rows.push((rules, summary, started.elapsed()));
+        if args.timeline.timeline.is_some() {
+            let told = args.timeline.write(&chart::timeline(&workload, &cluster, &rules, &outcome))?;
+            told.iter().for_each(|line| castell_host::say(line));
+            if outcome.chart_is_cut {
+                castell_host::say(&format!("the chart ends after {CHART_MAX} stretches"));
+            }
+        }
+        if let Some((job, refused)) = outcome.refused.first().filter(|_| rows.len() == 1) {
+            let count = say::count(outcome.refused.len(), "session");
+            castell_host::say(&format!(
+                "{count} can never run; the first is {}: {refused}",
+                workload.jobs[*job].number
+            ));
+        }
+    }
+    if args.json {
+        let policies: Vec<_> =
+            rows.iter().map(|(rules, summary, wall)| row_json(rules, summary, wall.as_nanos())).collect();
+        println!(
+            "{:#}",
+            json!({"workload": workload.name, "sessions": workload.jobs.len(), "left_out": workload.left_out,
+                "nodes": cluster.num_nodes(), "slots": cluster.num_slots(), "model": args.model.to_string(), "policies": policies})
+        );
+    } else {
+        print!(
+            "{}",
+            table(
+                &workload,
+                &cluster,
+                &rows.into_iter().map(|(rules, summary, _)| (rules, summary)).collect::<Vec<_>>()
+            )
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Simulates one policy, with a bar where it takes long.
+fn one(args: &Args, workload: &Workload, cluster: &Cluster, rules: &Rules) -> Outcome {
+    let bar = match workload.jobs.len() {
+        0..100_000 => ProgressBar::hidden(),
+        many => ProgressBar::new(many as u64),
+    };
+    if let Ok(style) =
+        ProgressStyle::with_template("{msg:16} {bar:40} {human_pos} of {human_len} sessions, {eta} left")
+    {
+        bar.set_style(style);
+    }
+    bar.set_message(rules.to_string());
+    let chart_max = if args.timeline.timeline.is_some() { CHART_MAX } else { 0 };
+    let outcome = simulate(workload, cluster, rules, &args.model, chart_max, &mut |ended| {
+        bar.set_position(ended as u64)
+    });
+    bar.finish_and_clear();
+    outcome
+}
+
+/// A description, or else a file.
+fn read(text: &str) -> anyhow::Result<Workload> {
+    if let Some(described) = Workload::describe(text) {
+        return Ok(described?);
+    }
+    let bytes = fs::read(text).with_context(|| {
+        format!(
+            "cannot read `{text}`; a workload is a file, or `djsb` or `lublin` with `:key=value` behind it"
+        )
+    })?;
+    Workload::read(&bytes, text).map_err(|error: WorkloadError| anyhow::anyhow!("{text}: {error}"))
+}
+
+fn cluster(args: &Args, workload: &Workload) -> anyhow::Result<Cluster> {
+    let shape = Shape {
+        sockets: args.sockets,
+        cores: args.cores,
+        threads: args.threads,
+        memory_bytes: args.node_memory.unwrap_or(u64::MAX),
+    };
+    let largest = workload
+        .jobs
+        .iter()
+        .map(|job| u64::from(job.request.processes) * u64::from(job.request.threads))
+        .max();
+    let wanted = workload.processors.map_or(largest.unwrap_or(1), u64::from);
+    let nodes = args.nodes.unwrap_or(wanted.div_ceil(shape.slots().max(1)).clamp(1, u32::MAX.into()) as u32);
+    Ok(Cluster::uniform(nodes, shape)?)
+}
+
+fn table(workload: &Workload, cluster: &Cluster, rows: &[(Rules, Summary)]) -> String {
+    let mut text = format!(
+        "{}: {}, {} of {} slots together\n",
+        workload.name,
+        say::count(workload.jobs.len(), "session"),
+        say::count(cluster.num_nodes(), "node"),
+        cluster.num_slots(),
+    );
+    let has_djsb = rows.iter().any(|(_, summary)| summary.djsb.is_some());
+    text += "policy              wait  execution   response  slowdown  bounded    95 %     max  fairness  makespan   used  suspended";
+    text += if has_djsb { "   E sim   E an.      W      D\n" } else { "\n" };
+    for (rules, summary) in rows {
+        text += &format!(
+            "{rules:16} {:>7} {:>10} {:>10} {:>9.2} {:>8.2} {:>7.1} {:>7.0} {:>9.3} {:>9} {:>5.1}% {:>10}",
+            seconds(summary.wait_ms),
+            seconds(summary.execution_ms),
+            seconds(summary.response_ms),
+            summary.slowdown,
+            summary.bounded_slowdown,
+            summary.bounded_slowdown_p95,
+            summary.bounded_slowdown_max,
+            summary.fairness,
+            seconds(summary.makespan_ms as f64),
+            summary.utilisation * 100.0,
+            summary.suspensions,
+        );
+        if let Some(Djsb { e_simulation, e_analysis, w, d }) = summary.djsb {
+            text += &format!(" {e_simulation:>7.2} {e_analysis:>7.2} {w:>6.2} {d:>6.2}");
+        }
+        text += "\n";
+    }
+    text += "wait, execution, response: means; bounded: slowdown of sessions that take 10 s alone at least; fairness: Jain's index of it\n";
+    text
+}
+
+/// Milliseconds as people read them.
+fn seconds(ms: f64) -> String {
+    match ms {
+        ms if ms < 1e6 => format!("{:.1}s", ms / 1e3),
+        ms if ms < 1e8 => format!("{:.0}s", ms / 1e3),
+        ms => format!("{:.1}d", ms / 86.4e6),
+    }
+}
+
+fn row_json(rules: &Rules, summary: &Summary, wall_ns: u128) -> serde_json::Value {
+    json!({
+        "policy": rules.to_string(), "sessions": summary.jobs, "refused": summary.refused, "wait_ms": summary.wait_ms,
+        "execution_ms": summary.execution_ms, "response_ms": summary.response_ms, "slowdown": summary.slowdown,
+        "bounded_slowdown": summary.bounded_slowdown, "bounded_slowdown_p95": summary.bounded_slowdown_p95,
+        "bounded_slowdown_max": summary.bounded_slowdown_max, "fairness": summary.fairness,
+        "makespan_ms": summary.makespan_ms, "utilisation": summary.utilisation, "suspensions": summary.suspensions,
+        "e_simulation": summary.djsb.map(|djsb| djsb.e_simulation), "e_analysis": summary.djsb.map(|djsb| djsb.e_analysis),
+        "w": summary.djsb.map(|djsb| djsb.w), "d": summary.djsb.map(|djsb| djsb.d),
+        "fingerprint": format!("{:016x}", summary.fingerprint), "wall_ns": wall_ns as u64,
+    })
+}
+
+fn pair(text: &str) -> Result<(f64, f64), String> {
+    let numbers =
+        text.split_once(',').and_then(|(one, other)| Some((one.parse().ok()?, other.parse().ok()?)));
+    numbers
+        .filter(|(one, other): &(f64, f64)| *one > 0.0 && *other > 0.0)
+        .ok_or_else(|| "write two numbers, as in 1.04,2.0".to_owned())
+}

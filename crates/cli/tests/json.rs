@@ -1,0 +1,108 @@
+//! The page about JSON in the book names every key that commands print.
+
+use castell_host::mailbox::{Mailbox, Place, default_path};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The keys of all objects in it, but not of those whose keys are the user's.
+fn keys(value: &Value, into: &mut BTreeSet<String>) {
+    const OF_THE_USER: [&str; 4] = ["params", "peers_us", "functions", "counts"];
+    match value {
+        Value::Array(values) => values.iter().for_each(|value| keys(value, into)),
+        Value::Object(object) => {
+            // Numbers are threads'.
+            for (key, value) in object.iter().filter(|(key, _)| key.parse::<u32>().is_err()) {
+                into.insert(key.clone());
+                if !OF_THE_USER.contains(&key.as_str()) {
+                    keys(value, into);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What commands print; `FOLDER` is one with a graph of tasks and a mailbox in it.
+const COMMANDS: [&str; 28] = [
+    "predict --simulate kernels --scale 64",
+    "predict --simulate kernels --scale 64 chase triad",
+    "goal check examples/goal/halo.goal",
+    "goal check vectors/goal/check/deadlock.goal",
+    "goal dump examples/goal/barrier.goal",
+    "goal dump --schedule examples/goal/barrier.goal",
+    "run examples/goal/pingpong.goal",
+    "run /nowhere/x.goal",
+    "simulate bcast:binomial --ranks 8 --measure --critical-path",
+    "simulate bcast:binomial --ranks 8 --repeat 3 --model loggops:o=normal(1500ns,100ns)",
+    "simulate barrier:linear --ranks 8 --network torus:dims=2x4",
+    "simulate --list",
+    "schedule list",
+    "schedule allreduce --ranks 7 --all",
+    "schedule check a4,a2 --ranks 8",
+    "fit --model plb vectors/model/plb-xc30.csv",
+    "profile --replay crates/prof/tests/recordings/made-up.json",
+    "probe --distance 64K --rounds 3",
+    "slowdown --who 2147483647",
+    "bench collectives --ops barrier --ranks 2 --rounds 1 --samples 1 --no-peers",
+    "bench sim --ranks 8 --threads 1 --rounds 1 --samples 1 --no-peers",
+    "bench tasks empty:tasks=100 --rounds 1 --samples 1 --no-peers",
+    "bench metg --workers 1 --rounds 1 --samples 1 --no-peers",
+    "tune --ops allreduce --ranks 2 --bytes 64 --rounds 1 --no-peers",
+    "cpus --folder FOLDER",
+    "cpus PID --folder FOLDER",
+    "tasks simulate FOLDER/graph.goal --machine cpu:2",
+    "distances --functions --threads -- true",
+];
+
+/// The rows of the page that are about a command.
+fn rows<'a>(page: &'a str, command: &str) -> Vec<&'a str> {
+    let is_about = |row: &&str| {
+        let names = row.strip_prefix("| ").and_then(|row| row.split(" | ").next()).unwrap_or_default();
+        names.split(", ").any(|name| {
+            let name = name.trim_matches('`');
+            command.starts_with(name.split(" --").next().unwrap_or_default())
+        })
+    };
+    page.lines().filter(|row| row.starts_with("| `")).filter(is_about).collect()
+}
+
+#[test]
+fn every_key_stands_on_the_page() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/src/json.md")).expect("the page");
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("graph.goal"), "num_ranks 1\nrank 0 {\na: calc 1000\n}\n")
+        .expect("a file");
+    let pid = std::process::id();
+    let mailbox = Mailbox::create(&default_path(folder.path(), pid), &[Place { cpu: Some(0), kind: 0 }]);
+    let _mailbox = mailbox.expect("a mailbox");
+    for command in COMMANDS {
+        let line = command
+            .replace("FOLDER", folder.path().to_str().expect("a path"))
+            .replace("PID", &pid.to_string());
+        let (own, others) =
+            line.split_once(" -- ").map_or((&*line, None), |(own, others)| (own, Some(others)));
+        let mut castell = Command::new(env!("CARGO_BIN_EXE_castell"));
+        castell.args(own.split_whitespace()).arg("--json");
+        castell.args(others.map(|others| ["--", others]).into_iter().flatten());
+        castell.current_dir(&root).env("XDG_CONFIG_HOME", folder.path()).stdin(Stdio::null());
+        let output = castell.output().expect("it starts");
+        // One value, and nothing beside it.
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+            panic!("{command}: {error}: {}", String::from_utf8_lossy(&output.stdout))
+        });
+        let mut found = BTreeSet::new();
+        keys(&value, &mut found);
+        assert!(!found.is_empty(), "{command}");
+        let rows = rows(&page, command);
+        for key in found.iter().filter(|key| *key != "error") {
+            let is_there = rows.iter().any(|row| row.contains(&format!("`{key}`")));
+            assert!(is_there, "{command}: `{key}` is not in the command's rows of json.md");
+        }
+        if output.status.code() == Some(1) {
+            assert!(value.get("error").is_some() || value["ok"] == false, "{command}: {value}");
+        }
+    }
+}

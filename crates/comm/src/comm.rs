@@ -1,0 +1,125 @@
+//! This process's membership in its group.
+
+use castell_base::Rank;
+use castell_coll::collective::Element;
+use castell_coll::pool::{AllocationError, SharedBuffer};
+use castell_coll::{Communicator, join};
+use castell_engine::Process;
+use castell_launch::bootstrap::{self, BootstrapError, HostFunctions, Membership};
+use castell_shm::job::{Job, JobError, JobOptions};
+use castell_shm::watch::Watch;
+use std::ops::Deref;
+use std::os::fd::OwnedFd;
+
+/// This process's membership in its group. Clones share it; all methods may be called from any thread.
+///
+/// ```
+/// use castell_base::Rank;
+/// use castell_comm::Comm;
+/// use castell_goal::graph::Graph;
+/// use std::sync::Arc;
+///
+/// // Started without a launcher, a process is a group of one.
+/// let comm = Comm::init()?;
+/// let mut graph = Graph::new();
+/// graph.calc(1000);
+/// let schedule = Arc::new(graph.compile()?);
+/// // SAFETY: the schedule names no user memory.
+/// let handle = unsafe { comm.run(&schedule) }?;
+/// handle.wait()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Comm(Process);
+
+impl Deref for Comm {
+    type Target = Process;
+
+    fn deref(&self) -> &Process {
+        &self.0
+    }
+}
+
+impl Comm {
+    /// Finds this process's group and joins it: the launcher's, that of an `mpirun` or `srun`, or a group of one.
+    ///
+    /// # Errors
+    /// Signs of a launcher without a way to find the group; never silently a group of one.
+    pub fn init() -> Result<Comm, BootstrapError> {
+        Comm::enter(bootstrap::join(segment)?)
+    }
+
+    /// Joins the group that this program has already, as its functions tell: no launcher is asked, so that a library can do this
+    /// inside a program that uses MPI. All ranks of the group have to call it; they have to be on one host.
+    ///
+    /// ```
+    /// use castell_base::Rank;
+    /// use castell_comm::Comm;
+    /// use castell_comm::bootstrap::HostFunctions;
+    ///
+    /// struct Alone;
+    ///
+    /// impl HostFunctions for Alone {
+    ///     fn rank(&self) -> Rank {
+    ///         Rank(0) // MPI_Comm_rank
+    ///     }
+    ///     fn ranks(&self) -> u32 {
+    ///         1 // MPI_Comm_size
+    ///     }
+    ///     fn allgather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), String> {
+    ///         all.copy_from_slice(mine); // MPI_Allgather
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let comm = Comm::init_by(&mut Alone)?;
+    /// comm.world().barrier()?;
+    /// comm.finalize();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The functions failed or contradict each other, or some ranks are on another host.
+    pub fn init_by(functions: &mut dyn HostFunctions) -> Result<Comm, BootstrapError> {
+        Comm::enter(bootstrap::join_by(functions, segment)?)
+    }
+
+    fn enter(membership: Membership) -> Result<Comm, BootstrapError> {
+        let group = |error: JobError| BootstrapError::Group(error.to_string());
+        let job = Job::attach(membership.segment).map_err(group)?;
+        if membership.rank.0 >= job.ranks() {
+            let (rank, ranks) = (membership.rank, job.ranks());
+            return Err(BootstrapError::Group(format!("rank {rank} is not one of the job's {ranks} ranks")));
+        }
+        let looks_itself = !membership.is_supervised && membership.processes_visible && job.ranks() > 1;
+        let watch = looks_itself.then(|| Watch::new(job.ranks()));
+        join(job, membership.rank, watch).map(Comm).map_err(group)
+    }
+
+    /// Joins a job, whose ranks somebody watches, as `rank`.
+    ///
+    /// # Panics
+    /// Each rank is joined by exactly one process, once.
+    pub fn join(job: Job, rank: Rank) -> Comm {
+        Comm(join(job, rank, None).unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    /// All ranks. Each call gives another handle to the same communicator: their calls count as one sequence.
+    pub fn world(&self) -> Communicator {
+        Communicator::world(self)
+    }
+
+    /// `count` zeros that all ranks of the job can read, see [`SharedBuffer::new`].
+    ///
+    /// # Errors
+    /// No memory is left, or the job has none of this kind: take a vector then.
+    pub fn allocate<T: Element>(&self, count: usize) -> Result<SharedBuffer<T>, AllocationError> {
+        SharedBuffer::new(self, count)
+    }
+}
+
+/// Makes the segment of a group, where none is there yet.
+fn segment(ranks: u32) -> Result<OwnedFd, JobError> {
+    let job = Job::create(&JobOptions::new(ranks))?;
+    job.fd().try_clone_to_owned().map_err(|error| JobError::Option(format!("no descriptor left: {error}")))
+}

@@ -1,0 +1,155 @@
+//! Groups by functions of the program: forked processes that have a group of their own making, with an exchange over memory that
+//! they share. A program without the usual test harness: forking wants a process with one thread.
+
+use castell_base::Rank;
+use castell_comm::Comm;
+use castell_comm::bootstrap::{BootstrapError, HostFunctions};
+use castell_comm::collective::Reduction;
+use castell_host::process::{self, Ended};
+use castell_host::shm::Segment;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What one rank may exchange at once. Bytes.
+const ROOM: usize = 64 * 1024;
+
+/// A rank of a group that castell did not make.
+struct Forked<'a> {
+    rank: u32,
+    ranks: u32,
+    host: Option<u64>,
+    board: &'a Segment,
+    turns: u64,
+}
+
+impl Forked<'_> {
+    /// Waits until all have come so far. The first word of the board counts.
+    fn meet(&mut self) -> Result<(), String> {
+        self.turns += 1;
+        let came: &AtomicU64 = &self.board.words()[0];
+        came.fetch_add(1, Ordering::SeqCst);
+        let start = Instant::now();
+        while came.load(Ordering::SeqCst) < self.turns * u64::from(self.ranks) {
+            if start.elapsed() > Duration::from_secs(60) {
+                return Err("somebody does not come".into());
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    fn place(&self, rank: u32) -> *mut u8 {
+        // SAFETY: the board has room for each rank behind its first page.
+        unsafe { self.board.as_ptr().add(4096 + rank as usize * ROOM) }
+    }
+}
+
+impl HostFunctions for Forked<'_> {
+    fn rank(&self) -> Rank {
+        Rank(self.rank)
+    }
+
+    fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    fn allgather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), String> {
+        assert!(mine.len() <= ROOM);
+        // SAFETY: inside the rank's own place, which others read between the next two meetings only.
+        unsafe { std::ptr::copy_nonoverlapping(mine.as_ptr(), self.place(self.rank), mine.len()) };
+        self.meet()?;
+        for (rank, place) in (0..).zip(all.chunks_exact_mut(mine.len())) {
+            // SAFETY: as above.
+            unsafe { std::ptr::copy_nonoverlapping(self.place(rank), place.as_mut_ptr(), place.len()) };
+        }
+        self.meet()
+    }
+
+    fn host(&mut self) -> Result<Option<u64>, String> {
+        Ok(self.host)
+    }
+}
+
+fn main() {
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let cases: [(&str, fn()); 3] = [
+        ("forked_ranks_join", forked_ranks_join),
+        ("several_hosts_are_refused", several_hosts_are_refused),
+        ("the_dead_are_named", the_dead_are_named),
+    ];
+    for (name, case) in
+        cases.iter().filter(|(name, _)| wanted.as_deref().is_none_or(|part| name.contains(part)))
+    {
+        case();
+        println!("test {name} ... ok");
+    }
+    assert!(process::children().is_empty(), "a child is left");
+}
+
+/// Runs `body` in so many forked processes and returns how they ended.
+fn fork(ranks: u32, host: fn(u32) -> Option<u64>, body: &dyn Fn(&mut Forked) -> i32) -> Vec<Ended> {
+    let board = Segment::create("castell-test", 4096 + ranks as usize * ROOM).expect("a segment");
+    let start = |rank| {
+        let mut forked = Forked { rank, ranks, host: host(rank), board: &board, turns: 0 };
+        // SAFETY: this process has one thread.
+        unsafe { process::fork(|| body(&mut forked)) }.expect("fork")
+    };
+    let children: Vec<_> = (0..ranks).map(start).collect();
+    children.iter().map(|child| child.wait().expect("wait")).collect()
+}
+
+/// What castell left where shared memory can have names.
+fn left_behind() -> Vec<String> {
+    let entries = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.contains("castell-job")).collect()
+}
+
+fn forked_ranks_join() {
+    // What a launcher set is not asked, whatever it says.
+    for (name, value) in [("PMI_FD", "4711"), ("PMI_RANK", "0"), ("PMI_SIZE", "9"), ("CASTELL_RANK", "x")] {
+        // SAFETY: this process has one thread.
+        unsafe { std::env::set_var(name, value) };
+    }
+    let hosts: [fn(u32) -> Option<u64>; 2] = [|_| None, |_| Some(5)];
+    for (ranks, host) in [(1, hosts[0]), (2, hosts[1]), (5, hosts[0])] {
+        let ended = fork(ranks, host, &|forked| {
+            let comm = Comm::init_by(forked).expect("a group");
+            assert_eq!((comm.rank().0, comm.size()), (forked.rank, ranks));
+            let mut sum = [forked.rank + 1];
+            comm.world().allreduce_in_place(&mut sum, Reduction::Sum).expect("a sum");
+            assert_eq!(sum[0], ranks * (ranks + 1) / 2);
+            assert_eq!(left_behind(), Vec::<String>::new());
+            comm.finalize();
+            0
+        });
+        assert_eq!(ended, vec![Ended::Exited(0); ranks as usize]);
+    }
+    assert_eq!(left_behind(), Vec::<String>::new());
+}
+
+fn several_hosts_are_refused() {
+    let ended = fork(3, |rank| Some(u64::from(rank == 2)), &|forked| match Comm::init_by(forked) {
+        Err(error @ BootstrapError::Group(_)) => {
+            let error = error.to_string();
+            assert!(error.contains("rank 2 is on another host than rank 0"), "{error}");
+            0
+        }
+        _ => 1,
+    });
+    assert_eq!(ended, [Ended::Exited(0); 3]);
+}
+
+fn the_dead_are_named() {
+    let ended = fork(3, |_| None, &|forked| {
+        let comm = Comm::init_by(forked).expect("a group");
+        if forked.rank == 1 {
+            // SAFETY: no arguments but a signal.
+            unsafe { libc::raise(libc::SIGKILL) };
+        }
+        let error = comm.world().barrier().expect_err("rank 1 does not come").to_string();
+        assert!(error.contains("rank 1"), "{error}");
+        0
+    });
+    assert_eq!(ended, [Ended::Exited(0), Ended::Killed(libc::SIGKILL), Ended::Exited(0)]);
+}

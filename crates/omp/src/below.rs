@@ -1,0 +1,77 @@
+//! The functions of libgomp, by the names under which this library catches them.
+
+use crate::Body;
+use castell_host::symbols;
+use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// The next definition of a symbol behind this library's. A program that calls the function has libgomp, so it is there.
+fn find(name: &'static str, known: &AtomicPtr<c_void>) -> *mut c_void {
+    let at = known.load(Ordering::Relaxed);
+    if !at.is_null() {
+        return at;
+    }
+    let Some(found) = symbols::next(name) else {
+        eprintln!(
+            "castell: {name} is called, and no OpenMP library behind libcastell_omp.so has it: load castell's library \
+             before libgomp.so.1, with `castell omp PROGRAM` or LD_PRELOAD"
+        );
+        std::process::abort();
+    };
+    known.store(found.as_ptr(), Ordering::Relaxed);
+    found.as_ptr()
+}
+
+macro_rules! below {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
+        pub(crate) unsafe fn $name($($argument: $type),*) $(-> $result)? {
+            static KNOWN: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+            let at = find(stringify!($name), &KNOWN);
+            // SAFETY: GCC's interface fixes the types of what has this name; the caller passes such arguments.
+            unsafe {
+                let function: unsafe extern "C" fn($($type),*) $(-> $result)? = std::mem::transmute(at);
+                function($($argument),*)
+            }
+        }
+    )*};
+}
+
+below! {
+    fn GOMP_parallel(body: Body, data: *mut c_void, threads: c_uint, flags: c_uint);
+    fn GOMP_parallel_reductions(body: Body, data: *mut c_void, threads: c_uint, flags: c_uint) -> c_uint;
+    fn GOMP_parallel_sections(body: Body, data: *mut c_void, threads: c_uint, count: c_uint, flags: c_uint);
+    fn GOMP_parallel_loop_static(body: Body, data: *mut c_void, threads: c_uint, start: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
+    fn GOMP_parallel_loop_dynamic(body: Body, data: *mut c_void, threads: c_uint, start: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
+    fn GOMP_parallel_loop_guided(body: Body, data: *mut c_void, threads: c_uint, start: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
+    fn GOMP_parallel_loop_nonmonotonic_dynamic(body: Body, data: *mut c_void, threads: c_uint, start: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
+    fn GOMP_parallel_loop_nonmonotonic_guided(body: Body, data: *mut c_void, threads: c_uint, start: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
+    fn GOMP_parallel_loop_runtime(body: Body, data: *mut c_void, threads: c_uint, start: c_long, end: c_long, step: c_long, flags: c_uint);
+    fn GOMP_parallel_loop_nonmonotonic_runtime(body: Body, data: *mut c_void, threads: c_uint, start: c_long, end: c_long, step: c_long, flags: c_uint);
+    fn GOMP_parallel_loop_maybe_nonmonotonic_runtime(body: Body, data: *mut c_void, threads: c_uint, start: c_long, end: c_long, step: c_long, flags: c_uint);
+    fn GOMP_parallel_start(body: Body, data: *mut c_void, threads: c_uint);
+    fn GOMP_parallel_sections_start(body: Body, data: *mut c_void, threads: c_uint, count: c_uint);
+    fn GOMP_parallel_loop_static_start(body: Body, data: *mut c_void, threads: c_uint, start: c_long, end: c_long, step: c_long, chunk: c_long);
+    fn GOMP_parallel_loop_dynamic_start(body: Body, data: *mut c_void, threads: c_uint, start: c_long, end: c_long, step: c_long, chunk: c_long);
+    fn GOMP_parallel_loop_guided_start(body: Body, data: *mut c_void, threads: c_uint, start: c_long, end: c_long, step: c_long, chunk: c_long);
+    fn GOMP_parallel_loop_runtime_start(body: Body, data: *mut c_void, threads: c_uint, start: c_long, end: c_long, step: c_long);
+    fn GOMP_parallel_end();
+    fn GOMP_barrier();
+    fn GOMP_barrier_cancel() -> bool;
+    fn GOMP_loop_end();
+    fn GOMP_loop_end_cancel() -> bool;
+    fn GOMP_sections_end();
+    fn GOMP_sections_end_cancel() -> bool;
+    fn GOMP_workshare_task_reduction_unregister(cancelled: bool);
+    fn GOMP_target_ext(device: c_int, body: Body, count: usize, addresses: *mut *mut c_void, sizes: *mut usize, kinds: *mut u16, flags: c_uint, depend: *mut *mut c_void, arguments: *mut *mut c_void);
+    fn GOMP_target_update_ext(device: c_int, count: usize, addresses: *mut *mut c_void, sizes: *mut usize, kinds: *mut u16, flags: c_uint, depend: *mut *mut c_void);
+    fn GOMP_target_enter_exit_data(device: c_int, count: usize, addresses: *mut *mut c_void, sizes: *mut usize, kinds: *mut u16, flags: c_uint, depend: *mut *mut c_void);
+    fn GOMP_cancel(which: c_int, do_cancel: bool) -> bool;
+    fn GOMP_cancellation_point(which: c_int) -> bool;
+    fn GOMP_taskwait();
+    fn GOMP_taskgroup_reduction_unregister(data: *mut usize);
+    fn GOMP_task_reduction_remap(count: c_ulong, with_original: c_ulong, addresses: *mut *mut c_void);
+    fn omp_get_num_threads() -> c_int;
+    fn omp_get_thread_num() -> c_int;
+    fn omp_get_cancellation() -> c_int;
+    fn omp_get_max_task_priority() -> c_int;
+}

@@ -1,0 +1,50 @@
+//! The OpenMP door: a library that is loaded before GCC's OpenMP library (`LD_PRELOAD`, `castell omp`) and takes the tasks of unmodified
+//! programs, and every place where threads wait for tasks. Teams, loops, sections, locks, target regions and queries stay with
+//! libgomp: what is caught here does its part and hands the rest on.
+//!
+//! | file | what |
+//! |---|---|
+//! | `below` | libgomp's functions, behind those of the same name here |
+//! | `region` | a parallel region: its threads become a team of castell's |
+//! | `barrier` | barriers, and what ends in one |
+//! | `task` | `GOMP_task`, waits, groups, events, cancellation |
+//! | `depend` | what a depend clause is when it arrives here |
+//! | `taskloop` | how a loop is cut |
+//! | `reduction` | private copies of task reductions |
+//! | `target` | target regions that wait for tasks |
+//! | `serial` | the same outside of parallel regions, where tasks run at once |
+//!
+//! Refuses to start threads, to change what a program sees of its team, and to know OpenMP's rules about anything but tasks. Start
+//! at `region`. The interface is that of GCC 9 to 15.
+
+// A name that programs call is its documentation.
+#![allow(non_snake_case, clippy::missing_safety_doc)]
+// Nor are its arguments ours to choose.
+#![allow(clippy::too_many_arguments)]
+
+mod barrier;
+mod below;
+mod depend;
+mod reduction;
+mod region;
+mod serial;
+mod target;
+mod task;
+mod taskloop;
+
+use std::ffi::c_void;
+
+/// What compilers make of the body of a region or of a task.
+type Body = unsafe extern "C" fn(*mut c_void);
+/// Copies the argument block of a task, and the objects in it.
+type Copy = unsafe extern "C" fn(*mut c_void, *mut c_void);
+
+/// When the library is loaded there is one thread, and what the kernel does for this costs nothing; in a process of several it waits for
+/// all processors, some milliseconds.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static PREPARE: extern "C" fn() = prepare;
+
+extern "C" fn prepare() {
+    castell_host::barrier::prepare();
+}

@@ -1,0 +1,214 @@
+//! Parallel regions. libgomp starts the threads and numbers them; each passes through [`run`] on its way into the program's function,
+//! and becomes a member of a team of castell's there. Before it returns, all have met, and no task is left.
+
+use crate::Body;
+use crate::below;
+use castell_tasks::{Limits, Member, Runtime, Team};
+use std::cell::{Cell, RefCell};
+use std::ffi::{c_long, c_uint, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// A parallel region, on the stack of the thread that came to it.
+struct Region {
+    body: Body,
+    data: *mut c_void,
+    /// Found by the first of its threads: only inside does libgomp say how many there are. `None`: there could be no team.
+    team: OnceLock<Option<Arc<Team>>>,
+}
+
+/// What a thread is in the innermost region.
+pub(crate) struct Place<'a> {
+    pub(crate) member: &'a Member,
+}
+
+thread_local! {
+    static PLACE: Cell<*const Place<'static>> = const { Cell::new(std::ptr::null()) };
+    /// The places that were left for regions of which this library sees only beginning and end.
+    static LEFT: RefCell<Vec<*const Place<'static>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Place<'_> {
+    /// The calling thread's; `None` outside of parallel regions.
+    #[inline]
+    pub(crate) fn current<'a>() -> Option<&'a Place<'a>> {
+        // SAFETY: set by `run` while what it points to is on this thread's stack.
+        unsafe { PLACE.get().as_ref() }
+    }
+}
+
+/// What a thread of the region does instead of the program's function.
+unsafe extern "C" fn run(region: *mut c_void) {
+    // SAFETY: `enter` passes the region, which outlives its threads' part in it.
+    let region = unsafe { &*region.cast::<Region>() };
+    // SAFETY: the thread is in a parallel region.
+    let (threads, number) = unsafe { (below::omp_get_num_threads(), below::omp_get_thread_num()) };
+    let team = region.team.get_or_init(|| take_team(threads.max(1) as usize));
+    let Some(team) = team else {
+        // SAFETY: as libgomp would have called it.
+        return unsafe { (region.body)(region.data) };
+    };
+    let member = team.member(number as usize);
+    let place = Place { member };
+    let outer = PLACE.replace(std::ptr::from_ref(&place).cast());
+    // SAFETY: libgomp numbers the threads of a team, all of which come here; no other region uses this team now.
+    unsafe {
+        member.enter();
+        (region.body)(region.data);
+        member.last_barrier();
+        member.leave();
+    }
+    PLACE.set(outer);
+}
+
+/// Passes a region to libgomp by `start`, with [`run`] in place of the program's function.
+fn enter<R>(body: Body, data: *mut c_void, start: impl FnOnce(Body, *mut c_void) -> R) -> R {
+    let region = Region { body, data, team: OnceLock::new() };
+    let result = start(run, (&raw const region).cast_mut().cast());
+    if let Some(Some(team)) = region.team.into_inner() {
+        give_back(team);
+    }
+    result
+}
+
+/// Teams that no region uses, and the process whose they are: in a fork their queues may be in any state.
+static TEAMS: Mutex<(u32, Vec<Arc<Team>>)> = Mutex::new((0, Vec::new()));
+/// How many are kept.
+const TEAMS_MAX: usize = 64;
+
+fn take_team(size: usize) -> Option<Arc<Team>> {
+    let mut teams = TEAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    let process = std::process::id();
+    if teams.0 != process {
+        // Never dropped: another process's threads may have been in the middle of them.
+        std::mem::forget(std::mem::replace(&mut *teams, (process, Vec::new())));
+    }
+    let kept = teams.1.iter().rposition(|team| team.size() == size);
+    let team = kept.map(|index| teams.1.swap_remove(index)).or_else(|| new_team(size).map(Arc::new));
+    team.inspect(|team| team.renew())
+}
+
+fn give_back(team: Arc<Team>) {
+    let mut teams = TEAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    if teams.0 == std::process::id() && teams.1.len() < TEAMS_MAX {
+        teams.1.push(team);
+    }
+}
+
+/// Without one, tasks run where they are created.
+fn new_team(size: usize) -> Option<Team> {
+    let limits = Limits { hard: u64::MAX, ..Limits::for_workers(size) };
+    let mut builder = Runtime::builder().limits(limits);
+    // SAFETY: a query without arguments.
+    if unsafe { below::omp_get_max_task_priority() } > 0
+        && std::env::var_os("CASTELL_TASKS_SCHEDULER").is_none()
+    {
+        builder = builder.scheduler("tree:priority");
+    }
+    let team = builder.team(size);
+    team.inspect_err(|error| {
+        static TOLD: AtomicBool = AtomicBool::new(false);
+        if !TOLD.swap(true, Ordering::Relaxed) {
+            eprintln!("castell: OpenMP tasks run where they are created: {error}");
+        }
+    })
+    .ok()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GOMP_parallel(body: Body, data: *mut c_void, threads: c_uint, flags: c_uint) {
+    // SAFETY: the caller's arguments, passed on.
+    enter(body, data, |body, data| unsafe { below::GOMP_parallel(body, data, threads, flags) });
+}
+
+/// The first word of `data` is what libgomp registers; so it goes on as the region's first word, too.
+#[repr(C)]
+struct WithReductions {
+    reductions: *mut c_void,
+    region: *mut c_void,
+}
+
+unsafe extern "C" fn run_with_reductions(data: *mut c_void) {
+    // SAFETY: `GOMP_parallel_reductions` passes it.
+    unsafe { run((*data.cast::<WithReductions>()).region) };
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GOMP_parallel_reductions(
+    body: Body,
+    data: *mut c_void,
+    threads: c_uint,
+    flags: c_uint,
+) -> c_uint {
+    enter(body, data, |_, region| {
+        // SAFETY: the caller's arguments, passed on.
+        unsafe {
+            let mut both = WithReductions { reductions: *data.cast::<*mut c_void>(), region };
+            below::GOMP_parallel_reductions(run_with_reductions, (&raw mut both).cast(), threads, flags)
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GOMP_parallel_sections(
+    body: Body,
+    data: *mut c_void,
+    threads: c_uint,
+    count: c_uint,
+    flags: c_uint,
+) {
+    // SAFETY: the caller's arguments, passed on.
+    enter(body, data, |body, data| unsafe {
+        below::GOMP_parallel_sections(body, data, threads, count, flags)
+    });
+}
+
+macro_rules! parallel_loops {
+    ($($name:ident($($more:ident: $type:ty),*);)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(body: Body, data: *mut c_void, threads: c_uint, start: c_long, end: c_long, step: c_long, $($more: $type),*) {
+            // SAFETY: the caller's arguments, passed on.
+            enter(body, data, |body, data| unsafe { below::$name(body, data, threads, start, end, step, $($more),*) });
+        }
+    )*};
+}
+
+parallel_loops! {
+    GOMP_parallel_loop_static(chunk: c_long, flags: c_uint);
+    GOMP_parallel_loop_dynamic(chunk: c_long, flags: c_uint);
+    GOMP_parallel_loop_guided(chunk: c_long, flags: c_uint);
+    GOMP_parallel_loop_nonmonotonic_dynamic(chunk: c_long, flags: c_uint);
+    GOMP_parallel_loop_nonmonotonic_guided(chunk: c_long, flags: c_uint);
+    GOMP_parallel_loop_runtime(flags: c_uint);
+    GOMP_parallel_loop_nonmonotonic_runtime(flags: c_uint);
+    GOMP_parallel_loop_maybe_nonmonotonic_runtime(flags: c_uint);
+}
+
+/// Programs of compilers before GCC 4.9 call the body of a region themselves. Their threads are no members, so tasks run at once; the
+/// one that came to the region is no longer a member of the region around it.
+macro_rules! old_regions {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(body: Body, data: *mut c_void, threads: c_uint, $($argument: $type),*) {
+            LEFT.with_borrow_mut(|left| left.push(PLACE.replace(std::ptr::null())));
+            // SAFETY: the caller's arguments, passed on.
+            unsafe { below::$name(body, data, threads, $($argument),*) };
+        }
+    )*};
+}
+
+old_regions! {
+    GOMP_parallel_start();
+    GOMP_parallel_sections_start(count: c_uint);
+    GOMP_parallel_loop_static_start(start: c_long, end: c_long, step: c_long, chunk: c_long);
+    GOMP_parallel_loop_dynamic_start(start: c_long, end: c_long, step: c_long, chunk: c_long);
+    GOMP_parallel_loop_guided_start(start: c_long, end: c_long, step: c_long, chunk: c_long);
+    GOMP_parallel_loop_runtime_start(start: c_long, end: c_long, step: c_long);
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GOMP_parallel_end() {
+    // SAFETY: passed on.
+    unsafe { below::GOMP_parallel_end() };
+    LEFT.with_borrow_mut(|left| left.pop().into_iter().for_each(|outer| PLACE.set(outer)));
+}

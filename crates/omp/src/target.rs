@@ -1,0 +1,71 @@
+//! Target regions that have depend clauses: they wait for castell's tasks, and run at once then, since libgomp would wait for its own tasks
+//! only. So `nowait` is not asked of them.
+
+use crate::depend;
+use crate::region::Place;
+use crate::{Body, below};
+use std::ffi::{c_int, c_uint, c_void};
+
+/// Flag of the functions here.
+const NOWAIT: c_uint = 1;
+
+/// Waits for what the clause names; what to pass to libgomp in place of flags and clause.
+///
+/// # Safety
+/// A compiler's clause, or null.
+unsafe fn wait(flags: c_uint, depend: *mut *mut c_void) -> (c_uint, *mut *mut c_void) {
+    if depend.is_null() {
+        return (flags, depend);
+    }
+    // Outside of parallel regions all tasks before have run.
+    if let Some(place) = Place::current() {
+        // SAFETY: the caller's promise. OpenMP's tasks cannot fail.
+        let _ = unsafe { place.member.context().wait_for(&depend::read(place, depend)) };
+    }
+    (flags & !NOWAIT, std::ptr::null_mut())
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GOMP_target_ext(
+    device: c_int,
+    body: Body,
+    count: usize,
+    addresses: *mut *mut c_void,
+    sizes: *mut usize,
+    kinds: *mut u16,
+    flags: c_uint,
+    depend: *mut *mut c_void,
+    arguments: *mut *mut c_void,
+) {
+    // SAFETY: the caller's arguments, passed on.
+    unsafe {
+        let (flags, depend) = wait(flags, depend);
+        below::GOMP_target_ext(device, body, count, addresses, sizes, kinds, flags, depend, arguments);
+    }
+}
+
+macro_rules! data {
+    ($($name:ident;)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            device: c_int,
+            count: usize,
+            addresses: *mut *mut c_void,
+            sizes: *mut usize,
+            kinds: *mut u16,
+            flags: c_uint,
+            depend: *mut *mut c_void,
+        ) {
+            // SAFETY: the caller's arguments, passed on.
+            unsafe {
+                let (flags, depend) = wait(flags, depend);
+                below::$name(device, count, addresses, sizes, kinds, flags, depend);
+            }
+        }
+    )*};
+}
+
+data! {
+    GOMP_target_update_ext;
+    GOMP_target_enter_exit_data;
+}

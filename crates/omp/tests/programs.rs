@@ -1,0 +1,164 @@
+//! Programs that a compiler has made for libgomp give the same results with castell's library in front of it: C, C++ and Fortran, on one
+//! to eight threads, also more than there are processors.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Threads of a region.
+const THREADS: [u32; 4] = [1, 2, 3, 8];
+/// Nothing here takes a second; what does not end hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Program {
+    path: PathBuf,
+}
+
+impl Program {
+    /// Compiles a source of `tests/programs`.
+    fn new(source: &str) -> Program {
+        Program::compile(&Path::new("tests/programs").join(source))
+    }
+
+    /// Compiles a source below this crate's folder, for this test alone: what another test of the same source runs
+    /// meanwhile must not be written over.
+    fn compile(source: &Path) -> Program {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+        let thread = std::thread::current();
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(thread.name().expect("tests have names"));
+        std::fs::create_dir_all(&folder).expect("the target folder can be written");
+        let path = folder.join(from.file_stem().expect("sources have names"));
+        let (compiler, standard): (_, &[&str]) = match from.extension().and_then(|end| end.to_str()) {
+            // What stands in a depend clause only counts as unused.
+            Some("c") => ("gcc", &["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable"]),
+            Some("cpp") => ("g++", &["-std=c++17", "-Wall", "-Wextra", "-Werror"]),
+            _ => ("gfortran", &["-Wall"]),
+        };
+        let output = Command::new(compiler)
+            .args(["-O1", "-g", "-fopenmp", "-foffload=disable", "-pthread"])
+            .args(standard)
+            .arg(&from)
+            .arg("-o")
+            .arg(&path)
+            .output()
+            .unwrap_or_else(|error| panic!("{compiler}: {error}; `cargo xtask setup` installs it"));
+        assert!(
+            output.status.success(),
+            "{}:\n{}",
+            source.display(),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Program { path }
+    }
+
+    /// What it prints.
+    fn output(
+        &self,
+        arguments: &[&str],
+        threads: u32,
+        variables: &[(&str, &str)],
+        door: Option<&Path>,
+    ) -> String {
+        let mut command = Command::new("timeout");
+        command.arg(PATIENCE.as_secs().to_string()).arg(&self.path).args(arguments);
+        command.env("OMP_NUM_THREADS", threads.to_string()).envs(variables.iter().copied());
+        if let Some(door) = door {
+            command.env("LD_PRELOAD", door);
+        }
+        let output = command.output().expect("timeout is a part of every system");
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let with = if door.is_some() { "with" } else { "without" };
+        assert!(
+            output.status.success() && !err.contains("castell"),
+            "{} {arguments:?} on {threads} threads, {with} castell, ended with {}:\n{out}{err}",
+            self.path.display(),
+            output.status
+        );
+        out.into_owned()
+    }
+
+    /// Runs it with and without castell.
+    fn compare(&self, arguments: &[&str], variables: &[(&str, &str)]) {
+        for threads in THREADS {
+            let expected = self.output(arguments, threads, variables, None);
+            let found = self.output(arguments, threads, variables, Some(&door()));
+            assert_eq!(found, expected, "{} on {threads} threads", self.path.display());
+        }
+    }
+}
+
+/// The library, built with this test.
+fn door() -> PathBuf {
+    let test = std::env::current_exe().expect("a program knows its path");
+    let folder = test.parent().expect("tests lie in a folder");
+    let door = folder.join("libcastell_omp.so");
+    assert!(door.exists(), "{} was not built with this test", door.display());
+    door
+}
+
+#[test]
+fn tasks_groups_and_barriers() {
+    Program::new("tasks.c").compare(&[], &[]);
+}
+
+#[test]
+fn the_example() {
+    let program = Program::compile(Path::new("../../examples/omp/wave.c"));
+    let expected = program.output(&["60"], 2, &[], None);
+    assert_eq!(program.output(&["60"], 2, &[], Some(&door())), expected);
+}
+
+#[test]
+fn loops_and_reductions() {
+    Program::new("loops.c").compare(&[], &[]);
+}
+
+#[test]
+fn depend_clauses() {
+    Program::new("depend.c").compare(&[], &[]);
+}
+
+#[test]
+fn objects_threads_and_exceptions() {
+    Program::new("objects.cpp").compare(&[], &[]);
+}
+
+#[test]
+fn fortran() {
+    Program::new("tasks.f90").compare(&[], &[]);
+}
+
+#[test]
+fn a_child_after_a_fork() {
+    Program::new("fork.c").compare(&[], &[]);
+}
+
+#[test]
+fn cancellation_where_it_is_allowed() {
+    let program = Program::new("cancel.c");
+    program.compare(&[], &[("OMP_CANCELLATION", "true")]);
+    program.compare(&[], &[("OMP_CANCELLATION", "false")]);
+}
+
+#[test]
+fn other_schedulers_and_priorities() {
+    let program = Program::new("tasks.c");
+    for scheduler in ["tree:fifo", "tree:pull=off", "central", "tree:priority"] {
+        program.compare(&[], &[("CASTELL_TASKS_SCHEDULER", scheduler)]);
+    }
+    program.compare(&[], &[("OMP_MAX_TASK_PRIORITY", "10")]);
+}
+
+/// What the clauses mean, checked by the program itself: libgomp keeps these rules, too, and so would show a wrong check.
+#[test]
+fn random_graphs_are_ordered_as_their_clauses_say() {
+    let program = Program::new("random.c");
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("the clock is set");
+    let seed = now.subsec_nanos();
+    println!("seed {seed}");
+    let seed = seed.to_string();
+    program.output(&[&seed, "20"], 3, &[], None);
+    for threads in THREADS {
+        program.output(&[&seed, "60"], threads, &[], Some(&door()));
+    }
+}

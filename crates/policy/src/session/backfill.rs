@@ -1,0 +1,84 @@
+//! Starting others while the first of those that wait does not fit.
+//!
+//! Where estimates tell when it will fit, that moment is a promise: whoever has ended by then, or leaves enough slots free
+//! then, delays nobody. A promise is only ever made earlier. Others may overtake it a bounded number of times.
+
+use super::occupancy::per_process;
+use super::record::Turn;
+use super::request::{Decision, SessionId};
+use super::scheduler::Scheduler;
+
+/// What the first of those that wait was promised.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reservation {
+    first: SessionId,
+    /// When it starts, if estimates hold.
+    promise: Option<u64>,
+    /// Slots that stay free when it has started then.
+    extra: u64,
+}
+
+impl Scheduler {
+    /// Starts a session before the first of those that wait, if that does no harm, or not too often.
+    pub(super) fn out_of_turn(&mut self, now: u64, first: Turn, turn: Turn, decisions: &mut Vec<Decision>) {
+        let reservation = self.reserve(now, first.4);
+        let session = &self.sessions[&turn.4];
+        let wanted =
+            u64::from(session.request.processes) * u64::from(per_process(&session.request, self.cluster()));
+        let ends = session.request.estimate.map(|estimate| now.saturating_add(estimate));
+        let in_time = reservation.promise.zip(ends).is_some_and(|(promise, end)| end <= promise);
+        let beside = reservation.promise.is_some_and(|promise| promise >= now) && wanted <= reservation.extra;
+        let harmless = in_time || beside;
+        let mates = self.sessions[&first.4].group == session.group;
+        let promised = reservation.promise.is_some_and(|promise| promise >= now);
+        let may_wait = !promised && !self.sessions[&first.4].is_overdue(&self.rules);
+        if !harmless && !mates && !may_wait {
+            return;
+        }
+        if !self.start(now, turn, decisions) {
+            return;
+        }
+        if !harmless {
+            let rules = self.rules;
+            self.overtake(|id, other| other.turn(id, &rules) < turn);
+        }
+    }
+
+    /// When the first of those that wait will fit, and what stays free then.
+    fn reserve(&mut self, now: u64, first: SessionId) -> Reservation {
+        if let Some(known) = self.reservation.filter(|known| known.first == first) {
+            return known;
+        }
+        let session = &self.sessions[&first];
+        let wanted =
+            u64::from(session.request.processes) * u64::from(per_process(&session.request, self.cluster()));
+        let mut free = self.occupancy.free_total();
+        let mut found = None;
+        // Under give-way suspended ones may go on first: then the promise is broken, and others may only overtake so often.
+        if matches!(self.rules.policy, super::Policy::Wait | super::Policy::GiveWay) {
+            for (end, id) in &self.ends {
+                // Who has overrun its estimate may run for ever.
+                if *end < now {
+                    continue;
+                }
+                if free >= wanted {
+                    break;
+                }
+                let home = self.sessions[id].home.as_ref().expect("it runs");
+                free += home.runs().map(|run| run.len() as u64).sum::<u64>();
+                found = Some(*end);
+            }
+            found = found.filter(|_| free >= wanted);
+        }
+        let session = self.sessions.get_mut(&first).expect("it waits");
+        let extra = match (found, session.promise) {
+            (Some(found), Some(promise)) if found > promise => 0,
+            (Some(_), _) => free - wanted,
+            (None, _) => 0,
+        };
+        session.promise = [session.promise, found].into_iter().flatten().min();
+        let reservation = Reservation { first, promise: session.promise, extra };
+        self.reservation = Some(reservation);
+        reservation
+    }
+}

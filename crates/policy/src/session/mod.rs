@@ -1,0 +1,28 @@
+//! Sessions inside one allocation: several parallel programs, started one after another in the same set of slots.
+//!
+//! A state machine without clock and I/O: an event goes in ([`Scheduler::handle`]), what has to be done comes out. The simulator,
+//! the command line and whoever else decides about sessions drive this one. What it refuses to do: carry decisions out, or know
+//! how far a session is. Policies after Clauss, Moschny and Eicker, "Dynamic process management with allocation-internal
+//! co-scheduling towards interactive supercomputing" (COSH 2016).
+//!
+//! [`resources`](Cluster) says what there is, `request` what is asked and answered, [`Rules`] what is decided by; `occupancy` counts
+//! slots and memory and finds places, `preempt` suspends and continues, `backfill` lets others go first, `sidestep` pins.
+
+mod backfill;
+mod occupancy;
+mod preempt;
+pub mod protocol;
+mod record;
+mod request;
+mod resources;
+mod rules;
+mod scheduler;
+mod sidestep;
+pub mod simulate;
+pub mod workload;
+
+pub use record::State;
+pub use request::{Decision, Event, Refused, Request, SessionId};
+pub use resources::{Cluster, ClusterError, Level, NodeId, Placement, SLOTS_MAX, Shape, Slot};
+pub use rules::{NoPolicy, Policy, Rules};
+pub use scheduler::Scheduler;

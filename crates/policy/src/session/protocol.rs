@@ -1,0 +1,229 @@
+//! What an agent that keeps the sessions of an allocation and those who run them say to each other: a line of JSON each, the first
+//! from each side a greeting with the version. Knows of no socket: whoever has one puts bytes into [`Lines`] and takes messages out.
+//!
+//! A runner asks with [`ToAgent::Run`] and hears [`FromAgent::Start`], at once or later; from then on it carries out what it is told,
+//! and says [`ToAgent::Done`] when a suspension or a move is complete, so that others can start. It ends with [`ToAgent::Ended`];
+//! a connection that closes without it means that the runner died, and the agent ends what that left.
+
+use super::request::Request;
+use serde::{Deserialize, Serialize};
+
+/// This version; another one is refused.
+pub const VERSION: u32 = 1;
+/// Longer lines are refused.
+pub const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// From whoever runs a session, or asks about them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ToAgent {
+    /// The first message.
+    Hello {
+        /// [`VERSION`].
+        version: u32,
+    },
+    /// Wants to run a session.
+    Run(Box<Wanted>),
+    /// The last suspension or move is complete.
+    Done {},
+    /// The session has ended, and nothing of it is left.
+    Ended {},
+    /// Wants to know all sessions.
+    List {},
+}
+
+/// A session that somebody wants to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// Processors.
+    pub slots: u32,
+    /// Bytes of memory in all.
+    #[serde(default)]
+    pub memory_bytes: u64,
+    /// The higher, the earlier.
+    #[serde(default)]
+    pub priority: i32,
+    /// How long it takes at most, in milliseconds.
+    pub estimate_ms: Option<u64>,
+    /// A session that it talks to.
+    pub with: Option<u64>,
+    /// The policy that it expects; none takes what there is.
+    pub policy: Option<String>,
+    /// What it runs, for people.
+    pub command: String,
+    /// The process that runs it.
+    pub pid: u32,
+}
+
+impl Wanted {
+    /// What the scheduler hears of it: a process a slot, with its part of the memory.
+    pub fn request(&self) -> Request {
+        Request {
+            memory_bytes: self.memory_bytes / u64::from(self.slots.max(1)),
+            priority: self.priority,
+            estimate: self.estimate_ms,
+            with: self.with.map(super::SessionId),
+            ..Request::new(self.slots)
+        }
+    }
+}
+
+/// From the agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum FromAgent {
+    /// Its first message.
+    Hello {
+        /// [`VERSION`].
+        version: u32,
+    },
+    /// It cannot be, and why.
+    Refused {
+        /// A sentence.
+        reason: String,
+    },
+    /// The session waits.
+    Waits {
+        /// Its number.
+        session: u64,
+    },
+    /// Start on these processors.
+    Start {
+        /// Its number.
+        session: u64,
+        /// Their numbers on the host.
+        cpus: Vec<u32>,
+    },
+    /// Stop all of its processes.
+    Suspend {},
+    /// Let them go on.
+    Continue {},
+    /// Move them to these processors.
+    Repin {
+        /// Their numbers on the host.
+        cpus: Vec<u32>,
+    },
+    /// All sessions.
+    Sessions {
+        /// The policy.
+        policy: String,
+        /// By number.
+        sessions: Vec<Shown>,
+    },
+}
+
+/// A session in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shown {
+    /// Its number.
+    pub session: u64,
+    /// `waiting`, `running` or `suspended`.
+    pub state: String,
+    /// Where its processes are pinned; none while it waits.
+    pub cpus: Vec<u32>,
+    /// The process that runs it.
+    pub pid: u32,
+    /// What it runs.
+    pub command: String,
+}
+
+/// Why bytes are no message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    /// Not one of the messages.
+    #[error("not a message of this protocol: {0}")]
+    Message(String),
+    /// No end of line in sight.
+    #[error("a line of more than {LINE_BYTES_MAX} bytes")]
+    TooLong,
+    /// The other side is older or newer.
+    #[error(
+        "the other side speaks version {theirs} of the protocol, this one {VERSION}: end all sessions, and use one castell for all"
+    )]
+    Version {
+        /// Its version.
+        theirs: u32,
+    },
+}
+
+/// Writes a message with its end of line.
+pub fn encode(message: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(message).expect("messages have text for keys");
+    line.push(b'\n');
+    line
+}
+
+/// Reads a line without its end.
+///
+/// # Errors
+/// It is no message.
+pub fn decode<'a, M: Deserialize<'a>>(line: &'a [u8]) -> Result<M, ProtocolError> {
+    serde_json::from_slice(line).map_err(|error| ProtocolError::Message(error.to_string()))
+}
+
+/// Checks the version of a greeting.
+///
+/// # Errors
+/// It is another one.
+pub fn check_version(theirs: u32) -> Result<(), ProtocolError> {
+    if theirs == VERSION { Ok(()) } else { Err(ProtocolError::Version { theirs }) }
+}
+
+/// Bytes that came, cut into lines.
+#[derive(Clone, Debug, Default)]
+pub struct Lines {
+    bytes: Vec<u8>,
+}
+
+impl Lines {
+    /// Adds what came.
+    ///
+    /// # Errors
+    /// Too much without an end of line: whoever sends it does not speak this protocol.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), ProtocolError> {
+        self.bytes.extend_from_slice(bytes);
+        if self.bytes.len() > LINE_BYTES_MAX && !self.bytes[..LINE_BYTES_MAX].contains(&b'\n') {
+            return Err(ProtocolError::TooLong);
+        }
+        Ok(())
+    }
+
+    /// Takes the next whole line.
+    pub fn next_line(&mut self) -> Option<Vec<u8>> {
+        let end = self.bytes.iter().position(|byte| *byte == b'\n')?;
+        let mut line: Vec<u8> = self.bytes.drain(..=end).collect();
+        line.pop();
+        Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_read_as_they_are_written() {
+        let wanted = Wanted { slots: 3, command: "a\nb".into(), with: Some(4), ..Wanted::default() };
+        let messages =
+            [ToAgent::Hello { version: VERSION }, ToAgent::Run(Box::new(wanted)), ToAgent::Done {}];
+        let mut lines = Lines::default();
+        let bytes: Vec<u8> = messages.iter().flat_map(encode).collect();
+        // However it is torn apart on its way.
+        bytes.chunks(5).for_each(|part| lines.push(part).expect("lines are short"));
+        let read: Vec<ToAgent> =
+            std::iter::from_fn(|| lines.next_line()).map(|line| decode(&line).expect("a message")).collect();
+        assert_eq!(read, messages);
+        assert_eq!(encode(&FromAgent::Suspend {}), b"{\"suspend\":{}}\n");
+    }
+
+    #[test]
+    fn strangers_are_refused() {
+        assert!(decode::<ToAgent>(b"GET / HTTP/1.1").is_err());
+        assert!(decode::<ToAgent>(br#"{"hello":{"version":1,"x":2}}"#).is_err());
+        assert_eq!(check_version(2), Err(ProtocolError::Version { theirs: 2 }));
+        let mut lines = Lines::default();
+        assert_eq!(lines.push(&vec![b'x'; LINE_BYTES_MAX + 1]), Err(ProtocolError::TooLong));
+    }
+}

@@ -1,0 +1,121 @@
+//! What is known of one session, and in which order those that wait take their turns.
+
+use super::request::{Request, SessionId};
+use super::resources::Placement;
+use super::rules::{Policy, Rules};
+use std::cmp::Reverse;
+
+/// Where a session is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Has not been started yet.
+    Waiting,
+    /// Runs.
+    Running,
+    /// Was started, and is stopped until others have ended.
+    Suspended,
+}
+
+/// One session.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    pub(crate) request: Request,
+    pub(crate) state: State,
+    /// The how-manieth it was to come.
+    pub(crate) arrival: u64,
+    /// The how-manieth it was to be started.
+    pub(crate) started: u64,
+    /// When it should have ended, under give-way.
+    pub(crate) due: u64,
+    /// The slots that it was given; none while it waits.
+    pub(crate) home: Option<Placement>,
+    /// How long it ran before `since`.
+    pub(crate) ran: u64,
+    /// When it last started or went on.
+    pub(crate) since: u64,
+    /// Those that started before it out of turn.
+    pub(crate) overtaken: u32,
+    /// Those that ran on its slots while it was suspended, or suspended it.
+    pub(crate) surpassed: u32,
+    /// When it was promised to start at the latest, if estimates hold.
+    pub(crate) promise: Option<u64>,
+    /// All that talk to each other have one number.
+    pub(crate) group: SessionId,
+}
+
+/// The order of those that wait: who was overtaken too often, then by priority, by what is due first, by arrival.
+pub(crate) type Turn = (bool, Reverse<i32>, u64, u64, SessionId);
+
+impl Session {
+    pub(crate) fn new(request: Request, arrival: u64, now: u64, group: SessionId, rules: &Rules) -> Session {
+        let due = match rules.policy {
+            Policy::GiveWay => request
+                .estimate
+                .map_or(u64::MAX, |time| time.saturating_mul(rules.patience).saturating_add(now)),
+            _ => 0,
+        };
+        Session {
+            request,
+            state: State::Waiting,
+            arrival,
+            started: 0,
+            due,
+            home: None,
+            ran: 0,
+            since: now,
+            overtaken: 0,
+            surpassed: 0,
+            promise: None,
+            group,
+        }
+    }
+
+    /// Whether it must be the next.
+    pub(crate) fn is_overdue(&self, rules: &Rules) -> bool {
+        self.overtaken >= rules.overtaken_max
+    }
+
+    /// Its place among those that wait.
+    pub(crate) fn turn(&self, id: SessionId, rules: &Rules) -> Turn {
+        match self.is_overdue(rules) {
+            true => (false, Reverse(0), 0, self.arrival, id),
+            false => (true, Reverse(self.request.priority), self.due, self.arrival, id),
+        }
+    }
+
+    /// How long it will still run at most, if its estimate holds and nobody disturbs it.
+    pub(crate) fn remaining(&self, now: u64) -> Option<u64> {
+        let ran = self.ran + if self.state == State::Running { now.saturating_sub(self.since) } else { 0 };
+        self.request.estimate.map(|estimate| estimate.saturating_sub(ran))
+    }
+
+    /// When it will have ended by its estimate; none if it has none or has overrun it.
+    pub(crate) fn expected_end(&self) -> Option<u64> {
+        let left = self.request.estimate?.checked_sub(self.ran)?;
+        Some(self.since.saturating_add(left))
+    }
+
+    /// Whether this one, which wants to start, may suspend `other` or use its slots while that is suspended.
+    pub(crate) fn may_surpass(&self, other: &Session, now: u64, rules: &Rules) -> bool {
+        if other.surpassed >= rules.surpassed_max || self.group == other.group {
+            return false;
+        }
+        let (mine, others) = (self.request.priority, other.request.priority);
+        match rules.policy {
+            Policy::Surpass => (mine, self.arrival) > (others, other.arrival),
+            // Much shorter and not much smaller: slots that the other one leaves may stay empty.
+            Policy::GiveWay if mine == others => {
+                let much_shorter = match (self.request.estimate, other.remaining(now)) {
+                    (Some(mine), Some(left)) => left / rules.shorter >= mine,
+                    (Some(_), None) => true,
+                    (None, _) => false,
+                };
+                let slots = |request: &Request| u64::from(request.processes) * u64::from(request.threads);
+                let not_much_smaller = slots(&other.request) <= rules.larger * slots(&self.request);
+                much_shorter && not_much_smaller && self.due < other.due
+            }
+            Policy::GiveWay => mine > others,
+            Policy::Wait | Policy::Overbook | Policy::Sidestep => false,
+        }
+    }
+}

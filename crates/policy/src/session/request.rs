@@ -1,0 +1,109 @@
+//! What is asked, what is answered.
+
+use super::resources::{Level, Placement};
+
+/// The number of a session; whoever asks gives it, each once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(pub u64);
+
+/// What a session needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Processes.
+    pub processes: u32,
+    /// Slots of each process, all on one node: as many as it has threads.
+    pub threads: u32,
+    /// Each process gets whole cores, sockets or nodes, and has what is left over of them.
+    pub whole: Level,
+    /// Memory of each process, in bytes; kept while it is suspended.
+    pub memory_bytes: u64,
+    /// At most so many processes on a node.
+    pub per_node_max: Option<u32>,
+    /// The higher, the earlier.
+    pub priority: i32,
+    /// How long it takes at most when nobody disturbs it, in the unit of `now`.
+    pub estimate: Option<u64>,
+    /// A session that it talks to, or that it was spawned by: neither waits for the other, nor suspends it.
+    pub with: Option<SessionId>,
+}
+
+impl Request {
+    /// `processes` processes of a slot each, of which nothing else is known.
+    pub fn new(processes: u32) -> Request {
+        Request {
+            processes,
+            threads: 1,
+            whole: Level::Thread,
+            memory_bytes: 0,
+            per_node_max: None,
+            priority: 0,
+            estimate: None,
+            with: None,
+        }
+    }
+}
+
+/// What happens to the sessions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Somebody wants to start one; `MPI_Comm_spawn` is one that is with its parent.
+    Request(SessionId, Request),
+    /// One has ended, or gives up waiting.
+    End(SessionId),
+}
+
+/// What has to be done, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Start it there.
+    Start(SessionId, Placement),
+    /// Stop all of its processes; it keeps its slots and its memory.
+    Suspend(SessionId),
+    /// Let its processes go on, where they were.
+    Continue(SessionId),
+    /// Pin its processes to other slots, each on its node; without effect on what it holds.
+    Repin(SessionId, Placement),
+}
+
+/// Why an event is not possible.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// It would wait for ever.
+    #[error("{wanted} slots are more than there are: all nodes together have {there}")]
+    TooManySlots {
+        /// Slots that it wants.
+        wanted: u64,
+        /// Slots of the empty cluster.
+        there: u64,
+    },
+    /// It would wait for ever, although the slots were enough.
+    #[error(
+        "{processes} processes of {per_process} slots and {memory_bytes} bytes each do not fit even if nothing else runs: \
+         {fitting} do; ask for fewer processes, threads or bytes"
+    )]
+    NeverFits {
+        /// Processes wanted.
+        processes: u32,
+        /// Slots of each.
+        per_process: u32,
+        /// Memory of each.
+        memory_bytes: u64,
+        /// How many fit.
+        fitting: u32,
+    },
+    /// No processes, or processes without slots.
+    #[error("a session needs at least one process of at least one slot")]
+    Nothing,
+    /// The number is taken.
+    #[error("there is a session {} already", session.0)]
+    Exists {
+        /// Its number.
+        session: SessionId,
+    },
+    /// There is no such session (any more).
+    #[error("there is no session {}", session.0)]
+    Unknown {
+        /// Its number.
+        session: SessionId,
+    },
+}

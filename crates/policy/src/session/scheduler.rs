@@ -1,0 +1,315 @@
+//! The state machine: what happens in, what has to be done out.
+
+use super::occupancy::{NOT_USABLE, Occupancy, per_process};
+use super::record::{Session, State, Turn};
+use super::request::{Decision, Event, Refused, Request, SessionId};
+use super::resources::{Cluster, Placement};
+use super::rules::{Policy, Rules};
+use super::sidestep;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// All sessions of one set of slots. Time comes in with each event, in any unit, and never goes back.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    pub(super) rules: Rules,
+    pub(super) occupancy: Occupancy,
+    /// With the same capacity and nothing in it: what fits at all.
+    empty: Occupancy,
+    pub(super) sessions: BTreeMap<SessionId, Session>,
+    pub(super) waiting: BTreeSet<Turn>,
+    /// By arrival.
+    pub(super) running: BTreeMap<u64, SessionId>,
+    /// By arrival.
+    pub(super) suspended: BTreeMap<u64, SessionId>,
+    /// Groups of more than one.
+    pub(super) groups: BTreeMap<SessionId, Vec<SessionId>>,
+    /// When those that run should have ended, where that is known.
+    pub(super) ends: BTreeSet<(u64, SessionId)>,
+    arrivals: u64,
+    starts: u64,
+    /// Whether sessions of different priorities have come.
+    priorities: Option<(i32, bool)>,
+    /// What the first of those that wait is waiting for, until something starts or ends.
+    pub(super) reservation: Option<super::backfill::Reservation>,
+    /// Per slot, how many of its holders the session that is being placed may disregard.
+    pub(super) disregarded: Vec<u16>,
+    /// Where processes are pinned that had to step aside.
+    pub(super) aside: sidestep::Aside,
+}
+
+impl Scheduler {
+    /// Nothing runs yet.
+    pub fn new(cluster: Cluster, rules: Rules) -> Scheduler {
+        let occupancy = Occupancy::new(cluster);
+        Scheduler {
+            disregarded: vec![0; occupancy.cluster.num_slots()],
+            aside: sidestep::Aside::new(occupancy.cluster.num_nodes()),
+            rules,
+            empty: occupancy.clone(),
+            occupancy,
+            sessions: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            running: BTreeMap::new(),
+            suspended: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            ends: BTreeSet::new(),
+            arrivals: 0,
+            starts: 0,
+            priorities: None,
+            reservation: None,
+        }
+    }
+
+    /// Takes an event at a time, and says what to do now. Whoever calls does it in the order given.
+    ///
+    /// # Errors
+    /// The event is not possible, and nothing has changed.
+    pub fn handle(&mut self, now: u64, event: Event) -> Result<Vec<Decision>, Refused> {
+        let mut decisions = Vec::new();
+        match event {
+            Event::Request(id, request) => {
+                let turn = self.admit(now, id, request)?;
+                self.arrived(now, turn, &mut decisions);
+            }
+            Event::End(id) => {
+                self.remove(id)?;
+                self.give_turns(now, &mut decisions);
+            }
+        }
+        if self.rules.policy == Policy::Sidestep {
+            sidestep::repin(self, &mut decisions);
+        }
+        Ok(decisions)
+    }
+
+    /// The slots, as they were given.
+    pub fn cluster(&self) -> &Cluster {
+        &self.occupancy.cluster
+    }
+
+    /// The policy and its bounds.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Where a session is in its life; none if it has ended or never came.
+    pub fn state(&self, id: SessionId) -> Option<State> {
+        self.sessions.get(&id).map(|session| session.state)
+    }
+
+    /// The slots that a session was given, which it also keeps while it is suspended or has stepped aside.
+    pub fn home(&self, id: SessionId) -> Option<&Placement> {
+        self.sessions.get(&id)?.home.as_ref()
+    }
+
+    /// How many wait, run and are suspended.
+    pub fn counts(&self) -> [usize; 3] {
+        [self.waiting.len(), self.running.len(), self.suspended.len()]
+    }
+
+    /// Puts a session among those that wait.
+    fn admit(&mut self, now: u64, id: SessionId, request: Request) -> Result<Turn, Refused> {
+        if self.sessions.contains_key(&id) {
+            return Err(Refused::Exists { session: id });
+        }
+        self.check(&request)?;
+        let group = match request.with {
+            Some(other) => self.sessions.get(&other).ok_or(Refused::Unknown { session: other })?.group,
+            None => id,
+        };
+        if group != id {
+            let members = self.groups.entry(group).or_default();
+            if members.is_empty() {
+                members.extend(request.with);
+            }
+            members.push(id);
+        }
+        let (first, _) = *self.priorities.get_or_insert((request.priority, false));
+        if first != request.priority {
+            self.priorities = Some((first, true));
+        }
+        let session = Session::new(request, self.arrivals, now, group, &self.rules);
+        self.arrivals += 1;
+        let turn = session.turn(id, &self.rules);
+        self.waiting.insert(turn);
+        self.sessions.insert(id, session);
+        Ok(turn)
+    }
+
+    /// Whether a request can ever be fulfilled.
+    fn check(&self, request: &Request) -> Result<(), Refused> {
+        if request.processes == 0 || request.threads == 0 {
+            return Err(Refused::Nothing);
+        }
+        let there = self.cluster().num_slots() as u64;
+        let per_process = per_process(request, self.cluster());
+        let wanted = u64::from(request.processes) * u64::from(per_process);
+        if wanted > there {
+            return Err(Refused::TooManySlots { wanted, there });
+        }
+        let simple = per_process == 1 && request.memory_bytes == 0 && request.per_node_max.is_none();
+        if simple || self.empty.compact(request, 0, |_| 0).is_some() {
+            return Ok(());
+        }
+        let fits =
+            |processes| self.empty.compact(&Request { processes, ..request.clone() }, 0, |_| 0).is_some();
+        let (mut low, mut high) = (0, request.processes);
+        while low + 1 < high {
+            let middle = low + (high - low) / 2;
+            if fits(middle) { low = middle } else { high = middle }
+        }
+        Err(Refused::NeverFits {
+            processes: request.processes,
+            per_process,
+            memory_bytes: request.memory_bytes,
+            fitting: low,
+        })
+    }
+
+    /// A session has ended, whatever it was doing.
+    fn remove(&mut self, id: SessionId) -> Result<(), Refused> {
+        let session = self.sessions.remove(&id).ok_or(Refused::Unknown { session: id })?;
+        self.reservation = None;
+        match session.state {
+            State::Waiting => drop(self.waiting.remove(&session.turn(id, &self.rules))),
+            State::Running => drop(self.running.remove(&session.arrival)),
+            State::Suspended => drop(self.suspended.remove(&session.arrival)),
+        }
+        if let Some(home) = &session.home {
+            match session.state {
+                State::Suspended => self.occupancy.hold(home, false),
+                _ => self.occupancy.stop(home),
+            }
+            self.occupancy.remember(home, session.request.memory_bytes, false);
+            self.aside.left(id, &home.nodes(&self.occupancy.cluster));
+        }
+        if let Some(end) = session.expected_end() {
+            self.ends.remove(&(end, id));
+        }
+        if let Some(members) = self.groups.get_mut(&session.group) {
+            members.retain(|member| *member != id);
+            if members.is_empty() {
+                self.groups.remove(&session.group);
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody came: only that one can have a new chance.
+    fn arrived(&mut self, now: u64, turn: Turn, decisions: &mut Vec<Decision>) {
+        let first = *self.waiting.first().expect("it was just put in");
+        if first == turn {
+            self.reservation = None;
+            self.start(now, turn, decisions);
+        } else {
+            self.out_of_turn(now, first, turn, decisions);
+        }
+    }
+
+    /// Something has ended: suspended ones go on where they can, then those that wait take their turns.
+    fn give_turns(&mut self, now: u64, decisions: &mut Vec<Decision>) {
+        if !self.suspended.is_empty() {
+            self.go_on(now, decisions);
+        }
+        let mut first = None;
+        while let Some(turn) = self.waiting.first().copied() {
+            if !self.start(now, turn, decisions) {
+                first = Some(turn);
+                break;
+            }
+        }
+        let Some(first) = first else { return };
+        let others: Vec<Turn> =
+            self.waiting.iter().skip(1).take(self.rules.backfill_depth).copied().collect();
+        for turn in others {
+            if self.occupancy.free_total() == 0
+                && !self.rules.policy.shares()
+                && !self.rules.policy.suspends()
+            {
+                break;
+            }
+            // Being overtaken may have changed its turn.
+            if self.waiting.contains(&turn) {
+                self.out_of_turn(now, first, turn, decisions);
+            }
+        }
+    }
+
+    /// Starts a session that waits, if it fits now.
+    pub(super) fn start(&mut self, now: u64, turn: Turn, decisions: &mut Vec<Decision>) -> bool {
+        let id = turn.4;
+        let Some(placement) = self.find(now, id) else { return false };
+        self.reservation = None;
+        self.waiting.remove(&turn);
+        self.make_room(now, id, &placement, decisions);
+        let session = self.sessions.get_mut(&id).expect("it waits");
+        session.state = State::Running;
+        session.since = now;
+        session.started = self.starts;
+        self.starts += 1;
+        self.running.insert(session.arrival, id);
+        if let Some(end) = session.expected_end() {
+            self.ends.insert((end, id));
+        }
+        let (arrival, priority, memory_bytes) =
+            (session.arrival, session.request.priority, session.request.memory_bytes);
+        session.home = Some(placement.clone());
+        self.occupancy.run(&placement);
+        self.occupancy.remember(&placement, memory_bytes, true);
+        self.aside.came(id, &placement.nodes(&self.occupancy.cluster));
+        decisions.push(Decision::Start(id, placement));
+        if self.priorities.is_some_and(|(_, differ)| differ) {
+            self.overtake(|_, other| other.arrival < arrival && other.request.priority < priority);
+        }
+        true
+    }
+
+    /// Counts for those that wait and for which it is true that somebody started before them.
+    pub(super) fn overtake(&mut self, whom: impl Fn(SessionId, &Session) -> bool) {
+        let mut overdue = Vec::new();
+        for turn in &self.waiting {
+            let session = self.sessions.get_mut(&turn.4).expect("it waits");
+            if whom(turn.4, session) && !session.is_overdue(&self.rules) {
+                session.overtaken += 1;
+                if session.is_overdue(&self.rules) {
+                    overdue.push((*turn, session.turn(turn.4, &self.rules)));
+                }
+            }
+        }
+        for (before, after) in overdue {
+            self.waiting.remove(&before);
+            self.waiting.insert(after);
+            self.reservation = None;
+        }
+    }
+
+    /// Where a session would go now; under suspending policies others may have to make room.
+    fn find(&mut self, now: u64, id: SessionId) -> Option<Placement> {
+        let request = &self.sessions[&id].request;
+        let occupancy = &self.occupancy;
+        let wanted = u64::from(request.processes) * u64::from(per_process(request, &occupancy.cluster));
+        let free = |slot: usize| if occupancy.holders(slot) == 0 { 0 } else { NOT_USABLE };
+        let alone = match occupancy.free_total() >= wanted {
+            true => occupancy.compact(request, 0, free),
+            false => None,
+        };
+        if alone.is_some() {
+            return alone;
+        }
+        if self.rules.policy.shares() {
+            if wanted > occupancy.below(self.rules.sharing_max) {
+                return None;
+            }
+            let crowd = |slot: usize| occupancy.running(slot);
+            let mut levels = 1..self.rules.sharing_max;
+            return levels.find_map(|level| match self.rules.spread {
+                true => occupancy.spread(request, level, crowd),
+                false => occupancy.compact(request, level, crowd),
+            });
+        }
+        if self.rules.policy.suspends() || self.groups.contains_key(&self.sessions[&id].group) {
+            return self.find_among_holders(now, id, wanted);
+        }
+        None
+    }
+}

@@ -1,0 +1,13 @@
+//! What a program does to the machine's caches and memory, watched from outside.
+//!
+//! Start at [`distances`]: the stack reuse distances of an unmodified program; [`counters`] are the processor's, around one. [`profile`]
+//! makes flows, classes and phases of either. [`caches`] are the machine's.
+//! This room starts programs and watches them. It judges nothing: what the numbers mean for a cache is `cachesim`'s.
+#![forbid(unsafe_code)]
+
+pub mod caches;
+pub mod counters;
+pub mod distances;
+pub mod probe;
+pub mod profile;
+pub mod slowdown;

@@ -1,0 +1,491 @@
+//! The job: one shared memory segment that every rank maps.
+//!
+//! `job/layout.rs` says where in it what lies.
+//!
+//! Nothing in it has a name in a file system: it lives exactly as long as a process has it open. Zeroed memory is
+//! the valid first state of every part.
+
+mod layout;
+
+pub use layout::area_bytes;
+
+use crate::board::{ENTRIES, Entry};
+pub use crate::cma_probe::Reads;
+pub use crate::group::{Death, RankControl, RankState};
+use crate::group::{Group, State, Taken};
+use crate::peer_progress::heap::{AREA_BYTES, BLOCKS};
+use crate::pool;
+use crate::queue::Geometry;
+use crate::rendezvous::{DESCRIPTORS, Descriptor, PIPE_BYTES, PIPES};
+use crate::slot::SlotSet;
+use crate::slot::geometry::Geometry as Slots;
+use crate::slot::line::{ConsumerIndex, Line};
+use crate::slot::log::Log;
+use crate::tuning::announced::{self, Announced};
+use castell_base::Rank;
+use castell_collectives::decision::Decisions;
+use castell_host::shm::Segment;
+use layout::*;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"castell1");
+const VERSION: u32 = 14;
+
+/// The most ranks that one job may have.
+pub const RANKS_MAX: u32 = 65_536;
+
+/// Slots that a half queue may have.
+const QUEUE_SLOTS: std::ops::RangeInclusive<u32> = 16..=65_536;
+
+/// Who carries a run on while its process does something else, or sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Progress {
+    /// Peers where there are more ranks than processors, else the process's own thread.
+    #[default]
+    Auto,
+    /// A thread of the run's own process, which a sender wakes.
+    Thread,
+    /// The peer whose message made an operation ready, where all buffers lie in shared memory.
+    Peers,
+}
+
+impl Progress {
+    /// All of them, by number.
+    pub const ALL: [Progress; 3] = [Progress::Auto, Progress::Thread, Progress::Peers];
+
+    /// The word for it on command lines.
+    pub fn name(self) -> &'static str {
+        ["auto", "thread", "peers"][self as usize]
+    }
+}
+
+impl std::str::FromStr for Progress {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Progress, String> {
+        let found = Progress::ALL.into_iter().find(|progress| progress.name() == word);
+        found.ok_or_else(|| format!("`{word}` is not a way of progress: auto, thread or peers"))
+    }
+}
+
+/// What a job is made with.
+#[derive(Clone, Debug)]
+pub struct JobOptions {
+    /// Number of ranks.
+    pub ranks: u32,
+    /// 64-byte slots a half queue (power of two).
+    pub queue_slots: u32,
+    /// Whether pairs that a schedule names get rings, or everything goes through the queues.
+    pub rings: bool,
+    /// Whether large messages may go through pipes, or are copied from process to process.
+    pub pipes: bool,
+    /// Messages up to this size are sent eagerly, larger ones by rendezvous. Bytes.
+    pub eager_bytes: u32,
+    /// Who carries runs on whose owner does not wait for them.
+    pub progress: Progress,
+    /// When large calls read their senders' buffers.
+    pub reads: Reads,
+    /// Print who waits for whom after this long without progress; 0: never. Milliseconds.
+    pub stall_ms: u32,
+}
+
+impl JobOptions {
+    /// Sensible defaults for `ranks` ranks.
+    pub fn new(ranks: u32) -> JobOptions {
+        JobOptions {
+            ranks,
+            queue_slots: 2048,
+            rings: true,
+            pipes: true,
+            eager_bytes: 8192,
+            progress: Progress::Auto,
+            reads: Reads::Auto,
+            stall_ms: 0,
+        }
+    }
+
+    fn geometry(&self) -> Geometry {
+        Geometry { ranks: self.ranks, slots: self.queue_slots }
+    }
+}
+
+/// Why a job could not be made or joined.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// No rank, or too many.
+    #[error("a job of {0} ranks cannot be made: ask for 1 to {RANKS_MAX}")]
+    Ranks(u32),
+    /// An option out of range.
+    #[error("{0}")]
+    Option(String),
+    /// The segment could not be made or mapped.
+    #[error("the job's shared memory could not be set up: {0}")]
+    Memory(#[from] castell_host::HostError),
+    /// A second process for one rank.
+    #[error(transparent)]
+    Taken(#[from] Taken),
+    /// The file is not a job's segment.
+    #[error("the shared memory that was handed over is not a castell job of this version ({0})")]
+    Foreign(&'static str),
+}
+
+#[repr(C)]
+struct Header {
+    magic: AtomicU64,
+    version: AtomicU32,
+    ranks: AtomicU32,
+    queue_slots: AtomicU32,
+    eager_bytes: AtomicU32,
+    rings: AtomicU32,
+    pipes: AtomicU32,
+    stall_ms: AtomicU32,
+    progress: AtomicU32,
+    reads: AtomicU32,
+    /// Bytes of each rank's pool.
+    pool_bytes: AtomicU64,
+    group: State,
+}
+
+const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
+
+/// A mapped job: its group, and what else lies in its segment.
+pub struct Job {
+    group: Group,
+    segment: Segment,
+    geometry: Geometry,
+    eager_bytes: usize,
+    pool_bytes: usize,
+    decisions: OnceLock<Decisions>,
+}
+
+impl std::ops::Deref for Job {
+    type Target = Group;
+
+    fn deref(&self) -> &Group {
+        &self.group
+    }
+}
+
+impl Job {
+    /// Makes a job's segment.
+    ///
+    /// # Errors
+    /// Options out of range, or no memory.
+    pub fn create(options: &JobOptions) -> Result<Job, JobError> {
+        if options.ranks == 0 || options.ranks > RANKS_MAX {
+            return Err(JobError::Ranks(options.ranks));
+        }
+        let slots = options.queue_slots;
+        if !slots.is_power_of_two() || !QUEUE_SLOTS.contains(&slots) {
+            let (low, high) = (QUEUE_SLOTS.start(), QUEUE_SLOTS.end());
+            return Err(JobError::Option(format!(
+                "{slots} slots a half queue: ask for a power of two from {low} to {high}"
+            )));
+        }
+        let geometry = options.geometry();
+        let pool_bytes = pool::bytes_for(options.ranks);
+        let bytes = segment_bytes(&geometry) + options.ranks as usize * pool_bytes;
+        let segment = Segment::create("castell-job", bytes)?;
+        // SAFETY: the segment is mapped and longer than the header, which is made of atomics.
+        let header = unsafe { &*segment.as_ptr().cast::<Header>() };
+        header.pool_bytes.store(pool_bytes as u64, Ordering::Relaxed);
+        header.ranks.store(options.ranks, Ordering::Relaxed);
+        header.queue_slots.store(options.queue_slots, Ordering::Relaxed);
+        header.pipes.store(u32::from(options.pipes), Ordering::Relaxed);
+        header.rings.store(u32::from(options.rings), Ordering::Relaxed);
+        header.eager_bytes.store(options.eager_bytes, Ordering::Relaxed);
+        header.stall_ms.store(options.stall_ms, Ordering::Relaxed);
+        header.progress.store(options.progress as u32, Ordering::Relaxed);
+        header.reads.store(options.reads as u32, Ordering::Relaxed);
+        // SAFETY: the segment is this function's own until it is handed on.
+        unsafe { announced::write(segment.as_ptr().add(tuning_offset(&geometry)), &Announced::load()) };
+        header.version.store(VERSION, Ordering::Relaxed);
+        header.magic.store(MAGIC, Ordering::Release);
+        Job::check(segment)
+    }
+
+    /// Maps a job that another process made.
+    ///
+    /// # Errors
+    /// The file is no job of this version, or cannot be mapped.
+    pub fn attach(fd: OwnedFd) -> Result<Job, JobError> {
+        Job::check(Segment::from_fd(fd)?)
+    }
+
+    fn check(segment: Segment) -> Result<Job, JobError> {
+        if segment.len() < HEADER_BYTES {
+            return Err(JobError::Foreign("too short"));
+        }
+        // SAFETY: the segment is mapped, page aligned and longer than the header, which is made of atomics.
+        let header = unsafe { &*segment.as_ptr().cast::<Header>() };
+        if header.magic.load(Ordering::Acquire) != MAGIC {
+            return Err(JobError::Foreign("wrong magic number"));
+        }
+        if header.version.load(Ordering::Relaxed) != VERSION {
+            return Err(JobError::Foreign("another version"));
+        }
+        let geometry = Geometry {
+            ranks: header.ranks.load(Ordering::Relaxed),
+            slots: header.queue_slots.load(Ordering::Relaxed),
+        };
+        let slots_fit = geometry.slots.is_power_of_two() && QUEUE_SLOTS.contains(&geometry.slots);
+        let ranks_fit = (1..=RANKS_MAX).contains(&geometry.ranks);
+        let pool_bytes = header.pool_bytes.load(Ordering::Relaxed) as usize;
+        let bytes = || {
+            let pools = pool_bytes.checked_mul(geometry.ranks as usize)?;
+            pools.checked_add(segment_bytes(&geometry))
+        };
+        if !ranks_fit || !slots_fit || bytes().is_none_or(|bytes| segment.len() < bytes) {
+            return Err(JobError::Foreign("inconsistent header"));
+        }
+        let eager = header.eager_bytes.load(Ordering::Relaxed) as usize;
+        let eager_bytes = eager.min(geometry.message_bytes_max());
+        // SAFETY: the segment, which the job keeps, is long enough for both, which are made of atomics.
+        let group = unsafe {
+            let controls = segment.as_ptr().add(HEADER_BYTES).cast::<RankControl>();
+            Group::new(&raw const header.group, controls, geometry.ranks)
+        };
+        Ok(Job { group, segment, geometry, eager_bytes, pool_bytes, decisions: OnceLock::new() })
+    }
+
+    /// The file behind the segment, to hand over to the ranks' processes.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.segment.fd()
+    }
+
+    /// Size of the segment without the ranks' pools; memory is used only where it is touched. Bytes.
+    pub fn bytes(&self) -> usize {
+        segment_bytes(&self.geometry)
+    }
+
+    /// The segment, and where in it a rank's pool lies.
+    pub fn pool(&self, rank: Rank) -> (&Segment, std::ops::Range<usize>) {
+        assert!(rank.0 < self.geometry.ranks, "rank {rank} is outside the job");
+        let start = segment_bytes(&self.geometry) + rank.index() * self.pool_bytes;
+        (&self.segment, start..start + self.pool_bytes)
+    }
+
+    /// Shape of the receive queues.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Largest message that is sent eagerly. Bytes.
+    pub fn eager_bytes(&self) -> usize {
+        self.eager_bytes
+    }
+
+    /// Whether pairs that a schedule names get rings.
+    pub fn has_rings(&self) -> bool {
+        self.header().rings.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether large messages may go through pipes.
+    pub fn has_pipes(&self) -> bool {
+        self.header().pipes.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether runs are put where peers can carry them on.
+    pub fn peers_carry(&self) -> bool {
+        match self.header().progress.load(Ordering::Relaxed) {
+            0 => self.is_complete() && self.is_oversubscribed(),
+            progress => progress == Progress::Peers as u32,
+        }
+    }
+
+    /// Whether what [`Job::peers_carry`] says stays so.
+    pub fn progress_is_settled(&self) -> bool {
+        self.header().progress.load(Ordering::Relaxed) != Progress::Auto as u32 || self.is_complete()
+    }
+
+    /// When large calls read their senders' buffers.
+    pub fn reads(&self) -> Reads {
+        match self.header().reads.load(Ordering::Relaxed) {
+            0 => Reads::Auto,
+            _ => Reads::Always,
+        }
+    }
+
+    /// After how long without progress a waiting rank prints who waits for whom; 0: never. Milliseconds.
+    pub fn stall_ms(&self) -> u32 {
+        self.header().stall_ms.load(Ordering::Relaxed)
+    }
+
+    /// What all ranks choose by: the tuning file that was found where the group was made, and behind it the built-in
+    /// choices. Where the file was refused, a process that `speaks` says why when it asks first.
+    pub fn decisions(&self, speaks: bool) -> &Decisions {
+        self.decisions.get_or_init(|| {
+            // SAFETY: it was written before the segment was handed on, and never again.
+            let announced = unsafe { announced::read(self.tuning()) };
+            announced.decisions().unwrap_or_else(|reason| {
+                if speaks {
+                    castell_host::say(&reason);
+                }
+                Decisions::builtin()
+            })
+        })
+    }
+
+    /// Where the tuning is announced.
+    fn tuning(&self) -> *mut u8 {
+        let offset = tuning_offset(&self.geometry);
+        // SAFETY: checked against the segment's length at attach, or just made.
+        unsafe { self.segment.as_ptr().add(offset) }
+    }
+
+    /// Start of `rank`'s ring pool.
+    pub fn ring_pool(&self, rank: Rank) -> *mut u8 {
+        self.area(rank)
+    }
+
+    /// Start of `rank`'s receive queue.
+    pub fn queue(&self, rank: Rank) -> *mut u8 {
+        // SAFETY: inside the rank's area, which was checked against the segment's length.
+        unsafe { self.area(rank).add(RINGS_BYTES) }
+    }
+
+    /// `rank`'s rendezvous descriptors, used by it as a sender.
+    pub fn descriptors(&self, rank: Rank) -> &[Descriptor; DESCRIPTORS] {
+        let offset = RINGS_BYTES + round_up(self.geometry.bytes_per_rank(), PAGE);
+        // SAFETY: inside the rank's area; descriptors are made of atomics and 64-byte aligned like the area.
+        unsafe { &*self.area(rank).add(offset).cast::<[Descriptor; DESCRIPTORS]>() }
+    }
+
+    /// The offsets of `rank`'s blocks in its area of runs; 0: none.
+    pub fn blocks(&self, rank: Rank) -> &[AtomicU32; BLOCKS] {
+        // SAFETY: the area of runs starts with the table, which is made of atomics.
+        unsafe { &*self.runs(rank).cast() }
+    }
+
+    /// How many numbered runs of `rank` go on that are in no block.
+    pub fn unlisted(&self, rank: Rank) -> &AtomicU32 {
+        // SAFETY: behind the table, in front of the first block.
+        unsafe { &*self.runs(rank).add(size_of::<[AtomicU32; BLOCKS]>()).cast() }
+    }
+
+    /// Start of `rank`'s area of runs.
+    pub fn runs(&self, rank: Rank) -> *mut u8 {
+        let offset = area_bytes(&self.geometry) - PIPES * PIPE_BYTES as usize - AREA_BYTES;
+        // SAFETY: inside the rank's area, which was checked against the segment's length.
+        unsafe { self.area(rank).add(offset) }
+    }
+
+    /// One of `rank`'s pipes, filled by it as a sender.
+    pub fn pipe(&self, rank: Rank, pipe: usize) -> *mut u8 {
+        assert!(pipe < PIPES, "a rank has {PIPES} pipes");
+        let offset = area_bytes(&self.geometry) - (PIPES - pipe) * PIPE_BYTES as usize;
+        // SAFETY: inside the rank's area, which was checked against the segment's length.
+        unsafe { self.area(rank).add(offset) }
+    }
+
+    /// What `rank` has called.
+    pub fn board(&self, rank: Rank) -> &[Entry; ENTRIES] {
+        assert!(rank.0 < self.geometry.ranks, "rank {rank} is outside the job");
+        let offset = boards_offset(&self.geometry) + rank.index() * BOARD_BYTES;
+        // SAFETY: checked against the segment's length at attach; boards are made of atomics, from a page's start on.
+        unsafe { &*self.segment.as_ptr().add(offset).cast::<[Entry; ENTRIES]>() }
+    }
+
+    /// Whether calls of this context go through slots where they can.
+    pub fn has_slots(&self, context: u32) -> bool {
+        context < crate::slot::CONTEXTS && self.has_rings() && !Slots::new(self.ranks()).is_empty()
+    }
+
+    /// A message's place in the first generation, and how far its line is from that of the next one. Bytes.
+    pub fn slot(&self, set: SlotSet, receiver: Rank, sender: Rank, place: usize) -> (Line, usize) {
+        let at = Slots::new(self.ranks()).place(set, receiver.index(), sender.index(), place);
+        // SAFETY: both lie in the slots, which the segment has been checked to hold; the engine keeps to the protocol.
+        let line = unsafe { Line::new(self.slots_at(at.line), self.slots_at(at.page)) };
+        (line, at.next_line)
+    }
+
+    /// Where a rank's large messages of a context's calls with slots lie.
+    pub fn bounce(&self, context: u32, sender: Rank, bounce: usize) -> *mut u8 {
+        self.slots_at(Slots::new(self.ranks()).bounce(context, sender.index(), bounce))
+    }
+
+    /// How far a rank has come in the calls of a set of slots.
+    pub fn consumer_index(&self, set: SlotSet, rank: Rank) -> ConsumerIndex {
+        // SAFETY: it lies in the slots; the engine writes to its own rank's only, in the set's lock.
+        unsafe {
+            ConsumerIndex::new(self.slots_at(Slots::new(self.ranks()).consumer_index(set, rank.index())))
+        }
+    }
+
+    /// What a rank has called with slots.
+    pub fn call_log(&self, set: SlotSet, rank: Rank) -> Log {
+        // SAFETY: as above.
+        unsafe { Log::new(self.slots_at(Slots::new(self.ranks()).log(set, rank.index()))) }
+    }
+
+    /// How far into the segment a word of it lies. Bytes.
+    pub fn offset_of(&self, word: &AtomicU64) -> u64 {
+        (word.as_ptr().addr() - self.segment.as_ptr().addr()) as u64
+    }
+
+    /// The word that lies so far into the segment, if one does.
+    pub fn word_at(&self, offset: u64) -> Option<&AtomicU64> {
+        let fits = offset.is_multiple_of(8) && offset < self.segment.len() as u64;
+        // SAFETY: the segment is mapped and has a whole number of words; all that is asked for this way is made of atomics.
+        fits.then(|| unsafe { &*self.segment.as_ptr().add(offset as usize).cast() })
+    }
+
+    fn slots_at(&self, offset: usize) -> *mut u8 {
+        // SAFETY: checked against the segment's length at attach.
+        unsafe { self.segment.as_ptr().add(slots_offset(&self.geometry) + offset) }
+    }
+
+    fn area(&self, rank: Rank) -> *mut u8 {
+        assert!(rank.0 < self.geometry.ranks, "rank {rank} is outside the job");
+        let offset = areas_offset(&self.geometry) + rank.index() * area_bytes(&self.geometry);
+        // SAFETY: checked against the segment's length at attach.
+        unsafe { self.segment.as_ptr().add(offset) }
+    }
+
+    #[inline]
+    fn header(&self) -> &Header {
+        // SAFETY: the segment is mapped, page aligned and longer than the header, which is made of atomics.
+        unsafe { &*self.segment.as_ptr().cast::<Header>() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_found_again_through_its_file() {
+        let job = Job::create(&JobOptions::new(3)).expect("a small job");
+        job.join(Rank(2), 77, 5, &[0]).expect("nobody has it");
+        assert!(job.is_oversubscribed() && !job.is_complete());
+        assert_eq!(job.processors(), 1, "that of the rank that has joined");
+        job.join(Rank(1), 78, 5, &[1, 2]).expect("nobody has it");
+        let error = job.join(Rank(2), 78, 6, &[1]).expect_err("taken").to_string();
+        assert!(error.contains("process 77") && error.contains("rank 2"), "{error}");
+        let other = Job::attach(job.fd().try_clone_to_owned().expect("a descriptor")).expect("the same job");
+        assert_eq!((other.ranks(), other.processors()), (3, 1), "all count the same");
+        assert_eq!((other.control(Rank(2)).pid(), other.control(Rank(2)).state()), (77, RankState::Alive));
+        other.mark_dead(Rank(2), Death::Signaled(9));
+        assert_eq!(job.control(Rank(2)).state(), RankState::Dead(Death::Signaled(9)));
+        assert_eq!(job.epoch(), 1);
+        job.mark_finished(Rank(1), &[]);
+        job.mark_dead(Rank(1), Death::Exited(1));
+        assert_eq!(job.control(Rank(1)).state(), RankState::Finished);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(matches!(Job::create(&JobOptions::new(0)), Err(JobError::Ranks(0))));
+        let segment = Segment::create("castell-test", 8192).expect("a segment");
+        let fd = segment.fd().try_clone_to_owned().expect("a descriptor");
+        assert!(matches!(Job::attach(fd), Err(JobError::Foreign(_))));
+    }
+
+    #[test]
+    fn receiving_memory_does_not_grow_with_the_ranks() {
+        let of = |ranks| area_bytes(&JobOptions::new(ranks).geometry());
+        assert_eq!(of(2), of(10_000));
+    }
+}

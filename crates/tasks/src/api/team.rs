@@ -1,0 +1,230 @@
+//! Teams: tasks on threads that somebody else has started and lends for a while, as an OpenMP library lends those of a parallel
+//! region.
+//!
+//! Each thread becomes a [`Member`]: what it does then is its implicit task, and what that creates are tasks of the team. Members wait
+//! in [`Member::barrier`] for each other and for all tasks, and run tasks meanwhile, as they do where a task waits. No thread is started, and none takes
+//! another's place: one that waits inside a task runs only what it may on its stack, and leaves the rest to the others.
+
+use crate::api::builder::Builder;
+use crate::api::context::Context;
+use crate::error::TaskError;
+use crate::lifecycle::current::Thread;
+use crate::lifecycle::execute::{begin_in_place, create_sized, end_in_place};
+use crate::lifecycle::group::Group;
+use crate::lifecycle::shared::{Assembly, Shared};
+use crate::lifecycle::task::{Attributes, Task, Verb, flag};
+use crate::workers::{Habits, WorkerId, serve};
+use castell_base::sync::AtomicPtr;
+use std::cell::{Cell, RefCell};
+use std::ffi::c_void;
+
+/// Places for lent threads, and the tasks that these run. It can be used for one region after the other.
+pub struct Team {
+    members: Box<[Member]>,
+}
+
+// SAFETY: a member is used by one thread at a time, which its functions demand; what members share is made for several threads.
+unsafe impl Send for Team {}
+// SAFETY: as above.
+unsafe impl Sync for Team {}
+
+/// A lent thread's place in its team.
+pub struct Member {
+    thread: Thread,
+    worker: WorkerId,
+    habits: RefCell<Habits>,
+    /// It has come to a barrier that is not over.
+    has_arrived: Cell<bool>,
+    /// How often all had come to a barrier when it came to its last.
+    round: Cell<u32>,
+    /// All have come to the end of a region that was cancelled.
+    is_finished: Cell<bool>,
+}
+
+impl Builder {
+    /// A team of so many lent threads in place of a runtime with threads of its own.
+    ///
+    /// # Errors
+    /// A description that cannot be read.
+    pub fn team(self, size: usize) -> Result<Team, TaskError> {
+        let shared = self.workers(size).shared(true)?;
+        let member = |worker| Member {
+            thread: Thread::new(&shared, Some(WorkerId(worker))),
+            worker: WorkerId(worker),
+            habits: RefCell::new(Habits::new(&shared)),
+            has_arrived: Cell::new(false),
+            round: Cell::new(0),
+            is_finished: Cell::new(false),
+        };
+        Ok(Team { members: (0..size as u32).map(member).collect() })
+    }
+}
+
+impl Team {
+    /// How many threads it is for.
+    pub fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The place of the thread with this number, from 0.
+    ///
+    /// # Panics
+    /// There is no such number.
+    pub fn member(&self, number: usize) -> &Member {
+        &self.members[number]
+    }
+
+    /// Before another region begins, whose threads are not here yet.
+    pub fn renew(&self) {
+        self.members[0].thread.shared.assembly().renew();
+    }
+}
+
+impl Shared {
+    fn assembly(&self) -> &Assembly {
+        self.assembly.as_ref().expect("only threads of teams come here")
+    }
+}
+
+impl Member {
+    /// The calling thread becomes this member and begins its implicit task.
+    ///
+    /// # Safety
+    /// No other thread is this member, until it has [left](Member::leave). All members of the team come, and go together, by
+    /// [`Member::last_barrier`].
+    pub unsafe fn enter(&self) {
+        std::mem::forget(self.thread.enter());
+        self.begin_implicit_task();
+    }
+
+    /// The calling thread, which is this member, is it no more.
+    ///
+    /// # Safety
+    /// It has passed [`Member::last_barrier`], and [left](Member::leave) what it entered later.
+    pub unsafe fn leave(&self) {
+        self.thread.exit();
+    }
+
+    /// The thread's number in its team.
+    pub fn number(&self) -> usize {
+        self.worker.index()
+    }
+
+    /// What the task on top of this thread's stack can ask for.
+    #[inline]
+    pub fn context(&self) -> Context<'_> {
+        Context::of(&self.thread)
+    }
+
+    /// Waits until all members have come and all tasks are done, and runs tasks meanwhile. Then another implicit task begins.
+    ///
+    /// If the region is [cancelled](Member::cancel), it returns false, early if it `yields` to that: the member goes to the region's end then, and
+    /// creates no tasks on the way.
+    ///
+    /// # Safety
+    /// The calling thread is this member, and in its implicit task.
+    pub unsafe fn barrier(&self, yields: bool) -> bool {
+        let goes_on = self.assemble(yields) && !self.is_finished.get();
+        if goes_on {
+            self.begin_implicit_task();
+        }
+        goes_on
+    }
+
+    /// As [`Member::barrier`], at the end of a region: no other implicit task begins.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn last_barrier(&self) {
+        if !self.is_finished.get() {
+            self.assemble(false);
+        }
+        self.is_finished.set(false);
+    }
+
+    /// The region is cancelled: who waits in a barrier that yields to that goes on, and this member goes to the region's end.
+    pub fn cancel(&self) {
+        let shared = &self.thread.shared;
+        shared.assembly().cancel(shared);
+    }
+
+    /// Whether it is.
+    pub fn is_cancelled(&self) -> bool {
+        self.thread.shared.assembly().is_cancelled()
+    }
+
+    /// False if the region was cancelled before all had come.
+    fn assemble(&self, yields: bool) -> bool {
+        let shared = &self.thread.shared;
+        let assembly = shared.assembly();
+        if !self.has_arrived.replace(true) {
+            self.round.set(assembly.rounds()); // it cannot change before this one has come
+            end_in_place(&self.thread);
+        }
+        while assembly.rounds() == self.round.get() {
+            if !shared.workers.was_beckoned(self.worker) {
+                serve(&self.thread, self.worker, &mut self.habits.borrow_mut());
+            } else if yields && assembly.is_cancelled() {
+                shared.scheduler.leave(self.worker);
+                return false;
+            }
+        }
+        self.thread.tell_ended();
+        shared.scheduler.leave(self.worker);
+        self.has_arrived.set(false);
+        self.is_finished.set(assembly.was_last(self.round.get()));
+        true
+    }
+
+    fn begin_implicit_task(&self) {
+        let attributes = Attributes { label: "implicit", flags: flag::ROOT, ..Attributes::NONE };
+        // SAFETY: a root without accesses, and nothing behind its header, is begun here.
+        unsafe {
+            let task = create_sized(&self.thread, std::ptr::null(), attributes, 0, 0, 1, nothing);
+            begin_in_place(&self.thread, task);
+        }
+    }
+
+    /// Opens a group: what the current task creates until [`Member::close_group`] is waited for there.
+    ///
+    /// # Safety
+    /// The calling thread is this member; the task that opens a group closes it.
+    pub unsafe fn open_group(&self) {
+        Group::open(&self.thread);
+    }
+
+    /// Waits for the tasks of the group that was opened last, and closes it.
+    ///
+    /// # Safety
+    /// As for [`Member::open_group`].
+    pub unsafe fn close_group(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { Group::close(&self.thread) };
+    }
+
+    /// What is kept with the innermost group, for all tasks in it; `None`: no group is open.
+    pub fn companion(&self) -> Option<&AtomicPtr<c_void>> {
+        self.companions().next()
+    }
+
+    /// What is kept with the groups around this point, from the innermost outward.
+    pub fn companions(&self) -> impl Iterator<Item = &AtomicPtr<c_void>> {
+        // SAFETY: a group outlives the tasks in it and the groups inside it.
+        let first = unsafe { self.thread.group.get().as_ref() };
+        // SAFETY: as above.
+        std::iter::successors(first, |group| unsafe { group.outer.as_ref() }).map(|group| &group.companion)
+    }
+
+    /// Whether the task on top of this thread's stack is another than its implicit one.
+    pub fn is_in_explicit_task(&self) -> bool {
+        // SAFETY: a body is running, so its task is alive.
+        unsafe { self.thread.task.get().as_ref() }.is_some_and(|task| task.parent().is_some())
+    }
+
+    /// The threads of the team.
+    pub fn team_size(&self) -> usize {
+        self.thread.shared.workers.count()
+    }
+}
+
+unsafe fn nothing(_: &Thread, _: &Task, _: Verb) {}

@@ -1,0 +1,255 @@
+//! What happened, for timelines, for statistics and as a graph: who was created when, ran where, and touched which bytes.
+//!
+//! Threads note events, a worker into a list of its own; nothing is put together before somebody asks
+//! ([`Recording`], in `recording`). Off, it costs a look at an option when a task is created, run or waits.
+
+mod files;
+mod goal;
+pub(crate) mod graph;
+mod outside;
+mod recording;
+
+pub use outside::{Outside, Step};
+pub use recording::{Level, Recorded, Recording, Stretch};
+
+use crate::api::environment;
+use crate::dependences::Declaration;
+use crate::lifecycle::current::Thread;
+use crate::lifecycle::task::{Task, flag};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+use std::time::Instant;
+
+/// Tasks that are noted; beyond that none, and a line says so.
+const TASKS_MAX: u32 = 1 << 22;
+/// A look at the scheduler's queues is taken no more often than this, and no more often than so many times.
+const LEVELS_EVERY_NS: u64 = 20_000;
+const LEVELS_MAX: usize = 1 << 19;
+/// Of the map from records to their tasks' numbers.
+const SHARDS: usize = 64;
+
+/// What a runtime leaves behind when it ends, as the environment asks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    /// `CASTELL_TASKS_TRACE`: a timeline for Perfetto, or for Paraver if the name ends with .prv.
+    pub(crate) trace: Option<PathBuf>,
+    /// `CASTELL_TASKS_RECORD`: the graph as GOAL text.
+    pub(crate) graph: Option<PathBuf>,
+    /// `CASTELL_TASKS_SUMMARY`: statistics on standard error.
+    pub(crate) summary: bool,
+}
+
+impl Wanted {
+    /// What the environment says.
+    pub(crate) fn from_environment() -> Wanted {
+        Wanted {
+            trace: environment::file("CASTELL_TASKS_TRACE"),
+            graph: environment::file("CASTELL_TASKS_RECORD"),
+            summary: environment::switch("CASTELL_TASKS_SUMMARY"),
+        }
+    }
+
+    /// Whether anything is.
+    pub(crate) fn any(&self) -> bool {
+        self.trace.is_some() || self.graph.is_some() || self.summary
+    }
+}
+
+/// Something that happened to a task, by its number.
+enum Event {
+    Created {
+        task: u32,
+        parent: Option<u32>,
+        label: &'static str,
+        cost: u32,
+        declared: Box<[Declaration]>,
+        /// Of a root: whose thread made it.
+        maker: Option<ThreadId>,
+    },
+    /// A thread outside of tasks waits for a root, until…
+    Joins {
+        thread: ThreadId,
+    },
+    /// …it is done.
+    Joined {
+        task: u32,
+        thread: ThreadId,
+    },
+    Began {
+        task: u32,
+    },
+    Ended {
+        task: u32,
+    },
+    /// It waits for its children, until…
+    Waits {
+        task: u32,
+    },
+    /// …they are done.
+    GoesOn {
+        task: u32,
+    },
+}
+
+/// An event, and when: in nanoseconds from the recorder's start.
+struct Note {
+    ns: u64,
+    worker: u32,
+    event: Event,
+}
+
+/// Takes notes.
+pub(crate) struct Recorder {
+    start: Instant,
+    wanted: Wanted,
+    created: AtomicU32,
+    /// A list a worker, and one for all other threads.
+    lists: Box<[List]>,
+    /// Looks at the scheduler's queues, and when the next one is due.
+    levels: Mutex<Vec<Level>>,
+    next_level_ns: AtomicU64,
+    /// Numbers by record: a record's address is another task's when it is used again, which is then noted before it runs.
+    numbers: Box<[Mutex<HashMap<usize, u32>>]>,
+}
+
+#[repr(align(128))]
+#[derive(Default)]
+struct List(Mutex<Vec<Note>>);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Recorder {
+    /// For so many workers.
+    pub(crate) fn new(workers: usize, wanted: Wanted) -> Recorder {
+        Recorder {
+            start: Instant::now(),
+            wanted,
+            created: AtomicU32::new(0),
+            lists: (0..=workers).map(|_| List::default()).collect(),
+            levels: Mutex::default(),
+            next_level_ns: AtomicU64::new(0),
+            numbers: (0..SHARDS).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    fn shard(&self, task: *const Task) -> MutexGuard<'_, HashMap<usize, u32>> {
+        // Records are aligned to cache lines, and small ones are some lines apart.
+        lock(&self.numbers[(task as usize >> 6) % SHARDS])
+    }
+
+    fn number(&self, task: *const Task) -> Option<u32> {
+        self.shard(task).get(&(task as usize)).copied()
+    }
+
+    fn note(&self, thread: &Thread, event: Event) {
+        let last = self.lists.len() - 1;
+        let worker = thread.worker.get().map_or(last, |worker| worker.index().min(last));
+        let mut list = lock(&self.lists[worker].0);
+        let ns = self.start.elapsed().as_nanos() as u64;
+        list.push(Note { ns, worker: worker as u32, event });
+        drop(list);
+        let due = self.next_level_ns.load(Ordering::Relaxed);
+        if ns >= due {
+            self.look(thread, ns, due);
+        }
+    }
+
+    /// Notes how long the scheduler's queues are, unless another thread does.
+    #[cold]
+    fn look(&self, thread: &Thread, ns: u64, due: u64) {
+        let next = ns + LEVELS_EVERY_NS;
+        if self.next_level_ns.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return;
+        }
+        let scheduler = &thread.shared.scheduler;
+        let (workers, shared) = scheduler.lengths();
+        let mut levels = lock(&self.levels);
+        if levels.len() < LEVELS_MAX {
+            levels.push(Level { ns, threshold: scheduler.threshold(), workers, shared });
+        }
+    }
+
+    /// A task is about to be registered.
+    pub(crate) fn created(&self, thread: &Thread, task: &Task, declared: &[Declaration]) {
+        let number = self.created.fetch_add(1, Ordering::Relaxed);
+        if number >= TASKS_MAX {
+            self.created.store(TASKS_MAX + 1, Ordering::Relaxed);
+            self.shard(task).remove(&(std::ptr::from_ref(task) as usize));
+            return;
+        }
+        let parent = task.parent().and_then(|parent| self.number(parent));
+        self.shard(task).insert(std::ptr::from_ref(task) as usize, number);
+        let (label, declared) = (task.label(), declared.into());
+        let maker = task.has(flag::ROOT).then(|| std::thread::current().id());
+        self.note(thread, Event::Created { task: number, parent, label, cost: task.cost, declared, maker });
+    }
+
+    /// A thread is about to wait for a root.
+    pub(crate) fn joins(&self, thread: &Thread) {
+        if thread.worker.get().is_none() {
+            self.note(thread, Event::Joins { thread: std::thread::current().id() });
+        }
+    }
+
+    /// It has waited for this one.
+    pub(crate) fn joined(&self, thread: &Thread, task: &Task) {
+        if thread.worker.get().is_none()
+            && let Some(task) = self.number(task)
+        {
+            self.note(thread, Event::Joined { task, thread: std::thread::current().id() });
+        }
+    }
+
+    /// Its body begins; its number for [`Recorder::ended`]. Of a body that is called again and again only the first time is noted.
+    pub(crate) fn began(&self, thread: &Thread, task: &Task) -> Option<u32> {
+        if task.has(flag::REPEATED) {
+            return None;
+        }
+        let task = self.number(task)?;
+        self.note(thread, Event::Began { task });
+        Some(task)
+    }
+
+    /// Its body is over.
+    pub(crate) fn ended(&self, thread: &Thread, task: u32) {
+        self.note(thread, Event::Ended { task });
+    }
+
+    /// The current task waits for its children.
+    pub(crate) fn waits(&self, thread: &Thread) {
+        if let Some(task) = self.number(thread.task.get()) {
+            self.note(thread, Event::Waits { task });
+        }
+    }
+
+    /// It has waited.
+    pub(crate) fn goes_on(&self, thread: &Thread) {
+        if let Some(task) = self.number(thread.task.get()) {
+            self.note(thread, Event::GoesOn { task });
+        }
+    }
+
+    /// What has happened so far.
+    pub(crate) fn recording(&self) -> Recording {
+        let lists: Vec<_> = self.lists.iter().map(|list| lock(&list.0)).collect();
+        let mut notes: Vec<&Note> = lists.iter().flat_map(|list| list.iter()).collect();
+        // A thread's own notes stay in order where times are equal.
+        notes.sort_by_key(|note| note.ns);
+        let is_whole = self.created.load(Ordering::Relaxed) <= TASKS_MAX;
+        let mut levels = lock(&self.levels).clone();
+        levels.sort_by_key(|level| level.ns);
+        Recording { levels, ..Recording::of(&notes, self.lists.len() as u32 - 1, is_whole) }
+    }
+
+    /// Writes what was wanted. What cannot be written is said on standard error: nobody could be told otherwise.
+    pub(crate) fn finish(&self) {
+        if self.wanted.any() {
+            files::write(&self.recording(), &self.wanted);
+        }
+    }
+}

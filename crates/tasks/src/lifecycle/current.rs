@@ -1,0 +1,343 @@
+//! The calling thread, as the runtime sees it.
+
+use crate::lifecycle::children::{Left, Sleeper};
+use crate::lifecycle::counts::Counters;
+use crate::lifecycle::execute::finish_for_last;
+use crate::lifecycle::group::Group;
+use crate::lifecycle::shared::Shared;
+use crate::lifecycle::task::Task;
+use crate::memory::Stacks;
+use crate::scheduler::Leaf;
+use crate::workers::{Taken, WorkerId};
+use castell_base::sync::{AtomicBool, AtomicU32, Ordering};
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+thread_local! {
+    static CURRENT: Cell<*const Thread> = const { Cell::new(std::ptr::null()) };
+}
+
+/// For threads that are no workers.
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// A thread that runs or creates tasks.
+pub struct Thread {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) worker: Cell<Option<WorkerId>>,
+    /// The task whose body is on top of the stack; null on a worker between tasks.
+    pub(crate) task: Cell<*const Task>,
+    /// The innermost group that is open on top of the stack, or in which that task was created.
+    pub(crate) group: Cell<*const Group>,
+    /// What a worker's thread counts; others share one.
+    pub(crate) counters: Option<Arc<Counters>>,
+    /// Its worker's own queue; null if it is none, or if the scheduler has no such queues.
+    leaf: Cell<*const Leaf<Task>>,
+    /// Whether its worker is taken away; what never says so if it is none.
+    taken_away: Cell<*const AtomicBool>,
+    /// Its worker's free chunks; null if it is none, or if they come from the system.
+    stacks: Cell<*mut Stacks>,
+    /// Of which task children have ended on this thread without its having heard of them, and how many: see
+    /// [`Thread::child_ended`].
+    ended_of: Cell<*const Task>,
+    ended: Cell<i64>,
+    /// The body of that task is awake on another thread, or was when the first of them ended.
+    ended_abroad: Cell<bool>,
+    /// How many accesses these children had.
+    ended_accesses: Cell<u64>,
+    /// How many children of bodies that were awake on other threads have ended here.
+    foreign: Cell<Taken>,
+    /// In the debug mode: what the body on top of the stack did without having declared it.
+    pub(crate) undeclared: Cell<Option<Undeclared>>,
+    /// The word on which this thread sleeps while its task waits.
+    bell: AtomicU32,
+    outer: Cell<*const Thread>,
+}
+
+/// What a body did without having declared it: where, and whether it wrote.
+#[derive(Clone, Copy)]
+pub(crate) struct Undeclared {
+    pub(crate) address: usize,
+    pub(crate) writes: bool,
+}
+
+impl Thread {
+    /// A thread of `shared`; `worker` if it is one of its workers.
+    pub(crate) fn new(shared: &Arc<Shared>, worker: Option<WorkerId>) -> Thread {
+        let thread = Thread {
+            shared: Arc::clone(shared),
+            worker: Cell::new(None),
+            task: Cell::new(std::ptr::null()),
+            group: Cell::new(std::ptr::null()),
+            counters: worker.map(|_| shared.counts.register()),
+            leaf: Cell::new(std::ptr::null()),
+            taken_away: Cell::new(&raw const NEVER),
+            stacks: Cell::new(std::ptr::null_mut()),
+            ended_of: Cell::new(std::ptr::null()),
+            ended: Cell::new(0),
+            ended_abroad: Cell::new(false),
+            ended_accesses: Cell::new(0),
+            foreign: Cell::new(Taken::default()),
+            undeclared: Cell::new(None),
+            bell: AtomicU32::new(0),
+            outer: Cell::new(std::ptr::null()),
+        };
+        thread.set_worker(worker);
+        thread
+    }
+
+    /// Says which worker it is from now on.
+    #[inline]
+    pub(crate) fn set_worker(&self, worker: Option<WorkerId>) {
+        self.worker.set(worker);
+        // Nobody takes a lent thread's worker away: its flag says something else.
+        let takes = worker.filter(|_| !self.shared.workers.are_lent());
+        self.taken_away.set(takes.map_or(&raw const NEVER, |worker| self.shared.workers.flag_of(worker)));
+        self.leaf.set(worker.map_or(std::ptr::null(), |worker| self.shared.scheduler.leaf(worker)));
+        self.stacks.set(worker.map_or(std::ptr::null_mut(), |worker| self.shared.memory.stacks(worker)));
+    }
+
+    /// Its worker's own queue, if the scheduler has such queues.
+    #[inline]
+    pub(crate) fn leaf(&self) -> Option<&Leaf<Task>> {
+        // SAFETY: leaves live as long as the scheduler.
+        unsafe { self.leaf.get().as_ref() }
+    }
+
+    /// Whether its worker is taken away from it, or the runtime ends.
+    #[inline]
+    pub(crate) fn is_taken_away(&self) -> bool {
+        // SAFETY: workers' flags live as long as the runtime, and `NEVER` for ever.
+        unsafe { &*self.taken_away.get() }.load(Ordering::Relaxed)
+    }
+
+    /// Memory for a record: see [`crate::memory::Memory::allocate`].
+    #[inline]
+    pub(crate) fn allocate(&self, bytes: usize) -> NonNull<u8> {
+        // SAFETY: this thread alone is its worker, and nothing below holds a reference to the stacks.
+        let chunk = unsafe { self.stacks.get().as_mut() }.and_then(|stacks| stacks.take(bytes));
+        chunk.unwrap_or_else(|| self.allocate_elsewhere(bytes))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_elsewhere(&self, bytes: usize) -> NonNull<u8> {
+        // SAFETY: as in `allocate`.
+        unsafe { self.shared.memory.allocate(self.worker.get(), bytes) }
+    }
+
+    /// Takes a record's memory back.
+    ///
+    /// # Safety
+    /// It came from [`Thread::allocate`] of a thread of the same runtime, with the same `bytes`, and nobody uses it.
+    #[inline]
+    pub(crate) unsafe fn free(&self, chunk: NonNull<u8>, bytes: usize) {
+        // SAFETY: as in `allocate`; the rest is the caller's promise.
+        unsafe {
+            let has_taken = self.stacks.get().as_mut().is_some_and(|stacks| stacks.put(chunk, bytes));
+            if !has_taken {
+                self.free_elsewhere(chunk, bytes);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Thread::free`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn free_elsewhere(&self, chunk: NonNull<u8>, bytes: usize) {
+        // SAFETY: as in `allocate`; the rest is the caller's promise.
+        unsafe { self.shared.memory.free(self.worker.get(), chunk, bytes) };
+    }
+
+    /// A child of `parent`, which lives, has ended on this thread, at the end of a body's call.
+    ///
+    /// If the parent's body is awake elsewhere, or over, it hears of several at once: when this thread is about to do anything
+    /// else than to run a child of it. Whoever waits for the parent's children, waits for that child too.
+    #[inline]
+    pub(crate) fn child_ended(&self, parent: &Task, accesses: usize) {
+        // Such a parent's body is not awake here, for else `execute` had told it; and the line that its creator writes with each
+        // child is left alone.
+        if std::ptr::eq(self.ended_of.get(), parent) {
+            self.ended_accesses.set(self.ended_accesses.get() + accesses as u64);
+            return self.ended.set(self.ended.get() + 1);
+        }
+        if parent.children.is_home(self) {
+            return parent.children.remove_at_home();
+        }
+        self.begin_ended(parent, accesses);
+    }
+
+    /// The first child of another parent has ended here.
+    #[cold]
+    #[inline(never)]
+    fn begin_ended(&self, parent: &Task, accesses: usize) {
+        self.tell_ended();
+        self.ended_of.set(parent);
+        self.ended_abroad.set(parent.children.is_awake());
+        self.ended.set(1);
+        self.ended_accesses.set(accesses as u64);
+    }
+
+    /// The tasks whose creators are busy elsewhere and that have ended here, as far as their creators have heard of it.
+    pub(crate) fn foreign(&self) -> Taken {
+        self.foreign.get()
+    }
+
+    /// Before a child of `parent` is run: ends of others' children go to their parents.
+    #[inline]
+    pub(crate) fn tell_ended_but_of(&self, parent: *const Task) {
+        let of = self.ended_of.get();
+        if !of.is_null() && !std::ptr::eq(of, parent) {
+            self.tell_parent();
+        }
+    }
+
+    /// Ends of children go to their parent.
+    #[inline]
+    pub(crate) fn tell_ended(&self) {
+        if !self.ended_of.get().is_null() {
+            self.tell_parent();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_parent(&self) {
+        // SAFETY: it cannot end before it has heard of these children.
+        let parent = unsafe { &*self.ended_of.replace(std::ptr::null()) };
+        if self.ended_abroad.get() {
+            let Taken { tasks, accesses } = self.foreign.get();
+            let tasks = tasks + self.ended.get() as u64;
+            self.foreign.set(Taken { tasks, accesses: accesses + self.ended_accesses.get() });
+        }
+        if parent.children.remove(self.ended.replace(0)) == Left::Nobody {
+            finish_for_last(self, NonNull::from(parent));
+        }
+    }
+
+    /// Makes this what [`Thread::current`] finds, until the guard goes.
+    pub(crate) fn enter(&self) -> Entered<'_> {
+        self.outer.set(CURRENT.get());
+        CURRENT.set(self);
+        Entered(self)
+    }
+
+    /// Ends what [`Thread::enter`] began, if its guard was forgotten.
+    pub(crate) fn exit(&self) {
+        CURRENT.set(self.outer.get());
+    }
+
+    /// The innermost one that the calling thread entered.
+    #[inline]
+    pub(crate) fn current<'a>() -> Option<&'a Thread> {
+        // SAFETY: set by `enter`, whose guard, on this thread's stack, borrows it and takes it out.
+        unsafe { CURRENT.get().as_ref() }
+    }
+
+    /// Calls `action` with the calling thread as `shared` sees it.
+    pub(crate) fn with<R>(shared: *const Shared, action: impl FnOnce(&Thread) -> R) -> R {
+        match Thread::current() {
+            Some(thread) if Arc::as_ptr(&thread.shared) == shared => action(thread),
+            _ => {
+                // SAFETY: whoever has a record of a runtime keeps what its threads share.
+                let shared = unsafe {
+                    Arc::increment_strong_count(shared);
+                    Arc::from_raw(shared)
+                };
+                action(&Thread::new(&shared, None))
+            }
+        }
+    }
+
+    /// How many records this thread made.
+    #[inline]
+    pub(crate) fn created(&self) -> u64 {
+        self.counters.as_deref().unwrap_or(&self.shared.counts.foreign).created.load(Ordering::Relaxed)
+    }
+
+    /// Counts a record that was made.
+    #[inline]
+    pub(crate) fn count_created(&self) {
+        match &self.counters {
+            Some(counters) => {
+                counters.created.store(counters.created.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            }
+            None => {
+                self.shared.counts.foreign.created.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Counts a record that is disposed of.
+    #[inline]
+    pub(crate) fn count_disposed(&self) {
+        match &self.counters {
+            Some(counters) => {
+                counters.disposed.store(counters.disposed.load(Ordering::Relaxed) + 1, Ordering::Release);
+            }
+            None => {
+                self.shared.counts.foreign.disposed.fetch_add(1, Ordering::Release);
+            }
+        }
+    }
+
+    /// Sleeps until the bell rings, or the time is up; true if it rang.
+    pub(crate) fn wait_for_bell(&self, timeout: Option<Duration>) -> bool {
+        while self.bell.load(Ordering::Acquire) == 0 {
+            if castell_host::futex::wait(&self.bell, 0, u32::MAX, timeout)
+                == castell_host::futex::Woken::TimedOut
+            {
+                return self.bell.load(Ordering::Acquire) != 0;
+            }
+        }
+        true
+    }
+
+    /// Blocks by `block` while another thread may use this one's CPU.
+    pub(crate) fn without_cpu<R>(&self, block: impl FnOnce() -> R) -> R {
+        let Some(worker) = self.worker.get() else { return block() };
+        let workers = &self.shared.workers;
+        if !workers.hand_over(&self.shared, worker) {
+            return block();
+        }
+        self.set_worker(None);
+        let result = block();
+        let kind = workers.kind_of(Some(worker));
+        self.set_worker(Some(workers.resume(&self.shared, kind)));
+        result
+    }
+}
+
+impl Sleeper for Thread {
+    fn silence(&self) {
+        self.bell.store(0, Ordering::Relaxed);
+    }
+
+    fn ring(&self) {
+        let bell = &self.bell;
+        bell.store(1, Ordering::Release);
+        // The address is only a key here: a wake that comes after the thread went on is one too many, no more.
+        castell_host::futex::wake(bell, 1, u32::MAX);
+    }
+
+    fn sleep(&self) {
+        self.wait_for_bell(None);
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.tell_ended();
+    }
+}
+
+/// Ends [`Thread::enter`].
+pub(crate) struct Entered<'a>(&'a Thread);
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.0.exit();
+    }
+}

@@ -1,0 +1,148 @@
+//! What all threads of a runtime share.
+
+use crate::dependences::Exclusive;
+use crate::diagnostics::journal::Journal;
+use crate::diagnostics::record::Recorder;
+use crate::diagnostics::stall::Stalls;
+use crate::lifecycle::counts::Counts;
+use crate::lifecycle::places::Places;
+use crate::lifecycle::task::Task;
+use crate::memory::Memory;
+use crate::scheduler::Scheduler;
+use crate::waiting::services::Services;
+use crate::waiting::suspend::Suspended;
+use crate::workers::devices::Devices;
+use crate::workers::{WorkerId, Workers};
+use castell_base::sync::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// What all threads of a runtime share.
+pub struct Shared {
+    pub(crate) memory: Memory,
+    pub(crate) scheduler: Scheduler<Task>,
+    pub(crate) workers: Workers,
+    pub(crate) counts: Counts,
+    /// Which commutative tasks hold which bytes.
+    pub(crate) exclusive: Exclusive<Task>,
+    /// Where data was written last, if there are several NUMA nodes and it matters.
+    pub(crate) places: Option<Places>,
+    /// There are places or a journal: somebody wants to know of tasks that become ready.
+    pub(crate) watches_ready: bool,
+    /// There are places, a journal or a recorder: somebody wants to know what tasks do.
+    pub(crate) watches: bool,
+    pub(crate) stall: Stalls,
+    pub(crate) roots: Roots,
+    /// Where the workers' threads are lent: who has come to their barrier.
+    pub(crate) assembly: Option<Assembly>,
+    pub(crate) services: Services,
+    pub(crate) suspended: Suspended,
+    /// In the debug mode.
+    pub(crate) journal: Option<Journal>,
+    /// When somebody wants to know what happens.
+    pub(crate) recorder: Option<Recorder>,
+    /// Workers for ordinary tasks.
+    pub(crate) worker_count: usize,
+    pub(crate) devices: Devices,
+    /// The process that built it: threads do not survive a fork.
+    pub(crate) process: u32,
+}
+
+impl Shared {
+    /// A task without a parent is done.
+    pub(crate) fn root_ended(&self) {
+        match &self.assembly {
+            None => self.roots.end(),
+            Some(assembly) => assembly.arrive(self),
+        }
+    }
+}
+
+/// A barrier for the threads that are lent. Each of them ends its implicit task there; with that task's last descendant it has
+/// arrived.
+pub(crate) struct Assembly {
+    size: u32,
+    absent: AtomicU32,
+    /// How often all have arrived.
+    rounds: AtomicU32,
+    /// In the lower half, if the region is cancelled, how often they will have when it ends; the upper half says that it is.
+    last: AtomicU64,
+}
+
+const CANCELLED: u64 = 1 << 32;
+
+impl Assembly {
+    pub(crate) fn of(size: usize) -> Assembly {
+        let size = size as u32;
+        Assembly { size, absent: AtomicU32::new(size), rounds: AtomicU32::new(0), last: AtomicU64::new(0) }
+    }
+
+    /// How often all have arrived.
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rounds.load(Ordering::Acquire)
+    }
+
+    fn arrive(&self, shared: &Shared) {
+        if self.absent.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // Nobody can arrive for the next round before this one is over.
+            self.absent.store(self.size, Ordering::Relaxed);
+            self.rounds.fetch_add(1, Ordering::Release);
+            self.beckon(shared);
+        }
+    }
+
+    /// The region is cancelled by one that has not arrived: when all have, it is over. Who waits does not have to.
+    pub(crate) fn cancel(&self, shared: &Shared) {
+        self.last.store(CANCELLED | u64::from(self.rounds().wrapping_add(1)), Ordering::Release);
+        self.beckon(shared);
+    }
+
+    /// Another region begins.
+    pub(crate) fn renew(&self) {
+        self.last.store(0, Ordering::Release);
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.last.load(Ordering::Acquire) != 0
+    }
+
+    /// Whether the region was over with the arrival of all that came after `round`.
+    pub(crate) fn was_last(&self, round: u32) -> bool {
+        self.last.load(Ordering::Acquire) == CANCELLED | u64::from(round.wrapping_add(1))
+    }
+
+    /// Has all look at the barrier.
+    fn beckon(&self, shared: &Shared) {
+        let workers = || (0..self.size).map(WorkerId);
+        workers().for_each(|worker| shared.workers.beckon(worker));
+        workers().for_each(|worker| shared.scheduler.call(worker));
+    }
+}
+
+/// The tasks without a parent that are not done.
+#[derive(Default)]
+pub(crate) struct Roots {
+    live: Mutex<u64>,
+    none: Condvar,
+}
+
+impl Roots {
+    /// One is created.
+    pub(crate) fn begin(&self) {
+        *self.live.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    }
+
+    /// One is done.
+    pub(crate) fn end(&self) {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        *live -= 1;
+        if *live == 0 {
+            self.none.notify_all();
+        }
+    }
+
+    /// Waits until there is none.
+    pub(crate) fn wait(&self) {
+        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let _none = self.none.wait_while(live, |live| *live > 0).unwrap_or_else(PoisonError::into_inner);
+    }
+}

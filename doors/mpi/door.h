@@ -1,0 +1,255 @@
+/* door.h: what the parts of the door know of each other. Start at entries.c: an entry point packs its arguments and asks answer.c,
+ * which decides by rules.c and calls castell, or says that the MPI below has to do it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 OR MIT
+ */
+#ifndef DOOR_H
+#define DOOR_H
+
+#include <mpi.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "castell_door.h"
+
+/* What is not exported stays inside: the library is built with hidden visibility. `PMPI_X` is caught, too: tools call it, and the
+ * Fortran functions of Open MPI. */
+#define EXPORT __attribute__((visibility("default")))
+#define CAUGHT(name) \
+    extern EXPORT __typeof__(name) P##name __attribute__((alias(#name)))
+
+/* ------------------------------------------------------------------------------------------------------ Operations */
+
+enum door_operation {
+    DOOR_BARRIER, DOOR_BCAST, DOOR_GATHER, DOOR_GATHERV, DOOR_SCATTER, DOOR_SCATTERV, DOOR_ALLGATHER, DOOR_ALLGATHERV,
+    DOOR_ALLTOALL, DOOR_ALLTOALLV, DOOR_ALLTOALLW, DOOR_REDUCE, DOOR_ALLREDUCE, DOOR_REDUCE_SCATTER,
+    DOOR_REDUCE_SCATTER_BLOCK, DOOR_SCAN, DOOR_EXSCAN, DOOR_NEIGHBOR_ALLGATHER, DOOR_NEIGHBOR_ALLGATHERV,
+    DOOR_NEIGHBOR_ALLTOALL, DOOR_NEIGHBOR_ALLTOALLV, DOOR_NEIGHBOR_ALLTOALLW, DOOR_OPERATIONS
+};
+
+enum door_form { DOOR_BLOCKING, DOOR_STARTED, DOOR_PERSISTENT, DOOR_FORMS };
+
+/* Why a call goes below. */
+enum door_why {
+    DOOR_THROUGH, /* it does not */
+    DOOR_OFF, DOOR_NO_GROUP, DOOR_INTER, DOOR_ELSEWHERE, DOOR_NO_CONTEXT, DOOR_NOT_AGREED, DOOR_NOT_CHOSEN, DOOR_SLOWER,
+    DOOR_TYPE, DOOR_OPERATOR, DOOR_ARGUMENT, DOOR_NO_TOPOLOGY, DOOR_WHYS
+};
+
+/* Counts or displacements of so many bytes each. */
+struct door_list {
+    const void *at;
+    size_t width;
+};
+
+static inline MPI_Count door_item(struct door_list list, int at)
+{
+    return list.width == sizeof(int) ? ((const int *)list.at)[at] : ((const MPI_Count *)list.at)[at];
+}
+
+/* What a program passed. Of vectors with one count and one type these are at `recv`. */
+struct door_arguments {
+    enum door_operation operation;
+    enum door_form form;
+    int root;
+    MPI_Comm comm;
+    MPI_Op op;
+    const void *send;
+    void *recv;
+    MPI_Count send_count, recv_count;
+    struct door_list send_counts, send_starts, recv_counts, recv_starts;
+    MPI_Datatype send_type, recv_type;
+    const MPI_Datatype *send_types, *recv_types;
+    /* For statistics, if the call goes below: where it is counted, and when it began. */
+    struct door_row *row;
+    enum door_why why;
+    double since;
+};
+
+/* --------------------------------------------------------------------------------------------------------- Answer */
+
+/* Makes the call through castell: 1, and its outcome in `result`. 0: the MPI below has to. */
+int door_answer(struct door_arguments *arguments, MPI_Request *request, int *result);
+/* The MPI below has made it. */
+int door_was_below(const struct door_arguments *arguments, int result);
+
+/* ---------------------------------------------------------------------------------------------------------- Types */
+
+enum door_class {
+    DOOR_NOTHING, DOOR_INTEGERS, DOOR_FLOATS, DOOR_LOGICALS, DOOR_COMPLEX, DOOR_BYTES, DOOR_PAIRS, DOOR_DERIVED
+};
+
+struct door_type {
+    enum door_class is;
+    castell_type native; /* 0: castell does not reduce it itself */
+    int is_valid, is_contiguous;
+    int has_overhang;    /* its data leaves its extent */
+    int is_dense;        /* and fills it */
+    MPI_Count size, lb, extent, true_lb, true_extent;
+};
+
+void door_types_start(void);
+void door_types_stop(void);
+/* NULL: it is none. Lives until the type is freed. */
+const struct door_type *door_type_of(MPI_Datatype type);
+/* Between elements of a type and their bytes one behind the other. 0, or an error of MPI. */
+int door_pack(const void *from, MPI_Count count, MPI_Datatype type, void *to, MPI_Count bytes);
+int door_unpack(const void *from, MPI_Count bytes, void *to, MPI_Count count, MPI_Datatype type);
+
+/* Whether castell has this operator on this type by itself (1, `element` and `found`), or on elements of which it knows nothing,
+ * through PMPI_Reduce_local (2); else why not, below zero. */
+int door_op_of(MPI_Op op, MPI_Datatype type, const struct door_type *known, castell_type *element, castell_op *found);
+/* result = left op result, for elements that start where their lower bound is. */
+void door_reduce(const void *left, void *result, MPI_Count count, MPI_Op op, MPI_Datatype type);
+
+/* -------------------------------------------------------------------------------------------------- Communicators */
+
+struct door_comm {
+    enum door_why why;
+    castell_comm castell;
+    int rank, size;
+    int users; /* what points here */
+    /* The neighbours, once they were asked for; `has_neighbours`: 0 not yet, 1, or -1: there is no topology. */
+    int has_neighbours, indegree, outdegree;
+    int *sources, *destinations; /* MPI_PROC_NULL among them */
+    int is_cartesian;
+    struct door_rows *rows;
+    MPI_Comm handle; /* for error handlers */
+};
+
+void door_comms_start(MPI_Comm shared);
+void door_comms_stop(void);
+/* NULL: it is none. `agrees`: all members are in a blocking call, so they can agree now. */
+struct door_comm *door_comm_of(MPI_Comm comm, int agrees);
+/* A communicator was made, by a call that all its members are in. */
+void door_comm_made(MPI_Comm comm);
+void door_comm_use(struct door_comm *comm);
+void door_comm_drop(struct door_comm *comm);
+void door_neighbours(struct door_comm *comm, MPI_Comm handle);
+/* An exchange among the members of the communicator at `context`. */
+int door_exchange(const void *mine, size_t bytes, void *all, void *context);
+
+/* ----------------------------------------------------------------------------------------------------------- Plans */
+
+/* Memory of the program that is sent from or received in: parts, one behind the other or where they are listed. */
+struct door_side {
+    char *base;
+    int parts;
+    MPI_Count count; /* of each part, unless they are listed */
+    MPI_Datatype type;
+    int is_listed, starts_are_bytes;
+    struct door_list counts, starts;
+    const MPI_Datatype *types; /* NULL: all have one */
+    /* What castell is told: where it finds the bytes, how many they are, and those of each part that is listed. */
+    char *address;
+    size_t bytes, *sizes, *places;
+    char *packed; /* NULL: castell works on the program's own memory */
+};
+
+/* The sizes, and memory for what has to be packed. 0: what was passed cannot be. */
+int door_side_set(struct door_side *side);
+int door_side_pack(const struct door_side *side, int part); /* a part, or all: -1 */
+int door_side_unpack(const struct door_side *side);
+
+enum door_packing { DOOR_LEAVES, DOOR_PACKS_ALL, DOOR_PACKS_OWN };
+
+/* What is left to do of a reduction beside castell's call. */
+struct door_reduction {
+    MPI_Op op;
+    MPI_Datatype type;
+    const struct door_type *known;
+    const char *input;     /* the program's, from the lower bound on; copied to `copy` before the call if that is not NULL */
+    char *copy;
+    MPI_Count input_count;
+    char *output;          /* the program's; written from `raw` after the call if that is not NULL */
+    MPI_Count output_count;
+    char *raw;
+    int output_is_input;   /* `raw` starts as the program's */
+    /* The vectors of all ranks, which the calling thread reduces, those of the first so many ranks. */
+    char *gathered;
+    int folds;
+};
+
+/* A call as castell makes it, with what is to be done before and after. */
+struct door_plan {
+    castell_door_call call;
+    struct door_side send, recv;
+    enum door_packing packs_send, packs_recv;
+    int own, unpacks;
+    struct door_reduction reduction;
+    size_t *lists[2]; /* the memory of lists that no side has */
+    int *neighbours;
+};
+
+/* Makes a plan of the arguments; else why not. `bytes`: what the rank contributes. */
+enum door_why door_plan(struct door_plan *plan, const struct door_arguments *arguments, struct door_comm *comm,
+                        size_t *bytes);
+int door_plan_before(struct door_plan *plan);
+int door_plan_after(struct door_plan *plan);
+void door_plan_free(struct door_plan *plan);
+
+enum door_why door_plan_reduction(struct door_plan *plan, const struct door_arguments *arguments, struct door_comm *comm,
+                                  size_t *bytes);
+int door_reduction_before(const struct door_reduction *reduction);
+int door_reduction_after(const struct door_reduction *reduction);
+enum door_why door_plan_neighbours(struct door_plan *plan, const struct door_arguments *arguments, struct door_comm *comm,
+                                   size_t *bytes);
+
+/* -------------------------------------------------------------------------------------------------------- Requests */
+
+/* Keeps a call of castell's under a request of MPI's. The plan is taken over. */
+int door_request_keep(struct door_plan *plan, castell_request castell, int is_persistent, struct door_comm *comm,
+                      struct door_row *row, MPI_Request *request);
+void door_requests_stop(void);
+
+/* ----------------------------------------------------------------------------------------------------------- Rules */
+
+/* What the environment says. */
+struct door_settings {
+    int is_off, is_always, has_stats, has_check;
+    const char *stats_file; /* NULL: a table */
+    unsigned char is_chosen[DOOR_OPERATIONS];
+};
+extern struct door_settings door_settings;
+
+void door_settings_read(int is_first);
+extern const char *const door_names[DOOR_OPERATIONS];
+extern const char *const door_whys[DOOR_WHYS];
+/* Whether a call of so many bytes goes through castell; only what all ranks know is asked. */
+int door_goes_through(enum door_operation operation, enum door_form form, int ranks, size_t bytes);
+/* Whether all ranks pass the same number of bytes. */
+int door_is_even(enum door_operation operation);
+
+/* ------------------------------------------------------------------------------------------------------ Statistics */
+
+/* Of an operation in a form on a communicator. */
+struct door_row {
+    uint64_t calls, bytes, below, whys[DOOR_WHYS];
+    double seconds, below_seconds;
+};
+
+/* Of a communicator. */
+struct door_rows {
+    struct door_row at[DOOR_OPERATIONS][DOOR_FORMS];
+    char name[MPI_MAX_OBJECT_NAME];
+    int size;
+    enum door_why why;
+    struct door_rows *next;
+};
+
+struct door_rows *door_rows_new(MPI_Comm comm, int size, enum door_why why);
+/* Calls on communicators that castell knows nothing of. */
+struct door_rows *door_rows_unknown(void);
+void door_stats_print(void);
+double door_now(void);
+
+/* -------------------------------------------------------------------------------------------------------- The rest */
+
+/* The state of the door: before MPI_Init, between, in MPI_Finalize. */
+extern int door_is_open;
+/* Lets the MPI below go on. */
+void door_progress(void);
+/* An error of castell's, for the communicator's error handler. */
+int door_failed(struct door_comm *comm, int code);
+
+#endif

@@ -1,0 +1,126 @@
+//! Instructions of hot paths, counted by valgrind and compared with those that are stored: times on a busy machine say little,
+//! these repeat.
+
+mod calls;
+mod locals;
+mod tasks;
+
+use crate::setup::find_program;
+use anyhow::{Context as _, bail};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+/// Arguments of `cargo xtask instructions`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Store what is counted now
+    #[arg(long)]
+    update: bool,
+}
+
+/// Where the counts are stored.
+const FILE: &str = "benches/instructions.toml";
+/// Where what is counted is built.
+const TARGET: &str = "target/instructions";
+/// Above what is stored.
+const TOLERANCE: f64 = 0.05;
+
+/// What came out.
+pub enum Outcome {
+    /// All paths are as short as they were.
+    Kept,
+    /// Nothing to count with.
+    NoValgrind,
+}
+
+/// Counts, prints and compares or stores.
+pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
+    match check(root, args.update)? {
+        Outcome::Kept => Ok(ExitCode::SUCCESS),
+        Outcome::NoValgrind => bail!("valgrind is not installed: `cargo xtask setup` installs it"),
+    }
+}
+
+/// Counts and prints; compares with the file, or writes it.
+///
+/// # Errors
+/// A path has become longer, the compiler has lost a value, or something could not be run.
+pub fn check(root: &Path, update: bool) -> anyhow::Result<Outcome> {
+    let Some(valgrind) = find_program("valgrind") else { return Ok(Outcome::NoValgrind) };
+    let text = std::fs::read_to_string(root.join(FILE)).with_context(|| format!("{FILE} cannot be read"))?;
+    let stored = parse(&text);
+    let mut counted = Vec::new();
+    let mut longer = Vec::new();
+    let mut note = |path: &'static str, count: f64, of: &str| {
+        let before = stored.get(path).copied();
+        let change =
+            before.map_or(String::new(), |before| format!(" ({:+.1} %)", 100.0 * (count / before - 1.0)));
+        println!("{path:16} {count:8.1} instructions a {of}{change}");
+        match before {
+            Some(before) if count > before * (1.0 + TOLERANCE) => longer.push(format!("{path}{change}")),
+            None => longer.push(format!("{path} (not stored)")),
+            Some(_) => (),
+        }
+        counted.push((path, count));
+    };
+    tasks::count(root, &valgrind, |path, count| note(path, count, "task"))?;
+    calls::count(root, &valgrind, |path, count| note(path, count, "call"))?;
+    if update {
+        let mut text: String =
+            text.lines().filter(|line| line.starts_with('#')).map(|line| format!("{line}\n")).collect();
+        for (path, count) in counted {
+            writeln!(text, "{path} = {count:.1}")?;
+        }
+        std::fs::write(root.join(FILE), text)?;
+        return Ok(Outcome::Kept);
+    }
+    if !longer.is_empty() {
+        bail!(
+            "longer than {FILE} says: {}; shorten them, or accept it with `cargo xtask instructions --update`",
+            longer.join(", ")
+        );
+    }
+    Ok(Outcome::Kept)
+}
+
+/// Builds what is counted as it is shipped, so that nobody's settings change the counts; `lto` as in Cargo.
+fn build(root: &Path, selection: &[&str], lto: &str) -> anyhow::Result<()> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--release", "--locked", "--target-dir", TARGET]).args(selection);
+    cargo.envs([
+        ("CARGO_PROFILE_RELEASE_LTO", lto),
+        ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1"),
+        ("CARGO_PROFILE_RELEASE_INCREMENTAL", "false"),
+        locals::FLAG,
+    ]);
+    finish(root, cargo, "cargo")
+}
+
+/// Runs a command without input.
+fn finish(root: &Path, mut command: Command, name: &str) -> anyhow::Result<()> {
+    let status = command.current_dir(root).stdin(Stdio::null()).status();
+    let status = status.with_context(|| format!("could not start {name}"))?;
+    if !status.success() {
+        bail!("`{name}` ended with {status}");
+    }
+    Ok(())
+}
+
+/// Lines `path = number`.
+fn parse(text: &str) -> BTreeMap<String, f64> {
+    let lines = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('='));
+    lines.filter_map(|(path, count)| Some((path.trim().to_owned(), count.trim().parse().ok()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_counts_are_read() {
+        let stored = parse("# queue = 1\nqueue = 20.5\nempty=3\n");
+        assert_eq!(stored, [("queue".to_owned(), 20.5), ("empty".to_owned(), 3.0)].into());
+    }
+}
