@@ -7,6 +7,7 @@ mod skipped;
 
 use installed::{Installed, root};
 use skipped::skip;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -107,6 +108,7 @@ fn programs_give_the_same_results() {
         }
         compare(mpi, &installed);
         behave(mpi, &installed);
+        both_doors(mpi, &installed);
         for source in ["old.f90", "module.f90", "f08.f90"] {
             if Command::new(mpi.fortran).arg("--version").output().is_err() {
                 skip(mpi.fortran, "not installed");
@@ -120,6 +122,37 @@ fn programs_give_the_same_results() {
         }
     }
     assert_eq!(left_behind(), before);
+}
+
+/// A program with MPI between processes and OpenMP tasks inside: as it is, and with both doors, by either of the two commands that say so.
+fn both_doors(mpi: &Mpi, installed: &Installed) {
+    let program = installed.prefix.join(format!("hybrid.{}", mpi.family));
+    let mut compile = Command::new(mpi.compiler);
+    compile.args(["-O1", "-g", "-fopenmp"]).arg(root().join("doors/mpi/tests/hybrid.c"));
+    installed::output(compile.arg("-o").arg(&program));
+    let castell = installed.prefix.join("bin/castell");
+    let run = |words: Vec<&OsStr>| {
+        let mut command = Command::new("timeout");
+        command.args(["-k", "2", "120"]).args(words);
+        let output = command.output().expect("timeout runs");
+        let said =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command:?} ended with {}:\n{said}", output.status);
+        said
+    };
+    let launcher: Vec<&OsStr> = mpi.launcher.iter().copied().chain(["-n", "2"]).map(OsStr::new).collect();
+    let [castell, omp, with_mpi, stats, stop] =
+        [castell.as_os_str(), "omp".as_ref(), "mpi".as_ref(), "--stats".as_ref(), "--".as_ref()];
+    let program = program.as_os_str();
+    let said = run([&launcher[..], &[program]].concat());
+    assert!(said.contains("0 wrong of 40, omp 0, mpi 0"), "{said}");
+    let said = run([&[castell, omp, stop][..], &launcher, &[program]].concat());
+    assert!(said.contains("0 wrong of 40, omp 1, mpi 0"), "{said}");
+    let inner = [castell, omp, stop, program];
+    let said = run([&[castell, with_mpi, stats, stop][..], &launcher, &inner].concat());
+    assert!(said.contains("0 wrong of 40, omp 1, mpi 1"), "{said}");
+    let (all, through) = calls(&said);
+    assert!(all == 42 && all == through, "{said}");
 }
 
 /// Random calls from a seed, without the door and with it.

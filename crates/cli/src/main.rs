@@ -12,6 +12,7 @@ mod omp;
 mod patterns;
 mod place;
 mod predict;
+mod preload;
 mod probe;
 mod profile;
 mod run;

@@ -1,17 +1,15 @@
 //! `castell mpi`: starts a program of any MPI so that its collective calls are castell's.
 
-mod elf;
-mod launcher;
-mod libraries;
 mod program;
 
-use anyhow::{Context as _, bail};
-use launcher::{Kind, Launcher};
-use program::{Family, Found, executable};
+use crate::preload::launcher::Launcher;
+use crate::preload::program::Loads;
+use crate::preload::{self, Start};
+use anyhow::Context as _;
+use program::Family;
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -94,40 +92,33 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let launcher = Launcher::of(&args.words);
     let found = match args.mpi {
         Some(family) => Ok((family, format!("as if for {}", family.name()))),
-        None => match program::find(&args.words, launcher.as_ref()) {
-            Found::Served { program, family, library, place } => {
-                let (program, place) = (program.display(), place.display());
-                Ok((family, format!("{program} uses {} ({library}: {place})", family.name())))
-            }
-            Found::Not(why) => Err(why),
-        },
+        None => program::find(&args.words, launcher.as_ref()).map(|found| {
+            let Loads { kind: family, program, library, place } = found;
+            let (program, place) = (program.display(), place.display());
+            (family, format!("{program} uses {} ({library}: {place})", family.name()))
+        }),
     };
-    let chosen = found.and_then(|(family, what)| match library(family, args.libraries.as_deref()) {
+    let chosen = found.and_then(|(family, what)| match preload::library(family.library(), args.libraries.as_deref()) {
         Ok(library) => Ok((library, what)),
-        Err(why) => Err(format!("{what}, but {why}")),
+        Err(why) => Err(format!(
+            "{what}, but {why} (`cargo xtask install --mpi MPICC` builds it with that MPI's compiler; --libraries DIR says where it is)"
+        )),
     });
     let (library, what) = match chosen {
         Ok(chosen) => chosen,
         Err(why) => {
             castell_host::say(&format!("runs without castell: {why}"));
-            return start(&args, args.words.clone(), Vec::new());
+            return Ok(Start::plain(&args.words).go(args.dry_run));
         }
     };
-    let launcher = launcher.unwrap_or(Launcher { at: 0, kind: Kind::Inherits });
-    let way = Launcher::way(launcher.kind);
+    let (start, way) = Start::with(&args.words, launcher, &variables(&args, &library)?);
     castell_host::say(&format!("{what}: preloads {} {way}", library.display()));
-    let (words, environment) = launcher.hand_on(&args.words, &variables(&args, &library)?);
-    start(&args, words, environment)
+    Ok(start.go(args.dry_run))
 }
 
 /// What the library is told. It stands in `doors/mpi/README.md`.
 fn variables(args: &Args, library: &Path) -> anyhow::Result<Vec<(String, OsString)>> {
-    let mut preloaded = library.as_os_str().to_owned();
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-        preloaded.push(":");
-        preloaded.push(others);
-    }
-    let mut variables = vec![("LD_PRELOAD".to_owned(), preloaded)];
+    let mut variables = vec![preload::variable(library)];
     let mut tell = |name: &str, value: OsString| variables.push((format!("CASTELL_MPI_{name}"), value));
     if let Some(file) = &args.json {
         // Rank 0 may have another folder.
@@ -147,58 +138,4 @@ fn variables(args: &Args, library: &Path) -> anyhow::Result<Vec<(String, OsStrin
         }
     }
     Ok(variables)
-}
-
-/// Where the library lies that is preloaded: where it was asked for, or beside castell as it was installed or built.
-fn library(family: Family, asked: Option<&Path>) -> Result<PathBuf, String> {
-    let name = family.library();
-    let folders = match asked {
-        Some(folder) => vec![folder.to_owned()],
-        None => {
-            let program = std::env::current_exe().and_then(|program| program.canonicalize());
-            let folder =
-                program.ok().and_then(|program| program.parent().map(Path::to_owned)).unwrap_or_default();
-            let below = ["../lib", "../lib64", "../lib/x86_64-linux-gnu", "../lib/aarch64-linux-gnu", "."];
-            below.map(|below| folder.join(below)).to_vec()
-        }
-    };
-    let found = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
-    found.and_then(|path| path.canonicalize().ok()).ok_or_else(|| {
-        let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-        format!(
-            "there is no {name} in {} (`cargo xtask install --mpi MPICC` builds it with that MPI's compiler; --libraries DIR \
-             says where it is)",
-            folders.join(", ")
-        )
-    })
-}
-
-/// Becomes the command.
-fn start(
-    args: &Args,
-    words: Vec<OsString>,
-    environment: Vec<(String, OsString)>,
-) -> anyhow::Result<ExitCode> {
-    if args.dry_run {
-        let set =
-            environment.iter().map(|(name, value)| format!("{name}={}", quoted(&value.to_string_lossy())));
-        let line: Vec<String> = set.chain(words.iter().map(|word| quoted(&word.to_string_lossy()))).collect();
-        println!("{}", line.join(" "));
-        return Ok(ExitCode::SUCCESS);
-    }
-    let Some((first, rest)) = words.split_first() else { bail!("there is nothing to start") };
-    let error = Command::new(first).args(rest).envs(environment).exec();
-    castell_host::say(&format!("{}: {error}", Path::new(first).display()));
-    let is_there = executable(first).is_some() || error.kind() != std::io::ErrorKind::NotFound;
-    Ok(ExitCode::from(if is_there { 126 } else { 127 }))
-}
-
-/// As a shell reads it.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }

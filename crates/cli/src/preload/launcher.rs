@@ -1,6 +1,6 @@
 //! The launcher of a command line: where it stands, which one it is, and how it hands variables to what it starts.
 
-use super::program::executable;
+use super::executable;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -7,6 +7,8 @@ use std::path::Path;
 /// What the loader is told.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Elf {
+    /// The kind of processor that it is for, by its number.
+    pub machine: u16,
     /// Whether there is a dynamic section at all.
     pub is_dynamic: bool,
     /// The libraries that it needs, in order.
@@ -70,18 +72,30 @@ impl Elf {
         Elf::read(&File::open(path).ok()?)
     }
 
+    /// Whether it is for processors of the kind for which castell itself was compiled.
+    pub fn is_for_this_machine(&self) -> bool {
+        let own = match std::env::consts::ARCH {
+            "x86_64" => 62,
+            "aarch64" => 183,
+            "riscv64" => 243,
+            _ => return true,
+        };
+        self.machine == own
+    }
+
     fn read(source: &impl Source) -> Option<Elf> {
         let header = take::<64>(source, 0)?;
         // 64 bits, little-endian.
         if header[..6] != *b"\x7fELF\x02\x01" {
             return None;
         }
+        let machine = word(&header, 18, 2) as u16;
         let (start, size, count) = (word(&header, 32, 8), word(&header, 54, 2), word(&header, 56, 2));
         let segments: Vec<Segment> = (0..count.min(ENTRIES_MAX))
             .map_while(|index| Segment::read(source, start.checked_add(index * size)?))
             .collect();
         let Some(dynamic) = segments.iter().find(|segment| segment.kind == PT_DYNAMIC) else {
-            return Some(Elf::default());
+            return Some(Elf { machine, ..Elf::default() });
         };
         let entries: Vec<(u64, u64)> = (0..(dynamic.bytes / 16).min(ENTRIES_MAX))
             .map_while(|index| {
@@ -90,7 +104,7 @@ impl Elf {
             })
             .take_while(|(tag, _)| *tag != DT_NULL)
             .collect();
-        let mut elf = Elf { is_dynamic: true, ..Elf::default() };
+        let mut elf = Elf { machine, is_dynamic: true, ..Elf::default() };
         let table = entries.iter().find(|(tag, _)| *tag == DT_STRTAB).map(|entry| entry.1);
         let Some(table) = table.and_then(|address| place(&segments, address)) else { return Some(elf) };
         for (tag, value) in entries {
@@ -105,6 +119,36 @@ impl Elf {
         }
         Some(elf)
     }
+}
+
+/// What kind of machine an ELF file is for, whichever that is, for people; none if it is no such file.
+pub fn machine_of(path: &Path) -> Option<String> {
+    if !path.metadata().ok()?.is_file() {
+        return None;
+    }
+    let header = take::<20>(&File::open(path).ok()?, 0)?;
+    if header[..4] != *b"\x7fELF" {
+        return None;
+    }
+    let number = if header[5] == 2 {
+        u16::from_be_bytes([header[18], header[19]])
+    } else {
+        u16::from_le_bytes([header[18], header[19]])
+    };
+    let name = match number {
+        3 => "x86".to_owned(),
+        20 | 21 => "PowerPC".to_owned(),
+        22 => "IBM Z".to_owned(),
+        40 => "Arm".to_owned(),
+        62 => "x86-64".to_owned(),
+        183 => "AArch64".to_owned(),
+        243 => "RISC-V".to_owned(),
+        258 => "LoongArch".to_owned(),
+        other => format!("kind {other}"),
+    };
+    let bits = if header[4] == 1 { ", 32 bits" } else { "" };
+    let order = if header[5] == 2 { ", big-endian" } else { "" };
+    Some(format!("{name}{bits}{order}"))
 }
 
 /// Whether one of these words, between zeros, is in the file: as the name of a function in a table of symbols is.

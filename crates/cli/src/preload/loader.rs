@@ -29,7 +29,7 @@ impl Loader {
         Loader { asked, cached: cache(&print.unwrap_or_default()) }
     }
 
-    /// The first library for which `wanted` says something, nearest to the program first, with its place.
+    /// The first library about whose file name `wanted` says something, nearest to the program first, with its place.
     pub fn find<T>(
         &self,
         program: &Path,
@@ -46,7 +46,8 @@ impl Loader {
             for name in elf.needed {
                 let searched = if runpath.is_empty() { &rpath[..] } else { &[] };
                 let place = self.place(&name, searched, &runpath);
-                if let Some(found) = wanted(&name) {
+                let file = name.rsplit('/').next().unwrap_or(&name);
+                if let Some(found) = wanted(file) {
                     let place = place.unwrap_or_else(|| name.clone().into());
                     return Some((found, name, place));
                 }
