@@ -2,16 +2,16 @@
 //! all pass at once.
 
 use crate::below;
-use crate::region::Place;
+use crate::place::Place;
 
 /// All threads of the region meet, and no task is left; at once if it was cancelled and `yields` to that.
 fn meet(yields: bool) {
     let Some(place) = Place::current() else { return };
-    if yields && place.member.is_cancelled() {
+    if yields && place.is_region_cancelled() {
         return;
     }
     // SAFETY: a barrier is met by the threads of the team in their implicit tasks.
-    unsafe { place.member.barrier(yields) };
+    unsafe { place.member().barrier(yields) };
 }
 
 macro_rules! barriers {

@@ -12,7 +12,7 @@
 //! A depend object is two words, an address and a kind. Only the first byte of what is named counts. `omp_all_memory` is a null address
 //! that is written.
 
-use crate::region::Place;
+use crate::place::Place;
 use castell_tasks::dependences::{Declaration, Kind};
 use smallvec::SmallVec;
 use std::ffi::c_void;
@@ -35,7 +35,7 @@ const INOUTSET: usize = 5;
 /// # Safety
 /// A compiler made it.
 pub(crate) unsafe fn read(place: &Place<'_>, words: *const *mut c_void) -> Declarations {
-    let exclusive = if place.member.is_in_explicit_task() { Kind::InOut } else { Kind::Commutative };
+    let exclusive = if place.is_in_explicit_task() { Kind::InOut } else { Kind::Commutative };
     // SAFETY: the caller's promise.
     let mut declared = unsafe { read_kinds(words) };
     declared.iter_mut().filter(|one| one.kind == Kind::Commutative).for_each(|one| one.kind = exclusive);

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `below` | libgomp's functions, behind those of the same name here |
 //! | `region` | a parallel region: its threads become a team of castell's |
+//! | `place` | what a thread is in its region, and the tasks that run on it at once |
 //! | `barrier` | barriers, and what ends in one |
 //! | `task` | `GOMP_task`, waits, groups, events, cancellation |
 //! | `depend` | what a depend clause is when it arrives here |
@@ -25,6 +26,7 @@
 mod barrier;
 mod below;
 mod depend;
+mod place;
 mod reduction;
 mod region;
 mod serial;

@@ -16,7 +16,7 @@
 //! libgomp registers those of parallel regions and of loops, and keeps an address in word 5.
 
 use crate::below;
-use crate::region::Place;
+use crate::place::Place;
 use crate::serial;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ffi::{c_ulong, c_void};
@@ -108,7 +108,7 @@ unsafe fn blocks(first: *mut usize) -> impl Iterator<Item = Block> {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn GOMP_taskgroup_reduction_register(data: *mut usize) {
     let place = Place::current();
-    let threads = place.map_or(1, |place| place.member.team_size());
+    let threads = place.map_or(1, |place| place.team_size());
     // SAFETY: a compiler's block.
     let last = unsafe {
         let mut last = Block(data);
@@ -119,7 +119,7 @@ pub(crate) unsafe extern "C" fn GOMP_taskgroup_reduction_register(data: *mut usi
         last.set(5, last.word(5) | 1);
         last
     };
-    match place.and_then(|place| place.member.companion()) {
+    match place.and_then(|place| place.companion()) {
         // SAFETY: as above. Only the task that has opened the group registers.
         Some(companion) => unsafe {
             last.set(4, companion.load(Ordering::Acquire).expose_provenance());
@@ -160,7 +160,7 @@ unsafe extern "C" fn GOMP_task_reduction_remap(
 ) {
     let (count, with_original) = (count as usize, with_original as usize);
     let place = Place::current();
-    let number = place.map_or(0, |place| place.member.number());
+    let number = place.map_or(0, |place| place.number());
     for index in 0..count {
         // SAFETY: so many addresses lie there, and behind them room for those of the variables.
         let at = unsafe { addresses.add(index) };
@@ -172,7 +172,7 @@ unsafe extern "C" fn GOMP_task_reduction_remap(
         };
         let found = match place {
             Some(place) => {
-                place.member.companions().find_map(|companion| look(companion.load(Ordering::Acquire).cast()))
+                place.companions().find_map(|companion| look(companion.load(Ordering::Acquire).cast()))
             }
             None => serial::registered().find_map(look),
         };

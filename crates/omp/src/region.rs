@@ -3,8 +3,9 @@
 
 use crate::Body;
 use crate::below;
-use castell_tasks::{Limits, Member, Runtime, Team};
-use std::cell::{Cell, RefCell};
+use crate::place::Place;
+use castell_tasks::{Limits, Runtime, Team};
+use std::cell::RefCell;
 use std::ffi::{c_long, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,24 +18,9 @@ struct Region {
     team: OnceLock<Option<Arc<Team>>>,
 }
 
-/// What a thread is in the innermost region.
-pub(crate) struct Place<'a> {
-    pub(crate) member: &'a Member,
-}
-
 thread_local! {
-    static PLACE: Cell<*const Place<'static>> = const { Cell::new(std::ptr::null()) };
     /// The places that were left for regions of which this library sees only beginning and end.
     static LEFT: RefCell<Vec<*const Place<'static>>> = const { RefCell::new(Vec::new()) };
-}
-
-impl Place<'_> {
-    /// The calling thread's; `None` outside of parallel regions.
-    #[inline]
-    pub(crate) fn current<'a>() -> Option<&'a Place<'a>> {
-        // SAFETY: set by `run` while what it points to is on this thread's stack.
-        unsafe { PLACE.get().as_ref() }
-    }
 }
 
 /// What a thread of the region does instead of the program's function.
@@ -49,8 +35,8 @@ unsafe extern "C" fn run(region: *mut c_void) {
         return unsafe { (region.body)(region.data) };
     };
     let member = team.member(number as usize);
-    let place = Place { member };
-    let outer = PLACE.replace(std::ptr::from_ref(&place).cast());
+    let place = Place::new(member);
+    let outer = Place::replace(Some(&place));
     // SAFETY: libgomp numbers the threads of a team, all of which come here; no other region uses this team now.
     unsafe {
         member.enter();
@@ -58,7 +44,7 @@ unsafe extern "C" fn run(region: *mut c_void) {
         member.last_barrier();
         member.leave();
     }
-    PLACE.set(outer);
+    Place::set(outer);
 }
 
 /// Passes a region to libgomp by `start`, with [`run`] in place of the program's function.
@@ -190,7 +176,7 @@ macro_rules! old_regions {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(body: Body, data: *mut c_void, threads: c_uint, $($argument: $type),*) {
-            LEFT.with_borrow_mut(|left| left.push(PLACE.replace(std::ptr::null())));
+            LEFT.with_borrow_mut(|left| left.push(Place::replace(None)));
             // SAFETY: the caller's arguments, passed on.
             unsafe { below::$name(body, data, threads, $($argument),*) };
         }
@@ -210,5 +196,5 @@ old_regions! {
 unsafe extern "C" fn GOMP_parallel_end() {
     // SAFETY: passed on.
     unsafe { below::GOMP_parallel_end() };
-    LEFT.with_borrow_mut(|left| left.pop().into_iter().for_each(|outer| PLACE.set(outer)));
+    LEFT.with_borrow_mut(|left| left.pop().into_iter().for_each(Place::set));
 }

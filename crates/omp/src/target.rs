@@ -2,12 +2,22 @@
 //! only. So `nowait` is not asked of them.
 
 use crate::depend;
-use crate::region::Place;
+use crate::place::Place;
 use crate::{Body, below};
 use std::ffi::{c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Flag of the functions here.
 const NOWAIT: c_uint = 1;
+
+/// Whether libgomp may have tasks of its own.
+static HAS_BEEN_STARTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether libgomp was asked to run a target region beside the program: then it has tasks of its own to wait for.
+#[inline]
+pub(crate) fn has_been_started() -> bool {
+    HAS_BEEN_STARTED.load(Ordering::Relaxed)
+}
 
 /// Waits for what the clause names; what to pass to libgomp in place of flags and clause.
 ///
@@ -15,12 +25,15 @@ const NOWAIT: c_uint = 1;
 /// A compiler's clause, or null.
 unsafe fn wait(flags: c_uint, depend: *mut *mut c_void) -> (c_uint, *mut *mut c_void) {
     if depend.is_null() {
+        if flags & NOWAIT != 0 {
+            HAS_BEEN_STARTED.store(true, Ordering::Relaxed);
+        }
         return (flags, depend);
     }
     // Outside of parallel regions all tasks before have run.
     if let Some(place) = Place::current() {
         // SAFETY: the caller's promise. OpenMP's tasks cannot fail.
-        let _ = unsafe { place.member.context().wait_for(&depend::read(place, depend)) };
+        let _ = unsafe { place.member().context().wait_for(&depend::read(place, depend)) };
     }
     (flags & !NOWAIT, std::ptr::null_mut())
 }

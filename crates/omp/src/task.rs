@@ -1,9 +1,9 @@
 //! Tasks: creating them, waiting for them, their groups, events and cancellation.
 
 use crate::depend::{self, Declarations};
-use crate::region::Place;
+use crate::place::Place;
 use crate::serial::{self, Event};
-use crate::{Body, Copy, below};
+use crate::{Body, Copy, below, target};
 use castell_tasks::foreign::{self, Block};
 use castell_tasks::task::{Attributes, flag};
 use std::ffi::{c_int, c_long, c_uint, c_void};
@@ -68,11 +68,20 @@ impl Argument {
     ///
     /// # Safety
     /// As the compiler made it.
+    #[inline]
     pub(crate) unsafe fn with_block(&self, always: bool, action: impl FnOnce(*mut c_void)) {
-        const FEW: usize = 1024;
         if self.copy.is_none() && !always {
             return action(self.data);
         }
+        // SAFETY: the caller's promise.
+        unsafe { self.with_copy(action) };
+    }
+
+    /// # Safety
+    /// As above. Apart, since room for a copy on the stack is not to be had by tasks that need none.
+    #[inline(never)]
+    unsafe fn with_copy(&self, action: impl FnOnce(*mut c_void)) {
+        const FEW: usize = 1024;
         let bytes = self.bytes + self.align;
         let mut near = MaybeUninit::<[u8; FEW]>::uninit();
         let mut far = Vec::<u8>::new();
@@ -131,23 +140,77 @@ unsafe extern "C" fn GOMP_task(
     detach: *mut *mut c_void,
 ) {
     let argument = Argument::new(body, data, copy, bytes, align);
+    let is_final = flags & with::FINAL != 0;
+    let Some(place) = Place::current() else {
+        let detach = (flags & with::DETACH != 0).then_some(detach);
+        // SAFETY: the caller's promise. What it depends on has run.
+        return unsafe { run_at_once(&argument, is_final, detach) };
+    };
+    const MORE: u32 = with::DEPEND | with::DETACH | with::PRIORITY;
+    // SAFETY: the caller's promise: what the flags speak of was passed.
+    unsafe {
+        if flags & (with::DEPEND | with::DETACH) == 0
+            && place.runs_at_once(is_deferred, flags & with::PRIORITY != 0)
+        {
+            run(place, &argument, is_final, |_| ());
+        } else if flags & MORE == 0 {
+            create(place, &argument, &Clauses { is_final, is_deferred, priority: 0 }, &[], None, |_| ());
+        } else {
+            create_with_more(place, &argument, flags, is_deferred, depend, wanted_priority, detach);
+        }
+    }
+}
+
+/// Creates a task with clauses that few have.
+///
+/// # Safety
+/// As the compiler made it.
+#[inline(never)]
+unsafe fn create_with_more(
+    place: &Place<'_>,
+    argument: &Argument,
+    flags: u32,
+    is_deferred: bool,
+    depend: *mut *mut c_void,
+    wanted_priority: c_int,
+    detach: *mut *mut c_void,
+) {
     let clauses = Clauses {
         is_final: flags & with::FINAL != 0,
         is_deferred,
         priority: if flags & with::PRIORITY != 0 { priority(wanted_priority) } else { 0 },
     };
     let detach = (flags & with::DETACH != 0).then_some(detach);
-    let Some(place) = Place::current() else {
-        // SAFETY: the caller's promise. What it depends on has run.
-        return unsafe { run_at_once(&argument, clauses.is_final, detach) };
-    };
     let mut declared = Declarations::new();
-    if flags & with::DEPEND != 0 {
-        // SAFETY: the caller's promise: such a clause was passed.
-        declared = unsafe { depend::read(place, depend) };
-    }
     // SAFETY: the caller's promise.
-    unsafe { create(place, &argument, &clauses, &declared, detach, |_| ()) };
+    unsafe {
+        if flags & with::DEPEND != 0 {
+            declared = depend::read(place, depend);
+        }
+        create(place, argument, &clauses, &declared, detach, |_| ());
+    }
+}
+
+/// Runs a task in a region at once. `last` changes its block when that is filled.
+///
+/// # Safety
+/// As the compiler made it.
+#[inline]
+pub(crate) unsafe fn run(
+    place: &Place<'_>,
+    argument: &Argument,
+    is_final: bool,
+    last: impl FnOnce(*mut c_void),
+) {
+    place.run(is_final, || {
+        // SAFETY: the caller's promise.
+        unsafe {
+            argument.with_block(false, |block| {
+                last(block);
+                (argument.body)(block);
+            });
+        }
+    });
 }
 
 /// Creates a task in a region. `last` changes its block when that is filled.
@@ -162,21 +225,6 @@ pub(crate) unsafe fn create(
     detach: Option<*mut *mut c_void>,
     last: impl FnOnce(*mut c_void),
 ) {
-    let context = place.member.context();
-    let attributes = clauses.attributes();
-    let runs_at_once = !clauses.is_deferred || context.is_final();
-    if runs_at_once && declared.is_empty() && detach.is_none() && !context.is_watched() {
-        let is_final = clauses.is_final || context.is_final();
-        let flags = flag::APART | if is_final { flag::FINAL } else { 0 };
-        let attributes = Attributes { flags, ..attributes };
-        // SAFETY: the caller's promise.
-        return unsafe {
-            argument.with_block(false, |block| {
-                last(block);
-                foreign::run_undeferred(&context, attributes, argument.body, block);
-            });
-        };
-    }
     let block = Block {
         body: argument.body,
         bytes: argument.bytes,
@@ -185,7 +233,8 @@ pub(crate) unsafe fn create(
     };
     // SAFETY: the caller's promise.
     unsafe {
-        foreign::submit_block(&context, attributes, declared, &block, |task, block| {
+        let context = place.member().context();
+        foreign::submit_block(&context, clauses.attributes(), declared, &block, |task, block| {
             if let Some(detach) = detach {
                 pass_handle(argument, detach, task.as_ptr());
             }
@@ -229,19 +278,21 @@ unsafe fn run_at_once(argument: &Argument, is_final: bool, detach: Option<*mut *
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GOMP_taskwait() {
-    if let Some(place) = Place::current() {
+    if let Some(place) = Place::current().filter(|place| place.has_children()) {
         // What fails is skipped in other interfaces; OpenMP's tasks cannot fail.
-        let _ = place.member.context().taskwait();
+        let _ = place.member().context().taskwait();
     }
-    // SAFETY: passed on, for target tasks.
-    unsafe { below::GOMP_taskwait() };
+    if target::has_been_started() {
+        // SAFETY: passed on.
+        unsafe { below::GOMP_taskwait() };
+    }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GOMP_taskwait_depend(depend: *mut *mut c_void) {
     if let Some(place) = Place::current() {
         // SAFETY: the compiler's clause. Siblings' accesses are all that counts.
-        let _ = unsafe { place.member.context().wait_for(&depend::read(place, depend)) };
+        let _ = unsafe { place.member().context().wait_for(&depend::read(place, depend)) };
     }
 }
 
@@ -263,7 +314,7 @@ unsafe extern "C" fn GOMP_taskyield() {}
 pub(crate) unsafe extern "C" fn GOMP_taskgroup_start() {
     if let Some(place) = Place::current() {
         // SAFETY: the thread is this member; the compiler closes what it opens.
-        unsafe { place.member.open_group() };
+        unsafe { place.member().open_group() };
     }
 }
 
@@ -271,7 +322,7 @@ pub(crate) unsafe extern "C" fn GOMP_taskgroup_start() {
 pub(crate) unsafe extern "C" fn GOMP_taskgroup_end() {
     if let Some(place) = Place::current() {
         // SAFETY: as above.
-        unsafe { place.member.close_group() };
+        unsafe { place.member().close_group() };
     }
 }
 
@@ -282,15 +333,15 @@ unsafe extern "C" fn GOMP_cancel(which: c_int, do_cancel: bool) -> bool {
     match Place::current() {
         Some(place) if which & TASKGROUP != 0 && is_allowed() => {
             if do_cancel {
-                place.member.context().cancel();
+                place.cancel_group();
             }
-            do_cancel || is_cancelled(place)
+            do_cancel || place.is_cancelled()
         }
         place => {
             // SAFETY: passed on.
             let cancels = unsafe { below::GOMP_cancel(which, do_cancel) };
             if let Some(place) = place.filter(|_| cancels && do_cancel && which & PARALLEL != 0) {
-                place.member.cancel();
+                place.cancel_region();
             }
             cancels
         }
@@ -300,15 +351,10 @@ unsafe extern "C" fn GOMP_cancel(which: c_int, do_cancel: bool) -> bool {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GOMP_cancellation_point(which: c_int) -> bool {
     match Place::current() {
-        Some(place) if which & TASKGROUP != 0 => is_cancelled(place),
+        Some(place) if which & TASKGROUP != 0 => place.is_cancelled(),
         // SAFETY: passed on.
         _ => unsafe { below::GOMP_cancellation_point(which) },
     }
-}
-
-/// Whether a task ends at a cancellation point.
-fn is_cancelled(place: &Place<'_>) -> bool {
-    place.member.is_cancelled() || place.member.context().is_cancelled()
 }
 
 #[unsafe(no_mangle)]
@@ -331,7 +377,7 @@ unsafe extern "C" fn omp_fulfill_event_(event: *const *mut c_void) {
 
 #[unsafe(no_mangle)]
 extern "C" fn omp_in_final() -> c_int {
-    Place::current().map_or_else(serial::is_final, |place| place.member.context().is_final()).into()
+    Place::current().map_or_else(serial::is_final, |place| place.is_final()).into()
 }
 
 #[unsafe(no_mangle)]
@@ -341,7 +387,7 @@ extern "C" fn omp_in_final_() -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn omp_in_explicit_task() -> c_int {
-    Place::current().map_or_else(serial::is_in_task, |place| place.member.is_in_explicit_task()).into()
+    Place::current().map_or_else(serial::is_in_task, |place| place.is_in_explicit_task()).into()
 }
 
 #[unsafe(no_mangle)]
@@ -351,7 +397,7 @@ extern "C" fn omp_in_explicit_task_() -> c_int {
 
 /// Whether tasks are created no more where the calling thread is.
 pub(crate) fn creates_no_more(place: &Place<'_>) -> bool {
-    is_cancelled(place)
+    place.is_cancelled()
 }
 
 /// Runs a piece of a loop outside of regions.

@@ -1,9 +1,9 @@
 //! Loops whose iterations are tasks. The first two words of a piece's argument are its bounds.
 
+use crate::place::Place;
 use crate::reduction::GOMP_taskgroup_reduction_register;
-use crate::region::Place;
 use crate::task::{
-    Argument, Clauses, GOMP_taskgroup_end, GOMP_taskgroup_start, create, creates_no_more, priority,
+    Argument, Clauses, GOMP_taskgroup_end, GOMP_taskgroup_start, create, creates_no_more, priority, run,
     run_piece_at_once, with,
 };
 use crate::{Body, Copy};
@@ -87,7 +87,7 @@ impl Loop {
                 unsafe { GOMP_taskgroup_reduction_register(self.reductions()) };
             }
         }
-        let threads = place.map_or(1, |place| place.member.team_size());
+        let threads = place.map_or(1, |place| place.team_size());
         let clauses = Clauses {
             is_final: self.flags & with::FINAL != 0,
             is_deferred: self.flags & with::IF != 0,
@@ -100,6 +100,9 @@ impl Loop {
             // SAFETY: the caller's promise.
             unsafe {
                 match place {
+                    Some(place) if place.runs_at_once(clauses.is_deferred, clauses.priority != 0) => {
+                        run(place, &self.argument, clauses.is_final, put);
+                    }
                     Some(place) => create(place, &self.argument, &clauses, &[], None, put),
                     None => run_piece_at_once(&self.argument, clauses.is_final, put),
                 }

@@ -102,6 +102,13 @@ fn tasks_groups_and_barriers() {
 }
 
 #[test]
+fn tasks_that_run_where_they_are_created() {
+    let program = Program::new("undeferred.c");
+    program.compare(&[], &[]);
+    program.compare(&[], &[("OMP_CANCELLATION", "true")]);
+}
+
+#[test]
 fn the_example() {
     let program = Program::compile(Path::new("../../examples/omp/wave.c"));
     let expected = program.output(&["60"], 2, &[], None);

@@ -41,7 +41,7 @@ pub use api::{
     handle::Handle,
     replay,
     runtime::Runtime,
-    team::{Member, Team},
+    team::{BegunTask, Member, Team},
 };
 pub use castell_sched::Kind as LeafKind;
 #[cfg(not(loom))]

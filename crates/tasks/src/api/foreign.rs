@@ -6,7 +6,7 @@ use crate::api::runtime::Runtime;
 use crate::dependences::Declaration;
 use crate::error::TaskError;
 use crate::lifecycle::current::Thread;
-use crate::lifecycle::execute::{create_sized, run_in_place, submit};
+use crate::lifecycle::execute::{create_sized, submit};
 use crate::lifecycle::shared::Shared;
 use crate::waiting::pause::{add_events, fulfill, rest, unblock};
 use crate::waiting::suspend::suspend;
@@ -162,29 +162,8 @@ pub unsafe fn submit_block(
     }
 }
 
-/// Creates a task without accesses and runs it at once with `argument`, which is not copied: what it creates may outlast it.
-///
-/// # Safety
-/// As for [`submit_bytes`].
-pub unsafe fn run_undeferred(
-    context: &Context<'_>,
-    attributes: Attributes,
-    body: Function,
-    argument: *mut c_void,
-) {
-    let thread = context.thread();
-    // SAFETY: the record has room for the call; the rest is the caller's promise.
-    unsafe {
-        let bytes = size_of::<BlockCall>();
-        let task = create_sized(thread, context.current(), attributes, bytes, 0, 1, run_block);
-        let call = task.as_ref().closure().cast::<BlockCall>();
-        call.write(BlockCall { body, argument, elsewhere: None });
-        run_in_place(thread, task);
-    }
-}
-
 unsafe fn run_block(_thread: &Thread, task: &Task, verb: Verb) {
-    // SAFETY: written by `submit_block` or `run_undeferred`.
+    // SAFETY: written by `submit_block`.
     let BlockCall { body, argument, elsewhere } = unsafe { task.closure().cast::<BlockCall>().read() };
     // SAFETY: the caller's promise there.
     unsafe {

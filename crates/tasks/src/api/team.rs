@@ -9,7 +9,7 @@ use crate::api::builder::Builder;
 use crate::api::context::Context;
 use crate::error::TaskError;
 use crate::lifecycle::current::Thread;
-use crate::lifecycle::execute::{begin_in_place, create_sized, end_in_place};
+use crate::lifecycle::execute::{InPlace, begin_in_place, create_sized, end_in_place};
 use crate::lifecycle::group::Group;
 use crate::lifecycle::shared::{Assembly, Shared};
 use crate::lifecycle::task::{Attributes, Task, Verb, flag};
@@ -40,6 +40,9 @@ pub struct Member {
     /// All have come to the end of a region that was cancelled.
     is_finished: Cell<bool>,
 }
+
+/// A task whose body runs where it was created: see [`Member::begin_task`].
+pub struct BegunTask(InPlace);
 
 impl Builder {
     /// A team of so many lent threads in place of a runtime with threads of its own.
@@ -183,6 +186,41 @@ impl Member {
             let task = create_sized(&self.thread, std::ptr::null(), attributes, 0, 0, 1, nothing);
             begin_in_place(&self.thread, task);
         }
+    }
+
+    /// Begins a task without accesses, as a child of the current one: the calling thread goes on in its body, until [`Member::end_task`].
+    ///
+    /// # Safety
+    /// The calling thread is this member, and in a task.
+    pub unsafe fn begin_task(&self, attributes: Attributes) -> BegunTask {
+        let thread = &self.thread;
+        // SAFETY: nothing lies behind its header, and nobody else sees it.
+        unsafe {
+            let task = create_sized(thread, thread.task.get(), attributes, 0, 0, 1, nothing);
+            BegunTask(InPlace::begin(thread, task))
+        }
+    }
+
+    /// The body of a task that this member has begun is over; what it has created may outlast it.
+    ///
+    /// # Safety
+    /// The calling thread is this member, and has ended what it began later.
+    pub unsafe fn end_task(&self, begun: BegunTask) {
+        // SAFETY: the caller's promise.
+        unsafe { begun.0.end(&self.thread) };
+    }
+
+    /// How many tasks lie in this member's own queue; 0 where members have none.
+    #[inline]
+    pub fn queued(&self) -> usize {
+        self.thread.leaf().map_or(0, |leaf| leaf.len())
+    }
+
+    /// Whether a group around this point was cancelled.
+    #[inline]
+    pub fn is_group_cancelled(&self) -> bool {
+        // SAFETY: a group outlives the tasks in it, and the body that opened it.
+        unsafe { self.thread.group.get().as_ref() }.is_some_and(Group::is_cancelled)
     }
 
     /// Opens a group: what the current task creates until [`Member::close_group`] is waited for there.

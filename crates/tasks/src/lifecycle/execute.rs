@@ -9,6 +9,7 @@ use crate::lifecycle::awaited::WAITING;
 use crate::lifecycle::children::Left;
 use crate::lifecycle::current::Thread;
 use crate::lifecycle::extras::Completion;
+use crate::lifecycle::group::Group;
 use crate::lifecycle::task::{Attributes, Birth, Parts, Run, Task, TaskRef, Verb, flag};
 use crate::scheduler::schedulable::{ReadyList, Schedulable as _};
 use crate::waiting::suspend;
@@ -173,15 +174,7 @@ unsafe fn submit_any(thread: &Thread, task: TaskRef, declared: &[Declaration]) -
     if thread.shared.watches {
         note_created(thread, record, declared);
     }
-    if let Some(parent) = record.parent() {
-        parent.children.add(thread);
-        // SAFETY: an open group outlives the tasks in it.
-        if let Some(group) = unsafe { record.group.as_ref() }
-            && !std::ptr::eq(group, parent.group)
-        {
-            group.members.add(thread);
-        }
-    }
+    note_child(thread, record);
     if !declared.is_empty() {
         let mut ready = ReadyList::new();
         // SAFETY: on the thread of the parent's body, before anybody else sees it.
@@ -211,6 +204,18 @@ unsafe fn submit_any(thread: &Thread, task: TaskRef, declared: &[Declaration]) -
         }
     }
     false
+}
+
+/// Its creator, and the group that it is created in, have one more.
+fn note_child(thread: &Thread, record: &Task) {
+    let Some(parent) = record.parent() else { return };
+    parent.children.add(thread);
+    // SAFETY: an open group outlives the tasks in it.
+    if let Some(group) = unsafe { record.group.as_ref() }
+        && !std::ptr::eq(group, parent.group)
+    {
+        group.members.add(thread);
+    }
 }
 
 #[cold]
@@ -250,6 +255,24 @@ pub(crate) unsafe fn execute(thread: &Thread, task: TaskRef) -> Option<TaskRef> 
         // SAFETY: as above.
         unsafe { run_seldom(thread, record) };
     }
+    // SAFETY: its body is over.
+    unsafe { leave_body(thread, task, outer, outer_group) }
+}
+
+/// The body on top of the stack is over; what lay below it is on top again. Returns the task to run next on this thread, if one was made
+/// ready for it.
+///
+/// # Safety
+/// Once, after the body of `task`.
+#[inline(always)]
+unsafe fn leave_body(
+    thread: &Thread,
+    task: TaskRef,
+    outer: *const Task,
+    outer_group: *const Group,
+) -> Option<TaskRef> {
+    // SAFETY: its life has not ended yet.
+    let record = unsafe { task.as_ref() };
     thread.task.set(outer);
     thread.group.set(outer_group);
     if !record.children.is_untouched() {
@@ -359,26 +382,40 @@ pub(crate) fn end_in_place(thread: &Thread) {
     debug_assert!(next.is_none(), "a root without accesses makes nothing ready");
 }
 
-/// Runs a task without accesses at once, in the place where it was created; what it creates may outlast it.
-///
-/// # Safety
-/// `task` comes from [`create_sized`] on this thread, as a child of its current task, and nobody else sees it.
-pub(crate) unsafe fn run_in_place(thread: &Thread, task: TaskRef) {
-    // SAFETY: the caller's promise.
-    let record = unsafe { task.as_ref() };
-    if let Some(parent) = record.parent() {
-        parent.children.add(thread);
-        // SAFETY: an open group outlives the tasks in it.
-        if let Some(group) = unsafe { record.group.as_ref() }
-            && !std::ptr::eq(group, parent.group)
-        {
-            group.members.add(thread);
-        }
+/// A task that runs in the place where it was created, and what lies below it.
+pub(crate) struct InPlace {
+    task: TaskRef,
+    outer: *const Task,
+    outer_group: *const Group,
+}
+
+impl InPlace {
+    /// The body begins: the caller goes on in it, until [`InPlace::end`].
+    ///
+    /// # Safety
+    /// `task` comes from [`create_sized`] on this thread, as a child of its current task, without accesses, and nobody else sees it.
+    pub(crate) unsafe fn begin(thread: &Thread, task: TaskRef) -> InPlace {
+        // SAFETY: the caller's promise.
+        let record = unsafe { task.as_ref() };
+        note_child(thread, record);
+        thread.tell_ended_but_of(record.parent);
+        let outer = thread.task.replace(record);
+        let outer_group = thread.group.replace(record.group);
+        InPlace { task, outer, outer_group }
     }
-    // SAFETY: ready, and handed to nobody.
-    if let Some(next) = unsafe { execute(thread, task) } {
-        // SAFETY: made ready for this thread: alive, and in no list.
-        unsafe { thread.shared.scheduler.add(next, thread.worker.get()) };
+
+    /// The body is over; what it has created may outlast it.
+    ///
+    /// # Safety
+    /// On the same thread, where what was begun later has ended.
+    pub(crate) unsafe fn end(self, thread: &Thread) {
+        let InPlace { task, outer, outer_group } = self;
+        // SAFETY: the caller's promise; what becomes ready for this thread is alive, and in no list.
+        unsafe {
+            if let Some(next) = leave_body(thread, task, outer, outer_group) {
+                thread.shared.scheduler.add(next, thread.worker.get());
+            }
+        }
     }
 }
 

@@ -193,6 +193,12 @@ impl<T: Schedulable> Leaf<T> {
         }
     }
 
+    /// How many tasks it has. To be called by the thread that is this leaf's worker.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.length.load(Ordering::Relaxed)
+    }
+
     /// A task that waits for the oldest of several that it has created finds it below the others; if it took none, another thread
     /// would have to take its place. To be called by the thread that is this leaf's worker.
     #[cold]

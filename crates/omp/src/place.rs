@@ -1,0 +1,177 @@
+//! What a thread is in the innermost parallel region, and the tasks that run on it where they were created.
+//!
+//! A task that its creator runs at once (`if`, `final`, or because plenty of others wait) mostly creates nothing and waits for nothing.
+//! So it begins as a few words on the stack, and becomes a task of the runtime's when it does something that needs one:
+//!
+//! | state | what lies below it | its body |
+//! |---|---|---|
+//! | bare: in the list of [`Place`] | the runtime's current task, maybe with other bare tasks between | has created nothing |
+//! | made: the runtime's task is there | others that are made | has created or opened something, or is below one that has |
+//!
+//! All bare tasks lie on top of the runtime's current task, so they are made together, from the outermost on.
+
+use castell_tasks::task::{Attributes, flag};
+use castell_tasks::{BegunTask, Member};
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::sync::atomic::AtomicPtr;
+
+/// What a thread is in the innermost region.
+pub(crate) struct Place<'a> {
+    member: &'a Member,
+    /// Somebody wants to know what tasks do: then all of them are the runtime's.
+    is_watched: bool,
+    /// The innermost bare task; null if the current task is the runtime's.
+    bare: Cell<*const Undeferred>,
+}
+
+thread_local! {
+    static PLACE: Cell<*const Place<'static>> = const { Cell::new(std::ptr::null()) };
+}
+
+/// A task that runs where it was created.
+struct Undeferred {
+    is_final: bool,
+    outer: *const Undeferred,
+    made: Cell<Option<BegunTask>>,
+}
+
+impl<'a> Place<'a> {
+    /// The calling thread's, while it is that member.
+    pub(crate) fn new(member: &'a Member) -> Place<'a> {
+        Place { member, is_watched: member.context().is_watched(), bare: Cell::new(std::ptr::null()) }
+    }
+
+    /// The calling thread's; `None` outside of parallel regions.
+    #[inline]
+    pub(crate) fn current<'b>() -> Option<&'b Place<'b>> {
+        // SAFETY: set while what it points to is on this thread's stack.
+        unsafe { PLACE.get().as_ref() }
+    }
+
+    /// Makes `place` what [`Place::current`] finds, for [`Place::set`] to put back what this returns.
+    pub(crate) fn replace(place: Option<&Place<'_>>) -> *const Place<'static> {
+        PLACE.replace(place.map_or(std::ptr::null(), |place| std::ptr::from_ref(place).cast()))
+    }
+
+    /// See [`Place::replace`].
+    pub(crate) fn set(place: *const Place<'static>) {
+        PLACE.set(place);
+    }
+
+    /// The member, with all tasks of its stack made: for what creates, opens and waits.
+    #[inline]
+    pub(crate) fn member(&self) -> &'a Member {
+        if !self.bare.get().is_null() {
+            self.make(self.bare.replace(std::ptr::null()));
+        }
+        self.member
+    }
+
+    /// From the outermost on.
+    #[cold]
+    fn make(&self, bare: *const Undeferred) {
+        // SAFETY: bare tasks are on this thread's stack until their bodies have returned.
+        let Some(task) = (unsafe { bare.as_ref() }) else { return };
+        self.make(task.outer);
+        let is_final = if task.is_final { flag::FINAL } else { 0 };
+        let attributes = Attributes { label: "omp task", flags: flag::APART | is_final, ..Attributes::NONE };
+        // SAFETY: this thread is the member, in the task that was made last.
+        task.made.set(Some(unsafe { self.member.begin_task(attributes) }));
+    }
+
+    /// Whether a task without dependences and events runs where it is created: it is to, or so many that were created here wait to be
+    /// run that another is better not added, unless it `has_priority`.
+    #[inline]
+    pub(crate) fn runs_at_once(&self, is_deferred: bool, has_priority: bool) -> bool {
+        !self.is_watched && (!is_deferred || self.is_final() || !has_priority && self.has_plenty())
+    }
+
+    #[inline]
+    fn has_plenty(&self) -> bool {
+        let queued = self.member.queued();
+        queued >= PLENTY && queued >= (PLENTY * self.member.team_size()).min(PLENTY_MAX)
+    }
+
+    /// Runs `body` as a task, at once; not if it is cancelled.
+    #[inline]
+    pub(crate) fn run(&self, is_final: bool, body: impl FnOnce()) {
+        if self.member.is_group_cancelled() {
+            return;
+        }
+        let outer = self.bare.get();
+        let is_final = is_final || self.is_final();
+        let task = Undeferred { is_final, outer, made: Cell::new(None) };
+        self.bare.set(&task);
+        body();
+        match task.made.take() {
+            None => self.bare.set(outer),
+            // SAFETY: begun on this thread, and all that ran in it has returned.
+            Some(begun) => unsafe { self.member.end_task(begun) },
+        }
+    }
+
+    /// Whether the current task is final.
+    #[inline]
+    pub(crate) fn is_final(&self) -> bool {
+        // SAFETY: bare tasks are on this thread's stack until their bodies have returned.
+        let bare = unsafe { self.bare.get().as_ref() };
+        bare.map_or_else(|| self.member.context().is_final(), |task| task.is_final)
+    }
+
+    /// Whether the current task may have children.
+    #[inline]
+    pub(crate) fn has_children(&self) -> bool {
+        self.bare.get().is_null()
+    }
+
+    /// Whether the current task is another than the thread's implicit one.
+    pub(crate) fn is_in_explicit_task(&self) -> bool {
+        !self.bare.get().is_null() || self.member.is_in_explicit_task()
+    }
+
+    /// Whether a task ends at a cancellation point here.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.is_region_cancelled() || self.member.is_group_cancelled()
+    }
+
+    /// Whether the region is cancelled.
+    pub(crate) fn is_region_cancelled(&self) -> bool {
+        self.member.is_cancelled()
+    }
+
+    /// Cancels the innermost group of tasks.
+    pub(crate) fn cancel_group(&self) {
+        self.member.context().cancel();
+    }
+
+    /// Cancels the region.
+    pub(crate) fn cancel_region(&self) {
+        self.member.cancel();
+    }
+
+    /// The threads of the team.
+    pub(crate) fn team_size(&self) -> usize {
+        self.member.team_size()
+    }
+
+    /// The thread's number in its team.
+    pub(crate) fn number(&self) -> usize {
+        self.member.number()
+    }
+
+    /// What is kept with the innermost group of tasks.
+    pub(crate) fn companion(&self) -> Option<&AtomicPtr<c_void>> {
+        self.companions().next()
+    }
+
+    /// What is kept with the groups of tasks around this point, from the innermost outward.
+    pub(crate) fn companions(&self) -> impl Iterator<Item = &AtomicPtr<c_void>> {
+        self.member.companions()
+    }
+}
+
+/// Queued tasks a thread of the team, from which on a thread runs what it creates.
+const PLENTY: usize = 64;
+/// A queue that is longer than that passes tasks on.
+const PLENTY_MAX: usize = 192;
