@@ -54,6 +54,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let path = entry?.path();
         fs::copy(&path, placements.join(path.file_name().unwrap_or_default()))?;
     }
+    let connections = corpus("tcp")?;
+    fs::write(
+        connections.join("messages"),
+        [[0, 0, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8], [3, 0, 1, 0, 4, 0, 2, 0, 0, 0, 0, 0]].concat(),
+    )?;
     println!("{seeds} texts, and what they compile to, in {}", root.join("corpus").display());
     Ok(())
 }

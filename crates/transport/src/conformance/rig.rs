@@ -9,7 +9,7 @@ use rand_core::RngCore;
 use std::collections::BTreeMap;
 use std::task::Poll;
 
-/// Polls without anything new after which nothing more is expected.
+/// Polls without anything new after which nothing more is expected, see [`Group::patience`].
 const PATIENCE: usize = 3000;
 
 /// Ranks that reach each other by the transport under test.
@@ -24,6 +24,12 @@ pub trait Group {
     fn end(&mut self, rank: Rank, why: Down) -> bool {
         let _ = (rank, why);
         false
+    }
+
+    /// Polls without anything new after which nothing more is expected: more, while something is under way by a wire that takes
+    /// its time.
+    fn patience(&self) -> usize {
+        PATIENCE
     }
 
     /// Memory of `rank` that it can export and use for transfers, aligned to 8 bytes.
@@ -188,7 +194,7 @@ impl<G: Group> Rig<G> {
 
     /// Sends it, polling both ends while there is no room.
     pub(super) fn send_surely(&mut self, from: u32, to: u32, bytes: usize) -> Result<(), String> {
-        for _ in 0..PATIENCE {
+        for _ in 0..self.group.patience() {
             match self.send(from, to, bytes)? {
                 Ok(()) => return Ok(()),
                 Err(Refused::Down) => return Err(format!("the path from {from} to {to} is down")),
@@ -203,7 +209,7 @@ impl<G: Group> Rig<G> {
     }
 
     pub(super) fn flush(&mut self, from: u32, to: u32) -> Result<(), String> {
-        for _ in 0..PATIENCE {
+        for _ in 0..self.group.patience() {
             if self.endpoint(from, to)?.flush(Urgency::NOW) {
                 return Ok(());
             }
@@ -242,7 +248,7 @@ impl<G: Group> Rig<G> {
             self.flush(from, to)?;
         }
         let mut silent = 0;
-        while silent < PATIENCE && !is_done(self) {
+        while silent < self.group.patience() && !is_done(self) {
             let rank = self.below(self.ranks as usize) as u32;
             let came = self.poll(rank, 16)?;
             silent = if came > 0 { 0 } else { silent + 1 };
@@ -290,7 +296,7 @@ impl<G: Group> Rig<G> {
         begin: impl Fn(&mut EndpointOf<G>, Token) -> Result<Poll<R>, AccessError>,
         value: impl Fn(R) -> u64,
     ) -> Result<Result<u64, AccessError>, String> {
-        for _ in 0..PATIENCE {
+        for _ in 0..self.group.patience() {
             let token = self.token(to);
             match begin(self.endpoint(from, to)?, token) {
                 Ok(Poll::Ready(found)) => return Ok(Ok(value(found))),
