@@ -87,16 +87,10 @@ pub(super) struct Shared {
     pub(super) me: Rank,
     /// Known for good once every rank has joined.
     patience: OnceLock<Patience>,
-    /// Application threads that want the engine and do not have it.
-    wanting: AtomicU32,
-    /// Handles on which application threads sleep because another one drives.
-    waiting: Mutex<Vec<Arc<HandleState>>>,
-    /// How many those are, or will be.
-    beside: AtomicU32,
+    others: Others,
     /// Changes only with the engine in hand.
     app_drives: AtomicBool,
-    thread: Mutex<Option<JoinHandle<()>>>,
-    thread_runs: AtomicBool,
+    thread: ProgressThread,
     pub(super) shut_down: AtomicBool,
     /// Whether runs go on, as far as the last thread knew that left the engine.
     runs: AtomicBool,
@@ -107,6 +101,24 @@ pub(super) struct Shared {
     pub(super) pool: Pool,
     /// What application threads do while they wait in vain.
     pub(super) meanwhile: OnceLock<Meanwhile>,
+}
+
+/// Application threads beside the one that drives.
+#[derive(Default)]
+struct Others {
+    /// How many want the engine and do not have it.
+    wanting: AtomicU32,
+    /// Handles on which threads sleep because another one drives.
+    waiting: Mutex<Vec<Arc<HandleState>>>,
+    /// How many those are, or will be.
+    beside: AtomicU32,
+}
+
+/// The thread that drives where no application thread does, from the first need on.
+#[derive(Default)]
+struct ProgressThread {
+    handle: Mutex<Option<JoinHandle<()>>>,
+    runs: AtomicBool,
 }
 
 /// See [`Process::set_meanwhile`](super::Process::set_meanwhile).
@@ -126,12 +138,9 @@ impl Shared {
             job,
             me,
             patience: OnceLock::new(),
-            wanting: AtomicU32::new(0),
-            waiting: Mutex::new(Vec::new()),
-            beside: AtomicU32::new(0),
+            others: Others::default(),
             app_drives: AtomicBool::new(false),
-            thread: Mutex::new(None),
-            thread_runs: AtomicBool::new(false),
+            thread: ProgressThread::default(),
             shut_down: AtomicBool::new(false),
         }
     }
@@ -185,11 +194,11 @@ impl Shared {
 
     #[cold]
     fn enter_after_another(&self) -> MutexGuard<'_, Engine> {
-        self.wanting.fetch_add(1, Ordering::SeqCst);
+        self.others.wanting.fetch_add(1, Ordering::SeqCst);
         // A thread that drives may be asleep with the engine in hand.
         self.bell().call(Sleeper::Waiter);
         let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-        self.wanting.fetch_sub(1, Ordering::SeqCst);
+        self.others.wanting.fetch_sub(1, Ordering::SeqCst);
         engine
     }
 
@@ -198,7 +207,7 @@ impl Shared {
     fn give_way<'a>(&'a self, engine: MutexGuard<'a, Engine>) -> MutexGuard<'a, Engine> {
         drop(engine);
         for _ in 0..YIELDS_TO_OTHERS {
-            if self.wanting.load(Ordering::SeqCst) == 0 {
+            if self.others.wanting.load(Ordering::SeqCst) == 0 {
                 break;
             }
             std::thread::yield_now();
@@ -297,7 +306,7 @@ impl Shared {
         while engine.messages.has_transfers()
             && !engine.is_at_rest()
             && !self.app_drives.load(Ordering::Relaxed)
-            && self.wanting.load(Ordering::Relaxed) == 0
+            && self.others.wanting.load(Ordering::Relaxed) == 0
             && clock::now_ns() - since < patience_ns
         {
             if !engine.has_news() || !engine.turn() {
@@ -327,16 +336,16 @@ impl Shared {
 
     /// Another application thread drives: sleeps until the run is done or the driver leaves.
     fn wait_beside(&self, state: &Arc<HandleState>) {
-        self.beside.fetch_add(1, Ordering::SeqCst);
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(state));
+        self.others.beside.fetch_add(1, Ordering::SeqCst);
+        self.others.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(state));
         if self.app_drives.load(Ordering::SeqCst) && !state.is_done() {
             state.sleep(Duration::from_millis(10));
         }
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.others.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = waiting.iter().position(|other| Arc::ptr_eq(other, state)) {
             waiting.swap_remove(at);
         }
-        self.beside.fetch_sub(1, Ordering::SeqCst);
+        self.others.beside.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Drives until `state` is done, then leaves. Leaves at once if another application thread drives.
@@ -361,7 +370,7 @@ impl Shared {
         let rings_later = RINGS_LATER_TURNS.min(patience.spins + 2);
         let (mut idle, mut nap) = (0, NAPS[0]);
         while !is_done() {
-            if self.wanting.load(Ordering::Relaxed) > 0 {
+            if self.others.wanting.load(Ordering::Relaxed) > 0 {
                 engine = self.give_way(engine);
             }
             engine.messages.put_off_rings(idle < rings_later);
@@ -406,8 +415,8 @@ impl Shared {
         engine.waiting = None;
         self.app_drives.store(false, Ordering::SeqCst);
         self.leave(engine);
-        if self.beside.load(Ordering::SeqCst) > 0 {
-            for other in self.waiting.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        if self.others.beside.load(Ordering::SeqCst) > 0 {
+            for other in self.others.waiting.lock().unwrap_or_else(PoisonError::into_inner).iter() {
                 other.nudge();
             }
         }
@@ -427,7 +436,7 @@ impl Shared {
         let patience = patience.min(at_most);
         engine.flush_held_back();
         let ticket = self.bell().prepare(Sleeper::Waiter);
-        let is_wanted = self.wanting.load(Ordering::SeqCst) > 0;
+        let is_wanted = self.others.wanting.load(Ordering::SeqCst) > 0;
         if is_wanted || engine.has_news() || is_done() {
             return self.bell().cancel(ticket);
         }
@@ -437,16 +446,16 @@ impl Shared {
     }
 
     pub(super) fn ensure_thread(self: &Arc<Self>) {
-        if self.thread_runs.load(Ordering::Relaxed) || self.thread_runs.swap(true, Ordering::SeqCst) {
+        if self.thread.runs.load(Ordering::Relaxed) || self.thread.runs.swap(true, Ordering::SeqCst) {
             return;
         }
         let shared = Arc::clone(self);
         let thread =
             std::thread::Builder::new().name("castell-progress".into()).spawn(move || shared.progress());
         match thread {
-            Ok(thread) => *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread),
+            Ok(thread) => *self.thread.handle.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread),
             // Without a thread, runs go on only while somebody waits.
-            Err(_) => self.thread_runs.store(false, Ordering::SeqCst),
+            Err(_) => self.thread.runs.store(false, Ordering::SeqCst),
         }
     }
 
@@ -466,7 +475,7 @@ impl Shared {
             if looks_soon {
                 patience = LATE_RETRY_PAUSE;
             }
-            if self.app_drives.load(Ordering::SeqCst) || self.wanting.load(Ordering::SeqCst) > 0 {
+            if self.app_drives.load(Ordering::SeqCst) || self.others.wanting.load(Ordering::SeqCst) > 0 {
                 // Who drives, or is about to, leaves the bell as it must be.
                 continue;
             }
@@ -498,7 +507,7 @@ impl Shared {
     /// Drives while there is something to do; says how long to sleep then.
     fn drive_unattended(&self, mut engine: MutexGuard<'_, Engine>) -> (Ticket, Duration) {
         let (mut idle, mut turns) = (0, 0);
-        while !engine.is_at_rest() && self.wanting.load(Ordering::SeqCst) == 0 && idle < THREAD_TURNS {
+        while !engine.is_at_rest() && self.others.wanting.load(Ordering::SeqCst) == 0 && idle < THREAD_TURNS {
             // Others' threads are woken once for all that there is to do here, unless that is much.
             engine.messages.put_off_rings(turns < RINGS_LATER_TURNS && idle == 0);
             turns += 1;
@@ -550,7 +559,7 @@ impl Shared {
     /// Ends the progress thread.
     pub(super) fn stop(&self) {
         self.bell().call(Sleeper::Thread);
-        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(thread) = self.thread.handle.lock().unwrap_or_else(PoisonError::into_inner).take() {
             // A panic in it has been printed; nothing is left to do about it here.
             let _ = thread.join();
         }

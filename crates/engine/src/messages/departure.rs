@@ -53,7 +53,7 @@ impl Messages {
         for token in hit {
             self.fail(token, cause.clone());
         }
-        self.progressed = true;
+        self.outcomes.progressed = true;
         true
     }
 
@@ -97,8 +97,8 @@ impl Messages {
                 self.forget(message);
             }
         }
-        self.done.retain(|token| token.owner != owner);
-        self.events.retain(|event| match event {
+        self.outcomes.done.retain(|token| token.owner != owner);
+        self.outcomes.events.retain(|event| match event {
             Event::Failed(token, _) => token.owner != owner,
             Event::Aborted { channel, .. } => channel.owner != owner,
         });
@@ -123,10 +123,10 @@ impl Messages {
         for (token, _) in self.transfers.waits() {
             note(token);
         }
-        for token in &self.done {
+        for token in &self.outcomes.done {
             note(*token);
         }
-        for event in &self.events {
+        for event in &self.outcomes.events {
             if let Event::Failed(token, _) = event {
                 note(*token);
             }

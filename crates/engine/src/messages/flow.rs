@@ -123,7 +123,7 @@ impl Messages {
         let request = header.extra;
         // Its owner may have failed meanwhile.
         let Some(Requested { message, .. }) = self.flow.requested.remove(&request) else { return };
-        self.progressed = true;
+        self.outcomes.progressed = true;
         let is_small = message.memory.bytes() <= self.job.eager_bytes() as u64;
         match header.flags {
             0 => self.pend_fragments(dest, message, request, Some(request)),

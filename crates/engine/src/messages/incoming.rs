@@ -129,7 +129,7 @@ impl Messages {
             _ => {}
         }
         handler.message(source, Some(channel), header, payload);
-        self.progressed = true;
+        self.outcomes.progressed = true;
     }
 
     #[inline(always)]
@@ -334,8 +334,8 @@ impl Messages {
     fn note_abort(&mut self, peer: Rank, number: u32, culprit: Rank) {
         if let Some(open) = self.peer(peer).channel(number) {
             let channel = open.channel;
-            self.events.push(Event::Aborted { channel, peer, culprit });
-            self.progressed = true;
+            self.outcomes.events.push(Event::Aborted { channel, peer, culprit });
+            self.outcomes.progressed = true;
         }
     }
 

@@ -68,10 +68,18 @@ pub(super) struct Messages {
     /// The sequence numbers of the next calls of each context.
     calls: Arc<[AtomicU64]>,
     gathered: Vec<u8>,
-    /// Operations that are done, and what else has happened, until somebody takes it from here.
-    done: Vec<Token>,
-    events: Vec<Event>,
+    outcomes: Outcomes,
     pub(super) counters: Counters,
+}
+
+/// What has happened, until somebody takes it from here.
+#[derive(Default)]
+struct Outcomes {
+    /// Operations that are done.
+    done: Vec<Token>,
+    /// What else there is to tell.
+    events: Vec<Event>,
+    /// Whether anything has moved.
     progressed: bool,
 }
 
@@ -96,10 +104,8 @@ impl Messages {
             early: 0,
             calls,
             gathered: Vec::new(),
-            done: Vec::new(),
-            events: Vec::new(),
+            outcomes: Outcomes::default(),
             counters: Counters::default(),
-            progressed: false,
             job,
         }
     }
@@ -190,21 +196,21 @@ impl Messages {
     /// The operation is done.
     #[inline]
     fn finish(&mut self, token: Token) {
-        self.done.push(token);
-        self.progressed = true;
+        self.outcomes.done.push(token);
+        self.outcomes.progressed = true;
     }
 
     /// The operation will never be done.
     #[cold]
     fn fail(&mut self, token: Token, cause: Cause) {
-        self.events.push(Event::Failed(token, cause));
-        self.progressed = true;
+        self.outcomes.events.push(Event::Failed(token, cause));
+        self.outcomes.progressed = true;
     }
 
     /// Whether [`Messages::take_done`] has something.
     #[inline]
     pub(super) fn has_done(&self) -> bool {
-        !self.done.is_empty()
+        !self.outcomes.done.is_empty()
     }
 
     /// Whether something is kept for channels that are not open yet.
@@ -216,28 +222,28 @@ impl Messages {
     /// Takes out what is done.
     #[inline]
     pub(super) fn take_done(&mut self) -> Option<Vec<Token>> {
-        (!self.done.is_empty()).then(|| std::mem::take(&mut self.done))
+        (!self.outcomes.done.is_empty()).then(|| std::mem::take(&mut self.outcomes.done))
     }
 
     /// Gives the list of [`Messages::take_done`] back, for its room.
     #[inline]
     pub(super) fn give_back(&mut self, mut done: Vec<Token>) {
-        if self.done.is_empty() {
+        if self.outcomes.done.is_empty() {
             done.clear();
-            self.done = done;
+            self.outcomes.done = done;
         }
     }
 
     /// The event that happened first. Operations that are done come before.
     #[inline]
     pub(super) fn next_event(&mut self) -> Option<Event> {
-        (!self.events.is_empty()).then(|| self.events.remove(0))
+        (!self.outcomes.events.is_empty()).then(|| self.outcomes.events.remove(0))
     }
 
     /// Whether something has moved since this was asked last.
     #[inline]
     pub(super) fn take_progressed(&mut self) -> bool {
-        std::mem::take(&mut self.progressed)
+        std::mem::take(&mut self.outcomes.progressed)
     }
 
     /// Whether something waits for room.

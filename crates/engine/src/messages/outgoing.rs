@@ -106,7 +106,7 @@ impl Messages {
                 return Sent::Refused;
             }
             self.bells.touch(dest);
-            self.progressed = true;
+            self.outcomes.progressed = true;
             message.sent += length;
             if message.sent >= bytes {
                 break;
@@ -185,7 +185,7 @@ impl Messages {
                     self.peer(dest).pending.push_front(refused);
                     break;
                 }
-                self.progressed = true;
+                self.outcomes.progressed = true;
             }
             if self.peer(dest).pending.is_empty() {
                 self.blocked.swap_remove(at);
@@ -252,7 +252,7 @@ impl Messages {
             Outbound { kind: Kind::Fragment, flags, number: 0, extra: handle, sent: 0, granted, ..message };
         self.peer(dest).pending.push_back(Pending::Message { message, owned: None });
         self.block(dest);
-        self.progressed = true;
+        self.outcomes.progressed = true;
     }
 
     /// An owner's memory goes: what has yet to be answered out of it is copied.

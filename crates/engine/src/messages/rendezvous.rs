@@ -317,7 +317,7 @@ impl Messages {
     fn begin(&mut self, posted: Posted, source: Rank, handle: u64, way: Way) {
         let incoming = Incoming { posted, source, handle, taken: 0, way, is_reduced: false, is_lost: false };
         self.transfers.incoming.push(incoming);
-        self.progressed = true;
+        self.outcomes.progressed = true;
     }
 
     /// Receiver: will not take an announced message.
@@ -334,7 +334,7 @@ impl Messages {
         let mut at = 0;
         while at < self.transfers.incoming.len() {
             let step = self.take_in(at, handler);
-            self.progressed |= !matches!(step, Step::Nothing);
+            self.outcomes.progressed |= !matches!(step, Step::Nothing);
             match step {
                 Step::Complete => {
                     let done = self.transfers.incoming.swap_remove(at);
@@ -506,7 +506,7 @@ impl Messages {
             }
             // The receiver has sent word why, which the next turn takes in, if it found room for it.
             Some(State::Refused) if !std::mem::replace(&mut self.transfers.outgoing[at].is_refused, true) => {
-                self.progressed = true;
+                self.outcomes.progressed = true;
             }
             Some(State::Refused) => {
                 self.let_go(at);
@@ -551,7 +551,7 @@ impl Messages {
         if let Some(pipe) = outgoing.pipe {
             self.transfers.pipes_taken[pipe] = false;
         }
-        self.progressed = true;
+        self.outcomes.progressed = true;
     }
 
     /// Sender: fills its pipe as far as there is room. When all is in, the send is finished.
@@ -575,7 +575,7 @@ impl Messages {
                 to = to.wrapping_add(piece.bytes);
             }
             shared.filled.store(filled + length, Ordering::Release);
-            self.progressed = true;
+            self.outcomes.progressed = true;
             if filled + length == bytes {
                 let outgoing = &mut self.transfers.outgoing[at];
                 (outgoing.piped, outgoing.lies_ready) = (true, true);

@@ -44,7 +44,7 @@ impl Line<'_> {
 
     #[cold]
     fn agree(&mut self, own: &mut Own) -> Result<bool, Stop> {
-        let (shared, members) = (self.shared, &self.program.members);
+        let (shared, members) = (self.shared, &self.program.peers.members);
         let (job, mask) = (&shared.job, cma_probe::mask_of(members));
         for member in members.iter() {
             let control = job.control(*member);
@@ -291,8 +291,9 @@ impl Line<'_> {
         self.ring();
         let (program, turn) = (self.program, self.turn);
         // Where each rank has a processor, who still copies is worth waiting for: to sleep and be woken takes longer.
-        let until = now_ns() + self.shared.patience().spins.min(1) as u64 * program.bytes / BYTES_A_NS;
-        program.readers.iter().try_for_each(|(at, reader)| {
+        let until =
+            now_ns() + self.shared.patience().spins.min(1) as u64 * program.traffic.bytes / BYTES_A_NS;
+        program.peers.readers.iter().try_for_each(|(at, reader)| {
             let consumer_index = self.shared.job.consumer_index(self.set, *reader);
             while consumer_index.passed() < turn && now_ns() < until {
                 std::hint::spin_loop();

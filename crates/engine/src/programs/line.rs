@@ -142,7 +142,7 @@ impl Process {
             line.program = zero_copy.unwrap_or_else(|| segments.program(segment));
             (line.turn, line.at) = (turn_of(number, segment), 0);
             line.behind = segment as usize * segments.stride;
-            line.bounce_at = own.place_in_bounce(line.program.bounce_bytes);
+            line.bounce_at = own.place_in_bounce(line.program.traffic.bounce_bytes);
             // SAFETY: the caller's promise.
             let outcome = unsafe {
                 match programs.records.load(Ordering::Relaxed) {
@@ -150,8 +150,13 @@ impl Process {
                     true => line.run::<true>(&mut own),
                 }
             };
-            let Program { hears_all, cycle, bounce_bytes, .. } = *line.program;
-            own.progress.pass(line.turn, cycle, hears_all && outcome.is_ok(), bounce_bytes > 0);
+            let Program { hears_all, cycle, .. } = *line.program;
+            own.progress.pass(
+                line.turn,
+                cycle,
+                hears_all && outcome.is_ok(),
+                line.program.traffic.bounce_bytes > 0,
+            );
             if let Err(stop) = outcome {
                 return Ok(Err(line.fail(own, stop)));
             }
@@ -332,7 +337,7 @@ impl<'a> Line<'a> {
     #[inline(always)]
     fn prepare_next(&self) {
         if self.spins > 0 {
-            for route in &self.program.prepared {
+            for route in &self.program.traffic.prepared {
                 route.of(turn_of(self.number + 1, 0)).prepare();
             }
         }
@@ -459,8 +464,12 @@ impl<'a> Line<'a> {
         let has_gone = matches!(state, RankState::Dead(_) | RankState::Finished);
         let is_late = now_ns() - since_ns >= PATIENCE_NS;
         if (has_gone || has_passed || is_late)
-            && let Some(cause) =
-                other_call((job, self.shared.describe), self.shared.me, &self.program.members, self.word())
+            && let Some(cause) = other_call(
+                (job, self.shared.describe),
+                self.shared.me,
+                &self.program.peers.members,
+                self.word(),
+            )
         {
             return Some(cause);
         }
@@ -504,7 +513,7 @@ impl<'a> Line<'a> {
     /// Of large messages it is not kept who looks at them.
     pub(super) fn wait_for_all(&mut self, own: &mut Own, at: usize, last: u64) -> Result<(), Stop> {
         let me = self.shared.me;
-        let mut others = self.program.members.iter().filter(|member| **member != me);
+        let mut others = self.program.peers.members.iter().filter(|member| **member != me);
         others.try_for_each(|member| self.wait_for_room(own, at, *member, last))
     }
 
@@ -515,11 +524,11 @@ impl<'a> Line<'a> {
         let epoch = job.epoch();
         let has_gone =
             |rank: &Rank| matches!(job.control(*rank).state(), RankState::Dead(_) | RankState::Finished);
-        if !self.program.members.iter().any(has_gone) {
+        if !self.program.peers.members.iter().any(has_gone) {
             own.epoch = epoch;
             return Ok(());
         }
-        match self.program.sends.iter().find(|(at, to)| *at >= self.at && has_gone(to)) {
+        match self.program.peers.sends.iter().find(|(at, to)| *at >= self.at && has_gone(to)) {
             Some((at, to)) => {
                 let cause = self.in_vain(*to, now_ns(), &|| false).expect("somebody who has gone");
                 Err(Stop::Failed(*at, cause))
@@ -535,7 +544,7 @@ impl<'a> Line<'a> {
         let found = other_call(
             (&self.shared.job, self.shared.describe),
             self.shared.me,
-            &self.program.members,
+            &self.program.peers.members,
             self.word(),
         );
         found.unwrap_or(Cause::PeerFailed { peer, culprit: peer })
@@ -576,7 +585,7 @@ impl<'a> Line<'a> {
 
     #[cold]
     fn ring_all(&self) {
-        for member in self.program.members.iter().filter(|member| **member != self.shared.me) {
+        for member in self.program.peers.members.iter().filter(|member| **member != self.shared.me) {
             self.shared.job.control(*member).doorbell.ring_waiter();
         }
     }
@@ -594,7 +603,7 @@ impl<'a> Line<'a> {
 
     #[cold]
     fn ring_sleepers(&self) {
-        for dest in &self.program.rung {
+        for dest in &self.program.peers.rung {
             self.shared.job.control(*dest).doorbell.ring_waiter();
         }
     }
@@ -616,7 +625,7 @@ impl<'a> Line<'a> {
         fence(Ordering::SeqCst);
         self.ring_all();
         let mut engine = shared.enter();
-        engine.forget_call(&self.program.members, self.word());
+        engine.forget_call(&self.program.peers.members, self.word());
         shared.leave(engine);
         let differ = matches!(cause, Cause::CallsDiffer { .. });
         let operation = (!differ).then(|| describe(&self.program.schedule, self.program.names[at].op));

@@ -122,7 +122,9 @@ impl Programs {
 
     #[inline(always)]
     pub(super) fn count(&self, set: SlotSet, program: &Program) {
-        for (count, more) in self.sent[set.index() as usize].iter().zip([program.messages, program.bytes]) {
+        for (count, more) in
+            self.sent[set.index() as usize].iter().zip([program.traffic.messages, program.traffic.bytes])
+        {
             count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
         }
     }

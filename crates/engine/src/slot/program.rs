@@ -174,36 +174,52 @@ pub struct Program {
     pub(crate) merged: Box<[(usize, OpId)]>,
     /// The graph's schedule, which describes operations in errors.
     pub schedule: Arc<Schedule>,
-    /// Who may wait for something that this rank does: those to whom it sends, or all if it is awaited.
-    pub(crate) rung: Box<[Rank]>,
-    /// Where its messages go whose places are prepared for the next call.
-    pub(crate) prepared: Box<[Route]>,
-    /// To whom it sends, and by which step.
-    pub(crate) sends: Box<[(usize, Rank)]>,
+    pub(crate) peers: Peers,
     /// Somebody may wait in a later call until this rank has passed this one.
     pub(crate) is_awaited: bool,
     /// First it sends to all, and then it only waits: nobody needs it any more.
     pub(crate) is_one_round: bool,
-    /// The ranks of the communicator.
-    pub(crate) members: Arc<[Rank]>,
     /// Whether it has heard of all of them in the end.
     pub(crate) hears_all: bool,
     /// Which generations of places it takes.
     pub(crate) cycle: Cycle,
-    /// What its large messages take in the rank's bounce buffer. Bytes.
-    pub(crate) bounce_bytes: usize,
-    /// Messages that are sent, and their bytes.
-    pub(crate) messages: u64,
-    pub(crate) bytes: u64,
-    /// To whom this rank shows its buffers, or may do so, and by which step.
-    pub(crate) readers: Box<[(usize, Rank)]>,
+    pub(crate) traffic: Traffic,
     /// What it gives may stay where it is, if others can read it there: nothing is written over it before they have.
     pub may_stay: bool,
-    /// Where the messages that are lent lie in this turn.
-    lent: Box<[AtomicPtr<u8>]>,
-    /// Whose they are.
-    lenders: Box<[Rank]>,
+    loans: Box<[Loan]>,
     _scratchpad: Box<[u64]>,
+}
+
+/// The ranks that a program has to do with.
+pub(crate) struct Peers {
+    /// Those of the communicator.
+    pub(crate) members: Arc<[Rank]>,
+    /// To whom it sends, and by which step.
+    pub(crate) sends: Box<[(usize, Rank)]>,
+    /// Who may wait for something that this rank does: those to whom it sends, or all if it is awaited.
+    pub(crate) rung: Box<[Rank]>,
+    /// To whom this rank shows its buffers, or may do so, and by which step.
+    pub(crate) readers: Box<[(usize, Rank)]>,
+}
+
+/// What a program sends.
+pub(crate) struct Traffic {
+    /// Messages.
+    pub(crate) messages: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// What its large messages take in the rank's bounce buffer. Bytes.
+    pub(crate) bounce_bytes: usize,
+    /// Where its messages go whose places are prepared for the next call.
+    pub(crate) prepared: Box<[Route]>,
+}
+
+/// A message that stays where it is while steps look at it there.
+struct Loan {
+    /// Whose it is.
+    lender: Rank,
+    /// Where it lies in this turn.
+    at: AtomicPtr<u8>,
 }
 
 // SAFETY: the pointers are of memory that whoever runs the program answers for, and one call at a time runs it.
@@ -265,8 +281,8 @@ struct Maker<'a> {
     scratch: *mut u8,
 }
 
-/// Peers, each with the step that is for it.
-type Peers = Vec<(usize, Rank)>;
+/// Ranks, each with the step that is for it.
+type Served = Vec<(usize, Rank)>;
 
 /// What has been made.
 #[derive(Default)]
@@ -326,27 +342,23 @@ impl Program {
             }
             _ => None,
         });
+        let traffic = Traffic { messages, bytes, bounce_bytes, prepared: routes.collect() };
+        let peers = Peers { members, sends: sends.into(), rung: rung.into(), readers: readers.into() };
+        let loan = |lender| Loan { lender, at: AtomicPtr::new(null_mut()) };
         Program {
-            prepared: routes.collect(),
             steps: made.steps.into(),
             names: made.names.into_iter().chain(made.piece_names).collect(),
             pieces: made.pieces.into(),
             merged: made.merged.into(),
             schedule,
-            rung: rung.into(),
-            sends: sends.into(),
+            peers,
             is_awaited,
             is_one_round,
-            members,
             hears_all: certificate.hears_all,
             cycle,
-            bounce_bytes,
-            messages,
-            bytes,
-            readers: readers.into(),
+            traffic,
             may_stay,
-            lent: (0..lent).map(|_| AtomicPtr::new(null_mut())).collect(),
-            lenders: lenders.into(),
+            loans: lenders.into_iter().map(loan).collect(),
             _scratchpad: scratchpad,
         }
     }
@@ -360,12 +372,12 @@ impl Program {
     /// A message that is lent lies there in this turn.
     #[inline(always)]
     pub(crate) fn lend(&self, message: usize, at: *mut u8) {
-        self.lent[message].store(at, Ordering::Relaxed);
+        self.loans[message].at.store(at, Ordering::Relaxed);
     }
 
     /// Whose a message is that is lent.
     pub(crate) fn lender(&self, message: usize) -> Rank {
-        self.lenders[message]
+        self.loans[message].lender
     }
 
     /// Where an operand lies in a segment that is so many bytes behind the first one.
@@ -375,7 +387,7 @@ impl Program {
             Operand::Fixed(at) => at,
             Operand::Moving(at) => at.wrapping_add(behind),
             Operand::Lent { message, offset } => {
-                self.lent[message].load(Ordering::Relaxed).wrapping_add(offset)
+                self.loans[message].at.load(Ordering::Relaxed).wrapping_add(offset)
             }
         }
     }
@@ -423,7 +435,7 @@ impl Maker<'_> {
         ids: &[OpId],
         (certificate, size): (&Certificate, Size),
         lenders: &mut [Rank],
-    ) -> (Made, Peers, Peers) {
+    ) -> (Made, Served, Served) {
         let (seat, members) = (self.seat, self.seat.members);
         let (mut made, mut readers) = (Made::default(), Vec::new());
         let (mut sends, mut posted) = (Vec::new(), [0; PLACES]);
