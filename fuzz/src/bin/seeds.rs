@@ -1,7 +1,10 @@
 //! Writes the seed corpora, made from `vectors/`, into `corpus/`.
 
+use castell_cachesim::trace::{Event, TraceWriter};
 use castell_goal::schedule_set::ScheduleSet;
 use castell_goal::{binary, text};
+use castell_policy::session::protocol::{FromAgent, ToAgent, VERSION, Wanted, encode};
+use castell_policy::session::workload::Workload;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,6 +62,57 @@ fn main() -> Result<(), Box<dyn Error>> {
         connections.join("messages"),
         [[0, 0, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8], [3, 0, 1, 0, 4, 0, 2, 0, 0, 0, 0, 0]].concat(),
     )?;
+    sessions(&corpus("workload")?, &corpus("session_protocol")?)?;
+    fs::write(corpus("access_trace")?.join("loop"), access_trace()?)?;
     println!("{seeds} texts, and what they compile to, in {}", root.join("corpus").display());
     Ok(())
+}
+
+/// Workloads in both formats, and what is said about sessions.
+fn sessions(workloads: &Path, protocol: &Path) -> Result<(), Box<dyn Error>> {
+    for description in ["djsb", "lublin:jobs=20"] {
+        let workload = Workload::describe(description).ok_or("no such workload")??;
+        let mut swf = String::new();
+        workload.write_swf(&mut swf)?;
+        fs::write(workloads.join(description.replace(':', "-")), swf)?;
+    }
+    let json = r#"{"sessions": [{"id": 1, "run_s": 9, "processes": 4, "threads": 2, "whole": "core", "role": "simulation"},
+        {"run_s": 1.5, "submit_s": 2, "processes": 16, "with": 1, "memory_bytes": 4096, "per_node_max": 8, "priority": 3, "estimate_s": 2}]}"#;
+    fs::write(workloads.join("json"), json)?;
+    let wanted = Wanted { slots: 3, estimate_ms: Some(9), command: "ls".to_owned(), ..Wanted::default() };
+    let messages = [
+        ToAgent::Hello { version: VERSION },
+        ToAgent::Run(Box::new(wanted.clone())),
+        ToAgent::Run(Box::new(Wanted { with: Some(1), memory_bytes: 4096, ..wanted })),
+        ToAgent::Done {},
+        ToAgent::List {},
+        ToAgent::Ended {},
+    ];
+    fs::write(protocol.join("runner"), messages.iter().flat_map(encode).collect::<Vec<u8>>())?;
+    let answers = [
+        FromAgent::Waits { session: 1 },
+        FromAgent::Start { session: 1, cpus: vec![0, 1] },
+        FromAgent::Refused { reason: "no".to_owned() },
+        FromAgent::Sessions { policy: "wait".to_owned(), sessions: Vec::new() },
+    ];
+    fs::write(protocol.join("agent"), answers.iter().flat_map(encode).collect::<Vec<u8>>())?;
+    Ok(())
+}
+
+/// A loop over blocks, of two threads and another process.
+fn access_trace() -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut writer = TraceWriter::new(&mut bytes, 6)?;
+    (0..40).try_for_each(|at| writer.write(Event::Block(1000 + at % 8)))?;
+    for event in [
+        Event::Thread(7),
+        Event::Block(3),
+        Event::Repeats(500),
+        Event::Process(2),
+        Event::Block(u64::MAX >> 4),
+    ] {
+        writer.write(event)?;
+    }
+    writer.finish()?;
+    Ok(bytes)
 }

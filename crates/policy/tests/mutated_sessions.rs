@@ -1,0 +1,66 @@
+//! Workloads and messages about sessions, changed a little at random: what has to hold for any bytes holds for these.
+
+#[path = "../../../fuzz/src/session_protocol.rs"]
+mod session_protocol;
+#[path = "../../../fuzz/src/workload.rs"]
+mod workload;
+
+use castell_base::Rank;
+use castell_base::random::Philox;
+use castell_policy::session::workload::Workload;
+use rand_core::RngCore;
+
+const JSON: &str = r#"{"sessions": [{"id": 1, "run_s": 9, "processes": 4, "threads": 2, "whole": "core", "role": "simulation"},
+    {"run_s": 1.5, "submit_s": 2, "processes": 16, "with": 1, "memory_bytes": 4096, "per_node_max": 8, "priority": 3}]}"#;
+const SAID: &str = r#"{"hello":{"version":1}}
+{"run":{"slots":3,"priority":1,"estimate_ms":9,"with":null,"policy":null,"command":"ls","pid":4}}
+{"run":{"slots":14,"memory_bytes":4096,"estimate_ms":null,"with":1,"policy":"wait","command":"ls","pid":5}}
+{"ended":{}}
+{"start":{"session":1,"cpus":[0,1]}}
+"#;
+
+fn swf() -> String {
+    let workload = Workload::describe("lublin:jobs=12").expect("a workload").expect("a right one");
+    let mut text = String::new();
+    workload.write_swf(&mut text).expect("strings can be written");
+    text
+}
+
+/// A few bytes of a text replaced, taken out or repeated elsewhere; the same for the same round.
+fn mutated(text: &str, round: u64) -> Vec<u8> {
+    let mut random = Philox::new(12, Rank(0), round, 0);
+    let mut below = |end: usize| (random.next_u64() % end.max(1) as u64) as usize;
+    let mut bytes = text.as_bytes().to_vec();
+    for _ in 0..1 + below(4) {
+        let (at, from) = (below(bytes.len()), below(bytes.len()));
+        match below(3) {
+            0 => bytes[at] = b"0129-.e\"{}[]:,\n \xff"[below(17)],
+            1 => drop(bytes.drain(at..(at + 1 + below(8)).min(bytes.len() - 1).max(at))),
+            _ => {
+                let piece = bytes[from..(from + 1 + below(20)).min(bytes.len())].to_vec();
+                bytes.splice(at..at, piece).for_each(drop);
+            }
+        }
+    }
+    bytes
+}
+
+fn all(text: &str, property: fn(&[u8])) {
+    property(text.as_bytes());
+    for round in 0..2_000 {
+        let bytes = mutated(text, round);
+        let outcome = std::panic::catch_unwind(|| property(&bytes));
+        assert!(outcome.is_ok(), "round {round}: {:?}", String::from_utf8_lossy(&bytes));
+    }
+}
+
+#[test]
+fn any_workload_is_refused_or_ends() {
+    all(&swf(), workload::any_workload);
+    all(JSON, workload::any_workload);
+}
+
+#[test]
+fn whatever_is_said_breaks_no_scheduler() {
+    all(SAID, session_protocol::anything_said);
+}

@@ -1,0 +1,55 @@
+//! What has to hold for any bytes that are said to an agent that keeps sessions: the fuzz target asserts it, and so does a quick test
+//! of `castell-policy`.
+
+use castell_policy::session::protocol::{FromAgent, LINE_BYTES_MAX, Lines, ToAgent, decode, encode};
+use castell_policy::session::{Cluster, Event, Policy, Rules, Scheduler, SessionId, Shape};
+
+/// Whatever is said to an agent is refused or a message, which is written as it was read; and no order of messages breaks the
+/// scheduler.
+pub fn anything_said(bytes: &[u8]) {
+    let policy = match bytes.first().map_or(0, |byte| byte % 5) {
+        0 => Policy::Wait,
+        1 => Policy::Surpass,
+        2 => Policy::Overbook,
+        3 => Policy::Sidestep,
+        _ => Policy::GiveWay,
+    };
+    let cluster = Cluster::uniform(2, Shape::flat(8)).expect("there is something to run on");
+    let rules = Rules::new(policy);
+    let (mut lines, mut scheduler, mut sessions) = (Lines::default(), Scheduler::new(cluster, rules), 0);
+    for part in bytes.chunks(7) {
+        if lines.push(part).is_err() {
+            assert!(bytes.len() > LINE_BYTES_MAX);
+            return;
+        }
+        while let Some(line) = lines.next_line() {
+            if let Ok(message) = decode::<FromAgent>(&line) {
+                assert_eq!(decode(encode(&message).trim_ascii_end()), Ok(message));
+            }
+            let Ok(message) = decode::<ToAgent>(&line) else { continue };
+            assert_eq!(decode(encode(&message).trim_ascii_end()).as_ref(), Ok(&message));
+            let event = match message {
+                ToAgent::Run(wanted) => {
+                    sessions += 1;
+                    Event::Request(SessionId(sessions), wanted.request())
+                }
+                // The oldest one.
+                ToAgent::Ended {} => {
+                    match (1..=sessions).find(|id| scheduler.state(SessionId(*id)).is_some()) {
+                        Some(id) => Event::End(SessionId(id)),
+                        None => continue,
+                    }
+                }
+                _ => continue,
+            };
+            let now = sessions;
+            let _ = scheduler.handle(now, event);
+        }
+    }
+    for id in (1..=sessions).map(SessionId) {
+        if scheduler.state(id).is_some() {
+            scheduler.handle(sessions, Event::End(id)).expect("who is there can end");
+        }
+    }
+    assert_eq!(scheduler.counts(), [0; 3]);
+}
