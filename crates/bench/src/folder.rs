@@ -7,9 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// Makes the folder and names it; waits until nobody holds the other end of its input any more, as its parent does until it ends;
-/// takes the folder away. It makes the folder itself, so that there is no moment in which nobody would see to that.
-const CARETAKER: &str = "trap '' INT TERM HUP QUIT; folder=$(mktemp -d \"$0/castell-bench-XXXXXX\") || exit
-echo \"$folder\"; cat >/dev/null; rm -rf -- \"$folder\"";
+/// takes the folder away, several times where a compiler that is just ending still writes there. It makes the folder itself, so that
+/// there is no moment in which nobody would see to that: its parent may have ended before it reads the name, too.
+const CARETAKER: &str =
+    "trap '' INT TERM HUP QUIT PIPE; folder=$(mktemp -d \"$0/castell-bench-XXXXXX\") || exit
+echo \"$folder\" 2>/dev/null; cat >/dev/null
+for attempt in 1 2 3 4 5; do rm -rf -- \"$folder\" 2>/dev/null && exit; sleep 1; done";
 
 /// A folder that is removed on drop, or when this process ends otherwise.
 pub struct Folder {
@@ -29,6 +32,14 @@ impl Folder {
         let path = PathBuf::from(path.trim_end());
         ensure!(path.is_dir(), "no folder for a benchmark's programs in {}", std::env::temp_dir().display());
         Ok(Folder { path, caretaker })
+    }
+
+    /// The program at that path, to be run there, with its temporary files there, and to end with this process.
+    pub fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(std::path::absolute(program).unwrap_or_else(|_| program.to_owned()));
+        command.current_dir(&self.path).env("TMPDIR", &self.path).stdin(Stdio::null());
+        castell_host::process::ends_with_this(&mut command);
+        command
     }
 
     /// Where it is.

@@ -51,10 +51,7 @@ impl Program {
         for (name, text) in files.iter().chain(&[("measure.h", MEASURE_H)]) {
             std::fs::write(folder.path().join(name), text)?;
         }
-        let mut command = Command::new(compiler);
-        command.args(words).args(["-o", "program"]);
-        castell_host::process::ends_with_this(&mut command);
-        let output = command.current_dir(folder.path()).stdin(Stdio::null()).output();
+        let output = folder.command(compiler).args(words).args(["-o", "program"]).output();
         let output = output.with_context(|| format!("could not start {}", compiler.display()))?;
         if !output.status.success() {
             bail!(

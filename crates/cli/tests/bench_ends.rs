@@ -4,7 +4,10 @@ use castell_host::process::{Pid, Process};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long a test waits before it fails.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A benchmark that would take hours, with folders of its own below `temporary`.
 fn bench(workload: &str, temporary: &Path) -> Child {
@@ -14,9 +17,11 @@ fn bench(workload: &str, temporary: &Path) -> Child {
     command.spawn().expect("it starts")
 }
 
-/// Looks again and again; the test's own patience is all that bounds it.
-fn wait_until(mut ready: impl FnMut() -> bool) {
+/// Looks again and again.
+fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
+    let begun = Instant::now();
     while !ready() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -41,7 +46,7 @@ fn ended(child: Child) -> (Option<i32>, String, String) {
 fn a_rank_that_dies_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let bench = bench("pingpong", folder.path());
-    wait_until(|| children(bench.id()).len() == 2);
+    wait_until("two ranks", || children(bench.id()).len() == 2);
     signal(children(bench.id())[1], libc::SIGABRT);
     let (code, out, err) = ended(bench);
     assert_eq!(code, Some(1), "{out}{err}");
@@ -54,13 +59,41 @@ fn a_rank_that_dies_is_named() {
 fn a_key_press_ends_it_with_the_shells_code() {
     let folder = tempfile::tempdir().expect("a folder");
     let bench = bench("pingpong", folder.path());
-    wait_until(|| children(bench.id()).len() == 2);
+    wait_until("two ranks", || children(bench.id()).len() == 2);
     // As a terminal does: to all.
     let ranks = children(bench.id());
     ranks.iter().chain([&bench.id()]).for_each(|pid| signal(*pid, libc::SIGINT));
     let (code, out, err) = ended(bench);
     assert_eq!(code, Some(128 + libc::SIGINT), "{out}{err}");
     assert!(err.contains("interrupted by SIGINT"), "{err}");
+}
+
+/// Whatever it was about: making a folder, compiling in it, running what it has compiled there.
+#[test]
+fn killed_it_leaves_no_folders() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let entries =
+        |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_castell"));
+    command.args(["bench", "tasks", "fib:number=20", "--samples", "1", "--rounds", "1000000", "--json"]);
+    command.env("TMPDIR", folder.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let runs_there = |path: &Path| {
+        let programs = entries(Path::new("/proc")).filter_map(|process| process.join("exe").read_link().ok());
+        programs.into_iter().any(|program| program.starts_with(path))
+    };
+    let moments: [&dyn Fn() -> bool; 3] = [
+        &|| entries(folder.path()).next().is_some(),
+        &|| entries(folder.path()).any(|path| entries(&path).next().is_some()),
+        &|| runs_there(folder.path()),
+    ];
+    for (number, moment) in moments.iter().enumerate() {
+        let mut bench = command.spawn().expect("it starts");
+        wait_until(&format!("moment {number}"), || moment() || bench.try_wait().expect("a child").is_some());
+        assert!(bench.try_wait().expect("a child").is_none(), "it ended by itself");
+        bench.kill().expect("it runs");
+        bench.wait().expect("it ends");
+        wait_until(&format!("no folder after moment {number}"), || entries(folder.path()).next().is_none());
+    }
 }
 
 /// Every write to standard error is a whole line, so that those of several processes do not mix.

@@ -213,6 +213,12 @@ fn union_of(one: Access, other: Access) -> Result<Access, AccessError> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn kinds_are_called_as_in_programs() {
+        let names = Kind::ALL.map(|kind| kind.to_string());
+        assert_eq!(names, ["in", "out", "inout", "commutative", "concurrent", "reduction"]);
+    }
+
     fn access(kind: Kind, start: usize, end: usize) -> Access {
         Access::strong(kind, Region::between(start, end).expect("not empty"))
     }

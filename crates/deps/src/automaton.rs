@@ -678,6 +678,19 @@ mod tests {
         assert!(effects.iter().all(|step| !step.satisfied));
     }
 
+    /// A commutative task has the bytes for itself from its start until it has finished with them; no other does.
+    #[test]
+    fn only_commutative_tasks_at_work_hold_exclusion() {
+        for kind in Kind::ALL {
+            for weak in [false, true] {
+                let (state, _) =
+                    run(new(kind, weak, Tokens::NONE), &[Message::Satisfied(Permits::clean(Tokens::ALL))]);
+                assert_eq!(state.holds_exclusion(), kind == Kind::Commutative && !weak, "{state:?}");
+                assert!(!state.after(FINISHES).0.holds_exclusion(), "{state:?}");
+            }
+        }
+    }
+
     #[test]
     fn a_reduction_is_combined_in_its_turn_and_only_then_seen() {
         let reduce = Tokens::REDUCE;

@@ -465,4 +465,12 @@ mod tests {
         assert_eq!(predecessors(&program, 4), [3]);
         assert_eq!(Oracle::new(&program).demands_of_combining(2, 0), Demands::from([(1, 0)]));
     }
+
+    #[test]
+    fn a_task_exists_if_its_parent_gets_to_it() {
+        // 1 and 2 below the root, 3 below 2; a 4th that names 1 as its parent, which never creates it.
+        let mut program = program(&[(0, &[]), (0, &[]), (2, &[])]);
+        program.tasks.push(TaskPlan { parent: Some(1), ..TaskPlan::default() });
+        assert_eq!([0, 1, 2, 3, 4].map(|task| program.exists(task)), [true, true, true, true, false]);
+    }
 }

@@ -241,3 +241,17 @@ fn an_empty_graph_is_finished_before_it_starts() {
     let mut stepper = Stepper::new(&schedule);
     assert!(stepper.is_finished() && stepper.take(&schedule).is_none());
 }
+
+#[test]
+fn a_graph_tells_how_much_memory_it_holds() {
+    let mut graph = Graph::new();
+    assert_eq!(graph.bytes(), 0);
+    let first = graph.calc(5).unwrap();
+    let alone = graph.bytes();
+    // A head, its duration, and where it begins.
+    assert!((8..=16).contains(&alone), "{alone}");
+    let second = graph.calc(5).unwrap();
+    assert_eq!(graph.bytes(), 2 * alone);
+    graph.requires(first, second).unwrap();
+    assert_eq!(graph.bytes(), 2 * alone + 8);
+}

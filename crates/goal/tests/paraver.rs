@@ -159,18 +159,22 @@ fn collective_calls_of_all_kinds_run_to_their_end() {
 #[test]
 fn what_a_trace_does_not_say_is_noted() {
     let one_sided = "2:1:1:1:1:100:50000004:65\n2:1:1:1:1:110:50000004:0\n";
-    let lost = "2:1:1:1:1:200:50000001:1\n2:1:1:1:1:210:50000001:0\n";
+    // A send, a receive, and a send that does not wait.
+    let lost = [1, 2, 3].map(|call| {
+        let at = 200 + 20 * call;
+        format!("2:1:1:1:1:{at}:50000001:{call}\n2:1:1:1:1:{}:50000001:0\n", at + 10)
+    });
     let cut = calls(&[(1, 300, 8), (2, 300, 8), (1, 400, 10)]);
     let foreign = "2:1:1:1:1:500:50000002:8:50100004:9\n2:1:1:1:1:510:50000002:0\n";
     let overtaken = "3:1:1:1:1:600:600:2:1:2:1:700:900:1:0\n3:1:1:1:1:610:610:2:1:2:1:650:660:1:0\n";
-    let conversion = convert(2, &[one_sided, lost, &cut, foreign, overtaken].concat());
+    let conversion = convert(2, &[one_sided, &lost.concat(), &cut, foreign, overtaken].concat());
     let notes: Vec<String> = conversion.notes.iter().map(Note::to_string).collect();
     for said in [
         "1 x MPI_Barrier became",
         "1 collective operations that not all members reached were left out",
         "1 collective calls on communicators that the trace does not list were left out",
         "1 one-sided calls",
-        "1 sends and receives without a communication record",
+        "3 sends and receives without a communication record",
         "1 messages overtook",
     ] {
         assert!(notes.iter().any(|note| note.starts_with(said)), "{said}: {notes:#?}");

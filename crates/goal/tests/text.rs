@@ -170,3 +170,13 @@ fn documented_examples_are_read() {
         assert!(report.problems.is_empty(), "{:?}", report.problems);
     }
 }
+
+/// A text with mistakes gets them named; what has bytes that no text has is no text.
+#[test]
+fn what_is_no_text_is_told_from_wrong_text() {
+    use castell_goal::file::{ReadError, read};
+    let wrong = read(b"num_ranks 1\nrank 0 {\n\tl1: sned 8b to 0\r\n}\n", "wrong.goal", false);
+    assert!(matches!(wrong, Err(ReadError::Text(_))), "{wrong:?}");
+    let none = read(b"num_ranks 1\nrank 0 {\x01}\n", "none.goal", false);
+    assert!(matches!(none, Err(ReadError::Unknown(_, 20))), "{none:?}");
+}

@@ -346,7 +346,7 @@ impl Program for Pieces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
+    use std::collections::{HashMap, HashSet};
 
     #[test]
     fn counts_are_the_papers() {
@@ -357,6 +357,34 @@ mod tests {
         assert_eq!([1024, 8192, 131_072].map(axpy), [20_971_511, 2_621_431, 163_831]);
         let counts = [2, 4, 8, 16, 32, 64].map(|tiles| Cholesky::new(tiles, [1; 4]).tasks());
         assert_eq!(counts, [5, 21, 121, 817, 5985, 45_761]);
+    }
+
+    /// Every part of every iteration has a key of its own and comes behind the same part of the iteration before.
+    #[test]
+    fn parts_are_told_apart_and_compute_what_their_elements_take() {
+        let axpy = Multiaxpy { elements: 64, block: 16, iterations: 3, element_ps: 500, dependences: true };
+        let (mut left, mut keys, mut parts, mut work_ns) = (vec![axpy.main()], HashMap::new(), 0, 0);
+        let mut waits = Vec::new();
+        while let Some(task) = left.pop() {
+            for step in (0..).map_while(|number| axpy.step(&task, number)) {
+                match step {
+                    Step::Work { ns } => work_ns += ns,
+                    Step::Wait => {}
+                    Step::Create(Creation { task, key, after, .. }) => {
+                        let AxpyTask::Part { iteration, node, .. } = task else { panic!("{task:?}") };
+                        keys.insert(key.expect("others depend on it"), (iteration, node));
+                        parts += 1;
+                        left.push(task);
+                        let before = after.iter().map(|key| (key, (iteration - 1, node)));
+                        // Created before, but perhaps not looked at yet: compared below.
+                        waits.extend(before.map(|(key, part)| (*key, part)));
+                        assert_eq!(after.len(), usize::from(iteration > 0));
+                    }
+                }
+            }
+        }
+        assert_eq!((keys.len(), parts, work_ns), (21, 21, 3 * 64 / 2));
+        assert!(waits.iter().all(|(key, part)| keys[key] == *part), "{waits:?}");
     }
 
     #[test]

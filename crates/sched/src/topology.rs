@@ -154,8 +154,11 @@ mod tests {
         assert_eq!(topology.kind_of(LeafId(3)), Kind::ACCELERATOR);
         assert_eq!(topology.numa_of(LeafId(4)), 1);
         assert_eq!(topology.leaves_of(1).collect::<Vec<_>>(), [LeafId(4), LeafId(5), LeafId(6), LeafId(7)]);
+        assert_eq!("numa:64 cpu:128".parse::<Topology>().unwrap().leaves(), LEAVES_MAX);
         assert_eq!("cpu:4".parse::<Topology>().unwrap().numa_nodes(), 1);
-        for bad in ["", "numa:2", "cpu:0", "cpu:a", "cpu", "core:4", "numa:99999 cpu:99999"] {
+        for bad in
+            ["", "numa:2", "cpu:0", "cpu:a", "cpu", "core:4", "numa:99999 cpu:99999", "numa:100 cpu:100"]
+        {
             let error = bad.parse::<Topology>().unwrap_err().to_string();
             assert!(error.contains(&format!("`{bad}`")) && error.contains("numa:2 cpu:24"), "{error}");
         }

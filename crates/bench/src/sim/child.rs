@@ -89,6 +89,7 @@ impl Simulator for Engine {
         let castell = std::env::current_exe().context("castell does not know where it lies")?;
         let mut command = Command::new(castell);
         command.args(["bench", "sim", "--one", &serde_json::to_string(&task)?]).stdin(Stdio::null());
+        castell_host::process::ends_with_this(&mut command);
         let output = command.output().context("could not start castell again")?;
         if !output.status.success() {
             bail!("{}", String::from_utf8_lossy(&output.stderr).trim());

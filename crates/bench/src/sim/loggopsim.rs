@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use castell_goal::{binary, text};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Instant;
 
 /// As the table calls it.
@@ -83,9 +83,8 @@ impl LogGopSim {
             text::print(&written, &mut printed)?;
             std::fs::write(&goal, printed)?;
             let began = Instant::now();
-            let mut command = Command::new(converter);
-            command.arg("-i").arg(&goal).arg("-o").arg(self.file());
-            let output = command.stdin(Stdio::null()).output();
+            let mut command = self.folder.command(converter);
+            let output = command.arg("-i").arg(&goal).arg("-o").arg(self.file()).output();
             let output = output.with_context(|| format!("could not start {}", converter.display()))?;
             if !output.status.success() {
                 bail!("{} ended with {}", converter.display(), output.status);
@@ -102,14 +101,14 @@ impl LogGopSim {
     fn simulate(&self) -> anyhow::Result<Run> {
         let mut command = match &self.stdbuf {
             Some(stdbuf) => {
-                let mut command = Command::new(stdbuf);
+                let mut command = self.folder.command(stdbuf);
                 command.arg("-oL").arg(&self.program);
                 command
             }
-            None => Command::new(&self.program),
+            None => self.folder.command(&self.program),
         };
         command.arg("-f").arg(self.file()).arg("-b");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
         let started = Instant::now();
         let mut process =
             command.spawn().with_context(|| format!("could not start {}", self.program.display()))?;

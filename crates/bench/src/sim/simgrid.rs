@@ -4,7 +4,6 @@ use super::{BYTES, Program, Run, Simulator};
 use crate::folder::Folder;
 use crate::plain::find_program;
 use anyhow::{Context as _, bail};
-use std::process::{Command, Stdio};
 
 const SOURCE: &str = include_str!("../../../../benches/sim/simgrid.cpp");
 
@@ -19,10 +18,9 @@ impl SimGrid {
         let compiler = find_program("g++").context("SimGrid is left out: there is no g++")?;
         let folder = Folder::create()?;
         std::fs::write(folder.path().join("simgrid.cpp"), SOURCE)?;
-        let mut command = Command::new(compiler);
+        let mut command = folder.command(&compiler);
         command.args(["-std=c++17", "-O3", "-w", "simgrid.cpp", "-lsimgrid", "-o", "simgrid"]);
-        let output = command.current_dir(folder.path()).stdin(Stdio::null()).output();
-        if !output.context("could not start g++")?.status.success() {
+        if !command.output().context("could not start g++")?.status.success() {
             bail!("SimGrid is left out: install libsimgrid-dev for the comparison");
         }
         Ok(SimGrid { folder, ranks_max })
@@ -38,10 +36,10 @@ impl Simulator for SimGrid {
         if program.is_file() || program.ranks > self.ranks_max {
             return Ok(None);
         }
-        let mut command = Command::new(self.folder.path().join("simgrid"));
+        let mut command = self.folder.command(&self.folder.path().join("simgrid"));
         command.args([&program.name, &program.ranks.to_string(), &BYTES.to_string()]);
         command.arg("--cfg=contexts/stack-size:16");
-        let output = command.stdin(Stdio::null()).output().context("could not start SimGrid's driver")?;
+        let output = command.output().context("could not start SimGrid's driver")?;
         if !output.status.success() {
             bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
         }

@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn the_short_steps_are_steps() {
         let mut word: u64 = 0x9e37_79b9_7f4a_7c15;
-        let mut taken = [0; 6];
+        let mut taken = [0; 8];
         for _ in 0..2_000_000 {
             word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
             // Of the high bits, which are the random ones; the sparse words that occur, oftener than chance would have them.
@@ -185,6 +185,7 @@ mod tests {
                 assert_eq!((after, effects), (short, expected), "{state:?}");
                 taken[2] += 1;
                 taken[4] += u32::from(!to_next.is_empty());
+                taken[if state.has(FINISHED) { 6 } else { 7 }] += 1;
             }
         }
         assert!(taken.iter().all(|count| *count > 100), "{taken:?} is too few to say something");
