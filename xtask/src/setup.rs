@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// (program that shows that it is there, apt package that brings it).
-const PROGRAMS: [(&str, &str); 13] = [
+const PROGRAMS: [(&str, &str); 14] = [
     ("gcc", "gcc"),
     ("gfortran", "gfortran"),
     ("g++", "g++"),
+    ("clang", "clang"),
     ("make", "make"),
     ("cmake", "cmake"),
     ("pkg-config", "pkg-config"),
@@ -26,16 +27,14 @@ const PROGRAMS: [(&str, &str); 13] = [
 /// (what pkg-config calls the library, apt package that brings it).
 const LIBRARIES: [(&str, &str); 2] = [("openblas", "libopenblas-dev"), ("tbb", "libtbb-dev")];
 
-/// As [`PROGRAMS`], for the peers of `castell bench tasks` that are too large to be asked of everybody: LLVM's libomp needs
-/// some 250 MB with its compiler, StarPU brings its own dependencies. No test needs them.
-const PEER_PROGRAMS: [(&str, &str); 1] = [("clang", "clang")];
-/// As [`LIBRARIES`], for those.
+/// As [`LIBRARIES`], for the peers of `castell bench tasks` that are too large to be asked of everybody: StarPU brings its own dependencies. No
+/// test needs it.
 const PEER_LIBRARIES: [(&str, &str); 1] = [("starpu-1.3", "libstarpu-dev")];
-/// Files that show a package that has neither.
-const PEER_FILES: [(&str, &str); 1] = [("/usr/lib/x86_64-linux-gnu/libomp5.so", "libomp-dev")];
 
 /// (file that shows that it is there, apt package that brings it): what is loaded while a program runs.
-const FILES: [(&str, &str); 2] = [
+const FILES: [(&str, &str); 3] = [
+    // Debian has a link of this name for whichever version is installed.
+    ("/usr/lib/x86_64-linux-gnu/libomp5.so", "libomp-dev"),
     ("/etc/OpenCL/vendors/pocl.icd", "pocl-opencl-icd"),
     ("/usr/lib/x86_64-linux-gnu/libOpenCL.so.1", "ocl-icd-libopencl1"),
 ];
@@ -57,7 +56,7 @@ const MDBOOK: [&str; 4] = ["install", "--locked", "mdbook@0.5.4", "--no-default-
 /// Arguments of `cargo xtask setup`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Also the task runtimes that `castell bench tasks` compares with: clang and libomp (some 250 MB), StarPU
+    /// Also a task runtime that `castell bench tasks` compares with, beside those that tests need: StarPU
     #[arg(long)]
     peers: bool,
 }
@@ -78,13 +77,10 @@ pub fn run(root: &Path, args: &Args) -> anyhow::Result<()> {
 pub const FOR_TESTS: Args = Args { peers: false };
 
 fn install_packages(peers: bool) -> anyhow::Result<()> {
-    let peer_programs = PEER_PROGRAMS.iter().filter(|_| peers);
-    let programs =
-        PROGRAMS.iter().chain(peer_programs).filter(|(program, _)| find_program(program).is_none());
+    let programs = PROGRAMS.iter().filter(|(program, _)| find_program(program).is_none());
     let peer_libraries = PEER_LIBRARIES.iter().filter(|_| peers);
     let libraries = LIBRARIES.iter().chain(peer_libraries).filter(|(library, _)| !has_library(library));
-    let peer_files = PEER_FILES.iter().filter(|_| peers);
-    let files = FILES.iter().chain(peer_files).filter(|(file, _)| !Path::new(file).exists());
+    let files = FILES.iter().filter(|(file, _)| !Path::new(file).exists());
     let venv = [("", "python3-venv")];
     let venv = venv.iter().filter(|_| !makes_environments());
     let missing: Vec<&str> =

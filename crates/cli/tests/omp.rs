@@ -123,7 +123,7 @@ fn what_cannot_be_caught_is_refused_with_the_reason() {
         (&fixed, "is linked statically: calls inside one file cannot be caught. Link it without -static"),
         (&linked, "has its OpenMP library linked into itself"),
         (&plain, "loads no OpenMP library that can be seen: compile and link it with -fopenmp"),
-        (&user, "loads libnvomp.so, whose interface castell does not speak"),
+        (&user, "libnvomp.so, whose interface castell does not speak"),
         (&foreign, "is a program for"),
         (&script, "--anyway"),
     ] {
@@ -150,4 +150,19 @@ fn what_is_missing_is_told_of() {
         assert_eq!(output.status.code(), Some(code), "{err}");
         assert!(err.starts_with(&format!("castell: {word}: ")), "{err}");
     }
+}
+
+#[test]
+fn programs_of_llvm_are_served_by_the_same_library() {
+    let bench = Bench::new();
+    let source = bench.path("llvm.c");
+    std::fs::write(&source, PROGRAM).expect("a file");
+    let program = bench.path("llvm");
+    let output = Command::new("clang").args(["-fopenmp", "-o"]).arg(&program).arg(&source).output();
+    let output = output.expect("clang is installed by `cargo xtask setup`");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = bench.castell(&[], &[program.to_str().expect("a plain path")]);
+    let (out, err) = texts(&output);
+    assert_eq!((output.status.code(), &out[..]), (Some(7), "loaded in llvm\n6, threads \n"), "{err}");
+    assert!(err.contains("llvm uses LLVM's OpenMP library (libomp"), "{err}");
 }

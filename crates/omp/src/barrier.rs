@@ -1,11 +1,11 @@
-//! Barriers: castell's first, in which threads run the team's tasks until all have come and none is left; then libgomp's, through which
-//! all pass at once.
+//! Barriers: castell's first, in which threads run the team's tasks until all have come and none is left; then that of the library below,
+//! through which all pass at once.
 
 use crate::below;
 use crate::place::Place;
 
 /// All threads of the region meet, and no task is left; at once if it was cancelled and `yields` to that.
-fn meet(yields: bool) {
+pub(crate) fn meet(yields: bool) {
     let Some(place) = Place::current() else { return };
     if yields && place.is_region_cancelled() {
         return;

@@ -1,6 +1,7 @@
-//! The functions of libgomp, by the names under which this library catches them.
+//! The functions of libgomp and libomp, by the names under which this library catches them.
 
 use crate::Body;
+use crate::kmpc::Microtask;
 use castell_host::symbols;
 use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -14,7 +15,7 @@ fn find(name: &'static str, known: &AtomicPtr<c_void>) -> *mut c_void {
     let Some(found) = symbols::next(name) else {
         eprintln!(
             "castell: {name} is called, and no OpenMP library behind libcastell_omp.so has it: load castell's library \
-             before libgomp.so.1, with `castell omp PROGRAM` or LD_PRELOAD"
+             before libgomp.so.1 or libomp.so.5, with `castell omp PROGRAM` or LD_PRELOAD"
         );
         std::process::abort();
     };
@@ -34,6 +35,20 @@ macro_rules! below {
             }
         }
     )*};
+}
+
+/// `__kmpc_fork_call` with one shared variable.
+///
+/// # Safety
+/// The microtask takes its address.
+pub(crate) unsafe fn fork_call(location: *mut c_void, microtask: Microtask, variable: *const c_void) {
+    static KNOWN: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    let at = find("__kmpc_fork_call", &KNOWN);
+    // SAFETY: LLVM's interface fixes the types; the rest is the caller's promise.
+    unsafe {
+        let function: unsafe extern "C" fn(*mut c_void, c_int, Microtask, ...) = std::mem::transmute(at);
+        function(location, 1, microtask, variable);
+    }
 }
 
 below! {
@@ -70,6 +85,20 @@ below! {
     fn GOMP_taskwait();
     fn GOMP_taskgroup_reduction_unregister(data: *mut usize);
     fn GOMP_task_reduction_remap(count: c_ulong, with_original: c_ulong, addresses: *mut *mut c_void);
+    fn __kmpc_global_thread_num(location: *mut c_void) -> c_int;
+    fn __kmpc_bound_num_threads(location: *mut c_void) -> c_int;
+    fn __kmpc_fork_call_if(location: *mut c_void, count: c_int, microtask: Microtask, condition: c_int, argument: *mut c_void);
+    fn __kmpc_serialized_parallel(location: *mut c_void, thread: c_int);
+    fn __kmpc_end_serialized_parallel(location: *mut c_void, thread: c_int);
+    fn __kmpc_barrier(location: *mut c_void, thread: c_int);
+    fn __kmpc_cancel_barrier(location: *mut c_void, thread: c_int) -> c_int;
+    fn __kmpc_barrier_master(location: *mut c_void, thread: c_int) -> c_int;
+    fn __kmpc_barrier_master_nowait(location: *mut c_void, thread: c_int) -> c_int;
+    fn __kmpc_reduce(location: *mut c_void, thread: c_int, count: c_int, bytes: usize, data: *mut c_void, combine: *mut c_void, lock: *mut c_void) -> c_int;
+    fn __kmpc_copyprivate(location: *mut c_void, thread: c_int, bytes: usize, data: *mut c_void, copy: *mut c_void, has: c_int);
+    fn __kmpc_omp_taskwait(location: *mut c_void, thread: c_int) -> c_int;
+    fn __kmpc_cancel(location: *mut c_void, thread: c_int, which: c_int) -> c_int;
+    fn __kmpc_cancellationpoint(location: *mut c_void, thread: c_int, which: c_int) -> c_int;
     fn omp_get_num_threads() -> c_int;
     fn omp_get_thread_num() -> c_int;
     fn omp_get_cancellation() -> c_int;

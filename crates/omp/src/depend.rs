@@ -35,11 +35,16 @@ const INOUTSET: usize = 5;
 /// # Safety
 /// A compiler made it.
 pub(crate) unsafe fn read(place: &Place<'_>, words: *const *mut c_void) -> Declarations {
-    let exclusive = if place.is_in_explicit_task() { Kind::InOut } else { Kind::Commutative };
     // SAFETY: the caller's promise.
     let mut declared = unsafe { read_kinds(words) };
-    declared.iter_mut().filter(|one| one.kind == Kind::Commutative).for_each(|one| one.kind = exclusive);
+    settle(place, &mut declared);
     declared
+}
+
+/// Who takes turns: see [`read`].
+pub(crate) fn settle(place: &Place<'_>, declared: &mut Declarations) {
+    let exclusive = if place.is_in_explicit_task() { Kind::InOut } else { Kind::Commutative };
+    declared.iter_mut().filter(|one| one.kind == Kind::Commutative).for_each(|one| one.kind = exclusive);
 }
 
 /// # Safety
@@ -92,7 +97,15 @@ unsafe fn object(at: *const usize) -> Declaration {
 }
 
 fn declaration(address: usize, kind: Kind) -> Declaration {
-    let (start, length) =
-        if address == 0 && kind == Kind::InOut { (1, usize::MAX - 1) } else { (address.max(1), 1) };
-    Declaration { start, length, kind, weak: false, reduction: 0 }
+    if address == 0 && kind == Kind::InOut { everything() } else { named(address, kind) }
+}
+
+/// What an address in a clause declares.
+pub(crate) fn named(address: usize, kind: Kind) -> Declaration {
+    Declaration { start: address.max(1), length: 1, kind, weak: false, reduction: 0 }
+}
+
+/// What `omp_all_memory` declares.
+pub(crate) fn everything() -> Declaration {
+    Declaration { start: 1, length: usize::MAX - 1, ..named(1, Kind::InOut) }
 }

@@ -1,6 +1,6 @@
-//! The OpenMP door: a library that is loaded before GCC's OpenMP library (`LD_PRELOAD`, `castell omp`) and takes the tasks of unmodified
-//! programs, and every place where threads wait for tasks. Teams, loops, sections, locks, target regions and queries stay with
-//! libgomp: what is caught here does its part and hands the rest on.
+//! The OpenMP door: a library that is loaded before GCC's or LLVM's OpenMP library (`LD_PRELOAD`, `castell omp`) and takes the tasks of
+//! unmodified programs, and every place where threads wait for tasks. Teams, loops, sections, locks, target regions and queries stay with
+//! libgomp or libomp: what is caught here does its part and hands the rest on.
 //!
 //! | file | what |
 //! |---|---|
@@ -13,6 +13,7 @@
 //! | `taskloop` | how a loop is cut |
 //! | `reduction` | private copies of task reductions |
 //! | `target` | target regions that wait for tasks |
+//! | `kmpc` | the same for LLVM's interface, whose library is libomp |
 //! | `serial` | the same outside of parallel regions, where tasks run at once |
 //!
 //! Refuses to start threads, to change what a program sees of its team, and to know OpenMP's rules about anything but tasks. Start
@@ -26,6 +27,7 @@
 mod barrier;
 mod below;
 mod depend;
+mod kmpc;
 mod place;
 mod reduction;
 mod region;

@@ -14,7 +14,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 struct Region {
     body: Body,
     data: *mut c_void,
-    /// Found by the first of its threads: only inside does libgomp say how many there are. `None`: there could be no team.
+    crew: Crew,
+}
+
+/// The threads of a region, whoever started them.
+pub(crate) struct Crew {
+    /// Found by the first of them: only inside is it known how many there are. `None`: there could be no team.
     team: OnceLock<Option<Arc<Team>>>,
 }
 
@@ -29,31 +34,59 @@ unsafe extern "C" fn run(region: *mut c_void) {
     let region = unsafe { &*region.cast::<Region>() };
     // SAFETY: the thread is in a parallel region.
     let (threads, number) = unsafe { (below::omp_get_num_threads(), below::omp_get_thread_num()) };
-    let team = region.team.get_or_init(|| take_team(threads.max(1) as usize));
-    let Some(team) = team else {
-        // SAFETY: as libgomp would have called it.
-        return unsafe { (region.body)(region.data) };
-    };
-    let member = team.member(number as usize);
-    let place = Place::new(member);
-    let outer = Place::replace(Some(&place));
-    // SAFETY: libgomp numbers the threads of a team, all of which come here; no other region uses this team now.
+    // SAFETY: libgomp numbers the threads of a team, all of which come here; the body is called as libgomp would have called it.
     unsafe {
-        member.enter();
-        (region.body)(region.data);
-        member.last_barrier();
-        member.leave();
+        region.crew.run(threads.max(1) as usize, number as usize, || (region.body)(region.data));
     }
-    Place::set(outer);
+}
+
+impl Crew {
+    pub(crate) fn new() -> Crew {
+        Crew { team: OnceLock::new() }
+    }
+
+    /// One of `threads` threads, the one with this number, does its part of the region.
+    ///
+    /// # Safety
+    /// All come, each with a number of its own.
+    pub(crate) unsafe fn run(&self, threads: usize, number: usize, body: impl FnOnce()) {
+        let Some(team) = self.team.get_or_init(|| take_team(threads)) else { return body() };
+        let member = team.member(number);
+        let place = Place::new(member);
+        let outer = Place::replace(Some(&place));
+        // SAFETY: the caller's promise; no other region uses this team now.
+        unsafe {
+            member.enter();
+            body();
+            member.last_barrier();
+            member.leave();
+        }
+        Place::set(outer);
+    }
+
+    /// The region is over: its team is free for another.
+    pub(crate) fn end(self) {
+        if let Some(Some(team)) = self.team.into_inner() {
+            give_back(team);
+        }
+    }
+}
+
+/// The calling thread goes into a region of which this library sees only beginning and end.
+pub(crate) fn step_out() {
+    LEFT.with_borrow_mut(|left| left.push(Place::replace(None)));
+}
+
+/// It comes back from there.
+pub(crate) fn step_back() {
+    LEFT.with_borrow_mut(|left| left.pop().into_iter().for_each(Place::set));
 }
 
 /// Passes a region to libgomp by `start`, with [`run`] in place of the program's function.
 fn enter<R>(body: Body, data: *mut c_void, start: impl FnOnce(Body, *mut c_void) -> R) -> R {
-    let region = Region { body, data, team: OnceLock::new() };
+    let region = Region { body, data, crew: Crew::new() };
     let result = start(run, (&raw const region).cast_mut().cast());
-    if let Some(Some(team)) = region.team.into_inner() {
-        give_back(team);
-    }
+    region.crew.end();
     result
 }
 
@@ -176,7 +209,7 @@ macro_rules! old_regions {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(body: Body, data: *mut c_void, threads: c_uint, $($argument: $type),*) {
-            LEFT.with_borrow_mut(|left| left.push(Place::replace(None)));
+            step_out();
             // SAFETY: the caller's arguments, passed on.
             unsafe { below::$name(body, data, threads, $($argument),*) };
         }
@@ -196,5 +229,5 @@ old_regions! {
 unsafe extern "C" fn GOMP_parallel_end() {
     // SAFETY: passed on.
     unsafe { below::GOMP_parallel_end() };
-    LEFT.with_borrow_mut(|left| left.pop().into_iter().for_each(Place::set));
+    step_back();
 }

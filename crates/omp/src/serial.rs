@@ -2,15 +2,15 @@
 //! nothing to wait for, but for events that somebody else fulfils.
 
 use castell_host::futex;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 thread_local! {
     /// The reductions that were registered, innermost last.
     static REGISTERED: RefCell<Vec<*mut usize>> = const { RefCell::new(Vec::new()) };
-    static IS_FINAL: Cell<bool> = const { Cell::new(false) };
-    static TASKS: Cell<u32> = const { Cell::new(0) };
+    /// The tasks that are running, innermost last: whether they are final.
+    static FINAL: RefCell<Vec<bool>> = const { RefCell::new(Vec::new()) };
 }
 
 pub(crate) fn register(data: *mut usize) {
@@ -27,20 +27,28 @@ pub(crate) fn registered() -> impl Iterator<Item = *mut usize> {
 }
 
 pub(crate) fn is_final() -> bool {
-    IS_FINAL.get()
+    FINAL.with_borrow(|finals| finals.last() == Some(&true))
 }
 
 pub(crate) fn is_in_task() -> bool {
-    TASKS.get() > 0
+    FINAL.with_borrow(|finals| !finals.is_empty())
 }
 
 /// Runs `body` as a task.
 pub(crate) fn run(is_final: bool, body: impl FnOnce()) {
-    let outer = IS_FINAL.replace(IS_FINAL.get() || is_final);
-    TASKS.set(TASKS.get() + 1);
+    begin(is_final);
     body();
-    TASKS.set(TASKS.get() - 1);
-    IS_FINAL.set(outer);
+    end();
+}
+
+/// As [`run`], whose body is what the thread does until [`end`].
+pub(crate) fn begin(is_final: bool) {
+    FINAL.with_borrow_mut(|finals| finals.push(is_final || finals.last() == Some(&true)));
+}
+
+/// The task that was begun last is over.
+pub(crate) fn end() {
+    FINAL.with_borrow_mut(|finals| finals.pop());
 }
 
 /// What a task that runs at once is detached from: its end waits for it.

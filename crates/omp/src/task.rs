@@ -108,7 +108,7 @@ pub(crate) struct Clauses {
 }
 
 impl Clauses {
-    fn attributes(&self) -> Attributes {
+    pub(crate) fn attributes(&self) -> Attributes {
         let is_final = if self.is_final { flag::FINAL } else { 0 };
         let undeferred = if self.is_deferred { 0 } else { flag::UNDEFERRED };
         Attributes {
@@ -227,6 +227,8 @@ pub(crate) unsafe fn create(
 ) {
     let block = Block {
         body: argument.body,
+        // GCC's code ends in the body what it has copied there: libgomp runs such bodies, too.
+        skipped: argument.copy.map(|_| argument.body),
         bytes: argument.bytes,
         align: argument.align,
         events: u32::from(detach.is_some()),
@@ -300,11 +302,21 @@ unsafe extern "C" fn nothing(_: *mut c_void) {}
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GOMP_taskwait_depend_nowait(depend: *mut *mut c_void) {
-    let Some(place) = Place::current() else { return };
+    if let Some(place) = Place::current() {
+        // SAFETY: the compiler's clause.
+        unsafe { order(place, &depend::read(place, depend)) };
+    }
+}
+
+/// Creates a task that does nothing, in its order.
+///
+/// # Safety
+/// As for [`create`].
+pub(crate) unsafe fn order(place: &Place<'_>, declared: &[castell_tasks::dependences::Declaration]) {
     let argument = Argument::new(nothing, std::ptr::dangling_mut(), None, 0, 1);
     let clauses = Clauses { is_final: false, is_deferred: true, priority: 0 };
-    // SAFETY: the compiler's clause.
-    unsafe { create(place, &argument, &clauses, &depend::read(place, depend), None, |_| ()) };
+    // SAFETY: the caller's promise.
+    unsafe { create(place, &argument, &clauses, declared, None, |_| ()) };
 }
 
 #[unsafe(no_mangle)]
@@ -362,6 +374,7 @@ unsafe extern "C" fn omp_fulfill_event(event: *mut c_void) {
     // SAFETY: the program's promise: a handle that was not fulfilled yet.
     unsafe {
         if !Event::fulfil(event)
+            && !crate::kmpc::fulfil(event)
             && let Some(task) = NonNull::new(event)
         {
             foreign::fulfil_events(task, 1);

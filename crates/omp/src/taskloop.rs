@@ -22,7 +22,7 @@ fn iterations(start: i128, end: i128, step: i128) -> i128 {
 
 /// How a loop is cut: numbers of iterations.
 #[derive(Debug, PartialEq, Eq)]
-struct Cut {
+pub(crate) struct Cut {
     pieces: i128,
     /// Each piece has so many,
     size: i128,
@@ -34,7 +34,7 @@ struct Cut {
 
 impl Cut {
     /// `wanted`: how many pieces, or, with the flag, how many iterations each; 0: as many as there are threads.
-    fn of(total: i128, wanted: u64, flags: u32, threads: usize) -> Cut {
+    pub(crate) fn of(total: i128, wanted: u64, flags: u32, threads: usize) -> Cut {
         let wanted = i128::from(wanted);
         if flags & with::GRAINSIZE != 0 {
             let size = wanted.max(1);
@@ -51,7 +51,7 @@ impl Cut {
     }
 
     /// The first iteration of each piece and the one behind its last.
-    fn ranges(&self) -> impl Iterator<Item = (i128, i128)> {
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (i128, i128)> {
         let start = |piece: i128| (piece * self.size + piece.min(self.larger)).min(self.total);
         (0..self.pieces).map(move |piece| (start(piece), start(piece + 1)))
     }

@@ -20,7 +20,7 @@ Examples:
   castell omp --anyway -- python3 run.py   a program that shows its OpenMP library only while it runs
   castell omp --dry-run -- ./program       only shows the command that would run
 
-For programs that GCC has compiled with -fopenmp: C, C++, Fortran. The program is not changed: a library is preloaded, in front of the
+For programs that gcc, clang, flang or icx has compiled with -fopenmp (-qopenmp): C, C++, Fortran. The program is not changed: a library is preloaded, in front of the
 OpenMP library that the program loads. Teams, loops, locks and all OMP_* settings stay with that one; tasks, what waits for them, and barriers
 are castell's. CASTELL_TASKS_SCHEDULER chooses the scheduler, as for castell's own tasks.
 

@@ -63,9 +63,9 @@ impl Wanted for OpenMp {
         let shown = path.display();
         if let Some((kind, library, place)) = self.loader.find(path, known) {
             return Some(match kind {
-                Whose::Gcc => Ok(Loads { kind, program: path.to_owned(), library, place }),
-                Whose::Llvm | Whose::Other => Err(format!(
-                    "{shown} loads {library}, whose interface castell does not speak: compile it with gcc"
+                Whose::Gcc | Whose::Llvm => Ok(Loads { kind, program: path.to_owned(), library, place }),
+                Whose::Other => Err(format!(
+                    "{shown} loads {library}, whose interface castell does not speak: compile it with gcc, clang or icx"
                 )),
             });
         }

@@ -22,7 +22,11 @@ static void bounds(void) {
             sums[2] += (long)i;
         }
 #pragma omp taskwait
+#if defined(__clang__) && __clang_major__ < 16
+#pragma omp taskloop grainsize(4) shared(sums)
+#else
 #pragma omp taskloop grainsize(strict : 4) shared(sums)
+#endif
         for (unsigned long long i = 30; i > 3; i -= 2) {
 #pragma omp atomic
             sums[3] += (long)i;

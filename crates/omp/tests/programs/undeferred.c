@@ -19,7 +19,7 @@ static void below(int depth, long *late) {
         return;
     }
     int done = 0, chain = 0;
-#pragma omp task if (0) shared(late)
+#pragma omp task if (0) firstprivate(late)
     {
         expect(!omp_in_final(), "final", depth);
         below(depth - 1, late);
@@ -47,7 +47,7 @@ static void below(int depth, long *late) {
             }
             expect(chain == 11, "children of tasks in a group", depth);
         }
-#pragma omp task shared(late)
+#pragma omp task firstprivate(late)
         {
 #pragma omp atomic
             *late += depth;
@@ -67,7 +67,7 @@ static void finals(int depth) {
 /* Far more tasks than a thread keeps: those that run at once create, too. */
 static void many(int depth, long *count) {
     for (int i = 0; i < 12; i++) {
-#pragma omp task shared(count) firstprivate(depth)
+#pragma omp task firstprivate(count) firstprivate(depth)
         {
             long own = 0;
             if (depth > 0) {
@@ -108,7 +108,12 @@ static long cancelled(void) {
             after++;
         }
     }
-    return after * 1000 + (omp_get_cancellation() ? ran : ran - 100);
+#ifdef __clang__
+    ran %= 100; /* its code runs undeferred tasks of a cancelled group, too */
+#else
+    ran -= omp_get_cancellation() ? 0 : 100;
+#endif
+    return after * 1000 + ran;
 }
 
 int main(void) {

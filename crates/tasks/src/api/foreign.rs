@@ -92,6 +92,8 @@ pub unsafe fn submit_bytes(
 pub struct Block {
     /// Gets the address of the block.
     pub body: Function,
+    /// Gets it in place of the body if the task is skipped.
+    pub skipped: Option<Function>,
     /// Bytes of the block.
     pub bytes: usize,
     /// A power of two.
@@ -104,6 +106,7 @@ pub struct Block {
 #[repr(C, align(16))]
 struct BlockCall {
     body: Function,
+    skipped: Option<Function>,
     argument: *mut c_void,
     /// Where a large block lies elsewhere: how to give it back.
     elsewhere: Option<Layout>,
@@ -147,7 +150,8 @@ pub unsafe fn submit_block(
             }
         };
         assert!(!argument.is_null(), "no memory for a task's {} bytes", block.bytes);
-        call.write(BlockCall { body: block.body, argument: argument.cast(), elsewhere });
+        let (body, skipped) = (block.body, block.skipped);
+        call.write(BlockCall { body, skipped, argument: argument.cast(), elsewhere });
         if block.events > 0 {
             add_events(task.as_ref(), block.events);
         }
@@ -164,11 +168,14 @@ pub unsafe fn submit_block(
 
 unsafe fn run_block(_thread: &Thread, task: &Task, verb: Verb) {
     // SAFETY: written by `submit_block`.
-    let BlockCall { body, argument, elsewhere } = unsafe { task.closure().cast::<BlockCall>().read() };
+    let BlockCall { body, skipped, argument, elsewhere } =
+        unsafe { task.closure().cast::<BlockCall>().read() };
     // SAFETY: the caller's promise there.
     unsafe {
-        if verb == Verb::Call {
-            body(argument);
+        match (verb, skipped) {
+            (Verb::Call, _) => body(argument),
+            (Verb::Skip, Some(skipped)) => skipped(argument),
+            _ => {}
         }
         if let (Some(layout), Verb::Call | Verb::Skip) = (elsewhere, verb) {
             dealloc(argument.cast(), layout);
