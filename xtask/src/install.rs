@@ -4,6 +4,8 @@
 //! bin/castell  include/{goal.h,castell.h,castell_tasks.h,castell_tasks.hpp,castell_vertices.h,alpi.h}
 //! lib/libcastell.{a,so,so.0.1,so.0.1.0}  lib/libcastell_omp.so  lib/libcastell_mpi_{ompi,mpich,abi}.so
 //! lib/pkgconfig/castell.pc  lib/cmake/castell/*.cmake
+//! share/man/man1/castell*.1  share/bash-completion/completions/castell  share/zsh/site-functions/_castell
+//! share/fish/vendor_completions.d/castell.fish
 //! share/doc/castell/{LICENSE-*,README.md,CHANGELOG.md}
 //! ```
 
@@ -79,6 +81,7 @@ pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     for file in ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"] {
         copy(&root.join(file), &target.join("share/doc/castell").join(file), 0o644)?;
     }
+    describe(&built.join("castell"), &target.join("share"))?;
     let values = version.values(&prefix, &args.libdir);
     for (template, place) in [
         ("castell.pc", "pkgconfig/castell.pc"),
@@ -91,6 +94,26 @@ pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     }
     println!("installed castell {} in {}", version.text, target.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Manual pages and what shells complete by, as the program itself has them.
+fn describe(castell: &Path, share: &Path) -> anyhow::Result<()> {
+    let printed = |arguments: &[&std::ffi::OsStr]| {
+        let output = Command::new(castell).args(arguments).stdin(Stdio::null()).output()?;
+        if !output.status.success() {
+            bail!("{}: {}", castell.display(), String::from_utf8_lossy(&output.stderr));
+        }
+        anyhow::Ok(String::from_utf8(output.stdout)?)
+    };
+    printed(&["man".as_ref(), "--all".as_ref(), share.join("man/man1").as_os_str()])?;
+    for (shell, place) in [
+        ("bash", "bash-completion/completions/castell"),
+        ("zsh", "zsh/site-functions/_castell"),
+        ("fish", "fish/vendor_completions.d/castell.fish"),
+    ] {
+        write(&share.join(place), &printed(&["completions".as_ref(), shell.as_ref()])?)?;
+    }
+    Ok(())
 }
 
 /// Builds program and libraries; returns the folder with what was built.

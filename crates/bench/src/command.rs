@@ -7,6 +7,7 @@ use crate::{
     collectives, localops, messages, overlap, parse, pingpong, progress, queues, sim, startup, tasks,
 };
 use anyhow::Context as _;
+use castell_host::conditions::{Conditions, Setup};
 use std::process::ExitCode;
 
 /// Measure this machine, side by side with peers
@@ -83,6 +84,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { json, rounds, samples, .. } = args;
     let effort = Effort { peers: !args.no_peers, json, rounds, samples };
     let (bytes, ranks) = (args.bytes.as_deref(), args.sim.ranks.as_deref());
+    let conditions = Conditions::before(Setup { ranks: 1, is_bound: true });
     match args.workload.as_str() {
         "tasks" => tasks::run(&args.programs, &args.tasks, effort),
         "metg" => tasks::metg::run(&args.tasks, effort),
@@ -94,6 +96,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             in_turns(*workload.context("clap accepts only the names of workloads")?, bytes, effort)
         }
     }?;
+    // A child of this command has its parent say it.
+    let doubts = if args.sim.is_child() { Vec::new() } else { conditions.after() };
+    for doubt in doubts {
+        castell_host::say(&format!("warning: {}", doubt.text));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

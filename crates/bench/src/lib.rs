@@ -31,3 +31,4 @@ pub mod workload;
 
 pub use command::{Args, run};
 pub use group::Interrupted;
+pub use plain::find_program;

@@ -5,7 +5,7 @@ use crate::report::{Params, Sample};
 use crate::workload::Subject;
 use anyhow::Context as _;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// What to say when [`peers`] is empty.
@@ -86,6 +86,16 @@ impl Peer {
     /// Name and version.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What compiles its programs.
+    pub fn compiler(&self) -> &Path {
+        &self.compiler
+    }
+
+    /// What starts them.
+    pub fn launcher(&self) -> &Path {
+        &self.launcher
     }
 
     /// Runs a workload's program once with these arguments on `ranks` processes; a sample of each case that it reports.

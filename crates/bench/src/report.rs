@@ -1,5 +1,7 @@
 //! What a measurement is, and how it is printed.
 
+use castell_host::conditions::{CROWD, Conditions, Setup};
+use castell_host::topology::Processors;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -106,6 +108,9 @@ pub struct Measurement {
     /// What castell chose by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     algorithm: Option<String>,
+    /// Why the figure is doubtful, in the short names of [`castell_host::conditions`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    doubts: Vec<&'static str>,
 }
 
 impl Measurement {
@@ -123,6 +128,7 @@ impl Measurement {
             sample,
             mb_per_s,
             algorithm: None,
+            doubts: Vec::new(),
         }
     }
 
@@ -132,18 +138,30 @@ impl Measurement {
     }
 }
 
+/// A bar that says how far it is and how long it will take.
+///
+/// # Panics
+/// Never: its description is fixed.
+pub fn bar(steps: u64) -> indicatif::ProgressBar {
+    let style =
+        indicatif::ProgressStyle::with_template("{bar:40} {pos}/{len} {msg} {elapsed} of about {duration}");
+    indicatif::ProgressBar::new(steps).with_style(style.expect("a description that indicatif knows"))
+}
+
 /// Where rows go: tables are printed as soon as they are there, so that who interrupts a long run has them; JSON is one array,
 /// and comes last. Meanwhile a bar on the standard error tells how far it is.
 pub struct Report {
     json: bool,
     rows: Vec<Measurement>,
     progress: indicatif::ProgressBar,
+    conditions: Conditions,
 }
 
 impl Report {
     /// For so many steps.
     pub fn new(json: bool, steps: u64) -> Report {
-        Report { json, rows: Vec::new(), progress: indicatif::ProgressBar::new(steps) }
+        let conditions = Conditions::before(Setup { ranks: 1, is_bound: true });
+        Report { json, rows: Vec::new(), progress: bar(steps), conditions }
     }
 
     /// A step is done.
@@ -152,7 +170,15 @@ impl Report {
     }
 
     /// The rows of some cases, all of each.
-    pub fn rows(&mut self, rows: Vec<Measurement>) {
+    pub fn rows(&mut self, mut rows: Vec<Measurement>) {
+        let seen = self.conditions.after();
+        let processors = Processors::usable().count() as u64;
+        for row in &mut rows {
+            row.doubts = seen.iter().map(|doubt| doubt.kind).collect();
+            if row.params.number("ranks").is_some_and(|ranks| ranks > processors) {
+                row.doubts.push(CROWD);
+            }
+        }
         if self.json {
             self.rows.extend(rows);
         } else {

@@ -1,10 +1,15 @@
 //! The `castell` command: each subcommand is a module with its arguments and a `run`.
 
 mod afford;
+mod colour;
+mod completions;
 mod cpus;
 mod distances;
+mod doubts;
+mod excerpt;
 mod fit;
 mod goal;
+mod info;
 mod launch;
 mod model;
 mod mpi;
@@ -26,13 +31,16 @@ mod tasks;
 mod timeline;
 mod tune;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Dependency graphs of messages and tasks, checked, compiled and run.
 #[derive(Parser)]
 #[command(name = "castell", version, propagate_version = true, arg_required_else_help = true)]
 struct Cli {
+    /// Colours in what is printed: on terminals only, always, or never
+    #[arg(long, global = true, value_enum, default_value_t = colour::When::Auto, value_name = "WHEN", hide_possible_values = true)]
+    color: colour::When,
     #[command(subcommand)]
     command: Command,
 }
@@ -58,13 +66,20 @@ enum Command {
     Predict(Box<predict::Args>),
     Tune(Box<tune::Args>),
     Tasks(tasks::Args),
+    Info(info::Args),
+    Completions(completions::Args),
+    Man(completions::ManArgs),
 }
 
 fn main() -> ExitCode {
     end_with_the_reader();
     // Larger files than the limit allows (ulimit -f) are errors then, not a death without a word.
     castell_host::signal::ignore_file_size_limit();
-    let outcome = match Cli::parse().command {
+    let asked = colour::asked(std::env::args_os().map(|word| word.to_string_lossy().into_owned()));
+    let matches = Cli::command().color(asked.for_clap()).get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    colour::choose(cli.color);
+    let outcome = match cli.command {
         Command::Goal(args) => goal::run(args),
         Command::Run(args) => run::run(args),
         Command::Schedule(args) => schedule::run(args),
@@ -84,6 +99,9 @@ fn main() -> ExitCode {
         Command::Predict(args) => predict::run(*args),
         Command::Tune(args) => tune::run(*args),
         Command::Tasks(args) => tasks::run(args),
+        Command::Info(args) => info::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => completions::man(&args),
     };
     outcome.unwrap_or_else(|error| {
         say::failure(&error, std::env::args_os().any(|argument| argument == "--json"));

@@ -1,5 +1,8 @@
 //! What the command says when something goes wrong.
 
+use crate::colour::Stream;
+use crate::excerpt::Problems;
+use castell_goal::file::ReadError;
 use serde_json::json;
 
 /// What went wrong and why. A cause whose text the sentence before has already is not said twice, as libraries print their
@@ -15,11 +18,23 @@ pub fn describe(error: &anyhow::Error) -> String {
     text
 }
 
+/// For people: with the lines that it is about, if it is about a text.
+fn with_excerpts(error: &anyhow::Error) -> Option<String> {
+    let stream = Stream::error();
+    if let Some(problems) = error.chain().find_map(|cause| cause.downcast_ref::<Problems>()) {
+        return Some(problems.with_excerpts(stream));
+    }
+    match error.chain().find_map(|cause| cause.downcast_ref::<ReadError>())? {
+        ReadError::Text(errors) => Some(Problems::of(errors).with_excerpts(stream)),
+        _ => None,
+    }
+}
+
 /// Says it on standard error, `castell: ` in front of each line, in one write; for whoever asked for JSON also as an object on
 /// standard output.
 pub fn failure(error: &anyhow::Error, as_json: bool) {
     let text = describe(error);
-    castell_host::say(&text);
+    castell_host::say(&with_excerpts(error).unwrap_or_else(|| text.clone()));
     if as_json {
         println!("{}", json!({ "error": text }));
     }

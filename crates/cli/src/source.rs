@@ -1,9 +1,11 @@
 //! Programs from files, whatever their format.
 
+use crate::colour::Stream;
+use crate::excerpt::{self, Problems};
 use anyhow::{Context, bail};
 use castell_base::{Rank, Threads};
 use castell_comm::job::RANKS_MAX;
-use castell_goal::check::{Problem, Severity, check};
+use castell_goal::check::{self, Severity, check};
 use castell_goal::file::{Contents, Format, ReadError};
 use castell_goal::graph::{Graph, Vertex};
 use castell_goal::paraver;
@@ -58,30 +60,38 @@ pub fn name(file: &Path) -> String {
 /// All errors that the check found.
 pub fn insist(program: &Program, file: &Path) -> anyhow::Result<()> {
     let report = check(program);
-    let of = |severity| report.problems.iter().filter(move |problem| problem.severity == severity);
-    let mut errors: Vec<String> = of(Severity::Error).map(|problem| describe(problem, file)).collect();
-    for warning in of(Severity::Warning) {
-        castell_host::say(&format!("warning: {}", describe(warning, file)));
+    let of = |severity| {
+        let problems = report.problems.iter().filter(move |problem| problem.severity == severity);
+        Problems {
+            file: name(file),
+            problems: problems.map(|problem| located(problem, file)).collect(),
+            closing: String::new(),
+        }
+    };
+    let warnings = of(Severity::Warning);
+    for warning in warnings.with_excerpts(Stream::error()).lines() {
+        let is_message = warnings.problems.iter().any(|problem| problem.text == warning);
+        castell_host::say(&format!("{}{warning}", if is_message { "warning: " } else { "" }));
+    }
+    let mut errors = of(Severity::Error);
+    if errors.problems.is_empty() {
+        return Ok(());
     }
     let unlisted: u64 = report.unlisted.iter().map(|(_, count)| count).sum();
-    if unlisted > 0 && !errors.is_empty() {
-        errors.push(format!("{}: and {unlisted} more problems of these kinds", file.display()));
+    if unlisted > 0 {
+        errors.closing = format!("{}: and {unlisted} more problems of these kinds\n", file.display());
     }
-    if !errors.is_empty() {
-        bail!(
-            "{}\nthe program would not run to its end (--no-check runs it all the same)",
-            errors.join("\n")
-        );
-    }
-    Ok(())
+    errors.closing += "the program would not run to its end (--no-check runs it all the same)";
+    Err(errors.into())
 }
 
-fn describe(problem: &Problem, file: &Path) -> String {
-    let mut place = file.display().to_string();
-    for number in [problem.line, problem.column.map(u32::from)].into_iter().flatten() {
-        place.push_str(&format!(":{number}"));
+fn located(problem: &check::Problem, file: &Path) -> excerpt::Problem {
+    let mut text = file.display().to_string();
+    let (line, column) = (problem.line, problem.column.map(u32::from));
+    for number in [line, column].into_iter().flatten() {
+        text.push_str(&format!(":{number}"));
     }
-    format!("{place}: {}", problem.message)
+    excerpt::Problem { text: format!("{text}: {}", problem.message), line, column }
 }
 
 /// What each rank of a program executes, for execution by processes that are still to be started.

@@ -25,7 +25,7 @@ fn keys(value: &Value, into: &mut BTreeSet<String>) {
 }
 
 /// What commands print; `FOLDER` is one with a graph of tasks and a mailbox in it.
-const COMMANDS: [&str; 28] = [
+const COMMANDS: [&str; 30] = [
     "predict --simulate kernels --scale 64",
     "predict --simulate kernels --scale 64 chase triad",
     "goal check examples/goal/halo.goal",
@@ -34,6 +34,8 @@ const COMMANDS: [&str; 28] = [
     "goal dump --schedule examples/goal/barrier.goal",
     "run examples/goal/pingpong.goal",
     "run /nowhere/x.goal",
+    "run examples/goal/pingpong.goal --repeat 3",
+    "info",
     "simulate bcast:binomial --ranks 8 --measure --critical-path",
     "simulate bcast:binomial --ranks 8 --repeat 3 --model loggops:o=normal(1500ns,100ns)",
     "simulate barrier:linear --ranks 8 --network torus:dims=2x4",

@@ -1,8 +1,27 @@
-//! Files that are written at the end of something long.
+//! Files that are written at the end of something long, and the room for them.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
+
+/// The room of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// All of it.
+    pub bytes: u64,
+    /// What is left for this user.
+    pub free_bytes: u64,
+}
+
+/// The room of the file system that `path` is on.
+///
+/// # Errors
+/// The system's.
+pub fn file_system_space(path: &Path) -> io::Result<Space> {
+    let status = rustix::fs::statvfs(path)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(status.f_frsize);
+    Ok(Space { bytes: bytes(status.f_blocks), free_bytes: bytes(status.f_bavail) })
+}
 
 /// Whether `path` can be written, leaving what is there as it is. For who has something to write only after minutes.
 ///

@@ -3,8 +3,10 @@
 //! Every path into the system that a test may want elsewhere is an argument. Start at [`shm`] (memory that all
 //! processes of a job share) and [`process`] (how they start and how one learns that they ended).
 
+pub mod abilities;
 pub mod barrier;
 pub mod clock;
+pub mod conditions;
 pub mod descriptor;
 mod error;
 mod file;
@@ -26,5 +28,5 @@ pub mod topology;
 pub mod watched;
 
 pub use error::HostError;
-pub use file::check_writable;
+pub use file::{Space, check_writable, file_system_space};
 pub use say::say;

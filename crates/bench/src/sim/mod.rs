@@ -52,6 +52,13 @@ pub struct SimArgs {
     one: Option<String>,
 }
 
+impl SimArgs {
+    /// Whether this process measures for another one.
+    pub(crate) fn is_child(&self) -> bool {
+        self.one.is_some()
+    }
+}
+
 /// The patterns that are measured.
 const PATTERNS: [&str; 3] = ["bcast:binomial", "barrier:dissemination", "allreduce:recursive-doubling"];
 /// Their messages' size.

@@ -2,6 +2,8 @@
 
 mod json;
 
+use crate::colour::Stream;
+use crate::excerpt::Source;
 use crate::say;
 use crate::source::{self, name};
 use anyhow::Context;
@@ -232,9 +234,11 @@ fn print_json(json: CheckJson, out: &mut Out) -> anyhow::Result<ExitCode> {
 }
 
 fn print_report(name: &str, report: &Report, out: &mut Out) -> anyhow::Result<()> {
+    let (source, stream) = (Source::of(name), Stream::output());
     for problem in &report.problems {
         let colon = if problem.line.is_some() { ":" } else { ": " };
         out.write(format!("{name}{colon}{problem}\n"))?;
+        out.write(source.excerpt(problem.line, problem.column.map(u32::from), stream))?;
     }
     for &(kind, count) in &report.unlisted {
         out.write(format!("{name}: {}\n", unlisted(kind, count)))?;

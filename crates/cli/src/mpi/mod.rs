@@ -7,6 +7,7 @@ use crate::preload::program::Loads;
 use crate::preload::{self, Start};
 use anyhow::Context as _;
 use program::Family;
+pub use program::is_mpi_library;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -63,6 +63,11 @@ fn known(name: &str) -> Option<Known> {
     }
 }
 
+/// Whether a library's name is that of an MPI.
+pub fn is_mpi_library(name: &str) -> bool {
+    known(name).is_some()
+}
+
 /// Looks for a program whose MPI castell speaks, behind the launcher or behind nothing.
 ///
 /// # Errors

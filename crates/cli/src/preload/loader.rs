@@ -59,6 +59,21 @@ impl Loader {
         None
     }
 
+    /// All libraries of which `wanted` says so, by name: those of `LD_LIBRARY_PATH` before those that the loader's cache knows.
+    pub fn installed(&self, wanted: impl Fn(&str) -> bool) -> Vec<(String, PathBuf)> {
+        let entries = self.asked.iter().filter_map(|folder| folder.read_dir().ok()).flatten().flatten();
+        let asked = entries.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()));
+        let cached = self.cached.iter().map(|(name, place)| (name.clone(), place.clone()));
+        let mut found: Vec<(String, PathBuf)> = Vec::new();
+        for (name, place) in asked.chain(cached).filter(|(name, _)| wanted(name)) {
+            if found.iter().all(|(known, _)| *known != name) {
+                found.push((name, place));
+            }
+        }
+        found.sort();
+        found
+    }
+
     fn place(&self, name: &str, rpath: &[PathBuf], runpath: &[PathBuf]) -> Option<PathBuf> {
         if name.contains('/') {
             return Some(name.into()).filter(|path: &PathBuf| path.is_file());

@@ -3,7 +3,7 @@
 
 pub mod elf;
 pub mod launcher;
-mod loader;
+pub mod loader;
 pub mod program;
 
 use launcher::{Kind, Launcher};

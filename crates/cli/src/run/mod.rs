@@ -1,19 +1,23 @@
 //! `castell run`: a GOAL program, executed by real processes.
 
+mod repeats;
 mod results;
 mod stages;
 mod timeline;
 
 use crate::afford;
+use crate::doubts;
 use crate::source;
 use crate::timeline::TimelineArgs;
 use anyhow::{Context as _, bail};
 use castell_base::Rank;
 use castell_comm::job::{JobOptions, Progress};
 use castell_comm::launch::{Binding, Launch};
-use castell_comm::{Comm, Job};
+use castell_comm::{Comm, Counters, Job};
 use castell_goal::schedule::Schedule;
+use castell_host::conditions::{Conditions, Doubt, Setup};
 use castell_trace::Timeline;
+use repeats::Repeats;
 use results::{Results, Summary};
 use serde_json::json;
 use stages::Stages;
@@ -31,7 +35,11 @@ use std::time::Duration;
   castell run trace.goal --calc-scale 0.001 --timeline drawing.svg
   castell run trace.goal --timeline for_perfetto.json
   castell run trace.bin --eager 64000 --json
-  castell run examples/goal/pingpong.goal --stages    # where messages' time went")]
+  castell run examples/goal/pingpong.goal --stages    # where messages' time went
+  castell run examples/goal/pingpong.goal --repeat 50 --bind core    # how long it takes, and how much that varies
+
+A run that others disturb is said to be so: load, more ranks than processors, ranks that are not bound, processors whose
+frequency changes, a hypervisor that takes time away.")]
 pub struct Args {
     /// The program: GOAL text, LogGOPSim's binary format, or compiled schedules; `-` is standard input
     file: PathBuf,
@@ -60,6 +68,13 @@ pub struct Args {
     /// After this long without progress, print who waits for whom (10s, 500ms; 0: never)
     #[arg(long, default_value = "10s", value_parser = crate::launch::parse_duration)]
     stall: Duration,
+    /// Execute it so often in the same processes, all starting together each time, and tell the median, the spread and
+    /// outliers; drawings and --stages show the last time
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    repeat: u32,
+    /// Executions before those that count (default: 1 with --repeat, else none)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    warmup: Option<u32>,
     #[command(flatten)]
     timeline: TimelineArgs,
     /// Print where the time of messages went: call, queue, wake, wire, match, completion
@@ -98,7 +113,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let ranks = schedules.len() as u32;
     let operations: Vec<usize> = schedules.iter().map(|schedule| schedule.len()).collect();
     let draws = args.timeline.timeline.is_some();
-    let results = Results::create(&operations, draws || args.stages)?;
+    let warmup = args.warmup.unwrap_or(u32::from(args.repeat > 1));
+    let rounds = (warmup + args.repeat) as usize;
+    let results = Results::create(&operations, rounds, draws || args.stages)?;
+    let conditions = Conditions::before(Setup { ranks, is_bound: args.bind != Binding::None });
     let launch = Launch {
         job: JobOptions {
             queue_slots: args.queue_slots,
@@ -111,7 +129,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         ..Launch::new(ranks)
     };
     tell_if_many(ranks, &args);
-    let body = |rank: Rank, job: Job| execute(&schedules[rank.index()], rank, job, &results, args.calc_scale);
+    let body = |rank: Rank, job: Job| {
+        execute(&schedules[rank.index()], rank, job, &results, args.calc_scale, rounds)
+    };
     let outcome = launch.fork(&body)?;
     if let Some(signal) = outcome.signal {
         let name = castell_host::signal::name(signal);
@@ -123,7 +143,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let summary = results.summary(&outcome.endings);
     let stages = args.stages.then(|| Stages::collect(&schedules, &results));
-    report(&args, &summary, &operations, stages.as_ref());
+    let counted = results.rounds(warmup as usize);
+    let repeats = (rounds > 1 && !counted.is_empty()).then(|| Repeats::new(warmup, counted));
+    let doubts = conditions.after();
+    report(&args, &summary, &operations, &Findings { stages, repeats, doubts });
     if draws {
         let timeline = timeline::collect(&args.file, &schedules, &results, &summary);
         if let (Some(line), false) = (args.timeline.write(&timeline)?, args.json) {
@@ -158,9 +181,9 @@ fn tell_if_many(ranks: u32, args: &Args) {
 /// Executes schedules that name no addresses, one process a rank, and returns when what happened.
 pub fn record(schedules: &[Arc<Schedule>], title: &str) -> anyhow::Result<Timeline> {
     let operations: Vec<usize> = schedules.iter().map(|schedule| schedule.len()).collect();
-    let results = Results::create(&operations, true)?;
+    let results = Results::create(&operations, 1, true)?;
     let launch = Launch { binding: Binding::Core, ..Launch::new(schedules.len() as u32) };
-    let body = |rank: Rank, job: Job| execute(&schedules[rank.index()], rank, job, &results, 1.0);
+    let body = |rank: Rank, job: Job| execute(&schedules[rank.index()], rank, job, &results, 1.0, 1);
     let outcome = launch.fork(&body)?;
     let summary = results.summary(&outcome.endings);
     if let Some(failure) = summary.failures.first() {
@@ -186,35 +209,68 @@ fn compile(args: &Args) -> anyhow::Result<Vec<Arc<Schedule>>> {
     Ok(schedules.into_iter().map(Arc::new).collect())
 }
 
-/// One rank's process.
-fn execute(schedule: &Arc<Schedule>, rank: Rank, job: Job, results: &Results, calc_scale: f64) -> i32 {
+/// One rank's process: the rounds, each together with the others; what is entered is of the last.
+fn execute(
+    schedule: &Arc<Schedule>,
+    rank: Rank,
+    job: Job,
+    results: &Results,
+    calc_scale: f64,
+    rounds: usize,
+) -> i32 {
     let comm = Comm::join(job, rank);
     comm.set_calc_scale(calc_scale);
-    if results.is_recording() {
-        comm.record();
+    for round in 0..rounds {
+        let is_last = round + 1 == rounds;
+        if is_last && results.is_recording() {
+            comm.record();
+        }
+        let before = comm.counters();
+        comm.job().gate(round as u32 + 1);
+        let start_ns = castell_host::clock::now_ns();
+        let outcome = comm.execute_without_addresses(schedule);
+        let end_ns = castell_host::clock::now_ns();
+        let failure = match outcome {
+            Ok(Ok(())) => None,
+            Ok(Err(failure)) => Some(failure.to_string()),
+            Err(error) => Some(format!("rank {rank}: {error}")),
+        };
+        if failure.is_none() {
+            results.enter_round(rank, round, start_ns, end_ns);
+        }
+        if is_last || failure.is_some() {
+            let now = comm.counters();
+            let (messages, bytes) = (now.messages - before.messages, now.bytes - before.bytes);
+            results.enter(rank, start_ns, end_ns, Counters { messages, bytes, ..now }, failure.as_deref());
+        }
+        if failure.is_some() {
+            comm.finalize();
+            return 1;
+        }
     }
-    comm.job().gate(1);
-    let start_ns = castell_host::clock::now_ns();
-    let outcome = comm.execute_without_addresses(schedule);
-    let end_ns = castell_host::clock::now_ns();
-    let failure = match outcome {
-        Ok(Ok(())) => None,
-        Ok(Err(failure)) => Some(failure.to_string()),
-        Err(error) => Some(format!("rank {rank}: {error}")),
-    };
-    results.enter(rank, start_ns, end_ns, comm.counters(), failure.as_deref());
     results.enter_records(rank, &comm.take_record());
     results.enter_arrivals(rank, &comm.take_arrivals());
     comm.finalize();
-    i32::from(failure.is_some())
+    0
 }
 
-fn report(args: &Args, summary: &Summary, operations: &[usize], stages: Option<&Stages>) {
+/// What was found out besides who did what.
+struct Findings {
+    stages: Option<Stages>,
+    repeats: Option<Repeats>,
+    doubts: Vec<Doubt>,
+}
+
+fn report(args: &Args, summary: &Summary, operations: &[usize], findings: &Findings) {
+    let Findings { stages, repeats, doubts } = findings;
     castell_host::say(&summary.failures.join("\n"));
     let (messages, bytes) = (summary.messages.iter().sum::<u64>(), summary.bytes.iter().sum::<u64>());
     if args.json {
         let mut object = json!({"ranks": summary.end_ns.len(), "wall_ns": summary.wall_ns, "end_ns": summary.end_ns,
-            "messages": messages, "bytes": bytes});
+            "messages": messages, "bytes": bytes, "doubts": doubts::json(doubts)});
+        if let Some(repeats) = repeats {
+            object["repeat"] = repeats.json();
+        }
         if !summary.failures.is_empty() {
             object["error"] = json!(summary.failures[0]);
             object["failures"] = json!(summary.failures);
@@ -236,8 +292,27 @@ fn report(args: &Args, summary: &Summary, operations: &[usize], stages: Option<&
     let total: usize = operations.iter().sum();
     let wall = milliseconds(summary.wall_ns);
     println!("{:>6} {total:>12} {messages:>12} {bytes:>16} {wall:>14}", "all");
+    if let Some(repeats) = repeats {
+        repeats.print();
+    }
     if let Some(stages) = stages {
         stages.print();
+    }
+    if summary.failures.is_empty() {
+        tell_doubts(doubts, repeats.is_some());
+    }
+}
+
+/// In full to who measures; who ran it once is told that once is not enough.
+fn tell_doubts(doubts: &[Doubt], measures: bool) {
+    let kinds: Vec<&str> = doubts.iter().map(|doubt| doubt.kind).collect();
+    match (measures, kinds.is_empty()) {
+        (true, _) => doubts::say(doubts),
+        (false, false) => castell_host::say(&format!(
+            "one time, and that may be far from the next ({}): --repeat 20 says how far",
+            kinds.join(", ")
+        )),
+        (false, true) => {}
     }
 }
 

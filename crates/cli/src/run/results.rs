@@ -28,12 +28,26 @@ const RECORD_WORDS: usize = 4;
 /// The words of an arrival: source and tag, sequence number, when, when its receiver was woken.
 const ARRIVAL_WORDS: usize = 4;
 
+/// The words of a rank's round: when it started and ended.
+const ROUND_WORDS: usize = 2;
+
 /// The table.
 pub struct Results {
     segment: Segment,
     /// Where each rank's records start, and how many fit; as many arrivals are behind them. Words from the start, count.
     records: Vec<(usize, usize)>,
     recording: bool,
+    /// Where the rounds' starts and ends are, a rank's after the other's, and how many rounds there are.
+    rounds: (usize, usize),
+}
+
+/// One of several executions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// From the first start to the last end.
+    pub wall_ns: u64,
+    /// Who ended last.
+    pub last: Rank,
 }
 
 /// What came out.
@@ -53,8 +67,8 @@ pub struct Summary {
 }
 
 impl Results {
-    /// A table for ranks with that many operations each.
-    pub fn create(operations: &[usize], recording: bool) -> anyhow::Result<Results> {
+    /// A table for ranks with that many operations each, which execute them so often.
+    pub fn create(operations: &[usize], rounds: usize, recording: bool) -> anyhow::Result<Results> {
         let mut at = operations.len() * ENTRY_WORDS;
         let mut records = Vec::with_capacity(operations.len());
         for operations in operations {
@@ -62,8 +76,10 @@ impl Results {
             records.push((at, count));
             at += count * (RECORD_WORDS + ARRIVAL_WORDS);
         }
+        let rounds_at = at;
+        at += operations.len() * rounds * ROUND_WORDS;
         let segment = Segment::create("castell-results", at.max(1) * 8)?;
-        Ok(Results { segment, records, recording })
+        Ok(Results { segment, records, recording, rounds: (rounds_at, rounds) })
     }
 
     /// Whether operations are to be recorded.
@@ -110,6 +126,30 @@ impl Results {
         for (which, number) in numbers {
             entry[which].store(number, Ordering::Release);
         }
+    }
+
+    fn round_of(&self, rank: Rank, round: usize) -> &[AtomicU64] {
+        let (at, rounds) = self.rounds;
+        &self.segment.words()[at + (rank.index() * rounds + round) * ROUND_WORDS..][..ROUND_WORDS]
+    }
+
+    /// A rank's process: enters when a round started and ended.
+    pub fn enter_round(&self, rank: Rank, round: usize, start_ns: u64, end_ns: u64) {
+        let words = self.round_of(rank, round);
+        words[0].store(start_ns, Ordering::Relaxed);
+        words[1].store(end_ns, Ordering::Release);
+    }
+
+    /// After the end: the rounds from this one on that all ranks were through with.
+    pub fn rounds(&self, from: usize) -> Vec<Round> {
+        let ranks = self.records.len() as u32;
+        let of_rank = |rank: Rank, round| {
+            let words = self.round_of(rank, round);
+            let end_ns = words[1].load(Ordering::Acquire);
+            (end_ns > 0).then(|| (rank, words[0].load(Ordering::Relaxed), end_ns))
+        };
+        let whole = |round| (0..ranks).map(|rank| of_rank(Rank(rank), round)).collect::<Option<Vec<_>>>();
+        (from..self.rounds.1).filter_map(whole).filter_map(|times| Round::of(times.into_iter())).collect()
     }
 
     /// A rank's process: enters when its operations started and finished.
@@ -211,7 +251,7 @@ mod tests {
 
     #[test]
     fn what_is_entered_comes_out() {
-        let results = Results::create(&[2, 0, 1], true).expect("a table");
+        let results = Results::create(&[2, 0, 1], 1, true).expect("a table");
         let counters = Counters { messages: 3, bytes: 40, ..Counters::default() };
         let text = "rank 0: too late ".repeat(100);
         results.enter(Rank(0), 100, 250, counters, Some(&text));
@@ -223,6 +263,12 @@ mod tests {
         let arrived = Arrived { source: Rank(2), tag: Tag(u32::MAX), sequence: 5, at_ns: 6, woken_ns: 7 };
         results.enter_arrivals(Rank(2), &[arrived; 3]);
         assert_eq!((results.arrived(Rank(2)), results.arrived(Rank(0))), (vec![arrived], vec![]));
+        results.enter_round(Rank(0), 0, 5, 9);
+        results.enter_round(Rank(1), 0, 5, 9);
+        assert_eq!(results.rounds(0), [], "one is not through");
+        results.enter_round(Rank(2), 0, 4, 11);
+        assert_eq!(results.rounds(0), [Round { wall_ns: 7, last: Rank(2) }]);
+        assert_eq!(results.rounds(1), []);
         let summary = results.summary(&[Ended::Exited(1), Ended::Exited(0), Ended::Killed(9)]);
         assert_eq!((summary.zero_ns, summary.wall_ns, &summary.end_ns[..]), (100, 160, &[150, 160, 0][..]));
         assert_eq!((&summary.messages[..], &summary.bytes[..]), (&[3, 3, 0][..], &[40, 40, 0][..]));

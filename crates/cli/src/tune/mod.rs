@@ -4,6 +4,7 @@ mod export;
 mod report;
 mod rules;
 
+use crate::doubts;
 use anyhow::{Context, bail};
 use castell_base::{Rank, Time};
 use castell_bench::collectives::candidates;
@@ -17,6 +18,7 @@ use castell_collectives::decision::{Operation, TuningFile};
 use castell_comm::tuning;
 use castell_goal::graph::Graph;
 use castell_goal::op::{Arithmetic, ElementType, Operator, Place};
+use castell_host::conditions::{Conditions, Doubt, Setup};
 use castell_host::topology::Processors;
 use castell_model::fit::Estimator;
 use castell_model::{Model, Plb};
@@ -96,11 +98,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let ranks = args.ranks.clone().unwrap_or_else(|| default_ranks(Processors::usable().count() as u32));
     let mut peers = if args.no_peers { Vec::new() } else { peers::peers()? };
     let steps = 1 + ranks.len() as u64 * (1 + u64::from(args.rounds) * (1 + peers.len() as u64));
-    let progress = indicatif::ProgressBar::new(steps).with_message("multicasts");
-    progress.set_style(indicatif::ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}")?);
+    let most_ranks = ranks.iter().copied().max().unwrap_or(2);
+    let conditions = Conditions::before(Setup { ranks: most_ranks, is_bound: true });
+    let progress = castell_bench::report::bar(steps).with_message("multicasts");
     progress.tick();
-    let most = ranks.iter().copied().max().unwrap_or(2) - 1;
-    let multicasts = multicasts::measure(&sizes(&args.bytes), most.clamp(2, multicasts::PEERS_MAX))?;
+    let multicasts =
+        multicasts::measure(&sizes(&args.bytes), (most_ranks - 1).clamp(2, multicasts::PEERS_MAX))?;
     progress.inc(1);
     let [fitted, of_medians] =
         [Estimator::Minimum, Estimator::Median].map(|estimator| multicasts::fitted(&multicasts, estimator));
@@ -138,6 +141,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             backup,
             timeline,
             peers,
+            doubts: conditions.after(),
         },
     )?;
     Ok(ExitCode::SUCCESS)
@@ -166,6 +170,8 @@ struct Outcome {
     backup: Option<PathBuf>,
     timeline: Option<PathBuf>,
     peers: bool,
+    /// Why the measurements are doubtful.
+    doubts: Vec<Doubt>,
 }
 
 /// A model that explains less of the multicasts' variance is no model of them.
@@ -352,7 +358,7 @@ fn report(args: &Args, outcome: &Outcome) -> anyhow::Result<()> {
             "machine": {"host": machine.host, "processor": machine.processor, "processors": machine.processors, "transport": machine.transport},
             "model": text(fitted).map(|model| model.0), "r_squared": text(fitted).map(|model| model.1), "doubt": doubt,
             "model_of_medians": text(of_medians).map(|model| model.0), "multicasts": multicasts.samples.len(),
-            "file": path, "backup": backup, "rules": file.rules.len(), "timeline": timeline, "cases": cases.iter().map(Case::json).collect::<Vec<_>>(),
+            "file": path, "backup": backup, "rules": file.rules.len(), "timeline": timeline, "doubts": doubts::json(&outcome.doubts), "cases": cases.iter().map(Case::json).collect::<Vec<_>>(),
         });
         println!("{object}");
         return Ok(());
@@ -371,6 +377,7 @@ fn report(args: &Args, outcome: &Outcome) -> anyhow::Result<()> {
     if let Some(doubt) = doubt {
         println!("warning: the model is not kept: {doubt}; choices rest on measurements alone");
     }
+    doubts::say(&outcome.doubts);
     println!("\n{}", report::table(cases, args.all));
     let tried: usize = cases.iter().map(|case| case.tried.len()).sum();
     println!(
