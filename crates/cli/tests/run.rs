@@ -78,7 +78,7 @@ fn one_json_object_says_what_happened() {
     let object = json(&[&file]);
     let mut keys: Vec<&String> = object.as_object().expect("an object").keys().collect();
     keys.sort();
-    assert_eq!(keys, ["bytes", "end_ns", "messages", "ranks", "wall_ns"]);
+    assert_eq!(keys, ["bytes", "doubts", "end_ns", "messages", "ranks", "wall_ns"]);
     assert_eq!(
         (&object["ranks"], &object["messages"], &object["bytes"]),
         (&2.into(), &10.into(), &8000.into())
