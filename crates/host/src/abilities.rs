@@ -17,9 +17,12 @@ pub struct Ability {
     pub missing: Option<String>,
 }
 
+/// Tries one; the error says why it is not there.
+type Attempt = fn() -> Result<(), String>;
+
 /// Tries all of them. Nothing of it outlives the call.
 pub fn all() -> Vec<Ability> {
-    let tried: [(&str, &str, fn() -> Result<(), String>); 8] = [
+    let tried: [(&str, &str, Attempt); 8] = [
         ("memfd", "memory that the ranks of a job share", shared_memory),
         ("copies-between-processes", "large messages are copied once (process_vm_readv)", copies),
         ("membarrier", "a rank that goes to sleep pays for the order, not the one that sends", membarrier),
