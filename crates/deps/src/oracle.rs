@@ -473,4 +473,15 @@ mod tests {
         program.tasks.push(TaskPlan { parent: Some(1), ..TaskPlan::default() });
         assert_eq!([0, 1, 2, 3, 4].map(|task| program.exists(task)), [true, true, true, true, false]);
     }
+
+    #[test]
+    fn a_failure_ends_where_its_parent_waits_unless_the_bytes_have_left() {
+        let mut program = program(&[(0, &[]), (0, &[])]);
+        let steps = [Step::Spawn(1), Step::Release(region(1, 3)), Step::Taskwait, Step::Spawn(2)];
+        program.tasks[0].steps = steps.to_vec();
+        let forgiven = [0, 1, 2, 3].map(|byte| program.is_forgiven(1, byte, 2));
+        assert_eq!(forgiven, [true, false, false, true]);
+        program.tasks[0].steps.remove(2);
+        assert!(!program.is_forgiven(1, 0, 2), "nobody waits");
+    }
 }
