@@ -94,6 +94,13 @@ fn launchers_hand_it_on() {
     );
     assert_eq!(out, expected, "{err}");
     assert!(err.contains("by its --export"), "{err}");
+    let options = ["--dry-run", "--stats", "--timeline", "/tmp/a.%r.json"];
+    let (out, err) = texts(&bench.castell(&options, &[&program]));
+    let expected = format!(
+        "LD_PRELOAD={} CASTELL_TASKS_SUMMARY=1 CASTELL_TASKS_TRACE=/tmp/a.%r.json {program}\n",
+        library.display()
+    );
+    assert_eq!(out, expected, "{err}");
 }
 
 #[test]

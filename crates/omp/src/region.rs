@@ -114,6 +114,28 @@ fn give_back(team: Arc<Team>) {
     }
 }
 
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static FINISH: extern "C" fn() = write_recorded;
+
+/// The process ends: what was recorded is written, of the team that ran most tasks.
+extern "C" fn write_recorded() {
+    let Ok(teams) = TEAMS.try_lock() else { return };
+    if teams.0 != std::process::id() {
+        return; // a fork's copy
+    }
+    let recorded: u32 = teams.1.iter().map(|team| team.recorded()).sum();
+    let Some(largest) = teams.1.iter().max_by_key(|team| team.recorded()) else { return };
+    if recorded > largest.recorded() {
+        castell_host::say(&format!(
+            "{} of {recorded} tasks are in what is written: those of regions of {} threads",
+            largest.recorded(),
+            largest.size()
+        ));
+    }
+    largest.write_recorded();
+}
+
 /// Without one, tasks run where they are created.
 fn new_team(size: usize) -> Option<Team> {
     let limits = Limits { hard: u64::MAX, ..Limits::for_workers(size) };

@@ -193,3 +193,24 @@ fn random_graphs_are_ordered_as_their_clauses_say() {
         }
     }
 }
+
+/// All tasks, those that run where they were created as well, and the threads' implicit ones.
+#[test]
+fn what_tasks_did_is_written_at_the_end() {
+    let program = Program::compile(Path::new("../../examples/omp/wave.c"));
+    for path in std::iter::once(&program.path).chain(&program.by_llvm) {
+        let trace = path.with_extension("json");
+        let mut command = Command::new("timeout");
+        command.arg(PATIENCE.as_secs().to_string()).arg(path).arg("20").env("OMP_NUM_THREADS", "2");
+        command.env("LD_PRELOAD", door()).env("CASTELL_TASKS_SUMMARY", "1");
+        // Of this process only: timeout has no tasks.
+        command.env("CASTELL_TASKS_TRACE", &trace);
+        let output = command.output().expect("timeout is a part of every system");
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{err}");
+        assert!(err.contains("  omp task: 400 tasks"), "{err}");
+        assert!(err.contains("  implicit: ") && err.contains("on 2 workers"), "{err}");
+        let text = std::fs::read_to_string(&trace).expect("a timeline");
+        assert_eq!(text.matches("\"name\":\"omp task\"").count(), 400, "{}", path.display());
+    }
+}

@@ -5,7 +5,7 @@ mod program;
 use crate::preload::launcher::Launcher;
 use crate::preload::program::Loads;
 use crate::preload::{self, Start};
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,6 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   castell omp -- ./program input           its OpenMP tasks run on castell
   castell omp --threads 4 -- ./program     with four threads in each parallel region (OMP_NUM_THREADS)
+  castell omp --stats --timeline tasks.json -- ./program      what its tasks did, for Perfetto
   castell omp -- mpirun -n 2 ./program     in each process of an MPI job
   mpirun -n 2 castell omp -- ./program     the same; behind launchers that castell doesn't know, too
   castell mpi -- mpirun -n 2 castell omp -- ./hybrid         an MPI program's collective calls on castell as well
@@ -36,6 +37,12 @@ pub struct Args {
     /// Threads of a parallel region that does not say itself
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     threads: Option<u32>,
+    /// Print in the end how many tasks there were, how long they took and waited, and how busy the threads were
+    #[arg(long)]
+    stats: bool,
+    /// Write what ran where and when: for Perfetto (.json) or Paraver (.prv); %r in the name is the rank, %p the process
+    #[arg(long, value_name = "FILE")]
+    timeline: Option<PathBuf>,
     /// Do not say what is preloaded
     #[arg(short, long)]
     quiet: bool,
@@ -76,6 +83,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let mut variables = vec![preload::variable(&library)];
     variables.extend(args.threads.map(|threads| ("OMP_NUM_THREADS".to_owned(), threads.to_string().into())));
+    if args.stats {
+        variables.push(("CASTELL_TASKS_SUMMARY".to_owned(), "1".into()));
+    }
+    if let Some(file) = &args.timeline {
+        // A rank may have another folder.
+        let file = std::path::absolute(file).with_context(|| format!("--timeline {}", file.display()))?;
+        variables.push(("CASTELL_TASKS_TRACE".to_owned(), file.into()));
+    }
     let (start, way) = Start::with(&args.words, launcher, &variables);
     if !args.quiet {
         castell_host::say(&format!("{what}: preloads {} {way}", library.display()));

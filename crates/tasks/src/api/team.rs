@@ -37,6 +37,8 @@ pub struct Member {
     has_arrived: Cell<bool>,
     /// How often all had come to a barrier when it came to its last.
     round: Cell<u32>,
+    /// Its implicit task's number, if somebody records.
+    recorded: Cell<Option<u32>>,
     /// All have come to the end of a region that was cancelled.
     is_finished: Cell<bool>,
 }
@@ -57,6 +59,7 @@ impl Builder {
             habits: RefCell::new(Habits::new(&shared)),
             has_arrived: Cell::new(false),
             round: Cell::new(0),
+            recorded: Cell::new(None),
             is_finished: Cell::new(false),
         };
         Ok(Team { members: (0..size as u32).map(member).collect() })
@@ -75,6 +78,17 @@ impl Team {
     /// There is no such number.
     pub fn member(&self, number: usize) -> &Member {
         &self.members[number]
+    }
+
+    /// How many tasks were recorded, if the environment asks for that.
+    pub fn recorded(&self) -> u32 {
+        self.members[0].thread.shared.recorder.as_ref().map_or(0, |recorder| recorder.count())
+    }
+
+    /// Writes what the environment asks for of what was recorded (`CASTELL_TASKS_TRACE` and its kin), as a runtime does when it ends. No thread
+    /// is in a region of the team.
+    pub fn write_recorded(&self) {
+        self.members[0].thread.shared.recorder.iter().for_each(|recorder| recorder.finish());
     }
 
     /// Before another region begins, whose threads are not here yet.
@@ -162,6 +176,9 @@ impl Member {
         let assembly = shared.assembly();
         if !self.has_arrived.replace(true) {
             self.round.set(assembly.rounds()); // it cannot change before this one has come
+            if let (Some(recorder), Some(task)) = (&self.thread.shared.recorder, self.recorded.take()) {
+                recorder.ended(&self.thread, task);
+            }
             end_in_place(&self.thread);
         }
         while assembly.rounds() == self.round.get() {
@@ -185,6 +202,10 @@ impl Member {
         unsafe {
             let task = create_sized(&self.thread, std::ptr::null(), attributes, 0, 0, 1, nothing);
             begin_in_place(&self.thread, task);
+            if let Some(recorder) = &self.thread.shared.recorder {
+                recorder.created(&self.thread, task.as_ref(), &[]);
+                self.recorded.set(recorder.began(&self.thread, task.as_ref()));
+            }
         }
     }
 

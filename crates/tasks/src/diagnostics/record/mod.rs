@@ -234,6 +234,11 @@ impl Recorder {
         }
     }
 
+    /// How many tasks are noted.
+    pub(crate) fn count(&self) -> u32 {
+        self.created.load(Ordering::Relaxed).min(TASKS_MAX)
+    }
+
     /// What has happened so far.
     pub(crate) fn recording(&self) -> Recording {
         let lists: Vec<_> = self.lists.iter().map(|list| lock(&list.0)).collect();
