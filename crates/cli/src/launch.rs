@@ -1,7 +1,7 @@
 //! `castell launch`.
 
 use anyhow::{Context, bail};
-use castell_comm::job::{Progress, RANKS_MAX};
+use castell_comm::job::{Net, Progress, RANKS_MAX};
 use castell_comm::launch::{Binding, Launch};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -13,6 +13,7 @@ Examples:
   castell launch -n 4 --prefix -- ./program      # each line with its rank
   castell launch -n 2 --bind 0,1 -- ./program    # each rank on a processor
   castell launch -n 8 --stall 10s -- ./program   # tells who waits for whom
+  castell launch -n 4 --net tcp -- ./program     # messages over TCP, not shared memory
   kill -USR1 PID-OF-CASTELL                      # the same, at once
 
 Each process gets CASTELL_RANK and a share of one memory segment; a program that does not use castell just runs N \
@@ -39,6 +40,9 @@ pub struct Args {
     /// more ranks than processors)
     #[arg(long, default_value = "auto", value_name = "auto|thread|peers")]
     progress: Progress,
+    /// What carries messages: shared memory, or TCP, also between processes of one host
+    #[arg(long, default_value = "shm", value_name = "shm|tcp")]
+    net: Net,
     /// Print who waits for whom after this long without progress
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     stall: Option<Duration>,
@@ -60,6 +64,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut launch = Launch::new(args.ranks);
     launch.job.progress = args.progress;
+    launch.job.net = args.net;
     launch.job.stall_ms =
         args.stall.map_or(Ok(0), |stall| u32::try_from(stall.as_millis())).context("--stall")?;
     launch.binding = args.bind;

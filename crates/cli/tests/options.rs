@@ -45,8 +45,10 @@ fn refusal(arguments: &[&str]) -> String {
 fn run() {
     for progress in ["thread", "peers", "auto"] {
         let program = "examples/goal/pingpong.goal";
-        let object = json(&["run", program, "--transport", "shm", "--progress", progress]);
-        assert!(object["messages"].as_u64() > Some(0), "{progress}: {object}");
+        for net in ["shm", "tcp"] {
+            let object = json(&["run", program, "--net", net, "--progress", progress]);
+            assert!(object["messages"].as_u64() > Some(0), "{progress}, {net}: {object}");
+        }
     }
 }
 

@@ -5,8 +5,9 @@ mod oracle;
 
 use castell_collectives::collective::ALGORITHMS;
 use castell_comm::collective::{Operation, Reason, Reduction};
+use castell_comm::job::{JobOptions, Net};
 use castell_comm::{Comm, Communicator};
-use group::group;
+use group::{group, group_with};
 use oracle::{Case, Matrix, matrix_product};
 
 /// The names of an operation's algorithms, and words for some numbers of ranks.
@@ -82,6 +83,16 @@ fn all(comm: &Comm, counts: &[u64], roots: &[u32]) {
 fn one_to_five_ranks() {
     for ranks in 1..=5 {
         group(ranks, |comm| all(comm, &[0, 1, 5], &[0, ranks - 1]));
+    }
+}
+
+/// The same calls with the same results where messages go over TCP, also longer ones than go at once.
+#[test]
+fn over_tcp() {
+    for ranks in [2, 3, 4] {
+        let options = JobOptions { net: Net::Tcp, ..JobOptions::new(ranks) };
+        let counts: &[u64] = if ranks == 3 { &[1, 3000] } else { &[0, 5] };
+        group_with(&options, |comm| all(comm, counts, &[ranks - 1]));
     }
 }
 

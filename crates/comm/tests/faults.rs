@@ -9,7 +9,7 @@ mod skipped;
 
 use castell_base::{Rank, Tag};
 use castell_comm::collective::{Call, CallError, Reduction};
-use castell_comm::job::{Death, JobOptions, Progress, RankState, Reads};
+use castell_comm::job::{Death, JobOptions, Net, Progress, RankState, Reads};
 use castell_comm::launch::{Launch, Outcome};
 use castell_comm::{Cause, Comm, Handle, Job};
 use castell_goal::graph::Graph;
@@ -33,7 +33,7 @@ fn main() {
         std::process::exit(as_unwatched_rank());
     }
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let cases: [(&str, fn()); 28] = [
+    let cases: [(&str, fn()); 29] = [
         ("a_receive_from_the_dead_fails", a_receive_from_the_dead_fails),
         ("a_receive_from_any_source_fails", a_receive_from_any_source_fails),
         ("large_messages_break_off", large_messages_break_off),
@@ -49,6 +49,7 @@ fn main() {
         ("what_the_dead_had_sent_arrives", what_the_dead_had_sent_arrives),
         ("killed_while_it_sends", killed_while_it_sends),
         ("leaving_early_is_named", leaving_early_is_named),
+        ("killed_over_tcp", killed_over_tcp),
         ("exiting_early_is_named", exiting_early_is_named),
         ("nobody_has_to_wait_for_the_error", nobody_has_to_wait_for_the_error),
         ("gets_from_the_dead_fail", gets_from_the_dead_fail),
@@ -379,7 +380,38 @@ fn killed_while_it_sends() {
 }
 
 fn leaving_early_is_named() {
-    let outcome = ranks(3, &|comm| {
+    for net in [Net::Shm, Net::Tcp] {
+        leaves_early(net);
+    }
+}
+
+/// Over TCP, too, in the middle of what it sends and while nobody has met it.
+fn killed_over_tcp() {
+    for has_sent in [false, true] {
+        let job = JobOptions { net: Net::Tcp, ..JobOptions::new(3) };
+        let outcome = ranks_with(job, &|comm| {
+            if comm.rank() == Rank(2) {
+                if has_sent {
+                    for rank in [0, 1] {
+                        let mut graph = Graph::new();
+                        graph.send(Place::VOID, 8, Rank(rank), Tag(9)).expect("legal");
+                        start(comm, &graph).wait().map_err(|failure| failure.to_string())?;
+                    }
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                die();
+            }
+            let handle = start(comm, &receive(8, Some(Rank(2)), "never"));
+            expect_death(&expect_failure_after_death(comm, &handle, Rank(2), &["`never: recv"])?)?;
+            ping_pong(comm, 700)?;
+            ping_pong(comm, 100_000)
+        });
+        expect_one_dead(&outcome, 2);
+    }
+}
+
+fn leaves_early(net: Net) {
+    let outcome = ranks_with(JobOptions { net, ..JobOptions::new(3) }, &|comm| {
         if comm.rank() == Rank(2) {
             return Ok(());
         }

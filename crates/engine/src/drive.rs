@@ -556,6 +556,11 @@ impl Shared {
         }
     }
 
+    /// See [`Engine::leave_network`].
+    pub(super) fn leave_network(&self) {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner).leave_network();
+    }
+
     /// Ends the progress thread.
     pub(super) fn stop(&self) {
         self.bell().call(Sleeper::Thread);

@@ -72,7 +72,7 @@ impl Process {
         job.join(rank, pid, start_time, &Processors::usable().cpus)?;
         // SAFETY: the job lets each rank be joined once, and this process is that rank now; the engine's lock lets one thread at
         // a time through.
-        let port = unsafe { attach(&job, rank) };
+        let port = unsafe { attach(&job, rank)? };
         let engine = Engine::new(&job, rank, port, watch, describe);
         let shared = Arc::new(Shared::new(engine, job, rank));
         let mut engine = shared.enter();
@@ -427,6 +427,7 @@ impl Process {
                         // What another thread has started in the last moment.
                         self.end_started();
                         self.shared.stop();
+                        self.shared.leave_network();
                         self.shared.job.mark_finished(self.shared.me, &met);
                     }
                     return;

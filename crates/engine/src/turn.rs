@@ -10,7 +10,7 @@ use crate::board::Describe;
 use castell_base::Rank;
 use castell_shm::job::{Death, Job, RankState};
 use castell_shm::watch::Watch;
-use castell_transport::{Down, Events, Header, Transport};
+use castell_transport::{Down, Events, Header};
 use std::sync::Arc;
 
 /// How many messages one turn takes in before it looks after the rest.
@@ -46,7 +46,7 @@ impl Engine {
     ) -> Engine {
         let runs = Runs::new(Arc::clone(job), me, describe);
         Engine {
-            messages: Messages::new(Arc::clone(job), me, port.connector(), runs.contexts.numbers()),
+            messages: Messages::new(Arc::clone(job), me, port.connections(), runs.contexts.numbers()),
             port,
             runs,
             liveness: Liveness::new(watch),
@@ -108,7 +108,8 @@ impl Engine {
     }
 
     /// Whether others have left something that a turn would find: the look before sleeping, after the bell was told.
-    pub(super) fn has_news(&self) -> bool {
+    pub(super) fn has_news(&mut self) -> bool {
+        self.port.arm();
         self.has_arrivals() || self.runs.peer_progress.has_news() || self.messages.has_transfer_news()
     }
 
@@ -134,10 +135,16 @@ impl Engine {
         }
     }
 
-    /// Whether no run is going on and nothing that others wait for is left to be sent.
+    /// Whether no run is going on, nothing that others wait for is left to be sent, and nobody minds if this rank says nothing.
     #[inline]
     pub(super) fn is_at_rest(&self) -> bool {
-        self.runs.is_empty() && !self.messages.is_blocked()
+        self.runs.is_empty() && !self.messages.is_blocked() && !self.port.is_network()
+    }
+
+    /// This rank sends nothing any more: others are told, where they would take that for a death.
+    pub(super) fn leave_network(&mut self) {
+        let Engine { port, messages, runs, .. } = self;
+        port.leave(&mut Arriving { messages, runs, gone: Vec::new() });
     }
 
     /// Whether all that is left of the runs can wait until somebody asks for it: nobody depends on it, as far as can be known.

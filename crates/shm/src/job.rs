@@ -7,7 +7,7 @@
 
 mod layout;
 
-pub use layout::area_bytes;
+pub use layout::{NET_ADDRESS_BYTES_MAX, area_bytes};
 
 use crate::board::{ENTRIES, Entry};
 pub use crate::cma_probe::Reads;
@@ -26,12 +26,13 @@ use castell_base::Rank;
 use castell_collectives::decision::Decisions;
 use castell_host::shm::Segment;
 use layout::*;
+use std::io::Read;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"castell1");
-const VERSION: u32 = 14;
+const VERSION: u32 = 15;
 
 /// The most ranks that one job may have.
 pub const RANKS_MAX: u32 = 65_536;
@@ -70,6 +71,35 @@ impl std::str::FromStr for Progress {
     }
 }
 
+/// What carries messages from rank to rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Net {
+    /// The job's shared memory.
+    #[default]
+    Shm,
+    /// TCP, also between ranks of one host. What the ranks know of each other (who lives, what was called) stays in shared memory.
+    Tcp,
+}
+
+impl Net {
+    /// The word for it on command lines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Net::Shm => "shm",
+            Net::Tcp => "tcp",
+        }
+    }
+}
+
+impl std::str::FromStr for Net {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Net, String> {
+        let found = [Net::Shm, Net::Tcp].into_iter().find(|net| net.name() == word);
+        found.ok_or_else(|| format!("`{word}` is no network that castell knows: shm or tcp"))
+    }
+}
+
 /// What a job is made with.
 #[derive(Clone, Debug)]
 pub struct JobOptions {
@@ -89,6 +119,9 @@ pub struct JobOptions {
     pub reads: Reads,
     /// Print who waits for whom after this long without progress; 0: never. Milliseconds.
     pub stall_ms: u32,
+    /// What carries messages. Over TCP nothing is put into slots, rings and pipes, and each rank's own thread makes progress,
+    /// whatever else is asked for.
+    pub net: Net,
 }
 
 impl JobOptions {
@@ -103,6 +136,7 @@ impl JobOptions {
             progress: Progress::Auto,
             reads: Reads::Auto,
             stall_ms: 0,
+            net: Net::Shm,
         }
     }
 
@@ -123,6 +157,9 @@ pub enum JobError {
     /// The segment could not be made or mapped.
     #[error("the job's shared memory could not be set up: {0}")]
     Memory(#[from] castell_host::HostError),
+    /// The rank cannot take part in the job's network.
+    #[error("{0}")]
+    Network(String),
     /// A second process for one rank.
     #[error(transparent)]
     Taken(#[from] Taken),
@@ -143,6 +180,9 @@ struct Header {
     stall_ms: AtomicU32,
     progress: AtomicU32,
     reads: AtomicU32,
+    net: AtomicU32,
+    /// What the ranks prove to each other over a network.
+    secret: [AtomicU64; 4],
     /// Bytes of each rank's pool.
     pool_bytes: AtomicU64,
     group: State,
@@ -193,11 +233,19 @@ impl Job {
         header.pool_bytes.store(pool_bytes as u64, Ordering::Relaxed);
         header.ranks.store(options.ranks, Ordering::Relaxed);
         header.queue_slots.store(options.queue_slots, Ordering::Relaxed);
-        header.pipes.store(u32::from(options.pipes), Ordering::Relaxed);
-        header.rings.store(u32::from(options.rings), Ordering::Relaxed);
+        let is_shared = options.net == Net::Shm;
+        header.pipes.store(u32::from(options.pipes && is_shared), Ordering::Relaxed);
+        header.rings.store(u32::from(options.rings && is_shared), Ordering::Relaxed);
+        header.net.store(options.net as u32, Ordering::Relaxed);
+        if !is_shared {
+            for (word, random) in header.secret.iter().zip(random_words()?) {
+                word.store(random, Ordering::Relaxed);
+            }
+        }
         header.eager_bytes.store(options.eager_bytes, Ordering::Relaxed);
         header.stall_ms.store(options.stall_ms, Ordering::Relaxed);
-        header.progress.store(options.progress as u32, Ordering::Relaxed);
+        let progress = if is_shared { options.progress } else { Progress::Thread };
+        header.progress.store(progress as u32, Ordering::Relaxed);
         header.reads.store(options.reads as u32, Ordering::Relaxed);
         // SAFETY: the segment is this function's own until it is handed on.
         unsafe { announced::write(segment.as_ptr().add(tuning_offset(&geometry)), &Announced::load()) };
@@ -265,6 +313,54 @@ impl Job {
         assert!(rank.0 < self.geometry.ranks, "rank {rank} is outside the job");
         let start = segment_bytes(&self.geometry) + rank.index() * self.pool_bytes;
         (&self.segment, start..start + self.pool_bytes)
+    }
+
+    /// What carries messages.
+    pub fn net(&self) -> Net {
+        match self.header().net.load(Ordering::Relaxed) {
+            0 => Net::Shm,
+            _ => Net::Tcp,
+        }
+    }
+
+    /// What the ranks of a job over a network prove to each other that they know.
+    pub fn secret(&self) -> [u8; 32] {
+        let mut secret = [0; 32];
+        for (bytes, word) in secret.chunks_exact_mut(8).zip(&self.header().secret) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        secret
+    }
+
+    /// Says where `rank` is found in the network; its own process does, once.
+    ///
+    /// # Panics
+    /// If the address is longer than [`NET_ADDRESS_BYTES_MAX`], or empty.
+    pub fn publish_net_address(&self, rank: Rank, address: &[u8]) {
+        assert!((1..=NET_ADDRESS_BYTES_MAX).contains(&address.len()), "an address of a few bytes");
+        let [length, words @ ..] = self.net_address_words(rank);
+        for (word, bytes) in words.iter().zip(address.chunks(8)) {
+            let mut padded = [0; 8];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(padded), Ordering::Relaxed);
+        }
+        // Who reads the length finds the rest.
+        length.store(address.len() as u64, Ordering::Release);
+    }
+
+    /// Where `rank` is found, once its process has said so.
+    pub fn net_address(&self, rank: Rank) -> Option<Box<[u8]>> {
+        let [length, words @ ..] = self.net_address_words(rank);
+        let bytes = length.load(Ordering::Acquire) as usize;
+        let all = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
+        (bytes > 0).then(|| all.take(bytes).collect())
+    }
+
+    fn net_address_words(&self, rank: Rank) -> &[AtomicU64; NET_ADDRESS_WORDS] {
+        assert!(rank.0 < self.geometry.ranks, "rank {rank} is outside the job");
+        let offset = net_addresses_offset(&self.geometry) + rank.index() * NET_ADDRESS_BYTES;
+        // SAFETY: checked against the segment's length at attach; these are atomics, from a multiple of 64 bytes on.
+        unsafe { &*self.segment.as_ptr().add(offset).cast::<[AtomicU64; NET_ADDRESS_WORDS]>() }
     }
 
     /// Shape of the receive queues.
@@ -451,6 +547,18 @@ impl Job {
     }
 }
 
+/// Four words that nobody can guess.
+fn random_words() -> Result<[u64; 4], JobError> {
+    let mut bytes = [0; 32];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
+    read.map_err(|error| {
+        JobError::Option(format!(
+            "/dev/urandom cannot be read ({error}), and a job over a network needs a secret"
+        ))
+    })?;
+    Ok(std::array::from_fn(|at| u64::from_le_bytes(bytes[at * 8..][..8].try_into().expect("eight bytes"))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -473,6 +581,23 @@ mod tests {
         job.mark_finished(Rank(1), &[]);
         job.mark_dead(Rank(1), Death::Exited(1));
         assert_eq!(job.control(Rank(1)).state(), RankState::Finished);
+    }
+
+    #[test]
+    fn ranks_find_each_other_over_a_network() {
+        let job = Job::create(&JobOptions { net: Net::Tcp, ..JobOptions::new(2) }).expect("a small job");
+        assert!(
+            !job.has_pipes() && !job.has_slots(0) && !job.peers_carry(),
+            "nothing goes through shared memory"
+        );
+        let address: Vec<u8> = (0..NET_ADDRESS_BYTES_MAX as u8).collect();
+        job.publish_net_address(Rank(1), &address);
+        let other = Job::attach(job.fd().try_clone_to_owned().expect("a descriptor")).expect("the same job");
+        assert_eq!(other.net_address(Rank(0)), None);
+        assert_eq!(other.net_address(Rank(1)).as_deref(), Some(&address[..]));
+        assert_eq!((other.net(), other.secret()), (Net::Tcp, job.secret()));
+        let another = Job::create(&JobOptions { net: Net::Tcp, ..JobOptions::new(2) }).expect("a small job");
+        assert_ne!(another.secret(), job.secret());
     }
 
     #[test]

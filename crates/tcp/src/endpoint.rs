@@ -14,6 +14,7 @@ const COST: Cost = Cost { latency: Time(20_000_000), per_byte: PerByte::new(1000
 const WRITE_EARLY_BYTES: usize = 128 * 1024;
 
 /// Makes a rank's ways to the others.
+#[derive(Clone)]
 pub struct TcpConnector {
     pub(crate) shared: Arc<Mutex<Connections>>,
     pub(crate) limits: Limits,

@@ -3,8 +3,8 @@
 //! What this room does: links between pairs of ranks, made when they are first used, over which messages come once and in order
 //! although connections break ([`link`]); proofs that both sides belong to the job before anything else is read ([`handshake`]);
 //! versioned frames that are checked before they are used ([`frame`]); and the transport over sockets and an epoll ([`Tcp`]).
-//! What it refuses to do: `unsafe`, threads, to block. It encrypts nothing: whoever can read and change what is on the network can read
-//! messages, too. Who is dead it does not know better than the network does, unless somebody tells it ([`Tcp::mourn`]).
+//! What it refuses to do: `unsafe`, to block; it has no thread but the one that wakes who can't sleep on a descriptor ([`Watcher`]). It encrypts nothing: whoever can read and change what is on the network can read
+//! messages, too. Who is dead it does not know better than the network does, unless somebody tells it ([`Tcp::is_gone`]).
 //!
 //! Start at [`link::Link`], the protocol without I/O; README.md beside this file has its states.
 #![forbid(unsafe_code)]
@@ -19,9 +19,11 @@ mod endpoint;
 mod outbox;
 mod socket;
 mod transport;
+mod watcher;
 
 pub use connections::{Clock, Counters};
 pub use endpoint::{TcpConnector, TcpEndpoint};
 pub use handshake::Secret;
 pub use link::Settings;
 pub use transport::{Tcp, TcpError, TcpOptions};
+pub use watcher::Watcher;

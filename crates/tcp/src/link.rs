@@ -131,8 +131,8 @@ pub struct Link {
     is_refused: bool,
     /// Whether this side can dial.
     knows_address: bool,
-    /// Somebody who knows says that the peer is dead.
-    is_mourned: bool,
+    /// Somebody who knows says that the peer is gone, and how.
+    gone: Option<Down>,
     is_leaving: bool,
     messages: u32,
     news: [Option<News>; 2],
@@ -170,7 +170,7 @@ impl Link {
             fruitless: 0,
             is_refused: false,
             knows_address: false,
-            is_mourned: false,
+            gone: None,
             is_leaving: false,
             messages: 0,
             news: [None; 2],
@@ -526,19 +526,19 @@ impl Link {
             return;
         }
         self.fruitless += 1;
-        if self.is_mourned || self.fruitless > FRUITLESS_MAX {
-            return self.end(if self.is_mourned { Down::Died } else { Down::PathLost });
+        if self.gone.is_some() || self.fruitless > FRUITLESS_MAX {
+            return self.end(self.gone.unwrap_or(Down::PathLost));
         }
         // The lower rank's attempt comes first, so that they seldom cross.
         let wait = if self.me < self.peer { 0 } else { self.settings.redial_ns };
         self.state = State::Apart { needed_since: Some(now), dial_at: now + wait };
     }
 
-    /// Somebody who knows says that the peer is dead: what it sent before is still taken.
-    pub fn mourn(&mut self) {
-        self.is_mourned = true;
+    /// Somebody who knows says that the peer has died or left. What it sent before is still taken, if a connection brings it.
+    pub fn is_gone(&mut self, why: Down) {
+        self.gone = Some(why);
         if matches!(self.state, State::Apart { .. } | State::Dialing { .. }) {
-            self.end(Down::Died);
+            self.end(why);
         }
     }
 
@@ -580,7 +580,7 @@ impl Link {
     pub fn tick(&mut self, now: u64) {
         match self.state {
             State::Together if now >= self.heard_at + self.settings.silence_ns => {
-                self.end(if self.is_mourned { Down::Died } else { Down::PathLost });
+                self.end(self.gone.unwrap_or(Down::PathLost));
             }
             State::Together if now >= self.wrote_at + self.settings.heartbeat_ns => {
                 // If nothing can be written, that is not for want of trying again at once.

@@ -88,6 +88,31 @@ pub(crate) fn ready(epoll: &OwnedFd, into: &mut Vec<u64>) {
     into.extend(events[..count].iter().map(|event| event.data.u64()));
 }
 
+/// Whether something is ready now.
+pub(crate) fn is_ready(epoll: &OwnedFd) -> bool {
+    let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }];
+    epoll::wait(epoll, &mut events[..], Some(&none)).is_ok_and(|count| count > 0)
+}
+
+/// Watched once: readable or not, nothing is said of it until it is watched again.
+pub(crate) fn watch_once(epoll: &OwnedFd, what: impl AsFd, token: u64, is_new: bool) -> Result<(), Errno> {
+    let (data, flags) = (EventData::new_u64(token), EventFlags::IN | EventFlags::ONESHOT);
+    match is_new {
+        true => epoll::add(epoll, what, data, flags),
+        false => epoll::modify(epoll, what, data, flags),
+    }
+}
+
+/// Sleeps until something is ready: its token.
+pub(crate) fn next(epoll: &OwnedFd) -> Result<u64, Errno> {
+    let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }];
+    match epoll::wait(epoll, &mut events[..], None)? {
+        0 => Err(Errno::INTR),
+        _ => Ok(events[0].data.u64()),
+    }
+}
+
 pub(crate) fn timer() -> Result<OwnedFd, Errno> {
     rustix::time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)
 }

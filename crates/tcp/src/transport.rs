@@ -7,7 +7,7 @@ use crate::handshake::Secret;
 use crate::link::{Body, News, Settings, Step};
 use crate::socket;
 use castell_base::{Lent, Rank};
-use castell_transport::{AccessError, Address, Armed, Events, Limits, RemoteKey, Sleeper, Transport};
+use castell_transport::{AccessError, Address, Armed, Down, Events, Limits, RemoteKey, Sleeper, Transport};
 use rustix::fd::{AsFd, OwnedFd};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -136,11 +136,12 @@ impl Tcp {
         lock(&self.shared).why(rank)
     }
 
-    /// Somebody who knows says that a rank is dead. What it sent before is still handed over.
-    pub fn mourn(&mut self, rank: Rank) {
+    /// Somebody who knows says that a rank has died or left. What it sent before is still handed over, if a connection brings it; then
+    /// its end is told.
+    pub fn is_gone(&mut self, rank: Rank, why: Down) {
         let mut shared = lock(&self.shared);
         let now = shared.clock.now();
-        shared.peer(rank).link.mourn();
+        shared.peer(rank).link.is_gone(why);
         shared.see_to(rank, now);
     }
 
@@ -154,6 +155,16 @@ impl Tcp {
     /// Whether everything that was sent was taken, by all that are still there, and they know that this rank leaves.
     pub fn has_left(&self) -> bool {
         lock(&self.shared).have_all_left()
+    }
+
+    /// Whether a poll would find something, as far as the system knows.
+    pub fn is_ready(&self) -> bool {
+        self.has_news() || socket::is_ready(&self.epoll)
+    }
+
+    /// What [`Watcher`](crate::Watcher) watches.
+    pub(crate) fn epoll(&self) -> &Arc<OwnedFd> {
+        &self.epoll
     }
 
     /// Hands over what was read, message by message.
@@ -282,10 +293,7 @@ impl Transport for Tcp {
         if self.has_news() {
             return Armed::Busy;
         }
-        self.ready.clear();
-        socket::ready(&self.epoll, &mut self.ready);
-        if !self.ready.is_empty() {
-            self.ready.clear();
+        if socket::is_ready(&self.epoll) {
             return Armed::Busy;
         }
         let mut shared = lock(&self.shared);

@@ -176,7 +176,7 @@ fn who_leaves_is_heard_out_and_who_dies_is_missed() {
     // Its sockets close, as when its process is killed; then the launcher tells.
     let dead = std::mem::replace(&mut pair.ends[0], tcp(0, SECRET));
     drop(dead);
-    pair.ends[1].mourn(Rank(0));
+    pair.ends[1].is_gone(Rank(0), Down::Died);
     pair.poll_until("nobody misses it", |pair| !pair.inboxes[1].downs.is_empty());
     assert_eq!(pair.inboxes[1].downs, [(Rank(0), 1, Down::Died)]);
 }

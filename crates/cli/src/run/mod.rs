@@ -11,7 +11,7 @@ use crate::source;
 use crate::timeline::TimelineArgs;
 use anyhow::{Context as _, bail};
 use castell_base::Rank;
-use castell_comm::job::{JobOptions, Progress};
+use castell_comm::job::{JobOptions, Net, Progress};
 use castell_comm::launch::{Binding, Launch};
 use castell_comm::{Comm, Counters, Job};
 use castell_goal::schedule::Schedule;
@@ -28,13 +28,14 @@ use std::time::Duration;
 
 /// Execute a GOAL program with real processes
 ///
-/// One process a rank; each executes its graph over shared memory, and reports when it was through.
+/// One process a rank; each executes its graph over shared memory or TCP, and reports when it was through.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   castell run examples/goal/wavefront.goal
   castell run trace.goal --calc-scale 0.001 --timeline drawing.svg
   castell run trace.goal --timeline for_perfetto.json
   castell run trace.bin --eager 64000 --json
+  castell run examples/goal/halo.goal --net tcp
   castell run examples/goal/pingpong.goal --stages    # where messages' time went
   castell run examples/goal/pingpong.goal --repeat 50 --bind core    # how long it takes, and how much that varies
 
@@ -46,9 +47,9 @@ pub struct Args {
     /// Number of processes; the program's own number of ranks if not given
     #[arg(short = 'n', long = "ranks", value_name = "N")]
     ranks: Option<u32>,
-    /// How messages travel
-    #[arg(long, value_enum, default_value_t = Transport::Shm)]
-    transport: Transport,
+    /// What carries messages: shared memory, or TCP, also between processes of one host
+    #[arg(long, default_value = "shm", value_name = "shm|tcp")]
+    net: Net,
     /// 64-byte slots a half of a rank's receive queue, a power of two
     #[arg(long, default_value_t = 2048, value_name = "SLOTS")]
     queue_slots: u32,
@@ -88,12 +89,6 @@ pub struct Args {
     json: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Transport {
-    /// Shared memory
-    Shm,
-}
-
 fn scale(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(scale) if scale.is_finite() && scale >= 0.0 => Ok(scale),
@@ -106,7 +101,6 @@ const MANY_RANKS: u32 = 2048;
 
 /// Carries the command out.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Transport::Shm = args.transport;
     args.timeline.check()?;
     let schedules = compile(&args)?;
     insist_on_memory(&schedules).with_context(|| args.file.display().to_string())?;
@@ -122,6 +116,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             queue_slots: args.queue_slots,
             eager_bytes: args.eager,
             progress: args.progress,
+            net: args.net,
             stall_ms: u32::try_from(args.stall.as_millis()).unwrap_or(u32::MAX),
             ..JobOptions::new(ranks)
         },

@@ -4,6 +4,7 @@ mod departure;
 mod flow;
 mod incoming;
 mod memory;
+mod network;
 mod outgoing;
 mod path;
 mod peer;

@@ -7,6 +7,7 @@ use super::wire::{GRANTED, Kind, control};
 use crate::failure::Cause;
 use castell_base::Rank;
 use castell_matching::Key;
+use castell_shm::job::Net;
 use castell_transport::Header;
 
 impl Outbound {
@@ -72,8 +73,11 @@ impl Messages {
     #[inline(never)]
     fn transmit_rare(&mut self, dest: Rank, message: &mut Outbound, is_eager: bool) -> Sent {
         let must_ask = self.peer(dest).holds && message.granted.is_none();
+        let shares = self.job.net() == Net::Shm;
         match message.kind {
-            Kind::Eager if !is_eager => self.announce(dest, message),
+            Kind::Eager if !is_eager && shares => self.announce(dest, message),
+            // Memory that is not shared is reached by messages only, and those go when a receive is there.
+            Kind::Eager if !is_eager && message.granted.is_none() => self.request(dest, message),
             Kind::Eager | Kind::Put | Kind::Get if must_ask => self.request(dest, message),
             Kind::Get => self.ask(dest, message),
             _ => self.transmit_pieces(dest, message),

@@ -1,31 +1,47 @@
 //! The ways between this rank and the others, as the rest of this folder sees them: hand a message over or be refused, wake who
 //! sleeps. What is behind a way is a transport's affair.
 
+use super::network::{Network, NetworkConnections, NetworkWay};
 use super::peer::Peer;
 use castell_base::Rank;
+use castell_shm::job::{JobError, Net};
 use castell_shm::{Job, Shm, address_of};
 #[cfg(test)]
 use castell_transport::faults::{Faults, Faulty};
-use castell_transport::{Connector, Endpoint, Header, Transport, Urgency};
+use castell_transport::{Connector, Endpoint, Events, Header, Transport, Urgency};
 use std::sync::Arc;
 
-/// What carries messages.
+/// What carries messages where ranks share memory.
 #[cfg(not(test))]
-pub(crate) type Port = Shm;
+type Shared = Shm;
 /// The same with faults around it, which tests of this room ask for.
 #[cfg(test)]
-pub(crate) type Port = Faulty<Shm>;
+type Shared = Faulty<Shm>;
+
+/// The rank's end of what carries messages.
+pub(crate) struct Port {
+    shm: Shared,
+    /// In its place, if the job is one over a network.
+    network: Option<Box<Network>>,
+}
 
 /// The rank's end of it.
 ///
 /// # Safety
 /// See [`Shm::attach`].
-pub(crate) unsafe fn attach(job: &Arc<Job>, me: Rank) -> Port {
+///
+/// # Errors
+/// The job is one over a network, and this rank cannot take part.
+pub(crate) unsafe fn attach(job: &Arc<Job>, me: Rank) -> Result<Port, JobError> {
     // SAFETY: the caller's promise.
-    let port = unsafe { Shm::attach(Arc::clone(job), me) };
+    let shm = unsafe { Shm::attach(Arc::clone(job), me) };
     #[cfg(test)]
-    let port = Faults::new(0, Default::default()).wrap(me, port);
-    port
+    let shm = Faults::new(0, Default::default()).wrap(me, shm);
+    let network = match job.net() {
+        Net::Shm => None,
+        Net::Tcp => Some(Box::new(Network::join(job, me)?)),
+    };
+    Ok(Port { shm, network })
 }
 
 /// The same with faults.
@@ -35,27 +51,90 @@ pub(crate) unsafe fn attach(job: &Arc<Job>, me: Rank) -> Port {
 #[cfg(test)]
 pub(crate) unsafe fn attach_to(job: &Arc<Job>, me: Rank, faults: &Faults) -> Port {
     // SAFETY: the caller's promise.
-    faults.wrap(me, unsafe { Shm::attach(Arc::clone(job), me) })
+    Port { shm: faults.wrap(me, unsafe { Shm::attach(Arc::clone(job), me) }), network: None }
+}
+
+impl Port {
+    pub(crate) fn connections(&mut self) -> Connections {
+        match &mut self.network {
+            None => Connections::Shm(self.shm.connector()),
+            Some(network) => Connections::Network(network.connections()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn poll(&mut self, budget: usize, events: &mut impl Events) -> usize {
+        match &mut self.network {
+            None => self.shm.poll(budget, events),
+            Some(network) => network.poll(budget, events),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        match &self.network {
+            None => self.shm.has_news(),
+            Some(network) => network.has_news(),
+        }
+    }
+
+    /// Before a thread of this rank sleeps on its doorbell, and before it looks for news a last time.
+    #[inline]
+    pub(crate) fn arm(&mut self) {
+        if let Some(network) = &mut self.network {
+            network.arm();
+        }
+    }
+
+    /// Whether somebody has to look after what comes also while nothing is wanted: peers take silence for death.
+    #[inline]
+    pub(crate) fn is_network(&self) -> bool {
+        self.network.is_some()
+    }
+
+    /// This rank sends nothing any more.
+    pub(crate) fn leave(&mut self, events: &mut impl Events) {
+        if let Some(network) = &mut self.network {
+            network.leave(events);
+        }
+    }
 }
 
 /// What makes ways.
-pub(super) type Connections = <Port as Transport>::Connector;
+pub(crate) enum Connections {
+    Shm(<Shared as Transport>::Connector),
+    Network(NetworkConnections),
+}
+
+/// Where a way ends. Nothing is known of it before it is used.
+enum End {
+    Shm(<Shared as Transport>::Endpoint),
+    Network(Box<NetworkWay>),
+}
 
 /// The way to one other rank.
 pub(super) struct Way {
-    endpoint: <Port as Transport>::Endpoint,
+    end: End,
     next_send: u32,
 }
 
 impl Way {
     pub(super) fn new(connections: &mut Connections, rank: Rank) -> Way {
-        let endpoint = connections.connect(rank, &address_of(rank));
-        Way { endpoint: endpoint.unwrap_or_else(|error| panic!("{error}")), next_send: 0 }
+        let end = match connections {
+            Connections::Shm(shm) => {
+                let endpoint = shm.connect(rank, &address_of(rank));
+                End::Shm(endpoint.unwrap_or_else(|error| panic!("{error}")))
+            }
+            Connections::Network(network) => End::Network(Box::new(network.connect(rank))),
+        };
+        Way { end, next_send: 0 }
     }
 
     /// Much will be sent this way.
     pub(super) fn expect_traffic(&mut self) {
-        self.endpoint.expect_traffic();
+        if let End::Shm(endpoint) = &mut self.end {
+            endpoint.expect_traffic();
+        }
     }
 
     /// Hands a message over; false if there is no room now. Nothing is reordered: the receiver sorts by sequence.
@@ -63,7 +142,11 @@ impl Way {
     pub(super) fn try_send(&mut self, header: &mut Header, payload: &[u8]) -> bool {
         header.sequence = self.next_send;
         header.bytes = payload.len() as u32;
-        match self.endpoint.try_send(header, payload) {
+        let sent = match &mut self.end {
+            End::Shm(endpoint) => endpoint.try_send(header, payload),
+            End::Network(way) => way.try_send(header, payload),
+        };
+        match sent {
             Ok(()) => {
                 self.next_send = self.next_send.wrapping_add(1);
                 true
@@ -80,7 +163,18 @@ impl Way {
     /// The peer has answered.
     #[inline]
     pub(super) fn answered(&mut self) {
-        self.endpoint.answered();
+        if let End::Shm(endpoint) = &mut self.end {
+            endpoint.answered();
+        }
+    }
+
+    /// Sees to it that the peer learns of what was sent; false: call again.
+    #[inline]
+    fn flush(&mut self, urgency: Urgency) -> bool {
+        match &mut self.end {
+            End::Shm(endpoint) => endpoint.flush(urgency),
+            End::Network(way) => way.flush(),
+        }
     }
 }
 
@@ -148,7 +242,7 @@ impl Bells {
             let state = &mut self.states[rank.index()];
             let urgency = Urgency { again_soon: self.rings_later, presses: *state == Bell::Pressed };
             let peer = peers[rank.index()].as_deref_mut().expect("who was sent something was met");
-            if peer.way.endpoint.flush(urgency) {
+            if peer.way.flush(urgency) {
                 *state = Bell::Rung;
                 self.unrung.swap_remove(at);
             } else {

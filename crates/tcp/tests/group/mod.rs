@@ -154,7 +154,7 @@ impl Group for Ranks {
                 // The system closes its sockets; the launcher tells the others.
                 self.ends[rank.index()] = (self.make)(rank.0);
                 for end in self.ends.iter_mut().filter(|end| end.me != rank.0) {
-                    end.inner.inner().mourn(rank);
+                    end.inner.inner().is_gone(rank, Down::Died);
                 }
             }
             Down::Left => self.ends[rank.index()].inner.inner().leave(),

@@ -1,0 +1,130 @@
+//! Ranks that reach each other over TCP: what the job's memory knows of them, told to the transport, and whoever sleeps on the
+//! rank's doorbell woken by it.
+
+use castell_base::Rank;
+use castell_shm::job::{Job, JobError, RankState};
+use castell_tcp::{Secret, Tcp, TcpConnector, TcpEndpoint, TcpOptions, Watcher};
+use castell_transport::{
+    Address, Armed, Connector, Down, Endpoint, Events, Header, Refused, Sleeper, Transport, Urgency,
+};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a rank that leaves waits until all know, and have taken what it sent.
+const LEAVE_WITHIN: Duration = Duration::from_secs(10);
+/// Between two looks meanwhile.
+const LEAVE_PAUSE: Duration = Duration::from_micros(100);
+
+/// The rank's end of the network.
+pub(super) struct Network {
+    tcp: Tcp,
+    watcher: Watcher,
+    job: Arc<Job>,
+    me: Rank,
+    /// Of the job's memory: who has gone by then was noticed.
+    epoch_seen: u32,
+    /// By rank: its end was noticed there.
+    noticed: Box<[bool]>,
+}
+
+impl Network {
+    pub(super) fn join(job: &Arc<Job>, me: Rank) -> Result<Network, JobError> {
+        let refuse = |error: &dyn std::fmt::Display| JobError::Network(format!("rank {me}: {error}"));
+        let options = TcpOptions::at(&[IpAddr::V4(Ipv4Addr::LOCALHOST)]);
+        let tcp =
+            Tcp::new(me, job.ranks(), Secret::new(job.secret()), &options).map_err(|error| refuse(&error))?;
+        let shared = Arc::clone(job);
+        let watcher = Watcher::new(&tcp, move || {
+            shared.control(me).doorbell.ring();
+        });
+        let watcher = watcher.map_err(|error| refuse(&error))?;
+        job.publish_net_address(me, &tcp.address().0);
+        let noticed = vec![false; job.ranks() as usize].into();
+        Ok(Network { tcp, watcher, job: Arc::clone(job), me, epoch_seen: 0, noticed })
+    }
+
+    pub(super) fn connections(&mut self) -> NetworkConnections {
+        NetworkConnections { tcp: self.tcp.connector(), job: Arc::clone(&self.job) }
+    }
+
+    pub(super) fn poll(&mut self, budget: usize, events: &mut impl Events) -> usize {
+        if self.job.epoch() != self.epoch_seen {
+            self.note_departures();
+        }
+        self.tcp.poll(budget, events)
+    }
+
+    /// Who has gone, as those say who watch the ranks' processes.
+    #[cold]
+    fn note_departures(&mut self) {
+        self.epoch_seen = self.job.epoch();
+        for rank in (0..self.job.ranks()).map(Rank).filter(|rank| *rank != self.me) {
+            let why = match self.job.control(rank).state() {
+                RankState::Dead(_) => Down::Died,
+                RankState::Finished => Down::Left,
+                RankState::Unborn | RankState::Alive => continue,
+            };
+            if !std::mem::replace(&mut self.noticed[rank.index()], true) {
+                self.tcp.is_gone(rank, why);
+            }
+        }
+    }
+
+    pub(super) fn has_news(&self) -> bool {
+        self.job.epoch() != self.epoch_seen || self.tcp.is_ready()
+    }
+
+    /// Before a thread of this rank sleeps on its doorbell: what comes from now on rings it.
+    pub(super) fn arm(&mut self) {
+        if let Armed::Fd(_) = self.tcp.arm(Sleeper::Thread) {
+            self.watcher.arm();
+        }
+    }
+
+    /// Tells all that this rank leaves, behind what it has sent, and waits until they know.
+    pub(super) fn leave(&mut self, events: &mut impl Events) {
+        self.tcp.leave();
+        let since = Instant::now();
+        while !self.tcp.has_left() && since.elapsed() < LEAVE_WITHIN {
+            if self.poll(256, events) == 0 {
+                std::thread::sleep(LEAVE_PAUSE);
+            }
+        }
+    }
+}
+
+/// Makes ways over the network.
+pub(crate) struct NetworkConnections {
+    tcp: TcpConnector,
+    job: Arc<Job>,
+}
+
+impl NetworkConnections {
+    pub(super) fn connect(&mut self, to: Rank) -> NetworkWay {
+        NetworkWay { to, endpoint: None, tcp: self.tcp.clone(), job: Arc::clone(&self.job) }
+    }
+}
+
+/// The way to one rank, once that has said where it is.
+pub(super) struct NetworkWay {
+    to: Rank,
+    endpoint: Option<TcpEndpoint>,
+    tcp: TcpConnector,
+    job: Arc<Job>,
+}
+
+impl NetworkWay {
+    pub(super) fn try_send(&mut self, header: &Header, payload: &[u8]) -> Result<(), Refused> {
+        if self.endpoint.is_none() {
+            let Some(address) = self.job.net_address(self.to) else { return Err(Refused::Full) };
+            let made = self.tcp.connect(self.to, &Address(address));
+            self.endpoint = Some(made.unwrap_or_else(|error| panic!("{error}")));
+        }
+        self.endpoint.as_mut().expect("it was made").try_send(header, payload)
+    }
+
+    pub(super) fn flush(&mut self) -> bool {
+        self.endpoint.as_mut().is_none_or(|endpoint| endpoint.flush(Urgency::NOW))
+    }
+}
