@@ -15,6 +15,7 @@ mod readme;
 mod sanitize;
 mod setup;
 mod skips;
+mod suites;
 mod tidy;
 
 use clap::{Parser, Subcommand};
@@ -47,6 +48,8 @@ enum Command {
     Mutants(mutants::Args),
     /// Look for wrong uses of memory: tests under the address sanitizer, C programs under valgrind
     Sanitize(sanitize::Args),
+    /// Run suites that others wrote with and without castell: what passes without it has to pass with it (not in CI)
+    Suites(suites::Args),
     /// Build and install the libraries, the header, the program and the pkg-config and CMake files
     Install(install::Args),
 }
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::Observer => observer::run(&root),
         Command::Mutants(args) => mutants::run(&root, &args),
         Command::Sanitize(args) => sanitize::run(&root, &args),
+        Command::Suites(args) => suites::run(&root, &args),
         Command::Install(args) => install::run(&root, &args),
     };
     outcome.unwrap_or_else(|error| {

@@ -96,7 +96,7 @@ impl<'a> Place<'a> {
     /// Runs `body` as a task, at once; not if it is cancelled.
     #[inline]
     pub(crate) fn run(&self, is_final: bool, body: impl FnOnce()) {
-        if self.member.is_group_cancelled() {
+        if self.is_cancelled() {
             return;
         }
         let outer = self.bare.get();

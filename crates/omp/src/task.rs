@@ -225,6 +225,9 @@ pub(crate) unsafe fn create(
     detach: Option<*mut *mut c_void>,
     last: impl FnOnce(*mut c_void),
 ) {
+    if place.is_region_cancelled() {
+        return;
+    }
     let block = Block {
         body: argument.body,
         // GCC's code ends in the body what it has copied there: libgomp runs such bodies, too.
@@ -383,9 +386,9 @@ unsafe extern "C" fn omp_fulfill_event(event: *mut c_void) {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn omp_fulfill_event_(event: *const *mut c_void) {
-    // SAFETY: Fortran passes the handle's address.
-    unsafe { omp_fulfill_event(event.read()) };
+unsafe extern "C" fn omp_fulfill_event_(event: *mut c_void) {
+    // SAFETY: the program's promise; Fortran, too, passes the handle itself.
+    unsafe { omp_fulfill_event(event) };
 }
 
 #[unsafe(no_mangle)]

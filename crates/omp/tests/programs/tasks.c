@@ -142,6 +142,41 @@ static void groups(void) {
     printf("after the region %d\n", all);
 }
 
+/* Every thread has a group of its own open while all meet in barriers, and creates before, between and behind them. */
+static void groups_across_barriers(void) {
+    long sum = 0, early = 0;
+#pragma omp parallel reduction(+ : early)
+#pragma omp taskgroup
+    {
+        long seen = 0;
+        for (int round = 0; round < 20; round++) {
+#pragma omp task shared(sum, seen)
+            {
+#pragma omp task shared(sum)
+                {
+#pragma omp atomic
+                    sum++;
+                }
+#pragma omp atomic
+                seen++;
+            }
+            if (round % 3 == 0) {
+#pragma omp barrier
+                early += seen != round + 1;
+            }
+        }
+#pragma omp taskgroup
+        {
+#pragma omp task shared(seen)
+#pragma omp atomic
+            seen++;
+#pragma omp barrier
+        }
+        early += seen != 21;
+    }
+    printf("groups across barriers %ld, early %ld\n", sum / omp_get_max_threads(), early);
+}
+
 static void finals(void) {
     int outside = omp_in_final(), in = 0, below = 0;
 #pragma omp parallel
@@ -224,6 +259,7 @@ int main(void) {
     loops_and_sections();
     nested_regions();
     groups();
+    groups_across_barriers();
     finals();
     orphans();
     large_arguments();

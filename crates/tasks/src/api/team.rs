@@ -141,9 +141,13 @@ impl Member {
     /// # Safety
     /// The calling thread is this member, and in its implicit task.
     pub unsafe fn barrier(&self, yields: bool) -> bool {
+        let groups = self.thread.group.get();
         let goes_on = self.assemble(yields) && !self.is_finished.get();
         if goes_on {
             self.begin_implicit_task();
+            // SAFETY: they are this member's, and all tasks are done.
+            unsafe { Group::begin_again(groups) };
+            self.thread.group.set(groups);
         }
         goes_on
     }
@@ -249,16 +253,21 @@ impl Member {
     /// # Safety
     /// The calling thread is this member; the task that opens a group closes it.
     pub unsafe fn open_group(&self) {
-        Group::open(&self.thread);
+        if !self.thread.task.get().is_null() {
+            Group::open(&self.thread);
+        }
     }
 
-    /// Waits for the tasks of the group that was opened last, and closes it.
+    /// Waits for the tasks of the group that was opened last, and closes it. On the way to the end of a cancelled region there are no
+    /// groups.
     ///
     /// # Safety
     /// As for [`Member::open_group`].
     pub unsafe fn close_group(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { Group::close(&self.thread) };
+        if !self.thread.group.get().is_null() {
+            // SAFETY: the caller's promise.
+            unsafe { Group::close(&self.thread) };
+        }
     }
 
     /// What is kept with the innermost group, for all tasks in it; `None`: no group is open.

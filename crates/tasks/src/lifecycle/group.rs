@@ -45,6 +45,20 @@ impl Group {
         false
     }
 
+    /// The task that opened `innermost` and those around it has become another, which goes on in them: none of them has members any more.
+    ///
+    /// # Safety
+    /// That task calls; all that was created in these groups is done, and nobody else knows them.
+    pub(crate) unsafe fn begin_again(innermost: *const Group) {
+        let mut group = innermost.cast_mut();
+        // SAFETY: the caller's promise. They came from boxes.
+        while let Some(one) = unsafe { group.as_mut() } {
+            one.members = Children::new();
+            one.had_others = false;
+            group = one.outer.cast_mut();
+        }
+    }
+
     /// Skips all tasks in it that have not begun.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
