@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// (program that shows that it is there, apt package that brings it).
-const PROGRAMS: [(&str, &str); 14] = [
+const PROGRAMS: [(&str, &str); 16] = [
     ("gcc", "gcc"),
     ("gfortran", "gfortran"),
     ("g++", "g++"),
@@ -22,6 +22,8 @@ const PROGRAMS: [(&str, &str); 14] = [
     ("slurmctld", "slurm-wlm"),
     ("munged", "munge"),
     ("valgrind", "valgrind"),
+    ("chromium", "chromium"),
+    ("chromedriver", "chromium-driver"),
 ];
 
 /// (what pkg-config calls the library, apt package that brings it).

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// The options of every command that draws timelines.
 #[derive(clap::Args, Clone, Debug)]
 pub struct TimelineArgs {
-    /// Write when each operation started and finished: a drawing (.svg), a trace for Perfetto and Chrome (.json) or for
-    /// Paraver (.prv, with .pcf and .row beside it)
+    /// Write when each operation started and finished: a drawing (.svg), a page to zoom into (.html), a trace for Perfetto and
+    /// Chrome (.json) or for Paraver (.prv, with .pcf and .row beside it)
     #[arg(long, value_name = "FILE", value_parser = file)]
     pub timeline: Option<TimelineFile>,
     /// Colours of the drawing
@@ -38,6 +38,7 @@ pub struct TimelineFile {
 #[derive(Clone, Copy, Debug)]
 enum Format {
     Svg,
+    Html,
     Chrome,
     Paraver,
 }
@@ -46,11 +47,13 @@ fn file(name: &str) -> Result<TimelineFile, String> {
     let path = PathBuf::from(name);
     let format = match path.extension().and_then(|ending| ending.to_str()) {
         Some("svg") => Format::Svg,
+        Some("html") => Format::Html,
         Some("json") => Format::Chrome,
         Some("prv") => Format::Paraver,
         _ => {
             return Err(
-                "the ending of the name tells the format: .svg, .json (Perfetto) or .prv (Paraver)".into()
+                "the ending of the name tells the format: .svg, .html, .json (Perfetto) or .prv (Paraver)"
+                    .into(),
             );
         }
     };
@@ -92,6 +95,7 @@ impl TimelineArgs {
                 let options = SvgOptions { theme, ..SvgOptions::default() };
                 (castell_trace::write_svg(timeline, &options, &mut out), "a browser")
             }
+            Format::Html => (castell_trace::write_html(timeline, &mut out), "a browser"),
             Format::Chrome => {
                 (castell_trace::write_chrome(timeline, &mut out), "ui.perfetto.dev or chrome://tracing")
             }

@@ -151,7 +151,8 @@ fn a_timeline_has_every_operation_and_every_message() {
     let timeline: Value = serde_json::from_slice(&std::fs::read(&out).expect("written")).expect("valid JSON");
     let events = timeline["traceEvents"].as_array().or(timeline.as_array()).expect("events");
     let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
-    let spans = of("X");
+    let is_wait = |event: &&Value| event["cat"] == "wait";
+    let spans: Vec<&Value> = of("X").into_iter().filter(|event| !is_wait(event)).collect();
     assert_eq!(spans.len(), 2 * 4 * 3, "two ranks of four sends, receives and additions");
     assert!(
         spans
@@ -380,4 +381,40 @@ fn programs_come_from_standard_input_too() {
     child.stdout.take().expect("piped").read_to_string(&mut printed).expect("text");
     assert_eq!(child.wait().expect("castell ends").code(), Some(0));
     assert_eq!(serde_json::from_str::<Value>(&printed).expect("JSON")["ranks"], 2);
+}
+
+/// Rank 1 computes for long while its receive is posted: that is no waiting. Then it waits for rank 0, which computes longer.
+#[test]
+fn true_waiting_stands_apart_from_receives_that_were_posted_early() {
+    let directory = directory();
+    let file = program(
+        &directory,
+        "num_ranks 2\nrank 0 {\nlong: calc 400000000\nout: send 8b to 1 tag 3\nout requires long\n}\n\
+         rank 1 {\nshort: calc 50000000\nin: recv 8b from 0 tag 3\n}\n",
+    );
+    let out = directory.path().join("timeline.json");
+    let output = run(&[&file, "--timeline", out.to_str().expect("a path")]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let trace: Value = serde_json::from_slice(&std::fs::read(&out).expect("written")).expect("valid JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    let end_us =
+        |event: &Value| event["ts"].as_f64().expect("a time") + event["dur"].as_f64().expect("a time");
+    let of = |name: &str| {
+        let found = events.iter().find(|event| {
+            event["ph"] == "X" && event["name"].as_str().is_some_and(|text| text.starts_with(name))
+        });
+        found.unwrap_or_else(|| panic!("no {name}: {events:?}"))
+    };
+    let (short, received, waited) = (of("short"), of("in: recv"), of("waits for in: recv"));
+    assert!(waited["ts"].as_f64().expect("a time") >= end_us(short) - 0.001, "{waited} {short}");
+    assert!(received["ts"].as_f64().expect("a time") >= end_us(waited) - 0.001, "{waited} {received}");
+    // The same as a page.
+    let page = directory.path().join("timeline.html");
+    let output = run(&[&file, "--timeline", page.to_str().expect("a path")]);
+    assert!(
+        text(&output.stdout).contains("timeline.html (open it in a browser)"),
+        "{}",
+        text(&output.stdout)
+    );
+    assert!(std::fs::read_to_string(&page).expect("a page").contains("waits for in: recv 8b from 0 tag 3"));
 }

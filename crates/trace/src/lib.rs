@@ -4,12 +4,16 @@
 #![forbid(unsafe_code)]
 
 mod chrome;
+mod html;
 mod lanes;
 mod paraver;
+pub mod path;
 pub mod svg;
 mod units;
+pub mod waits;
 
 pub use chrome::write_chrome;
+pub use html::write_html;
 pub use paraver::write_paraver;
 pub use svg::{SvgOptions, Theme, write_svg};
 
@@ -124,6 +128,8 @@ pub struct Timeline {
     pub rows: Rows,
     /// What is counted over all of them; drawings leave it out.
     pub counters: Vec<Counter>,
+    /// Spans that were left out when it was recorded, for want of room.
+    pub dropped: u64,
 }
 
 impl Timeline {

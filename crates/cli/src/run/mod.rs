@@ -143,7 +143,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let doubts = conditions.after();
     report(&args, &summary, &operations, &Findings { stages, repeats, doubts });
     if draws {
-        let timeline = timeline::collect(&args.file, &schedules, &results, &summary);
+        let timeline = timeline::collect(&args.file, &schedules, &results, &summary, args.eager);
         if let (Some(line), false) = (args.timeline.write(&timeline)?, args.json) {
             println!("{line}");
         }
@@ -184,7 +184,7 @@ pub fn record(schedules: &[Arc<Schedule>], title: &str) -> anyhow::Result<Timeli
     if let Some(failure) = summary.failures.first() {
         bail!("{title}: {failure}");
     }
-    let timeline = timeline::collect(Path::new(title), schedules, &results, &summary);
+    let timeline = timeline::collect(Path::new(title), schedules, &results, &summary, launch.job.eager_bytes);
     Ok(Timeline { title: title.to_owned(), ..timeline })
 }
 

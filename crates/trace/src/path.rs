@@ -1,0 +1,247 @@
+//! The critical path of a timeline: what the end waited for, back to the beginning.
+//!
+//! From the last end on, each step goes to what let it happen: a rank that had finished all else before a message arrived waited for
+//! that message, and so for its sender; otherwise it went on with what it had finished last.
+
+use crate::{Activity, Timeline};
+use castell_base::Rank;
+
+/// What a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The rank was busy with this span.
+    Span(usize),
+    /// This message was on its way to the rank.
+    Message(usize),
+    /// Nothing was recorded.
+    Gap,
+}
+
+/// One step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What it is.
+    pub part: Part,
+    /// Where; of a message, where it went.
+    pub rank: Rank,
+    /// Its start, picoseconds.
+    pub start_ps: u64,
+    /// Its end, picoseconds.
+    pub end_ps: u64,
+}
+
+impl Step {
+    /// What its time went into.
+    pub fn name(&self, timeline: &Timeline) -> &'static str {
+        match self.part {
+            Part::Span(span) => match timeline.spans[span].activity {
+                Activity::Compute => "computing",
+                Activity::Send => "sending",
+                Activity::Recv => "receiving",
+                Activity::Other => "other",
+                Activity::Wait => "waiting",
+            },
+            Part::Message(_) => "message",
+            Part::Gap => "nothing recorded",
+        }
+    }
+}
+
+/// The steps, the earliest first. They follow each other in time without overlapping.
+pub fn critical_path(timeline: &Timeline) -> Vec<Step> {
+    let walk = Walk::new(timeline);
+    let mut steps = Vec::new();
+    let Some((mut rank, mut now)) = walk.last() else { return steps };
+    // Each step but a gap goes back in time or to an earlier span; a gap is followed by another kind.
+    let bound = 2 * (timeline.spans.len() + timeline.messages.len()) + 2;
+    let mut before = usize::MAX;
+    while steps.len() < bound {
+        let Some(at) = walk.ended(rank, now, before) else { break };
+        let span = &timeline.spans[walk.spans[rank.index()][at]];
+        if span.end_ps < now {
+            steps.push(Step { part: Part::Gap, rank, start_ps: span.end_ps, end_ps: now });
+            now = span.end_ps;
+        }
+        let previous_ps = walk.end_before(rank, at);
+        let may_wait = matches!(span.activity, Activity::Recv | Activity::Wait);
+        let message = walk.awaited(rank, span.start_ps.max(previous_ps), now).filter(|_| may_wait);
+        let number = walk.spans[rank.index()][at];
+        if let Some(index) = message {
+            let message = &timeline.messages[index];
+            let landed_ps = message.arrived_ps;
+            if landed_ps < now {
+                steps.push(Step { part: Part::Span(number), rank, start_ps: landed_ps, end_ps: now });
+            }
+            steps.push(Step {
+                part: Part::Message(index),
+                rank,
+                start_ps: message.sent_ps,
+                end_ps: landed_ps,
+            });
+            (rank, now, before) = (message.from, message.sent_ps, usize::MAX);
+            continue;
+        }
+        // A receive that had its message is busy only since the rank had time for it.
+        let start_ps = match span.activity {
+            Activity::Recv | Activity::Wait => span.start_ps.max(previous_ps.min(now)),
+            _ => span.start_ps,
+        };
+        if start_ps < now {
+            steps.push(Step { part: Part::Span(number), rank, start_ps, end_ps: now });
+        }
+        (now, before) = (start_ps, at);
+    }
+    steps.reverse();
+    steps
+}
+
+/// Spans and messages by where and when they end.
+struct Walk<'a> {
+    timeline: &'a Timeline,
+    /// A rank's spans by their ends.
+    spans: Vec<Vec<usize>>,
+    /// A rank's messages by when they arrived.
+    messages: Vec<Vec<usize>>,
+}
+
+impl Walk<'_> {
+    fn new(timeline: &Timeline) -> Walk<'_> {
+        let mut spans = vec![Vec::new(); timeline.ranks as usize];
+        for (number, span) in timeline.spans.iter().enumerate() {
+            spans[span.rank.index()].push(number);
+        }
+        for of_rank in &mut spans {
+            of_rank.sort_by_key(|&span| (timeline.spans[span].end_ps, timeline.spans[span].start_ps, span));
+        }
+        let mut messages = vec![Vec::new(); timeline.ranks as usize];
+        for (number, message) in timeline.messages.iter().enumerate() {
+            messages[message.to.index()].push(number);
+        }
+        for of_rank in &mut messages {
+            of_rank.sort_by_key(|&message| (timeline.messages[message].arrived_ps, message));
+        }
+        Walk { timeline, spans, messages }
+    }
+
+    /// The last end of all.
+    fn last(&self) -> Option<(Rank, u64)> {
+        let last =
+            self.timeline.spans.iter().max_by_key(|span| (span.end_ps, std::cmp::Reverse(span.rank)))?;
+        Some((last.rank, last.end_ps))
+    }
+
+    /// The place of the rank's last span that has ended by then, before a place.
+    fn ended(&self, rank: Rank, by_ps: u64, before: usize) -> Option<usize> {
+        let spans = &self.spans[rank.index()];
+        let ended = spans.partition_point(|&span| self.timeline.spans[span].end_ps <= by_ps);
+        ended.min(before).checked_sub(1)
+    }
+
+    /// When the span before a place ended; 0 if there is none.
+    fn end_before(&self, rank: Rank, at: usize) -> u64 {
+        at.checked_sub(1).map_or(0, |before| self.timeline.spans[self.spans[rank.index()][before]].end_ps)
+    }
+
+    /// The last message that arrived between the two, and was under way before.
+    fn awaited(&self, rank: Rank, after_ps: u64, by_ps: u64) -> Option<usize> {
+        let messages = &self.messages[rank.index()];
+        let arrived =
+            messages.partition_point(|&message| self.timeline.messages[message].arrived_ps <= by_ps);
+        let last = messages[..arrived].last().copied()?;
+        let message = &self.timeline.messages[last];
+        (message.arrived_ps > after_ps && message.sent_ps < message.arrived_ps).then_some(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Message, Span};
+    use castell_base::Tag;
+
+    fn span(rank: u32, activity: Activity, start_ps: u64, end_ps: u64) -> Span {
+        Span { rank: Rank(rank), name: String::new(), activity, start_ps, end_ps }
+    }
+
+    fn message(from: u32, to: u32, sent_ps: u64, arrived_ps: u64, received_ps: u64) -> Message {
+        Message { from: Rank(from), to: Rank(to), tag: Tag(0), bytes: 8, sent_ps, arrived_ps, received_ps }
+    }
+
+    fn path(spans: Vec<Span>, messages: Vec<Message>) -> Vec<(&'static str, u32, u64, u64)> {
+        let timeline = Timeline { ranks: 3, spans, messages, ..Timeline::default() };
+        let steps = critical_path(&timeline);
+        for pair in steps.windows(2) {
+            assert_eq!(pair[0].end_ps, pair[1].start_ps, "{steps:?}");
+        }
+        steps.iter().map(|step| (step.name(&timeline), step.rank.0, step.start_ps, step.end_ps)).collect()
+    }
+
+    #[test]
+    fn who_was_waited_for_is_on_the_path() {
+        use Activity::{Compute, Recv, Send};
+        let spans = vec![
+            span(0, Compute, 0, 100),
+            span(0, Send, 100, 110),
+            // Posted at the beginning, and not what rank 1 waited for until it had computed itself.
+            span(1, Recv, 0, 150),
+            span(1, Compute, 0, 50),
+            span(1, Compute, 150, 170),
+        ];
+        let found = path(spans, vec![message(0, 1, 110, 140, 150)]);
+        let expected = [
+            ("computing", 0, 0, 100),
+            ("sending", 0, 100, 110),
+            ("message", 1, 110, 140),
+            ("receiving", 1, 140, 150),
+            ("computing", 1, 150, 170),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_message_that_came_in_time_is_not() {
+        use Activity::{Compute, Recv, Send};
+        let spans = vec![
+            span(0, Send, 0, 10),
+            span(1, Recv, 0, 105),
+            span(1, Compute, 0, 100),
+            span(1, Compute, 120, 130),
+        ];
+        let found = path(spans, vec![message(0, 1, 10, 30, 105)]);
+        let expected = [
+            ("computing", 1, 0, 100),
+            ("receiving", 1, 100, 105),
+            ("nothing recorded", 1, 105, 120),
+            ("computing", 1, 120, 130),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn everything_has_a_path_that_ends() {
+        assert_eq!(path(vec![], vec![]), []);
+        // Spans and messages of no length at one moment, and messages that were there before they were sent.
+        let random = |seed: u64| {
+            let draw = |which: u64, of: u64| {
+                (seed.wrapping_mul(6364136223846793005).wrapping_add(which.wrapping_mul(1442695040888963407))
+                    >> 33)
+                    % of
+            };
+            let spans = (0..40).map(|at| {
+                let start = draw(3 * at, 50);
+                span(
+                    draw(3 * at + 1, 3) as u32,
+                    Activity::ALL[(at % 5) as usize],
+                    start,
+                    start + draw(3 * at + 2, 9),
+                )
+            });
+            let messages = (0..40).map(|at| {
+                let sent = draw(at + 900, 50);
+                message((at % 3) as u32, (at % 2) as u32, sent, sent + draw(at + 950, 5), draw(at + 990, 60))
+            });
+            path(spans.collect(), messages.collect())
+        };
+        (0..2000).for_each(|seed| drop(random(seed)));
+    }
+}
