@@ -9,17 +9,14 @@
 #include <string.h>
 
 static int keyval = MPI_KEYVAL_INVALID;
-static struct door_comm *world, *self;
+struct door_comm *door_world;
+static struct door_comm *self;
 /* Ranks of the world that share memory with this one, in castell's order. */
 static int *places; /* of each rank of the world: its rank in castell's, or -1 */
 static int world_size;
 /* How many communicators were freed: a handle is given out again. */
-static uint64_t freed = 1;
-static _Thread_local struct {
-    MPI_Comm handle;
-    uint64_t freed;
-    struct door_comm *comm;
-} last;
+uint64_t door_comms_freed = 1;
+_Thread_local struct door_last door_last;
 
 int door_exchange(const void *mine, size_t bytes, void *all, void *context)
 {
@@ -40,6 +37,8 @@ void door_comm_drop(struct door_comm *comm)
         castell_comm_free(&comm->castell);
     free(comm->sources);
     free(comm->destinations);
+    free(comm->choices);
+    free(comm->members);
     free(comm);
 }
 
@@ -91,16 +90,18 @@ static struct door_comm *agreed(MPI_Comm handle)
             comm->castell = NULL;
             comm->why = DOOR_NO_CONTEXT;
         }
-        free(members);
+        comm->members = members;
     }
     comm->rows = door_rows_new(handle, comm->size, comm->why);
+    if (comm->why == DOOR_THROUGH && !door_settings.is_always)
+        door_choices_set(handle, comm);
     return comm;
 }
 
 static int forget(MPI_Comm handle, int key, void *value, void *extra)
 {
     (void)handle, (void)key, (void)extra;
-    __atomic_fetch_add(&freed, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&door_comms_freed, 1, __ATOMIC_RELEASE);
     /* Requests that go on keep it for its statistics and its name. */
     ((struct door_comm *)value)->handle = MPI_COMM_NULL;
     door_comm_drop(value);
@@ -113,7 +114,7 @@ void door_comm_made(MPI_Comm handle)
         return;
     struct door_comm *comm = agreed(handle);
     below_Comm_set_attr(handle, keyval, comm);
-    __atomic_fetch_add(&freed, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&door_comms_freed, 1, __ATOMIC_RELEASE);
 }
 
 static struct door_comm *found(MPI_Comm handle, int agrees)
@@ -132,18 +133,17 @@ static struct door_comm *found(MPI_Comm handle, int agrees)
 struct door_comm *door_comm_of(MPI_Comm handle, int agrees)
 {
     if (handle == MPI_COMM_WORLD)
-        return world;
+        return door_world;
     if (handle == MPI_COMM_SELF)
         return self;
     if (handle == MPI_COMM_NULL)
         return NULL;
-    uint64_t now = __atomic_load_n(&freed, __ATOMIC_ACQUIRE);
-    if (last.handle == handle && last.freed == now && last.comm)
-        return last.comm;
+    if (door_last_comm(handle))
+        return door_last.comm;
     struct door_comm *comm = found(handle, agrees);
-    last.handle = handle;
-    last.freed = __atomic_load_n(&freed, __ATOMIC_ACQUIRE);
-    last.comm = comm;
+    door_last.handle = handle;
+    door_last.freed = __atomic_load_n(&door_comms_freed, __ATOMIC_ACQUIRE);
+    door_last.comm = comm;
     return comm;
 }
 
@@ -173,17 +173,21 @@ void door_comms_start(MPI_Comm shared)
     }
     /* The world has castell's own, which needs no agreement. */
     if (host_size == world_size) {
-        world = calloc(1, sizeof *world);
-        if (!world)
+        door_world = calloc(1, sizeof *door_world);
+        if (!door_world)
             abort();
-        world->users = 1;
-        world->handle = MPI_COMM_WORLD;
-        world->castell = CASTELL_WORLD;
-        below_Comm_rank(MPI_COMM_WORLD, &world->rank);
-        world->size = world_size;
-        world->rows = door_rows_new(MPI_COMM_WORLD, world_size, DOOR_THROUGH);
+        door_world->users = 1;
+        door_world->handle = MPI_COMM_WORLD;
+        door_world->castell = CASTELL_WORLD;
+        below_Comm_rank(MPI_COMM_WORLD, &door_world->rank);
+        door_world->size = world_size;
+        enum door_why why = DOOR_THROUGH;
+        door_world->members = members_of(MPI_COMM_WORLD, world_size, &why);
+        door_world->rows = door_rows_new(MPI_COMM_WORLD, world_size, DOOR_THROUGH);
+        if (!door_settings.is_always)
+            door_choices_set(MPI_COMM_WORLD, door_world);
     } else {
-        world = agreed(MPI_COMM_WORLD);
+        door_world = agreed(MPI_COMM_WORLD);
     }
     self = agreed(MPI_COMM_SELF);
 }
@@ -192,10 +196,10 @@ void door_comms_stop(void)
 {
     if (self)
         door_comm_drop(self);
-    if (world)
-        door_comm_drop(world);
-    world = self = NULL;
-    __atomic_fetch_add(&freed, 1, __ATOMIC_RELEASE);
+    if (door_world)
+        door_comm_drop(door_world);
+    door_world = self = NULL;
+    __atomic_fetch_add(&door_comms_freed, 1, __ATOMIC_RELEASE);
     below_Comm_free_keyval(&keyval);
     free(places);
     places = NULL;

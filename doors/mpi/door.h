@@ -20,6 +20,8 @@
 
 /* ------------------------------------------------------------------------------------------------------ Operations */
 
+struct door_comm;
+
 enum door_operation {
     DOOR_BARRIER, DOOR_BCAST, DOOR_GATHER, DOOR_GATHERV, DOOR_SCATTER, DOOR_SCATTERV, DOOR_ALLGATHER, DOOR_ALLGATHERV,
     DOOR_ALLTOALL, DOOR_ALLTOALLV, DOOR_ALLTOALLW, DOOR_REDUCE, DOOR_ALLREDUCE, DOOR_REDUCE_SCATTER,
@@ -32,7 +34,7 @@ enum door_form { DOOR_BLOCKING, DOOR_STARTED, DOOR_PERSISTENT, DOOR_FORMS };
 /* Why a call goes below. */
 enum door_why {
     DOOR_THROUGH, /* it does not */
-    DOOR_OFF, DOOR_NO_GROUP, DOOR_INTER, DOOR_ELSEWHERE, DOOR_NO_CONTEXT, DOOR_NOT_AGREED, DOOR_NOT_CHOSEN, DOOR_SLOWER,
+    DOOR_OFF, DOOR_NO_GROUP, DOOR_INTER, DOOR_ELSEWHERE, DOOR_NO_CONTEXT, DOOR_NOT_AGREED, DOOR_NOT_CHOSEN, DOOR_SLOWER, DOOR_FEW,
     DOOR_TYPE, DOOR_OPERATOR, DOOR_ARGUMENT, DOOR_NO_TOPOLOGY, DOOR_WHYS
 };
 
@@ -64,6 +66,9 @@ struct door_arguments {
     struct door_row *row;
     enum door_why why;
     double since;
+    /* For the timeline. */
+    size_t bytes;
+    int size;
 };
 
 /* --------------------------------------------------------------------------------------------------------- Answer */
@@ -72,6 +77,8 @@ struct door_arguments {
 int door_answer(struct door_arguments *arguments, MPI_Request *request, int *result);
 /* The MPI below has made it. */
 int door_was_below(const struct door_arguments *arguments, int result);
+/* Makes it through castell, blocking or, with a place for the request, started. */
+int door_make(const struct door_arguments *arguments, struct door_comm *comm, MPI_Request *request);
 
 /* ---------------------------------------------------------------------------------------------------------- Types */
 
@@ -88,6 +95,25 @@ struct door_type {
     MPI_Count size, lb, extent, true_lb, true_extent;
 };
 
+/* Types that a thread has seen, and how many were freed before: a handle is given out again. */
+enum { DOOR_SEEN = 64 };
+struct door_seen {
+    MPI_Datatype handle;
+    uint64_t freed;
+    const struct door_type *type;
+    const struct door_type *plain; /* the same, if it is predefined, has no gaps and starts where it is: such types are never freed */
+};
+extern _Thread_local struct door_seen door_seen[DOOR_SEEN];
+
+static inline size_t door_seen_at(MPI_Datatype handle)
+{
+    size_t bits = (size_t)(uintptr_t)handle;
+    return (bits ^ bits >> 6 ^ bits >> 12) % DOOR_SEEN;
+}
+
+/* A plain one that was not in its place there. */
+const struct door_type *door_plain_type(MPI_Datatype handle);
+
 void door_types_start(void);
 void door_types_stop(void);
 /* NULL: it is none. Lives until the type is freed. */
@@ -96,6 +122,17 @@ const struct door_type *door_type_of(MPI_Datatype type);
 int door_pack(const void *from, MPI_Count count, MPI_Datatype type, void *to, MPI_Count bytes);
 int door_unpack(const void *from, MPI_Count bytes, void *to, MPI_Count count, MPI_Datatype type);
 
+/* The last operator and predefined type of a thread that castell has by itself. Neither is ever freed, so what was true is. */
+struct door_operator {
+    MPI_Op op;
+    MPI_Datatype type;
+    castell_type element;
+    castell_op found;
+    size_t size;
+};
+extern _Thread_local struct door_operator door_operator;
+/* Whether castell has them; then that is the last one. */
+int door_native(MPI_Op op, MPI_Datatype type);
 /* Whether castell has this operator on this type by itself (1, `element` and `found`), or on elements of which it knows nothing,
  * through PMPI_Reduce_local (2); else why not, below zero. */
 int door_op_of(MPI_Op op, MPI_Datatype type, const struct door_type *known, castell_type *element, castell_op *found);
@@ -108,14 +145,31 @@ struct door_comm {
     enum door_why why;
     castell_comm castell;
     int rank, size;
+    int *members; /* in castell's world; NULL where castell makes no calls */
     int users; /* what points here */
     /* The neighbours, once they were asked for; `has_neighbours`: 0 not yet, 1, or -1: there is no topology. */
     int has_neighbours, indegree, outdegree;
     int *sources, *destinations; /* MPI_PROC_NULL among them */
     int is_cartesian;
     struct door_rows *rows;
+    struct door_choices *choices; /* NULL: all that castell can make goes through castell, or nothing */
     MPI_Comm handle; /* for error handlers */
 };
+
+/* The world, and the communicator that a thread has used last, if it is this one and still the same. */
+extern struct door_comm *door_world;
+extern uint64_t door_comms_freed;
+extern _Thread_local struct door_last {
+    MPI_Comm handle;
+    uint64_t freed;
+    struct door_comm *comm;
+} door_last;
+
+static inline struct door_comm *door_last_comm(MPI_Comm handle)
+{
+    return door_last.handle == handle && door_last.freed == __atomic_load_n(&door_comms_freed, __ATOMIC_ACQUIRE) ? door_last.comm
+                                                                                                                    : NULL;
+}
 
 void door_comms_start(MPI_Comm shared);
 void door_comms_stop(void);
@@ -197,9 +251,9 @@ enum door_why door_plan_neighbours(struct door_plan *plan, const struct door_arg
 
 /* -------------------------------------------------------------------------------------------------------- Requests */
 
-/* Keeps a call of castell's under a request of MPI's. The plan is taken over. */
+/* Keeps a call of castell's under a request of MPI's. The plan is taken over, and so is the call's own communicator, if it has one. */
 int door_request_keep(struct door_plan *plan, castell_request castell, int is_persistent, struct door_comm *comm,
-                      struct door_row *row, MPI_Request *request);
+                      castell_comm own, const struct door_arguments *arguments, size_t bytes, struct door_row *row, MPI_Request *request);
 void door_requests_stop(void);
 
 /* ----------------------------------------------------------------------------------------------------------- Rules */
@@ -208,6 +262,7 @@ void door_requests_stop(void);
 struct door_settings {
     int is_off, is_always, has_stats, has_check;
     const char *stats_file; /* NULL: a table */
+    const char *timeline;   /* the file; NULL: none */
     unsigned char is_chosen[DOOR_OPERATIONS];
 };
 extern struct door_settings door_settings;
@@ -215,10 +270,60 @@ extern struct door_settings door_settings;
 void door_settings_read(int is_first);
 extern const char *const door_names[DOOR_OPERATIONS];
 extern const char *const door_whys[DOOR_WHYS];
-/* Whether a call of so many bytes goes through castell; only what all ranks know is asked. */
-int door_goes_through(enum door_operation operation, enum door_form form, int ranks, size_t bytes);
 /* Whether all ranks pass the same number of bytes. */
 int door_is_even(enum door_operation operation);
+
+/* --------------------------------------------------------------------------------------------------------- Choices */
+
+/* Persistent calls are as started ones. */
+enum { DOOR_CHOSEN_FORMS = DOOR_STARTED + 1 };
+/* Calls of one size: by powers of two. Calls to which not all ranks contribute alike are of one class. */
+enum { DOOR_CLASSES = 32, DOOR_UNEVEN = DOOR_CLASSES - 1 };
+/* States of a class of calls: how many calls there were, or: waits for a blocking call, cannot be measured any more, goes through
+ * castell, goes below. */
+enum { DOOR_WAITS = 252, DOOR_UNMEASURED, DOOR_CASTELL, DOOR_BELOW };
+enum { DOOR_WAITING_MAX = 16 };
+
+/* A class of started calls that is to be measured in the next blocking call. */
+struct door_waiting {
+    enum door_operation operation;
+    int class;
+    size_t bytes;
+};
+
+/* Of a communicator. */
+struct door_choices {
+    unsigned char states[DOOR_OPERATIONS][DOOR_CHOSEN_FORMS][DOOR_CLASSES];
+    /* Of uneven calls, bytes and number. */
+    double bytes[DOOR_OPERATIONS][DOOR_CHOSEN_FORMS], calls[DOOR_OPERATIONS][DOOR_CHOSEN_FORMS];
+    int waiting_count;
+    struct door_waiting waiting[DOOR_WAITING_MAX];
+};
+
+static inline int door_class(size_t bytes)
+{
+    int bits = bytes ? (int)(8 * sizeof(unsigned long) - (size_t)__builtin_clzl(bytes)) : 0;
+    return bits < DOOR_UNEVEN ? bits : DOOR_UNEVEN - 1;
+}
+
+/* Which way a call of so many bytes goes. Measures, if it is time to. */
+enum door_why door_choose(const struct door_arguments *arguments, struct door_comm *comm, size_t bytes);
+/* Measures what waits for a blocking call: all members are in one. */
+void door_choose_waiting(MPI_Comm handle, struct door_comm *comm);
+/* Gives a communicator its choices. All members call it. */
+void door_choices_set(MPI_Comm handle, struct door_comm *comm);
+
+/* Reads what is kept of this MPI on this machine; all ranks of the host. */
+void door_kept_start(MPI_Comm shared);
+/* What is known of communicators of so many ranks. */
+void door_kept_for(int ranks, struct door_choices *choices);
+/* Keeps a measurement, seconds of castell and of the MPI below. */
+void door_keep(const struct door_comm *comm, enum door_operation operation, enum door_form form, size_t bytes,
+               const double seconds[2]);
+/* The file; NULL: there is none. */
+const char *door_kept_where(void);
+/* How many measurements this process was in, and the seconds that it spent in them. */
+int door_measured(double *seconds);
 
 /* ------------------------------------------------------------------------------------------------------ Statistics */
 
@@ -243,10 +348,19 @@ struct door_rows *door_rows_unknown(void);
 void door_stats_print(void);
 double door_now(void);
 
+/* -------------------------------------------------------------------------------------------------------- Timeline */
+
+void door_timeline_start(void);
+/* A call that began then is over. */
+void door_note(enum door_operation operation, enum door_form form, int through, int size, size_t bytes, double since);
+void door_timeline_stop(void);
+
 /* -------------------------------------------------------------------------------------------------------- The rest */
 
 /* The state of the door: before MPI_Init, between, in MPI_Finalize. */
 extern int door_is_open;
+/* Open, and nobody wants to know of each call. */
+extern int door_is_quick;
 /* Lets the MPI below go on. */
 void door_progress(void);
 /* An error of castell's, for the communicator's error handler. */

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: Apache-2.0 OR MIT
  */
 #include "below.h"
+#include "plain.h"
 
 #define LIST(list) ((struct door_list){(list), sizeof *(list)})
 #define LISTED(...) __VA_ARGS__
@@ -18,13 +19,19 @@
     static int (*NAME(below_, name, _at##suffix)) parameters;                                                           \
     int NAME(MPI_, name, suffix) parameters                                                                             \
     {                                                                                                                   \
-        struct door_arguments arguments = {                                                                             \
+        const struct door_arguments passed = {                                                                          \
             .operation = DOOR_##code, .form = has_form, .comm = comm, __VA_ARGS__};                                     \
         int result;                                                                                                     \
-        if (door_answer(&arguments, place, &result))                                                                    \
+        enum door_way way = door_quick(&passed, &result);                                                               \
+        if (way == DOOR_MADE)                                                                                           \
             return result;                                                                                              \
         if (!NAME(below_, name, _at##suffix))                                                                           \
             NAME(below_, name, _at##suffix) = door_find(TEXT(NAME(PMPI_, name, suffix)), TEXT(NAME(PMPIX_, name, suffix))); \
+        if (way == DOOR_PASSES)                                                                                         \
+            return NAME(below_, name, _at##suffix) names;                                                               \
+        struct door_arguments arguments = passed; /* so that what is quick needs no memory */                           \
+        if (door_answer(&arguments, place, &result))                                                                    \
+            return result;                                                                                              \
         return door_was_below(&arguments, NAME(below_, name, _at##suffix) names);                                       \
     }                                                                                                                   \
     int NAME(PMPI_, name, suffix) parameters __attribute__((alias(TEXT(NAME(MPI_, name, suffix)))));

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int door_is_open;
+int door_is_open, door_is_quick;
 static int thread_level = MPI_THREAD_SINGLE;
 /* A request that never completes, by a test of which the MPI below goes on. */
 static MPI_Request driven = MPI_REQUEST_NULL;
@@ -107,13 +107,18 @@ static void open_door(void)
     if (door_settings.has_check)
         check(rank, code, shared);
     below_Grequest_start(query, nothing, no_cancel, NULL, &driven);
-    if (!code)
+    if (!code) {
         castell_door_meanwhile(door_progress);
+        if (!door_settings.is_always)
+            door_kept_start(shared);
+    }
     door_types_start();
     door_comms_start(code ? MPI_COMM_NULL : shared);
     if (shared != MPI_COMM_NULL)
         below_Comm_free(&shared);
+    door_timeline_start();
     door_is_open = 1;
+    door_is_quick = !door_settings.is_off && !door_settings.has_stats && !door_settings.timeline;
 }
 
 EXPORT int MPI_Init(int *count, char ***words)
@@ -138,10 +143,13 @@ CAUGHT(MPI_Init_thread);
 
 static void close_door(void)
 {
+    if (door_world->choices)
+        door_choose_waiting(MPI_COMM_WORLD, door_world);
     door_stats_print();
     door_requests_stop();
+    door_timeline_stop();
     /* What is called from here on, by functions that are called when attributes are deleted, goes below. */
-    door_is_open = 0;
+    door_is_open = door_is_quick = 0;
     door_comms_stop();
     door_types_stop();
     if (GOAL_IsInitialized() && !GOAL_IsFinalized())

@@ -115,6 +115,19 @@ static castell_op made(MPI_Op op, MPI_Datatype type, const struct door_type *kno
     return found;
 }
 
+_Thread_local struct door_operator door_operator;
+
+int door_native(MPI_Op op, MPI_Datatype type)
+{
+    const struct door_type *known = door_type_of(type);
+    castell_op found;
+    if (!known || known->is == DOOR_DERIVED || !known->native || op == MPI_OP_NULL ||
+        !(predefined_op(op, &found) >> known->is & 1))
+        return 0;
+    door_operator = (struct door_operator){op, type, known->native, found, (size_t)known->size};
+    return 1;
+}
+
 int door_op_of(MPI_Op op, MPI_Datatype type, const struct door_type *known, castell_type *element, castell_op *found)
 {
     if (op == MPI_OP_NULL || op == MPI_REPLACE || op == MPI_NO_OP)

@@ -19,7 +19,12 @@ struct door_request {
     struct door_plan plan;
     int is_persistent, goes_on; /* it was started and its stand-in knows nothing of its end yet */
     struct door_comm *comm;
+    castell_comm own;
     struct door_row *row;
+    /* For the timeline. */
+    enum door_operation operation;
+    size_t bytes;
+    double since;
     struct door_request *next;
 };
 
@@ -93,6 +98,8 @@ static void forget(struct door_request *request)
     pthread_mutex_unlock(&table);
     if (request->castell)
         castell_request_free(&request->castell);
+    if (request->own)
+        castell_comm_free(&request->own);
     door_plan_free(&request->plan);
     door_comm_drop(request->comm);
     free(request);
@@ -135,18 +142,22 @@ static int no_cancel(void *extra, int is_complete)
 }
 
 int door_request_keep(struct door_plan *plan, castell_request castell, int is_persistent, struct door_comm *comm,
-                      struct door_row *row, MPI_Request *place)
+                      castell_comm own, const struct door_arguments *arguments, size_t bytes, struct door_row *row, MPI_Request *place)
 {
     struct door_request *request = malloc(sizeof *request);
     if (!request)
         abort();
     *request = (struct door_request){.castell = castell, .is_persistent = is_persistent, .goes_on = !is_persistent,
-                                     .comm = comm, .row = row, .plan = *plan};
+                                     .comm = comm, .own = own, .row = row, .plan = *plan,
+                                     .operation = arguments->operation, .bytes = bytes,
+                                     .since = door_settings.timeline ? door_now() : 0};
     int error = is_persistent
                     ? below_Recv_init(NULL, 0, MPI_BYTE, 0, 0, itself(), &request->handle)
                     : below_Grequest_start(query, nothing, no_cancel, NULL, &request->handle);
     if (error) {
         castell_request_free(&request->castell);
+        if (own)
+            castell_comm_free(&own);
         free(request);
         return error;
     }
@@ -176,6 +187,9 @@ static int settle(struct door_request *request, int code)
     }
     if (request->row)
         request->row->seconds += door_now() - since;
+    if (door_settings.timeline)
+        door_note(request->operation, request->is_persistent ? DOOR_PERSISTENT : DOOR_STARTED, 1, request->comm->size,
+                  request->bytes, request->since);
     return error;
 }
 
@@ -410,6 +424,7 @@ static int start(struct door_request *request)
     if (code)
         return door_failed(request->comm, code);
     request->goes_on = 1;
+    request->since = door_settings.timeline ? door_now() : 0;
     if (request->row)
         request->row->calls++;
     return MPI_SUCCESS;

@@ -1,4 +1,4 @@
-/* rules.c: what goes through castell: what the environment says, and a table. Nothing here looks at what a single rank knows alone.
+/* rules.c: what the environment says of what goes through castell, and what the operations and reasons are called.
  *
  * SPDX-License-Identifier: Apache-2.0 OR MIT
  */
@@ -25,25 +25,12 @@ const char *const door_whys[DOOR_WHYS] = {
     [DOOR_NO_CONTEXT] = "castell has no more communicators",
     [DOOR_NOT_AGREED] = "no blocking call has been made on it, in which its members could agree",
     [DOOR_NOT_CHOSEN] = "CASTELL_MPI_ONLY or CASTELL_MPI_NOT",
-    [DOOR_SLOWER] = "the MPI below is faster",
+    [DOOR_SLOWER] = "the MPI below is faster here",
+    [DOOR_FEW] = "too few calls so far to measure which is faster",
     [DOOR_TYPE] = "elements that overlap",
     [DOOR_OPERATOR] = "an operator that MPI does not define for this type",
     [DOOR_ARGUMENT] = "arguments that the MPI below will refuse",
     [DOOR_NO_TOPOLOGY] = "no topology",
-};
-
-/* From how many bytes on, and up to how many, calls go through castell; without CASTELL_MPI_ALWAYS. */
-static const struct rule {
-    size_t from, up_to;
-} rules[DOOR_OPERATIONS] = {
-#define EVERY {0, SIZE_MAX}
-    [DOOR_BARRIER] = EVERY, [DOOR_BCAST] = EVERY, [DOOR_GATHER] = EVERY, [DOOR_GATHERV] = EVERY,
-    [DOOR_SCATTER] = EVERY, [DOOR_SCATTERV] = EVERY, [DOOR_ALLGATHER] = EVERY, [DOOR_ALLGATHERV] = EVERY,
-    [DOOR_ALLTOALL] = EVERY, [DOOR_ALLTOALLV] = EVERY, [DOOR_ALLTOALLW] = EVERY, [DOOR_REDUCE] = EVERY,
-    [DOOR_ALLREDUCE] = EVERY, [DOOR_REDUCE_SCATTER] = EVERY, [DOOR_REDUCE_SCATTER_BLOCK] = EVERY, [DOOR_SCAN] = EVERY,
-    [DOOR_EXSCAN] = EVERY, [DOOR_NEIGHBOR_ALLGATHER] = EVERY, [DOOR_NEIGHBOR_ALLGATHERV] = EVERY,
-    [DOOR_NEIGHBOR_ALLTOALL] = EVERY, [DOOR_NEIGHBOR_ALLTOALLV] = EVERY, [DOOR_NEIGHBOR_ALLTOALLW] = EVERY,
-#undef EVERY
 };
 
 /* Whether a variable is set and not to "", "0" or "no". */
@@ -82,6 +69,7 @@ void door_settings_read(int is_first)
     door_settings.has_check = is_set("CASTELL_MPI_CHECK");
     door_settings.has_stats = is_set("CASTELL_MPI_STATS");
     door_settings.stats_file = door_settings.has_stats && strcmp(stats, "1") ? stats : NULL;
+    door_settings.timeline = is_set("CASTELL_MPI_TIMELINE") ? getenv("CASTELL_MPI_TIMELINE") : NULL;
     int has_only = read_names("CASTELL_MPI_ONLY", only, is_first);
     read_names("CASTELL_MPI_NOT", not, is_first);
     for (int at = 0; at < DOOR_OPERATIONS; at++)
@@ -91,18 +79,11 @@ void door_settings_read(int is_first)
 int door_is_even(enum door_operation operation)
 {
     switch (operation) {
-    case DOOR_GATHERV: case DOOR_SCATTERV: case DOOR_ALLTOALLV: case DOOR_ALLTOALLW: case DOOR_NEIGHBOR_ALLGATHER:
-    case DOOR_NEIGHBOR_ALLGATHERV: case DOOR_NEIGHBOR_ALLTOALL: case DOOR_NEIGHBOR_ALLTOALLV: case DOOR_NEIGHBOR_ALLTOALLW:
+    case DOOR_GATHERV: case DOOR_SCATTERV: case DOOR_ALLGATHERV: case DOOR_ALLTOALLV: case DOOR_ALLTOALLW:
+    case DOOR_NEIGHBOR_ALLGATHER: case DOOR_NEIGHBOR_ALLGATHERV: case DOOR_NEIGHBOR_ALLTOALL: case DOOR_NEIGHBOR_ALLTOALLV:
+    case DOOR_NEIGHBOR_ALLTOALLW:
         return 0;
     default:
         return 1;
     }
-}
-
-int door_goes_through(enum door_operation operation, enum door_form form, int ranks, size_t bytes)
-{
-    (void)form, (void)ranks;
-    if (door_settings.is_always || !door_is_even(operation))
-        return 1;
-    return bytes >= rules[operation].from && bytes <= rules[operation].up_to;
 }

@@ -112,6 +112,11 @@ static void print_table(const uint64_t sums[2])
     double share = sums[0] ? 100.0 * (double)sums[1] / (double)sums[0] : 100.0;
     fprintf(stderr, "castell: collective calls of all ranks: %llu, through castell: %llu (%.1f %%)\n",
             (unsigned long long)sums[0], (unsigned long long)sums[1], share);
+    double seconds;
+    int kinds = door_measured(&seconds);
+    if (kinds > 0)
+        fprintf(stderr, "castell: which is faster here was measured for %d kinds of calls in %.3f s; kept in %s\n", kinds, seconds,
+                door_kept_where() ? door_kept_where() : "no file");
 }
 
 /* A text as JSON. */
@@ -169,8 +174,13 @@ static void write_json(const char *path, const uint64_t sums[2])
     below_Get_library_version(version, &length);
     version[strcspn(version, "\n")] = 0;
     below_Comm_size(MPI_COMM_WORLD, &size);
+    double seconds;
+    int kinds = door_measured(&seconds);
     fprintf(json.out, "{ \"mpi\": ");
     quote(json.out, version);
+    fprintf(json.out, ", \"measured\": { \"kinds\": %d, \"seconds\": %.6f, \"file\": ", kinds, seconds);
+    quote(json.out, door_kept_where() ? door_kept_where() : "");
+    fprintf(json.out, " }");
     fprintf(json.out, ", \"ranks\": %d, \"collective_calls\": %llu, \"through_castell\": %llu,\n  \"communicators\": [\n", size,
             (unsigned long long)sums[0], (unsigned long long)sums[1]);
     each(write_row, &json);

@@ -14,7 +14,6 @@
 /* Elements that one call packs: counts of MPI_Pack are ints. Bytes. */
 #define PACKED_MAX (1 << 30)
 #define PREDEFINED_MAX 128
-#define CACHED 64
 
 static struct predefined {
     MPI_Datatype handle;
@@ -23,12 +22,7 @@ static struct predefined {
 static int predefined_count;
 static int keyval = MPI_KEYVAL_INVALID;
 
-/* Types that a thread has seen, and how many were freed before: a handle is given out again. */
-static _Thread_local struct {
-    MPI_Datatype handle;
-    uint64_t freed;
-    const struct door_type *type;
-} cache[CACHED];
+_Thread_local struct door_seen door_seen[DOOR_SEEN];
 static uint64_t freed = 1;
 
 static castell_type integer_of(size_t bytes, int is_signed)
@@ -241,16 +235,19 @@ const struct door_type *door_type_of(MPI_Datatype handle)
 {
     if (handle == MPI_DATATYPE_NULL)
         return NULL;
-    size_t bits = (size_t)(uintptr_t)handle;
-    size_t at = (bits ^ bits >> 6 ^ bits >> 12) % CACHED;
+    struct door_seen *seen = &door_seen[door_seen_at(handle)];
     uint64_t now = __atomic_load_n(&freed, __ATOMIC_ACQUIRE);
-    if (cache[at].handle == handle && cache[at].freed == now && cache[at].type)
-        return cache[at].type;
+    if (seen->handle == handle && seen->freed == now && seen->type)
+        return seen->type;
     const struct door_type *type = look(handle);
-    cache[at].handle = handle;
-    cache[at].freed = now;
-    cache[at].type = type;
+    int is_plain = type && type->is != DOOR_DERIVED && type->is_contiguous && type->lb == 0;
+    *seen = (struct door_seen){handle, now, type, is_plain ? type : NULL};
     return type;
+}
+
+const struct door_type *door_plain_type(MPI_Datatype handle)
+{
+    return door_type_of(handle) ? door_seen[door_seen_at(handle)].plain : NULL;
 }
 
 /* How many elements one call of MPI_Pack takes. */

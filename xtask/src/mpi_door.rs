@@ -36,7 +36,17 @@ pub fn build(root: &Path, mpicc: &Path, libraries: &Path) -> anyhow::Result<Opti
     let objects = root.join(target).join("mpi-door").join(family);
     std::fs::create_dir_all(&objects).with_context(|| objects.display().to_string())?;
     let mut compile = Command::new(mpicc);
-    compile.args(["-std=gnu11", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror"]);
+    compile.args([
+        "-std=gnu11",
+        "-O2",
+        "-g",
+        "-fPIC",
+        "-ftls-model=initial-exec",
+        "-fvisibility=hidden",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+    ]);
     compile.arg("-I").arg(root.join("include")).arg("-I").arg(&sources).arg("-c");
     let names: Vec<PathBuf> = c_files(&sources)?;
     succeed(compile.args(&names).current_dir(&objects))?;

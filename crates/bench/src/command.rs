@@ -4,7 +4,7 @@ use crate::peers::{self, PeerSubject};
 use crate::report::Report;
 use crate::workload::{Effort, Workload, measure};
 use crate::{
-    collectives, localops, messages, overlap, parse, pingpong, progress, queues, sim, startup, tasks,
+    collectives, localops, messages, mpi, overlap, parse, pingpong, progress, queues, sim, startup, tasks,
 };
 use anyhow::Context as _;
 use castell_host::conditions::{Conditions, Setup};
@@ -17,6 +17,7 @@ use std::process::ExitCode;
   castell bench collectives --ops allreduce,barrier --ranks 2,4 --bytes 8,4096
   castell bench collectives --no-peers --algorithm all --ops bcast --bytes 65536
   castell bench overlap --matrix 192      # a collective beside a computation
+  castell bench mpi --mpi ompi=mpicc.openmpi:mpirun.openmpi --ranks 2   # that MPI with castell mpi and without
   castell bench tasks chain fib --json    # beside libgomp, oneTBB, rayon, …
   castell bench metg --workers 2          # how small tasks may be (Task Bench)
 
@@ -49,6 +50,8 @@ pub struct Args {
     #[command(flatten)]
     collectives: collectives::CollectivesArgs,
     #[command(flatten)]
+    mpi: mpi::MpiArgs,
+    #[command(flatten)]
     overlap: overlap::OverlapArgs,
     #[command(flatten)]
     sim: sim::SimArgs,
@@ -72,7 +75,7 @@ fn names() -> Vec<&'static str> {
     WORKLOADS
         .iter()
         .map(|workload| workload.name())
-        .chain(["collectives", "overlap", "sim", "tasks", "metg"])
+        .chain(["collectives", "mpi", "overlap", "sim", "tasks", "metg"])
         .collect()
 }
 
@@ -90,6 +93,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         "metg" => tasks::metg::run(&args.tasks, effort),
         "sim" => sim::run(&args.sim, effort),
         "collectives" => collectives::run(&args.collectives, bytes, ranks, effort),
+        "mpi" => mpi::run(&args.mpi, args.collectives.ops.as_deref(), bytes, ranks, effort),
         "overlap" => overlap::run(&args.overlap, bytes, ranks, effort),
         name => {
             let workload = WORKLOADS.iter().find(|workload| workload.name() == name);

@@ -15,6 +15,7 @@ mod group;
 mod localops;
 pub mod measure;
 mod messages;
+mod mpi;
 pub mod multicasts;
 mod overlap;
 mod parse;

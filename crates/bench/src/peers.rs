@@ -37,6 +37,8 @@ pub struct Peer {
     compiler: PathBuf,
     launcher: PathBuf,
     flags: &'static [&'static str],
+    /// What `I_MPI_ROOT` has to be.
+    root: Option<PathBuf>,
     programs: HashMap<(String, u32), Program>,
 }
 
@@ -60,7 +62,7 @@ pub fn peers() -> anyhow::Result<Vec<Peer>> {
         let version = String::from_utf8_lossy(&output.stdout).into_owned();
         let Some((name, flags)) = identify(&version) else { continue };
         if found.iter().all(|peer| peer.name != name) {
-            found.push(Peer { name, compiler, launcher, flags, programs: HashMap::new() });
+            found.push(Peer { name, compiler, launcher, flags, root: None, programs: HashMap::new() });
         }
     }
     Ok(found)
@@ -74,6 +76,10 @@ fn identify(version: &str) -> Option<(String, &'static [&'static str])> {
         let number = first_line.split_whitespace().rev().find(is_number)?;
         return Some((format!("Open MPI {number}"), &OPEN_MPI_FLAGS));
     }
+    if first_line.starts_with("Intel(R) MPI") {
+        let number = first_line.split_whitespace().find(is_number)?;
+        return Some((format!("Intel MPI {number}"), &[]));
+    }
     if first_line.contains("HYDRA") {
         let line = version.lines().find(|line| line.trim_start().starts_with("Version:"))?;
         let number = line.split_whitespace().find(is_number)?;
@@ -83,6 +89,31 @@ fn identify(version: &str) -> Option<(String, &'static [&'static str])> {
 }
 
 impl Peer {
+    /// One that the user names, `NAME=MPICC:MPIRUN`.
+    pub fn named(text: &str) -> anyhow::Result<Peer> {
+        const FORM: &str = "expected NAME=MPICC:MPIRUN, as mpich=mpicc.mpich:mpiexec.mpich";
+        let (name, programs) = text.split_once('=').context(FORM)?;
+        let (compiler, launcher) = programs.split_once(':').context(FORM)?;
+        let place = |program: &str| {
+            let path = PathBuf::from(program);
+            let found =
+                if program.contains('/') { path.is_file().then_some(path) } else { find_program(program) };
+            found.with_context(|| format!("--mpi {text}: there is no program {program}"))
+        };
+        let (compiler, launcher) = (place(compiler)?, std::path::absolute(place(launcher)?)?);
+        let compiler = std::path::absolute(compiler)?;
+        // Intel's programs want to know where they lie.
+        let root = compiler.parent().and_then(std::path::Path::parent).map(std::path::Path::to_owned);
+        let output = Command::new(&launcher).arg("--version").stdin(Stdio::null()).output()?;
+        let version = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (_, flags) = identify(&version).with_context(|| {
+            format!("--mpi {text}: {} is none of the launchers known here", launcher.display())
+        })?;
+        let is_intel = version.contains("Intel");
+        let root = root.filter(|_| is_intel && std::env::var_os("I_MPI_ROOT").is_none());
+        Ok(Peer { name: name.to_owned(), compiler, launcher, flags, root, programs: HashMap::new() })
+    }
+
     /// Name and version.
     pub fn name(&self) -> &str {
         &self.name
@@ -106,7 +137,19 @@ impl Peer {
         arguments: &Params,
         samples: u32,
     ) -> anyhow::Result<Vec<(Params, Sample)>> {
-        self.program(workload, ranks)?.measure_lines(arguments, samples)
+        self.measure_lines_under(&[], workload, ranks, arguments, samples)
+    }
+
+    /// The same with words in front of its launcher.
+    pub fn measure_lines_under(
+        &mut self,
+        before: &[String],
+        workload: &str,
+        ranks: u32,
+        arguments: &Params,
+        samples: u32,
+    ) -> anyhow::Result<Vec<(Params, Sample)>> {
+        self.program(workload, ranks)?.measure_lines(before, arguments, samples)
     }
 
     /// Runs a workload's program once for one case on `ranks` processes; compiles it on first use.
@@ -118,6 +161,11 @@ impl Peer {
         samples: u32,
     ) -> anyhow::Result<Sample> {
         self.program(workload, ranks)?.measure(case, samples)
+    }
+
+    /// The command line of a workload's program.
+    pub fn words(&mut self, workload: &str, ranks: u32) -> anyhow::Result<Vec<String>> {
+        Ok(self.program(workload, ranks)?.words())
     }
 
     fn program(&mut self, workload: &str, ranks: u32) -> anyhow::Result<&Program> {
@@ -132,10 +180,18 @@ impl Peer {
     fn compile(&self, workload: &str, ranks: u32) -> anyhow::Result<Program> {
         let source = SOURCES.iter().find(|(name, _)| *name == workload);
         let (_, source) = source.with_context(|| format!("no MPI program for the workload {workload}"))?;
-        let mut launcher = vec![self.launcher.to_string_lossy().into_owned()];
+        // Of both, the compiler and the launcher.
+        let program = |program: &std::path::Path| {
+            let set = self.root.as_ref().map(|root| format!("I_MPI_ROOT={}", root.display()));
+            let env = set.into_iter().flat_map(|set| ["env".to_owned(), set]);
+            env.chain([program.to_string_lossy().into_owned()]).collect::<Vec<String>>()
+        };
+        let compiler = program(&self.compiler);
+        let mut launcher = program(&self.launcher);
         launcher.extend(self.flags.iter().map(|flag| (*flag).to_owned()));
         launcher.extend(["-n".to_owned(), ranks.to_string()]);
-        Program::compile(&self.compiler, &[], source, launcher)
+        let flags: Vec<&str> = compiler[1..].iter().map(String::as_str).collect();
+        Program::compile(std::path::Path::new(&compiler[0]), &flags, source, launcher)
     }
 }
 

@@ -36,7 +36,7 @@ impl Program {
         source: &str,
         launcher: Vec<String>,
     ) -> anyhow::Result<Program> {
-        let words = FLAGS.iter().chain(flags).chain(&["program.c"]).map(|word| (*word).to_owned());
+        let words = flags.iter().chain(&FLAGS).chain(&["program.c"]).map(|word| (*word).to_owned());
         Program::compile_files(compiler, words, &[("program.c", source)], launcher)
     }
 
@@ -75,25 +75,35 @@ impl Program {
         samples: u32,
         more: &[String],
     ) -> anyhow::Result<Option<Sample>> {
-        let Some(lines) = self.run(case, samples, more)? else { return Ok(None) };
+        let Some(lines) = self.run(&[], case, samples, more)? else { return Ok(None) };
         let first = lines.into_iter().next().context("it printed no JSON line")?;
         Ok(Some(first.1))
     }
 
-    /// Runs it once with these arguments; all cases that it reports.
-    pub fn measure_lines(&self, arguments: &Params, samples: u32) -> anyhow::Result<Vec<(Params, Sample)>> {
-        self.run(arguments, samples, &[])?.context("the program does not know the case")
+    /// Runs it once with these arguments, `before` standing in front of its launcher; all cases that it reports.
+    pub fn measure_lines(
+        &self,
+        before: &[String],
+        arguments: &Params,
+        samples: u32,
+    ) -> anyhow::Result<Vec<(Params, Sample)>> {
+        self.run(before, arguments, samples, &[])?.context("the program does not know the case")
+    }
+
+    /// Launcher and program.
+    pub fn words(&self) -> Vec<String> {
+        let program = self.folder.path().join("program").to_string_lossy().into_owned();
+        self.launcher.iter().cloned().chain([program]).collect()
     }
 
     fn run(
         &self,
+        before: &[String],
         case: &Params,
         samples: u32,
         more: &[String],
     ) -> anyhow::Result<Option<Vec<(Params, Sample)>>> {
-        let program = self.folder.path().join("program");
-        let mut words = self.launcher.clone();
-        words.push(program.to_string_lossy().into_owned());
+        let mut words = [before, &self.words()].concat();
         words.extend(more.iter().cloned());
         words.extend(case.arguments());
         words.extend(["--samples".to_owned(), samples.to_string()]);

@@ -53,7 +53,8 @@ impl Mpi {
         program
     }
 
-    /// Runs a program with so many ranks and returns what it printed; `door`: with the library and its statistics.
+    /// Runs a program with so many ranks and returns what it printed; `door`: with the library, its statistics, and everything
+    /// through castell.
     fn run(
         &self,
         installed: &Installed,
@@ -62,23 +63,46 @@ impl Mpi {
         program: &Path,
         arguments: &[&str],
     ) -> String {
+        let always = [("CASTELL_MPI_ALWAYS", "1")];
+        self.run_with(installed, ranks, door.then_some(&always), program, arguments)
+    }
+
+    /// The same; with the library, if there are variables for it.
+    fn run_with(
+        &self,
+        installed: &Installed,
+        ranks: u32,
+        variables: Option<&[(&str, &str)]>,
+        program: &Path,
+        arguments: &[&str],
+    ) -> String {
+        let (code, said) = self.end_of(installed, ranks, variables, program, arguments);
+        assert_eq!(code, Some(0), "{} {arguments:?} on {ranks} ranks:\n{said}", program.display());
+        said
+    }
+
+    /// How it ends, and what it has printed.
+    fn end_of(
+        &self,
+        installed: &Installed,
+        ranks: u32,
+        variables: Option<&[(&str, &str)]>,
+        program: &Path,
+        arguments: &[&str],
+    ) -> (Option<i32>, String) {
         let mut command = Command::new("timeout");
         command.args(["-k", "2", "120"]).args(self.launcher).args(["-n", &ranks.to_string()]);
-        if door {
+        if let Some(variables) = variables {
             let library = installed.prefix.join(format!("lib/libcastell_mpi_{}.so", self.family));
-            for (name, value) in [
-                ("LD_PRELOAD", library.to_str().expect("a path of UTF-8")),
-                ("CASTELL_MPI_STATS", "1"),
-                ("CASTELL_MPI_ALWAYS", "1"),
-            ] {
+            let library = ("LD_PRELOAD", library.to_str().expect("a path of UTF-8"));
+            for (name, value) in variables.iter().copied().chain([library, ("CASTELL_MPI_STATS", "1")]) {
                 command.args((self.variable)(name, value));
             }
         }
         let output = command.arg(program).args(arguments).output().expect("timeout runs");
         let said =
             String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{command:?} ended with {}:\n{said}", output.status);
-        said
+        (output.status.code(), said)
     }
 }
 
@@ -109,6 +133,9 @@ fn programs_give_the_same_results() {
         compare(mpi, &installed);
         behave(mpi, &installed);
         both_doors(mpi, &installed);
+        choose(mpi, &installed);
+        survive(mpi, &installed);
+        draw(mpi, &installed);
         for source in ["old.f90", "module.f90", "f08.f90"] {
             if Command::new(mpi.fortran).arg("--version").output().is_err() {
                 skip(mpi.fortran, "not installed");
@@ -141,15 +168,15 @@ fn both_doors(mpi: &Mpi, installed: &Installed) {
         said
     };
     let launcher: Vec<&OsStr> = mpi.launcher.iter().copied().chain(["-n", "2"]).map(OsStr::new).collect();
-    let [castell, omp, with_mpi, stats, stop] =
-        [castell.as_os_str(), "omp".as_ref(), "mpi".as_ref(), "--stats".as_ref(), "--".as_ref()];
+    let words = ["omp", "mpi", "--stats", "--always", "--"].map(OsStr::new);
+    let (castell, [omp, with_mpi, stats, always, stop]) = (castell.as_os_str(), words);
     let program = program.as_os_str();
     let said = run([&launcher[..], &[program]].concat());
     assert!(said.contains("0 wrong of 40, omp 0, mpi 0"), "{said}");
     let said = run([&[castell, omp, stop][..], &launcher, &[program]].concat());
     assert!(said.contains("0 wrong of 40, omp 1, mpi 0"), "{said}");
     let inner = [castell, omp, stop, program];
-    let said = run([&[castell, with_mpi, stats, stop][..], &launcher, &inner].concat());
+    let said = run([&[castell, with_mpi, stats, always, stop][..], &launcher, &inner].concat());
     assert!(said.contains("0 wrong of 40, omp 1, mpi 1"), "{said}");
     let (all, through) = calls(&said);
     assert!(all == 42 && all == through, "{said}");
@@ -182,4 +209,67 @@ fn behave(mpi: &Mpi, installed: &Installed) {
         let across = if ranks == 1 { 0 } else { u64::from(ranks) };
         assert!(said.contains("fine") && all - through == across, "{said}");
     }
+}
+
+/// Ranks measure what is faster, keep it, and decide alike; what is kept decides.
+fn choose(mpi: &Mpi, installed: &Installed) {
+    let program = mpi.compile(installed, mpi.compiler, "choices.c");
+    // A folder that is not there yet.
+    let folder = installed.prefix.join(format!("choices.{}", mpi.family));
+    let _ = std::fs::remove_dir_all(&folder);
+    let file = folder.join("kept");
+    let path = file.to_str().expect("a path of UTF-8");
+    let seed = castell_host::clock::now_ns().to_string();
+    let said = mpi.run_with(installed, 4, Some(&[("CASTELL_MPI_CHOICES", path)]), &program, &[&seed, "12"]);
+    assert!(said.contains("fine") && said.contains("was measured for"), "{said}");
+    let kept = std::fs::read_to_string(&file).expect("what was measured");
+    let mut rigged = "garbage\n1 \n1 2 3 4 -5 x y z\n".to_owned();
+    for line in kept.lines() {
+        let mut words: Vec<&str> = line.split(' ').collect();
+        assert_eq!(words.len(), 11, "seed {seed}: {line}");
+        let times: Vec<f64> = words[9..].iter().filter_map(|word| word.parse().ok()).collect();
+        assert!(times.len() == 2 && times.iter().all(|time| *time > 0.0), "seed {seed}: {line}");
+        // As if castell's sums were slow and all else fast.
+        (words[9], words[10]) = if words[6] == "allreduce" { ("9", "1") } else { ("1", "9") };
+        rigged += &(words.join(" ") + "\n");
+    }
+    assert!(kept.contains(" allreduce started "), "seed {seed}: {kept}");
+    std::fs::write(&file, rigged + "the last line has no end").expect("a file");
+    let said = mpi.run_with(installed, 4, Some(&[("CASTELL_MPI_CHOICES", path)]), &program, &[&seed, "12"]);
+    let slower = |line: &&str| line.ends_with("the MPI below is faster here");
+    let below: Vec<&str> = said.lines().filter(slower).collect();
+    assert!(said.contains("fine") && !below.is_empty(), "seed {seed}: {said}");
+    assert!(below.iter().all(|line| line.contains(" allreduce ")), "seed {seed}: {said}");
+}
+
+/// Threads, children, communicators without end, and ranks that die: their launcher ends the others.
+fn survive(mpi: &Mpi, installed: &Installed) {
+    let program = mpi.compile(installed, mpi.compiler, "hard.c");
+    for what in ["threads", "fork", "open", "many", "order"] {
+        let said = mpi.run(installed, 2, true, &program, &[what]);
+        assert!(said.contains("fine"), "{what}: {said}");
+    }
+    let always: &[_] = &[("CASTELL_MPI_ALWAYS", "1")];
+    for what in ["dies", "exits", "abort"] {
+        let (code, said) = mpi.end_of(installed, 3, Some(always), &program, &[what]);
+        // 124 and 137 with nothing said: the time was up.
+        assert!(code != Some(0) && code != Some(124), "{what}: {code:?}: {said}");
+        assert!(!said.contains("fine"), "{what}: {said}");
+    }
+}
+
+/// Each call of each rank stands in the timeline.
+fn draw(mpi: &Mpi, installed: &Installed) {
+    let program = mpi.compile(installed, mpi.compiler, "hard.c");
+    let file = installed.prefix.join(format!("timeline.{}.json", mpi.family));
+    let path = file.to_str().expect("a path of UTF-8");
+    let variables: &[_] = &[("CASTELL_MPI_ALWAYS", "1"), ("CASTELL_MPI_TIMELINE", path)];
+    let said = mpi.run_with(installed, 2, Some(variables), &program, &["open"]);
+    let text = std::fs::read_to_string(&file).expect("a timeline");
+    assert!(text.starts_with('{') && text.trim_end().ends_with("]}"), "{text}");
+    let count = |what: &str| text.lines().filter(|line| line.contains(what)).count();
+    // Of each rank 21 sums, a barrier, and two started calls from their start to their end.
+    assert_eq!(count("\"ph\":\"X\"") as u64 + count("\"ph\":\"b\"") as u64, calls(&said).0, "{said}{text}");
+    assert_eq!((count("\"name\":\"allreduce\""), count("\"ph\":\"e\"")), (42, 4), "{text}");
+    assert_eq!((count("\"name\":\"rank 0\""), count("\"name\":\"rank 1\"")), (1, 1), "{text}");
 }

@@ -239,3 +239,51 @@ fn commands_can_be_shown_instead() {
     assert!(out.starts_with(&before), "{out}{err}");
     assert!(err.contains("an MPI with the standard ABI") && err.contains("by its --export"), "{err}");
 }
+
+#[test]
+fn mpis_are_measured_with_castell_and_without() {
+    let bench = Bench::new();
+    let mpis = mpis();
+    let mut named = Vec::new();
+    for (index, mpi) in mpis.iter().enumerate() {
+        let launcher = mpi.launcher.iter().find(|word| word.contains("mpi") && !word.contains('='));
+        named.push(format!("m{index}={}:{}", mpi.compiler, launcher.expect("a launcher")));
+    }
+    let run = |libraries: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_castell"));
+        command.args([
+            "bench",
+            "mpi",
+            "--ops",
+            "barrier,allreduce",
+            "--bytes",
+            "8",
+            "--ranks",
+            "2",
+            "--rounds",
+            "1",
+        ]);
+        command.args(["--samples", "1", "--json", "--always", "--libraries", libraries]);
+        command
+            .args(named.iter().flat_map(|mpi| ["--mpi", mpi]))
+            .stdin(Stdio::null())
+            .output()
+            .expect("castell runs")
+    };
+    let output = run(text(bench.folder.path()));
+    let (out, err) = texts(&output);
+    assert!(output.status.success(), "{out}{err}");
+    let rows: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    let rows = rows.as_array().expect("rows");
+    // Started allreduces, too.
+    assert_eq!(rows.len(), 3 * mpis.len(), "{out}");
+    for row in rows {
+        for key in ["mpi_ns", "castell_ns", "always_ns", "ratio", "ratio_to_best"] {
+            assert!(row[key].as_f64() > Some(0.0), "{key}: {row}");
+        }
+    }
+    if !mpis.is_empty() {
+        let (out, err) = texts(&run("/nowhere"));
+        assert!(err.contains("there is no libcastell_mpi_"), "{out}{err}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Suites that nobody here wrote, run as they are and again with castell: what passes without castell has to pass with it. They are given
 //! as folders; nothing is fetched, and what is compiled goes below `target/suites`.
 
+mod mpi;
 mod openmp;
 
 use anyhow::Context as _;
@@ -16,6 +17,8 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Suites {
+    /// Of MPI: MPICH's collective tests, mpi4py's, Intel's and OSU's benchmarks with their checks
+    Mpi(mpi::Args),
     /// Of OpenMP: BOTS, OpenMP_VV, libgomp's own tests, DataRaceBench, and any program
     Openmp(openmp::Args),
 }
@@ -23,6 +26,7 @@ enum Suites {
 /// Runs the suites.
 pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     match &args.suites {
+        Suites::Mpi(args) => mpi::run(root, args),
         Suites::Openmp(args) => openmp::run(root, args),
     }
 }

@@ -13,7 +13,8 @@ use candidates::candidates;
 use castell_collectives::decision::{Choice, Decisions, Operation, Question};
 use castell_comm::tuning::Tuning;
 use castell_host::topology::Processors;
-use ours::{Candidate, Timing, Way};
+pub use ours::Timing;
+use ours::{Candidate, Way};
 
 /// From here on copying decides. Bytes.
 const COPIED_BYTES: u64 = 500 << 10;
@@ -23,7 +24,7 @@ const COPIED_BYTES: u64 = 500 << 10;
 pub struct CollectivesArgs {
     /// Which operations, as barrier,allreduce
     #[arg(long, value_name = "OPS", value_delimiter = ',', value_parser = operation, help_heading = "For collectives")]
-    ops: Option<Vec<Operation>>,
+    pub ops: Option<Vec<Operation>>,
     /// An algorithm of castell's to measure beside its choice: a name as linear, a word as r8,g8, or `all` (repeatable)
     #[arg(long, value_name = "NAME", help_heading = "For collectives")]
     algorithm: Vec<String>,
@@ -65,6 +66,16 @@ impl Plan {
 
     /// What a peer takes for each case on so many ranks.
     pub fn measure_peer(&self, peer: &mut Peer, ranks: u32) -> anyhow::Result<Vec<Sample>> {
+        self.measure_peer_under(&[], peer, ranks)
+    }
+
+    /// The same with words in front of its launcher.
+    pub fn measure_peer_under(
+        &self,
+        before: &[String],
+        peer: &mut Peer,
+        ranks: u32,
+    ) -> anyhow::Result<Vec<Sample>> {
         let list = |words: Vec<String>| words.join(",");
         let names = list(self.operations.iter().map(|operation| operation.name().to_owned()).collect());
         let sizes = list(self.bytes.iter().map(u64::to_string).collect());
@@ -74,7 +85,7 @@ impl Plan {
         // An option of the peers' programs is a positive number, or is not there.
         let params = if in_a_row { params.with("in-a-row", 1) } else { params };
         let params = if started { params.with("started", 1) } else { params };
-        let lines = peer.measure_lines("collectives", ranks, &params, samples)?;
+        let lines = peer.measure_lines_under(before, "collectives", ranks, &params, samples)?;
         let cases = self.cases();
         let sample = |(operation, bytes): &(Operation, u64)| {
             let is_it = |params: &Params| {

@@ -16,6 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   castell mpi -- mpirun -n 4 ./app input.txt           the program as it is; its collective calls go through castell
   castell mpi --stats -- mpiexec -n 8 ./app            and in the end a table: what went where, and why
+  castell mpi --timeline out.json -- mpirun -n 4 ./app   each collective call of each rank, for ui.perfetto.dev
   castell mpi --only allreduce,bcast -- srun -n 4 ./app
   castell mpi -- mpirun -n 4 python -m mpi4py run.py   the library that mpi4py loads counts
   castell mpi --mpi mpich -- ./start.sh                a program that says nothing of its MPI
@@ -62,6 +63,9 @@ pub struct Args {
     /// Write the same as JSON to a file
     #[arg(long, value_name = "FILE", conflicts_with = "stats")]
     json: Option<PathBuf>,
+    /// Write each collective call of each rank to a file for Perfetto (ui.perfetto.dev)
+    #[arg(long, value_name = "OUT.json")]
+    timeline: Option<PathBuf>,
     /// Say in the beginning what was found, and which functions are not caught
     #[arg(long)]
     check: bool,
@@ -121,10 +125,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn variables(args: &Args, library: &Path) -> anyhow::Result<Vec<(String, OsString)>> {
     let mut variables = vec![preload::variable(library)];
     let mut tell = |name: &str, value: OsString| variables.push((format!("CASTELL_MPI_{name}"), value));
-    if let Some(file) = &args.json {
-        // Rank 0 may have another folder.
-        let file = std::path::absolute(file).with_context(|| format!("--json {}", file.display()))?;
-        tell("STATS", file.into());
+    // Rank 0 may have another folder.
+    let file = |option, file: &Path| {
+        std::path::absolute(file).with_context(|| format!("--{option} {}", file.display()))
+    };
+    if let Some(timeline) = &args.timeline {
+        tell("TIMELINE", file("timeline", timeline)?.into());
+    }
+    if let Some(json) = &args.json {
+        tell("STATS", file("json", json)?.into());
     } else if args.stats {
         tell("STATS", "1".into());
     }
