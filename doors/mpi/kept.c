@@ -54,7 +54,7 @@ static void learn(int ranks, int operation, int form, size_t bytes, double caste
 {
     struct known *of = known_of(ranks);
     if (of)
-        of->states[operation][form][door_class(bytes)] = castell <= below ? DOOR_CASTELL : DOOR_BELOW;
+        of->states[operation][form][door_class(bytes)] = door_is_faster(castell, below) ? DOOR_CASTELL : DOOR_BELOW;
 }
 
 void door_kept_for(int ranks, struct door_choices *choices)
