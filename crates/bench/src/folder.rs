@@ -34,9 +34,12 @@ impl Folder {
         Ok(Folder { path, caretaker })
     }
 
-    /// The program at that path, to be run there, with its temporary files there, and to end with this process.
+    /// The program at that path, or of that name, to be run there, with its temporary files there, and to end with this process.
     pub fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new(std::path::absolute(program).unwrap_or_else(|_| program.to_owned()));
+        // A mere name is looked up where all programs are.
+        let is_path = program.components().count() > 1;
+        let absolute = is_path.then(|| std::path::absolute(program).ok()).flatten();
+        let mut command = Command::new(absolute.as_deref().unwrap_or(program));
         command.current_dir(&self.path).env("TMPDIR", &self.path).stdin(Stdio::null());
         castell_host::process::ends_with_this(&mut command);
         command
@@ -58,6 +61,17 @@ impl Drop for Folder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_looked_up_and_paths_are_where_they_were() {
+        let folder = Folder::create().expect("a folder");
+        for program in ["true", "./src/../../../target/../README.md"] {
+            let command = folder.command(Path::new(program));
+            let is_name = Path::new(command.get_program()) == Path::new(program);
+            assert_eq!(is_name, !program.contains('/'), "{command:?}");
+        }
+        assert!(folder.command(Path::new("true")).status().expect("it starts").success());
+    }
 
     #[test]
     fn it_goes_in_the_end() {

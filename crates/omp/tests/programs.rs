@@ -167,6 +167,8 @@ fn cancellation_where_it_is_allowed() {
     let program = Program::new("cancel.c");
     program.compare(&[], &[("OMP_CANCELLATION", "true")]);
     program.compare(&[], &[("OMP_CANCELLATION", "false")]);
+    let groups = Program { by_llvm: None, ..Program::new("cancel_groups.c") };
+    groups.compare(&[], &[("OMP_CANCELLATION", "true")]);
 }
 
 #[test]

@@ -91,6 +91,16 @@ pub const GROUPS: [Group; 6] = [
                 "`1`, or a file",
                 "which calls went where and why, at the end: a table on standard error, or JSON",
             ),
+            variable(
+                "CASTELL_MPI_CHOICES",
+                "a file, or `off`",
+                "where it is kept which of castell and the MPI is faster; without it, beside the tuning file of this host",
+            ),
+            variable(
+                "CASTELL_MPI_TIMELINE",
+                "a file: `.json`",
+                "each collective call of each rank, for Perfetto; written at the end",
+            ),
             variable("CASTELL_MPI_ONLY", "operations, as `bcast,allreduce`", "only these go through castell"),
             variable("CASTELL_MPI_NOT", "operations, as `bcast,allreduce`", "these go to the MPI"),
         ],
