@@ -237,9 +237,10 @@ fn choose(mpi: &Mpi, installed: &Installed) {
     std::fs::write(&file, rigged + "the last line has no end").expect("a file");
     let said = mpi.run_with(installed, 4, Some(&[("CASTELL_MPI_CHOICES", path)]), &program, &[&seed, "12"]);
     let slower = |line: &&str| line.ends_with("the MPI below is faster here");
-    let below: Vec<&str> = said.lines().filter(slower).collect();
-    assert!(said.contains("fine") && !below.is_empty(), "seed {seed}: {said}");
-    assert!(below.iter().all(|line| line.contains(" allreduce ")), "seed {seed}: {said}");
+    // What the first run had too few calls of may be measured now, with whatever result.
+    let mut below = said.lines().filter(slower);
+    assert!(said.contains("fine"), "seed {seed}: {said}");
+    assert!(below.any(|line| line.contains(" allreduce ")), "seed {seed}: {said}");
 }
 
 /// Threads, children, communicators without end, and ranks that die: their launcher ends the others.
