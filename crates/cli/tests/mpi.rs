@@ -84,7 +84,7 @@ struct Mpi {
     compiler: String,
     launcher: Vec<String>,
     way: &'static str,
-    library: &'static str,
+    door: &'static str,
 }
 
 /// Those of the distribution, and those that `cargo xtask setup` puts below the target folder.
@@ -100,7 +100,7 @@ fn mpis() -> Vec<Mpi> {
         ("mpich-5", "mpicc_abi", "mpiexec", &open[2..], "by its -genv", LIBRARIES[2]),
     ]
     .into_iter()
-    .filter_map(|(name, compiler, launcher, options, way, library)| {
+    .filter_map(|(name, compiler, launcher, options, way, door)| {
         let folder = if name.contains('-') { below.join(name).join("bin") } else { "/usr/bin".into() };
         let place = |program: &str| text(&folder.join(program)).to_owned();
         if !folder.join(compiler).exists() {
@@ -117,7 +117,7 @@ fn mpis() -> Vec<Mpi> {
                 .collect();
         }
         launcher.extend(options.iter().map(|option| (*option).to_owned()));
-        Some(Mpi { name, compiler: place(compiler), launcher, way, library })
+        Some(Mpi { name, compiler: place(compiler), launcher, way, door })
     })
     .collect()
 }
@@ -142,7 +142,7 @@ fn each_program_gets_the_library_of_its_mpi() {
             let output = bench.castell(&["--only", "bcast,scan"], words);
             let (out, err) = texts(&output);
             assert!(output.status.success(), "{}: {words:?}: {out}{err}", mpi.name);
-            assert!(err.contains(mpi.library) && err.contains(way), "{}: {words:?}: {err}", mpi.name);
+            assert!(err.contains(mpi.door) && err.contains(way), "{}: {words:?}: {err}", mpi.name);
             assert_eq!(err.lines().filter(|line| line.starts_with("castell: ")).count(), 1, "{err}");
             assert_eq!(out.matches(&loaded).count(), 2, "{words:?}: {out}{err}");
             for rank in ["rank 0\n", "rank 1\n"] {

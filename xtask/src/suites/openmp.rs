@@ -21,8 +21,8 @@ Exit code: 0 if everything that passes without castell passes with it, else 1.";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// castell's library
-    #[arg(long, value_name = "FILE", default_value = "target/release/libcastell_omp.so")]
-    library: PathBuf,
+    #[arg(long = "library", value_name = "FILE", default_value = "target/release/libcastell_omp.so")]
+    door: PathBuf,
     /// BOTS' binaries, as they were built, with `inputs` beside their folder
     #[arg(long, value_name = "DIR")]
     bots: Option<PathBuf>,
@@ -79,7 +79,7 @@ struct Verdict {
 
 /// Runs the suites that are given.
 pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
-    let library = root.join(&args.library);
+    let library = root.join(&args.door);
     let library = library.canonicalize().with_context(|| {
         format!("there is no {}: `cargo build --release -p castell-omp`", library.display())
     })?;

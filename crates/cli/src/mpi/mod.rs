@@ -103,7 +103,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             (family, format!("{program} uses {} ({library}: {place})", family.name()))
         }),
     };
-    let chosen = found.and_then(|(family, what)| match preload::library(family.library(), args.libraries.as_deref()) {
+    let chosen = found.and_then(|(family, what)| match preload::library(family.preloaded(), args.libraries.as_deref()) {
         Ok(library) => Ok((library, what)),
         Err(why) => Err(format!(
             "{what}, but {why} (`cargo xtask install --mpi MPICC` builds it with that MPI's compiler; --libraries DIR says where it is)"

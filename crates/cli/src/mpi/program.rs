@@ -20,7 +20,7 @@ pub enum Family {
 
 impl Family {
     /// The library that is preloaded.
-    pub fn library(self) -> &'static str {
+    pub fn preloaded(self) -> &'static str {
         match self {
             Family::Ompi => "libcastell_mpi_ompi.so",
             Family::Mpich => "libcastell_mpi_mpich.so",
