@@ -194,6 +194,10 @@ fn random_graphs_are_ordered_as_their_clauses_say() {
             Program::run(path, &[&seed, "60"], threads, &[], Some(&door()));
         }
     }
+    // clang's undeferred tasks did not keep their turns: seen in a third of the runs.
+    for _ in 0..20 {
+        Program::run(program.by_llvm.as_ref().expect("C"), &["1199318317", "1"], 8, &[], Some(&door()));
+    }
 }
 
 /// All tasks, those that run where they were created as well, and the threads' implicit ones.

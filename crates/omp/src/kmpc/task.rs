@@ -8,6 +8,7 @@ use crate::depend::Declarations;
 use crate::place::Place;
 use crate::serial;
 use crate::task::{Clauses, order, priority};
+use castell_tasks::dependences::Kind;
 use castell_tasks::foreign::{self, Block};
 use castell_tasks::task::{Attributes, flag};
 use std::ffi::{c_int, c_void};
@@ -215,8 +216,13 @@ unsafe extern "C" fn __kmpc_omp_wait_deps(
 ) {
     if let Some(place) = Place::current() {
         let lists = Lists { first: (count, list), second: (more_count, more) };
-        // SAFETY: the compiler's lists. Siblings' accesses are all that counts; OpenMP's tasks cannot fail.
-        let _ = unsafe { place.member().context().wait_for(&depend::read(place, &lists)) };
+        // SAFETY: the compiler's lists.
+        let mut awaited = unsafe { depend::read(place, &lists) };
+        // The body of an undeferred task follows, and would keep no turn that was taken here: so it waits until nobody before it has one.
+        // Nobody takes one meanwhile, for its creator runs it.
+        awaited.iter_mut().filter(|one| one.kind == Kind::Commutative).for_each(|one| one.kind = Kind::InOut);
+        // SAFETY: siblings' accesses are all that counts. OpenMP's tasks cannot fail.
+        let _ = unsafe { place.member().context().wait_for(&awaited) };
     }
 }
 
