@@ -1,7 +1,7 @@
 //! The functions of libgomp and libomp, by the names under which this library catches them.
 
-use crate::Body;
 use crate::kmpc::Microtask;
+use crate::{Body, Copy};
 use castell_host::symbols;
 use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -99,6 +99,32 @@ below! {
     fn __kmpc_omp_taskwait(location: *mut c_void, thread: c_int) -> c_int;
     fn __kmpc_cancel(location: *mut c_void, thread: c_int, which: c_int) -> c_int;
     fn __kmpc_cancellationpoint(location: *mut c_void, thread: c_int, which: c_int) -> c_int;
+    fn GOMP_task(body: Body, data: *mut c_void, copy: Option<Copy>, bytes: c_long, align: c_long, is_deferred: bool, flags: c_uint, depend: *mut *mut c_void, priority: c_int, detach: *mut *mut c_void);
+    fn omp_get_max_threads() -> c_int;
+    fn omp_get_dynamic() -> c_int;
+    fn omp_get_max_active_levels() -> c_int;
+    fn omp_get_schedule(kind: *mut c_int, chunk: *mut c_int);
+    fn omp_get_default_device() -> c_int;
+    fn omp_set_num_threads(threads: c_int);
+    fn omp_set_num_threads_(threads: *const c_void);
+    fn omp_set_num_threads_8_(threads: *const c_void);
+    fn omp_set_dynamic(is_dynamic: c_int);
+    fn omp_set_dynamic_(is_dynamic: *const c_void);
+    fn omp_set_dynamic_8_(is_dynamic: *const c_void);
+    fn omp_set_nested(is_nested: c_int);
+    fn omp_set_nested_(is_nested: *const c_void);
+    fn omp_set_nested_8_(is_nested: *const c_void);
+    fn omp_set_max_active_levels(levels: c_int);
+    fn omp_set_max_active_levels_(levels: *const c_void);
+    fn omp_set_max_active_levels_8_(levels: *const c_void);
+    fn omp_set_schedule(kind: c_int, chunk: c_int);
+    fn omp_set_schedule_(kind: *const c_void, chunk: *const c_void);
+    fn omp_set_schedule_8_(kind: *const c_void, chunk: *const c_void);
+    fn omp_set_default_device(device: c_int);
+    fn omp_set_default_device_(device: *const c_void);
+    fn omp_set_default_device_8_(device: *const c_void);
+    fn omp_init_nest_lock(lock: *mut c_void);
+    fn omp_init_nest_lock_(lock: *mut c_void);
     fn omp_get_num_threads() -> c_int;
     fn omp_get_thread_num() -> c_int;
     fn omp_get_cancellation() -> c_int;

@@ -9,6 +9,7 @@
 //! | `place` | what a thread is in its region, and the tasks that run on it at once |
 //! | `barrier` | barriers, and what ends in one |
 //! | `task` | `GOMP_task`, waits, groups, events, cancellation |
+//! | `own` | values that tasks set and locks that they hold, which the library below keeps by threads |
 //! | `depend` | what a depend clause is when it arrives here |
 //! | `taskloop` | how a loop is cut |
 //! | `reduction` | private copies of task reductions |
@@ -28,6 +29,7 @@ mod barrier;
 mod below;
 mod depend;
 mod kmpc;
+mod own;
 mod place;
 mod reduction;
 mod region;

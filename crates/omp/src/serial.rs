@@ -1,6 +1,7 @@
 //! Outside of parallel regions, and in regions whose threads this library does not see come: tasks run where they are created, so there is
 //! nothing to wait for, but for events that somebody else fulfils.
 
+use crate::own::Values;
 use castell_host::futex;
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -9,8 +10,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 thread_local! {
     /// The reductions that were registered, innermost last.
     static REGISTERED: RefCell<Vec<*mut usize>> = const { RefCell::new(Vec::new()) };
-    /// The tasks that are running, innermost last: whether they are final.
-    static FINAL: RefCell<Vec<bool>> = const { RefCell::new(Vec::new()) };
+    /// The tasks that are running, innermost last.
+    static RUNNING: RefCell<Vec<Running>> = const { RefCell::new(Vec::new()) };
+}
+
+struct Running {
+    is_final: bool,
+    /// What its end puts back, if it has set something.
+    found: Option<Values>,
 }
 
 pub(crate) fn register(data: *mut usize) {
@@ -27,11 +34,11 @@ pub(crate) fn registered() -> impl Iterator<Item = *mut usize> {
 }
 
 pub(crate) fn is_final() -> bool {
-    FINAL.with_borrow(|finals| finals.last() == Some(&true))
+    RUNNING.with_borrow(|running| running.last().is_some_and(|task| task.is_final))
 }
 
 pub(crate) fn is_in_task() -> bool {
-    FINAL.with_borrow(|finals| !finals.is_empty())
+    RUNNING.with_borrow(|running| !running.is_empty())
 }
 
 /// Runs `body` as a task.
@@ -43,12 +50,23 @@ pub(crate) fn run(is_final: bool, body: impl FnOnce()) {
 
 /// As [`run`], whose body is what the thread does until [`end`].
 pub(crate) fn begin(is_final: bool) {
-    FINAL.with_borrow_mut(|finals| finals.push(is_final || finals.last() == Some(&true)));
+    let is_final = is_final || self::is_final();
+    RUNNING.with_borrow_mut(|running| running.push(Running { is_final, found: None }));
 }
 
 /// The task that was begun last is over.
 pub(crate) fn end() {
-    FINAL.with_borrow_mut(|finals| finals.pop());
+    let ended = RUNNING.with_borrow_mut(Vec::pop);
+    ended.and_then(|task| task.found).into_iter().for_each(Values::set);
+}
+
+/// The current task, if there is one, is about to set something: its end puts back what it has `found`, the first time.
+pub(crate) fn keep(found: impl FnOnce() -> Values) {
+    RUNNING.with_borrow_mut(|running| {
+        if let Some(task) = running.last_mut() {
+            task.found.get_or_insert_with(found);
+        }
+    });
 }
 
 /// What a task that runs at once is detached from: its end waits for it.

@@ -1,6 +1,7 @@
 //! Tasks: creating them, waiting for them, their groups, events and cancellation.
 
 use crate::depend::{self, Declarations};
+use crate::own::{self, Carried};
 use crate::place::Place;
 use crate::serial::{self, Event};
 use crate::{Body, Copy, below, target};
@@ -207,7 +208,7 @@ pub(crate) unsafe fn run(
         unsafe {
             argument.with_block(false, |block| {
                 last(block);
-                (argument.body)(block);
+                own::call(argument.body, block);
             });
         }
     });
@@ -236,6 +237,11 @@ pub(crate) unsafe fn create(
         align: argument.align,
         events: u32::from(detach.is_some()),
     };
+    let carried = Carried::wanted(argument);
+    let block = match &carried {
+        Some(carried) => carried.block(block),
+        None => block,
+    };
     // SAFETY: the caller's promise.
     unsafe {
         let context = place.member().context();
@@ -243,6 +249,7 @@ pub(crate) unsafe fn create(
             if let Some(detach) = detach {
                 pass_handle(argument, detach, task.as_ptr());
             }
+            let block = carried.map_or(block, |carried| carried.write(block));
             argument.copy_to(block);
             last(block);
         });
@@ -274,7 +281,7 @@ unsafe fn run_at_once(argument: &Argument, is_final: bool, detach: Option<*mut *
         if let Some(detach) = detach {
             pass_handle(argument, detach, event.handle());
         }
-        serial::run(is_final, || argument.with_block(false, |block| (argument.body)(block)));
+        serial::run(is_final, || argument.with_block(false, |block| own::call(argument.body, block)));
     }
     if detach.is_some() {
         event.wait();
@@ -426,7 +433,7 @@ pub(crate) unsafe fn run_piece_at_once(argument: &Argument, is_final: bool, last
         serial::run(is_final, || {
             argument.with_block(true, |block| {
                 last(block);
-                (argument.body)(block);
+                own::call(argument.body, block);
             });
         });
     }

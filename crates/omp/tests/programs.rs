@@ -131,6 +131,12 @@ fn what_interfaces_do_in_different_ways() {
 }
 
 #[test]
+fn tasks_have_their_own_settings_and_locks() {
+    Program::new("own.c").compare(&[], &[]);
+    Program::new("own.f90").compare(&[], &[]);
+}
+
+#[test]
 fn the_example() {
     let program = Program::compile(Path::new("../../examples/omp/wave.c"));
     let expected = program.output(&["60"], 2, &[], None);

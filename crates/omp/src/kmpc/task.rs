@@ -5,6 +5,7 @@ use super::depend::{self, Dependence, Lists};
 use super::{Location, fork, reduction};
 use crate::below;
 use crate::depend::Declarations;
+use crate::own::{self, Values};
 use crate::place::Place;
 use crate::serial;
 use crate::task::{Clauses, order, priority};
@@ -116,11 +117,12 @@ pub(super) unsafe fn submit(task: NonNull<Part>, lists: Option<&Lists>, is_defer
         };
     }
     let context = place.member().context();
+    let values = own::values();
     let block = Block {
-        body: run,
+        body: if values.is_some() { run_with_values } else { run },
         skipped: Some(skip),
-        bytes: size_of::<NonNull<Part>>(),
-        align: align_of::<NonNull<Part>>(),
+        bytes: if values.is_some() { size_of::<WithValues>() } else { size_of::<NonNull<Part>>() },
+        align: align_of::<WithValues>(),
         events: u32::from(head.has_event()),
     };
     // It may be gone when it has been submitted.
@@ -129,7 +131,10 @@ pub(super) unsafe fn submit(task: NonNull<Part>, lists: Option<&Lists>, is_defer
     // SAFETY: the caller's promise. A task whose event happened before is there until it hears of it here.
     unsafe {
         foreign::submit_block(&context, attributes, &declared, &block, |known, block| {
-            block.cast::<NonNull<Part>>().write(task);
+            match values {
+                Some(values) => block.cast::<WithValues>().write(WithValues { task, values }),
+                None => block.cast::<NonNull<Part>>().write(task),
+            }
             if has_event && !Head::of(task).waits(known) {
                 happened = Some(known);
             }
@@ -137,6 +142,21 @@ pub(super) unsafe fn submit(task: NonNull<Part>, lists: Option<&Lists>, is_defer
         if let Some(known) = happened {
             foreign::fulfil_events(known, 1);
         }
+    }
+}
+
+/// A block where variables of the library below are carried.
+#[repr(C)]
+struct WithValues {
+    task: NonNull<Part>,
+    values: Values,
+}
+
+unsafe extern "C" fn run_with_values(block: *mut c_void) {
+    // SAFETY: `submit` put both there; the task comes first.
+    unsafe {
+        own::begin((*block.cast::<WithValues>()).values);
+        run(block);
     }
 }
 

@@ -281,6 +281,18 @@ impl Context<'_> {
         add_events(self.current(), count);
     }
 
+    /// At the end of this body, or of this call of it, the thread that runs it calls what `make` makes; `make` is called only if nobody has
+    /// asked for such a thing in this body before.
+    pub fn at_end_of_body(&self, make: impl FnOnce() -> Box<dyn FnOnce() + Send>) {
+        let task = self.current();
+        let mut asked = task.extras().at_end_of_body.lock().unwrap_or_else(PoisonError::into_inner);
+        if asked.is_none() {
+            *asked = Some(make());
+            // With an event no task ends plainly: its end looks closer.
+            add_events(task, 1);
+        }
+    }
+
     /// How many events of this task are not fulfilled. Others may fulfil some meanwhile.
     pub fn pending_events(&self) -> u32 {
         let task = self.current();

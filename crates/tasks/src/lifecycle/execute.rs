@@ -432,12 +432,25 @@ fn end_of_body(thread: &Thread, task: TaskRef) -> Option<TaskRef> {
         suspend::leave(thread, task);
         return None;
     }
+    if !record.extras.load(Ordering::Acquire).is_null() {
+        call_at_end(record);
+    }
     note_events(thread, record);
     if record.events.fetch_sub(1, Ordering::AcqRel) == 1 {
         thread.shared.stall.forget(task);
         return completed(thread, task);
     }
     None
+}
+
+/// What the body has asked for, which counts as an event until here.
+#[cold]
+fn call_at_end(record: &Task) {
+    let asked = record.extras().at_end_of_body.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(action) = asked {
+        action();
+        record.events.fetch_sub(1, Ordering::AcqRel); // the body's own is still there
+    }
 }
 
 /// A task is skipped because another failed: whoever waits hears of that if not of the cause.

@@ -21,7 +21,12 @@ pub struct Extras {
     pub(crate) suspension: Mutex<Suspension>,
     /// Called when it and its descendants are done.
     pub(crate) completion: Mutex<Option<Completion>>,
+    /// Called at the end of its body, by the thread that ran it.
+    pub(crate) at_end_of_body: Mutex<Option<AtEnd>>,
 }
+
+/// What the end of a body does besides.
+pub(crate) type AtEnd = Box<dyn FnOnce() + Send>;
 
 /// Whom to tell that a task is done.
 pub(crate) struct Completion {
