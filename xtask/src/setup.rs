@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// (program that shows that it is there, apt package that brings it).
-const PROGRAMS: [(&str, &str); 16] = [
+const PROGRAMS: [(&str, &str); 18] = [
     ("gcc", "gcc"),
     ("gfortran", "gfortran"),
     ("g++", "g++"),
@@ -22,6 +22,8 @@ const PROGRAMS: [(&str, &str); 16] = [
     ("slurmctld", "slurm-wlm"),
     ("munged", "munge"),
     ("valgrind", "valgrind"),
+    ("ip", "iproute2"),
+    ("tc", "iproute2"),
     ("chromium", "chromium"),
     ("chromedriver", "chromium-driver"),
 ];

@@ -10,6 +10,7 @@ mod excerpt;
 mod fit;
 mod goal;
 mod info;
+mod lab;
 mod launch;
 mod model;
 mod mpi;
@@ -52,6 +53,9 @@ enum Command {
     Schedule(schedule::Args),
     Simulate(Box<simulate::Args>),
     Launch(launch::Args),
+    Lab(lab::Args),
+    #[command(hide = true)]
+    LabHost(lab::HostArgs),
     Place(Box<place::Args>),
     Session(session::Args),
     Mpi(mpi::Args),
@@ -85,6 +89,8 @@ fn main() -> ExitCode {
         Command::Schedule(args) => schedule::run(args),
         Command::Simulate(args) => simulate::run(*args),
         Command::Launch(args) => launch::run(args),
+        Command::Lab(args) => lab::run(args),
+        Command::LabHost(args) => lab::live(&args),
         Command::Place(args) => place::run(*args),
         Command::Session(args) => session::run(args),
         Command::Mpi(args) => mpi::run(args),

@@ -121,6 +121,11 @@ pub const GROUPS: [Group; 6] = [
                 "the PMIx library through which the group is found; without it `libpmix.so.2`",
             ),
             variable(
+                "CASTELL_LAB_HOSTS",
+                "names",
+                "set by `castell lab`: the hosts of the lab that the process runs in",
+            ),
+            variable(
                 "CASTELL_SESSION",
                 "a number",
                 "set by `castell session run`: marks a session's processes",

@@ -1,0 +1,141 @@
+//! `castell lab`.
+
+use crate::launch::parse_duration;
+use anyhow::bail;
+use castell_lab::{HOSTS_MAX, HOSTS_VARIABLE, HostPlan, Lab, LabError, Options, Rate, Weather};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  castell lab 2 -- bash                          # a shell on the first of two hosts
+  castell lab 4 -- sh -c 'ping -c 1 h4'          # hosts are called h1, h2, ...
+  castell lab --on h2 -- hostname                # inside a lab: on another of its hosts
+  castell lab 2 --delay 5ms --rate 100mbit -- ./measure
+  castell lab 2 --loss 1% --seed 7 -- ./test     # one frame in a hundred gets lost
+  castell lab 2 --capture lab.pcap -- ./program  # for tcpdump -r lab.pcap, or Wireshark
+
+Each host has namespaces of its own for network, processes, mounts, name, System V and POSIX shared memory and clocks since boot, and \
+its own /tmp, /dev/shm and /etc/hosts; all else of the file system is the machine's, as with a network file system. Root is not needed \
+where user namespaces are allowed; programs see themselves as root then. `ip` (iproute2) makes the network, `tc` limits its rate; delay and \
+loss are the work of a switch of castell's, so no kernel module is needed, but frames take a longer way through it. When the command ends, \
+everything is gone, and so it is when castell is killed.
+
+Exit code: the command's; 126 and 127 where it cannot be executed or found; 1 where the lab cannot be made.";
+
+/// Several hosts on this machine, for as long as a command runs: to try networks, and what runs on many hosts
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Number of hosts
+    #[arg(value_name = "N", required_unless_present = "on", value_parser = clap::value_parser!(u32).range(1..=HOSTS_MAX as i64))]
+    hosts: Option<u32>,
+    /// Inside a lab: run the command on this host of it, such as h2
+    #[arg(long, value_name = "HOST", conflicts_with_all = ["hosts", "delay", "rate", "loss", "capture", "seed"])]
+    on: Option<String>,
+    /// How long each frame takes from host to host, at least
+    #[arg(long, value_name = "TIME", value_parser = parse_delay, default_value = "0", hide_default_value = true)]
+    delay: Duration,
+    /// How much each host sends and receives at most, such as 100mbit
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Rate>,
+    /// Which part of the frames gets lost, such as 1% or 0.01
+    #[arg(long, value_name = "PART", value_parser = parse_part, default_value = "0", hide_default_value = true)]
+    loss: f64,
+    /// Chooses which frames those are
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+    /// Writes all frames into this file (pcap)
+    #[arg(long, value_name = "FILE")]
+    capture: Option<PathBuf>,
+    /// The command and its arguments, which runs on the first host
+    #[arg(value_name = "COMMAND", required = true, last = true)]
+    command: Vec<OsString>,
+}
+
+/// A process that lives as a host of a lab; `castell lab` starts it
+#[derive(clap::Args)]
+pub struct HostArgs {
+    /// Which host of how many, and its rate
+    #[arg(required = true)]
+    plan: Vec<String>,
+}
+
+/// Carries the command out.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let done = match &args.on {
+        Some(host) => castell_lab::run_on(host, &args.command),
+        None => run_in_new(&args),
+    };
+    match done {
+        Ok(code) => Ok(ExitCode::from(code as u8)),
+        Err(error) => {
+            castell_host::say(&error.to_string());
+            Ok(ExitCode::from(if let LabError::Start { code, .. } = error { code as u8 } else { 1 }))
+        }
+    }
+}
+
+fn run_in_new(args: &Args) -> Result<i32, LabError> {
+    let program = std::env::current_exe().map_or_else(|_| "/proc/self/exe".into(), PathBuf::into_os_string);
+    let weather = Weather { delay: args.delay, loss: args.loss, seed: args.seed };
+    let options = Options {
+        hosts: args.hosts.expect("clap requires it"),
+        weather,
+        rate: args.rate,
+        capture: args.capture.clone(),
+        host_program: vec![program, "lab-host".into()],
+    };
+    let lab = Lab::start(&options)?;
+    let code = lab.run(&args.command)?;
+    if let Some(counters) = lab.switched().filter(|_| weather.loss > 0.0) {
+        castell_host::say(&format!(
+            "of {} frames {} were lost on purpose (--seed {}) and {} for want of room",
+            counters.frames, counters.lost, args.seed, counters.dropped
+        ));
+    }
+    Ok(code)
+}
+
+/// Lives as a host.
+pub fn live(args: &HostArgs) -> anyhow::Result<ExitCode> {
+    match HostPlan::from_arguments(&args.plan) {
+        Some(plan) if std::process::id() == 1 => Ok(ExitCode::from(castell_lab::live(plan) as u8)),
+        _ => bail!("`castell lab` starts this; {HOSTS_VARIABLE} names the hosts of a lab"),
+    }
+}
+
+fn parse_delay(text: &str) -> anyhow::Result<Duration> {
+    let delay = parse_duration(text)?;
+    if delay > Duration::from_secs(60) {
+        bail!("`{text}` is too long: up to 60s");
+    }
+    Ok(delay)
+}
+
+/// Reads `1%` or `0.01`.
+fn parse_part(text: &str) -> anyhow::Result<f64> {
+    let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
+    match number.parse::<f64>() {
+        Ok(number) if (0.0..=1.0).contains(&(number * scale)) => Ok(number * scale),
+        _ => bail!("`{text}` is no part of a whole: write it as 1% or 0.01"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts() {
+        assert_eq!(
+            (parse_part("1%").ok(), parse_part("0.25").ok(), parse_part("100%").ok()),
+            (Some(0.01), Some(0.25), Some(1.0))
+        );
+        for bad in ["", "%", "101%", "2", "-1%", "nan"] {
+            assert!(parse_part(bad).is_err(), "{bad}");
+        }
+    }
+}
