@@ -1,9 +1,16 @@
 //! `castell launch`.
 
+use crate::timeline::TimelineArgs;
 use anyhow::{Context, bail};
+use castell_comm::describe_call;
 use castell_comm::job::{Net, Progress, RANKS_MAX};
 use castell_comm::launch::{Binding, Launch};
-use std::ffi::OsString;
+use castell_host::journal::{DESCRIPTOR_VARIABLE, Journals};
+use castell_trace::Timeline;
+use castell_trace::joined::{Notes, Reading, join};
+use castell_trace::journal::Event;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -15,10 +22,15 @@ Examples:
   castell launch -n 8 --stall 10s -- ./program   # tells who waits for whom
   castell launch -n 4 --net tcp -- ./program     # messages over TCP, not shared memory
   kill -USR1 PID-OF-CASTELL                      # the same, at once
+  castell launch -n 4 --timeline out.html -- ./program   # what each rank did, waited for and sent, on one axis
 
 Each process gets CASTELL_RANK and a share of one memory segment; a program that does not use castell just runs N \
 times. Standard input goes to rank 0. SIGINT, SIGTERM and SIGHUP are passed on; when castell ends, nothing that the \
 program started is left.
+
+--timeline draws graphs, collective calls, messages and tasks of every rank, also of ranks that were killed. A rank keeps its first \
+events (--timeline-events, 64 bytes each); how many found no room is said. While it records, runs are carried on by their own process, \
+not by peers.
 
 Exit code: that of the rank that failed first (128 + signal if it was killed), 0 if none did; 124 after --timeout, \
 126 and 127 where the program cannot be executed or found, 2 for wrong usage.";
@@ -52,6 +64,11 @@ pub struct Args {
     /// Terminate the job when it takes longer
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
+    #[command(flatten)]
+    timeline: TimelineArgs,
+    /// How many events of each rank a timeline has room for; without it 262144, and at most 16 million of all ranks
+    #[arg(long, value_name = "N", requires = "timeline", value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
+    timeline_events: Option<u32>,
     /// Tell what happens
     #[arg(short, long)]
     verbose: bool,
@@ -67,19 +84,91 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     launch.job.net = args.net;
     launch.job.stall_ms =
         args.stall.map_or(Ok(0), |stall| u32::try_from(stall.as_millis())).context("--stall")?;
-    launch.binding = args.bind;
+    launch.binding = args.bind.clone();
     launch.prefix = args.prefix;
     launch.grace = args.grace;
     launch.timeout = args.timeout;
     launch.verbose = args.verbose;
     let (program, arguments) = args.program.split_first().expect("clap requires a program");
+    let recording = Recording::of(&args)?;
+    launch.inherited =
+        recording.iter().map(|recording| (DESCRIPTOR_VARIABLE, recording.0.descriptor())).collect();
     match launch.program(program, arguments) {
-        Ok(outcome) => Ok(ExitCode::from(outcome.exit_code())),
+        Ok(outcome) => {
+            if let Some(recording) = recording {
+                recording.write(&args, launch.job.eager_bytes)?;
+            }
+            Ok(ExitCode::from(outcome.exit_code()))
+        }
         Err(error) => {
             castell_host::say(&error.to_string());
             Ok(ExitCode::from(error.exit_code()))
         }
     }
+}
+
+/// What the ranks are asked to note.
+struct Recording(Journals);
+
+/// Events that a rank's journal has room for, and those of all ranks together.
+const EVENTS: u32 = 1 << 18;
+const EVENTS_OF_ALL: u32 = 1 << 24;
+
+impl Recording {
+    /// Memory for it, if a timeline is wanted.
+    fn of(args: &Args) -> anyhow::Result<Option<Recording>> {
+        if args.timeline.timeline.is_none() {
+            return Ok(None);
+        }
+        args.timeline.check()?;
+        let events = args.timeline_events.unwrap_or((EVENTS_OF_ALL / args.ranks).min(EVENTS));
+        let journals = Journals::create(args.ranks as usize, events as usize)
+            .context("no memory for the timeline: ask for fewer with --timeline-events")?;
+        Ok(Some(Recording(journals)))
+    }
+
+    /// After the end: puts together what the ranks noted, and writes it.
+    fn write(&self, args: &Args, eager_bytes: u32) -> anyhow::Result<()> {
+        let timeline = self.timeline(args, eager_bytes);
+        if timeline.spans.is_empty() {
+            castell_host::say(
+                "no timeline: no process of the program has joined the group (is it linked with castell?)",
+            );
+            return Ok(());
+        }
+        if timeline.dropped > 0 {
+            castell_host::say(&format!(
+                "the timeline lacks {} events that found no room (--timeline-events N makes more)",
+                timeline.dropped
+            ));
+        }
+        if let Some(line) = args.timeline.write(&timeline)? {
+            castell_host::say(&line);
+        }
+        Ok(())
+    }
+
+    fn timeline(&self, args: &Args, eager_bytes: u32) -> Timeline {
+        let notes = (0..args.ranks as usize).map(|rank| {
+            let noted = self.0.read(rank);
+            let events = noted.rows.into_iter().filter_map(Event::of_row).collect();
+            Notes { events, names: noted.names, dropped: noted.dropped }
+        });
+        let reading = Reading { describe: &describe_call, eager_bytes: eager_bytes.into() };
+        let timeline = join(&notes.collect::<Vec<_>>(), &reading);
+        let carried = match args.net {
+            Net::Tcp => "executed, messages over TCP",
+            _ => "executed over shared memory",
+        };
+        Timeline { title: title(&args.program), subtitle: carried.into(), ..timeline }
+    }
+}
+
+/// The program's name, without its folder, and its arguments.
+fn title(words: &[OsString]) -> String {
+    let program = Path::new(&words[0]).file_name().unwrap_or(&words[0]);
+    let words = std::iter::once(program).chain(words[1..].iter().map(OsString::as_os_str));
+    words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
 }
 
 /// Reads a time such as `10s`, `250ms`, `2m`, `1.5h`; a plain number is seconds.

@@ -315,3 +315,15 @@ fn one_signal_to_the_process_and_its_group_counts_once() {
     assert!(kill.success());
     assert_eq!(launcher.code(), Some(7));
 }
+
+#[test]
+fn a_timeline_of_a_program_without_castell_says_why_there_is_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("out.svg");
+    let run = shell(&["-n", "2", "--timeline", file.to_str().expect("a path")], "exit 3");
+    assert_eq!(run.status.code(), Some(3), "the program's code counts");
+    assert!(text(&run.stderr).contains("no timeline: no process of the program has joined the group"));
+    assert!(!file.exists());
+    let run = shell(&["-n", "2", "--timeline", "/nowhere/out.svg"], "echo ran");
+    assert_eq!((run.status.code(), &*text(&run.stdout)), (Some(1), ""), "it is known before");
+}

@@ -1,6 +1,7 @@
 //! The Rust examples under `castell launch`.
 
-use std::path::PathBuf;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[test]
@@ -28,6 +29,53 @@ fn task_examples_check_themselves() {
         let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
         assert!(run.status.success(), "{} ended with {}:\n{out}{err}", example.display(), run.status);
     }
+}
+
+fn timeline(ranks: &str, options: &[&str], program: &Path) -> (Value, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("out.json");
+    let mut launcher = Command::new(env!("CARGO_BIN_EXE_castell"));
+    launcher.args(["launch", "--timeout", "60s", "-n", ranks, "--timeline"]).arg(&file).args(options);
+    let run = launcher.arg("--").arg(program).output().expect("castell can be started");
+    let err = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(run.status.success(), "{}: {}: {err}", program.display(), run.status);
+    let text = std::fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}: {err}", program.display()));
+    (serde_json::from_slice(&text).expect("JSON"), err)
+}
+
+fn events<'a>(timeline: &'a Value, phase: &str) -> Vec<&'a Value> {
+    let events = timeline["traceEvents"].as_array().expect("a list");
+    events.iter().filter(|event| event["ph"] == phase).collect()
+}
+
+#[test]
+fn timelines_of_programs_have_every_ranks_calls_graphs_messages_and_tasks() {
+    let programs = examples(&["collectives", "allreduce_recursive_doubling", "tasks_cholesky"]);
+    let (calls, _) = timeline("3", &[], &programs[0]);
+    let names = |timeline: &Value, of: &str| -> Vec<u64> {
+        let spans = events(timeline, "X").into_iter();
+        let named = spans.filter(|span| span["name"].as_str().is_some_and(|name| name.contains(of)));
+        let mut ranks: Vec<u64> = named.filter_map(|span| span["pid"].as_u64()).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        ranks
+    };
+    assert_eq!(names(&calls, "allreduce of "), [0, 1, 2]);
+    assert_eq!(names(&calls, "the program"), [0, 1, 2]);
+    // Each message leaves before it is received.
+    let (left, received) = (events(&calls, "s"), events(&calls, "f"));
+    assert!(!left.is_empty() && left.len() == received.len(), "{} and {}", left.len(), received.len());
+    for (left, received) in left.iter().zip(received) {
+        assert!(left["ts"].as_f64() <= received["ts"].as_f64(), "{left} {received}");
+    }
+    let (graphs, _) = timeline("4", &[], &programs[1]);
+    assert_eq!(names(&graphs, "recv "), [0, 1, 2, 3]);
+    let (tasks, _) = timeline("1", &[], &programs[2]);
+    assert_eq!(names(&tasks, "potrf (worker "), [0]);
+    // What finds no room is told of.
+    let (few, err) = timeline("2", &["--timeline-events", "5"], &programs[0]);
+    assert!(err.contains("the timeline lacks "), "{err}");
+    assert!(!events(&few, "X").is_empty());
 }
 
 /// Builds the examples of the crate `castell` beside this test, which lies in `<target>/<profile>/deps`.

@@ -10,6 +10,7 @@ pub mod pool;
 
 use castell_base::Rank;
 use castell_engine::Process;
+use castell_engine::board::Record;
 use castell_shm::job::{Job, JobError, JobOptions};
 use castell_shm::watch::Watch;
 pub use communicator::Communicator;
@@ -20,6 +21,12 @@ pub use communicator::Communicator;
 /// Each rank is joined by exactly one process, once.
 pub fn join(job: Job, rank: Rank, watch: Option<Watch>) -> Result<Process, JobError> {
     Process::join(job, rank, watch, collective::record::describe)
+}
+
+/// Says in words what a collective call was, as it stands in a journal.
+pub fn describe_call(words: &[u64; 6]) -> String {
+    let [a, b, c, d, e, f] = *words;
+    collective::record::describe(&Record::from_words([a, b, c, d, e, f, 0]))
 }
 
 /// This process as a group of one.

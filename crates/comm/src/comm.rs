@@ -93,7 +93,9 @@ impl Comm {
         }
         let looks_itself = !membership.is_supervised && membership.processes_visible && job.ranks() > 1;
         let watch = looks_itself.then(|| Watch::new(job.ranks()));
-        join(job, membership.rank, watch).map(Comm).map_err(group)
+        let process = join(job, membership.rank, watch).map_err(group)?;
+        process.note_if_wanted();
+        Ok(Comm(process))
     }
 
     /// Joins a job, whose ranks somebody watches, as `rank`.

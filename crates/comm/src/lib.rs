@@ -12,7 +12,7 @@ pub mod engine {
     pub use castell_engine::*;
 }
 
-pub use castell_coll::{Communicator, collective, communicator, pool};
+pub use castell_coll::{Communicator, collective, communicator, describe_call, pool};
 pub use castell_engine::{Cause, Counters, Deferred, Failure, Handle, Process, RunError, defer, inside_call};
 pub use castell_launch::{bootstrap, launch};
 pub use castell_shm::{Job, doorbell, job, queue, rendezvous, ring, tuning};

@@ -11,10 +11,13 @@ use super::turn::Engine;
 use crate::board::{Describe, Record};
 use castell_base::Rank;
 use castell_goal::schedule::Schedule;
+use castell_host::clock::now_ns;
+use castell_host::journal::{self, Journal};
 use castell_host::topology::Processors;
 use castell_shm::job::{Job, JobError};
 use castell_shm::pool::Pool;
 use castell_shm::watch::Watch;
+use castell_trace::journal::Event;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, Weak};
 
@@ -146,9 +149,11 @@ impl Process {
     /// # Errors
     /// As for [`Process::run`]; the inner result is the run's.
     pub unsafe fn execute(&self, schedule: &Arc<Schedule>) -> Result<Result<(), Failure>, RunError> {
+        let since = self.shared.programs.begins_to_wait();
         let (state, engine) = self.begin(schedule, Scope::Numbered, true)?;
         self.shared.drive_for(engine, &state);
         self.shared.wait(&state);
+        self.shared.programs.has_waited(since);
         Ok(state.outcome().expect("the run has ended"))
     }
 
@@ -199,9 +204,11 @@ impl Process {
         context: u32,
         record: &Record,
     ) -> Result<Result<(), Failure>, RunError> {
+        let since = self.shared.programs.begins_to_wait();
         let (state, engine) = self.begin_call(schedule, context, record, true)?;
         self.shared.drive_for(engine, &state);
         self.shared.wait(&state);
+        self.shared.programs.has_waited(since);
         Ok(state.outcome().expect("the run has ended"))
     }
 
@@ -215,6 +222,9 @@ impl Process {
         self.begin_as(schedule, stays, None, |runs| {
             let word = runs.contexts.take(context);
             runs.board.write(word, record);
+            if let Some(recorder) = &runs.recorder {
+                recorder.calls(runs.table.next_serial(), record);
+            }
             Scope::Call { context, word }
         })
     }
@@ -375,6 +385,26 @@ impl Process {
         self.shared.programs.records.store(true, Ordering::Relaxed);
     }
 
+    /// Notes from now on what operations do, which calls are made and when threads wait for them, until the group is left: if whoever
+    /// started this process has made a journal for it.
+    pub fn note_if_wanted(&self) {
+        if let Some(journal) = journal::of_this_process() {
+            self.note_in(journal);
+        }
+    }
+
+    fn note_in(&self, journal: &Arc<Journal>) {
+        if self.shared.programs.journal.set(Arc::clone(journal)).is_ok() {
+            self.record();
+            let mut engine = self.shared.enter();
+            if let Some(recorder) = &mut engine.runs.recorder {
+                recorder.note_in(Arc::clone(journal));
+            }
+            self.shared.leave(engine);
+            self.shared.programs.note(Event::Entered { at_ns: now_ns() });
+        }
+    }
+
     /// Whether [`Process::record`] was called.
     #[inline]
     pub fn records_operations(&self) -> bool {
@@ -405,6 +435,9 @@ impl Process {
     /// Inside a function of a `call` operation, which would wait for itself.
     pub fn finalize(&self) {
         assert!(!inside_call(), "a function of a `call` operation cannot leave the group");
+        if !self.shared.shut_down.load(Ordering::SeqCst) {
+            self.shared.programs.note(Event::Left { at_ns: now_ns() });
+        }
         loop {
             self.end_started();
             let mut engine = self.shared.enter();
@@ -473,7 +506,9 @@ impl Handle {
     /// Inside a function of a `call` operation, which would wait for itself.
     pub fn wait(&self) -> Result<(), Failure> {
         assert!(self.is_done() || !inside_call(), "a function of a `call` operation cannot wait for a run");
+        let since = self.shared.programs.begins_to_wait();
         self.shared.wait(&self.state);
+        self.shared.programs.has_waited(since);
         self.state.outcome().expect("the run has ended")
     }
 

@@ -5,6 +5,8 @@
 
 mod chrome;
 mod html;
+pub mod joined;
+pub mod journal;
 mod lanes;
 mod paraver;
 pub mod path;

@@ -109,6 +109,11 @@ pub const GROUPS: [Group; 6] = [
         title: "The group of a process",
         variables: &[
             variable("CASTELL_RANK", "a number", "set by `castell launch`: the rank of the process"),
+            variable(
+                "CASTELL_TIMELINE_FD",
+                "a number",
+                "set by `castell launch --timeline`: the descriptor of the memory in which processes note what they do",
+            ),
             variable("CASTELL_JOB_FD", "a descriptor", "set by `castell launch`: the job's memory"),
             variable(
                 "CASTELL_ALONE",

@@ -10,7 +10,7 @@ use crate::failure::{Cause, Failure};
 use crate::liveness::Waiting;
 use crate::number::call_word;
 use crate::process::{Process, RunError};
-use crate::runs::{Recorded, local_plain};
+use crate::runs::{Place, Recorded, local_plain, note_operation, number_of_steps};
 use crate::slot::line::Line as SlotLine;
 use crate::slot::program::{Piece, Program, Route, Segments, Step};
 use crate::slot::{SlotSet, turn_of};
@@ -147,7 +147,15 @@ impl Process {
             let outcome = unsafe {
                 match programs.records.load(Ordering::Relaxed) {
                     false => line.run::<false>(&mut own),
-                    true => line.run::<true>(&mut own),
+                    true => {
+                        if segment == 0 {
+                            programs.note_call(line.set, number, record);
+                        }
+                        let since = programs.begins_to_wait();
+                        let outcome = line.run::<true>(&mut own);
+                        programs.has_waited(since);
+                        outcome
+                    }
                 }
             };
             let Program { hears_all, cycle, .. } = *line.program;
@@ -260,16 +268,7 @@ impl<'a> Line<'a> {
                 large => unsafe { self.large_step(own, at, large)? },
             }
             if RECORDS {
-                let end_ns = now_ns();
-                let with = program.merged.iter().filter(|(step, _)| *step == at).map(|(_, op)| *op);
-                let done = with.chain([program.names[at].op]);
-                self.recorded.extend(done.map(|op| Recorded {
-                    run: 0,
-                    op,
-                    start_ns,
-                    begun_ns: end_ns,
-                    end_ns,
-                }));
+                self.record(at, start_ns);
             }
         }
         if RECORDS {
@@ -632,8 +631,28 @@ impl<'a> Line<'a> {
         Failure { rank: me, operation, cause }
     }
 
+    /// The operations of a step are done.
+    #[cold]
+    fn record(&mut self, at: usize, start_ns: u64) {
+        let (program, end_ns) = (self.program, now_ns());
+        let with = program.merged.iter().filter(|(step, _)| *step == at).map(|(_, op)| *op);
+        let done = with.chain([program.names[at].op]);
+        let Some(journal) = self.shared.programs.journal.get() else {
+            let recorded = |op| Recorded { run: 0, op, start_ns, begun_ns: end_ns, end_ns };
+            return self.recorded.extend(done.map(recorded));
+        };
+        let word = self.word();
+        let place = Place { run: number_of_steps(self.set.index(), self.number), is_step: true };
+        for op in done {
+            note_operation(journal, &program.schedule, op, place, &|_| word, [start_ns, end_ns]);
+        }
+    }
+
     /// Adds what was recorded to what the engine has.
     fn hand_in(&mut self) {
+        if self.recorded.is_empty() {
+            return;
+        }
         let mut engine = self.shared.enter();
         let run = engine.runs.table.take_serial();
         if let Some(recorder) = &mut engine.runs.recorder {

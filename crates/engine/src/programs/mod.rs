@@ -10,16 +10,20 @@ mod oversubscription;
 mod started;
 
 use super::handle_state::HandleState;
-use super::runs::Recorded;
+use super::runs::{Recorded, note_call, number_of_steps};
+use crate::board::Record;
 use crate::slot::line::{ConsumerIndex, Progress};
 use crate::slot::log::LogWriter;
 use crate::slot::program::{Program, Segments};
 use crate::slot::window::Window;
 use crate::slot::{CONTEXTS, SETS, SlotSet};
 use castell_base::Rank;
+use castell_host::clock::now_ns;
+use castell_host::journal::Journal;
 use castell_shm::job::Job;
+use castell_trace::journal::Event;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Large messages go round in so much of a bounce buffer, unless one segment has more. Bytes.
 const BOUNCE_ROUND_BYTES: usize = 512 << 10;
@@ -35,6 +39,8 @@ pub(super) struct Programs {
     sent: [[AtomicU64; 2]; SETS as usize],
     /// Whether somebody wants to know when operations start and finish.
     pub(super) records: AtomicBool,
+    /// Where that goes, if not to the engine.
+    pub(super) journal: OnceLock<Arc<Journal>>,
 }
 
 /// Of one context's blocking or started calls.
@@ -96,6 +102,7 @@ impl Programs {
             numbers,
             sent: Default::default(),
             records: AtomicBool::new(false),
+            journal: OnceLock::new(),
         }
     }
 
@@ -113,6 +120,35 @@ impl Programs {
     pub(super) fn reads_peers(&self, context: u32) -> Option<bool> {
         let own = self.blocking.get(context as usize)?;
         own.lock().unwrap_or_else(PoisonError::into_inner).reads_peers
+    }
+
+    /// A thread of the program is about to wait for something: since when, if that is noted.
+    #[inline]
+    pub(super) fn begins_to_wait(&self) -> Option<u64> {
+        self.records.load(Ordering::Relaxed).then(now_ns)
+    }
+
+    /// It has waited.
+    #[inline]
+    pub(super) fn has_waited(&self, since_ns: Option<u64>) {
+        if let Some(start_ns) = since_ns {
+            self.note(Event::Waited { start_ns, end_ns: now_ns() });
+        }
+    }
+
+    #[cold]
+    pub(super) fn note(&self, event: Event) {
+        if let Some(journal) = self.journal.get() {
+            journal.note(event.to_row());
+        }
+    }
+
+    /// Notes which call the steps of a set of slots are under this number.
+    #[cold]
+    pub(super) fn note_call(&self, set: SlotSet, number: u64, record: &Record) {
+        if let Some(journal) = self.journal.get() {
+            note_call(journal, number_of_steps(set.index(), number), record);
+        }
     }
 
     /// Messages that were sent so far, and their bytes.

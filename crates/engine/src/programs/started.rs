@@ -67,6 +67,9 @@ impl Process {
         let overwrites = own.progress.must_have_passed(turn, cycle).unwrap_or(0);
         // Nobody has passed it yet, but from now on its places are in use.
         own.progress.pass(turn, cycle, false, false);
+        if shared.programs.records.load(Ordering::Relaxed) {
+            shared.programs.note_call(set, number, record);
+        }
         let state = Arc::new(HandleState::new(number, None, Some(set)));
         let call = Started {
             segments: Arc::clone(segments),

@@ -15,6 +15,7 @@ mod table;
 
 pub(super) use memory::local_plain;
 pub use record::{Arrived, Recorded};
+pub(super) use record::{Place, note_call, note_operation, number_of_steps};
 pub(super) use reference::{RunRef, Scope};
 
 use super::call::Home;
@@ -189,7 +190,7 @@ impl Runs {
             Some(block) => self.peer_progress.finish(block, op),
             None => {
                 if let Some(recorder) = &mut self.recorder {
-                    recorder.finish(run, op);
+                    recorder.finish(run, op, found);
                 }
                 found.stepper.finish(&found.schedule, op);
             }

@@ -1,12 +1,19 @@
 //! When operations started and finished, for timelines.
 
 use super::reference::RunRef;
+use super::run::Run;
+use crate::board::Record;
 use crate::messages::is_of_a_send;
 use castell_base::{Rank, Tag};
-use castell_goal::schedule::OpId;
+use castell_goal::op::Op;
+use castell_goal::schedule::{OpId, Schedule};
 use castell_host::clock::now_ns;
+use castell_host::journal::Journal;
+use castell_trace::journal::{Action, Event, Operation};
 use castell_transport::Header;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 
 /// One operation of one run, on the job's clock (nanoseconds; the same in all processes of a host).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,17 +45,33 @@ pub struct Arrived {
     pub woken_ns: u64,
 }
 
-/// Records every operation of every run, and every message that comes in. Memory grows with their number.
+/// Records every operation of every run, and every message that comes in: for whoever asks for them, in memory that grows with their
+/// number; or in a journal, which is bounded.
 #[derive(Default)]
 pub(crate) struct Recorder {
     /// When the operations that go on were started, and were under way.
-    started: HashMap<(u64, u32), (u64, u64)>,
+    started: HashMap<(u64, u32), (u64, u64), BuildHasherDefault<Mixed>>,
     pub(crate) done: Vec<Recorded>,
     pub(crate) arrived: Vec<Arrived>,
     woken_ns: u64,
+    /// Where they go instead of the two lists.
+    journal: Option<Arc<Journal>>,
 }
 
 impl Recorder {
+    /// From now on all goes to the journal.
+    pub(crate) fn note_in(&mut self, journal: Arc<Journal>) {
+        self.journal = Some(journal);
+    }
+
+    /// The run that starts next is this call.
+    #[cold]
+    pub(crate) fn calls(&self, serial: u64, record: &Record) {
+        if let Some(journal) = &self.journal {
+            note_call(journal, number_of_run(serial), record);
+        }
+    }
+
     pub(crate) fn start(&mut self, run: RunRef, op: OpId) {
         self.started.insert((run.serial, op.0), (now_ns(), 0));
     }
@@ -60,11 +83,18 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn finish(&mut self, run: RunRef, op: OpId) {
+    pub(crate) fn finish(&mut self, reference: RunRef, op: OpId, run: &Run) {
         let end_ns = now_ns();
-        let (start_ns, begun_ns) = self.started.remove(&(run.serial, op.0)).unwrap_or((end_ns, end_ns));
+        let (start_ns, begun_ns) = self.started.remove(&(reference.serial, op.0)).unwrap_or((end_ns, end_ns));
         let begun_ns = if begun_ns == 0 { end_ns } else { begun_ns };
-        self.done.push(Recorded { run: run.serial, op, start_ns, begun_ns, end_ns });
+        match &self.journal {
+            None => self.done.push(Recorded { run: reference.serial, op, start_ns, begun_ns, end_ns }),
+            Some(journal) => {
+                let place = Place { run: number_of_run(reference.serial), is_step: false };
+                let word = |peer| run.number_with(peer);
+                note_operation(journal, &run.schedule, op, place, &word, [start_ns, end_ns]);
+            }
+        }
     }
 
     pub(crate) fn drop_run(&mut self, run: RunRef) {
@@ -79,7 +109,19 @@ impl Recorder {
     /// A message comes in.
     #[cold]
     pub(crate) fn arrives(&mut self, header: &Header) {
-        if is_of_a_send(header) {
+        if !is_of_a_send(header) {
+            return;
+        }
+        if let Some(journal) = &self.journal {
+            let event = Event::Arrived {
+                source: Rank(header.source),
+                tag: Tag(header.tag),
+                word: header.run,
+                sequence: header.sequence,
+                at_ns: now_ns(),
+            };
+            journal.note(event.to_row());
+        } else {
             self.arrived.push(Arrived {
                 source: Rank(header.source),
                 tag: Tag(header.tag),
@@ -89,4 +131,84 @@ impl Recorder {
             });
         }
     }
+}
+
+/// Numbers that follow each other need little mixing.
+#[derive(Default)]
+pub(crate) struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+/// What a run is called in a journal.
+fn number_of_run(serial: u64) -> u64 {
+    serial << 1
+}
+
+/// What a call that its caller carries out step by step is called in a journal: calls of one set of slots have numbers.
+pub(crate) fn number_of_steps(set: u32, number: u64) -> u64 {
+    (u64::from(set) << 40 | number & ((1 << 40) - 1)) << 1 | 1
+}
+
+/// Whose operation it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) run: u64,
+    pub(crate) is_step: bool,
+}
+
+/// Notes which call a run is.
+#[cold]
+pub(crate) fn note_call(journal: &Journal, run: u64, record: &Record) {
+    let [a, b, c, d, e, f, _] = *record.words();
+    journal.note(Event::Call { run, words: [a, b, c, d, e, f] }.to_row());
+}
+
+/// Notes an operation that is over. `word`: by which messages with a peer meet. `times`: start and end.
+pub(crate) fn note_operation(
+    journal: &Journal,
+    schedule: &Schedule,
+    op: OpId,
+    place: Place,
+    word: &dyn Fn(Rank) -> u32,
+    times: [u64; 2],
+) {
+    let (action, peer, tag, bytes) = match schedule.op(op) {
+        Op::Proxy | Op::Wtime { .. } => return,
+        Op::Send { bytes, dest, tag, .. } => (Action::Send, Some(dest), Some(tag), bytes),
+        Op::Recv { bytes, source, tag, .. } => (Action::Recv, source, tag, bytes),
+        Op::Calc { ns } | Op::Sleep { ns } => (Action::Calc, None, None, ns),
+        Op::Call { .. } => (Action::Call, None, None, 0),
+        Op::Local { .. } => (Action::Local, None, None, 0),
+        Op::Put { bytes, dest, .. } => (Action::Put, Some(dest), None, bytes),
+        Op::Get { bytes, source, .. } => (Action::Get, Some(source), None, bytes),
+    };
+    let operation = Operation {
+        action,
+        run: place.run,
+        word: peer.map_or(0, word),
+        is_step: place.is_step,
+        peer,
+        tag,
+        bytes,
+        name: schedule.label(op).map_or(0, |label| journal.name(label)),
+        start_ns: times[0],
+        end_ns: times[1],
+    };
+    journal.note(Event::Operation(operation).to_row());
 }

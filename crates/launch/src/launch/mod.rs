@@ -15,6 +15,7 @@ use castell_shm::job::{Job, JobError, JobOptions};
 use start::Started;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::fd::RawFd;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -81,6 +82,8 @@ pub struct Launch {
     pub timeout: Option<Duration>,
     /// Whether to tell on standard error what happens.
     pub verbose: bool,
+    /// Descriptors that programs inherit, by the variables that have their numbers.
+    pub inherited: Vec<(&'static str, RawFd)>,
 }
 
 /// Why a job was not started. Nothing of it is left then.
@@ -189,6 +192,7 @@ impl Launch {
             grace: Duration::from_secs(10),
             timeout: None,
             verbose: false,
+            inherited: Vec::new(),
         }
     }
 
@@ -225,6 +229,7 @@ impl Launch {
         let strangers = process::children();
         let signals = supervisor::take_over_signals()?;
         let mut started = Started::new(&job, places, self.prefix)?;
+        started.inherited.clone_from(&self.inherited);
         if self.verbose {
             self.describe(&job, &processors);
         }

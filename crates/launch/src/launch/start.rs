@@ -9,7 +9,7 @@ use castell_host::process::{self, Birth, OpenFilesLimit, Process};
 use castell_shm::job::Job;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::process::Command;
 
 /// The ranks that are running so far. If it is dropped before it is finished, they are killed.
@@ -20,6 +20,8 @@ pub(super) struct Started<'a> {
     relay: Option<Relay>,
     nothing: File,
     limit_before: OpenFilesLimit,
+    /// See [`super::Launch::inherited`].
+    pub(super) inherited: Vec<(&'static str, RawFd)>,
 }
 
 impl<'a> Started<'a> {
@@ -32,7 +34,8 @@ impl<'a> Started<'a> {
         // A descriptor a rank, and two pipes for the output.
         let limit_before = process::raise_open_files_limit();
         let relay = prefix.then(Relay::default);
-        Ok(Started { job, places, processes: Vec::new(), relay, nothing, limit_before })
+        let (processes, inherited) = (Vec::new(), Vec::new());
+        Ok(Started { job, places, processes, relay, nothing, limit_before, inherited })
     }
 
     /// Starts a program as the next rank.
@@ -48,6 +51,10 @@ impl<'a> Started<'a> {
         command.env(RANK_VARIABLE, rank.to_string());
         let (mut birth, _pipes) = self.birth(rank)?;
         birth.inherited.push(self.job.fd().as_raw_fd());
+        for (variable, descriptor) in &self.inherited {
+            command.env(variable, descriptor.to_string());
+            birth.inherited.push(*descriptor);
+        }
         let process =
             process::spawn(&mut command, &birth).map_err(|source| self.explain(rank, program, source))?;
         self.processes.push(process);

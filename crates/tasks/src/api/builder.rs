@@ -190,6 +190,7 @@ impl Builder {
         let plan = self.plan()?;
         let wanted = Wanted::from_environment();
         let records = self.record || wanted.any();
+        let timeline = castell_host::journal::of_this_process().cloned();
         let devices = self.devices.clone().behind(plan.workers());
         let plan = plan.with_devices(&devices.kinds()?);
         let numa_nodes = plan.topology.numa_nodes();
@@ -206,7 +207,8 @@ impl Builder {
             exclusive: Exclusive::default(),
             places: has_places.then(Places::new),
             watches_ready: has_places || debug,
-            watches: has_places || debug || records,
+            watches: has_places || debug || records || timeline.is_some(),
+            timeline,
             stall: Stalls::default(),
             roots: Roots::default(),
             assembly: is_lent.then(|| Assembly::of(plan.workers())),

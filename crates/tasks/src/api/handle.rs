@@ -7,6 +7,8 @@ use crate::lifecycle::execute::release;
 use crate::lifecycle::forked;
 use crate::lifecycle::task::{Task, TaskRef, flag};
 use crate::waiting::wait::wait_task;
+use castell_host::clock::now_ns;
+use castell_trace::journal::Event;
 use std::marker::PhantomData;
 
 /// What [`Context::spawn`] returns: the task's value, once it and its descendants are done. Dropping it gives the value
@@ -60,7 +62,12 @@ impl<R> Handle<R> {
         Thread::with(self.task().shared, |thread| {
             let recorder = thread.shared.recorder.as_ref();
             recorder.inspect(|recorder| recorder.joins(thread));
+            let timeline = thread.shared.timeline.as_ref();
+            let since = timeline.map(|_| now_ns());
             wait_task(thread, self.task());
+            if let (Some(timeline), Some(start_ns)) = (timeline, since) {
+                timeline.note(Event::Waited { start_ns, end_ns: now_ns() }.to_row());
+            }
             recorder.inspect(|recorder| recorder.joined(thread, self.task()));
         });
         self.take()

@@ -14,6 +14,8 @@ use crate::lifecycle::task::{Attributes, Birth, Parts, Run, Task, TaskRef, Verb,
 use crate::scheduler::schedulable::{ReadyList, Schedulable as _};
 use crate::waiting::suspend;
 use castell_base::sync::Ordering;
+use castell_host::clock::now_ns;
+use castell_trace::journal::Event;
 use std::mem::{ManuallyDrop, needs_drop};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -301,6 +303,7 @@ unsafe fn run_seldom(thread: &Thread, record: &Task) {
     }
     let runs = thread.shared.recorder.as_ref().filter(|_| verb == Verb::Call);
     let recorded = runs.and_then(|recorder| recorder.began(thread, record));
+    let drawn = thread.shared.timeline.as_ref().filter(|_| verb == Verb::Call).map(|_| now_ns());
     // SAFETY: the caller's promise.
     unsafe {
         if thread.shared.journal.is_some() && castell_host::watched::exists() {
@@ -311,6 +314,11 @@ unsafe fn run_seldom(thread: &Thread, record: &Task) {
     }
     if let (Some(task), Some(recorder)) = (recorded, &thread.shared.recorder) {
         recorder.ended(thread, task);
+    }
+    if let (Some(start_ns), Some(timeline)) = (drawn, &thread.shared.timeline) {
+        let worker = thread.worker.get().map_or(thread.shared.worker_count, |worker| worker.index()) as u32;
+        let name = timeline.name(record.label());
+        timeline.note(Event::Task { worker, name, start_ns, end_ns: now_ns() }.to_row());
     }
     if let (Some(places), Some(worker)) = (&thread.shared.places, thread.worker.get()) {
         places.note(record.accesses(), thread.shared.scheduler.numa_of(worker));

@@ -14,6 +14,7 @@ use crate::waiting::suspend::Suspended;
 use crate::workers::devices::Devices;
 use crate::workers::{WorkerId, Workers};
 use castell_base::sync::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// What all threads of a runtime share.
@@ -40,6 +41,8 @@ pub struct Shared {
     pub(crate) journal: Option<Journal>,
     /// When somebody wants to know what happens.
     pub(crate) recorder: Option<Recorder>,
+    /// When whoever started this process draws what it does.
+    pub(crate) timeline: Option<Arc<castell_host::journal::Journal>>,
     /// Workers for ordinary tasks.
     pub(crate) worker_count: usize,
     pub(crate) devices: Devices,
