@@ -31,6 +31,13 @@ static inline double measure_now_ns(void) {
     return 1e9 * (double)now.tv_sec + (double)now.tv_nsec;
 }
 
+/* How long this process's threads have had a processor, in nanoseconds. */
+static inline double measure_processor_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return 1e9 * (double)now.tv_sec + (double)now.tv_nsec;
+}
+
 /* The word behind `--name`, or NULL. */
 static inline const char *measure_word(int argc, char **argv, const char *name) {
     for (int i = 1; i + 1 < argc; i++) {
@@ -61,12 +68,25 @@ static inline int measure_compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Sorts `ns`. */
+static inline double measure_median(double *ns, long samples) {
+    qsort(ns, (size_t)samples, sizeof *ns, measure_compare);
+    return samples % 2 ? ns[samples / 2] : 0.5 * (ns[samples / 2 - 1] + ns[samples / 2]);
+}
+
 /* Prints the line; sorts `ns`. `params` is the inside of the JSON object. */
 static inline void measure_report(const char *workload, const char *params, double *ns, long samples) {
-    qsort(ns, (size_t)samples, sizeof *ns, measure_compare);
-    double median = samples % 2 ? ns[samples / 2] : 0.5 * (ns[samples / 2 - 1] + ns[samples / 2]);
+    double median = measure_median(ns, samples);
     printf("{\"workload\":\"%s\",\"params\":{%s},\"median_ns\":%.3f,\"min_ns\":%.3f,\"samples\":%ld}\n", workload, params,
            median, ns[0], samples);
+    fflush(stdout);
+}
+
+/* As above, with times on processors. */
+static inline void measure_report_both(const char *workload, const char *params, double *ns, double *cpu, long samples) {
+    double median = measure_median(ns, samples);
+    printf("{\"workload\":\"%s\",\"params\":{%s},\"median_ns\":%.3f,\"min_ns\":%.3f,\"cpu_ns\":%.3f,\"samples\":%ld}\n",
+           workload, params, median, ns[0], measure_median(cpu, samples), samples);
     fflush(stdout);
 }
 

@@ -113,10 +113,31 @@ static void metg(const char *workload) {
     free(rows);
 }
 
+/* One thread creates, and all run: tasks of so many rounds. */
+static void creator(const char *workload) {
+    (void)workload;
+#pragma omp parallel num_threads(sizes.workers)
+#pragma omp single
+    for (long i = 0; i < sizes.tasks; i++) {
+#pragma omp task
+        spin(sizes.rounds);
+    }
+}
+
+/* No tasks: barriers. */
+static void barrier(const char *workload) {
+    (void)workload;
+#pragma omp parallel num_threads(sizes.workers)
+    for (long i = 0; i < sizes.tasks; i++) {
+#pragma omp barrier
+    }
+}
+
 int main(int argc, char **argv) {
     static const struct bench table[] = {{"empty", run},  {"axpy", run}, {"fib", run},
                                          {"chain", run},  {"chains", run}, {"wave", run},
                                          {"chol", run},   {"potrf", run, potrf_prepare, potrf_check},
-                                         {"metg", metg},  {NULL, NULL}};
+                                         {"metg", metg},  {"creator", creator}, {"barrier", barrier},
+                                         {NULL, NULL}};
     return tasks_main(argc, argv, table, NULL, NULL);
 }

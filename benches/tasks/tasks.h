@@ -154,6 +154,7 @@ static inline int tasks_main(int argc, char **argv, const struct bench *table, v
     count = count < (size_t)(sizes.tiles * sizes.tiles) ? (size_t)(sizes.tiles * sizes.tiles) : count;
     cells = (long *)measure_checked(calloc(count, sizeof *cells));
     double *ns = (double *)measure_checked(malloc((size_t)samples * sizeof *ns));
+    double *cpu = (double *)measure_checked(malloc((size_t)samples * sizeof *cpu));
     if (start != NULL) {
         start();
     }
@@ -161,9 +162,10 @@ static inline int tasks_main(int argc, char **argv, const struct bench *table, v
         if (table->prepare != NULL) {
             table->prepare();
         }
-        double begin = measure_now_ns();
+        double begin = measure_now_ns(), cpu_begin = measure_processor_ns();
         table->run(workload);
         ns[i < 0 ? 0 : i] = (measure_now_ns() - begin) / (double)task_count(workload);
+        cpu[i < 0 ? 0 : i] = (measure_processor_ns() - cpu_begin) / (double)task_count(workload);
     }
     if (table->check != NULL) {
         table->check();
@@ -173,8 +175,9 @@ static inline int tasks_main(int argc, char **argv, const struct bench *table, v
     }
     char params[64];
     snprintf(params, sizeof params, "\"tasks\":%ld", task_count(workload));
-    measure_report(workload, params, ns, samples);
+    measure_report_both(workload, params, ns, cpu, samples);
     free(ns);
+    free(cpu);
     free(cells);
     return 0;
 }

@@ -4,7 +4,8 @@ use crate::peers::{self, PeerSubject};
 use crate::report::Report;
 use crate::workload::{Effort, Workload, measure};
 use crate::{
-    collectives, localops, messages, mpi, overlap, parse, pingpong, progress, queues, sim, startup, tasks,
+    collectives, localops, messages, mpi, omp, overlap, parse, pingpong, progress, queues, sim, startup,
+    tasks,
 };
 use anyhow::Context as _;
 use castell_host::conditions::{Conditions, Setup};
@@ -20,13 +21,15 @@ use std::process::ExitCode;
   castell bench mpi --mpi ompi=mpicc.openmpi:mpirun.openmpi --ranks 2   # that MPI with castell mpi and without
   castell bench tasks chain fib --json    # beside libgomp, oneTBB, rayon, …
   castell bench metg --workers 2          # how small tasks may be (Task Bench)
+  castell bench omp fib wave --json       # an OpenMP program, its tasks on castell and on libgomp
+  castell bench omp --only-programs --bots ~/bots --program './app 100'   # whole programs
 
 On a machine that is busy with something else, compare only what one run says.")]
 pub struct Args {
     /// What to measure
     #[arg(value_parser = names())]
     workload: String,
-    /// For tasks: which programs, with their sizes, as chain or axpy:block=1024 (default: all)
+    /// For tasks and omp: which programs, with their sizes, as chain or axpy:block=1024 (default: all)
     #[arg(value_name = "PROGRAM")]
     programs: Vec<tasks::Case>,
     /// Print JSON: one object a case and subject
@@ -57,6 +60,8 @@ pub struct Args {
     sim: sim::SimArgs,
     #[command(flatten)]
     tasks: tasks::TaskArgs,
+    #[command(flatten)]
+    omp: omp::OmpArgs,
 }
 
 /// The workloads that castell can measure.
@@ -75,14 +80,14 @@ fn names() -> Vec<&'static str> {
     WORKLOADS
         .iter()
         .map(|workload| workload.name())
-        .chain(["collectives", "mpi", "overlap", "sim", "tasks", "metg"])
+        .chain(["collectives", "mpi", "overlap", "sim", "tasks", "metg", "omp"])
         .collect()
 }
 
 /// Carries the command out.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if !args.programs.is_empty() && args.workload != "tasks" {
-        anyhow::bail!("only `castell bench tasks` takes the names of programs");
+    if !args.programs.is_empty() && !["tasks", "omp"].contains(&args.workload.as_str()) {
+        anyhow::bail!("only `castell bench tasks` and `castell bench omp` take the names of programs");
     }
     let Args { json, rounds, samples, .. } = args;
     let effort = Effort { peers: !args.no_peers, json, rounds, samples };
@@ -91,6 +96,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.workload.as_str() {
         "tasks" => tasks::run(&args.programs, &args.tasks, effort),
         "metg" => tasks::metg::run(&args.tasks, effort),
+        "omp" => {
+            omp::run(&args.omp, args.mpi.libraries.as_deref(), &args.programs, args.tasks.workers, effort)
+        }
         "sim" => sim::run(&args.sim, effort),
         "collectives" => collectives::run(&args.collectives, bytes, ranks, effort),
         "mpi" => mpi::run(&args.mpi, args.collectives.ops.as_deref(), bytes, ranks, effort),

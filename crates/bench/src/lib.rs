@@ -17,6 +17,7 @@ pub mod measure;
 mod messages;
 mod mpi;
 pub mod multicasts;
+mod omp;
 mod overlap;
 mod parse;
 pub mod peers;

@@ -17,9 +17,9 @@ pub struct MpiArgs {
     /// An MPI, as mpich=mpicc.mpich:mpiexec.mpich (repeatable)
     #[arg(long = "mpi", value_name = "NAME=MPICC:MPIRUN", help_heading = "For mpi")]
     mpis: Vec<String>,
-    /// Folder of libcastell_mpi_*.so, if it is not that of castell's other libraries
-    #[arg(long, value_name = "DIR", help_heading = "For mpi")]
-    libraries: Option<PathBuf>,
+    /// Folder of libcastell_mpi_*.so or libcastell_omp.so, if it is not that of castell's other libraries
+    #[arg(long, value_name = "DIR", help_heading = "For mpi and omp")]
+    pub libraries: Option<PathBuf>,
     /// Also with everything through castell, wherever the MPI is faster
     #[arg(long, help_heading = "For mpi")]
     always: bool,

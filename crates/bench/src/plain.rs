@@ -65,17 +65,18 @@ impl Program {
 
     /// Runs it once for one case.
     pub fn measure(&self, case: &Params, samples: u32) -> anyhow::Result<Sample> {
-        self.measure_if_known(case, samples, &[])?.context("the program does not know the case")
+        self.measure_if_known(&[], case, samples, &[])?.context("the program does not know the case")
     }
 
-    /// Runs it once for one case, with `more` arguments; `None` if it ends with [`UNKNOWN`].
+    /// Runs it once for one case, `before` standing in front, with `more` arguments; `None` if it ends with [`UNKNOWN`].
     pub fn measure_if_known(
         &self,
+        before: &[String],
         case: &Params,
         samples: u32,
         more: &[String],
     ) -> anyhow::Result<Option<Sample>> {
-        let Some(lines) = self.run(&[], case, samples, more)? else { return Ok(None) };
+        let Some(lines) = self.run(before, case, samples, more)? else { return Ok(None) };
         let first = lines.into_iter().next().context("it printed no JSON line")?;
         Ok(Some(first.1))
     }
@@ -146,7 +147,7 @@ mod tests {
     fn the_line_is_found_among_others() {
         let line = r#"{"workload":"w","params":{"bytes":8},"median_ns":2.5,"min_ns":1,"samples":3}"#;
         let samples = parse(&format!("a warning\n{line}\n")).expect("a measurement");
-        let sample = Sample { median_ns: 2.5, min_ns: 1.0, samples: 3 };
+        let sample = Sample { median_ns: 2.5, min_ns: 1.0, samples: 3, cpu_ns: None };
         assert_eq!(samples, [(Params::new().with("bytes", 8), sample)]);
         assert!(parse("nothing").expect("no line is wrong").is_empty());
         assert!(parse("{\"median_ns\":\"x\"}").is_err());

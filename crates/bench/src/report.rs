@@ -61,6 +61,9 @@ pub struct Sample {
     pub min_ns: f64,
     /// How many.
     pub samples: u64,
+    /// Time on processors, of all threads together: the median, where it is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns: Option<f64>,
 }
 
 impl Sample {
@@ -71,14 +74,17 @@ impl Sample {
     pub fn of(ns: Vec<f64>) -> Sample {
         let samples = ns.len() as u64;
         let median_ns = median(ns.clone()).expect("a round has at least one sample");
-        Sample { median_ns, min_ns: ns.into_iter().fold(f64::INFINITY, f64::min), samples }
+        let min_ns = ns.into_iter().fold(f64::INFINITY, f64::min);
+        Sample { median_ns, min_ns, samples, cpu_ns: None }
     }
 
     /// The median of the rounds' medians, the minimum of their minima; `None` without rounds.
     pub fn over_rounds(rounds: &[Sample]) -> Option<Sample> {
         let median_ns = median(rounds.iter().map(|round| round.median_ns).collect())?;
         let min_ns = rounds.iter().map(|round| round.min_ns).fold(f64::INFINITY, f64::min);
-        Some(Sample { median_ns, min_ns, samples: rounds.iter().map(|round| round.samples).sum() })
+        let cpu_ns = rounds.iter().map(|round| round.cpu_ns).collect::<Option<Vec<f64>>>().and_then(median);
+        let samples = rounds.iter().map(|round| round.samples).sum();
+        Some(Sample { median_ns, min_ns, samples, cpu_ns })
     }
 }
 
@@ -218,7 +224,7 @@ pub fn print_table(measurements: &[Measurement]) {
             ratio_title(first)
         );
         for row in case {
-            let Sample { median_ns, min_ns, samples } = row.sample;
+            let Sample { median_ns, min_ns, samples, .. } = row.sample;
             let ratio = first.sample.median_ns / median_ns;
             let ratio = if std::ptr::eq(row, first) { String::new() } else { format!("{ratio:.2}") };
             let rate = row.mb_per_s.map(|rate| format!("  {rate} MB/s")).unwrap_or_default();
@@ -238,7 +244,7 @@ fn ratio_title(first: &Measurement) -> String {
 }
 
 /// Four significant digits with a unit.
-fn time(ns: f64) -> String {
+pub fn time(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns < 1e4 => (ns, "ns"),
         ns if ns < 1e7 => (ns / 1e3, "us"),
@@ -255,7 +261,7 @@ mod tests {
     fn rounds_are_summed_up() {
         let rounds = [vec![3.0, 1.0, 2.0], vec![9.0], vec![5.0, 4.0]].map(Sample::of);
         let sample = Sample::over_rounds(&rounds).expect("three rounds");
-        assert_eq!(sample, Sample { median_ns: 4.5, min_ns: 1.0, samples: 6 });
+        assert_eq!(sample, Sample { median_ns: 4.5, min_ns: 1.0, samples: 6, cpu_ns: None });
         assert_eq!(Sample::over_rounds(&[]), None);
     }
 

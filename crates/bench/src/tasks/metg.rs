@@ -17,7 +17,7 @@ const EFFICIENCY: f64 = 0.5;
 
 /// One size of one subject.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-struct Point {
+pub struct Point {
     spins: u64,
     /// Wall time times workers over tasks.
     granularity_ns: f64,
@@ -27,7 +27,7 @@ struct Point {
 
 /// A row of the result.
 #[derive(Serialize)]
-struct Row {
+pub struct Row {
     workload: &'static str,
     subject: String,
     params: Params,
@@ -38,40 +38,50 @@ struct Row {
 
 /// Carries the command out.
 pub fn run(args: &TaskArgs, effort: Effort) -> anyhow::Result<()> {
-    let mut subjects: Vec<Box<dyn Subject>> = subjects(args, effort.peers);
-    let workers = u64::from(args.workers);
-    let cases = SPINS
-        .map(|spins| Case::stencil(WIDTH * workers, STEPS, spins).arguments().with("workers", args.workers));
+    let mut subjects = subjects(args, effort.peers);
+    let rows = rows(&mut subjects, args.workers, effort)?;
+    if effort.json {
+        println!("{}", serde_json::to_string_pretty(&rows)?);
+        return Ok(());
+    }
+    print!("{}", table(&rows));
+    Ok(())
+}
+
+/// What is found for each subject, in words.
+pub fn table(rows: &[Row]) -> String {
+    let width = rows.iter().map(|row| row.subject.len()).max().unwrap_or(0);
+    let params = rows.first().map(|row| row.params.to_string()).unwrap_or_default();
+    let mut text = format!("stencil_1d, {params}: the smallest task of which half is work (METG 50 %)\n");
+    for row in rows {
+        let metg = row.metg_ns.map_or("not reached".to_owned(), |ns| format!("{:.2} us", ns / 1e3));
+        text.push_str(&format!("  {:width$}  {metg:>12}\n", row.subject));
+    }
+    text
+}
+
+/// Measures the subjects, which take turns.
+pub fn rows(subjects: &mut [Box<dyn Subject>], workers: u32, effort: Effort) -> anyhow::Result<Vec<Row>> {
+    let columns = WIDTH * u64::from(workers);
+    let cases = SPINS.map(|spins| Case::stencil(columns, STEPS, spins).arguments().with("workers", workers));
     let mut curves: Vec<(String, Vec<(u64, f64)>)> = Vec::new();
     for (case, spins) in cases.iter().zip(SPINS) {
-        let measured = measure("metg", case, &mut subjects, effort.rounds, effort.samples(3), &|| {})?;
+        let measured = measure("metg", case, subjects, effort.rounds, effort.samples(3), &|| {})?;
         super::tell(case, &measured);
         for measured in measured {
-            let granularity_ns = measured.sample.median_ns * workers as f64;
+            let granularity_ns = measured.sample.median_ns * f64::from(workers);
             match curves.iter_mut().find(|(subject, _)| *subject == measured.subject) {
                 Some((_, curve)) => curve.push((spins, granularity_ns)),
                 None => curves.push((measured.subject, vec![(spins, granularity_ns)])),
             }
         }
     }
-    let params =
-        Params::new().with("width", WIDTH * workers).with("steps", STEPS).with("workers", args.workers);
+    let params = Params::new().with("width", columns).with("steps", STEPS).with("workers", workers);
     let row = |(subject, curve): (String, Vec<(u64, f64)>)| {
         let points = points(&curve);
         Row { workload: "metg", subject, params: params.clone(), metg_ns: metg(&points), points }
     };
-    let rows: Vec<Row> = curves.into_iter().map(row).collect();
-    if effort.json {
-        println!("{}", serde_json::to_string_pretty(&rows)?);
-        return Ok(());
-    }
-    let width = rows.iter().map(|row| row.subject.len()).max().unwrap_or(0);
-    println!("stencil_1d, {params}: the smallest task of which half is work (METG 50 %)");
-    for row in &rows {
-        let metg = row.metg_ns.map_or("not reached".to_owned(), |ns| format!("{:.2} us", ns / 1e3));
-        println!("  {:width$}  {metg:>12}", row.subject);
-    }
-    Ok(())
+    Ok(curves.into_iter().map(row).collect())
 }
 
 /// The work of a loop's round is what it costs where it costs least: the overhead counts least there.

@@ -5,7 +5,7 @@
 
 mod case;
 pub mod metg;
-mod programs;
+pub mod programs;
 mod rayon;
 mod table;
 
@@ -25,7 +25,7 @@ use std::time::Instant;
 pub struct TaskArgs {
     /// Workers of each runtime
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    workers: u32,
+    pub workers: u32,
     /// castell's scheduler, as tree or central:fifo; several times: each is a subject
     #[arg(long, value_name = "NAME", default_values_t = ["tree".to_owned()])]
     scheduler: Vec<String>,
@@ -73,7 +73,7 @@ pub fn run(cases: &[Case], args: &TaskArgs, effort: Effort) -> anyhow::Result<()
         let measured = measure(case.name(), &asked, &mut subjects, effort.rounds, effort.samples(3), &|| {})?;
         tell(&asked, &measured);
         for measured in measured {
-            let Sample { median_ns, min_ns, samples } = measured.sample;
+            let Sample { median_ns, min_ns, samples, .. } = measured.sample;
             rows.push(Row {
                 workload: case.name(),
                 subject: measured.subject,
@@ -94,7 +94,7 @@ pub fn run(cases: &[Case], args: &TaskArgs, effort: Effort) -> anyhow::Result<()
 }
 
 /// Says on the standard error what was measured, as the table comes last: who interrupts a long run has that much.
-fn tell(case: &Params, measured: &[Measurement]) {
+pub fn tell(case: &Params, measured: &[Measurement]) {
     let times: Vec<String> =
         measured.iter().map(|row| format!("{} {:.1} ns", row.subject, row.sample.median_ns)).collect();
     castell_host::say::raw(&format!("{case}: {}\n", times.join(", ")));

@@ -20,6 +20,8 @@ const STARPU: &str = include_str!("../../../../benches/tasks/starpu.c");
 struct External {
     name: String,
     program: Rc<Program>,
+    /// What stands before the program.
+    before: Vec<String>,
     variant: Vec<String>,
 }
 
@@ -29,7 +31,7 @@ impl Subject for External {
     }
 
     fn measure(&mut self, case: &Params, samples: u32) -> anyhow::Result<Option<Sample>> {
-        self.program.measure_if_known(case, samples, &self.variant)
+        self.program.measure_if_known(&self.before, case, samples, &self.variant)
     }
 }
 
@@ -61,10 +63,8 @@ pub fn programs(given: &Given<'_>) -> Vec<Box<dyn Subject>> {
             castell_host::say(&format!("without {name} ({hint}): {}", first.unwrap_or_default()));
         }
     };
-    note("GCC's libgomp", "apt install gcc", openmp(&["gcc", "cc"], "libgomp"));
-    let clangs: Vec<String> = (14..30).rev().map(|version| format!("clang-{version}")).collect();
-    let clangs: Vec<&str> = clangs.iter().map(String::as_str).chain(["clang"]).collect();
-    note("LLVM's libomp", "apt install clang libomp-dev", openmp(&clangs, "libomp"));
+    note("GCC's libgomp", "apt install gcc", libgomp());
+    note("LLVM's libomp", "apt install clang libomp-dev", libomp());
     note("oneTBB", "apt install g++ libtbb-dev", onetbb(given.tbb));
     note("StarPU", "apt install libstarpu-dev", starpu());
     if let Some(folder) = given.taskflow {
@@ -74,6 +74,35 @@ pub fn programs(given: &Given<'_>) -> Vec<Box<dyn Subject>> {
         note("Nanos6", "--nanos6 DIR", nanos6(folder));
     }
     found
+}
+
+/// The OpenMP program as GCC makes it and, where there is clang, as clang does, each with `library` loaded first and without.
+///
+/// # Errors
+/// There is no gcc, or it has no OpenMP.
+pub fn with_and_without(library: &Path, with_clang: bool) -> anyhow::Result<Vec<Box<dyn Subject>>> {
+    let mut found: Vec<Box<dyn Subject>> = Vec::new();
+    let made = std::iter::once(libgomp()).chain(with_clang.then(libomp).filter(Result::is_ok));
+    for without in made.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten() {
+        found.push(Box::new(External {
+            name: format!("castell on {}", without.name),
+            program: Rc::clone(&without.program),
+            before: vec!["env".to_owned(), format!("LD_PRELOAD={}", library.display())],
+            variant: without.variant.clone(),
+        }));
+        found.push(Box::new(without));
+    }
+    Ok(found)
+}
+
+fn libgomp() -> anyhow::Result<Vec<External>> {
+    openmp(&["gcc", "cc"], "libgomp")
+}
+
+fn libomp() -> anyhow::Result<Vec<External>> {
+    let clangs: Vec<String> = (14..30).rev().map(|version| format!("clang-{version}")).collect();
+    let clangs: Vec<&str> = clangs.iter().map(String::as_str).chain(["clang"]).collect();
+    openmp(&clangs, "libomp")
 }
 
 fn openmp(compilers: &[&str], name: &str) -> anyhow::Result<Vec<External>> {
@@ -108,6 +137,7 @@ fn subjects(name: &str, program: Program, variants: &[(&str, &str)]) -> Vec<Exte
     let subject = |(ending, arguments): &(&str, &str)| External {
         name: format!("{name}{ending}"),
         program: Rc::clone(&program),
+        before: Vec::new(),
         variant: words(arguments),
     };
     variants.iter().map(subject).collect()
