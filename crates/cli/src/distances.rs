@@ -46,9 +46,9 @@ pub struct Args {
     /// Look at every access (the default)
     #[arg(long)]
     exact: bool,
-    /// Bytes of a block
-    #[arg(long, value_name = "BYTES", default_value_t = 64)]
-    block: u64,
+    /// Bytes of a block (default: 64, or the trace's)
+    #[arg(long, value_name = "BYTES")]
+    block: Option<u64>,
     /// Leave out each thread's stack
     #[arg(long)]
     ignore_stack: bool,
@@ -72,10 +72,13 @@ pub struct Args {
     json: bool,
 }
 
+/// Bytes of most machines' cache lines.
+const BLOCK_BYTES: u64 = 64;
+
 /// Runs the subcommand.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = Options {
-        block_bytes: args.block,
+        block_bytes: args.block.unwrap_or(BLOCK_BYTES),
         ignore_stack: args.ignore_stack,
         functions: args.functions,
         threads: args.threads,
@@ -89,13 +92,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         castell_host::check_writable(path).with_context(|| path.display().to_string())?;
     }
     let (observed, block) = match &args.from_trace {
-        Some(path) => kept(path, args.threads).with_context(|| path.display().to_string())?,
+        Some(path) => kept(path, args.block, args.threads).with_context(|| path.display().to_string())?,
         None => {
             let observed = observe(&args.command, &options, |seen| {
                 castell_host::say("so far");
-                castell_host::say::raw(&table(&seen, args.block, &caches));
+                castell_host::say::raw(&table(&seen, options.block_bytes, &caches));
             })?;
-            (observed, args.block)
+            (observed, options.block_bytes)
         }
     };
     if let Some(path) = &args.svg {
@@ -121,8 +124,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// What a trace has, and the bytes of its blocks.
-fn kept(path: &Path, threads: bool) -> anyhow::Result<(Observed, u64)> {
-    let (block_bytes, programs) = of_trace(&std::fs::read(path)?, threads)?;
+fn kept(path: &Path, block_bytes: Option<u64>, threads: bool) -> anyhow::Result<(Observed, u64)> {
+    let (block_bytes, programs) = of_trace(&std::fs::read(path)?, block_bytes, threads)?;
     let status = std::process::ExitStatus::default();
     Ok((Observed { status, programs, complaints: Vec::new(), trace_error: None }, block_bytes))
 }

@@ -63,6 +63,25 @@ fn json_has_histograms_of_threads_and_functions() {
 }
 
 #[test]
+fn kept_accesses_have_the_same_distances() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (program, trace) = (program(folder.path()), folder.path().join("rounds.trace").display().to_string());
+    let measured = distances(&["--json", "--trace", &trace, "--", &program]);
+    let out = text(&measured.stdout);
+    let measured: Value = serde_json::from_str(&out.replacen("its own output\n", "", 1)).expect("JSON");
+    let kept = distances(&["--json", "--from-trace", &trace]);
+    let kept: Value = serde_json::from_slice(&kept.stdout).expect("JSON");
+    for part in ["accesses", "blocks", "distances_blocks", "miss_ratios", "process"] {
+        assert_eq!(kept["programs"][0][part], measured["programs"][0][part], "{part}");
+    }
+    // Another block: the trace has the addresses.
+    let larger = distances(&["--json", "--block", "128", "--from-trace", &trace]);
+    let larger: Value = serde_json::from_slice(&larger.stdout).expect("JSON");
+    let blocks = |json: &Value| json["programs"][0]["blocks"].as_u64().expect("a number");
+    assert!((blocks(&kept) / 2..blocks(&kept)).contains(&blocks(&larger)), "{larger}");
+}
+
+#[test]
 fn a_sample_says_its_error() {
     let folder = tempfile::tempdir().expect("a folder");
     let output = distances(&["--sample", "0.2", "--", &program(folder.path())]);

@@ -53,6 +53,23 @@ fn run() {
 }
 
 #[test]
+fn stages_of_messages() {
+    let object = json(&["run", "examples/goal/pingpong.goal", "--stages"]);
+    let stages = &object["stages"];
+    assert_eq!((&stages["messages"], &object["messages"]), (&200.into(), &200.into()), "{object}");
+    let sum = |stage: &str| {
+        stages[format!("{stage}_ns")]["sum"].as_u64().unwrap_or_else(|| panic!("{stage}: {object}"))
+    };
+    // A message leaves its sender, comes and is taken; what its sender waited for is no later than that.
+    assert!(sum("call") > 0 && sum("wire") + sum("wake") > 0 && sum("completion") > 0, "{object}");
+    assert!(sum("queue") + sum("match") < 200 * object["wall_ns"].as_u64().expect("a number"), "{object}");
+    let table = printed(&["run", "examples/goal/pingpong.goal", "--stages"]);
+    for stage in ["call", "queue", "wake", "wire", "match", "completion"] {
+        assert!(table.lines().any(|line| line.starts_with(stage) && line.contains('%')), "{stage}: {table}");
+    }
+}
+
+#[test]
 fn schedule() {
     let model = "plb:alpha_p=1us,alpha_r=1us,beta=1ns";
     let cost = |command: &[&str], bytes: &str| {

@@ -1,7 +1,11 @@
 //! `castell session`: policies in one table, charts, and a session on this host from its start to the end of its agent.
 
+#[path = "../../host/tests/skipped/mod.rs"]
+mod skipped;
+
 use std::fs;
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn castell(arguments: &[&str]) -> Output {
@@ -30,6 +34,72 @@ fn policies_are_compared() {
     }
     let (table, _) = text(&castell(&["simulate", "lublin:jobs=200", "--policy", "surpass"]));
     assert!(table.contains("fairness") && table.contains("surpass"), "{table}");
+}
+
+/// The only policy's row, and the number of nodes.
+#[track_caller]
+fn simulated(workload: &str, policy: &str, more: &[&str]) -> (serde_json::Value, u64) {
+    let output = castell(&[&["simulate", workload, "--policy", policy, "--json"], more].concat());
+    assert!(output.status.success(), "{more:?}: {:?}", text(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    (json["policies"][0].clone(), json["nodes"].as_u64().expect("a number"))
+}
+
+#[test]
+fn bounds_and_estimates_change_who_waits() {
+    let waits = |policy: &str, more: &[&str]| {
+        let (row, _) = simulated("lublin:jobs=300,load=1.2,processors=32", policy, more);
+        row["wait_ms"].as_f64().expect("a number")
+    };
+    // Nobody who says nothing goes first, so all wait longer.
+    assert!(waits("wait", &["--no-estimates"]) > waits("wait", &[]));
+    for bound in ["--overtaken-max", "--surpassed-max"] {
+        assert!(waits("surpass", &[bound, "1"]) < waits("surpass", &[]), "{bound}");
+    }
+}
+
+#[test]
+fn nodes_have_sockets_and_memory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("workload.json");
+    // Each alone has room; the second finds no memory beside the first.
+    let sessions = r#"{"sessions": [
+        {"id": 1, "submit_s": 0, "run_s": 100, "processes": 1, "memory_bytes": 600},
+        {"id": 2, "submit_s": 1, "run_s": 100, "processes": 1, "memory_bytes": 600}]}"#;
+    fs::write(&file, sessions).expect("a file");
+    let file = file.to_string_lossy();
+    let shape = ["--nodes", "1", "--sockets", "2", "--cores", "3"];
+    let wait = |memory: &[&str]| {
+        simulated(&file, "wait", &[&shape[..], memory].concat()).0["wait_ms"].as_f64().expect("a number")
+    };
+    assert_eq!((wait(&[]), wait(&["--node-memory", "2000"])), (0.0, 0.0));
+    assert_eq!(wait(&["--node-memory", "1000"]), 99_000.0 / 2.0);
+    let (row, _) = simulated(&file, "wait", &[&shape[..], &["--node-memory", "500"]].concat());
+    assert_eq!(row["refused"], 2, "{row}");
+    // As many nodes as the 36 processors of the trace need.
+    let nodes = simulated("lublin:jobs=2,processors=36", "wait", &["--sockets", "2", "--cores", "3"]).1;
+    assert_eq!(nodes, 6);
+}
+
+#[test]
+fn coefficients_of_djsb() {
+    let row = |policy: &str, more: &[&str]| {
+        simulated("djsb", policy, &[&["--nodes", "4", "--cores", "40"], more].concat()).0
+    };
+    let number = |row: &serde_json::Value, name: &str| row[name].as_f64().expect("a number");
+    // Twice and three times as slow as alone was expected, so both were twice and three times as efficient.
+    let (plain, expected) = (row("sidestep", &[]), row("sidestep", &["--expected", "2,3"]));
+    for (name, factor) in [("e_simulation", 2.0), ("e_analysis", 3.0)] {
+        assert!((number(&expected, name) / number(&plain, name) - factor).abs() < 1e-9, "{name}: {expected}");
+    }
+    // Eight minutes in the mean; the constant c gives c / (c + wait).
+    for constant in [480.0_f64, 120.0] {
+        let row = row("wait", &["--wait-constant", &constant.to_string()]);
+        let wait = number(&row, "wait_ms") / 1e3;
+        let (w, range) =
+            (number(&row, "w"), constant / (constant + 2.0 * wait)..=constant / (constant + wait / 2.0));
+        assert!(range.contains(&w), "{constant}: {row}");
+    }
 }
 
 #[test]
@@ -112,4 +182,124 @@ fn a_session_on_this_host() {
         assert!(begun.elapsed() < Duration::from_secs(60), "the agent stays");
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+#[test]
+fn an_agent_without_sessions_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("s.sock");
+    let output = castell(&["agent", "--socket", &socket.to_string_lossy(), "--idle", "50ms"]);
+    assert!(output.status.success() && !socket.exists(), "{:?}", text(&output));
+}
+
+/// A session that runs beside the test and ends with it.
+struct Beside(Child);
+
+impl Beside {
+    fn start(folder: &Path, socket: &str, options: &[&str], script: &str) -> Beside {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_castell"));
+        command.args(["session", "run", "--socket", socket]).args(options).args(["--", "sh", "-c", script]);
+        Beside(command.current_dir(folder).stdin(Stdio::null()).spawn().expect("castell starts"))
+    }
+
+    fn ends(mut self) {
+        let status = self.0.wait().expect("a child");
+        assert!(status.success(), "{status}");
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// How the sessions of an agent are, by their numbers.
+fn states(socket: &str) -> Vec<(u64, String)> {
+    let (list, _) = text(&castell(&["list", "--socket", socket, "--json"]));
+    let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
+    let of = |session: &serde_json::Value| {
+        (
+            session["session"].as_u64().expect("a number"),
+            session["state"].as_str().expect("a word").to_owned(),
+        )
+    };
+    list["sessions"].as_array().expect("a list").iter().map(of).collect()
+}
+
+#[track_caller]
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// On all processors; goes on until there is the file `go`, which the test or another session writes.
+const HOLDS_ALL: &str = "touch holds; while ! [ -e go ]; do sleep .05; done";
+
+#[test]
+fn sessions_that_talk_to_each_other_do_not_wait() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("s.sock");
+    let socket = socket.to_string_lossy();
+    let first = Beside::start(folder.path(), &socket, &["--policy", "wait"], HOLDS_ALL);
+    until("the first session runs", || folder.path().join("holds").exists());
+    let number = states(&socket)[0].0.to_string();
+    let second = Beside::start(folder.path(), &socket, &["--with", &number], "touch go");
+    second.ends();
+    first.ends();
+}
+
+#[test]
+fn the_higher_priority_starts_first() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("s.sock");
+    let socket = socket.to_string_lossy();
+    let first = Beside::start(folder.path(), &socket, &["--policy", "wait"], HOLDS_ALL);
+    until("the first session runs", || folder.path().join("holds").exists());
+    let waiting = ["-3", "0", "7"].map(|priority| {
+        let known = states(&socket).len();
+        let script = format!("echo {priority} >> order");
+        let session = Beside::start(folder.path(), &socket, &["--priority", priority], &script);
+        until("it waits", || states(&socket).len() == known + 1);
+        session
+    });
+    fs::write(folder.path().join("go"), "").expect("a file");
+    first.ends();
+    waiting.into_iter().for_each(Beside::ends);
+    assert_eq!(fs::read_to_string(folder.path().join("order")).expect("a file"), "7\n0\n-3\n");
+}
+
+#[test]
+fn memory_is_asked_for_and_short_ones_go_first() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("s.sock");
+    let socket = socket.to_string_lossy();
+    let much = u64::MAX.to_string();
+    let output = castell(&["run", "--socket", &socket, "--memory", &much, "--", "true"]);
+    assert!(
+        !output.status.success() && text(&output).1.contains("bytes each do not fit"),
+        "{:?}",
+        text(&output)
+    );
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        skipped::skip("sessions beside each other", "there is one processor");
+        return;
+    }
+    // One holds a slot and says for how long; the next wants all; a short one fits in between, one that says nothing does not.
+    let one = Beside::start(folder.path(), &socket, &["--slots", "1", "--estimate", "1h"], HOLDS_ALL);
+    until("the first session runs", || folder.path().join("holds").exists());
+    let all = Beside::start(folder.path(), &socket, &["--estimate", "1h"], "echo all >> order");
+    until("it waits", || states(&socket).len() == 2);
+    let unknown = Beside::start(folder.path(), &socket, &["--slots", "1"], "echo unknown >> order");
+    until("it waits", || states(&socket).len() == 3);
+    let short =
+        Beside::start(folder.path(), &socket, &["--slots", "1", "--estimate", "1s"], "echo short >> order");
+    short.ends();
+    fs::write(folder.path().join("go"), "").expect("a file");
+    [one, all, unknown].into_iter().for_each(Beside::ends);
+    assert_eq!(fs::read_to_string(folder.path().join("order")).expect("a file"), "short\nall\nunknown\n");
 }

@@ -164,12 +164,18 @@ fn a_trace_has_the_same_distances_as_the_program_that_it_is_of() {
     let observed = observe(&[program.into_os_string()], &options, |_| {}).expect("observed");
     assert!(observed.trace_error.is_none(), "{:?}", observed.trace_error);
     let bytes = std::fs::read(&file).expect("a trace");
-    let (block_bytes, again) = of_trace(&bytes, true).expect("whole");
+    let (block_bytes, again) = of_trace(&bytes, None, true).expect("whole");
     assert_eq!((block_bytes, again.len()), (64, 1));
     let seen = only(observed);
     assert_eq!((again[0].accesses, again[0].blocks), (seen.accesses, seen.blocks));
     assert_eq!((&again[0].together, &again[0].threads), (&seen.together, &seen.threads));
-    assert!(of_trace(&bytes[..bytes.len() - 3], false).is_err());
+    assert!(of_trace(&bytes[..bytes.len() - 3], None, false).is_err());
+    let refused = of_trace(&bytes, Some(32), false);
+    assert!(matches!(refused, Err(ObserveError::BlockOfTrace { kept: 64, asked: 32 })), "{refused:?}");
+    // Rounds over a memory of twice as large blocks have half the distance.
+    let (block_bytes, larger) = of_trace(&bytes, Some(128), false).expect("whole");
+    assert_eq!((block_bytes, larger[0].accesses), (128, seen.accesses));
+    assert!((seen.blocks / 2..seen.blocks * 2 / 3).contains(&larger[0].blocks), "{}", larger[0].blocks);
 }
 
 #[test]

@@ -12,6 +12,7 @@ pub use trace::of_trace;
 
 pub use observer::VARIABLE;
 
+use castell_cachesim::trace::TraceError;
 use castell_cachesim::{Histogram, Sampled, StackDistances, sampled::RateError};
 use castell_host::descriptor::wait_readable;
 use castell_host::signal::Signals;
@@ -81,6 +82,20 @@ pub enum ObserveError {
     /// A block of another size.
     #[error("blocks of {0} bytes: ask for a power of two up to 1,048,576")]
     BlockBytes(u64),
+    /// Blocks of a trace are as they are, or larger.
+    #[error(
+        "this trace has blocks of {kept} bytes, and what lies in them apart cannot be told: ask for {kept} or more, or observe the \
+         program once more with --block {asked} --trace"
+    )]
+    BlockOfTrace {
+        /// Bytes of the trace's blocks.
+        kept: u64,
+        /// Bytes asked for.
+        asked: u64,
+    },
+    /// No trace.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// A rate.
     #[error(transparent)]
     Rate(#[from] RateError),
@@ -107,6 +122,11 @@ pub enum ObserveError {
     /// The observer could not begin.
     #[error("the program could not be observed: {0}")]
     Unobserved(String),
+}
+
+fn check_block(bytes: u64) -> Result<(), ObserveError> {
+    let is_fine = bytes.is_power_of_two() && bytes <= 1 << 20;
+    is_fine.then_some(()).ok_or(ObserveError::BlockBytes(bytes))
 }
 
 /// What was seen of a program that a process executed.
@@ -161,9 +181,7 @@ pub fn observe(
     options: &Options,
     mut snapshot: impl FnMut(Vec<Seen>),
 ) -> Result<Observed, ObserveError> {
-    if !options.block_bytes.is_power_of_two() || options.block_bytes > 1 << 20 {
-        return Err(ObserveError::BlockBytes(options.block_bytes));
-    }
+    check_block(options.block_bytes)?;
     let (word, arguments) = command.split_first().ok_or_else(|| ObserveError::NotFound(PathBuf::new()))?;
     let program = program::find(Path::new(word))?;
     let folder =

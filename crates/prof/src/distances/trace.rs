@@ -1,8 +1,8 @@
 //! Traces on disk: all accesses of a program, and distances of a trace.
 
 use super::stream::{self, Record};
-use super::{ObserveError, Options, Seen, Watched};
-use castell_cachesim::trace::{Event, TraceError, TraceWriter, read_trace};
+use super::{ObserveError, Options, Seen, Watched, check_block};
+use castell_cachesim::trace::{Event, TraceWriter, read_trace};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -47,14 +47,28 @@ impl Trace {
     }
 }
 
-/// Distances of a trace, process by process, and the bytes of its blocks. Programs have no names there.
+/// Distances of a trace, process by process, and the bytes of the blocks: the trace's, or the larger ones that are asked for.
+/// Programs have no names there.
 ///
 /// # Errors
-/// The bytes are no whole trace.
-pub fn of_trace(bytes: &[u8], threads: bool) -> Result<(u64, Vec<Seen>), TraceError> {
+/// The bytes are no whole trace, or its blocks are larger than those asked for.
+pub fn of_trace(
+    bytes: &[u8],
+    block_bytes: Option<u64>,
+    threads: bool,
+) -> Result<(u64, Vec<Seen>), ObserveError> {
     let (block_shift, events) = read_trace(bytes)?;
+    let kept = 1 << block_shift;
+    let asked = block_bytes.unwrap_or(kept);
+    if block_bytes.is_some() {
+        check_block(asked)?;
+    }
+    if asked < kept {
+        return Err(ObserveError::BlockOfTrace { kept, asked });
+    }
+    let shift = asked.ilog2() - block_shift;
     let options = Options {
-        block_bytes: 1 << block_shift,
+        block_bytes: asked,
         ignore_stack: false,
         functions: false,
         threads,
@@ -74,7 +88,7 @@ pub fn of_trace(bytes: &[u8], threads: bool) -> Result<(u64, Vec<Seen>), TraceEr
             Event::Thread(thread) => program.thread = thread,
             Event::Block(block) => {
                 program.seen.accesses += 1;
-                program.touch(block);
+                program.touch(block >> shift);
             }
             Event::Repeats(count) => {
                 program.seen.accesses = program.seen.accesses.saturating_add(count);
