@@ -9,7 +9,7 @@
 
 /* Those that every MPI has. */
 #define BELOW_FUNCTIONS(X) \
-    X(Abort) X(Add_error_code) X(Add_error_class) X(Add_error_string) X(Allgather) X(Allreduce) X(Bcast) X(Cancel) X(Cart_get) X(Cart_shift) X(Cartdim_get) \
+    X(Abort) X(Add_error_code) X(Add_error_class) X(Add_error_string) X(Allgather) X(Allreduce) X(Barrier) X(Bcast) X(Cancel) X(Cart_get) X(Cart_shift) X(Cartdim_get) \
     X(Cart_create) X(Cart_sub) X(Comm_call_errhandler) X(Comm_create) X(Comm_create_group) X(Comm_create_keyval) \
     X(Comm_delete_attr) X(Comm_dup) X(Comm_dup_with_info) X(Comm_free) X(Comm_free_keyval) X(Comm_get_attr) X(Comm_get_name) \
     X(Comm_group) X(Comm_rank) X(Comm_set_attr) X(Comm_size) X(Comm_split) X(Comm_split_type) X(Comm_test_inter) \

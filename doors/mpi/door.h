@@ -309,7 +309,7 @@ static inline int door_class(size_t bytes)
 /* Whether castell's time is the shorter one; what is as good as equal stays below. */
 static inline int door_is_faster(double castell, double below)
 {
-    return castell * 1.03 <= below;
+    return castell * 1.1 <= below;
 }
 
 /* Which way a call of so many bytes goes. Measures, if it is time to. */
