@@ -89,7 +89,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let caches = caches::of_machine(Path::new("/"));
     if let Some(path) = &args.svg {
         // Before the program runs for hours.
-        castell_host::check_writable(path).with_context(|| path.display().to_string())?;
+        crate::output::check(path)?;
     }
     let (observed, block) = match &args.from_trace {
         Some(path) => kept(path, args.block, args.threads).with_context(|| path.display().to_string())?,
@@ -262,5 +262,5 @@ fn draw(observed: &Observed, block_bytes: u64, caches: &[Cache], path: &Path) ->
     };
     let mut text = Vec::new();
     write_size_plot(&plot, Theme::Auto, &mut text)?;
-    std::fs::write(path, text).with_context(|| path.display().to_string())
+    crate::output::write(path, text)
 }

@@ -88,7 +88,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let outcome = outcome(&args, &template)?;
     if let (Some(path), Some(model)) = (&args.output, &outcome.model) {
-        std::fs::write(path, model.to_toml()).with_context(|| format!("cannot write {}", path.display()))?;
+        crate::output::write(path, model.to_toml())?;
     }
     let text = if args.json { json(&outcome)? } else { report(&outcome)? };
     // Whoever reads from us and has seen enough is no error.

@@ -142,7 +142,7 @@ impl Recording {
                 timeline.dropped
             ));
         }
-        if let Some(line) = args.timeline.write(&timeline)? {
+        if let Some(line) = args.timeline.write(timeline)? {
             castell_host::say(&line);
         }
         Ok(())

@@ -15,6 +15,7 @@ mod launch;
 mod model;
 mod mpi;
 mod omp;
+mod output;
 mod patterns;
 mod place;
 mod predict;
@@ -42,6 +43,9 @@ struct Cli {
     /// Colours in what is printed: on terminals only, always, or never
     #[arg(long, global = true, value_enum, default_value_t = colour::When::Auto, value_name = "WHEN", hide_possible_values = true)]
     color: colour::When,
+    /// Overwrite files that castell has not written itself
+    #[arg(long, global = true)]
+    force: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -83,6 +87,7 @@ fn main() -> ExitCode {
     let matches = Cli::command().color(asked.for_clap()).get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     colour::choose(cli.color);
+    output::force(cli.force);
     let outcome = match cli.command {
         Command::Goal(args) => goal::run(args),
         Command::Run(args) => run::run(args),

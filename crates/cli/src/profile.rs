@@ -95,7 +95,7 @@ struct Report {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for path in [&args.svg, &args.record].into_iter().flatten() {
         // Before the program runs for hours.
-        castell_host::check_writable(path).with_context(|| path.display().to_string())?;
+        crate::output::check(path)?;
     }
     let report = match &args.replay {
         Some(path) => replayed(path)?,
@@ -103,7 +103,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     if let Some(path) = &args.record {
         let text = serde_json::to_string(&report.recording)?;
-        std::fs::write(path, text).with_context(|| path.display().to_string())?;
+        crate::output::write(path, text)?;
     }
     if let Some(path) = &args.svg {
         draw(&report, path)?;
@@ -359,5 +359,5 @@ fn draw(report: &Report, path: &Path) -> anyhow::Result<()> {
     };
     let mut text = Vec::new();
     write_line_plot(&plot, Theme::Auto, &mut text)?;
-    std::fs::write(path, text).with_context(|| path.display().to_string())
+    crate::output::write(path, text)
 }

@@ -315,7 +315,7 @@ fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         keeps_order: fitted.keeps_order(),
     };
     if let Some(path) = &args.svg {
-        std::fs::write(path, fitted.svg()).with_context(|| format!("cannot write {}", path.display()))?;
+        crate::output::write(path, fitted.svg())?;
     }
     if args.json {
         println!("{}", serde_json::to_string(&checked)?);

@@ -1,6 +1,6 @@
 //! `castell slowdown`.
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use castell_host::topology::{Processors, parse_list, print_list};
 use castell_prof::caches::{self, Cache};
 use castell_prof::counters::Processor;
@@ -75,7 +75,7 @@ fn size(text: &str) -> Result<u64, String> {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.svg {
         // Before minutes of measuring.
-        castell_host::check_writable(path).with_context(|| path.display().to_string())?;
+        crate::output::check(path)?;
     }
     let root = Path::new("/");
     let caches = caches::of_machine(root);
@@ -324,5 +324,5 @@ fn draw(args: &Args, points: &[Point], caches: &[Cache], path: &Path) -> anyhow:
     };
     let mut text = Vec::new();
     write_line_plot(&plot, Theme::Auto, &mut text)?;
-    std::fs::write(path, text).with_context(|| path.display().to_string())
+    crate::output::write(path, text)
 }

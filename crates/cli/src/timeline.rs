@@ -16,6 +16,38 @@ pub struct TimelineArgs {
     /// Colours of the drawing
     #[arg(long, value_enum, default_value_t = Colours::Auto, requires = "timeline")]
     theme: Colours,
+    /// Width of the drawing in pixels
+    #[arg(long, value_name = "PIXELS", default_value_t = 1200, requires = "timeline",
+          value_parser = clap::value_parser!(u32).range(400..=10_000))]
+    width: u32,
+    /// Font of the drawing; without it the reader's own
+    #[arg(long, value_name = "FAMILY", requires = "timeline")]
+    font: Option<String>,
+    /// Title of the timeline
+    #[arg(long, value_name = "TEXT", requires = "timeline")]
+    title: Option<String>,
+    /// Only what happened between two times, as 1.5ms..2ms
+    #[arg(long, value_name = "FROM..TO", requires = "timeline", value_parser = part)]
+    time: Option<Part>,
+}
+
+/// A part of a timeline, picoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    from_ps: u64,
+    to_ps: u64,
+}
+
+fn part(text: &str) -> Result<Part, String> {
+    let told = || format!("`{text}` is no part of a timeline: write two times such as 1.5ms..2ms");
+    let (from, to) = text.split_once("..").ok_or_else(told)?;
+    let time = |text: &str| text.parse::<castell_base::Time>().map(|time| time.0).map_err(|_| told());
+    let (from_ps, to_ps) =
+        (if from.is_empty() { 0 } else { time(from)? }, if to.is_empty() { u64::MAX } else { time(to)? });
+    if from_ps >= to_ps {
+        return Err(format!("`{text}`: the second time has to be the later one"));
+    }
+    Ok(Part { from_ps, to_ps })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -75,15 +107,33 @@ impl TimelineArgs {
     /// # Errors
     /// It cannot.
     pub fn check(&self) -> anyhow::Result<()> {
-        self.timeline.as_ref().map_or(Ok(()), |timeline| check_writable(&timeline.path))
+        self.timeline.as_ref().map_or(Ok(()), |timeline| crate::output::check(&timeline.path))
+    }
+
+    /// With the title and of the time that was asked for.
+    fn as_wanted(&self, mut timeline: Timeline) -> Timeline {
+        if let Some(title) = &self.title {
+            timeline.title.clone_from(title);
+        }
+        if let Some(Part { from_ps, to_ps }) = self.time {
+            let (all_ps, until_ps) = (timeline.end_ps(), to_ps.min(timeline.end_ps()));
+            let ms = |ps: u64| ps as f64 * 1e-9;
+            let told = format!("{:.6} to {:.6} of {:.6} ms", ms(from_ps), ms(until_ps), ms(all_ps));
+            let comma = if timeline.subtitle.is_empty() { "" } else { "; " };
+            timeline.subtitle.push_str(comma);
+            timeline.subtitle.push_str(&told);
+            timeline = timeline.between(from_ps, to_ps);
+        }
+        timeline
     }
 
     /// Writes the timeline where one was asked for, and returns a line that says so.
     ///
     /// # Errors
     /// Files that cannot be written.
-    pub fn write(&self, timeline: &Timeline) -> anyhow::Result<Option<String>> {
+    pub fn write(&self, timeline: Timeline) -> anyhow::Result<Option<String>> {
         let Some(TimelineFile { path, format }) = &self.timeline else { return Ok(None) };
+        let timeline = &self.as_wanted(timeline);
         let theme = match self.theme {
             Colours::Auto => Theme::Auto,
             Colours::Light => Theme::Light,
@@ -92,7 +142,7 @@ impl TimelineArgs {
         let mut out = create(path)?;
         let (written, viewer) = match format {
             Format::Svg => {
-                let options = SvgOptions { theme, ..SvgOptions::default() };
+                let options = SvgOptions { theme, width: self.width, font: self.font.clone() };
                 (castell_trace::write_svg(timeline, &options, &mut out), "a browser")
             }
             Format::Html => (castell_trace::write_html(timeline, &mut out), "a browser"),
@@ -109,14 +159,6 @@ impl TimelineArgs {
         written.and_then(|()| out.flush()).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Some(format!("timeline: {} (open it in {viewer})", path.display())))
     }
-}
-
-/// Whether `path` can be written. For commands that have something to write only after minutes.
-///
-/// # Errors
-/// It cannot; says why.
-pub fn check_writable(path: &Path) -> anyhow::Result<()> {
-    castell_host::check_writable(path).with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn create(path: &Path) -> anyhow::Result<BufWriter<File>> {

@@ -151,7 +151,7 @@ fn a_timeline_has_every_operation_and_every_message() {
     let timeline: Value = serde_json::from_slice(&std::fs::read(&out).expect("written")).expect("valid JSON");
     let events = timeline["traceEvents"].as_array().or(timeline.as_array()).expect("events");
     let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
-    let is_wait = |event: &&Value| event["cat"] == "wait";
+    let is_wait = |event: &&Value| event["cat"] == "wait" || event["cat"] == "critical path";
     let spans: Vec<&Value> = of("X").into_iter().filter(|event| !is_wait(event)).collect();
     assert_eq!(spans.len(), 2 * 4 * 3, "two ranks of four sends, receives and additions");
     assert!(
@@ -417,4 +417,48 @@ fn true_waiting_stands_apart_from_receives_that_were_posted_early() {
         text(&output.stdout)
     );
     assert!(std::fs::read_to_string(&page).expect("a page").contains("waits for in: recv 8b from 0 tag 3"));
+}
+
+/// What castell wrote is replaced; what somebody else wrote is not, unless that is asked for.
+#[test]
+fn files_of_others_are_not_overwritten_silently() {
+    let directory = directory();
+    let file = program(&directory, &summing(4, 80));
+    let out = directory.path().join("letter.svg");
+    let name = out.to_str().expect("a path");
+    std::fs::write(&out, "Dear all").expect("written");
+    let output = run(&[&file, "--timeline", name]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("letter.svg is there already"), "{}", text(&output.stderr));
+    assert_eq!(std::fs::read_to_string(&out).expect("read"), "Dear all");
+    for options in [&[&*file, "--force", "--timeline", name][..], &[&file, "--timeline", name]] {
+        let output = run(options);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(std::fs::read_to_string(&out).expect("read").starts_with("<svg "));
+    }
+}
+
+#[test]
+fn a_drawing_has_the_title_width_font_and_part_that_are_asked_for() {
+    let directory = directory();
+    let file = program(&directory, &summing(4, 80));
+    let out = directory.path().join("figure.svg");
+    let name = out.to_str().expect("a path");
+    let options = ["--timeline", name, "--width", "640", "--font", "Libertinus Serif", "--title", "Figure 3"];
+    let output = run(&[&[&*file][..], &options, &["--time", "0s..1s"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let drawing = std::fs::read_to_string(&out).expect("written");
+    for wanted in [
+        "width=\"640\"",
+        "font-family:'Libertinus Serif'",
+        ">Figure 3</text>",
+        "0.000000 to ",
+        "critical path",
+    ] {
+        assert!(drawing.contains(wanted), "{wanted}");
+    }
+    for wrong in ["3us..2us", "soon", "1..2"] {
+        let output = run(&[&file, "--timeline", name, "--time", wrong]);
+        assert_eq!(output.status.code(), Some(2), "{wrong}: {}", text(&output.stderr));
+    }
 }

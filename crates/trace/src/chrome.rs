@@ -1,5 +1,6 @@
 //! The trace event format that Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing) open.
 
+use crate::path::critical_path;
 use crate::{Activity, Span, Timeline};
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
@@ -54,6 +55,9 @@ pub fn write_chrome(timeline: &Timeline, out: &mut impl Write) -> io::Result<()>
         let told = format_args!(r#""tid":{to},"ts":{end},"id":{id},"cat":"message","bp":"e""#);
         events.put("f", "message", message.to.0, told)?;
     }
+    if !timeline.messages.is_empty() {
+        write_path(timeline, &mut events)?;
+    }
     for counter in &timeline.counters {
         for (ps, value) in &counter.samples {
             let at = Micros(*ps);
@@ -61,6 +65,23 @@ pub fn write_chrome(timeline: &Timeline, out: &mut impl Write) -> io::Result<()>
         }
     }
     writeln!(out, "]}}")
+}
+
+/// The critical path as one more process: what the end waited for, and on which rank.
+fn write_path(timeline: &Timeline, events: &mut Events<'_, impl Write>) -> io::Result<()> {
+    let (process, name) = (timeline.ranks, "critical path");
+    events.put("M", "process_name", process, format_args!(r#""args":{{"name":"{name}"}}"#))?;
+    events.put("M", "process_sort_index", process, format_args!(r#""args":{{"sort_index":-1}}"#))?;
+    for step in critical_path(timeline) {
+        let (start, long) = (Micros(step.start_ps), Micros(step.end_ps - step.start_ps));
+        let row = timeline.rows.name();
+        let rest = format_args!(
+            r#""tid":0,"ts":{start},"dur":{long},"cat":"{name}","args":{{"{row}":{}}}"#,
+            step.rank.0
+        );
+        events.put("X", step.name(timeline), process, rest)?;
+    }
+    Ok(())
 }
 
 /// Text as JSON has it.
@@ -172,7 +193,17 @@ mod tests {
         write_chrome(&timeline, &mut out).expect("memory takes everything");
         let parsed: Value = serde_json::from_slice(&out).expect("it is JSON");
         let events = parsed["traceEvents"].as_array().expect("a list");
-        let spans: Vec<_> = events.iter().filter(|event| event["ph"] == "X").collect();
+        let (path, spans): (Vec<_>, Vec<_>) = events
+            .iter()
+            .filter(|event| event["ph"] == "X")
+            .partition(|event| event["cat"] == "critical path");
+        let walked: Vec<_> = path.iter().map(|step| (&step["name"], &step["args"]["rank"])).collect();
+        assert_eq!(
+            walked,
+            [(&json!("message"), &json!(1))],
+            "rank 1 waited for it from the beginning to the end"
+        );
+        assert_eq!(path[0]["pid"], 2);
         let tracks: Vec<_> = spans.iter().filter(|span| span["pid"] == 0).map(|span| &span["tid"]).collect();
         assert_eq!(tracks, [&json!(0), &json!(1), &json!(0)]);
         assert_eq!(spans[3]["dur"], json!(0.1));

@@ -135,10 +135,70 @@ pub struct Timeline {
 }
 
 impl Timeline {
+    /// What happened between two moments, counted from the first of them. A message belongs to it that was received then.
+    #[must_use]
+    pub fn between(mut self, from_ps: u64, to_ps: u64) -> Timeline {
+        let inside = |ps: u64| ps.clamp(from_ps, to_ps) - from_ps;
+        self.spans.retain(|span| span.start_ps < to_ps && span.end_ps > from_ps);
+        for span in &mut self.spans {
+            (span.start_ps, span.end_ps) = (inside(span.start_ps), inside(span.end_ps));
+        }
+        self.messages.retain(|message| message.received_ps > from_ps && message.sent_ps < to_ps);
+        for message in &mut self.messages {
+            let Message { sent_ps, arrived_ps, received_ps, .. } = message;
+            (*sent_ps, *arrived_ps, *received_ps) =
+                (inside(*sent_ps), inside(*arrived_ps), inside(*received_ps));
+        }
+        for counter in &mut self.counters {
+            counter.samples.retain(|(ps, _)| (from_ps..=to_ps).contains(ps));
+            counter.samples.iter_mut().for_each(|(ps, _)| *ps -= from_ps);
+        }
+        self
+    }
+
     /// The last moment that is in it, in picoseconds.
     pub fn end_ps(&self) -> u64 {
         let spans = self.spans.iter().map(|span| span.end_ps);
         let messages = self.messages.iter().map(|message| message.received_ps.max(message.arrived_ps));
         spans.chain(messages).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_counts_from_its_beginning() {
+        let span = |start_ps, end_ps| Span {
+            rank: Rank(0),
+            name: String::new(),
+            activity: Activity::Compute,
+            start_ps,
+            end_ps,
+        };
+        let message = |sent_ps, received_ps| Message {
+            from: Rank(0),
+            to: Rank(0),
+            tag: Tag(0),
+            bytes: 1,
+            sent_ps,
+            arrived_ps: received_ps,
+            received_ps,
+        };
+        let timeline = Timeline {
+            ranks: 1,
+            spans: vec![span(0, 10), span(5, 15), span(15, 40), span(30, 40)],
+            messages: vec![message(0, 10), message(8, 12), message(25, 50)],
+            counters: vec![Counter { name: "live".into(), samples: vec![(5, 1), (20, 2)] }],
+            ..Timeline::default()
+        };
+        let part = timeline.between(10, 30);
+        let times: Vec<_> = part.spans.iter().map(|span| (span.start_ps, span.end_ps)).collect();
+        assert_eq!(times, [(0, 5), (5, 20)]);
+        let times: Vec<_> =
+            part.messages.iter().map(|message| (message.sent_ps, message.received_ps)).collect();
+        assert_eq!(times, [(0, 2), (15, 20)]);
+        assert_eq!(part.counters[0].samples, [(10, 2)]);
     }
 }

@@ -64,7 +64,8 @@ pub fn critical_path(timeline: &Timeline) -> Vec<Step> {
         }
         let previous_ps = walk.end_before(rank, at);
         let may_wait = matches!(span.activity, Activity::Recv | Activity::Wait);
-        let message = walk.awaited(rank, span.start_ps.max(previous_ps), now).filter(|_| may_wait);
+        // One that came before the receive began, while the rank had nothing to do, was waited for, too.
+        let message = walk.awaited(rank, previous_ps, now).filter(|_| may_wait);
         let number = walk.spans[rank.index()][at];
         if let Some(index) = message {
             let message = &timeline.messages[index];
@@ -93,6 +94,21 @@ pub fn critical_path(timeline: &Timeline) -> Vec<Step> {
     }
     steps.reverse();
     steps
+}
+
+/// What the steps' time went into: the most first. Picoseconds.
+pub fn parts(timeline: &Timeline, steps: &[Step]) -> Vec<(&'static str, u64)> {
+    let mut parts: Vec<(&'static str, u64)> = Vec::new();
+    for step in steps {
+        let (name, ps) = (step.name(timeline), step.end_ps - step.start_ps);
+        match parts.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, sum)) => *sum += ps,
+            None => parts.push((name, ps)),
+        }
+    }
+    parts.retain(|(_, ps)| *ps > 0);
+    parts.sort_by_key(|(name, ps)| (std::cmp::Reverse(*ps), *name));
+    parts
 }
 
 /// Spans and messages by where and when they end.

@@ -10,7 +10,8 @@ use roxmltree::{Document, Node};
 
 fn draw(timeline: &Timeline, theme: Theme) -> String {
     let mut out = Vec::new();
-    write_svg(timeline, &SvgOptions { theme, width: 1200 }, &mut out).expect("memory takes everything");
+    write_svg(timeline, &SvgOptions { theme, ..SvgOptions::default() }, &mut out)
+        .expect("memory takes everything");
     String::from_utf8(out).expect("UTF-8")
 }
 
@@ -186,4 +187,51 @@ fn a_rank_that_is_not_there_is_a_mistake() {
     let mut timeline = exchange(2);
     timeline.spans[0].rank = Rank(2);
     draw(&timeline, Theme::Auto);
+}
+
+/// The end of rank 1 waited for the message of rank 0, and that for its computing.
+#[test]
+fn the_critical_path_is_drawn_and_told_of() {
+    let span = |rank, activity, start_ps, end_ps| Span {
+        rank: Rank(rank),
+        name: String::new(),
+        activity,
+        start_ps,
+        end_ps,
+    };
+    let timeline = Timeline {
+        ranks: 2,
+        spans: vec![
+            span(0, Activity::Compute, 0, 600),
+            span(0, Activity::Send, 600, 650),
+            span(1, Activity::Recv, 900, 1000),
+        ],
+        messages: vec![Message {
+            from: Rank(0),
+            to: Rank(1),
+            tag: Tag(0),
+            bytes: 8,
+            sent_ps: 600,
+            arrived_ps: 900,
+            received_ps: 1000,
+        }],
+        ..Timeline::default()
+    };
+    let drawing = draw(&timeline, Theme::Light);
+    let document = Document::parse(&drawing).expect("valid XML");
+    assert_eq!(with_class(&document, "path", "critical").len(), 2, "and one in the legend");
+    assert!(drawing.contains("Critical path: computing 60 %, message 30 %, receiving 10 %."), "{drawing}");
+    let alone = Timeline { messages: Vec::new(), ..timeline };
+    assert!(!draw(&alone, Theme::Light).contains("Critical path"));
+}
+
+#[test]
+fn fonts_and_widths_can_be_chosen() {
+    let options = SvgOptions { theme: Theme::Light, width: 640, font: Some("Latin</style>Modern".into()) };
+    let mut out = Vec::new();
+    write_svg(&exchange(3), &options, &mut out).expect("memory takes everything");
+    let drawing = String::from_utf8(out).expect("UTF-8");
+    let document = Document::parse(&drawing).expect("valid XML");
+    assert!((number(&document.root_element(), "width") - 640.0).abs() < 0.1);
+    assert!(drawing.contains("font-family:'LatinstyleModern',"));
 }

@@ -367,7 +367,7 @@ fn convert(input: &Path, output: &Path, to: Option<To>, out: &mut Out) -> anyhow
     if output == OsStr::new("-") {
         out.write(bytes)?;
     } else {
-        std::fs::write(output, bytes).with_context(|| format!("cannot write {}", output.display()))?;
+        crate::output::write(Path::new(output), bytes)?;
     }
     Ok(ExitCode::SUCCESS)
 }

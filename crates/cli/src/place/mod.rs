@@ -5,7 +5,6 @@ mod input;
 mod show;
 mod split;
 
-use anyhow::Context as _;
 use castell_policy::placement::{Jobs, Nodes, Placement, Rule, Slowdowns, place};
 use castell_trace::Theme;
 use castell_trace::svg::{NodeBox, NodesPlot, write_nodes};
@@ -114,7 +113,7 @@ impl RuleName {
 /// Runs the subcommand.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.svg {
-        castell_host::check_writable(path).with_context(|| path.display().to_string())?;
+        crate::output::check(path)?;
     }
     if let Some(files) = &args.split {
         split::run(&files[0], &files[1], args.cores, args.svg.as_deref(), args.json)?;
@@ -202,7 +201,7 @@ fn draw(shown: &show::Shown, path: &Path) -> anyhow::Result<()> {
     };
     let mut text = Vec::new();
     write_nodes(&plot, Theme::Auto, &mut text)?;
-    std::fs::write(path, text).with_context(|| path.display().to_string())
+    crate::output::write(path, text)
 }
 
 fn percent(factor: f64) -> String {

@@ -88,5 +88,5 @@ fn draw(shares: &[Share], cores: u32, names: &[String; 2], path: &Path) -> anyho
     };
     let mut text = Vec::new();
     write_nodes(&plot, Theme::Auto, &mut text)?;
-    std::fs::write(path, text).with_context(|| path.display().to_string())
+    crate::output::write(path, text)
 }

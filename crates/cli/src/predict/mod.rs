@@ -93,7 +93,7 @@ struct Known {
 /// Runs the subcommand.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for path in [&args.svg, &args.table].into_iter().flatten() {
-        castell_host::check_writable(path).with_context(|| path.display().to_string())?;
+        crate::output::check(path)?;
     }
     let mut known = match (&args.train, args.simulate) {
         (Some(folder), _) => files::load(folder)?,
@@ -107,7 +107,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let said = Said::of(&known)?;
     if let Some(path) = &args.table {
         let table = said.table(&known, args.by)?;
-        std::fs::write(path, table).with_context(|| path.display().to_string())?;
+        crate::output::write(path, table)?;
     }
     if let Some(path) = &args.svg {
         report::draw(&known, &said, &asked, path)?;

@@ -274,5 +274,5 @@ pub(super) fn draw(known: &Known, said: &Said, asked: &[usize], path: &Path) -> 
     map.columns.clone_from(&map.rows);
     let mut text = Vec::new();
     write_heat_map(&map, Theme::Auto, &mut text)?;
-    std::fs::write(path, text).with_context(|| path.display().to_string())
+    crate::output::write(path, text)
 }

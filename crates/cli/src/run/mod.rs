@@ -144,7 +144,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     report(&args, &summary, &operations, &Findings { stages, repeats, doubts });
     if draws {
         let timeline = timeline::collect(&args.file, &schedules, &results, &summary, args.eager);
-        if let (Some(line), false) = (args.timeline.write(&timeline)?, args.json) {
+        if let (Some(line), false) = (args.timeline.write(timeline)?, args.json) {
             println!("{line}");
         }
     }

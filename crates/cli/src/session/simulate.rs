@@ -95,7 +95,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.write {
         let mut text = String::new();
         workload.write_swf(&mut text)?;
-        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        crate::output::write(path, text)?;
     }
     for job in &mut workload.jobs {
         if args.no_estimates {
@@ -126,7 +126,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let summary = Summary::new(&workload, &cluster, &outcome, &coefficients);
         rows.push((rules, summary, started.elapsed()));
         if args.timeline.timeline.is_some() {
-            let told = args.timeline.write(&chart::timeline(&workload, &cluster, &rules, &outcome))?;
+            let told = args.timeline.write(chart::timeline(&workload, &cluster, &rules, &outcome))?;
             told.iter().for_each(|line| castell_host::say(line));
             if outcome.chart_is_cut {
                 castell_host::say(&format!("the chart ends after {CHART_MAX} stretches"));

@@ -143,8 +143,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let (Some(recorder), Some(schedules)) = (&watched.recorder, &watched.schedules) {
         let mut timeline = recorder.timeline(schedules);
         timeline.title = title(name);
-        timeline.subtitle = args.model.to_string();
-        if let (Some(line), false) = (args.timeline.write(&timeline)?, args.json) {
+        timeline.subtitle = match &args.network {
+            Some(network) => format!("{}; {network}", args.model),
+            None => args.model.to_string(),
+        };
+        if let (Some(line), false) = (args.timeline.write(timeline)?, args.json) {
             println!("{line}");
         }
     }

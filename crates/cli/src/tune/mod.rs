@@ -152,7 +152,9 @@ fn check_outputs(file: &Path, timeline: Option<&Path>) -> anyhow::Result<()> {
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
-    [Some(file), timeline].into_iter().flatten().try_for_each(crate::timeline::check_writable)
+    // What was tuned before is added to, and kept beside it.
+    castell_host::check_writable(file).with_context(|| format!("cannot write {}", file.display()))?;
+    timeline.map_or(Ok(()), crate::output::check)
 }
 
 struct Outcome {

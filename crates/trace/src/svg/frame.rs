@@ -1,15 +1,21 @@
 //! Everything around what happened: title, legend, lines, axis.
 
+use super::SvgOptions;
 use super::arrows;
 use super::paper::{CHARACTER, MARGIN, Paper};
-use super::theme::{self, Theme};
+use super::theme;
 use super::xml::{Escaped, Px};
 use crate::units::marks;
 use crate::{Activity, Timeline};
 use std::io::{self, Write};
 
 /// The root element, style sheet, paper, title and subtitle.
-pub(super) fn open(timeline: &Timeline, theme: Theme, paper: &Paper, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn open(
+    timeline: &Timeline,
+    options: &SvgOptions,
+    paper: &Paper,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let (width, height) = (Px(paper.width), Px(paper.height));
     let summary = summary(timeline, paper);
     let title = if timeline.title.is_empty() { "timeline" } else { &timeline.title };
@@ -20,7 +26,8 @@ pub(super) fn open(timeline: &Timeline, theme: Theme, paper: &Paper, out: &mut i
     )?;
     writeln!(out, "<title id=\"title\">{}</title>", Escaped(title))?;
     writeln!(out, "<desc id=\"summary\">{}. {}</desc>", Escaped(&timeline.subtitle), Escaped(&summary))?;
-    writeln!(out, "<style>{}</style>", theme::style(theme))?;
+    let style = theme::style(options.theme) + &options.font.as_deref().map(theme::font).unwrap_or_default();
+    writeln!(out, "<style>{style}</style>")?;
     let (_, _, head) = arrows::looks(timeline.messages.len());
     writeln!(
         out,
@@ -55,7 +62,12 @@ fn summary(timeline: &Timeline, paper: &Paper) -> String {
 }
 
 /// A sample of each colour that is used, and what it stands for.
-pub(super) fn legend(timeline: &Timeline, paper: &Paper, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn legend(
+    timeline: &Timeline,
+    paper: &Paper,
+    has_path: bool,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let order = [Activity::Compute, Activity::Send, Activity::Recv, Activity::Other, Activity::Wait];
     let mut used =
         order.map(|activity| (activity, timeline.spans.iter().any(|span| span.activity == activity)));
@@ -89,6 +101,18 @@ pub(super) fn legend(timeline: &Timeline, paper: &Paper, out: &mut impl Write) -
             "<path class=\"arrow\" d=\"M{from} {middle}H{to}\" marker-end=\"url(#head)\"/>\
              <text x=\"{}\" y=\"{}\">message, from its departure to its arrival</text>",
             Px(x + 30.0),
+            Px(y)
+        )?;
+        x += 30.0 + 43.0 * CHARACTER + 18.0;
+    }
+    // On narrow paper its line in words has to do.
+    if has_path && x + 24.0 + 13.0 * CHARACTER < paper.width - MARGIN {
+        writeln!(
+            out,
+            "<path class=\"critical\" d=\"M{} {}h18\"/><text x=\"{}\" y=\"{}\">critical path</text>",
+            Px(x),
+            Px(y - 4.0),
+            Px(x + 24.0),
             Px(y)
         )?;
     }

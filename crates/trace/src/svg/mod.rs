@@ -5,6 +5,7 @@
 
 mod arrows;
 mod bars;
+mod critical;
 mod frame;
 mod heat;
 mod lines;
@@ -18,6 +19,7 @@ mod xml;
 pub use heat::{HeatMap, write_heat_map};
 pub use lines::{Axis, Line, LinePlot, Panel, write_line_plot};
 pub use nodes::{NodeBox, NodesPlot, write_nodes};
+pub use paper::LINES_MAX;
 pub use sizes::{SizePlot, write_size_plot};
 pub use theme::Theme;
 
@@ -25,30 +27,32 @@ use crate::Timeline;
 use paper::Paper;
 use std::io::{self, Write};
 
-/// Lines that a drawing has at most; of more ranks, neighbours share a line.
-pub const LINES_MAX: u32 = 64;
 /// Bars that are drawn one by one; more are drawn as shares of the time.
 pub const BARS_MAX: usize = 10_000;
 /// Arrows that are drawn; of more messages, none is.
 pub const ARROWS_MAX: usize = 2_000;
 
 /// How a drawing looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SvgOptions {
     /// Colours.
     pub theme: Theme,
     /// Width in pixels, 400 to 10,000 (numbers outside count as the nearest inside); the height follows from the ranks.
     pub width: u32,
+    /// Font family that is asked for first; before that of the system where there is none.
+    pub font: Option<String>,
 }
 
 impl Default for SvgOptions {
     fn default() -> SvgOptions {
-        SvgOptions { theme: Theme::Auto, width: 1200 }
+        SvgOptions { theme: Theme::Auto, width: 1200, font: None }
     }
 }
 
 /// Writes a timeline as an SVG drawing: title and subtitle, legend, a line a rank with its end, bars of what it was
 /// busy with, an arrow from each message's departure to its arrival, a time axis. Exact times are in the tooltips.
+///
+/// The critical path is a line below the bars, and its parts are told in words.
 ///
 /// The size of the file is bounded whatever the timeline holds: above [`LINES_MAX`] ranks or [`BARS_MAX`] spans, a line
 /// shows by the height of the colours what share of their time its ranks spent on what; above [`ARROWS_MAX`] messages
@@ -76,9 +80,11 @@ pub fn write_svg(timeline: &Timeline, options: &SvgOptions, out: &mut impl Write
     }
     let one_by_one = timeline.ranks <= LINES_MAX && timeline.spans.len() <= BARS_MAX;
     let arrows = timeline.ranks <= LINES_MAX && timeline.messages.len() <= ARROWS_MAX;
-    let paper = Paper::new(timeline, options.width.clamp(400, 10_000), one_by_one, arrows);
-    frame::open(timeline, options.theme, &paper, out)?;
-    frame::legend(timeline, &paper, out)?;
+    let steps = critical::steps(timeline);
+    let path = critical::parts(timeline, &steps);
+    let paper = Paper::new(timeline, options.width.clamp(400, 10_000), one_by_one, arrows, path.as_deref());
+    frame::open(timeline, options, &paper, out)?;
+    frame::legend(timeline, &paper, critical::is_drawn(&paper, &steps), out)?;
     frame::lines_and_axis(&paper, out)?;
     if one_by_one {
         bars::waits(timeline, &paper, out)?;
@@ -90,6 +96,7 @@ pub fn write_svg(timeline: &Timeline, options: &SvgOptions, out: &mut impl Write
     }
     if one_by_one {
         bars::draw(timeline, &paper, out)?;
+        critical::draw(timeline, &paper, &steps, out)?;
     }
     writeln!(out, "</svg>")
 }

@@ -1,10 +1,12 @@
 //! Where things lie on the paper.
 
-use super::LINES_MAX;
 use super::xml::{Px, wrapped};
 use crate::Timeline;
 use crate::units::Unit;
 use castell_base::Rank;
+
+/// Lines that a drawing has at most; of more ranks, neighbours share a line.
+pub const LINES_MAX: u32 = 64;
 
 /// Lengths in pixels, from the left and from the top.
 pub(super) struct Paper {
@@ -47,7 +49,8 @@ pub(super) const MARGIN: f64 = 16.0;
 const TEXT_LINE: f64 = 18.0;
 
 impl Paper {
-    pub fn new(timeline: &Timeline, width: u32, one_by_one: bool, arrows: bool) -> Paper {
+    /// `path`: what the critical path's time went into.
+    pub fn new(timeline: &Timeline, width: u32, one_by_one: bool, arrows: bool, path: Option<&str>) -> Paper {
         let width = f64::from(width);
         let end_ps = timeline.end_ps();
         let unit = Unit::of(end_ps);
@@ -56,7 +59,8 @@ impl Paper {
         let characters = |each: f64| ((width - 2.0 * MARGIN) / each) as usize;
         let title = wrapped(&timeline.title, characters(TITLE_CHARACTER), 2);
         let subtitle = wrapped(&timeline.subtitle, characters(CHARACTER), 3);
-        let notes = notes(timeline, ranks_a_line, one_by_one, arrows);
+        let mut notes = notes(timeline, ranks_a_line, one_by_one, arrows);
+        notes.splice(..0, path.map(|parts| format!("Critical path: {parts}.")));
         let notes: Vec<String> =
             notes.iter().flat_map(|note| wrapped(note, characters(CHARACTER), 3)).collect();
         let texts = title.len() as f64 * 1.3 + (subtitle.len() + notes.len() + 1) as f64;
@@ -158,6 +162,9 @@ fn notes(timeline: &Timeline, ranks_a_line: u32, one_by_one: bool, arrows: bool)
     }
     if !arrows && !timeline.messages.is_empty() {
         notes.push("There are too many messages to draw an arrow each.".into());
+    }
+    if timeline.dropped > 0 {
+        notes.push(format!("{} events are missing: there was no room for them.", timeline.dropped));
     }
     notes
 }

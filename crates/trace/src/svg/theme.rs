@@ -27,6 +27,8 @@ struct Palette {
     /// Every second rank's background.
     stripe: &'static str,
     arrow: &'static str,
+    /// The critical path.
+    critical: &'static str,
     /// Fill and text of each activity, in the order of [`Activity::ALL`].
     activities: [(&'static str, &'static str); 5],
 }
@@ -38,6 +40,7 @@ const LIGHT: Palette = Palette {
     line: "#d5dae0",
     stripe: "#f5f7f9",
     arrow: "#3d444d",
+    critical: "#d55e00",
     activities: [
         ("#e69f00", "#1b1f24"),
         ("#009e73", "#ffffff"),
@@ -54,6 +57,7 @@ const DARK: Palette = Palette {
     line: "#333a44",
     stripe: "#1a1e25",
     arrow: "#c3cad3",
+    critical: "#ff7f2a",
     activities: [
         ("#f0b429", "#14171c"),
         ("#2bbf91", "#14171c"),
@@ -68,7 +72,7 @@ pub(super) fn style(theme: Theme) -> String {
     let mut css = String::from(
         "text{font-family:system-ui,\"DejaVu Sans\",sans-serif;font-size:12px}\
          .title{font-size:17px;font-weight:600}.tiny{font-size:10px}.end{text-anchor:end}.middle{text-anchor:middle}\
-         .grid{stroke-width:1}.base{stroke-width:1}.arrow{fill:none}.bar:hover,.arrow:hover{opacity:.6}\n",
+         .grid{stroke-width:1}.base{stroke-width:1}.arrow{fill:none}.critical{stroke-width:2.5;stroke-linejoin:round}.bar:hover,.arrow:hover{opacity:.6}\n",
     );
     match theme {
         Theme::Light => css += &rules(&LIGHT),
@@ -79,6 +83,13 @@ pub(super) fn style(theme: Theme) -> String {
         }
     }
     css
+}
+
+/// A style sheet that asks for a font first.
+pub(super) fn font(family: &str) -> String {
+    // Nothing in it ends the string, the sheet or the element.
+    let family: String = family.chars().filter(|c| c.is_alphanumeric() || " -_.".contains(*c)).collect();
+    format!("text{{font-family:'{family}',system-ui,'DejaVu Sans',sans-serif}}\n")
 }
 
 /// The style sheet of lines: `line-0` to `line-4`, in the activities' colours, and `band-0` to `band-4` for what lies around them.
@@ -98,10 +109,10 @@ pub(super) fn line_style(theme: Theme) -> String {
 }
 
 fn rules(palette: &Palette) -> String {
-    let Palette { paper, ink, quiet, line, stripe, arrow, activities } = palette;
+    let Palette { paper, ink, quiet, line, stripe, arrow, critical, activities } = palette;
     let mut css = format!(
         ".paper{{fill:{paper}}}text{{fill:{ink}}}.quiet{{fill:{quiet}}}.grid,.base,.axis{{stroke:{line}}}\
-         .stripe{{fill:{stripe}}}.arrow{{stroke:{arrow}}}.head{{fill:{arrow}}}\n"
+         .stripe{{fill:{stripe}}}.arrow{{stroke:{arrow}}}.head{{fill:{arrow}}}.critical{{stroke:{critical};fill:none}}\n"
     );
     for (activity, (fill, text)) in Activity::ALL.iter().zip(activities) {
         let name = activity.name();
@@ -135,6 +146,7 @@ mod tests {
                 assert!(contrast(palette.ink, background) > 7.0);
                 assert!(contrast(palette.quiet, background) > 4.5);
                 assert!(contrast(palette.arrow, background) > 4.5);
+                assert!(contrast(palette.critical, background) > 3.0);
                 for (fill, text) in palette.activities {
                     let seen = contrast(fill, background);
                     assert!(seen > 2.0, "{fill} on {background}: {seen:.2}");
