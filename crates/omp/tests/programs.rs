@@ -1,6 +1,7 @@
 //! Programs give the same results with castell's library as with libgomp: C, C++ and Fortran of GCC, C and C++ of clang, on one to eight
 //! threads, also more than there are processors. What clang's do without castell is not asked: libomp 14 hangs in some and aborts in others.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -221,8 +222,61 @@ fn what_tasks_did_is_written_at_the_end() {
         let err = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{err}");
         assert!(err.contains("  omp task: 400 tasks"), "{err}");
+        let longest = err.lines().find(|line| line.contains("longest chain")).expect("in the statistics");
+        assert!(longest.starts_with("  work ") && err.contains("of 4"), "{err}");
         assert!(err.contains("  implicit: ") && err.contains("on 2 workers"), "{err}");
         let text = std::fs::read_to_string(&trace).expect("a timeline");
         assert_eq!(text.matches("\"name\":\"omp task\"").count(), 400, "{}", path.display());
+    }
+}
+
+/// How many tasks a graph has, and how many of them lie on its longest chain.
+fn longest(goal: &str) -> (usize, usize) {
+    let mut before: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for line in goal.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
+        if let Some((vertex, _)) = line.split_once(": ") {
+            before.insert(vertex, Vec::new());
+        } else if let Some((vertex, other)) = line.split_once(" requires ") {
+            before.get_mut(vertex).expect("vertices come first").push(other);
+        }
+    }
+    let is_task = |vertex: &str| vertex.starts_with("omp_task") && vertex.ends_with("_0");
+    let mut known: BTreeMap<&str, usize> = BTreeMap::new();
+    // As often as there are vertices would do; what comes before mostly stands before.
+    while known.len() < before.len() {
+        let found = known.len();
+        for (&vertex, others) in &before {
+            if others.iter().all(|other| known.contains_key(other)) {
+                let most = others.iter().map(|other| known[other]).max().unwrap_or(0);
+                known.insert(vertex, most + usize::from(is_task(vertex)));
+            }
+        }
+        assert!(known.len() > found, "vertices wait for each other:\n{goal}");
+    }
+    let tasks = before.keys().filter(|vertex| is_task(vertex)).count();
+    (tasks, known.values().copied().max().unwrap_or(0))
+}
+
+#[test]
+fn recorded_graphs_know_what_tasks_waited_for() {
+    let cases = [
+        (Path::new("tests/programs/recorded.c"), (13, 9)),
+        (Path::new("../../examples/omp/wave.c"), (400, 39)),
+    ];
+    for (source, expected) in cases {
+        let program = Program::compile(source);
+        for path in std::iter::once(&program.path).chain(&program.by_llvm) {
+            for threads in [1, 3] {
+                let graph = path.with_extension(format!("{threads}.goal"));
+                let mut command = Command::new("timeout");
+                command.arg(PATIENCE.as_secs().to_string()).arg(path).arg("20");
+                command.env("OMP_NUM_THREADS", threads.to_string()).env("LD_PRELOAD", door());
+                let output = command.env("CASTELL_TASKS_RECORD", &graph).output();
+                let output = output.expect("timeout is a part of every system");
+                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+                let text = std::fs::read_to_string(&graph).expect("a graph");
+                assert_eq!(longest(&text), expected, "{} on {threads} threads", path.display());
+            }
+        }
     }
 }

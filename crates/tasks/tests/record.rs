@@ -242,3 +242,36 @@ fn a_run_follows_those_that_its_thread_had_waited_for() {
     assert!(!before("third").contains(&vertex("elsewhere")), "another thread's: {text}");
     assert!(!before("elsewhere").iter().any(|name| name.contains("thread")), "{text}");
 }
+
+#[test]
+fn bodies_wait_for_groups_and_for_what_runs_before_they_go_on() {
+    let recording = record(2, |context| {
+        context.task().label("before").submit((), |_, ()| ());
+        let group = context.group(|| {
+            for _ in 0..3 {
+                context.task().label("member").submit((), |_, ()| ());
+            }
+        });
+        group.expect("nothing fails");
+        context.task().label("undeferred").deferred_if(false).submit((), |_, ()| ());
+        context.task().label("behind").submit((), |_, ()| ());
+    });
+    let text = goal(&recording);
+    let required = requirements(&text);
+    let root = &recording.tasks[0];
+    let waited: Vec<(usize, &[usize])> =
+        root.stretches.iter().enumerate().map(|(number, stretch)| (number, &*stretch.waits_for)).collect();
+    let members: Vec<usize> = (2..5).collect();
+    let at = |awaited: &[usize]| {
+        let found = waited.iter().find(|(_, waits_for)| *waits_for == awaited);
+        found.unwrap_or_else(|| panic!("nobody waits for {awaited:?}: {text}")).0
+    };
+    let (group, undeferred) = (at(&members), at(&[5]));
+    assert!(group < undeferred, "{text}");
+    for member in members {
+        assert!(required[&*format!("t0_{group}")].contains(&&*format!("member_{member}_0")), "{text}");
+    }
+    assert!(!required[&*format!("t0_{group}")].contains(&"before_1_0"), "it is in no group: {text}");
+    let (work, longest) = (recording.work_ns(), recording.longest_chain_ns());
+    assert!(root.own_ns() <= longest && longest <= work, "{work} ns of work, {longest} in a row");
+}

@@ -15,6 +15,7 @@ Examples:
   castell omp -- ./program input           its OpenMP tasks run on castell
   castell omp --threads 4 -- ./program     with four threads in each parallel region (OMP_NUM_THREADS)
   castell omp --stats --timeline tasks.json -- ./program      what its tasks did, for Perfetto
+  castell omp --record tasks.goal -- ./program && castell tasks simulate tasks.goal --machine cpu:64    on other machines
   castell omp -- mpirun -n 2 ./program     in each process of an MPI job
   mpirun -n 2 castell omp -- ./program     the same; behind launchers that castell doesn't know, too
   castell mpi -- mpirun -n 2 castell omp -- ./hybrid         an MPI program's collective calls on castell as well
@@ -37,12 +38,15 @@ pub struct Args {
     /// Threads of a parallel region that does not say itself
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     threads: Option<u32>,
-    /// Print in the end how many tasks there were, how long they took and waited, and how busy the threads were
+    /// Print in the end how many tasks there were, how long they took and waited, how busy the threads were, and how many could be
     #[arg(long)]
     stats: bool,
     /// Write what ran where and when: for Perfetto (.json) or Paraver (.prv); %r in the name is the rank, %p the process
     #[arg(long, value_name = "FILE")]
     timeline: Option<PathBuf>,
+    /// Write the tasks as a graph, with what each waited for and took: `castell tasks simulate FILE` runs it on other machines and schedulers
+    #[arg(long, value_name = "FILE.goal")]
+    record: Option<PathBuf>,
     /// Do not say what is preloaded
     #[arg(short, long)]
     quiet: bool,
@@ -86,10 +90,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.stats {
         variables.push(("CASTELL_TASKS_SUMMARY".to_owned(), "1".into()));
     }
-    if let Some(file) = &args.timeline {
-        // A rank may have another folder.
-        let file = std::path::absolute(file).with_context(|| format!("--timeline {}", file.display()))?;
-        variables.push(("CASTELL_TASKS_TRACE".to_owned(), file.into()));
+    let files = [
+        ("--timeline", "CASTELL_TASKS_TRACE", &args.timeline),
+        ("--record", "CASTELL_TASKS_RECORD", &args.record),
+    ];
+    for (option, variable, file) in files {
+        if let Some(file) = file {
+            // A rank may have another folder.
+            let file = std::path::absolute(file).with_context(|| format!("{option} {}", file.display()))?;
+            variables.push((variable.to_owned(), file.into()));
+        }
     }
     let (start, way) = Start::with(&args.words, launcher, &variables);
     if !args.quiet {

@@ -357,10 +357,13 @@ impl<'t> Context<'t> {
     pub(crate) unsafe fn finish_undeferred(&self, task: TaskRef, is_ours: bool) {
         // SAFETY: the reference keeps the record.
         let record = unsafe { task.as_ref() };
+        let recorder = self.thread.shared.recorder.as_ref();
+        recorder.inspect(|recorder| recorder.waits_for(self.thread, record));
         if is_ours {
             run_chain(self.thread, record, task);
         }
         wait_task(self.thread, record);
+        recorder.inspect(|recorder| recorder.goes_on(self.thread));
         // SAFETY: that reference.
         unsafe { crate::lifecycle::execute::release(self.thread, task) };
     }

@@ -93,7 +93,12 @@ impl Team {
 
     /// Before another region begins, whose threads are not here yet.
     pub fn renew(&self) {
-        self.members[0].thread.shared.assembly().renew();
+        let thread = &self.members[0].thread;
+        let assembly = thread.shared.assembly();
+        assembly.renew();
+        if let Some(recorder) = &thread.shared.recorder {
+            recorder.begins_region(thread, assembly.rounds());
+        }
     }
 }
 
@@ -222,6 +227,11 @@ impl Member {
         // SAFETY: nothing lies behind its header, and nobody else sees it.
         unsafe {
             let task = create_sized(thread, thread.task.get(), attributes, 0, 0, 1, nothing);
+            if let Some(recorder) = &thread.shared.recorder {
+                recorder.created(thread, task.as_ref(), &[]);
+                recorder.waits_for(thread, task.as_ref());
+                recorder.began(thread, task.as_ref());
+            }
             BegunTask(InPlace::begin(thread, task))
         }
     }
@@ -231,8 +241,11 @@ impl Member {
     /// # Safety
     /// The calling thread is this member, and has ended what it began later.
     pub unsafe fn end_task(&self, begun: BegunTask) {
+        let recorder = self.thread.shared.recorder.as_ref();
+        recorder.inspect(|recorder| recorder.ended_in_place(&self.thread, begun.0.task()));
         // SAFETY: the caller's promise.
         unsafe { begun.0.end(&self.thread) };
+        recorder.inspect(|recorder| recorder.goes_on(&self.thread));
     }
 
     /// How many tasks lie in this member's own queue; 0 where members have none.

@@ -412,6 +412,12 @@ impl InPlace {
         InPlace { task, outer, outer_group }
     }
 
+    /// Whose body it is.
+    pub(crate) fn task(&self) -> &Task {
+        // SAFETY: its life has not ended yet.
+        unsafe { self.task.as_ref() }
+    }
+
     /// The body is over; what it has created may outlast it.
     ///
     /// # Safety

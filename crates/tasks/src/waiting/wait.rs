@@ -117,6 +117,7 @@ impl Group {
         let group = Group::inside(thread);
         let close = Close { thread, group: &group };
         thread.group.set(&group);
+        note_opened(thread);
         let result = body();
         drop(close);
         result
@@ -138,6 +139,7 @@ impl Group {
     /// Opens a group inside the thread's present one; [`Group::close`] closes it.
     pub(crate) fn open(thread: &Thread) {
         thread.group.set(Box::into_raw(Box::new(Group::inside(thread))));
+        note_opened(thread);
     }
 
     /// Waits for the tasks of the group that was [opened](Group::open) last, and closes it.
@@ -149,6 +151,11 @@ impl Group {
         let group = unsafe { Box::from_raw(thread.group.get().cast_mut()) };
         drop(Close { thread, group: &group });
     }
+}
+
+/// The current task has opened a group.
+fn note_opened(thread: &Thread) {
+    thread.shared.recorder.iter().for_each(|recorder| recorder.opens_group(thread));
 }
 
 /// Waits for a group's members, and closes it.
@@ -164,12 +171,15 @@ impl Drop for Close<'_> {
         }
         // SAFETY: a body is running, so its task is alive.
         let task = unsafe { &*self.thread.task.get() };
+        let recorder = self.thread.shared.recorder.as_ref();
+        recorder.inspect(|recorder| recorder.waits_for_group(self.thread));
         if self.group.members.live() > 0 {
             // Others of its descendants may pause until this body goes on: they are not to lie above it.
             task.await_group(self.group);
             wait_counted(self.thread, &self.group.members);
             task.await_group(std::ptr::null());
         }
+        recorder.inspect(|recorder| recorder.goes_on(self.thread));
         if !self.group.members.is_untouched() {
             task.children.waited_for(&self.group.members, self.group.had_others);
         }

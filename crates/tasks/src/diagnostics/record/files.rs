@@ -176,11 +176,30 @@ impl Recording {
                 "  {label}: {count} tasks, mean {mean} ns, median {median} ns, longest {max} ns{rate}"
             );
         }
+        text.push_str(&self.parallelism());
         if !delays.is_empty() {
             delays.sort_unstable();
             let at = |share: usize| delays[(delays.len() - 1) * share / 100];
             let _ = writeln!(text, "  from ready to begun: median {} ns, 99 % within {} ns", at(50), at(99));
         }
         text
+    }
+
+    /// What there is to do, what of it one after the other, and what the workers made of it.
+    fn parallelism(&self) -> String {
+        let (work, longest) = (self.work_ns(), self.longest_chain_ns());
+        let ran = self.tasks.iter().filter_map(|task| task.ran.map(|(.., worker)| worker != task.creator));
+        let (moved, count) =
+            ran.fold((0, 0), |(moved, count), elsewhere| (moved + usize::from(elsewhere), count + 1));
+        let idle = (u64::from(self.workers) * self.span_ns()).saturating_sub(work);
+        let ms = |ns: u64| ns as f64 / 1e6;
+        format!(
+            "  work {:.3} ms, longest chain {:.3} ms: {:.1} workers at most have something to do on average\n  \
+             workers without a task: {:.3} ms together; {moved} of {count} tasks ran on another than their creator's\n",
+            ms(work),
+            ms(longest),
+            work as f64 / longest.max(1) as f64,
+            ms(idle)
+        )
     }
 }

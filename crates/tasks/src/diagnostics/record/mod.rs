@@ -3,14 +3,17 @@
 //! Threads note events, a worker into a list of its own; nothing is put together before somebody asks
 //! ([`Recording`], in `recording`). Off, it costs a look at an option when a task is created, run or waits.
 
+mod chain;
 mod files;
 mod goal;
 pub(crate) mod graph;
 mod outside;
 mod recording;
+mod rounds;
 
 pub use outside::{Outside, Step};
 pub use recording::{Level, Recorded, Recording, Stretch};
+pub use rounds::Round;
 
 use crate::api::environment;
 use crate::dependences::Declaration;
@@ -67,7 +70,11 @@ enum Event {
         cost: u32,
         declared: Box<[Declaration]>,
         /// Of a root: whose thread made it.
-        maker: Option<ThreadId>,
+        maker: Option<Maker>,
+    },
+    /// A region of a team begins, in its round of this number.
+    Region {
+        round: u32,
     },
     /// A thread outside of tasks waits for a root, until…
     Joins {
@@ -84,14 +91,37 @@ enum Event {
     Ended {
         task: u32,
     },
-    /// It waits for its children, until…
+    /// It opens a group of tasks.
+    Opens {
+        task: u32,
+    },
+    /// It waits, until…
     Waits {
         task: u32,
+        awaited: Awaited,
     },
     /// …they are done.
     GoesOn {
         task: u32,
     },
+}
+
+/// For what a body waits.
+#[derive(Clone, Copy)]
+enum Awaited {
+    Children,
+    /// Those in the group that it opened last.
+    Group,
+    /// This one, which it has created.
+    Task(u32),
+}
+
+/// Who made a root.
+enum Maker {
+    /// A thread outside of tasks.
+    Outsider(ThreadId),
+    /// A thread of a team, after the team has met so often.
+    Member(u32),
 }
 
 /// An event, and when: in nanoseconds from the recorder's start.
@@ -185,8 +215,16 @@ impl Recorder {
         let parent = task.parent().and_then(|parent| self.number(parent));
         self.shard(task).insert(std::ptr::from_ref(task) as usize, number);
         let (label, declared) = (task.label(), declared.into());
-        let maker = task.has(flag::ROOT).then(|| std::thread::current().id());
+        let maker = task.has(flag::ROOT).then(|| match &thread.shared.assembly {
+            Some(assembly) => Maker::Member(assembly.rounds()),
+            None => Maker::Outsider(std::thread::current().id()),
+        });
         self.note(thread, Event::Created { task: number, parent, label, cost: task.cost, declared, maker });
+    }
+
+    /// A region of a team begins.
+    pub(crate) fn begins_region(&self, thread: &Thread, round: u32) {
+        self.note(thread, Event::Region { round });
     }
 
     /// A thread is about to wait for a root.
@@ -220,10 +258,40 @@ impl Recorder {
         self.note(thread, Event::Ended { task });
     }
 
+    /// The body of a task that ran in the place where it was created is over.
+    pub(crate) fn ended_in_place(&self, thread: &Thread, task: &Task) {
+        if let Some(task) = self.number(task) {
+            self.note(thread, Event::Ended { task });
+        }
+    }
+
     /// The current task waits for its children.
     pub(crate) fn waits(&self, thread: &Thread) {
+        self.note_waiting(thread, Awaited::Children);
+    }
+
+    /// The current task opens a group.
+    pub(crate) fn opens_group(&self, thread: &Thread) {
         if let Some(task) = self.number(thread.task.get()) {
-            self.note(thread, Event::Waits { task });
+            self.note(thread, Event::Opens { task });
+        }
+    }
+
+    /// The current task waits for the group that it opened last.
+    pub(crate) fn waits_for_group(&self, thread: &Thread) {
+        self.note_waiting(thread, Awaited::Group);
+    }
+
+    /// The current task waits for one that it has created.
+    pub(crate) fn waits_for(&self, thread: &Thread, task: &Task) {
+        if let Some(task) = self.number(task) {
+            self.note_waiting(thread, Awaited::Task(task));
+        }
+    }
+
+    fn note_waiting(&self, thread: &Thread, awaited: Awaited) {
+        if let Some(task) = self.number(thread.task.get()) {
+            self.note(thread, Event::Waits { task, awaited });
         }
     }
 

@@ -2,8 +2,10 @@
 
 use super::graph::Dependences;
 use super::outside::{Outside, Outsiders};
-use super::{Event, Note};
+use super::rounds::{Round, Rounds};
+use super::{Awaited, Event, Maker, Note};
 use crate::dependences::Declaration;
+use std::collections::HashMap;
 
 /// What tasks did: [`Runtime::recording`](crate::Runtime::recording).
 #[derive(Clone, Debug, Default)]
@@ -18,6 +20,8 @@ pub struct Recording {
     pub levels: Vec<Level>,
     /// The threads that made roots or waited for some, outside of tasks.
     pub outside: Vec<Outside>,
+    /// Of a team: what lies between two meetings of its threads, in order.
+    pub rounds: Vec<Round>,
 }
 
 /// How long the scheduler's queues were at a moment, about.
@@ -44,10 +48,14 @@ pub struct Recorded {
     pub parent: Option<(usize, usize)>,
     /// Of a root: which of the threads outside made it, and after which of its steps.
     pub maker: Option<(usize, usize)>,
+    /// Of a team's root: in which of the rounds it began. It waited for all of the round before, with what they created.
+    pub round: Option<usize>,
     /// What it declared.
     pub declared: Vec<Declaration>,
     /// When it was created.
     pub created_ns: u64,
+    /// The worker that created it.
+    pub creator: u32,
     /// When its body began and was over, and the worker that began it; none if it has not run.
     pub ran: Option<(u64, u64, u32)>,
     /// Its body's own time, cut where it created a task or waited. Other tasks' time on its stack is not in it.
@@ -58,12 +66,14 @@ pub struct Recorded {
 }
 
 /// A part of a body in which it created nothing and waited for nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stretch {
     /// How long, in nanoseconds.
     pub ns: u64,
     /// It begins when all children that were created before it are done.
     pub waits: bool,
+    /// It begins when these are done, with all that they created: children of a group, or one that ran before it went on.
+    pub waits_for: Vec<usize>,
 }
 
 /// A body on a worker's stack.
@@ -71,6 +81,30 @@ struct Open {
     task: usize,
     /// Since when the current stretch has the worker to itself.
     since: u64,
+    /// What it does now is to wait: nobody's work.
+    waits: bool,
+}
+
+/// What bodies have created, and where they opened groups.
+#[derive(Default)]
+struct Created {
+    /// By task.
+    children: HashMap<usize, Vec<usize>>,
+    /// By task, the innermost group last: how many children there were.
+    groups: HashMap<usize, Vec<usize>>,
+}
+
+impl Created {
+    fn open_group(&mut self, task: usize) {
+        let count = self.children.get(&task).map_or(0, Vec::len);
+        self.groups.entry(task).or_default().push(count);
+    }
+
+    /// The children in the innermost group. One that was opened by another implicit task of this thread's has those of all of this one.
+    fn close_group(&mut self, task: usize) -> Vec<usize> {
+        let first = self.groups.get_mut(&task).and_then(Vec::pop).unwrap_or(0);
+        self.children.get(&task).map_or(Vec::new(), |children| children[first..].to_vec())
+    }
 }
 
 /// Where tasks are in a recording, by number. Numbers are given out a moment before they are noted: not in order of time.
@@ -114,6 +148,8 @@ impl Recording {
     pub(super) fn of(notes: &[&Note], workers: u32, is_whole: bool) -> Recording {
         let mut recording = Recording { tasks: Vec::new(), workers, is_whole, ..Recording::default() };
         let mut outsiders = Outsiders::default();
+        let mut rounds = Rounds::default();
+        let mut bodies = Created::default();
         let mut places = Places::default();
         let mut dependences = Dependences::default();
         let mut stacks: Vec<Vec<Open>> = (0..=workers).map(|_| Vec::new()).collect();
@@ -124,20 +160,32 @@ impl Recording {
                     let parent = parent.and_then(|parent| places.get(parent));
                     let place = recording.tasks.len();
                     places.set(*task, place);
-                    let parent = parent.map(|parent| (parent, recording.cut(parent, stack, note.ns, false)));
+                    let parent = parent
+                        .map(|parent| (parent, recording.cut(parent, stack, note.ns, Stretch::default())));
                     dependences.declare(place, parent.map(|(parent, _)| parent), declared);
+                    if let Some((parent, _)) = parent {
+                        bodies.children.entry(parent).or_default().push(place);
+                    }
+                    let (maker, round) = match maker {
+                        Some(Maker::Outsider(thread)) => (Some(outsiders.makes(*thread, note.ns)), None),
+                        Some(Maker::Member(round)) => (None, Some(rounds.begins(*round, place))),
+                        None => (None, None),
+                    };
                     recording.tasks.push(Recorded {
                         label,
                         cost: *cost,
                         parent,
-                        maker: maker.map(|thread| outsiders.makes(thread, note.ns)),
+                        maker,
+                        round,
                         declared: declared.to_vec(),
                         created_ns: note.ns,
+                        creator: note.worker,
                         ran: None,
                         stretches: vec![Stretch::default()],
                         after: Vec::new(),
                     });
                 }
+                Event::Region { round } => rounds.begins_region(*round, note.ns),
                 Event::Joins { thread } => outsiders.joins(*thread, note.ns),
                 Event::Joined { task, thread } => {
                     if let Some(task) = places.get(*task) {
@@ -152,16 +200,28 @@ impl Recording {
                 Event::Ended { task } => {
                     if let Some(task) = places.get(*task) {
                         recording.end(task, stack, note.ns);
+                        rounds.ends_body(note.ns);
                     }
                 }
-                Event::Waits { task } => {
-                    if let Some(task) = places.get(*task) {
-                        recording.cut(task, stack, note.ns, true);
+                Event::Opens { task } => {
+                    places.get(*task).into_iter().for_each(|task| bodies.open_group(task))
+                }
+                Event::Waits { task, awaited } => {
+                    let Some(task) = places.get(*task) else { continue };
+                    let mut stretch = Stretch::default();
+                    match awaited {
+                        Awaited::Children => stretch.waits = true,
+                        Awaited::Group => stretch.waits_for = bodies.close_group(task),
+                        Awaited::Task(awaited) => stretch.waits_for.extend(places.get(*awaited)),
+                    }
+                    recording.cut(task, stack, note.ns, stretch);
+                    if let Some(open) = stack.last_mut().filter(|open| open.task == task) {
+                        open.waits = true;
                     }
                 }
                 Event::GoesOn { task } => {
                     if let Some(open) = stack.last_mut().filter(|open| places.get(*task) == Some(open.task)) {
-                        open.since = note.ns; // what the wait itself took is nobody's work
+                        (open.since, open.waits) = (note.ns, false);
                     }
                 }
             }
@@ -170,28 +230,29 @@ impl Recording {
             task.after = after;
         }
         recording.outside = outsiders.all();
+        recording.rounds = rounds.all();
         recording
     }
 
     /// Ends the current stretch of `task`, which is on top of the stack if all is well; its number.
-    fn cut(&mut self, task: usize, stack: &mut [Open], now: u64, waits: bool) -> usize {
+    fn cut(&mut self, task: usize, stack: &mut [Open], now: u64, next: Stretch) -> usize {
         let stretches = &mut self.tasks[task].stretches;
         let number = stretches.len() - 1;
         if let Some(open) = stack.last_mut().filter(|open| open.task == task) {
             stretches[number].ns += now.saturating_sub(open.since);
             open.since = now;
         }
-        stretches.push(Stretch { ns: 0, waits });
+        stretches.push(next);
         number
     }
 
     fn begin(&mut self, task: usize, stack: &mut Vec<Open>, note: &Note) {
-        if let Some(below) = stack.last() {
+        if let Some(below) = stack.last().filter(|below| !below.waits) {
             let stretch = self.tasks[below.task].stretches.last_mut();
             stretch.into_iter().for_each(|stretch| stretch.ns += note.ns.saturating_sub(below.since));
         }
         self.tasks[task].ran = Some((note.ns, note.ns, note.worker));
-        stack.push(Open { task, since: note.ns });
+        stack.push(Open { task, since: note.ns, waits: false });
     }
 
     fn end(&mut self, task: usize, stack: &mut Vec<Open>, now: u64) {
