@@ -12,7 +12,7 @@ const ARGUMENTS: [(&str, &str); 12] = [
     ("concom", ""),
     ("fft", "-n 1048576"),
     ("fib", "-n 27"),
-    ("floorplan", "-f @/floorplan/input.15"),
+    ("floorplan", "-f @/floorplan/input.5"),
     ("health", "-f @/health/test.input"),
     ("knapsack", "-f @/knapsack/knapsack-024.input"),
     ("nqueens", "-n 10"),

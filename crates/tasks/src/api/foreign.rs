@@ -14,7 +14,6 @@ use crate::waiting::suspend::suspend;
 use crate::lifecycle::extras::{Completion, Suspension};
 use crate::lifecycle::task::{Attributes, Task, TaskRef, Verb, flag};
 use crate::workers::WorkerId;
-use castell_base::sync::Ordering;
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -298,7 +297,7 @@ impl Context<'_> {
         let task = self.current();
         // Besides: its body, and that it is suspended.
         let own = 1 + u32::from(task.has(flag::SUSPENDED));
-        task.events.load(Ordering::Acquire).saturating_sub(own)
+        task.events.pending().saturating_sub(own)
     }
 
     /// As [`Runtime::spawn_function`], on this task's runtime; the new task has nothing to do with this one.

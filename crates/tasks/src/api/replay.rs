@@ -352,7 +352,7 @@ fn run_body(context: &Context<'_>, node: &Node, iteration: u64) -> bool {
     if leaves_some && let Err(error) = context.taskwait() {
         context.fail(error);
     }
-    while task.events.load(Ordering::Acquire) != 1 {
+    while task.events.pending() != 1 {
         context.block_for(NAP);
     }
     !task.has(flag::POISONED)

@@ -8,10 +8,11 @@
 use crate::api::builder::Builder;
 use crate::api::context::Context;
 use crate::error::TaskError;
+use crate::lifecycle::assembly::Assembly;
 use crate::lifecycle::current::Thread;
 use crate::lifecycle::execute::{InPlace, begin_in_place, create_sized, end_in_place};
 use crate::lifecycle::group::Group;
-use crate::lifecycle::shared::{Assembly, Shared};
+use crate::lifecycle::shared::Shared;
 use crate::lifecycle::task::{Attributes, Task, Verb, flag};
 use crate::workers::{Habits, WorkerId, serve};
 use castell_base::sync::AtomicPtr;
@@ -171,7 +172,8 @@ impl Member {
     /// The region is cancelled: who waits in a barrier that yields to that goes on, and this member goes to the region's end.
     pub fn cancel(&self) {
         let shared = &self.thread.shared;
-        shared.assembly().cancel(shared);
+        shared.assembly().cancel();
+        shared.beckon_all();
     }
 
     /// Whether it is.

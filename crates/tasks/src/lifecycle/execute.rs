@@ -112,7 +112,7 @@ where
                         return; // nobody asks for it
                     }
                     // Who fails an event of it may set a flag at this moment.
-                    if task.events.load(Ordering::Acquire) != 1 {
+                    if task.events.pending() != 1 {
                         task.set(flag::RETURNED);
                     } else {
                         task.set_own(flag::RETURNED);
@@ -439,7 +439,7 @@ fn end_of_body(thread: &Thread, task: TaskRef) -> Option<TaskRef> {
     // SAFETY: its life has not ended yet.
     let record = unsafe { task.as_ref() };
     // Only the body adds events: alone, nobody else touches the count any more.
-    if record.events.load(Ordering::Acquire) == 1 {
+    if record.events.pending() == 1 {
         return completed(thread, task);
     }
     if record.has(flag::SUSPENDED) {
@@ -450,7 +450,7 @@ fn end_of_body(thread: &Thread, task: TaskRef) -> Option<TaskRef> {
         call_at_end(record);
     }
     note_events(thread, record);
-    if record.events.fetch_sub(1, Ordering::AcqRel) == 1 {
+    if record.events.happened(1) {
         thread.shared.stall.forget(task);
         return completed(thread, task);
     }
@@ -463,7 +463,7 @@ fn call_at_end(record: &Task) {
     let asked = record.extras().at_end_of_body.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(action) = asked {
         action();
-        record.events.fetch_sub(1, Ordering::AcqRel); // the body's own is still there
+        record.events.happened(1); // the body's own is still there
     }
 }
 

@@ -7,7 +7,6 @@
 use crate::error::TaskError;
 use crate::lifecycle::current::Thread;
 use crate::lifecycle::task::{Task, flag};
-use castell_base::sync::Ordering;
 use std::sync::Once;
 
 /// Has forks noticed from now on.
@@ -24,7 +23,7 @@ extern "C" fn mark() {
     if let Some(task) = unsafe { thread.task.get().as_ref() } {
         // Final: whoever creates a task looks twice. One event more: so does the end of the body.
         task.set(flag::FORKED | flag::FINAL);
-        task.events.fetch_add(1, Ordering::Relaxed);
+        task.events.add(1);
     }
 }
 

@@ -3,6 +3,7 @@
 //! `task` is the record, `execute` what happens to it in order, `children` and `group` how its parent hears of its end;
 //! `current` is the calling thread, `shared` what all threads of a runtime have in common.
 
+pub(crate) mod assembly;
 #[cfg(not(loom))]
 pub(crate) mod awaited;
 pub(crate) mod children;
@@ -10,6 +11,7 @@ pub(crate) mod children;
 pub mod counts;
 #[cfg(not(loom))]
 pub(crate) mod current;
+pub(crate) mod events;
 #[cfg(not(loom))]
 pub(crate) mod execute;
 #[cfg(not(loom))]

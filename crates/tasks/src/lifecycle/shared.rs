@@ -4,6 +4,7 @@ use crate::dependences::Exclusive;
 use crate::diagnostics::journal::Journal;
 use crate::diagnostics::record::Recorder;
 use crate::diagnostics::stall::Stalls;
+use crate::lifecycle::assembly::Assembly;
 use crate::lifecycle::counts::Counts;
 use crate::lifecycle::places::Places;
 use crate::lifecycle::task::Task;
@@ -13,7 +14,6 @@ use crate::waiting::services::Services;
 use crate::waiting::suspend::Suspended;
 use crate::workers::devices::Devices;
 use crate::workers::{WorkerId, Workers};
-use castell_base::sync::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::sync::{Condvar, Mutex, PoisonError};
 
@@ -55,69 +55,19 @@ impl Shared {
     pub(crate) fn root_ended(&self) {
         match &self.assembly {
             None => self.roots.end(),
-            Some(assembly) => assembly.arrive(self),
-        }
-    }
-}
-
-/// A barrier for the threads that are lent. Each of them ends its implicit task there; with that task's last descendant it has
-/// arrived.
-pub(crate) struct Assembly {
-    size: u32,
-    absent: AtomicU32,
-    /// How often all have arrived.
-    rounds: AtomicU32,
-    /// In the lower half, if the region is cancelled, how often they will have when it ends; the upper half says that it is.
-    last: AtomicU64,
-}
-
-const CANCELLED: u64 = 1 << 32;
-
-impl Assembly {
-    pub(crate) fn of(size: usize) -> Assembly {
-        let size = size as u32;
-        Assembly { size, absent: AtomicU32::new(size), rounds: AtomicU32::new(0), last: AtomicU64::new(0) }
-    }
-
-    /// How often all have arrived.
-    pub(crate) fn rounds(&self) -> u32 {
-        self.rounds.load(Ordering::Acquire)
-    }
-
-    fn arrive(&self, shared: &Shared) {
-        if self.absent.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // Nobody can arrive for the next round before this one is over.
-            self.absent.store(self.size, Ordering::Relaxed);
-            self.rounds.fetch_add(1, Ordering::Release);
-            self.beckon(shared);
+            Some(assembly) => {
+                if assembly.arrive() {
+                    self.beckon_all();
+                }
+            }
         }
     }
 
-    /// The region is cancelled by one that has not arrived: when all have, it is over. Who waits does not have to.
-    pub(crate) fn cancel(&self, shared: &Shared) {
-        self.last.store(CANCELLED | u64::from(self.rounds().wrapping_add(1)), Ordering::Release);
-        self.beckon(shared);
-    }
-
-    /// Another region begins.
-    pub(crate) fn renew(&self) {
-        self.last.store(0, Ordering::Release);
-    }
-
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.last.load(Ordering::Acquire) != 0
-    }
-
-    /// Whether the region was over with the arrival of all that came after `round`.
-    pub(crate) fn was_last(&self, round: u32) -> bool {
-        self.last.load(Ordering::Acquire) == CANCELLED | u64::from(round.wrapping_add(1))
-    }
-
-    /// Has all look at the barrier.
-    fn beckon(&self, shared: &Shared) {
-        let workers = || (0..self.size).map(WorkerId);
-        workers().for_each(|worker| shared.workers.beckon(worker));
-        workers().for_each(|worker| shared.scheduler.call(worker));
+    /// Has all lent threads look at their barrier.
+    pub(crate) fn beckon_all(&self) {
+        let workers = || (0..self.workers.count() as u32).map(WorkerId);
+        workers().for_each(|worker| self.workers.beckon(worker));
+        workers().for_each(|worker| self.scheduler.call(worker));
     }
 }
 

@@ -20,6 +20,7 @@ use crate::dependences::{Access, Domain, Kind};
 use crate::error::Fault;
 use crate::lifecycle::children::Children;
 use crate::lifecycle::current::Thread;
+use crate::lifecycle::events::Events;
 use crate::lifecycle::extras::{Extras, Life};
 use crate::lifecycle::group::Group;
 use crate::lifecycle::shared::Shared;
@@ -108,7 +109,7 @@ pub struct Task {
     /// Unsatisfied strong accesses, plus 1 until registration is over.
     blocking: AtomicU32,
     /// External events not yet fulfilled, plus 1 for the body.
-    pub(crate) events: AtomicU32,
+    pub(crate) events: Events,
     /// Who still needs the record: see the table above.
     references: AtomicU32,
     pub(crate) priority: i32,
@@ -212,7 +213,7 @@ impl Task {
             parent: birth.parent,
             flags: AtomicU32::new(flags),
             blocking: AtomicU32::new(1),
-            events: AtomicU32::new(1),
+            events: Events::of_body(),
             references: AtomicU32::new(birth.references),
             priority,
             bytes: birth.parts.bytes as u32,
@@ -321,7 +322,7 @@ impl Task {
     /// Whether it is [`flag::PLAIN`] and has no events, after its body: nobody else can change either any more.
     #[inline]
     pub(crate) fn ends_plainly(&self) -> bool {
-        self.events.load(Ordering::Acquire) == 1 && self.flags.load(Ordering::Relaxed) & flag::PLAIN != 0
+        self.events.pending() == 1 && self.flags.load(Ordering::Relaxed) & flag::PLAIN != 0
     }
 
     /// How many accesses it has.

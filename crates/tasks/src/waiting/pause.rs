@@ -154,7 +154,7 @@ impl Drop for Event {
 
 /// `count` more events before `task` completes. Only from its body, or while another event of it is not fulfilled.
 pub(crate) fn add_events(task: &Task, count: u32) {
-    task.events.fetch_add(count, Ordering::Relaxed);
+    task.events.add(count);
 }
 
 /// `count` events of `task` have happened.
@@ -165,7 +165,7 @@ pub(crate) unsafe fn fulfill(task: TaskRef, count: u32) {
     // SAFETY: the record lives until its last event is fulfilled.
     let record = unsafe { task.as_ref() };
     let shared = record.shared;
-    if record.events.fetch_sub(count, Ordering::AcqRel) != count {
+    if !record.events.happened(count) {
         return; // from here on it may be gone
     }
     Thread::with(shared, |thread| {

@@ -71,7 +71,7 @@ pub(crate) fn suspend(task: &Task) -> bool {
     if task.set(flag::SUSPENDED) & flag::SUSPENDED == 0 {
         // SAFETY: what threads share outlives the tasks.
         unsafe { &*task.shared }.stall.expect_pauses();
-        task.events.fetch_add(1, Ordering::Relaxed);
+        task.events.add(1);
     }
     true
 }
@@ -84,13 +84,13 @@ pub(crate) fn leave(thread: &Thread, task: TaskRef) {
     record.set(flag::REPEATED);
     if mode == Suspension::Events {
         note_events(thread, record);
-        if record.events.fetch_sub(2, Ordering::AcqRel) == 2 {
+        if record.events.happened(2) {
             resume(thread, task);
         }
         return;
     }
     record.clear(flag::SUSPENDED);
-    record.events.fetch_sub(1, Ordering::AcqRel);
+    record.events.happened(1);
     let suspended = &thread.shared.suspended;
     match mode {
         Suspension::Unblocked => {
@@ -113,7 +113,7 @@ pub(crate) fn resume(thread: &Thread, task: TaskRef) {
     let record = unsafe { task.as_ref() };
     thread.shared.stall.forget(task);
     record.clear(flag::SUSPENDED);
-    record.events.store(1, Ordering::Release); // for the body, which is to run
+    record.events.restart(); // for the body, which is to run
     again(thread, task);
 }
 

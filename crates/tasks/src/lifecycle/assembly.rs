@@ -1,0 +1,132 @@
+//! The barrier at which a team's lent threads meet.
+
+use castell_base::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// A barrier for the threads that are lent. Each of them ends its implicit task there; with that task's last descendant it has
+/// arrived.
+pub(crate) struct Assembly {
+    size: u32,
+    absent: AtomicU32,
+    /// How often all have arrived.
+    rounds: AtomicU32,
+    /// In the lower half, if the region is cancelled, how often they will have when it ends; the upper half says that it is.
+    last: AtomicU64,
+}
+
+const CANCELLED: u64 = 1 << 32;
+
+impl Assembly {
+    pub(crate) fn of(size: usize) -> Assembly {
+        let size = size as u32;
+        Assembly { size, absent: AtomicU32::new(size), rounds: AtomicU32::new(0), last: AtomicU64::new(0) }
+    }
+
+    /// How often all have arrived. Whoever sees a new number sees what all had done before they arrived.
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rounds.load(Ordering::Acquire)
+    }
+
+    /// One has arrived; true if it was the last: then all are to look.
+    pub(crate) fn arrive(&self) -> bool {
+        // Release and acquire: the last one has what the others did, and hands it on with the round.
+        let is_last = self.absent.fetch_sub(1, Ordering::AcqRel) == 1;
+        if is_last {
+            // Nobody can arrive for the next round before this one is over.
+            self.absent.store(self.size, Ordering::Relaxed);
+            self.rounds.fetch_add(1, Ordering::Release);
+        }
+        is_last
+    }
+
+    /// The region is cancelled by one that has not arrived: when all have, it is over. Who waits does not have to, and is to look.
+    pub(crate) fn cancel(&self) {
+        self.last.store(CANCELLED | u64::from(self.rounds().wrapping_add(1)), Ordering::Release);
+    }
+
+    /// Another region begins.
+    pub(crate) fn renew(&self) {
+        self.last.store(0, Ordering::Release);
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.last.load(Ordering::Acquire) != 0
+    }
+
+    /// Whether the region was over with the arrival of all that came after `round`.
+    pub(crate) fn was_last(&self, round: u32) -> bool {
+        self.last.load(Ordering::Acquire) == CANCELLED | u64::from(round.wrapping_add(1))
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    struct Team {
+        assembly: Assembly,
+        written: [AtomicU32; 2],
+    }
+
+    impl Team {
+        fn new() -> Arc<Team> {
+            let written = [AtomicU32::new(0), AtomicU32::new(0)];
+            Arc::new(Team { assembly: Assembly::of(2), written })
+        }
+
+        /// Arrives, and waits for the others; how often all had met before.
+        fn meet(&self) -> u32 {
+            let round = self.assembly.rounds(); // it cannot change before this one has come
+            self.assembly.arrive();
+            while self.assembly.rounds() == round {
+                thread::yield_now();
+            }
+            round
+        }
+    }
+
+    #[test]
+    fn all_see_what_each_did_before() {
+        loom::model(|| {
+            let team = Team::new();
+            let member = |number: usize| {
+                let team = team.clone();
+                move || {
+                    for round in 1..=2 {
+                        team.written[number].store(round, Ordering::Relaxed);
+                        assert_eq!(team.meet(), round - 1);
+                        // The other may be in its next round already, no further.
+                        let seen = team.written[1 - number].load(Ordering::Relaxed);
+                        assert!(seen == round || seen == round + 1, "{seen} in round {round}");
+                    }
+                }
+            };
+            let other = thread::spawn(member(1));
+            member(0)();
+            other.join().expect("it ends");
+            assert_eq!(team.assembly.rounds(), 2);
+        });
+    }
+
+    /// One cancels on its way, the other perhaps not yet at the barrier: both find that the region is over when they have met.
+    #[test]
+    fn a_cancelled_region_ends_for_all() {
+        loom::model(|| {
+            let team = Team::new();
+            let other = {
+                let team = team.clone();
+                thread::spawn(move || {
+                    team.assembly.cancel();
+                    let round = team.meet();
+                    assert!(team.assembly.is_cancelled() && team.assembly.was_last(round));
+                })
+            };
+            let round = team.meet();
+            assert!(team.assembly.is_cancelled() && team.assembly.was_last(round));
+            other.join().expect("it ends");
+            team.assembly.renew();
+            assert!(!team.assembly.is_cancelled() && !team.assembly.was_last(round));
+        });
+    }
+}

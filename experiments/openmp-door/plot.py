@@ -1,0 +1,90 @@
+"""Draws ratios.svg and writes tables.md from results.json and suites.json: python3 experiments/openmp-door/plot.py"""
+import json
+import math
+import pathlib
+
+HERE = pathlib.Path(__file__).parent
+ROWS = [row for row in json.loads((HERE / "results.json").read_text()) if "cpu_ns" in row]
+METG = [row for row in json.loads((HERE / "results.json").read_text()) if "metg_ns" in row]
+
+
+def case_of(row):
+    params = dict(row["params"])
+    if row["workload"] == "program":
+        return params["program"]
+    sizes = " ".join(f"{name}={value}" for name, value in params.items() if name not in ("workload", "workers"))
+    return f"{row['workload']} {sizes}"
+
+
+def pairs():
+    """By case, each subject with castell and the same without: (case, name, with, without)."""
+    found = []
+    for row, other in zip(ROWS, ROWS[1:]):
+        if row["params"] != other["params"]:
+            continue
+        if row["subject"] == "castell on " + other["subject"] or row["subject"] == "with castell":
+            name = "libgomp, whole programs" if row["subject"] == "with castell" else other["subject"]
+            found.append((case_of(row), name, row, other))
+    return found
+
+
+PAIRS = pairs()
+NAMES = list(dict.fromkeys(name for _, name, _, _ in PAIRS))
+CASES = list(dict.fromkeys(case for case, _, _, _ in PAIRS))
+
+
+def ratio(row, other, key):
+    return row[key] / other[key]
+
+
+def short(ns):
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns:.3g} ns"
+
+
+def table():
+    lines = ["A task, a barrier, or a whole program: time on processors with castell, without, and the ratio; the ratio of wall times.", ""]
+    lines += ["| case | library below | with castell | without | ratio | wall |", "|---|---|---|---|---|---|"]
+    for case, name, row, other in PAIRS:
+        of_cpu, of_wall = ratio(row, other, "cpu_ns"), ratio(row, other, "median_ns")
+        text = f"**{of_cpu:.2f}**" if of_cpu > 1.05 else f"{of_cpu:.2f}"
+        lines.append(f"| {case} | {name} | {short(row['cpu_ns'])} | {short(other['cpu_ns'])} | {text} | {of_wall:.2f} |")
+    if METG:
+        lines += ["", "| METG (50 %) | |", "|---|---|"]
+        lines += [f"| {row['subject']} | {short(row['metg_ns']) if row['metg_ns'] else 'not reached'} |" for row in METG]
+    suites = HERE / "suites.json"
+    if suites.exists():
+        lines += ["", "| suite | built | pass without | pass with |", "|---|---|---|---|"]
+        for row in json.loads(suites.read_text())["suites"]:
+            lines.append(f"| {row['suite']} | {row['built']} | {row['without']} | {row['with']} |")
+    (HERE / "tables.md").write_text("\n".join(lines) + "\n")
+
+
+def drawing():
+    left, width, step, top = 250, 560, 14, 40
+    height = top + step * len(CASES) + 20
+    colours = ["#1b6ca8", "#d1495b", "#3a7d44", "#edae49"]
+
+    def x(value):
+        return left + width * (min(max(math.log2(value), -5), 2) + 5) / 7
+
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 30}" height="{height}" font-family="sans-serif" font-size="10">']
+    out.append(f'<rect width="{left + width + 30}" height="{height}" fill="white"/>')
+    for power in range(-5, 3):
+        colour = "#333" if power == 0 else "#ddd"
+        out.append(f'<line x1="{x(2.0**power)}" x2="{x(2.0**power)}" y1="{top - 8}" y2="{height - 15}" stroke="{colour}"/>')
+        out.append(f'<text x="{x(2.0**power)}" y="{height - 4}" text-anchor="middle">{2.0**power:g}</text>')
+    for at, name in enumerate(NAMES):
+        out.append(f'<circle cx="{left + 150 * at}" cy="12" r="4" fill="{colours[at]}"/><text x="{left + 8 + 150 * at}" y="16">{name}</text>')
+    for case, name, row, other in PAIRS:
+        y = top + step * CASES.index(case)
+        out.append(f'<text x="{left - 10}" y="{y + 4}" text-anchor="end">{case}</text>')
+        out.append(f'<circle cx="{x(ratio(row, other, "cpu_ns")):.1f}" cy="{y}" r="3.5" fill="{colours[NAMES.index(name)]}" fill-opacity="0.8"/>')
+    out.append("</svg>")
+    (HERE / "ratios.svg").write_text("\n".join(out) + "\n")
+
+
+table()
+drawing()
