@@ -125,6 +125,103 @@ impl Places {
     }
 }
 
+/// Puts a recording together, note by note.
+#[derive(Default)]
+struct Reader {
+    recording: Recording,
+    places: Places,
+    dependences: Dependences,
+    bodies: Created,
+    outsiders: Outsiders,
+    rounds: Rounds,
+}
+
+impl Reader {
+    fn read(&mut self, note: &Note, stack: &mut Vec<Open>) {
+        let place = |task: &u32| self.places.get(*task);
+        match &note.event {
+            Event::Created { .. } => self.create(note, stack),
+            Event::Region { round } => self.rounds.begins_region(*round, note.ns),
+            Event::Joins { thread } => self.outsiders.joins(*thread, note.ns),
+            Event::Joined { task, thread } => {
+                if let Some(task) = place(task) {
+                    self.outsiders.joined(*thread, task, note.ns);
+                }
+            }
+            Event::Began { task } => {
+                if let Some(task) = place(task) {
+                    self.recording.begin(task, stack, note);
+                }
+            }
+            Event::Ended { task } => {
+                if let Some(task) = place(task) {
+                    self.recording.end(task, stack, note.ns);
+                    self.rounds.ends_body(note.ns);
+                }
+            }
+            Event::Opens { task } => {
+                if let Some(task) = place(task) {
+                    self.bodies.open_group(task);
+                }
+            }
+            Event::Waits { task, awaited } => {
+                if let Some(task) = place(task) {
+                    self.wait(task, *awaited, note.ns, stack);
+                }
+            }
+            Event::GoesOn { task } => {
+                if let Some(open) = stack.last_mut().filter(|open| place(task) == Some(open.task)) {
+                    (open.since, open.waits) = (note.ns, false);
+                }
+            }
+        }
+    }
+
+    fn create(&mut self, note: &Note, stack: &mut [Open]) {
+        let Event::Created { task, parent, label, cost, declared, maker } = &note.event else { return };
+        let parent = parent.and_then(|parent| self.places.get(parent));
+        let place = self.recording.tasks.len();
+        self.places.set(*task, place);
+        let cut = |parent| (parent, self.recording.cut(parent, stack, note.ns, Stretch::default()));
+        let parent = parent.map(cut);
+        self.dependences.declare(place, parent.map(|(parent, _)| parent), declared);
+        if let Some((parent, _)) = parent {
+            self.bodies.children.entry(parent).or_default().push(place);
+        }
+        let (maker, round) = match maker {
+            Some(Maker::Outsider(thread)) => (Some(self.outsiders.makes(*thread, note.ns)), None),
+            Some(Maker::Member(round)) => (None, Some(self.rounds.begins(*round, place))),
+            None => (None, None),
+        };
+        self.recording.tasks.push(Recorded {
+            label,
+            cost: *cost,
+            parent,
+            maker,
+            round,
+            declared: declared.to_vec(),
+            created_ns: note.ns,
+            creator: note.worker,
+            ran: None,
+            stretches: vec![Stretch::default()],
+            after: Vec::new(),
+        });
+    }
+
+    fn wait(&mut self, task: usize, awaited: Awaited, now: u64, stack: &mut [Open]) {
+        let mut stretch = Stretch::default();
+        match awaited {
+            Awaited::Children => stretch.waits = true,
+            Awaited::Group => stretch.waits_for = self.bodies.close_group(task),
+            Awaited::Task(awaited) => stretch.waits_for.extend(self.places.get(awaited)),
+        }
+        self.recording.cut(task, stack, now, stretch);
+        if let Some(open) = stack.last_mut().filter(|open| open.task == task) {
+            open.waits = true;
+        }
+    }
+}
+
 impl Recorded {
     /// Its body's own time, in nanoseconds.
     pub fn own_ns(&self) -> u64 {
@@ -146,86 +243,13 @@ impl Recording {
 
     /// From notes in order of time.
     pub(super) fn of(notes: &[&Note], workers: u32, is_whole: bool) -> Recording {
-        let mut recording = Recording { tasks: Vec::new(), workers, is_whole, ..Recording::default() };
-        let mut outsiders = Outsiders::default();
-        let mut rounds = Rounds::default();
-        let mut bodies = Created::default();
-        let mut places = Places::default();
-        let mut dependences = Dependences::default();
+        let recording = Recording { workers, is_whole, ..Recording::default() };
+        let mut reader = Reader { recording, ..Reader::default() };
         let mut stacks: Vec<Vec<Open>> = (0..=workers).map(|_| Vec::new()).collect();
         for note in notes {
-            let stack = &mut stacks[note.worker as usize];
-            match &note.event {
-                Event::Created { task, parent, label, cost, declared, maker } => {
-                    let parent = parent.and_then(|parent| places.get(parent));
-                    let place = recording.tasks.len();
-                    places.set(*task, place);
-                    let parent = parent
-                        .map(|parent| (parent, recording.cut(parent, stack, note.ns, Stretch::default())));
-                    dependences.declare(place, parent.map(|(parent, _)| parent), declared);
-                    if let Some((parent, _)) = parent {
-                        bodies.children.entry(parent).or_default().push(place);
-                    }
-                    let (maker, round) = match maker {
-                        Some(Maker::Outsider(thread)) => (Some(outsiders.makes(*thread, note.ns)), None),
-                        Some(Maker::Member(round)) => (None, Some(rounds.begins(*round, place))),
-                        None => (None, None),
-                    };
-                    recording.tasks.push(Recorded {
-                        label,
-                        cost: *cost,
-                        parent,
-                        maker,
-                        round,
-                        declared: declared.to_vec(),
-                        created_ns: note.ns,
-                        creator: note.worker,
-                        ran: None,
-                        stretches: vec![Stretch::default()],
-                        after: Vec::new(),
-                    });
-                }
-                Event::Region { round } => rounds.begins_region(*round, note.ns),
-                Event::Joins { thread } => outsiders.joins(*thread, note.ns),
-                Event::Joined { task, thread } => {
-                    if let Some(task) = places.get(*task) {
-                        outsiders.joined(*thread, task, note.ns);
-                    }
-                }
-                Event::Began { task } => {
-                    if let Some(task) = places.get(*task) {
-                        recording.begin(task, stack, note);
-                    }
-                }
-                Event::Ended { task } => {
-                    if let Some(task) = places.get(*task) {
-                        recording.end(task, stack, note.ns);
-                        rounds.ends_body(note.ns);
-                    }
-                }
-                Event::Opens { task } => {
-                    places.get(*task).into_iter().for_each(|task| bodies.open_group(task))
-                }
-                Event::Waits { task, awaited } => {
-                    let Some(task) = places.get(*task) else { continue };
-                    let mut stretch = Stretch::default();
-                    match awaited {
-                        Awaited::Children => stretch.waits = true,
-                        Awaited::Group => stretch.waits_for = bodies.close_group(task),
-                        Awaited::Task(awaited) => stretch.waits_for.extend(places.get(*awaited)),
-                    }
-                    recording.cut(task, stack, note.ns, stretch);
-                    if let Some(open) = stack.last_mut().filter(|open| open.task == task) {
-                        open.waits = true;
-                    }
-                }
-                Event::GoesOn { task } => {
-                    if let Some(open) = stack.last_mut().filter(|open| places.get(*task) == Some(open.task)) {
-                        (open.since, open.waits) = (note.ns, false);
-                    }
-                }
-            }
+            reader.read(note, &mut stacks[note.worker as usize]);
         }
+        let Reader { mut recording, outsiders, rounds, dependences, .. } = reader;
         for (task, after) in recording.tasks.iter_mut().zip(dependences.resolve()) {
             task.after = after;
         }
