@@ -2,6 +2,7 @@
 
 mod group;
 mod oracle;
+mod sums;
 
 use castell_base::Rank;
 use castell_collectives::collective::ALGORITHMS;
@@ -9,42 +10,7 @@ use castell_comm::collective::{Call, CallError, Operation, Reason, Reduction};
 use castell_comm::pool::AllocationError;
 use castell_comm::{Comm, Communicator};
 use group::group;
-use oracle::{Matrix, Sample};
-
-/// Numbers whose sums depend on the order in which they are added.
-fn number(rank: u32, at: u64) -> f64 {
-    let [a, b, ..] = Matrix::contribution(rank, at);
-    f64::from(a) * 2f64.powi((b % 40) as i32 - 20)
-}
-
-fn call<'a>(
-    operation: Operation,
-    (send, recv): (&'a [f64], &'a mut [f64]),
-    count: usize,
-    root: Rank,
-) -> Call<'a> {
-    match operation {
-        Operation::Barrier => Call::barrier(),
-        Operation::Broadcast => {
-            recv[..count].copy_from_slice(&send[..count]);
-            Call::broadcast(&mut recv[..count], root)
-        }
-        Operation::Gather => Call::gather(&send[..count], recv, root),
-        Operation::Scatter => Call::scatter(send, &mut recv[..count], root),
-        Operation::Allgather => Call::allgather(&send[..count], recv),
-        Operation::Reduce => Call::reduce(&send[..count], &mut recv[..count], Reduction::Sum, root),
-        Operation::Allreduce => Call::allreduce(&send[..count], &mut recv[..count], Reduction::Sum),
-        Operation::ReduceScatter => Call::reduce_scatter_block(send, &mut recv[..count], Reduction::Sum),
-        Operation::Alltoall => Call::alltoall(send, recv),
-        Operation::Scan => Call::scan(&send[..count], &mut recv[..count], Reduction::Sum),
-        Operation::Exscan => Call::exscan(&send[..count], &mut recv[..count], Reduction::Sum),
-        _ => unreachable!("not among neighbours"),
-    }
-}
-
-fn bits(numbers: &[f64]) -> Vec<u64> {
-    numbers.iter().map(|number| number.to_bits()).collect()
-}
+use sums::{bits, call, number};
 
 /// The bits of a result: of a started call with vectors, and of a blocking and a started one whose send buffer, or receive buffer, all can
 /// read.

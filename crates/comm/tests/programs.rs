@@ -2,6 +2,7 @@
 
 mod group;
 mod oracle;
+mod sums;
 
 use castell_base::Rank;
 use castell_collectives::collective::ALGORITHMS;
@@ -9,16 +10,10 @@ use castell_comm::collective::{Call, CallError, Operation, Reason, Reduction};
 use castell_comm::job::{JobOptions, Progress, Reads};
 use castell_comm::{Cause, Comm, Communicator};
 use group::{group, group_with, seed};
-use oracle::{Matrix, Sample};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-/// Numbers whose sums depend on the order in which they are added.
-fn number(rank: u32, at: u64) -> f64 {
-    let [a, b, ..] = Matrix::contribution(rank, at);
-    f64::from(a) * 2f64.powi((b % 40) as i32 - 20)
-}
+use sums::{bits, call, number};
 
 /// The bits of an operation's result by an algorithm: of a blocking call, and of one that was started.
 fn both_ways(
@@ -27,40 +22,13 @@ fn both_ways(
     name: &str,
     count: usize,
 ) -> [Result<Vec<u64>, CallError>; 2] {
-    let (me, size) = (world.rank().0, world.size() as usize);
+    let (me, size, root) = (world.rank().0, world.size() as usize, Rank(world.size() - 1));
     let send: Vec<f64> = (0..(count * size) as u64).map(|at| number(me, at)).collect();
-    let mut outcomes = [false, true].map(|_| (send.clone(), vec![0.5f64; count * size]));
-    let [first, second] = &mut outcomes;
-    let call = |(send, recv): &mut (Vec<f64>, Vec<f64>)| {
-        // SAFETY: only the lifetime is made longer; both vectors outlive the calls below, which are waited for.
-        let recv = unsafe { std::slice::from_raw_parts_mut(recv.as_mut_ptr(), recv.len()) };
-        // SAFETY: as above.
-        let send = unsafe { std::slice::from_raw_parts(send.as_ptr(), send.len()) };
-        let root = Rank(size as u32 - 1);
-        let call = match operation {
-            Operation::Barrier => Call::barrier(),
-            Operation::Broadcast => {
-                recv[..count].copy_from_slice(&send[..count]);
-                Call::broadcast(&mut recv[..count], root)
-            }
-            Operation::Gather => Call::gather(&send[..count], recv, root),
-            Operation::Scatter => Call::scatter(send, &mut recv[..count], root),
-            Operation::Allgather => Call::allgather(&send[..count], recv),
-            Operation::Reduce => Call::reduce(&send[..count], &mut recv[..count], Reduction::Sum, root),
-            Operation::Allreduce => Call::allreduce(&send[..count], &mut recv[..count], Reduction::Sum),
-            Operation::ReduceScatter => Call::reduce_scatter_block(send, &mut recv[..count], Reduction::Sum),
-            Operation::Alltoall => Call::alltoall(send, recv),
-            Operation::Scan => Call::scan(&send[..count], &mut recv[..count], Reduction::Sum),
-            Operation::Exscan => Call::exscan(&send[..count], &mut recv[..count], Reduction::Sum),
-            _ => unreachable!("not among neighbours"),
-        };
-        call.by(name)
-    };
-    let blocking = world.call(call(first));
-    let started = call(second);
+    let [mut first, mut second] = [0, 1].map(|_| vec![0.5f64; count * size]);
+    let blocking = world.call(call(operation, (&send, &mut first), count, root).by(name));
+    let started = call(operation, (&send, &mut second), count, root).by(name);
     let started = world.scope(|scope| scope.start(started)?.wait());
-    let bits = |recv: &[f64]| recv.iter().map(|number| number.to_bits()).collect();
-    [blocking.map(|()| bits(&outcomes[0].1)), started.map(|()| bits(&outcomes[1].1))]
+    [blocking.map(|()| bits(&first)), started.map(|()| bits(&second))]
 }
 
 #[test]
