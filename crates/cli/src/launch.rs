@@ -1,5 +1,7 @@
 //! `castell launch`.
 
+mod hosts;
+
 use crate::timeline::TimelineArgs;
 use anyhow::{Context, bail};
 use castell_comm::describe_call;
@@ -9,8 +11,9 @@ use castell_host::journal::{DESCRIPTOR_VARIABLE, Journals};
 use castell_trace::Timeline;
 use castell_trace::joined::{Notes, Reading, join};
 use castell_trace::journal::Event;
+use hosts::Hosts;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -21,11 +24,16 @@ Examples:
   castell launch -n 2 --bind 0,1 -- ./program    # each rank on a processor
   castell launch -n 8 --stall 10s -- ./program   # tells who waits for whom
   castell launch -n 4 --net tcp -- ./program     # messages over TCP, not shared memory
+  castell launch --hosts a:4,b:4 -- ./program    # eight processes on two hosts, by ssh
+  castell launch -n 8 --hostfile hosts.txt -- ./program
+  castell launch --hosts web1:2,web2:2 --remote 'docker exec -i {host}' -- ./program
+  castell lab 4 -- castell launch -n 8 -- ./program   # on four hosts made of namespaces
   kill -USR1 PID-OF-CASTELL                      # the same, at once
   castell launch -n 4 --timeline out.html -- ./program   # what each rank did, waited for and sent, on one axis
 
 Each process gets CASTELL_RANK and a share of one memory segment; a program that does not use castell just runs N \
-times. Standard input goes to rank 0. SIGINT, SIGTERM and SIGHUP are passed on; when castell ends, nothing that the \
+times. On several hosts castell has to be at the same place on all, or where --castell says, in the same version; programs start in \
+this folder. Ranks of one host share memory, those of different hosts talk over TCP. Standard input goes to rank 0. SIGINT, SIGTERM and SIGHUP are passed on; when castell ends, nothing that the \
 program started is left.
 
 --timeline draws graphs, collective calls, messages and tasks of every rank, also of ranks that were killed. A rank keeps its first \
@@ -41,7 +49,23 @@ Exit code: that of the rank that failed first (128 + signal if it was killed), 0
 pub struct Args {
     /// Number of processes (ranks)
     #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX as i64))]
-    ranks: u32,
+    #[arg(required_unless_present_any = ["hosts", "hostfile"])]
+    ranks: Option<u32>,
+    /// On these hosts, with at most so many ranks each, filled one after the other: a:4,b:4; without numbers the ranks are dealt out evenly
+    #[arg(long, value_name = "HOST:N,...")]
+    hosts: Option<String>,
+    /// The same from a file: a host a line, as `a:4` or `a slots=4`; # begins a comment
+    #[arg(long, value_name = "FILE", conflicts_with = "hosts")]
+    hostfile: Option<PathBuf>,
+    /// The command that starts a command on a host: {host} in it is the name, which else follows behind it [default: ssh, without questions]
+    #[arg(long, value_name = "COMMAND")]
+    remote: Option<String>,
+    /// Where castell is on the other hosts [default: where it is here]
+    #[arg(long, value_name = "PATH")]
+    castell: Option<PathBuf>,
+    /// Sets a variable for the ranks on other hosts, or hands this one on; those that begin with CASTELL_ are handed on anyway
+    #[arg(long = "env", value_name = "NAME[=VALUE]")]
+    environment: Vec<String>,
     /// Processors for the ranks: none (the kernel decides), core (one core each, round robin), or a list such as 0,2,4-7
     #[arg(long, value_name = "none|core|LIST", default_value = "none")]
     bind: Binding,
@@ -52,7 +76,7 @@ pub struct Args {
     /// more ranks than processors)
     #[arg(long, default_value = "auto", value_name = "auto|thread|peers")]
     progress: Progress,
-    /// What carries messages: shared memory, or TCP, also between processes of one host
+    /// What carries messages: shared memory, and TCP between hosts (shm), or TCP also between processes of one host (tcp)
     #[arg(long, default_value = "shm", value_name = "shm|tcp")]
     net: Net,
     /// Print who waits for whom after this long without progress
@@ -79,7 +103,9 @@ pub struct Args {
 
 /// Carries the command out.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let mut launch = Launch::new(args.ranks);
+    let on = Hosts::of(&args)?;
+    let ranks = on.as_ref().map_or(args.ranks.unwrap_or(1), |on| on.places.len() as u32);
+    let mut launch = Launch::new(ranks);
     launch.job.progress = args.progress;
     launch.job.net = args.net;
     launch.job.stall_ms =
@@ -90,13 +116,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     launch.timeout = args.timeout;
     launch.verbose = args.verbose;
     let (program, arguments) = args.program.split_first().expect("clap requires a program");
-    let recording = Recording::of(&args)?;
+    let recording = Recording::of(&args, ranks, on.is_some())?;
     launch.inherited =
         recording.iter().map(|recording| (DESCRIPTOR_VARIABLE, recording.0.descriptor())).collect();
-    match launch.program(program, arguments) {
+    let eager_bytes = launch.job.eager_bytes;
+    let outcome = match on {
+        None => launch.program(program, arguments),
+        Some(on) => on.launch(launch, &args.environment)?.program(program, arguments),
+    };
+    match outcome {
         Ok(outcome) => {
             if let Some(recording) = recording {
-                recording.write(&args, launch.job.eager_bytes)?;
+                recording.write(&args, ranks, eager_bytes)?;
             }
             Ok(ExitCode::from(outcome.exit_code()))
         }
@@ -116,20 +147,25 @@ const EVENTS_OF_ALL: u32 = 1 << 24;
 
 impl Recording {
     /// Memory for it, if a timeline is wanted.
-    fn of(args: &Args) -> anyhow::Result<Option<Recording>> {
+    fn of(args: &Args, ranks: u32, on_hosts: bool) -> anyhow::Result<Option<Recording>> {
         if args.timeline.timeline.is_none() {
             return Ok(None);
         }
+        if on_hosts {
+            bail!(
+                "--timeline is for jobs on this host alone: ranks of several hosts read clocks that are not compared yet"
+            );
+        }
         args.timeline.check()?;
-        let events = args.timeline_events.unwrap_or((EVENTS_OF_ALL / args.ranks).min(EVENTS));
-        let journals = Journals::create(args.ranks as usize, events as usize)
+        let events = args.timeline_events.unwrap_or((EVENTS_OF_ALL / ranks).min(EVENTS));
+        let journals = Journals::create(ranks as usize, events as usize)
             .context("no memory for the timeline: ask for fewer with --timeline-events")?;
         Ok(Some(Recording(journals)))
     }
 
     /// After the end: puts together what the ranks noted, and writes it.
-    fn write(&self, args: &Args, eager_bytes: u32) -> anyhow::Result<()> {
-        let timeline = self.timeline(args, eager_bytes);
+    fn write(&self, args: &Args, ranks: u32, eager_bytes: u32) -> anyhow::Result<()> {
+        let timeline = self.timeline(args, ranks, eager_bytes);
         if timeline.spans.is_empty() {
             castell_host::say(
                 "no timeline: no process of the program has joined the group (is it linked with castell?)",
@@ -148,8 +184,8 @@ impl Recording {
         Ok(())
     }
 
-    fn timeline(&self, args: &Args, eager_bytes: u32) -> Timeline {
-        let notes = (0..args.ranks as usize).map(|rank| {
+    fn timeline(&self, args: &Args, ranks: u32, eager_bytes: u32) -> Timeline {
+        let notes = (0..ranks as usize).map(|rank| {
             let noted = self.0.read(rank);
             let events = noted.rows.into_iter().filter_map(Event::of_row).collect();
             Notes { events, names: noted.names, dropped: noted.dropped }

@@ -1,6 +1,7 @@
 //! The `castell` command: each subcommand is a module with its arguments and a `run`.
 
 mod afford;
+mod agent;
 mod colour;
 mod completions;
 mod cpus;
@@ -59,6 +60,8 @@ enum Command {
     Launch(launch::Args),
     Lab(lab::Args),
     #[command(hide = true)]
+    Agent(agent::Args),
+    #[command(hide = true)]
     LabHost(lab::HostArgs),
     Place(Box<place::Args>),
     Session(session::Args),
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(*args),
         Command::Launch(args) => launch::run(args),
         Command::Lab(args) => lab::run(args),
+        Command::Agent(_) => agent::run(),
         Command::LabHost(args) => lab::live(&args),
         Command::Place(args) => place::run(*args),
         Command::Session(args) => session::run(args),

@@ -11,6 +11,7 @@ pub mod descriptor;
 mod error;
 mod file;
 pub mod futex;
+pub mod interfaces;
 pub mod journal;
 pub mod mailbox;
 pub mod memory;

@@ -4,4 +4,5 @@
 //! This room knows nothing of messages and runs: what it hands over is a place in a group and the file of its segment.
 
 pub mod bootstrap;
+pub mod hosts;
 pub mod launch;

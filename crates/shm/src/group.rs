@@ -23,6 +23,8 @@ pub(crate) struct State {
     gone: AtomicU32,
     /// How many ranks have joined.
     joined: AtomicU32,
+    /// How many of them run on this host.
+    ranks_here: AtomicU32,
     /// The processors that some rank may run on, a bit each; more than fit here count as the last ones do.
     processors: [AtomicU64; PROCESSOR_WORDS],
     /// How many processors all ranks count when they choose algorithms; 0: nobody has asked yet.
@@ -96,6 +98,14 @@ pub struct RankControl {
 }
 
 const _: () = assert!(size_of::<RankControl>() == 256);
+
+impl State {
+    /// How many ranks are on this host, and how many processors all ranks count; 0: who asks first counts.
+    pub(crate) fn settle(&self, ranks_here: u32, processors: u32) {
+        self.ranks_here.store(ranks_here, Ordering::Relaxed);
+        self.processors_counted.store(processors, Ordering::Relaxed);
+    }
+}
 
 impl RankControl {
     /// Where the rank is in its life.
@@ -190,6 +200,13 @@ impl Group {
         Ok(())
     }
 
+    /// Notes that a rank of another host has joined there.
+    pub fn note_joined_elsewhere(&self, rank: Rank) {
+        let joins =
+            self.control(rank).state.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        self.state().joined.fetch_add(u32::from(joins), Ordering::Release);
+    }
+
     /// Marks `rank` as gone in order, and wakes those of `met` that sleep. The others find out when they look the next time:
     /// if all were woken, the ends of many ranks would cost all of them the square of their number.
     pub fn mark_finished(&self, rank: Rank, met: &[Rank]) {
@@ -243,9 +260,9 @@ impl Group {
         self.state().joined.load(Ordering::Acquire) >= self.ranks
     }
 
-    /// Whether there are more ranks than processors that those may run on which have joined.
+    /// Whether there are more ranks on this host than processors that those may run on which have joined.
     pub fn is_oversubscribed(&self) -> bool {
-        self.ranks > self.processors_of_joined()
+        self.state().ranks_here.load(Ordering::Relaxed) > self.processors_of_joined()
     }
 
     /// Processors that those ranks may run on which have joined.

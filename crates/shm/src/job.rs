@@ -32,7 +32,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"castell1");
-const VERSION: u32 = 15;
+const VERSION: u32 = 16;
 
 /// The most ranks that one job may have.
 pub const RANKS_MAX: u32 = 65_536;
@@ -122,6 +122,42 @@ pub struct JobOptions {
     /// What carries messages. Over TCP nothing is put into slots, rings and pipes, and each rank's own thread makes progress,
     /// whatever else is asked for.
     pub net: Net,
+    /// By rank, on which host it is; empty: all are on this one. Ranks of several hosts talk over TCP, each rank's own thread makes
+    /// progress, and tuning files of one host choose nothing.
+    pub hosts: Vec<u32>,
+    /// The host that this segment is for.
+    pub here: u32,
+    /// What the ranks prove to each other over a network; drawn if there is none.
+    pub secret: Option<JobSecret>,
+    /// Processors that all ranks count together when they choose algorithms; 0: those of this host are counted.
+    pub processors: u32,
+}
+
+/// What only the ranks of a job know.
+#[derive(Clone, PartialEq, Eq)]
+pub struct JobSecret(pub [u8; 32]);
+
+impl std::fmt::Debug for JobSecret {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("JobSecret(..)")
+    }
+}
+
+impl JobSecret {
+    /// One that nobody can guess.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn random() -> Result<JobSecret, JobError> {
+        let mut bytes = [0; 32];
+        let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
+        read.map_err(|error| {
+            JobError::Option(format!(
+                "/dev/urandom cannot be read ({error}), and a job over a network needs a secret"
+            ))
+        })?;
+        Ok(JobSecret(bytes))
+    }
 }
 
 impl JobOptions {
@@ -137,6 +173,10 @@ impl JobOptions {
             reads: Reads::Auto,
             stall_ms: 0,
             net: Net::Shm,
+            hosts: Vec::new(),
+            here: 0,
+            secret: None,
+            processors: 0,
         }
     }
 
@@ -181,6 +221,8 @@ struct Header {
     progress: AtomicU32,
     reads: AtomicU32,
     net: AtomicU32,
+    /// Whether some ranks talk over a network.
+    is_networked: AtomicU32,
     /// What the ranks prove to each other over a network.
     secret: [AtomicU64; 4],
     /// Bytes of each rank's pool.
@@ -233,25 +275,44 @@ impl Job {
         header.pool_bytes.store(pool_bytes as u64, Ordering::Relaxed);
         header.ranks.store(options.ranks, Ordering::Relaxed);
         header.queue_slots.store(options.queue_slots, Ordering::Relaxed);
+        if !options.hosts.is_empty() && options.hosts.len() != options.ranks as usize {
+            return Err(JobError::Option(format!(
+                "{} ranks have hosts, of {}",
+                options.hosts.len(),
+                options.ranks
+            )));
+        }
         let is_shared = options.net == Net::Shm;
+        let is_networked = !is_shared || options.hosts.iter().any(|host| *host != options.hosts[0]);
         header.pipes.store(u32::from(options.pipes && is_shared), Ordering::Relaxed);
         header.rings.store(u32::from(options.rings && is_shared), Ordering::Relaxed);
         header.net.store(options.net as u32, Ordering::Relaxed);
-        if !is_shared {
-            for (word, random) in header.secret.iter().zip(random_words()?) {
-                word.store(random, Ordering::Relaxed);
+        header.is_networked.store(u32::from(is_networked), Ordering::Relaxed);
+        if is_networked {
+            let JobSecret(secret) = options.secret.clone().map_or_else(JobSecret::random, Ok)?;
+            for (word, bytes) in header.secret.iter().zip(secret.as_chunks::<8>().0) {
+                word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
             }
         }
+        let ranks_here = options.hosts.iter().filter(|host| **host == options.here).count() as u32;
+        let ranks_here = if options.hosts.is_empty() { options.ranks } else { ranks_here };
+        header.group.settle(ranks_here, options.processors);
         header.eager_bytes.store(options.eager_bytes, Ordering::Relaxed);
         header.stall_ms.store(options.stall_ms, Ordering::Relaxed);
-        let progress = if is_shared { options.progress } else { Progress::Thread };
+        let progress = if is_networked { Progress::Thread } else { options.progress };
         header.progress.store(progress as u32, Ordering::Relaxed);
         header.reads.store(options.reads as u32, Ordering::Relaxed);
+        // What hosts choose by has to be the same on all.
+        let announced = if options.hosts.is_empty() { Announced::load() } else { Announced::Nothing };
         // SAFETY: the segment is this function's own until it is handed on.
-        unsafe { announced::write(segment.as_ptr().add(tuning_offset(&geometry)), &Announced::load()) };
+        unsafe { announced::write(segment.as_ptr().add(tuning_offset(&geometry)), &announced) };
         header.version.store(VERSION, Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
-        Job::check(segment)
+        let job = Job::check(segment)?;
+        for (rank, host) in (0..).map(Rank).zip(&options.hosts) {
+            job.net_words(rank)[1].store(u64::from(*host), Ordering::Relaxed);
+        }
+        Ok(job)
     }
 
     /// Maps a job that another process made.
@@ -323,6 +384,26 @@ impl Job {
         }
     }
 
+    /// Whether some ranks talk over a network.
+    pub fn is_networked(&self) -> bool {
+        self.header().is_networked.load(Ordering::Relaxed) != 0
+    }
+
+    /// On which host a rank is; all are on host 0 where nobody has said.
+    pub fn host_of(&self, rank: Rank) -> u32 {
+        self.net_words(rank)[1].load(Ordering::Relaxed) as u32
+    }
+
+    /// Whether ranks talk through shared memory.
+    pub fn share_memory(&self, one: Rank, other: Rank) -> bool {
+        self.net() == Net::Shm && (!self.is_networked() || self.host_of(one) == self.host_of(other))
+    }
+
+    /// Whether some ranks are on other hosts than others.
+    pub fn has_hosts(&self) -> bool {
+        (1..self.ranks()).any(|rank| self.host_of(Rank(rank)) != self.host_of(Rank(0)))
+    }
+
     /// What the ranks of a job over a network prove to each other that they know.
     pub fn secret(&self) -> [u8; 32] {
         let mut secret = [0; 32];
@@ -338,7 +419,7 @@ impl Job {
     /// If the address is longer than [`NET_ADDRESS_BYTES_MAX`], or empty.
     pub fn publish_net_address(&self, rank: Rank, address: &[u8]) {
         assert!((1..=NET_ADDRESS_BYTES_MAX).contains(&address.len()), "an address of a few bytes");
-        let [length, words @ ..] = self.net_address_words(rank);
+        let [length, _, words @ ..] = self.net_words(rank);
         for (word, bytes) in words.iter().zip(address.chunks(8)) {
             let mut padded = [0; 8];
             padded[..bytes.len()].copy_from_slice(bytes);
@@ -350,13 +431,14 @@ impl Job {
 
     /// Where `rank` is found, once its process has said so.
     pub fn net_address(&self, rank: Rank) -> Option<Box<[u8]>> {
-        let [length, words @ ..] = self.net_address_words(rank);
+        let [length, _, words @ ..] = self.net_words(rank);
         let bytes = length.load(Ordering::Acquire) as usize;
         let all = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
         (bytes > 0).then(|| all.take(bytes).collect())
     }
 
-    fn net_address_words(&self, rank: Rank) -> &[AtomicU64; NET_ADDRESS_WORDS] {
+    /// The length of a rank's address, its host, and the address.
+    fn net_words(&self, rank: Rank) -> &[AtomicU64; NET_ADDRESS_WORDS] {
         assert!(rank.0 < self.geometry.ranks, "rank {rank} is outside the job");
         let offset = net_addresses_offset(&self.geometry) + rank.index() * NET_ADDRESS_BYTES;
         // SAFETY: checked against the segment's length at attach; these are atomics, from a multiple of 64 bytes on.
@@ -547,18 +629,6 @@ impl Job {
     }
 }
 
-/// Four words that nobody can guess.
-fn random_words() -> Result<[u64; 4], JobError> {
-    let mut bytes = [0; 32];
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
-    read.map_err(|error| {
-        JobError::Option(format!(
-            "/dev/urandom cannot be read ({error}), and a job over a network needs a secret"
-        ))
-    })?;
-    Ok(std::array::from_fn(|at| u64::from_le_bytes(bytes[at * 8..][..8].try_into().expect("eight bytes"))))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -598,6 +668,32 @@ mod tests {
         assert_eq!((other.net(), other.secret()), (Net::Tcp, job.secret()));
         let another = Job::create(&JobOptions { net: Net::Tcp, ..JobOptions::new(2) }).expect("a small job");
         assert_ne!(another.secret(), job.secret());
+    }
+
+    #[test]
+    fn ranks_of_several_hosts() {
+        let secret = JobSecret([7; 32]);
+        let hosts = vec![1, 1, 2, 1];
+        let options =
+            JobOptions { hosts, here: 2, secret: Some(secret), processors: 6, ..JobOptions::new(4) };
+        let job = Job::create(&options).expect("a small job");
+        assert!(job.is_networked() && job.has_hosts() && !job.peers_carry());
+        assert!(job.share_memory(Rank(0), Rank(3)) && !job.share_memory(Rank(1), Rank(2)));
+        assert_eq!((job.secret(), job.processors()), ([7; 32], 6));
+        job.join(Rank(2), 77, 5, &[0]).expect("nobody has it");
+        assert!(!job.is_oversubscribed() && !job.is_complete(), "one rank is here, on one processor");
+        for rank in [0, 1, 3].map(Rank) {
+            job.publish_net_address(rank, &[1; NET_ADDRESS_BYTES_MAX]);
+            job.note_joined_elsewhere(rank);
+            job.note_joined_elsewhere(rank);
+            assert_eq!(job.host_of(rank), 1, "it stays");
+        }
+        assert!(job.is_complete());
+        assert!(!format!("{options:?}").contains('7'), "no secret is shown");
+        let few = Job::create(&JobOptions { hosts: vec![1], ..JobOptions::new(2) });
+        assert!(matches!(few, Err(JobError::Option(_))));
+        let one = Job::create(&JobOptions { hosts: vec![3, 3], here: 3, ..JobOptions::new(2) });
+        assert!(!one.expect("a small job").is_networked(), "one host needs no network");
     }
 
     #[test]

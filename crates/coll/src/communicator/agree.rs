@@ -75,12 +75,13 @@ impl Communicator {
         Ok(copy.expect("every rank has a colour"))
     }
 
-    /// A communicator of the ranks that share memory with this one: all of them, as a job is one host's.
+    /// A communicator of the ranks on this one's host.
     ///
     /// # Errors
     /// As for [`Communicator::split`].
     pub fn split_shared(&self, key: i64) -> Result<Communicator, SplitError> {
-        let shared = self.split(Some(0), key)?;
+        let process = &self.member.process;
+        let shared = self.split(Some(process.job().host_of(process.rank())), key)?;
         Ok(shared.expect("every rank has a colour"))
     }
 

@@ -243,12 +243,11 @@ impl Communicator {
         let context = self.member.context;
         let set = if blocking { SlotSet::blocking } else { SlotSet::started };
         let members_of_slots = &self.member.members;
-        let seat_of_slots = job.has_slots(context).then(|| slot::program::Seat {
-            job,
-            set: set(context),
-            me,
-            members: members_of_slots,
-        });
+        // Slots lie in shared memory.
+        let all_share = || members_of_slots.iter().all(|member| job.share_memory(me, *member));
+        let has_slots = job.has_slots(context) && (!job.is_networked() || all_share());
+        let seat_of_slots =
+            has_slots.then(|| slot::program::Seat { job, set: set(context), me, members: members_of_slots });
         let (slots, known) = (seat_of_slots, &self.certificates);
         let instance = Instance::new(call, key, needs, &Surroundings { job, seat, members, slots, known });
         let instance = Arc::new(instance.map_err(|reason| reason.of(call.operation))?);

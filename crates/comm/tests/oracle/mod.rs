@@ -1,6 +1,8 @@
 //! What each collective call gives, by definition: computed serially from what every rank contributes.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod every;
+
 use castell_base::Rank;
 use castell_comm::Communicator;
 use castell_comm::collective::{Call, CallError, Custom, Element, Layout, Operation, Reduction};

@@ -2,7 +2,9 @@
 //! rank's doorbell woken by it.
 
 use castell_base::Rank;
+use castell_host::interfaces;
 use castell_shm::job::{Job, JobError, RankState};
+use castell_tcp::address::ADDRESSES_MAX;
 use castell_tcp::{Secret, Tcp, TcpConnector, TcpEndpoint, TcpOptions, Watcher};
 use castell_transport::{
     Address, Armed, Connector, Down, Endpoint, Events, Header, Refused, Sleeper, Transport, Urgency,
@@ -22,6 +24,7 @@ pub(super) struct Network {
     watcher: Watcher,
     job: Arc<Job>,
     me: Rank,
+    has_neighbours: bool,
     /// Of the job's memory: who has gone by then was noticed.
     epoch_seen: u32,
     /// By rank: its end was noticed there.
@@ -31,7 +34,7 @@ pub(super) struct Network {
 impl Network {
     pub(super) fn join(job: &Arc<Job>, me: Rank) -> Result<Network, JobError> {
         let refuse = |error: &dyn std::fmt::Display| JobError::Network(format!("rank {me}: {error}"));
-        let options = TcpOptions::at(&[IpAddr::V4(Ipv4Addr::LOCALHOST)]);
+        let options = TcpOptions::at(&listen_at(job));
         let tcp =
             Tcp::new(me, job.ranks(), Secret::new(job.secret()), &options).map_err(|error| refuse(&error))?;
         let shared = Arc::clone(job);
@@ -41,11 +44,32 @@ impl Network {
         let watcher = watcher.map_err(|error| refuse(&error))?;
         job.publish_net_address(me, &tcp.address().0);
         let noticed = vec![false; job.ranks() as usize].into();
-        Ok(Network { tcp, watcher, job: Arc::clone(job), me, epoch_seen: 0, noticed })
+        let has_neighbours = (0..job.ranks()).map(Rank).any(|rank| rank != me && job.share_memory(me, rank));
+        Ok(Network { tcp, watcher, job: Arc::clone(job), me, has_neighbours, epoch_seen: 0, noticed })
+    }
+
+    /// Whether some ranks are reached through shared memory.
+    pub(super) fn has_neighbours(&self) -> bool {
+        self.has_neighbours
+    }
+
+    /// What comes by both ways.
+    pub(super) fn poll_with(
+        &mut self,
+        shm: &mut impl Transport,
+        budget: usize,
+        events: &mut impl Events,
+    ) -> usize {
+        let mut told = 0;
+        if self.has_neighbours {
+            let mut neighbours = Neighbours { events, job: &self.job, me: self.me };
+            told += shm.poll(budget, &mut neighbours);
+        }
+        told + self.poll(budget, events)
     }
 
     pub(super) fn connections(&mut self) -> NetworkConnections {
-        NetworkConnections { tcp: self.tcp.connector(), job: Arc::clone(&self.job) }
+        NetworkConnections { tcp: self.tcp.connector(), job: Arc::clone(&self.job), me: self.me }
     }
 
     pub(super) fn poll(&mut self, budget: usize, events: &mut impl Events) -> usize {
@@ -59,7 +83,8 @@ impl Network {
     #[cold]
     fn note_departures(&mut self) {
         self.epoch_seen = self.job.epoch();
-        for rank in (0..self.job.ranks()).map(Rank).filter(|rank| *rank != self.me) {
+        let far = |rank: &Rank| *rank != self.me && !self.job.share_memory(self.me, *rank);
+        for rank in (0..self.job.ranks()).map(Rank).filter(far) {
             let why = match self.job.control(rank).state() {
                 RankState::Dead(_) => Down::Died,
                 RankState::Finished => Down::Left,
@@ -94,13 +119,47 @@ impl Network {
     }
 }
 
+/// Where a rank listens: where other hosts find this one, or at this host only, if there are no others.
+fn listen_at(job: &Job) -> Vec<IpAddr> {
+    let found = if job.has_hosts() { interfaces::addresses() } else { Vec::new() };
+    let found: Vec<IpAddr> = found.into_iter().map(|one| one.ip).take(ADDRESSES_MAX).collect();
+    if found.is_empty() { vec![IpAddr::V4(Ipv4Addr::LOCALHOST)] } else { found }
+}
+
+/// Hands on what comes through shared memory. That shows the ends of all ranks; of those that it does not reach the network tells, behind
+/// what they sent.
+struct Neighbours<'a, E> {
+    events: &'a mut E,
+    job: &'a Job,
+    me: Rank,
+}
+
+impl<E: Events> Events for Neighbours<'_, E> {
+    #[inline(always)]
+    fn message(&mut self, header: &Header, payload: &[u8]) {
+        self.events.message(header, payload);
+    }
+
+    fn down(&mut self, peer: Rank, delivered: u32, why: Down) {
+        if self.job.share_memory(self.me, peer) {
+            self.events.down(peer, delivered, why);
+        }
+    }
+}
+
 /// Makes ways over the network.
 pub(crate) struct NetworkConnections {
     tcp: TcpConnector,
     job: Arc<Job>,
+    me: Rank,
 }
 
 impl NetworkConnections {
+    /// Whether a rank is reached through shared memory.
+    pub(super) fn shares_memory(&self, rank: Rank) -> bool {
+        self.job.share_memory(self.me, rank)
+    }
+
     pub(super) fn connect(&mut self, to: Rank) -> NetworkWay {
         NetworkWay { to, endpoint: None, tcp: self.tcp.clone(), job: Arc::clone(&self.job) }
     }

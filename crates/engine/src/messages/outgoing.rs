@@ -7,7 +7,6 @@ use super::wire::{GRANTED, Kind, control};
 use crate::failure::Cause;
 use castell_base::Rank;
 use castell_matching::Key;
-use castell_shm::job::Net;
 use castell_transport::Header;
 
 impl Outbound {
@@ -73,7 +72,7 @@ impl Messages {
     #[inline(never)]
     fn transmit_rare(&mut self, dest: Rank, message: &mut Outbound, is_eager: bool) -> Sent {
         let must_ask = self.peer(dest).holds && message.granted.is_none();
-        let shares = self.job.net() == Net::Shm;
+        let shares = self.job.share_memory(self.me, dest);
         match message.kind {
             Kind::Eager if !is_eager && shares => self.announce(dest, message),
             // Memory that is not shared is reached by messages only, and those go when a receive is there.

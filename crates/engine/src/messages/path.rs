@@ -4,7 +4,7 @@
 use super::network::{Network, NetworkConnections, NetworkWay};
 use super::peer::Peer;
 use castell_base::Rank;
-use castell_shm::job::{JobError, Net};
+use castell_shm::job::JobError;
 use castell_shm::{Job, Shm, address_of};
 #[cfg(test)]
 use castell_transport::faults::{Faults, Faulty};
@@ -21,7 +21,7 @@ type Shared = Faulty<Shm>;
 /// The rank's end of what carries messages.
 pub(crate) struct Port {
     shm: Shared,
-    /// In its place, if the job is one over a network.
+    /// Beside it or in its place, where some ranks don't share memory.
     network: Option<Box<Network>>,
 }
 
@@ -37,11 +37,8 @@ pub(crate) unsafe fn attach(job: &Arc<Job>, me: Rank) -> Result<Port, JobError> 
     let shm = unsafe { Shm::attach(Arc::clone(job), me) };
     #[cfg(test)]
     let shm = Faults::new(0, Default::default()).wrap(me, shm);
-    let network = match job.net() {
-        Net::Shm => None,
-        Net::Tcp => Some(Box::new(Network::join(job, me)?)),
-    };
-    Ok(Port { shm, network })
+    let network = job.is_networked().then(|| Network::join(job, me)).transpose()?;
+    Ok(Port { shm, network: network.map(Box::new) })
 }
 
 /// The same with faults.
@@ -58,7 +55,7 @@ impl Port {
     pub(crate) fn connections(&mut self) -> Connections {
         match &mut self.network {
             None => Connections::Shm(self.shm.connector()),
-            Some(network) => Connections::Network(network.connections()),
+            Some(network) => Connections::Both(self.shm.connector(), network.connections()),
         }
     }
 
@@ -66,7 +63,7 @@ impl Port {
     pub(crate) fn poll(&mut self, budget: usize, events: &mut impl Events) -> usize {
         match &mut self.network {
             None => self.shm.poll(budget, events),
-            Some(network) => network.poll(budget, events),
+            Some(network) => network.poll_with(&mut self.shm, budget, events),
         }
     }
 
@@ -74,7 +71,7 @@ impl Port {
     pub(crate) fn has_news(&self) -> bool {
         match &self.network {
             None => self.shm.has_news(),
-            Some(network) => network.has_news(),
+            Some(network) => network.has_news() || network.has_neighbours() && self.shm.has_news(),
         }
     }
 
@@ -103,7 +100,8 @@ impl Port {
 /// What makes ways.
 pub(crate) enum Connections {
     Shm(<Shared as Transport>::Connector),
-    Network(NetworkConnections),
+    /// To ranks that share memory, and to others.
+    Both(<Shared as Transport>::Connector, NetworkConnections),
 }
 
 /// Where a way ends. Nothing is known of it before it is used.
@@ -121,11 +119,13 @@ pub(super) struct Way {
 impl Way {
     pub(super) fn new(connections: &mut Connections, rank: Rank) -> Way {
         let end = match connections {
-            Connections::Shm(shm) => {
+            Connections::Both(_, network) if !network.shares_memory(rank) => {
+                End::Network(Box::new(network.connect(rank)))
+            }
+            Connections::Shm(shm) | Connections::Both(shm, _) => {
                 let endpoint = shm.connect(rank, &address_of(rank));
                 End::Shm(endpoint.unwrap_or_else(|error| panic!("{error}")))
             }
-            Connections::Network(network) => End::Network(Box::new(network.connect(rank))),
         };
         Way { end, next_send: 0 }
     }

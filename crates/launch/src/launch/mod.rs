@@ -20,6 +20,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 use supervisor::Supervisor;
+pub(crate) use supervisor::{Demand, Elsewhere};
 
 /// Which processors the ranks are bound to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,6 +85,8 @@ pub struct Launch {
     pub verbose: bool,
     /// Descriptors that programs inherit, by the variables that have their numbers.
     pub inherited: Vec<(&'static str, RawFd)>,
+    /// What the ranks of [`Launch::program`] get in their environment besides this process's.
+    pub environment: Vec<(OsString, OsString)>,
 }
 
 /// Why a job was not started. Nothing of it is left then.
@@ -121,6 +124,9 @@ pub enum LaunchError {
         /// The system's answer.
         source: io::Error,
     },
+    /// A host that its ranks cannot be started on.
+    #[error(transparent)]
+    Hosts(#[from] crate::hosts::HostsError),
     /// Not all ranks could be started; those that were are gone again.
     #[error(
         "rank {rank} of {ranks} could not be started ({source}): ask for fewer ranks, or raise the limits on \
@@ -142,6 +148,7 @@ impl LaunchError {
         match self {
             LaunchError::NotFound { .. } => 127,
             LaunchError::NotExecutable { .. } => 126,
+            LaunchError::Hosts(error) => error.exit_code(),
             _ => 1,
         }
     }
@@ -193,6 +200,7 @@ impl Launch {
             timeout: None,
             verbose: false,
             inherited: Vec::new(),
+            environment: Vec::new(),
         }
     }
 
@@ -201,7 +209,20 @@ impl Launch {
     /// # Errors
     /// Not all ranks could be started. That a rank fails is an outcome, not an error.
     pub fn program(&self, program: &OsStr, arguments: &[OsString]) -> Result<Outcome, LaunchError> {
-        self.run(|started, rank| started.spawn(rank, program, arguments))
+        let ranks: Vec<Rank> = (0..self.job.ranks).map(Rank).collect();
+        let outcome = self.run(&ranks, None, |started, rank| started.spawn(rank, program, arguments))?;
+        Ok(outcome)
+    }
+
+    /// Runs `program` as these ranks of a job whose others run elsewhere, and returns when these have ended.
+    pub(crate) fn part(
+        &self,
+        ranks: &[Rank],
+        elsewhere: &mut dyn Elsewhere,
+        program: &OsStr,
+        arguments: &[OsString],
+    ) -> Result<Outcome, LaunchError> {
+        self.run(ranks, Some(elsewhere), |started, rank| started.spawn(rank, program, arguments))
     }
 
     /// Runs `body` as every rank in a child of this process, which ends with the code that it returns.
@@ -215,11 +236,14 @@ impl Launch {
             threads => return Err(LaunchError::Threads { threads: threads.unwrap_or(0) }),
         }
         // SAFETY: there is one thread, this one.
-        self.run(|started, rank| unsafe { started.fork(rank, body) })
+        let fork = |started: &mut Started, rank: Rank| unsafe { started.fork(rank, body) };
+        self.run(&(0..self.job.ranks).map(Rank).collect::<Vec<_>>(), None, fork)
     }
 
     fn run(
         &self,
+        ranks: &[Rank],
+        elsewhere: Option<&mut dyn Elsewhere>,
         start: impl Fn(&mut Started, Rank) -> Result<(), LaunchError>,
     ) -> Result<Outcome, LaunchError> {
         let job = Job::create(&self.job)?;
@@ -228,16 +252,15 @@ impl Launch {
         process::adopt_orphans()?;
         let strangers = process::children();
         let signals = supervisor::take_over_signals()?;
-        let mut started = Started::new(&job, places, self.prefix)?;
-        started.inherited.clone_from(&self.inherited);
+        let mut started = Started::new(&job, places, self)?;
         if self.verbose {
             self.describe(&job, &processors);
         }
-        for rank in (0..self.job.ranks).map(Rank) {
-            start(&mut started, rank)?;
+        for rank in ranks {
+            start(&mut started, *rank)?;
         }
         let (processes, relay) = started.finish()?;
-        let outcome = Supervisor::new(self, &job, processes, signals, relay, strangers).run()?;
+        let outcome = Supervisor::new(self, (&job, elsewhere), processes, signals, relay, strangers).run()?;
         Ok(outcome)
     }
 

@@ -1,7 +1,7 @@
 //! Starting the ranks, all or none.
 
-use super::LaunchError;
 use super::relay::{Relay, Stream};
+use super::{Launch, LaunchError};
 use crate::bootstrap::{JOB_FD_VARIABLE, RANK_VARIABLE};
 use castell_base::Rank;
 use castell_host::HostError;
@@ -9,33 +9,38 @@ use castell_host::process::{self, Birth, OpenFilesLimit, Process};
 use castell_shm::job::Job;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Command;
+
+/// The processes of ranks.
+pub(super) type RankProcesses = Vec<(Rank, Process)>;
 
 /// The ranks that are running so far. If it is dropped before it is finished, they are killed.
 pub(super) struct Started<'a> {
     job: &'a Job,
     places: Vec<Vec<u32>>,
-    processes: Vec<Process>,
+    processes: RankProcesses,
     relay: Option<Relay>,
     nothing: File,
     limit_before: OpenFilesLimit,
-    /// See [`super::Launch::inherited`].
-    pub(super) inherited: Vec<(&'static str, RawFd)>,
+    launch: &'a Launch,
 }
 
 impl<'a> Started<'a> {
     /// Nobody yet. `places` are the processors of each rank in turn.
-    pub(super) fn new(job: &'a Job, places: Vec<Vec<u32>>, prefix: bool) -> Result<Started<'a>, LaunchError> {
+    pub(super) fn new(
+        job: &'a Job,
+        places: Vec<Vec<u32>>,
+        launch: &'a Launch,
+    ) -> Result<Started<'a>, LaunchError> {
         let nothing = File::open("/dev/null").map_err(|source| HostError::System {
             what: "open /dev/null as standard input".into(),
             source,
         })?;
         // A descriptor a rank, and two pipes for the output.
         let limit_before = process::raise_open_files_limit();
-        let relay = prefix.then(Relay::default);
-        let (processes, inherited) = (Vec::new(), Vec::new());
-        Ok(Started { job, places, processes, relay, nothing, limit_before, inherited })
+        let relay = launch.prefix.then(Relay::default);
+        Ok(Started { job, places, processes: Vec::new(), relay, nothing, limit_before, launch })
     }
 
     /// Starts a program as the next rank.
@@ -47,17 +52,18 @@ impl<'a> Started<'a> {
     ) -> Result<(), LaunchError> {
         let mut command = Command::new(program);
         command.args(arguments);
+        command.envs(self.launch.environment.iter().map(|(name, value)| (name, value)));
         command.env(JOB_FD_VARIABLE, self.job.fd().as_raw_fd().to_string());
         command.env(RANK_VARIABLE, rank.to_string());
         let (mut birth, _pipes) = self.birth(rank)?;
         birth.inherited.push(self.job.fd().as_raw_fd());
-        for (variable, descriptor) in &self.inherited {
+        for (variable, descriptor) in &self.launch.inherited {
             command.env(variable, descriptor.to_string());
             birth.inherited.push(*descriptor);
         }
         let process =
             process::spawn(&mut command, &birth).map_err(|source| self.explain(rank, program, source))?;
-        self.processes.push(process);
+        self.processes.push((rank, process));
         Ok(())
     }
 
@@ -79,12 +85,12 @@ impl<'a> Started<'a> {
         let job = Job::attach(copy)?;
         // SAFETY: as the caller promises.
         let process = unsafe { process::fork_with(&birth, || body(rank, job)) }.map_err(failed)?;
-        self.processes.push(process);
+        self.processes.push((rank, process));
         Ok(())
     }
 
     /// All ranks are running: hands over their processes, and their output if it is to be prefixed.
-    pub(super) fn finish(mut self) -> Result<(Vec<Process>, Option<Relay>), LaunchError> {
+    pub(super) fn finish(mut self) -> Result<(RankProcesses, Option<Relay>), LaunchError> {
         Ok((std::mem::take(&mut self.processes), self.relay.take()))
     }
 
@@ -96,7 +102,7 @@ impl<'a> Started<'a> {
             ..Birth::default()
         };
         if !self.places.is_empty() {
-            birth.cpus = self.places[rank.index() % self.places.len()].clone();
+            birth.cpus = self.places[self.processes.len() % self.places.len()].clone();
         }
         if rank != Rank(0) {
             birth.standard[0] = Some(self.nothing.as_raw_fd());
@@ -131,10 +137,10 @@ impl<'a> Started<'a> {
 
 impl Drop for Started<'_> {
     fn drop(&mut self) {
-        for process in &self.processes {
+        for (_, process) in &self.processes {
             let _ = process.signal(libc::SIGKILL);
         }
-        for process in &self.processes {
+        for (_, process) in &self.processes {
             let _ = process.wait();
         }
     }

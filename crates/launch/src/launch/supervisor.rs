@@ -10,13 +10,14 @@
 //!   kills the ranks.
 
 use super::relay::{Relay, Running};
+use super::start::RankProcesses;
 use super::{Launch, Outcome};
 use castell_base::Rank;
 use castell_host::process::{self, Ended, Pid, Process};
 use castell_host::signal::{self, Arrived, Signals};
 use castell_host::{HostError, descriptor};
 use castell_shm::job::{Death, Job, RankState};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// Between SIGTERM and SIGKILL.
@@ -48,6 +49,7 @@ enum Phase {
 
 /// A rank's process, and the one that joined the job in its place, if that is another (a program that a script starts).
 struct Member {
+    rank: Rank,
     process: Process,
     joined: Joined,
     ended: Option<Ended>,
@@ -64,10 +66,39 @@ enum Joined {
     Gone,
 }
 
+/// Somebody who watches ranks of the same job on other hosts.
+pub(crate) trait Elsewhere {
+    /// What becomes readable when there is something to exchange; `None`: there is already.
+    fn arm(&mut self) -> Option<BorrowedFd<'_>>;
+
+    /// Whether something about ranks here is still to be told that nobody wakes this one for.
+    fn expects_more(&self, job: &Job) -> bool;
+
+    /// Tells what is new about ranks here, and says what is to be done.
+    fn exchange(&mut self, job: &Job) -> Vec<Demand>;
+
+    /// The process of a rank here has ended.
+    fn tell_ended(&mut self, rank: Rank, ended: Ended);
+}
+
+/// What is demanded from elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Demand {
+    /// A signal has come.
+    Signal(i32),
+    /// A rank has failed: the others may go on for the grace time.
+    Grace,
+    /// End, the time is up.
+    Terminate,
+    /// End at once: nobody is left who would take notice.
+    Kill,
+}
+
 /// The loop's state.
-pub(super) struct Supervisor<'a> {
+pub(super) struct Supervisor<'a, 'e> {
     launch: &'a Launch,
     job: &'a Job,
+    elsewhere: Option<&'e mut (dyn Elsewhere + 'e)>,
     members: Vec<Member>,
     signals: Signals,
     relay: Option<Relay>,
@@ -83,21 +114,22 @@ pub(super) struct Supervisor<'a> {
     ended_by: Option<i32>,
 }
 
-impl<'a> Supervisor<'a> {
-    /// Watches `processes`, rank by rank. `strangers` are children of this process that are none of its business.
+impl<'a, 'e> Supervisor<'a, 'e> {
+    /// Watches `processes`, each of a rank. `strangers` are children of this process that are none of its business.
     pub(super) fn new(
         launch: &'a Launch,
-        job: &'a Job,
-        processes: Vec<Process>,
+        (job, elsewhere): (&'a Job, Option<&'e mut (dyn Elsewhere + 'e)>),
+        processes: RankProcesses,
         signals: Signals,
         relay: Option<Relay>,
         strangers: Vec<Pid>,
-    ) -> Supervisor<'a> {
+    ) -> Supervisor<'a, 'e> {
         let now = Instant::now();
-        let member = |process| Member { process, joined: Joined::Nobody, ended: None };
+        let member = |(rank, process)| Member { rank, process, joined: Joined::Nobody, ended: None };
         Supervisor {
             launch,
             job,
+            elsewhere,
             members: processes.into_iter().map(member).collect(),
             signals,
             relay,
@@ -139,27 +171,36 @@ impl<'a> Supervisor<'a> {
             while let Some(arrived) = self.signals.next() {
                 self.take_signal(arrived);
             }
-            for rank in ended {
-                self.take_ending(rank)?;
+            for member in ended {
+                self.take_ending(member)?;
             }
             self.look_who_joined();
+            self.exchange();
             self.check_deadlines();
         }
         Ok(relay)
     }
 
-    /// Sleeps until a process ends, a signal arrives or a deadline passes; gives the ranks of processes that ended.
-    fn wait(&self) -> Result<Vec<Rank>, HostError> {
-        let (mut waiting, mut ranks) = (vec![self.signals.as_fd()], Vec::new());
+    /// Sleeps until a process ends, a signal arrives, somebody elsewhere says something or a deadline passes; gives the members whose processes
+    /// ended.
+    fn wait(&mut self) -> Result<Vec<usize>, HostError> {
+        let mut patience_ms = self.patience_ms();
+        let (mut waiting, mut members) = (vec![self.signals.as_fd()], Vec::new());
         for (index, member) in self.members.iter().enumerate().filter(|(_, member)| member.ended.is_none()) {
             let other = if let Joined::Other(process) = &member.joined { Some(process) } else { None };
             for process in [Some(&member.process), other].into_iter().flatten() {
                 waiting.push(process.as_fd());
-                ranks.push(Rank(index as u32));
+                members.push(index);
             }
         }
-        let ready = descriptor::wait_readable(&waiting, self.patience_ms())?;
-        Ok(ranks.into_iter().zip(&ready[1..]).filter(|(_, ready)| **ready).map(|(rank, _)| rank).collect())
+        match self.elsewhere.as_mut().map(|elsewhere| elsewhere.arm()) {
+            None => {}
+            Some(None) => patience_ms = 0,
+            Some(Some(descriptor)) => waiting.push(descriptor),
+        }
+        let ready = descriptor::wait_readable(&waiting, patience_ms)?;
+        let ended = members.into_iter().zip(&ready[1..]).filter(|(_, ready)| **ready);
+        Ok(ended.map(|(member, _)| member).collect())
     }
 
     /// How long to sleep at most; negative for ever.
@@ -168,11 +209,10 @@ impl<'a> Supervisor<'a> {
             Phase::Ending(end) | Phase::Terminating(end) => Some(end),
             Phase::Running | Phase::Killing => None,
         };
-        let look = self
-            .members
-            .iter()
-            .any(|member| matches!(member.joined, Joined::Nobody))
-            .then_some(self.next_look);
+        let is_unborn = |member: &Member| matches!(member.joined, Joined::Nobody);
+        let expects_more = |elsewhere: &dyn Elsewhere| elsewhere.expects_more(self.job);
+        let looks = self.members.iter().any(is_unborn) || self.elsewhere.as_deref().is_some_and(expects_more);
+        let look = looks.then_some(self.next_look);
         let timeout = self.timeout_at.filter(|_| self.phase == Phase::Running);
         let next = [phase_end, look, timeout].into_iter().flatten().min();
         next.map_or(-1, |next| {
@@ -207,14 +247,37 @@ impl<'a> Supervisor<'a> {
         self.phase = Phase::Ending(now + self.launch.grace);
     }
 
+    /// Hears what is demanded from elsewhere.
+    fn exchange(&mut self) {
+        let Some(elsewhere) = &mut self.elsewhere else { return };
+        for demand in elsewhere.exchange(self.job) {
+            let now = Instant::now();
+            match demand {
+                Demand::Signal(signal) => self.take_signal(Arrived { signal, from_kernel: false }),
+                Demand::Grace if self.phase == Phase::Running => {
+                    self.phase = Phase::Ending(now + self.launch.grace);
+                }
+                Demand::Terminate if matches!(self.phase, Phase::Running | Phase::Ending(_)) => {
+                    self.terminate(now)
+                }
+                Demand::Kill => self.kill_all(),
+                Demand::Grace | Demand::Terminate => {}
+            }
+        }
+    }
+
     /// Takes notice of the end of a rank's process, or of the one that joined in its place.
-    fn take_ending(&mut self, rank: Rank) -> Result<(), HostError> {
-        let member = &mut self.members[rank.index()];
+    fn take_ending(&mut self, index: usize) -> Result<(), HostError> {
+        let member = &mut self.members[index];
+        let rank = member.rank;
         if member.ended.is_none() && member.process.has_ended() {
             let ended = member.process.wait()?;
             member.ended = Some(ended);
             self.job.mark_dead(rank, death(ended));
-            self.judge(rank, ended);
+            self.judge(index, ended);
+            if let Some(elsewhere) = &mut self.elsewhere {
+                elsewhere.tell_ended(rank, ended);
+            }
         } else if let Joined::Other(process) = &member.joined
             && process.has_ended()
         {
@@ -226,7 +289,8 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Decides what a rank's end means for the job.
-    fn judge(&mut self, rank: Rank, ended: Ended) {
+    fn judge(&mut self, index: usize, ended: Ended) {
+        let Member { rank, ref process, .. } = self.members[index];
         if ended.is_success() {
             self.verbose(&format!("rank {rank} {ended}"));
             return;
@@ -234,10 +298,7 @@ impl<'a> Supervisor<'a> {
         if self.first_failure.is_none() {
             self.first_failure = Some(rank);
             if self.phase == Phase::Running {
-                self.say(&format!(
-                    "rank {rank} (process {}) {ended}",
-                    self.members[rank.index()].process.pid()
-                ));
+                self.say(&format!("rank {rank} (process {}) {ended}", process.pid()));
             }
         } else {
             self.verbose(&format!("rank {rank} {ended}"));
@@ -254,8 +315,8 @@ impl<'a> Supervisor<'a> {
         }
         self.next_look = Instant::now() + self.look_period;
         self.look_period = (self.look_period * 2).min(UNBORN_PERIOD.1);
-        for (index, member) in self.members.iter_mut().enumerate() {
-            let control = self.job.control(Rank(index as u32));
+        for member in &mut self.members {
+            let control = self.job.control(member.rank);
             if !matches!(member.joined, Joined::Nobody) || control.state() != RankState::Alive {
                 continue;
             }

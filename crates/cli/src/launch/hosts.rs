@@ -1,0 +1,85 @@
+//! A job on several hosts: what the options say about where it goes.
+
+use super::Args;
+use anyhow::{Context, bail};
+use castell_comm::hosts::HostsLaunch;
+use castell_comm::hosts::place::{self, HostSlots};
+use castell_comm::job::RANKS_MAX;
+use castell_comm::launch::Launch;
+use castell_lab::HOSTS_VARIABLE;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long hosts may take until castell is started on all of them.
+const START_WITHIN: Duration = Duration::from_secs(60);
+
+/// Where a job on several hosts goes.
+pub(super) struct Hosts {
+    hosts: Vec<HostSlots>,
+    pub(super) places: Vec<u32>,
+    remote: Vec<String>,
+    castell: PathBuf,
+}
+
+impl Hosts {
+    /// What the options say, or the lab that this process is in; `None`: all stays on this host.
+    pub(super) fn of(args: &Args) -> anyhow::Result<Option<Hosts>> {
+        let lab = std::env::var(HOSTS_VARIABLE).ok().filter(|hosts| !hosts.is_empty());
+        let hosts = match (&args.hosts, &args.hostfile, &lab) {
+            (Some(hosts), ..) => place::parse_hosts(hosts)?,
+            (None, Some(file), _) => place::read_hosts(file)?,
+            (None, None, Some(hosts)) => place::parse_hosts(hosts)?,
+            (None, None, None) if args.remote.is_some() => bail!("--remote is for --hosts or --hostfile"),
+            (None, None, None) => return Ok(None),
+        };
+        let places = place::place(&hosts, args.ranks)?;
+        if places.len() > RANKS_MAX as usize {
+            bail!("{} ranks are too many: {RANKS_MAX} at most", places.len());
+        }
+        let here = std::env::current_exe().context("where is castell?")?;
+        let words = |command: &str| command.split_whitespace().map(str::to_owned).collect();
+        let remote: Vec<String> = match &args.remote {
+            Some(command) => words(command),
+            None if lab.is_some() => {
+                vec![here.display().to_string(), "lab".into(), "--on".into(), "{host}".into(), "--".into()]
+            }
+            None => words("ssh -o BatchMode=yes -o ConnectTimeout=10"),
+        };
+        if remote.is_empty() {
+            bail!("--remote names no command");
+        }
+        Ok(Some(Hosts { hosts, places, remote, castell: args.castell.clone().unwrap_or(here) }))
+    }
+
+    pub(super) fn launch(self, launch: Launch, asked: &[String]) -> anyhow::Result<HostsLaunch> {
+        let Hosts { hosts, places, remote, castell } = self;
+        let environment = environment(asked)?;
+        Ok(HostsLaunch { launch, hosts, places, remote, castell, environment, patience: START_WITHIN })
+    }
+}
+
+/// The variables that ranks on other hosts get.
+fn environment(asked: &[String]) -> anyhow::Result<Vec<OsString>> {
+    let of_one_process = ["CASTELL_JOB_FD", "CASTELL_RANK"];
+    let mut all: Vec<OsString> = std::env::vars_os()
+        .filter(|(name, _)| {
+            let name = name.to_string_lossy();
+            name.starts_with("CASTELL_") && !of_one_process.contains(&&*name)
+        })
+        .map(|(name, value)| [name, "=".into(), value].into_iter().collect())
+        .collect();
+    for one in asked {
+        let (name, value) = match one.split_once('=') {
+            Some((name, value)) => (name, OsString::from(value)),
+            None => {
+                (&**one, std::env::var_os(one).with_context(|| format!("--env {one}: it is not set here"))?)
+            }
+        };
+        if name.is_empty() {
+            bail!("--env {one}: write NAME=VALUE or NAME");
+        }
+        all.push([name.into(), "=".into(), value].into_iter().collect());
+    }
+    Ok(all)
+}

@@ -1,0 +1,308 @@
+//! `castell launch` on several hosts: those of a laboratory, and some that are only called so.
+//!
+//! Ranks are this program once more: `as_a_rank` does what its role says.
+
+#[path = "../../comm/tests/oracle/mod.rs"]
+mod oracle;
+#[path = "../../host/tests/skipped/mod.rs"]
+mod skipped;
+
+use castell_base::{Rank, Tag};
+use castell_comm::Comm;
+use castell_comm::collective::Reduction;
+use skipped::skip;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const CASTELL: &str = env!("CARGO_BIN_EXE_castell");
+/// What the processes of a job do.
+const ROLE: &str = "CASTELL_TEST_ROLE";
+
+/// Whether labs can be made here; else the test counts as skipped.
+fn labs_are_possible() -> bool {
+    let output = Command::new(CASTELL).args(["lab", "1", "--", "true"]).output().expect("castell runs");
+    if !output.status.success() {
+        skip("lab", &text(&output.stderr));
+    }
+    output.status.success()
+}
+
+/// A command on the first host of a lab.
+fn in_lab(hosts: u32, words: &[&str]) -> Command {
+    let mut command = Command::new(CASTELL);
+    command.args(["lab", &hosts.to_string(), "--"]).args(words).stdin(Stdio::null()).env("CASTELL", CASTELL);
+    command
+}
+
+/// `castell launch` there, of this program in a role.
+fn role_in_lab(hosts: u32, options: &[&str], role: &str) -> Command {
+    let me = std::env::current_exe().expect("a program knows its path");
+    let launch = [&[CASTELL, "launch", "--timeout", "200s"], options, &["--"]].concat();
+    let mut command = in_lab(hosts, &launch);
+    command.arg(me).args(["as_a_rank", "--exact", "--nocapture", "--test-threads=1"]).env(ROLE, role);
+    command
+}
+
+/// `castell launch` on hosts that are all this one.
+fn on_names(hosts: &str, options: &[&str], words: &[&str]) -> Command {
+    let mut command = Command::new(CASTELL);
+    command.args(["launch", "--hosts", hosts, "--remote", "env CASTELL_TEST_HOST={host}"]).args(options);
+    command.arg("--").args(words).stdin(Stdio::null());
+    command
+}
+
+fn run(command: &mut Command) -> Output {
+    command.output().expect("castell runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[track_caller]
+fn fine(output: &Output) -> Vec<String> {
+    assert!(output.status.success(), "{}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr));
+    sorted(&output.stdout)
+}
+
+/// What the roles say: lines that begin with a star.
+fn sorted(bytes: &[u8]) -> Vec<String> {
+    let mut lines: Vec<String> =
+        text(bytes).lines().filter_map(|line| Some(line.split_once("* ")?.1.to_owned())).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn as_a_rank() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let comm = Comm::init().unwrap_or_else(|error| panic!("{error}"));
+    match role.as_str() {
+        "oracle" => {
+            for (count, root) in [(1, 0), (3000, comm.size() - 1)] {
+                oracle::every::sample(&comm, count);
+                let mut sum = [0u64];
+                comm.world().allreduce(&[1u64], &mut sum, Reduction::Sum).expect("it ends well");
+                assert_eq!(sum[0], u64::from(comm.size()), "root {root}");
+            }
+        }
+        "pairs" => exchange_with_all(&comm),
+        fault => survive(&comm, fault),
+    }
+    println!("* rank {} of {} on {}", comm.rank(), comm.size(), host_name());
+    comm.finalize();
+}
+
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name").trim().to_owned()
+}
+
+/// Every pair sends both ways, small and large.
+fn exchange_with_all(comm: &Comm) {
+    for bytes in [8usize, 100_000] {
+        let (me, size) = (comm.rank().0, comm.size());
+        let sent: Vec<Vec<u8>> = (0..size).map(|to| vec![(me * 16 + to) as u8; bytes]).collect();
+        let mut got: Vec<Vec<u8>> = (0..size).map(|_| vec![0; bytes]).collect();
+        comm.scope(|scope| {
+            let mut graph = scope.graph();
+            for (other, (from, into)) in
+                (0..).zip(sent.iter().zip(&mut got)).filter(|(other, _)| *other != me)
+            {
+                graph.send(scope.share(from), Rank(other), Tag(7)).expect("legal");
+                graph.recv(scope.lend(into), Some(Rank(other)), Some(Tag(7))).expect("legal");
+            }
+            scope
+                .run(&graph.compile().expect("it compiles"))
+                .expect("it starts")
+                .wait()
+                .expect("it ends well");
+        });
+        for other in (0..size).filter(|other| *other != me) {
+            assert!(got[other as usize].iter().all(|byte| *byte == (other * 16 + me) as u8), "from {other}");
+        }
+    }
+}
+
+#[test]
+fn all_calls_by_all_algorithms() {
+    if !labs_are_possible() {
+        return;
+    }
+    let said = fine(&run(&mut role_in_lab(4, &["-n", "8"], "oracle")));
+    let expected: Vec<String> = (0..8).map(|rank| format!("rank {rank} of 8 on h{}", rank / 2 + 1)).collect();
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn ranks_are_dealt_out_unevenly() {
+    if !labs_are_possible() {
+        return;
+    }
+    let said = fine(&run(&mut role_in_lab(3, &["--hosts", "h3:3,h1:1,h2:1"], "pairs")));
+    let expected = ["h3", "h3", "h3", "h1", "h2"].iter().enumerate();
+    assert_eq!(said, expected.map(|(rank, host)| format!("rank {rank} of 5 on {host}")).collect::<Vec<_>>());
+    let said = fine(&run(&mut role_in_lab(2, &["-n", "3", "--net", "tcp"], "pairs")));
+    assert_eq!(said.len(), 3, "also where all messages go over TCP");
+}
+
+#[test]
+fn output_codes_variables_and_input() {
+    let script =
+        "read line; echo \"* $CASTELL_RANK $CASTELL_TEST_HOST $GREETING $line\"; exit $((CASTELL_RANK * 3))";
+    let options = ["--env", "GREETING=hello", "--prefix"];
+    let mut command = on_names("a:1,b:1", &options, &["sh", "-c", script]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("castell runs");
+    std::io::Write::write_all(&mut child.stdin.take().expect("a pipe"), b"input\n").expect("it reads");
+    let output = child.wait_with_output().expect("its end");
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert_eq!(sorted(&output.stdout), ["0 a hello input", "1 b hello "]);
+    assert!(
+        text(&output.stdout).lines().any(|line| line.starts_with("[1] * 1 b")),
+        "{}",
+        text(&output.stdout)
+    );
+    assert!(text(&output.stderr).contains("rank 1 (process"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    let said = |command: &mut Command, code: i32| {
+        let output = run(command);
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let launch = |words: &[&str]| {
+        let mut command = Command::new(CASTELL);
+        command.arg("launch").args(words).stdin(Stdio::null());
+        command
+    };
+    let error = said(&mut on_names("a:1,b:1", &[], &["no-such-program"]), 127);
+    assert!(
+        error.contains("host a: `no-such-program` was not found") || error.contains("host b: `no-such"),
+        "{error}"
+    );
+    let error =
+        said(&mut launch(&["--hosts", "a:1,b:1", "--remote", "env", "--castell", "/nowhere", "true"]), 1);
+    assert!(error.contains("there is no `/nowhere` on it"), "{error}");
+    let error = said(&mut launch(&["--hosts", "a:1,b:1", "--remote", "/no/such/remote", "true"]), 1);
+    assert!(
+        error.contains("`/no/such/remote`") && error.contains("--remote names another command"),
+        "{error}"
+    );
+    let unreachable = "sh -c exit${IFS}255 {host}";
+    let error = said(&mut launch(&["--hosts", "a:1,b:1", "--remote", unreachable, "true"]), 1);
+    assert!(error.contains("has to work without a password"), "{error}");
+    assert!(
+        said(&mut launch(&["-n", "9", "--hosts", "a:1,b:1", "true"]), 1).contains("don't fit on a:1,b:1")
+    );
+    assert!(said(&mut launch(&["--hosts", "a,b", "true"]), 1).contains("-n"));
+    assert!(said(&mut launch(&["--hosts", "a;b", "-n", "1", "true"]), 1).contains("`a;b` is no host"));
+    assert!(said(&mut launch(&["--hostfile", "/no/file", "-n", "1", "true"]), 1).contains("/no/file"));
+    said(&mut launch(&["true"]), 2);
+}
+
+/// The description on its way to an agent says another version.
+#[test]
+fn another_version_is_refused_with_both_named() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let remote = folder.path().join("remote");
+    let script = "#!/bin/sh\nshift\n{ read line; echo 'castell agent 7 of 9.8.7'; cat; } | \"$@\"\n";
+    std::fs::write(&remote, script).expect("a file");
+    let mut command = Command::new(CASTELL);
+    let remote = format!("sh {} {{host}}", remote.display());
+    let output =
+        run(command.args(["launch", "--hosts", "a:1,b:1", "--remote", &remote, "true"]).stdin(Stdio::null()));
+    let said = text(&output.stderr);
+    let ours = format!("here is castell {}", env!("CARGO_PKG_VERSION"));
+    assert!(said.contains(&ours) && said.contains("launched castell 9.8.7 (protocol 7)"), "{said}");
+    assert!(said.contains("its castell refuses"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+    let stranger = run(Command::new(CASTELL).arg("agent").stdin(Stdio::null()));
+    assert!(text(&stranger.stderr).contains("castell launch --hosts"), "{}", text(&stranger.stderr));
+}
+
+#[test]
+fn signals_reach_all_hosts() {
+    let mut command = on_names(
+        "a:1,b:2",
+        &[],
+        &["sh", "-c", "trap 'exit 9' TERM; echo \"* there\"; while :; do sleep 0.05; done"],
+    );
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("castell runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    for _ in 0..3 {
+        assert_eq!(lines.next().expect("a line").expect("text"), "* there");
+    }
+    let launcher = castell_host::process::Pid::from_raw(child.id() as i32).expect("a number");
+    castell_host::process::Process::open(launcher)
+        .expect("it lives")
+        .signal(libc::SIGTERM)
+        .expect("it gets it");
+    assert_eq!(child.wait().expect("its end").code(), Some(9));
+}
+
+/// Rank 0 harms h2; the ranks elsewhere hear which ranks are lost, and go on among themselves.
+fn survive(comm: &Comm, fault: &str) {
+    let world = comm.world();
+    world.barrier().expect("all are there");
+    let is_lost = host_name() == "h2";
+    let here = world.split(Some(u32::from(is_lost)), 0).expect("it is made").expect("it has a colour");
+    world.barrier().expect("all are there");
+    if comm.rank() == Rank(0) {
+        let mut harm = Command::new(std::env::var("CASTELL").expect("the test sets it"));
+        harm.args(["lab", "--on", "h2", "--", "sh", "-c", fault]).stdin(Stdio::null());
+        assert!(harm.status().expect("castell runs").success(), "{fault}");
+    }
+    let since = Instant::now();
+    if is_lost {
+        std::thread::sleep(Duration::from_secs(600));
+    }
+    let mut byte = [0u8];
+    let failure = comm.scope(|scope| {
+        let mut graph = scope.graph();
+        graph.recv(scope.lend(&mut byte), Some(Rank(2)), Some(Tag(1))).expect("legal");
+        let run = scope.run(&graph.compile().expect("it compiles")).expect("it starts");
+        run.wait().expect_err("rank 2 is lost")
+    });
+    let after = since.elapsed();
+    let mut sum = [0u64];
+    here.allreduce(&[1u64], &mut sum, Reduction::Sum).expect("it goes on");
+    assert_eq!(sum[0], 3, "those of h1 and h3");
+    println!("* {failure}");
+    eprintln!("after {after:?}");
+}
+
+#[track_caller]
+fn a_host_vanishes(fault: &str, expected: &str) {
+    if !labs_are_possible() {
+        return;
+    }
+    let output = run(&mut role_in_lab(3, &["--hosts", "h1:2,h2:1,h3:1", "--grace", "60s"], fault));
+    let (out, err) = (sorted(&output.stdout), text(&output.stderr));
+    println!("{fault}: {err}");
+    let named = out.iter().filter(|line| line.contains("rank 2") && line.contains("recv")).count();
+    assert_eq!(named, 3, "{out:?}\n{err}");
+    assert!(err.contains(expected), "{err}");
+    assert_eq!(output.status.code(), Some(137), "{err}");
+}
+
+#[test]
+fn a_host_whose_line_is_cut_is_named() {
+    a_host_vanishes("ip link set eth0 down", "host h2 is gone");
+}
+
+#[test]
+fn a_host_that_is_killed_is_named() {
+    a_host_vanishes("kill -KILL -1", "host h2 is gone");
+}
+
+#[test]
+fn a_host_that_is_stopped_is_named() {
+    a_host_vanishes("kill -STOP -1", "host h2 is gone");
+}

@@ -1,0 +1,271 @@
+//! The agent of a host: hears what the job is, starts the ranks of its host, and tells the launcher what becomes of them.
+
+use super::control::{Control, Heard, LAUNCHER};
+use super::wire::{Description, Gone, News, Order, Told, VERSION};
+use super::{REFUSED, UNREACHABLE, options};
+use crate::launch::{Demand, Elsewhere, Launch};
+use castell_base::Rank;
+use castell_host::process::Ended;
+use castell_host::topology::Processors;
+use castell_host::{descriptor, say};
+use castell_shm::job::{Death, Job, JobSecret, RankState};
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::Duration;
+
+/// A description is never longer.
+const DESCRIPTION_BYTES_MAX: u32 = 64 << 20;
+/// The first line is never longer.
+const LINE_BYTES_MAX: usize = 200;
+/// How long an agent waits until the launcher has heard its last word.
+const LEAVE_WITHIN: Duration = Duration::from_secs(10);
+
+/// What stands before the description of a job: who does not know it is another version.
+pub(super) fn first_line() -> String {
+    format!("castell agent {VERSION} of {}\n", env!("CARGO_PKG_VERSION"))
+}
+
+/// Lives as an agent whose launcher writes to `input`; gives the code to exit with. What follows in `input` behind the description is left
+/// for rank 0.
+pub fn serve(input: &mut impl Read) -> i32 {
+    match hear(input).and_then(|description| start(&description)) {
+        Ok(code) => code,
+        Err((why, code)) => {
+            say(&format!("{}: {why}", host_name()));
+            code
+        }
+    }
+}
+
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// Reads exactly the description, and nothing of what follows.
+fn hear(input: &mut impl Read) -> Result<Description, (String, i32)> {
+    let refuse = |why: String| (why, REFUSED);
+    let broken =
+        |error: io::Error| refuse(format!("the launcher's description of the job ended too soon ({error})"));
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while !line.ends_with(b"\n") && line.len() < LINE_BYTES_MAX {
+        if input.read_exact(&mut byte).is_err() {
+            break;
+        }
+        line.push(byte[0]);
+    }
+    let said = String::from_utf8_lossy(&line).into_owned();
+    if said != first_line() {
+        let theirs = said.strip_prefix("castell agent ").and_then(|said| said.split_once(" of "));
+        let ours = env!("CARGO_PKG_VERSION");
+        return Err(refuse(match theirs {
+            Some((protocol, version)) => format!(
+                "here is castell {ours} (agents' protocol {VERSION}), where the job was launched castell {} (protocol {protocol}): install the \
+                 same version on both",
+                version.trim_end()
+            ),
+            None => "`castell agent` is started by `castell launch --hosts`, which describes the job on standard input".into(),
+        }));
+    }
+    let mut length = [0; 4];
+    input.read_exact(&mut length).map_err(broken)?;
+    let length = u32::from_le_bytes(length);
+    let mut bytes = vec![0; length.min(DESCRIPTION_BYTES_MAX) as usize];
+    input.read_exact(&mut bytes).map_err(broken)?;
+    Description::from_bytes(&bytes)
+        .ok_or_else(|| refuse("the launcher's description of the job makes no sense".into()))
+}
+
+fn start(description: &Description) -> Result<i32, (String, i32)> {
+    let refuse = |why: String| (why, REFUSED);
+    let me = Rank(description.agent);
+    let control = Control::open(me, description.agents + 1, description.control_secret);
+    let mut control = control.map_err(|error| refuse(error.to_string()))?;
+    control.introduce(LAUNCHER, &description.launcher).map_err(refuse)?;
+    let ready = Told::Ready { processors: Processors::usable().count() as u32, address: control.address() };
+    control.say(LAUNCHER, ready.to_bytes());
+    let Some(processors) = wait_for_start(&mut control)? else { return Ok(0) };
+    let (failed, launch) = match prepare(description, processors) {
+        Ok(launch) => (None, Some(launch)),
+        Err(why) => (Some((why, 126)), None),
+    };
+    let ranks: Vec<Rank> = (0..)
+        .map(Rank)
+        .zip(&description.places)
+        .filter(|(_, place)| **place == me.0)
+        .map(|(rank, _)| rank)
+        .collect();
+    let mut here = Here { control, told: vec![Known::default(); ranks.len()], ranks, demands: Vec::new() };
+    let failed = failed.or_else(|| {
+        let launch = launch.expect("it was prepared");
+        let words: Vec<OsString> = description.command.iter().cloned().map(OsString::from_vec).collect();
+        let ranks = here.ranks.clone();
+        let outcome = launch.part(&ranks, &mut here, &words[0], &words[1..]);
+        outcome.err().map(|error| (error.to_string(), error.exit_code()))
+    });
+    let last = match failed {
+        Some((why, code)) => Told::Failed { why, code },
+        None => Told::Done,
+    };
+    here.control.say(LAUNCHER, last.to_bytes());
+    here.control.leave(LEAVE_WITHIN);
+    Ok(0)
+}
+
+/// Waits until all hosts are ready: how many processors they have together. `None`: nothing is to be started after all.
+fn wait_for_start(control: &mut Control) -> Result<Option<u32>, (String, i32)> {
+    loop {
+        let mut all = control.poll().into_iter();
+        while let Some(heard) = all.next() {
+            match heard {
+                Heard::Message(_, bytes) => match Order::from_bytes(&bytes) {
+                    Some(Order::Start { processors }) => {
+                        // Ranks of other hosts may have been quicker.
+                        control.put_back(all.collect());
+                        return Ok(Some(processors));
+                    }
+                    Some(Order::Terminate | Order::Signal(_)) => {
+                        control.leave(LEAVE_WITHIN);
+                        return Ok(None);
+                    }
+                    _ => {}
+                },
+                Heard::Down(..) => {
+                    let why = control.trouble(LAUNCHER).unwrap_or_else(|| "it is gone".into());
+                    return Err((format!("the launcher of the job cannot be reached ({why})"), UNREACHABLE));
+                }
+            }
+        }
+        if let Some(descriptor) = control.arm() {
+            let _ = descriptor::wait_readable(&[descriptor], -1);
+        }
+    }
+}
+
+fn prepare(description: &Description, processors: u32) -> Result<Launch, String> {
+    let folder = std::path::Path::new(std::ffi::OsStr::from_bytes(&description.folder));
+    std::env::set_current_dir(folder)
+        .map_err(|error| format!("the folder {} cannot be entered ({error})", folder.display()))?;
+    let mut launch = Launch::new(description.places.len() as u32);
+    options::from_words(&description.options, &mut launch)
+        .map_err(|word| format!("the option `{word}` of the launcher is not known"))?;
+    launch.environment = description
+        .environment
+        .iter()
+        .filter_map(|one| {
+            let at = one.iter().position(|byte| *byte == b'=')?;
+            Some((OsString::from_vec(one[..at].to_vec()), OsString::from_vec(one[at + 1..].to_vec())))
+        })
+        .collect();
+    launch.job.hosts = description.places.clone();
+    launch.job.here = description.agent;
+    launch.job.secret = Some(JobSecret(description.job_secret));
+    launch.job.processors = processors;
+    Ok(launch)
+}
+
+/// What was told of a rank.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    address: bool,
+    gone: bool,
+}
+
+/// The ranks of this host, for those of others.
+struct Here {
+    control: Control,
+    ranks: Vec<Rank>,
+    told: Vec<Known>,
+    demands: Vec<Demand>,
+}
+
+impl Here {
+    fn tell(&mut self, news: News) {
+        self.control.say(LAUNCHER, Told::News(news).to_bytes());
+    }
+
+    fn tell_news(&mut self, job: &Job) {
+        for at in 0..self.ranks.len() {
+            let rank = self.ranks[at];
+            if !self.told[at].address
+                && let Some(address) = job.net_address(rank)
+            {
+                self.told[at].address = true;
+                self.tell(News::Address(rank, address));
+            }
+            let gone = match job.control(rank).state() {
+                RankState::Finished => Gone::Left,
+                RankState::Dead(death) => Gone::Died(death),
+                RankState::Unborn | RankState::Alive => continue,
+            };
+            if !std::mem::replace(&mut self.told[at].gone, true) {
+                self.tell(News::Gone(rank, gone));
+            }
+        }
+    }
+
+    /// Writes what is known of a rank elsewhere into this host's segment.
+    fn note(&self, job: &Job, news: News) {
+        let (News::Address(rank, _) | News::Gone(rank, _)) = news;
+        // What the launcher says about ranks here or about none is no news.
+        if rank.0 >= job.ranks() || self.ranks.contains(&rank) {
+            return;
+        }
+        match news {
+            News::Address(rank, address)
+                if (1..=castell_shm::job::NET_ADDRESS_BYTES_MAX).contains(&address.len()) =>
+            {
+                job.publish_net_address(rank, &address);
+                job.note_joined_elsewhere(rank);
+                // Who waits for it looks again.
+                self.ranks.iter().for_each(|rank| {
+                    job.control(*rank).doorbell.ring();
+                });
+            }
+            News::Address(..) => {}
+            // Whoever met it hears so from the rank itself.
+            News::Gone(rank, Gone::Left) => job.mark_finished(rank, &[]),
+            News::Gone(rank, Gone::Died(death)) => job.mark_dead(rank, death),
+        }
+    }
+}
+
+impl Elsewhere for Here {
+    fn arm(&mut self) -> Option<BorrowedFd<'_>> {
+        self.control.arm()
+    }
+
+    fn expects_more(&self, _job: &Job) -> bool {
+        self.told.iter().any(|known| !known.gone)
+    }
+
+    fn exchange(&mut self, job: &Job) -> Vec<Demand> {
+        self.tell_news(job);
+        for heard in self.control.poll() {
+            let order = match heard {
+                Heard::Message(_, bytes) => Order::from_bytes(&bytes),
+                Heard::Down(..) => {
+                    for rank in (0..job.ranks()).map(Rank).filter(|rank| !self.ranks.contains(rank)) {
+                        job.mark_dead(rank, Death::Vanished);
+                    }
+                    self.demands.push(Demand::Kill);
+                    continue;
+                }
+            };
+            match order {
+                Some(Order::News(news)) => self.note(job, news),
+                Some(Order::Signal(signal)) => self.demands.push(Demand::Signal(signal)),
+                Some(Order::Failed) => self.demands.push(Demand::Grace),
+                Some(Order::Terminate) => self.demands.push(Demand::Terminate),
+                Some(Order::Start { .. }) | None => {}
+            }
+        }
+        std::mem::take(&mut self.demands)
+    }
+
+    fn tell_ended(&mut self, rank: Rank, ended: Ended) {
+        self.control.say(LAUNCHER, Told::Ended(rank, ended).to_bytes());
+    }
+}

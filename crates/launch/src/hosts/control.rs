@@ -1,0 +1,168 @@
+//! The connections between launcher and agents: those of ranks, between other parties. The launcher is number 0, agents count from 1.
+
+use castell_base::Rank;
+use castell_host::interfaces;
+use castell_tcp::{Secret, Tcp, TcpEndpoint, TcpError, TcpOptions, address::ADDRESSES_MAX};
+use castell_transport::{
+    Address, Armed, Connector, Down, Endpoint, Events, Header, Sleeper, Transport, Urgency,
+};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+/// The number of the launcher.
+pub(super) const LAUNCHER: Rank = Rank(0);
+
+/// Messages that one look hands over.
+const BUDGET: usize = 256;
+
+/// What one look has brought.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    Message(Rank, Vec<u8>),
+    Down(Rank, Down),
+}
+
+pub(super) struct Control {
+    tcp: Tcp,
+    me: Rank,
+    ways: Vec<Way>,
+    /// Heard, and put back.
+    unheard: Vec<Heard>,
+}
+
+#[derive(Default)]
+struct Way {
+    endpoint: Option<TcpEndpoint>,
+    waiting: VecDeque<Vec<u8>>,
+    sent: u32,
+    is_down: bool,
+}
+
+impl Control {
+    /// Number `me` of so many parties, listening at all addresses of this host.
+    pub(super) fn open(me: Rank, parties: u32, secret: [u8; 32]) -> Result<Control, TcpError> {
+        let listen = listen_addresses(None);
+        let tcp = Tcp::new(me, parties, Secret::new(secret), &TcpOptions::at(&listen))?;
+        Ok(Control { tcp, me, ways: (0..parties).map(|_| Way::default()).collect(), unheard: Vec::new() })
+    }
+
+    /// Where the others find this party.
+    pub(super) fn address(&self) -> Box<[u8]> {
+        self.tcp.address().0
+    }
+
+    /// Says where a party is found.
+    pub(super) fn introduce(&mut self, party: Rank, address: &[u8]) -> Result<(), String> {
+        let made = self.tcp.connector().connect(party, &Address(address.into()));
+        self.ways[party.index()].endpoint = Some(made.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    /// Sends a message, now or when there is room.
+    pub(super) fn say(&mut self, party: Rank, message: Vec<u8>) {
+        let way = &mut self.ways[party.index()];
+        if !way.is_down {
+            way.waiting.push_back(message);
+            way.push(self.me);
+        }
+    }
+
+    /// Whether the party is there, as far as is known.
+    pub(super) fn is_up(&self, party: Rank) -> bool {
+        !self.ways[party.index()].is_down
+    }
+
+    /// Why it could not be reached, if it could not.
+    pub(super) fn trouble(&self, party: Rank) -> Option<String> {
+        self.tcp.trouble(party)
+    }
+
+    /// Takes in what has come, and sends what waits.
+    pub(super) fn poll(&mut self) -> Vec<Heard> {
+        let mut inbox = Inbox(std::mem::take(&mut self.unheard));
+        while self.tcp.poll(BUDGET, &mut inbox) > 0 {}
+        for heard in &inbox.0 {
+            if let Heard::Down(party, _) = heard {
+                self.ways[party.index()].is_down = true;
+            }
+        }
+        let me = self.me;
+        self.ways.iter_mut().for_each(|way| way.push(me));
+        inbox.0
+    }
+
+    /// Gives back what a look has brought: the next one brings it first.
+    pub(super) fn put_back(&mut self, heard: Vec<Heard>) {
+        self.unheard = heard;
+    }
+
+    /// What becomes readable when there is something to take in; `None`: there is already.
+    pub(super) fn arm(&mut self) -> Option<BorrowedFd<'_>> {
+        if !self.unheard.is_empty() {
+            return None;
+        }
+        match self.tcp.arm(Sleeper::Thread) {
+            Armed::Fd(descriptor) => Some(descriptor),
+            _ => None,
+        }
+    }
+
+    /// Waits until all that was said is heard, though not for ever.
+    pub(super) fn leave(&mut self, within: Duration) {
+        let since = Instant::now();
+        let is_over = |since: Instant| since.elapsed() > within;
+        while self.ways.iter().any(|way| !way.is_down && way.endpoint.is_some() && !way.waiting.is_empty())
+            && !is_over(since)
+        {
+            self.poll();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.tcp.leave();
+        while !self.tcp.has_left() && !is_over(since) {
+            self.poll();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Way {
+    fn push(&mut self, me: Rank) {
+        let Some(endpoint) = self.endpoint.as_mut().filter(|_| !self.waiting.is_empty()) else { return };
+        while let Some(message) = self.waiting.front() {
+            let header = Header {
+                kind: 1,
+                bytes: message.len() as u32,
+                source: me.0,
+                sequence: self.sent,
+                ..Header::default()
+            };
+            if endpoint.try_send(&header, message).is_err() {
+                break;
+            }
+            self.sent = self.sent.wrapping_add(1);
+            self.waiting.pop_front();
+        }
+        endpoint.flush(Urgency::NOW);
+    }
+}
+
+struct Inbox(Vec<Heard>);
+
+impl Events for Inbox {
+    fn message(&mut self, header: &Header, payload: &[u8]) {
+        self.0.push(Heard::Message(Rank(header.source), payload.to_vec()));
+    }
+
+    fn down(&mut self, peer: Rank, _delivered: u32, why: Down) {
+        self.0.push(Heard::Down(peer, why));
+    }
+}
+
+/// The addresses at which others may find this host, those of one interface where it is named; the best first.
+pub(super) fn listen_addresses(interface: Option<&str>) -> Vec<IpAddr> {
+    let found = interfaces::addresses().into_iter();
+    let found = found.filter(|one| interface.is_none_or(|name| one.interface == name));
+    found.map(|one| one.ip).take(ADDRESSES_MAX).collect()
+}
