@@ -21,6 +21,10 @@ pub(crate) struct Place<'a> {
     member: &'a Member,
     /// Somebody wants to know what tasks do: then all of them are the runtime's.
     is_watched: bool,
+    /// The only thread of its team: nobody could take a task from it.
+    is_alone: bool,
+    /// How many tasks lie one in the other here that run where they were created.
+    depth: Cell<u32>,
     /// The innermost bare task; null if the current task is the runtime's.
     bare: Cell<*const Undeferred>,
 }
@@ -39,7 +43,13 @@ struct Undeferred {
 impl<'a> Place<'a> {
     /// The calling thread's, while it is that member.
     pub(crate) fn new(member: &'a Member) -> Place<'a> {
-        Place { member, is_watched: member.context().is_watched(), bare: Cell::new(std::ptr::null()) }
+        Place {
+            member,
+            is_watched: member.context().is_watched(),
+            is_alone: member.team_size() == 1,
+            depth: Cell::new(0),
+            bare: Cell::new(std::ptr::null()),
+        }
     }
 
     /// The calling thread's; `None` outside of parallel regions.
@@ -80,11 +90,18 @@ impl<'a> Place<'a> {
         task.made.set(Some(unsafe { self.member.begin_task(attributes) }));
     }
 
-    /// Whether a task without dependences and events runs where it is created: it is to, or so many that were created here wait to be
-    /// run that another is better not added, unless it `has_priority`.
+    /// Whether a task without dependences and events runs where it is created: it is to, nobody else could run it, or so many that were created
+    /// here wait to be run that another is better not added, unless it `has_priority`.
     #[inline]
     pub(crate) fn runs_at_once(&self, is_deferred: bool, has_priority: bool) -> bool {
-        !self.is_watched && (!is_deferred || self.is_final() || !has_priority && self.has_plenty())
+        !self.is_watched
+            && (!is_deferred || self.is_final() || !has_priority && (self.runs_alone() || self.has_plenty()))
+    }
+
+    /// Not where that would need ever more of the stack, as in tasks each of which creates the next one.
+    #[inline]
+    fn runs_alone(&self) -> bool {
+        self.is_alone && self.depth.get() < DEPTH_MAX
     }
 
     #[inline]
@@ -103,7 +120,9 @@ impl<'a> Place<'a> {
         let is_final = is_final || self.is_final();
         let task = Undeferred { is_final, outer, made: Cell::new(None) };
         self.bare.set(&task);
+        self.depth.set(self.depth.get() + 1);
         body();
+        self.depth.set(self.depth.get() - 1);
         match task.made.take() {
             None => self.bare.set(outer),
             // SAFETY: begun on this thread, and all that ran in it has returned.
@@ -171,6 +190,8 @@ impl<'a> Place<'a> {
     }
 }
 
+/// So many tasks one in the other run where they were created because their thread is alone.
+const DEPTH_MAX: u32 = 64;
 /// Queued tasks a thread of the team, from which on a thread runs what it creates.
 const PLENTY: usize = 64;
 /// A queue that is longer than that passes tasks on.

@@ -80,6 +80,18 @@ static void many(int depth, long *count) {
     }
 }
 
+/* Each creates the next one: not on top of each other, however many there are. */
+static void line(int left, int *reached) {
+    char room[1024]; /* 200 MB in all, if they lay on one stack */
+    __asm__ volatile("" : : "r"(room) : "memory");
+    if (left == 0) {
+        *reached = 1;
+        return;
+    }
+#pragma omp task firstprivate(left, reached)
+    line(left - 1, reached);
+}
+
 /* A group that is cancelled inside a task that runs at once is that task's alone. */
 static long cancelled(void) {
     long ran = 0, after = 0;
@@ -118,6 +130,7 @@ static long cancelled(void) {
 
 int main(void) {
     long late = 0, count = 0, of_group = 0;
+    int reached = 0;
 #pragma omp parallel
 #pragma omp single
     {
@@ -129,7 +142,11 @@ int main(void) {
         many(4, &count);
 #pragma omp taskwait
         of_group = cancelled();
+#pragma omp task shared(reached)
+        line(200000, &reached);
+#pragma omp taskwait
     }
+    expect(reached, "the end of a line of tasks", 200000);
     printf("late %ld, many %ld, cancelled %ld, wrong %d\n", late, count, of_group, wrong);
     return wrong != 0;
 }
