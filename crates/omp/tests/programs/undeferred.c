@@ -82,7 +82,7 @@ static void many(int depth, long *count) {
 
 /* Each creates the next one: not on top of each other, however many there are. */
 static void line(int left, int *reached) {
-    char room[1024]; /* 200 MB in all, if they lay on one stack */
+    char room[1024]; /* 50 MB in all, if they lay on one stack */
     __asm__ volatile("" : : "r"(room) : "memory");
     if (left == 0) {
         *reached = 1;
@@ -143,10 +143,10 @@ int main(void) {
 #pragma omp taskwait
         of_group = cancelled();
 #pragma omp task shared(reached)
-        line(200000, &reached);
+        line(50000, &reached);
 #pragma omp taskwait
     }
-    expect(reached, "the end of a line of tasks", 200000);
+    expect(reached, "the end of a line of tasks", 50000);
     printf("late %ld, many %ld, cancelled %ld, wrong %d\n", late, count, of_group, wrong);
     return wrong != 0;
 }

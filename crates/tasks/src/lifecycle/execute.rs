@@ -91,7 +91,10 @@ pub(crate) unsafe fn create_sized(
     }
     let birth = Birth { shared, parent, group, depth, attributes, parts, references, run };
     // SAFETY: the worker's own thread calls, and the chunk is as long as asked for.
-    unsafe { Task::write(thread.allocate(birth.parts.bytes), birth) }
+    let task = unsafe { Task::write(thread.allocate(birth.parts.bytes), birth) };
+    // SAFETY: just made.
+    unsafe { task.as_ref() }.note_ancestors();
+    task
 }
 
 /// Runs, skips or drops what `create` put behind the header.

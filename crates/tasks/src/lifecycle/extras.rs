@@ -1,7 +1,9 @@
 //! What few tasks need, beside their records: made when it is asked for.
 
 use crate::error::Fault;
+use crate::lifecycle::ancestry::Above;
 use crate::lifecycle::group::Group;
+use crate::lifecycle::task::Task;
 use castell_base::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
@@ -15,6 +17,8 @@ pub struct Extras {
     /// Made when it first owns data.
     pub(super) life: AtomicPtr<Life>,
     pub(super) awaited: AtomicPtr<Group>,
+    /// See [`crate::lifecycle::ancestry`].
+    pub(super) above: Above<Task>,
     /// For who pauses it.
     pub(crate) pause: PauseState,
     /// When its body is called again, if it suspends itself.

@@ -1,8 +1,11 @@
 //! A task from its creation to its end, and what the threads that see to it share.
 //!
-//! `task` is the record, `execute` what happens to it in order, `children` and `group` how its parent hears of its end;
+//! `task` is the record, `execute` what happens to it in order, `children` and `group` how its parent hears of its end, `ancestry`
+//! whether it descends from another one;
 //! `current` is the calling thread, `shared` what all threads of a runtime have in common.
 
+#[cfg(not(loom))]
+mod ancestry;
 pub(crate) mod assembly;
 #[cfg(not(loom))]
 pub(crate) mod awaited;

@@ -18,6 +18,7 @@
 
 use crate::dependences::{Access, Domain, Kind};
 use crate::error::Fault;
+use crate::lifecycle::ancestry::{self, Above, Kin};
 use crate::lifecycle::children::Children;
 use crate::lifecycle::current::Thread;
 use crate::lifecycle::events::Events;
@@ -116,10 +117,9 @@ pub struct Task {
     /// Bytes of the whole allocation.
     pub(crate) bytes: u32,
     /// Distance to the root.
-    pub(crate) depth: u16,
+    pub(crate) depth: u32,
     /// The NUMA node of most of its data plus 1; 0: not known. Written by whoever makes it ready, read by whoever queues it.
     place: Cell<u16>,
-    access_count: u16,
     /// Where the accesses start, in units of 8 bytes from the record.
     accesses_at: u16,
     // Line 2.
@@ -131,7 +131,8 @@ pub struct Task {
     /// The innermost group around it; a group outlives the tasks in it.
     pub(crate) group: *const Group,
     label_start: *const u8,
-    label_length: u32,
+    label_length: u16,
+    access_count: u16,
     /// The programmer's estimate of the work in it, in units of their own.
     pub(crate) cost: u32,
 }
@@ -189,7 +190,7 @@ pub(crate) struct Birth {
     pub(crate) shared: *const Shared,
     pub(crate) parent: *const Task,
     pub(crate) group: *const Group,
-    pub(crate) depth: u16,
+    pub(crate) depth: u32,
     pub(crate) attributes: Attributes,
     pub(crate) parts: Parts,
     pub(crate) references: u32,
@@ -206,6 +207,7 @@ impl Task {
         let task = at.cast::<Task>();
         let Attributes { label, priority, cost, flags, kind } = birth.attributes;
         let flags = flags | u32::from(kind.0) << flag::KIND_SHIFT;
+        let label = if label.len() <= usize::from(u16::MAX) { label } else { shortened(label) };
         let header = Task {
             next: AtomicPtr::new(std::ptr::null_mut()),
             run: birth.run,
@@ -219,14 +221,14 @@ impl Task {
             bytes: birth.parts.bytes as u32,
             depth: birth.depth,
             place: Cell::new(0),
-            access_count: birth.parts.access_count as u16,
             accesses_at: (birth.parts.accesses_at / 8) as u16,
             children: Children::new(),
             domain: AtomicPtr::new(std::ptr::null_mut()),
             extras: AtomicPtr::new(std::ptr::null_mut()),
             group: birth.group,
             label_start: label.as_ptr(),
-            label_length: label.len() as u32,
+            label_length: label.len() as u16,
+            access_count: birth.parts.access_count as u16,
             cost,
         };
         // SAFETY: the caller's promise.
@@ -547,6 +549,13 @@ impl Task {
     }
 }
 
+/// As much of a label as a record can tell the length of.
+#[cold]
+fn shortened(label: &'static str) -> &'static str {
+    let end = (0..=usize::from(u16::MAX)).rfind(|&end| label.is_char_boundary(end));
+    &label[..end.unwrap_or(0)]
+}
+
 // SAFETY: `link` is the header's `next`, which only queues and ready lists write.
 unsafe impl Schedulable for Task {
     #[inline]
@@ -571,15 +580,7 @@ unsafe impl Schedulable for Task {
 
     #[inline]
     fn descends_from(&self, ancestor: &Task) -> bool {
-        let mut task = self;
-        while task.depth > ancestor.depth {
-            let Some(parent) = task.parent() else { return false };
-            if std::ptr::eq(parent, ancestor) {
-                return true;
-            }
-            task = parent;
-        }
-        false
+        ancestry::descends_from(self, ancestor)
     }
 
     #[inline]
@@ -592,7 +593,39 @@ unsafe impl Schedulable for Task {
     }
 }
 
+impl Kin for Task {
+    #[inline]
+    fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    #[inline]
+    fn parent(&self) -> Option<&Task> {
+        self.parent()
+    }
+
+    #[inline]
+    fn above(&self) -> Option<&Above<Task>> {
+        // SAFETY: lives as long as the record.
+        unsafe { self.extras.load(Ordering::Acquire).as_ref() }.map(|extras| &extras.above)
+    }
+}
+
 impl Task {
+    /// Notes ancestors far above, if it is to. Before others see it.
+    #[inline]
+    pub(crate) fn note_ancestors(&self) {
+        if ancestry::is_milestone(self) {
+            self.note_far_ancestors();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_far_ancestors(&self) {
+        self.extras().above.note(self);
+    }
+
     /// [`Schedulable::may_run_above`], all of it.
     #[inline(never)]
     fn may_run_on(&self, waiter: &Task) -> bool {
