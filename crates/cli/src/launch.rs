@@ -93,6 +93,9 @@ pub struct Args {
     /// How many events of each rank a timeline has room for; without it 262144, and at most 16 million of all ranks
     #[arg(long, value_name = "N", requires = "timeline", value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
     timeline_events: Option<u32>,
+    /// Print what carries messages between the ranks, and why, when all have joined (`castell ways` at any time)
+    #[arg(long)]
+    ways: bool,
     /// Tell what happens
     #[arg(short, long)]
     verbose: bool,
@@ -115,6 +118,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     launch.grace = args.grace;
     launch.timeout = args.timeout;
     launch.verbose = args.verbose;
+    launch.when_joined = args.ways.then_some(crate::ways::announce);
     let (program, arguments) = args.program.split_first().expect("clap requires a program");
     let recording = Recording::of(&args, ranks, on.is_some())?;
     launch.inherited =

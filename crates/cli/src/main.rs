@@ -33,6 +33,7 @@ mod source;
 mod tasks;
 mod timeline;
 mod tune;
+mod ways;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::process::ExitCode;
@@ -59,6 +60,7 @@ enum Command {
     Simulate(Box<simulate::Args>),
     Launch(launch::Args),
     Lab(lab::Args),
+    Ways(ways::Args),
     #[command(hide = true)]
     Agent(agent::Args),
     #[command(hide = true)]
@@ -98,6 +100,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(*args),
         Command::Launch(args) => launch::run(args),
         Command::Lab(args) => lab::run(args),
+        Command::Ways(args) => ways::run(args),
         Command::Agent(_) => agent::run(),
         Command::LabHost(args) => lab::live(&args),
         Command::Place(args) => place::run(*args),

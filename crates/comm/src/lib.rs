@@ -14,6 +14,6 @@ pub mod engine {
 
 pub use castell_coll::{Communicator, collective, communicator, describe_call, pool};
 pub use castell_engine::{Cause, Counters, Deferred, Failure, Handle, Process, RunError, defer, inside_call};
-pub use castell_launch::{bootstrap, hosts, launch};
-pub use castell_shm::{Job, doorbell, job, queue, rendezvous, ring, tuning};
+pub use castell_launch::{bootstrap, hosts, jobs, launch};
+pub use castell_shm::{Job, doorbell, job, queue, rendezvous, ring, tuning, ways};
 pub use comm::Comm;

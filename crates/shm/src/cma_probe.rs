@@ -82,7 +82,7 @@ impl CmaProbe {
     }
 
     /// Whether it would rather not, once it has tried.
-    fn declines(&self) -> bool {
+    pub fn declines(&self) -> bool {
         self.declines.load(Ordering::Relaxed) != 0
     }
 

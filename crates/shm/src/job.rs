@@ -7,7 +7,7 @@
 
 mod layout;
 
-pub use layout::{NET_ADDRESS_BYTES_MAX, area_bytes};
+pub use layout::{HOST_NAME_BYTES_MAX, NET_ADDRESS_BYTES_MAX, area_bytes};
 
 use crate::board::{ENTRIES, Entry};
 pub use crate::cma_probe::Reads;
@@ -32,7 +32,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"castell1");
-const VERSION: u32 = 16;
+const VERSION: u32 = 17;
+
+/// What `/proc` calls the files of jobs' segments.
+pub const SEGMENT_LABEL: &str = "castell-job";
 
 /// The most ranks that one job may have.
 pub const RANKS_MAX: u32 = 65_536;
@@ -125,6 +128,8 @@ pub struct JobOptions {
     /// By rank, on which host it is; empty: all are on this one. Ranks of several hosts talk over TCP, each rank's own thread makes
     /// progress, and tuning files of one host choose nothing.
     pub hosts: Vec<u32>,
+    /// What people call hosts 1, 2 and so on; those that have no name here have none.
+    pub host_names: Vec<String>,
     /// The host that this segment is for.
     pub here: u32,
     /// What the ranks prove to each other over a network; drawn if there is none.
@@ -174,6 +179,7 @@ impl JobOptions {
             stall_ms: 0,
             net: Net::Shm,
             hosts: Vec::new(),
+            host_names: Vec::new(),
             here: 0,
             secret: None,
             processors: 0,
@@ -269,7 +275,7 @@ impl Job {
         let geometry = options.geometry();
         let pool_bytes = pool::bytes_for(options.ranks);
         let bytes = segment_bytes(&geometry) + options.ranks as usize * pool_bytes;
-        let segment = Segment::create("castell-job", bytes)?;
+        let segment = Segment::create(SEGMENT_LABEL, bytes)?;
         // SAFETY: the segment is mapped and longer than the header, which is made of atomics.
         let header = unsafe { &*segment.as_ptr().cast::<Header>() };
         header.pool_bytes.store(pool_bytes as u64, Ordering::Relaxed);
@@ -288,7 +294,7 @@ impl Job {
         header.rings.store(u32::from(options.rings && is_shared), Ordering::Relaxed);
         header.net.store(options.net as u32, Ordering::Relaxed);
         header.is_networked.store(u32::from(is_networked), Ordering::Relaxed);
-        if is_networked {
+        if is_networked || options.secret.is_some() {
             let JobSecret(secret) = options.secret.clone().map_or_else(JobSecret::random, Ok)?;
             for (word, bytes) in header.secret.iter().zip(secret.as_chunks::<8>().0) {
                 word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
@@ -311,6 +317,10 @@ impl Job {
         let job = Job::check(segment)?;
         for (rank, host) in (0..).map(Rank).zip(&options.hosts) {
             job.net_words(rank)[1].store(u64::from(*host), Ordering::Relaxed);
+            if let Some(name) = (*host as usize).checked_sub(1).and_then(|at| options.host_names.get(at)) {
+                let name = &name.as_bytes()[..name.len().min(HOST_NAME_BYTES_MAX)];
+                write_bytes(&job.net_words(rank)[2 + NET_ADDRESS_BYTES_MAX / 8..], name);
+            }
         }
         Ok(job)
     }
@@ -394,6 +404,14 @@ impl Job {
         self.net_words(rank)[1].load(Ordering::Relaxed) as u32
     }
 
+    /// What people call the host of a rank, if it has a name; long names are cut.
+    pub fn host_name(&self, rank: Rank) -> Option<String> {
+        let words = &self.net_words(rank)[2 + NET_ADDRESS_BYTES_MAX / 8..];
+        let bytes = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
+        let name: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+        (!name.is_empty()).then(|| String::from_utf8_lossy(&name).into_owned())
+    }
+
     /// Whether ranks talk through shared memory.
     pub fn share_memory(&self, one: Rank, other: Rank) -> bool {
         self.net() == Net::Shm && (!self.is_networked() || self.host_of(one) == self.host_of(other))
@@ -420,11 +438,7 @@ impl Job {
     pub fn publish_net_address(&self, rank: Rank, address: &[u8]) {
         assert!((1..=NET_ADDRESS_BYTES_MAX).contains(&address.len()), "an address of a few bytes");
         let [length, _, words @ ..] = self.net_words(rank);
-        for (word, bytes) in words.iter().zip(address.chunks(8)) {
-            let mut padded = [0; 8];
-            padded[..bytes.len()].copy_from_slice(bytes);
-            word.store(u64::from_le_bytes(padded), Ordering::Relaxed);
-        }
+        write_bytes(words, address);
         // Who reads the length finds the rest.
         length.store(address.len() as u64, Ordering::Release);
     }
@@ -437,7 +451,7 @@ impl Job {
         (bytes > 0).then(|| all.take(bytes).collect())
     }
 
-    /// The length of a rank's address, its host, and the address.
+    /// The length of a rank's address, its host, the address, and the host's name.
     fn net_words(&self, rank: Rank) -> &[AtomicU64; NET_ADDRESS_WORDS] {
         assert!(rank.0 < self.geometry.ranks, "rank {rank} is outside the job");
         let offset = net_addresses_offset(&self.geometry) + rank.index() * NET_ADDRESS_BYTES;
@@ -626,6 +640,14 @@ impl Job {
     fn header(&self) -> &Header {
         // SAFETY: the segment is mapped, page aligned and longer than the header, which is made of atomics.
         unsafe { &*self.segment.as_ptr().cast::<Header>() }
+    }
+}
+
+fn write_bytes(words: &[AtomicU64], all: &[u8]) {
+    for (word, bytes) in words.iter().zip(all.chunks(8)) {
+        let mut padded = [0; 8];
+        padded[..bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_le_bytes(padded), Ordering::Relaxed);
     }
 }
 

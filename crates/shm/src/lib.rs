@@ -3,7 +3,7 @@
 //! One module a protocol: [`queue`] (where messages land), [`ring`] (dedicated rings for known pairs), [`slot`] (places for the
 //! messages of small blocking calls), [`doorbell`] (who sleeps and who wakes it), [`rendezvous`] (large messages), [`peer_progress`]
 //! (the lock of runs that any process may carry on), [`board`] (what each rank has called), [`pool`] (memory that all ranks can
-//! read). [`path`] has queue, rings and doorbell as a transport. [`group`] has the ranks, and [`job`] the segment that all this lies in: start there.
+//! read). [`path`] has queue, rings and doorbell as a transport. [`group`] has the ranks, [`ways`] what leads from whom to whom, and [`job`] the segment that all this lies in: start there.
 //! This room knows nothing of runs, schedules and communicators, and starts no process.
 
 pub mod board;
@@ -29,6 +29,8 @@ pub mod slot;
 pub mod tuning;
 #[cfg(not(loom))]
 pub mod watch;
+#[cfg(not(loom))]
+pub mod ways;
 
 #[cfg(not(loom))]
 pub use job::Job;

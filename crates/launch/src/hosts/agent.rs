@@ -160,6 +160,7 @@ fn prepare(description: &Description, processors: u32) -> Result<Launch, String>
         })
         .collect();
     launch.job.hosts = description.places.clone();
+    launch.job.host_names = description.host_names();
     launch.job.here = description.agent;
     launch.job.secret = Some(JobSecret(description.job_secret));
     launch.job.processors = processors;
@@ -213,22 +214,30 @@ impl Here {
         if rank.0 >= job.ranks() || self.ranks.contains(&rank) {
             return;
         }
-        match news {
-            News::Address(rank, address)
-                if (1..=castell_shm::job::NET_ADDRESS_BYTES_MAX).contains(&address.len()) =>
-            {
-                job.publish_net_address(rank, &address);
-                job.note_joined_elsewhere(rank);
-                // Who waits for it looks again.
-                self.ranks.iter().for_each(|rank| {
-                    job.control(*rank).doorbell.ring();
-                });
-            }
-            News::Address(..) => {}
-            // Whoever met it hears so from the rank itself.
-            News::Gone(rank, Gone::Left) => job.mark_finished(rank, &[]),
-            News::Gone(rank, Gone::Died(death)) => job.mark_dead(rank, death),
+        let is_address = matches!(news, News::Address(..));
+        note(job, news);
+        if is_address {
+            // Who waits for it looks again.
+            self.ranks.iter().for_each(|rank| {
+                job.control(*rank).doorbell.ring();
+            });
         }
+    }
+}
+
+/// Writes news of a rank elsewhere into a segment.
+pub(super) fn note(job: &Job, news: News) {
+    match news {
+        News::Address(rank, address)
+            if (1..=castell_shm::job::NET_ADDRESS_BYTES_MAX).contains(&address.len()) =>
+        {
+            job.publish_net_address(rank, &address);
+            job.note_joined_elsewhere(rank);
+        }
+        News::Address(..) => {}
+        // Whoever met it hears so from the rank itself.
+        News::Gone(rank, Gone::Left) => job.mark_finished(rank, &[]),
+        News::Gone(rank, Gone::Died(death)) => job.mark_dead(rank, death),
     }
 }
 

@@ -9,7 +9,7 @@ use castell_base::Rank;
 use castell_host::process::{self, Birth, Ended, Process};
 use castell_host::signal::{self, Arrived, Signals};
 use castell_host::{descriptor, say};
-use castell_shm::job::{Death, JobSecret};
+use castell_shm::job::{Death, Job, JobOptions, JobSecret};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
@@ -88,6 +88,10 @@ impl HostsLaunch {
                 .iter()
                 .map(|place| 1 + used.iter().position(|host| host == place).expect("it is used") as u32)
                 .collect(),
+            host_names: used
+                .iter()
+                .map(|host| self.hosts[*host as usize].host.clone().into_bytes())
+                .collect(),
             folder: std::env::current_dir()
                 .unwrap_or_else(|_| "/".into())
                 .into_os_string()
@@ -97,10 +101,19 @@ impl HostsLaunch {
             environment: self.environment.iter().map(|one| one.as_bytes().to_vec()).collect(),
             options: options::to_words(&self.launch),
         };
-        let mut running = Running::new(self, control, signals);
+        let job = self.view(&description)?;
+        let mut running = Running::new(self, job, control, signals);
         running.start_agents(&used, &description)?;
         running.wait_until_ready()?;
         running.watch()
+    }
+
+    /// A segment that no rank maps: what is known of the ranks stands in it, as on their hosts, for who asks at this one.
+    fn view(&self, description: &Description) -> Result<Job, LaunchError> {
+        let (hosts, host_names) = (description.places.clone(), description.host_names());
+        let (net, secret) = (self.launch.job.net, Some(JobSecret(description.job_secret)));
+        let ranks = JobOptions::new(hosts.len() as u32);
+        Ok(Job::create(&JobOptions { net, hosts, host_names, secret, ..ranks })?)
     }
 
     /// The hosts that get ranks, by their places in the list.
@@ -127,6 +140,8 @@ impl HostsLaunch {
 
 struct Running<'a> {
     plan: &'a HostsLaunch,
+    job: Job,
+    has_joined: bool,
     control: Control,
     signals: Signals,
     hosts: Vec<Host>,
@@ -148,9 +163,11 @@ impl Drop for Running<'_> {
 }
 
 impl<'a> Running<'a> {
-    fn new(plan: &'a HostsLaunch, control: Control, signals: Signals) -> Running<'a> {
+    fn new(plan: &'a HostsLaunch, job: Job, control: Control, signals: Signals) -> Running<'a> {
         Running {
             plan,
+            job,
+            has_joined: false,
             control,
             signals,
             hosts: Vec::new(),
@@ -347,7 +364,13 @@ impl<'a> Running<'a> {
             }
             Told::News(News::Address(rank, _) | News::Gone(rank, _))
                 if !self.hosts[at].ranks.contains(&rank) => {}
-            Told::News(news) => self.pass_on(at, &Order::News(news)),
+            Told::News(news) => {
+                self.pass_on(at, &Order::News(news.clone()));
+                agent::note(&self.job, news);
+                if self.job.is_complete() && !std::mem::replace(&mut self.has_joined, true) {
+                    self.plan.launch.tell_joined(&self.job);
+                }
+            }
             Told::Ended(rank, ended) if self.hosts[at].ranks.contains(&rank) => {
                 self.endings[rank.index()] = Some(ended);
                 if !ended.is_success() {
@@ -423,6 +446,7 @@ impl<'a> Running<'a> {
         ));
         let _ = self.hosts[at].client.signal(libc::SIGKILL);
         for rank in lost {
+            self.job.mark_dead(rank, Death::Vanished);
             self.pass_on(at, &Order::News(News::Gone(rank, Gone::Died(Death::Vanished))));
             self.fail(rank, at);
         }

@@ -7,7 +7,7 @@ use castell_host::process::Ended;
 use castell_shm::job::Death;
 
 /// Of what follows; the first line of a job's description has it, too.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// No text or list is longer.
 const LENGTH_MAX: usize = 1 << 24;
@@ -88,6 +88,8 @@ pub struct Description {
     pub launcher: Box<[u8]>,
     /// By rank: the number of its agent.
     pub places: Vec<u32>,
+    /// What people call the hosts of agents 1, 2 and so on.
+    pub host_names: Vec<Vec<u8>>,
     /// The folder to start in.
     pub folder: Vec<u8>,
     /// Program and arguments.
@@ -268,12 +270,17 @@ impl Order {
 }
 
 impl Description {
+    /// The names of hosts, for people.
+    pub(crate) fn host_names(&self) -> Vec<String> {
+        self.host_names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+    }
+
     /// As it travels.
     pub fn to_bytes(&self) -> Vec<u8> {
         let writer = Writer::default().number(self.agent).number(self.agents);
         let writer = writer.bytes(&self.control_secret).bytes(&self.job_secret).bytes(&self.launcher);
         let places: Vec<u8> = self.places.iter().flat_map(|place| place.to_le_bytes()).collect();
-        let writer = writer.bytes(&places).bytes(&self.folder);
+        let writer = writer.bytes(&places).list(&self.host_names).bytes(&self.folder);
         writer.list(&self.command).list(&self.environment).list(&self.options).0
     }
 
@@ -286,7 +293,7 @@ impl Description {
         let places = reader.bytes()?;
         let (places, rest) = places.as_chunks::<4>();
         let places: Vec<u32> = places.iter().map(|place| u32::from_le_bytes(*place)).collect();
-        let folder = reader.bytes()?.to_vec();
+        let (host_names, folder) = (reader.list()?, reader.bytes()?.to_vec());
         let (command, environment, options) = (reader.list()?, reader.list()?, reader.list()?);
         let fits = rest.is_empty() && (1..=agents).contains(&agent) && !command.is_empty();
         let fits = fits && places.iter().all(|place| (1..=agents).contains(place));
@@ -297,6 +304,7 @@ impl Description {
             job_secret,
             launcher,
             places,
+            host_names,
             folder,
             command,
             environment,
@@ -342,6 +350,7 @@ mod tests {
             job_secret: [2; 32],
             launcher: Box::new([4; 9]),
             places: vec![1, 1, 2, 3],
+            host_names: words(&["a", "b.org", "c"]),
             folder: b"/home".to_vec(),
             command: words(&["./app", ""]),
             environment: words(&["A=B"]),

@@ -87,6 +87,8 @@ pub struct Launch {
     pub inherited: Vec<(&'static str, RawFd)>,
     /// What the ranks of [`Launch::program`] get in their environment besides this process's.
     pub environment: Vec<(OsString, OsString)>,
+    /// Called once, when all ranks have joined.
+    pub when_joined: Option<fn(&Job)>,
 }
 
 /// Why a job was not started. Nothing of it is left then.
@@ -201,6 +203,13 @@ impl Launch {
             verbose: false,
             inherited: Vec::new(),
             environment: Vec::new(),
+            when_joined: None,
+        }
+    }
+
+    pub(crate) fn tell_joined(&self, job: &Job) {
+        if let Some(tell) = self.when_joined {
+            tell(job);
         }
     }
 

@@ -110,6 +110,7 @@ pub(super) struct Supervisor<'a, 'e> {
     first_failure: Option<Rank>,
     timed_out: bool,
     last_signal: Option<Instant>,
+    has_joined: bool,
     /// The first one that asked the job to end.
     ended_by: Option<i32>,
 }
@@ -141,6 +142,7 @@ impl<'a, 'e> Supervisor<'a, 'e> {
             first_failure: None,
             timed_out: false,
             last_signal: None,
+            has_joined: false,
             ended_by: None,
         }
     }
@@ -328,6 +330,9 @@ impl<'a, 'e> Supervisor<'a, 'e> {
                 }
                 _ => Joined::Itself,
             };
+        }
+        if self.job.is_complete() && !std::mem::replace(&mut self.has_joined, true) {
+            self.launch.tell_joined(self.job);
         }
     }
 

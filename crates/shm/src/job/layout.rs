@@ -3,7 +3,7 @@
 //! ```text
 //! [header: one page] [control block a rank: 256 B] [area a rank: ring pool | receive queue | descriptors of large messages |
 //!  runs that any process may carry on | pipes of large messages] [board of calls a rank]
-//!  [host and address in a network a rank: 192 B] [slots] [tuning] [pool a rank]
+//!  [host, address in a network and host's name a rank: 256 B] [slots] [tuning] [pool a rank]
 //! ```
 
 use crate::board::{ENTRIES, Entry};
@@ -22,11 +22,13 @@ pub(super) const PAGE: usize = 4096;
 /// A rank's board of calls.
 pub(super) const BOARD_BYTES: usize = size_of::<[Entry; ENTRIES]>();
 
-/// Where a rank is found in a network: a length, its host, and so many bytes.
-pub(super) const NET_ADDRESS_WORDS: usize = 24;
+/// Where a rank is found in a network: a length, its host, and so many bytes; behind them the host's name.
+pub(super) const NET_ADDRESS_WORDS: usize = 32;
 pub(super) const NET_ADDRESS_BYTES: usize = NET_ADDRESS_WORDS * 8;
 /// The longest address of a rank in a network. Bytes.
-pub const NET_ADDRESS_BYTES_MAX: usize = NET_ADDRESS_BYTES - 16;
+pub const NET_ADDRESS_BYTES_MAX: usize = NET_ADDRESS_BYTES - 16 - HOST_NAME_BYTES_MAX;
+/// As much of a host's name is kept. Bytes.
+pub const HOST_NAME_BYTES_MAX: usize = 64;
 
 /// The ring pool of a rank, up to the next page.
 pub(super) const RINGS_BYTES: usize = RING_POOL_BYTES.div_ceil(PAGE) * PAGE;

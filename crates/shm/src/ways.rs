@@ -1,0 +1,96 @@
+//! The way of each pair of ranks, as their job's segment says it: what the engine goes by, for whoever wants to see it.
+
+use crate::job::{Job, Net};
+use castell_base::Rank;
+
+/// What carries messages from a rank to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Nothing has to: it is the same rank.
+    Itself,
+    /// The memory that both map.
+    SharedMemory,
+    /// TCP, and why nothing better.
+    Tcp(WhyTcp),
+}
+
+/// Why two ranks talk over TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhyTcp {
+    /// They are on different hosts.
+    OtherHosts,
+    /// They share a host, but the job was told to.
+    Asked,
+}
+
+/// Whether a rank can read another one's memory by a call of the kernel, as large calls may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// It can, and does.
+    Does,
+    /// It could, but finds the kernel's copies slow.
+    Declines,
+    /// The kernel refused.
+    Refused,
+    /// It has not tried yet.
+    Untried,
+}
+
+impl Job {
+    /// What carries messages from one rank to the other.
+    pub fn way(&self, one: Rank, other: Rank) -> Way {
+        if one == other {
+            Way::Itself
+        } else if self.share_memory(one, other) {
+            Way::SharedMemory
+        } else if self.host_of(one) == self.host_of(other) {
+            debug_assert_eq!(self.net(), Net::Tcp);
+            Way::Tcp(WhyTcp::Asked)
+        } else {
+            Way::Tcp(WhyTcp::OtherHosts)
+        }
+    }
+
+    /// Whether `reader` reads memory of `other`, as far as it has found out.
+    pub fn reading(&self, reader: Rank, other: Rank) -> Reading {
+        let probe = &self.control(reader).cma_probe;
+        // Ranks above the 64th try nobody.
+        let Some(mask) = 1u64.checked_shl(other.0).filter(|_| reader.0 < 64) else { return Reading::Untried };
+        match (probe.has_tried(mask), probe.could_read(mask), probe.declines()) {
+            (false, ..) => Reading::Untried,
+            (true, false, _) => Reading::Refused,
+            (true, true, true) => Reading::Declines,
+            (true, true, false) => Reading::Does,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::JobOptions;
+
+    #[test]
+    fn ways_follow_from_hosts_and_wishes() {
+        let names = ["h1", "h2", "h3", "h4", "h5"].map(String::from);
+        let ways = |net, hosts: &[u32]| {
+            let options =
+                JobOptions { net, hosts: hosts.into(), host_names: names.to_vec(), ..JobOptions::new(3) };
+            let job = Job::create(&options).expect("a small job");
+            let of = |one, other| {
+                assert_eq!(job.way(Rank(one), Rank(other)), job.way(Rank(other), Rank(one)));
+                job.way(Rank(one), Rank(other))
+            };
+            assert_eq!(of(1, 1), Way::Itself);
+            let host = job.host_name(Rank(2));
+            assert_eq!(host.as_deref(), hosts.get(2).map(|host| &*names[*host as usize - 1]));
+            assert_eq!(job.reading(Rank(0), Rank(1)), Reading::Untried);
+            [of(0, 1), of(0, 2)]
+        };
+        assert_eq!(ways(Net::Shm, &[]), [Way::SharedMemory; 2]);
+        assert_eq!(ways(Net::Tcp, &[]), [Way::Tcp(WhyTcp::Asked); 2]);
+        assert_eq!(ways(Net::Shm, &[1, 1, 5]), [Way::SharedMemory, Way::Tcp(WhyTcp::OtherHosts)]);
+        let both = [Way::Tcp(WhyTcp::Asked), Way::Tcp(WhyTcp::OtherHosts)];
+        assert_eq!(ways(Net::Tcp, &[1, 1, 2]), both);
+    }
+}
