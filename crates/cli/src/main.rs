@@ -30,6 +30,7 @@ mod session;
 mod simulate;
 mod slowdown;
 mod source;
+mod strategy;
 mod tasks;
 mod timeline;
 mod tune;
@@ -67,6 +68,7 @@ enum Command {
     LabHost(lab::HostArgs),
     Place(Box<place::Args>),
     Session(session::Args),
+    Strategy(strategy::Args),
     Mpi(mpi::Args),
     Cpus(cpus::Args),
     Bench(Box<castell_bench::Args>),
@@ -105,6 +107,7 @@ fn main() -> ExitCode {
         Command::LabHost(args) => lab::live(&args),
         Command::Place(args) => place::run(*args),
         Command::Session(args) => session::run(args),
+        Command::Strategy(args) => strategy::run(args),
         Command::Mpi(args) => mpi::run(args),
         Command::Cpus(args) => cpus::run(args),
         Command::Bench(args) => castell_bench::run(*args),

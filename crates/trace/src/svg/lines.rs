@@ -109,7 +109,7 @@ fn along(axis: Axis, place: f64) -> f64 {
 }
 
 /// 1, 2 or 5 times a power of ten, not below `step`.
-fn round_step(step: f64) -> f64 {
+pub(super) fn round_step(step: f64) -> f64 {
     let power = 10f64.powf(step.max(1e-12).log10().floor());
     [1.0, 2.0, 5.0, 10.0]
         .map(|factor| factor * power)
@@ -123,7 +123,7 @@ fn bytes_name(power: i32) -> String {
     format!("{} {unit}", 1u64 << (power.max(0) % 10))
 }
 
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

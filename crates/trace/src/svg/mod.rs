@@ -7,6 +7,7 @@ mod arrows;
 mod bars;
 mod critical;
 mod frame;
+mod gantt;
 mod heat;
 mod lines;
 mod nodes;
@@ -16,6 +17,7 @@ mod sizes;
 mod theme;
 mod xml;
 
+pub use gantt::{GanttBar, GanttPanel, GanttPlot, write_gantt};
 pub use heat::{HeatMap, write_heat_map};
 pub use lines::{Axis, Line, LinePlot, Panel, write_line_plot};
 pub use nodes::{NodeBox, NodesPlot, write_nodes};

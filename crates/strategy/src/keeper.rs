@@ -1,0 +1,310 @@
+//! Asks a strategy, carries out what it says, and goes on with the last good one where it fails.
+
+use crate::collection::{CollectionId, Kernels};
+use crate::node::{Decision, Node, NodeError, Refusal, ResourceId, Start};
+use castell_base::Time;
+use std::fmt;
+use std::sync::Arc;
+
+/// Decides which collection goes where.
+pub trait Strategy: Send {
+    /// What people call it.
+    fn name(&self) -> &str;
+
+    /// The interval of its ticks; `None` if it wants none. It is asked anew after every call.
+    fn tick(&self) -> Option<Time>;
+
+    /// One decision, or none for now. It is asked again, with the decision carried out, until it has none.
+    ///
+    /// # Errors
+    /// It fails; says where and why.
+    fn choose(&mut self, node: &Node) -> Result<Option<Decision>, Fault>;
+
+    /// A tick.
+    ///
+    /// # Errors
+    /// It fails; says where and why.
+    fn on_tick(&mut self, node: &Node) -> Result<(), Fault>;
+}
+
+/// What a strategy was doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum During {
+    /// It was read.
+    Load,
+    /// `choose`.
+    Choose,
+    /// `on_tick`.
+    Tick,
+}
+
+impl fmt::Display for During {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(["load", "choose", "on_tick"][*self as usize])
+    }
+}
+
+/// What a strategy did wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message} (in {during} of {strategy})")]
+pub struct Fault {
+    /// Its name.
+    pub strategy: String,
+    /// In what.
+    pub during: During,
+    /// File and line where they are known, what is wrong and what to do.
+    pub message: String,
+}
+
+/// Something that happened, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When.
+    pub at: Time,
+    /// What.
+    pub what: Happened,
+}
+
+/// What can happen on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Happened {
+    /// A collection was registered.
+    Arrived(CollectionId),
+    /// The strategy decided.
+    Decided(Decision),
+    /// A step began.
+    Started(Start),
+    /// A step ended; whether it was its collection's last.
+    Ended {
+        /// Whose.
+        collection: CollectionId,
+        /// Where.
+        resource: ResourceId,
+        /// The collection is done.
+        is_done: bool,
+    },
+    /// A collection's application has gone.
+    Withdrawn(CollectionId),
+    /// The governor has another level.
+    Governor(String),
+    /// A strategy took over.
+    Strategy(String),
+    /// A strategy failed.
+    Fault(Fault),
+}
+
+/// Where no strategy is left: each collection, in turn, onto the free resource that it likes best.
+struct FirstFit;
+
+impl Strategy for FirstFit {
+    fn name(&self) -> &str {
+        "first-fit"
+    }
+
+    fn tick(&self) -> Option<Time> {
+        None
+    }
+
+    fn choose(&mut self, node: &Node) -> Result<Option<Decision>, Fault> {
+        for &collection in node.waiting() {
+            let kernels = &node.collection(collection).expect("it waits").kernels;
+            let free = |id: &&ResourceId| node.resources()[id.0].is_free();
+            if let Some(&resource) = kernels.rankings()[0].order.iter().find(free) {
+                return Ok(Some(Decision { collection, resource }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn on_tick(&mut self, _: &Node) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// A node with the strategy that decides there.
+///
+/// Whoever keeps it tells it what happens and when, and reads from the events what to start: a simulator in virtual time, a daemon by
+/// its clock. A strategy that fails is taken out; the last one that did not goes on with the queues as they are.
+pub struct Keeper {
+    node: Node,
+    strategy: Box<dyn Strategy>,
+    last_good: Option<Box<dyn Strategy>>,
+    next_tick: Option<Time>,
+    interval: Option<Time>,
+    events: Vec<Event>,
+}
+
+impl Keeper {
+    /// The node's time is where it begins.
+    pub fn new(node: Node, strategy: Box<dyn Strategy>) -> Keeper {
+        let mut keeper =
+            Keeper { node, strategy, last_good: None, next_tick: None, interval: None, events: Vec::new() };
+        keeper.follow_interval();
+        keeper
+    }
+
+    /// The node as it is.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// For what needs no decision: forbidden resources, sensors at the start.
+    pub fn node_mut(&mut self) -> &mut Node {
+        &mut self.node
+    }
+
+    /// The strategy that decides now.
+    pub fn strategy(&self) -> &str {
+        self.strategy.name()
+    }
+
+    /// When the next tick is due.
+    pub fn next_tick(&self) -> Option<Time> {
+        self.next_tick
+    }
+
+    /// What has happened since this was called last.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Another strategy takes over, with all queues as they are; the one before it is kept for the case that it fails.
+    pub fn replace(&mut self, now: Time, strategy: Box<dyn Strategy>) {
+        self.node.set_now(now);
+        self.last_good = Some(std::mem::replace(&mut self.strategy, strategy));
+        self.taken_over();
+        self.decide();
+    }
+
+    /// A collection is registered.
+    ///
+    /// # Errors
+    /// See [`Node::register`].
+    pub fn register(
+        &mut self,
+        now: Time,
+        application: Arc<str>,
+        kernels: Arc<Kernels>,
+        steps: u32,
+    ) -> Result<CollectionId, NodeError> {
+        self.node.set_now(now);
+        let id = self.node.register(application, kernels, steps)?;
+        self.note(Happened::Arrived(id));
+        self.decide();
+        Ok(id)
+    }
+
+    /// The step that ran on a resource has ended.
+    ///
+    /// # Errors
+    /// Nothing runs there.
+    pub fn ended(&mut self, now: Time, resource: ResourceId) -> Result<(), NodeError> {
+        self.node.set_now(now);
+        let (ended, start) = self.node.ended(resource)?;
+        self.note(Happened::Ended { collection: ended.collection, resource, is_done: ended.is_done });
+        start.into_iter().for_each(|start| self.note(Happened::Started(start)));
+        self.decide();
+        Ok(())
+    }
+
+    /// A collection's application has gone.
+    pub fn withdraw(&mut self, now: Time, id: CollectionId) {
+        self.node.set_now(now);
+        if self.node.collection(id).is_some() {
+            let start = self.node.withdraw(id);
+            self.note(Happened::Withdrawn(id));
+            start.into_iter().for_each(|start| self.note(Happened::Started(start)));
+            self.decide();
+        }
+    }
+
+    /// The governor has another level.
+    pub fn set_governor(&mut self, now: Time, level: &str) {
+        self.node.set_now(now);
+        self.node.set_governor(level);
+        self.note(Happened::Governor(level.into()));
+        self.decide();
+    }
+
+    /// A sensor says something else.
+    pub fn set_sensor(&mut self, now: Time, name: &str, value: f64) {
+        self.node.set_now(now);
+        self.node.set_sensor(name, value);
+        self.decide();
+    }
+
+    /// A tick, if one is due.
+    pub fn tick(&mut self, now: Time) {
+        self.node.set_now(now);
+        let (Some(due), Some(interval)) = (self.next_tick, self.interval) else { return };
+        if due > now {
+            return;
+        }
+        // Ticks that were missed, because the clock jumped, are not made up for.
+        let missed = (now - due).0 / interval.0;
+        self.next_tick = Some(due + interval * (missed + 1));
+        if let Err(fault) = self.strategy.on_tick(&self.node) {
+            self.fall_back(fault);
+        }
+        self.decide();
+    }
+
+    /// Asks the strategy until it has nothing to say. One that only moves collections to and fro is stopped.
+    fn decide(&mut self) {
+        let mut moves_left = 4 * self.node.collections().len() + 16;
+        loop {
+            let chosen = match self.strategy.choose(&self.node) {
+                Ok(None) => break,
+                Ok(Some(decision)) if moves_left > 0 => self.carry_out(decision),
+                Ok(Some(_)) => Err(self
+                    .fault("it decides without end: collections are moved to and fro between queues".into())),
+                Err(fault) => Err(fault),
+            };
+            moves_left = moves_left.saturating_sub(1);
+            if let Err(fault) = chosen {
+                self.fall_back(fault);
+                moves_left = 4 * self.node.collections().len() + 16;
+            }
+        }
+        self.follow_interval();
+    }
+
+    fn carry_out(&mut self, decision: Decision) -> Result<(), Fault> {
+        let start = self.node.apply(decision).map_err(|refusal: Refusal| self.fault(refusal.to_string()))?;
+        self.note(Happened::Decided(decision));
+        start.into_iter().for_each(|start| self.note(Happened::Started(start)));
+        Ok(())
+    }
+
+    fn fault(&self, message: String) -> Fault {
+        Fault { strategy: self.strategy.name().into(), during: During::Choose, message }
+    }
+
+    /// The last good strategy goes on, or the one that needs nobody.
+    fn fall_back(&mut self, fault: Fault) {
+        self.note(Happened::Fault(fault));
+        self.strategy = self.last_good.take().unwrap_or_else(|| Box::new(FirstFit));
+        self.taken_over();
+    }
+
+    fn taken_over(&mut self) {
+        let name = self.strategy.name().to_owned();
+        self.note(Happened::Strategy(name));
+        self.interval = None;
+        self.next_tick = None;
+        self.follow_interval();
+    }
+
+    /// The next tick is an interval away when the interval changes.
+    fn follow_interval(&mut self) {
+        let wanted = self.strategy.tick().filter(|interval| *interval > Time::ZERO);
+        if wanted != self.interval {
+            self.interval = wanted;
+            self.next_tick = wanted.map(|interval| self.node.now() + interval);
+        }
+    }
+
+    fn note(&mut self, what: Happened) {
+        self.events.push(Event { at: self.node.now(), what });
+    }
+}
