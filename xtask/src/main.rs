@@ -15,6 +15,7 @@ mod readme;
 mod sanitize;
 mod setup;
 mod skips;
+mod storm;
 mod suites;
 mod tidy;
 
@@ -50,6 +51,8 @@ enum Command {
     Sanitize(sanitize::Args),
     /// Run suites that others wrote with and without castell: what passes without it has to pass with it (not in CI)
     Suites(suites::Args),
+    /// Simulate a million connections of the protocol over raw frames (CI simulates 24,000)
+    Storm(storm::Args),
     /// Build and install the libraries, the header, the program and the pkg-config and CMake files
     Install(install::Args),
 }
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Command::Mutants(args) => mutants::run(&root, &args),
         Command::Sanitize(args) => sanitize::run(&root, &args),
         Command::Suites(args) => suites::run(&root, &args),
+        Command::Storm(args) => storm::run(&root, &args),
         Command::Install(args) => install::run(&root, &args),
     };
     outcome.unwrap_or_else(|error| {

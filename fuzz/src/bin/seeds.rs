@@ -62,6 +62,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         connections.join("messages"),
         [[0, 0, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8], [3, 0, 1, 0, 4, 0, 2, 0, 0, 0, 0, 0]].concat(),
     )?;
+    // Data with TXS and TXF, a question, a request, FIN, RST.
+    fs::write(
+        corpus("esp")?.join("flags"),
+        [
+            [0, 0xE2, 0, 4, 4, 2, 1, 2],
+            [64, 0x22, 7, 5, 4, 0, 0, 0x12],
+            [0, 5, 8, 4, 9, 0, 0, 0],
+            [0, 6, 0, 5, 4, 0, 0, 0x0A],
+        ]
+        .concat(),
+    )?;
     sessions(&corpus("workload")?, &corpus("session_protocol")?)?;
     fs::write(corpus("access_trace")?.join("loop"), access_trace()?)?;
     println!("{seeds} texts, and what they compile to, in {}", root.join("corpus").display());

@@ -1,0 +1,17 @@
+//! Crowds in all weathers: everything comes once and in order, or an error is told once. `cargo xtask storm` simulates a million connections.
+
+mod segment;
+
+use segment::storm::crowds;
+
+const CONNECTIONS: u32 = 16;
+const CROWDS: u64 = 1500;
+
+#[test]
+fn whatever_the_weather_everything_comes_once_or_an_error_is_told_once() {
+    let all = crowds(0..CROWDS, CONNECTIONS);
+    println!("seeds 0 to {CROWDS}: {all:?}");
+    assert_eq!(all.connections, CROWDS * u64::from(CONNECTIONS));
+    assert!(all.restarts > 0 && all.failed > 0, "{all:?}");
+    assert!(all.counts.lost > 0 && all.counts.damaged > 0 && all.counts.forged > 0, "{all:?}");
+}
