@@ -4,8 +4,8 @@ use crate::peers::{self, PeerSubject};
 use crate::report::Report;
 use crate::workload::{Effort, Workload, measure};
 use crate::{
-    collectives, localops, messages, mpi, omp, overlap, parse, pingpong, progress, queues, sim, startup,
-    tasks,
+    collectives, joined, localops, messages, mpi, omp, overlap, parse, pingpong, progress, queues, sim,
+    startup, tasks,
 };
 use anyhow::Context as _;
 use castell_host::conditions::{Conditions, Setup};
@@ -22,6 +22,7 @@ use std::process::ExitCode;
   castell bench tasks chain fib --json    # beside libgomp, oneTBB, rayon, …
   castell bench metg --workers 2          # how small tasks may be (Task Bench)
   castell bench omp fib wave --json       # an OpenMP program, its tasks on castell and on libgomp
+  castell launch -n 4 --isolate 4 -- castell bench pingpong --json   # between ranks of that job; messages, too
   castell bench omp --only-programs --bots ~/bots --program './app 100'   # whole programs
 
 On a machine that is busy with something else, compare only what one run says.")]
@@ -105,7 +106,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         "overlap" => overlap::run(&args.overlap, bytes, ranks, effort),
         name => {
             let workload = WORKLOADS.iter().find(|workload| workload.name() == name);
-            in_turns(*workload.context("clap accepts only the names of workloads")?, bytes, effort)
+            let workload = *workload.context("clap accepts only the names of workloads")?;
+            if joined::is_rank() {
+                return joined::run(workload, bytes, effort);
+            }
+            in_turns(workload, bytes, effort)
         }
     }?;
     // A child of this command has its parent say it.

@@ -12,6 +12,7 @@ pub mod collectives;
 mod command;
 mod folder;
 mod group;
+mod joined;
 mod localops;
 pub mod measure;
 mod messages;

@@ -1,6 +1,6 @@
 //! `castell bench messages`: the time of a message when many are in flight from one rank to another.
 
-use crate::group::Group;
+use crate::group::{Group, Measure};
 use crate::measure;
 use crate::report::Params;
 use crate::workload::{Subject, Workload};
@@ -28,6 +28,10 @@ impl Workload for Messages {
 
     fn subjects(&self) -> anyhow::Result<Vec<Box<dyn Subject>>> {
         Ok(vec![Group::castell(2, measure)])
+    }
+
+    fn in_job(&self) -> Option<(u32, Measure)> {
+        Some((2, measure))
     }
 
     fn peer_ranks(&self) -> Option<u32> {

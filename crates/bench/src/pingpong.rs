@@ -1,6 +1,6 @@
 //! `castell bench pingpong`: half a round trip, through one schedule of 100 ping-pongs with a time stamp at each end.
 
-use crate::group::Group;
+use crate::group::{Group, Measure};
 use crate::measure;
 use crate::report::Params;
 use crate::workload::{Subject, Workload};
@@ -33,6 +33,10 @@ impl Workload for PingPong {
             variant("no rings", JobOptions { rings: false, ..JobOptions::new(2) }),
             variant("no pipes", JobOptions { pipes: false, ..JobOptions::new(2) }),
         ])
+    }
+
+    fn in_job(&self) -> Option<(u32, Measure)> {
+        Some((2, measure))
     }
 
     fn peer_ranks(&self) -> Option<u32> {

@@ -1,5 +1,6 @@
 //! What is measured, and who is.
 
+use crate::group::Measure;
 use crate::report::{Measurement, Params, Sample};
 use anyhow::Context as _;
 
@@ -36,6 +37,11 @@ pub trait Workload: Sync {
 
     /// Who is measured, castell first. Peers are added by the caller.
     fn subjects(&self) -> anyhow::Result<Vec<Box<dyn Subject>>>;
+
+    /// How many ranks of a job that is there already measure this, and how; `None`: it starts processes of its own.
+    fn in_job(&self) -> Option<(u32, Measure)> {
+        None
+    }
 
     /// Processes that the MPI program needs; `None`: there is none.
     fn peer_ranks(&self) -> Option<u32>;

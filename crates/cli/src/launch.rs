@@ -6,7 +6,7 @@ use crate::timeline::TimelineArgs;
 use anyhow::{Context, bail};
 use castell_comm::describe_call;
 use castell_comm::job::{Net, Progress, RANKS_MAX};
-use castell_comm::launch::{Binding, Launch};
+use castell_comm::launch::{Binding, Isolation, Launch};
 use castell_host::journal::{DESCRIPTOR_VARIABLE, Journals};
 use castell_trace::Timeline;
 use castell_trace::joined::{Notes, Reading, join};
@@ -24,6 +24,8 @@ Examples:
   castell launch -n 2 --bind 0,1 -- ./program    # each rank on a processor
   castell launch -n 8 --stall 10s -- ./program   # tells who waits for whom
   castell launch -n 4 --net tcp -- ./program     # messages over TCP, not shared memory
+  castell launch -n 4 --isolate 2 -- ./program   # in two sets of namespaces, as in two containers; memory is shared
+  castell launch -n 4 --isolate 4,user,pid -- ./program
   castell launch --hosts a:4,b:4 -- ./program    # eight processes on two hosts, by ssh
   castell launch -n 8 --hostfile hosts.txt -- ./program
   castell launch --hosts web1:2,web2:2 --remote 'docker exec -i {host}' -- ./program
@@ -69,6 +71,10 @@ pub struct Args {
     /// Processors for the ranks: none (the kernel decides), core (one core each, round robin), or a list such as 0,2,4-7
     #[arg(long, value_name = "none|core|LIST", default_value = "none")]
     bind: Binding,
+    /// Put the ranks of each host into N isolation domains, with namespaces of their own: user, pid, ipc, mnt, net (without names: all; net
+    /// stays common where ranks talk over TCP); neighbours together (compact) or apart (scatter). They share memory nevertheless
+    #[arg(long, value_name = "N[,user,pid,ipc,mnt,net][,scatter]")]
+    isolate: Option<Isolation>,
     /// Put `[rank] ` in front of each line of output
     #[arg(long)]
     prefix: bool,
@@ -114,6 +120,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     launch.job.stall_ms =
         args.stall.map_or(Ok(0), |stall| u32::try_from(stall.as_millis())).context("--stall")?;
     launch.binding = args.bind.clone();
+    launch.isolation = isolation(&args, &launch, on.is_some())?;
     launch.prefix = args.prefix;
     launch.grace = args.grace;
     launch.timeout = args.timeout;
@@ -140,6 +147,20 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(error.exit_code()))
         }
     }
+}
+
+/// Ranks that talk over TCP have to have a network in common.
+fn isolation(args: &Args, launch: &Launch, on_hosts: bool) -> anyhow::Result<Option<Isolation>> {
+    let Some(mut isolation) = args.isolate else { return Ok(None) };
+    if isolation.kinds.net && (on_hosts || launch.job.net == Net::Tcp) {
+        if isolation.is_named {
+            bail!(
+                "--isolate {isolation}: ranks with networks of their own cannot talk over TCP: leave out net"
+            );
+        }
+        isolation.kinds.net = false;
+    }
+    Ok(Some(isolation))
 }
 
 /// What the ranks are asked to note.

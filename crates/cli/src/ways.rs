@@ -7,7 +7,7 @@ use castell_comm::jobs::{self, RunningJob};
 use castell_comm::ways::{Reading, Way, WhyTcp};
 use castell_host::topology::print_list;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -114,17 +114,23 @@ impl<'a> Picture<'a> {
     /// Of a job with at least one view.
     fn of(views: &[&'a Job]) -> Picture<'a> {
         let job = views[0];
-        let mut by_host: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for rank in 0..job.ranks() {
-            by_host.entry(job.host_of(Rank(rank))).or_default().push(rank);
+        let mut by_place: BTreeMap<(u32, Option<u32>), Vec<u32>> = BTreeMap::new();
+        for rank in (0..job.ranks()).map(Rank) {
+            by_place.entry((job.host_of(rank), job.domain_of(rank))).or_default().push(rank.0);
         }
-        let place = |ranks: Vec<u32>| Place {
-            name: job.host_name(Rank(ranks[0])).unwrap_or_else(|| "this host".into()),
-            ranks,
+        let place = |ranks: Vec<u32>| {
+            let first = Rank(ranks[0]);
+            let name = match (job.host_name(first), job.domain_of(first)) {
+                (None, None) => "this host".into(),
+                (None, Some(domain)) => format!("domain {domain}"),
+                (Some(host), None) => host,
+                (Some(host), Some(domain)) => format!("{host}, domain {domain}"),
+            };
+            Place { name, ranks }
         };
         let mut picture = Picture {
             views: views.to_vec(),
-            places: by_host.into_values().map(place).collect(),
+            places: by_place.into_values().map(place).collect(),
             between: Vec::new(),
         };
         for one in 0..picture.places.len() {
@@ -195,13 +201,18 @@ impl<'a> Picture<'a> {
         let ranks = self.job().ranks();
         let plural =
             |count: usize, thing: &str| format!("{count} {thing}{}", if count == 1 { "" } else { "s" });
-        let hosts = self.places.len();
+        let hosts: BTreeSet<u32> = (0..ranks).map(|rank| self.job().host_of(Rank(rank))).collect();
+        let hosts = hosts.len();
         let mut lines = vec![format!(
             "job {id}: {} on {}",
             plural(ranks as usize, "rank"),
-            if hosts == 1 { self.places[0].name.clone() } else { plural(hosts, "host") }
+            match (hosts, self.places.len()) {
+                (1, 1) => self.places[0].name.clone(),
+                (1, domains) => plural(domains, "isolation domain"),
+                (hosts, _) => plural(hosts, "host"),
+            }
         )];
-        if hosts > 1 {
+        if self.places.len() > 1 {
             lines.extend(
                 self.places.iter().map(|place| format!("  {}: {}", place.name, print_list(&place.ranks))),
             );
@@ -284,6 +295,13 @@ impl<'a> Picture<'a> {
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             format!("{}{more}", pairs.join(", "))
         };
+        // Where all is alike, the places say nothing.
+        if let [(said, pairs)] = &mut grouped[..] {
+            return vec![format!(
+                "  {}: {said}",
+                if pairs.len() == 1 { pairs.remove(0) } else { "all pairs".into() }
+            )];
+        }
         grouped.into_iter().map(|(said, pairs)| format!("  {}: {said}", few(pairs))).collect()
     }
 
@@ -308,8 +326,8 @@ impl<'a> Picture<'a> {
             RankState::Dead(_) => "dead",
         };
         let of_rank = |rank: u32| {
-            let host = self.job().host_name(Rank(rank));
-            json!({ "rank": rank, "host": host, "state": state(rank), "process": self.process(rank), "listens": self.addresses(rank) })
+            let (host, domain) = (self.job().host_name(Rank(rank)), self.job().domain_of(Rank(rank)));
+            json!({ "rank": rank, "host": host, "domain": domain, "state": state(rank), "process": self.process(rank), "listens": self.addresses(rank) })
         };
         let of_way = |between: &Between| {
             let ranks = |place: usize| &self.places[place].ranks;

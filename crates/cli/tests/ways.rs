@@ -51,6 +51,15 @@ fn look() -> Value {
     all["jobs"][0].clone()
 }
 
+/// Says a line at once: lines of several ranks would else come in between.
+fn say(line: &str) {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    // What the harness has begun comes first.
+    out.flush().expect("a reader");
+    out.write_all(format!("* {line}\n").as_bytes()).expect("a reader");
+}
+
 #[test]
 fn as_a_rank() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -60,8 +69,12 @@ fn as_a_rank() {
     match role.as_str() {
         "look" => {
             meet();
-            if me == 0 || me == last {
-                println!("* {me} {}", look());
+            if me == 0 {
+                say(&format!("{me} {}", look()));
+            }
+            meet();
+            if me == last {
+                say(&format!("{me} {}", look()));
             }
             meet();
         }
@@ -74,7 +87,7 @@ fn as_a_rank() {
             while look()["ranks"][last as usize]["state"] != "dead" {
                 assert!(since.elapsed() < Duration::from_secs(100), "nobody notices: {}", look());
             }
-            println!("* {me} {}", look());
+            say(&format!("{me} {}", look()));
             castell_host::process::end_now(0);
         }
         other => panic!("no role `{other}`"),

@@ -8,6 +8,7 @@ pub mod barrier;
 pub mod clock;
 pub mod conditions;
 pub mod descriptor;
+pub mod domain;
 mod error;
 mod file;
 pub mod futex;

@@ -1,7 +1,9 @@
 //! Other processes: starting them so that none outlives its launcher, and learning at once that one has ended.
 
-use crate::{HostError, signal, topology};
-use std::io::{self, Write};
+use crate::domain::Entrance;
+use crate::{HostError, descriptor, signal, topology};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -139,6 +141,20 @@ impl Process {
         }
     }
 
+    /// A copy of a descriptor that the process has open under a number, if the kernel lets this one have it.
+    ///
+    /// # Errors
+    /// It does not, or there is none.
+    pub fn descriptor_of(&self, number: RawFd) -> io::Result<OwnedFd> {
+        // SAFETY: integers; what comes back is a new descriptor or -1.
+        let raw = unsafe { libc::syscall(libc::SYS_pidfd_getfd, self.descriptor.as_raw_fd(), number, 0) };
+        if raw < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel just gave us this descriptor.
+        Ok(unsafe { OwnedFd::from_raw_fd(raw as RawFd) })
+    }
+
     /// Waits until a child has ended, and takes notice of it, so that its number may be used again.
     pub fn wait(&self) -> Result<Ended, HostError> {
         let mut status = 0;
@@ -174,6 +190,8 @@ pub struct Birth {
     pub standard: [Option<RawFd>; 3],
     /// Its limit of open files; its parent's where none.
     pub open_files: Option<OpenFilesLimit>,
+    /// The domain that it lives in.
+    pub domain: Option<Entrance>,
 }
 
 /// How many files a process may have open.
@@ -231,19 +249,70 @@ impl Birth {
         if !self.cpus.is_empty() {
             topology::set_affinity_raw(&self.cpus)?;
         }
-        Ok(())
+        match &self.domain {
+            Some(entrance) => entrance.enter(parent, self.parent_death_signal),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Hears which process goes on in a domain, where one is to.
+struct Born(Option<[OwnedFd; 2]>);
+
+impl Born {
+    /// Before the fork: where the process that enters tells who goes on.
+    fn expect(birth: &mut Birth) -> Result<Born, HostError> {
+        let Some(entrance) = &mut birth.domain else { return Ok(Born(None)) };
+        let (read, write) = descriptor::pipe()?;
+        entrance.report = write.as_raw_fd();
+        Ok(Born(Some([read, write])))
+    }
+
+    /// Takes hold of the process that goes on. `child` is the one that was forked.
+    fn take_hold(self, child: Pid) -> Result<Process, HostError> {
+        if self.0.is_none() {
+            return take_hold(child);
+        }
+        let inside = self.hear();
+        let forked = take_hold(child)?.wait()?;
+        match inside {
+            Some(pid) => take_hold(pid),
+            // It ended before it was inside, with the code for that.
+            None => Err(HostError::system(
+                format!("enter an isolation domain: the process {forked}"),
+                io::Error::from(io::ErrorKind::UnexpectedEof),
+            )),
+        }
+    }
+
+    /// The process that goes on, if it came so far.
+    fn hear(self) -> Option<Pid> {
+        let [read, write] = self.0?;
+        drop(write);
+        let mut number = [0; 4];
+        File::from(read).read_exact(&mut number).ok()?;
+        Pid::from_raw(i32::from_ne_bytes(number))
     }
 }
 
 /// Starts a program as a child. It begins with default signal actions and no signal blocked.
 pub fn spawn(command: &mut Command, birth: &Birth) -> Result<Process, HostError> {
-    let birth = birth.clone();
+    let mut birth = birth.clone();
+    let born = Born::expect(&mut birth)?;
     let parent = Pid::current().raw();
     // SAFETY: `settle` makes system calls only (its lists were allocated before).
     unsafe { command.pre_exec(move || birth.settle(parent)) };
     let program = command.get_program().to_string_lossy().into_owned();
-    let child = command.spawn().map_err(|error| HostError::system(format!("start `{program}`"), error))?;
-    take_hold(Pid(child.id() as i32))
+    match command.spawn() {
+        Ok(child) => born.take_hold(Pid(child.id() as i32)),
+        Err(error) => {
+            // It may have entered a domain before it found no program.
+            if let Some(pid) = born.hear() {
+                let _ = take_hold(pid).and_then(|process| process.wait());
+            }
+            Err(HostError::system(format!("start `{program}`"), error))
+        }
+    }
 }
 
 /// Lets a command's process be terminated when this one ends, however that may be. The thread that starts it has to live as long.
@@ -273,6 +342,8 @@ pub unsafe fn fork(body: impl FnOnce() -> i32) -> Result<Process, HostError> {
 /// As for [`fork`].
 pub unsafe fn fork_with(birth: &Birth, body: impl FnOnce() -> i32) -> Result<Process, HostError> {
     let parent = Pid::current().raw();
+    let mut birth = birth.clone();
+    let born = Born::expect(&mut birth)?;
     // Whatever is left in the buffer would be printed twice. Both locks are held across the fork, so that no other
     // thread holds them in the child for ever.
     let (mut out, err) = (io::stdout().lock(), io::stderr().lock());
@@ -290,7 +361,7 @@ pub unsafe fn fork_with(birth: &Birth, body: impl FnOnce() -> i32) -> Result<Pro
             // SAFETY: ends this process without running the parent's destructors and exit handlers.
             unsafe { libc::_exit(code) }
         }
-        pid => take_hold(Pid(pid)),
+        pid => born.take_hold(Pid(pid)),
     }
 }
 

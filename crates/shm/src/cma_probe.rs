@@ -8,10 +8,11 @@
 //! The kernel copies page by page. How dear that is differs a lot from machine to machine, so each rank measures it once, in its own
 //! memory; one that finds it slow has the others do without.
 
-use crate::group::{Group, RankControl};
+use crate::group::Group;
 use castell_base::Rank;
 use castell_host::memory;
 use castell_host::process::Pid;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -53,7 +54,9 @@ fn own_number() -> &'static u64 {
     static NUMBER: OnceLock<u64> = OnceLock::new();
     NUMBER.get_or_init(|| {
         let pid = u64::from(Pid::current().raw().unsigned_abs());
-        castell_host::clock::now_ns().rotate_left(24) ^ (pid << 1 | 1)
+        // In containers processes may have the same number, and begin at the same time.
+        let drawn = RandomState::new().build_hasher().finish();
+        drawn ^ castell_host::clock::now_ns().rotate_left(24) ^ (pid << 1 | 1)
     })
 }
 
@@ -115,15 +118,18 @@ fn is_worth_while() -> bool {
     })
 }
 
+/// Whether this process can read the memory of a rank, which has joined.
+pub fn can_be_read(group: &Group, rank: Rank) -> bool {
+    let control = group.control(rank);
+    control.cma_probe.can_be_read(control.pid())
+}
+
 /// Tries to read these ranks, which have joined, and tells the others.
 pub fn try_to_read(group: &Group, reads: Reads, me: Rank, ranks: &[Rank]) {
     let own = &group.control(me).cma_probe;
     let tried = own.tried.load(Ordering::Relaxed);
     let untried = || ranks.iter().filter(|rank| tried >> rank.0 & 1 == 0);
-    let can = |rank: &&Rank| {
-        let control: &RankControl = group.control(**rank);
-        control.cma_probe.can_be_read(control.pid())
-    };
+    let can = |rank: &&Rank| can_be_read(group, **rank);
     let could = untried().filter(can).fold(0, |mask, rank| mask | 1 << rank.0);
     own.could.fetch_or(could, Ordering::Relaxed);
     let wants_to = match reads {

@@ -130,6 +130,8 @@ pub struct JobOptions {
     pub hosts: Vec<u32>,
     /// What people call hosts 1, 2 and so on; those that have no name here have none.
     pub host_names: Vec<String>,
+    /// By rank, in which isolation domain of its host it is, from 1; empty: there are none.
+    pub domains: Vec<u32>,
     /// The host that this segment is for.
     pub here: u32,
     /// What the ranks prove to each other over a network; drawn if there is none.
@@ -180,6 +182,7 @@ impl JobOptions {
             net: Net::Shm,
             hosts: Vec::new(),
             host_names: Vec::new(),
+            domains: Vec::new(),
             here: 0,
             secret: None,
             processors: 0,
@@ -322,6 +325,9 @@ impl Job {
                 write_bytes(&job.net_words(rank)[2 + NET_ADDRESS_BYTES_MAX / 8..], name);
             }
         }
+        for (rank, domain) in (0..options.ranks).map(Rank).zip(&options.domains) {
+            job.net_words(rank)[1].fetch_or(u64::from(*domain) << 32, Ordering::Relaxed);
+        }
         Ok(job)
     }
 
@@ -404,6 +410,12 @@ impl Job {
         self.net_words(rank)[1].load(Ordering::Relaxed) as u32
     }
 
+    /// In which isolation domain of its host a rank is, from 1; `None`: in none.
+    pub fn domain_of(&self, rank: Rank) -> Option<u32> {
+        let domain = (self.net_words(rank)[1].load(Ordering::Relaxed) >> 32) as u32;
+        (domain > 0).then_some(domain)
+    }
+
     /// What people call the host of a rank, if it has a name; long names are cut.
     pub fn host_name(&self, rank: Rank) -> Option<String> {
         let words = &self.net_words(rank)[2 + NET_ADDRESS_BYTES_MAX / 8..];
@@ -451,7 +463,7 @@ impl Job {
         (bytes > 0).then(|| all.take(bytes).collect())
     }
 
-    /// The length of a rank's address, its host, the address, and the host's name.
+    /// The length of a rank's address, its host and domain, the address, and the host's name.
     fn net_words(&self, rank: Rank) -> &[AtomicU64; NET_ADDRESS_WORDS] {
         assert!(rank.0 < self.geometry.ranks, "rank {rank} is outside the job");
         let offset = net_addresses_offset(&self.geometry) + rank.index() * NET_ADDRESS_BYTES;

@@ -1,5 +1,6 @@
 //! The way of each pair of ranks, as their job's segment says it: what the engine goes by, for whoever wants to see it.
 
+use crate::cma_probe;
 use crate::job::{Job, Net};
 use castell_base::Rank;
 
@@ -63,6 +64,11 @@ impl Job {
             (true, true, false) => Reading::Does,
         }
     }
+}
+
+/// Whether this process can read the memory of a rank, which has joined: tried now.
+pub fn reads(job: &Job, rank: Rank) -> bool {
+    cma_probe::can_be_read(job, rank)
 }
 
 #[cfg(test)]

@@ -9,10 +9,12 @@ use crate::failure::Cause;
 use castell_base::Rank;
 use castell_host::memory::{self, CopyError, Region};
 use castell_host::process::Pid;
+use castell_shm::cma_probe;
 use castell_shm::rendezvous::{
     CHUNK_BYTES, Carrier, DESCRIPTORS, Descriptor, PIPE_BYTES, PIPES, State, pipe_chunk_bytes,
 };
 use castell_transport::Header;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 /// Pieces of memory that one system call is given.
@@ -96,8 +98,8 @@ pub(super) struct Transfers {
     outgoing: Vec<Outgoing>,
     incoming: Vec<Incoming>,
     pipes_taken: [bool; PIPES],
-    /// The kernel does not let processes of this job copy from each other.
-    forbidden: bool,
+    /// Whose memory can be read, of those that were tried: the kernel forbids it between containers, or finds another process there.
+    readable: BTreeMap<Rank, bool>,
     next_descriptor: usize,
 }
 
@@ -267,7 +269,7 @@ impl Messages {
         }
         let shared = self.descriptor(source, descriptor);
         let way = match shared.carrier() {
-            Carrier::Memory if self.transfers.forbidden => Way::Fragments,
+            Carrier::Memory if !self.can_read(source) => Way::Fragments,
             Carrier::Memory => Way::Copy,
             Carrier::Pool => Way::Load,
             Carrier::Pipe(pipe) => Way::Pipe(pipe),
@@ -284,6 +286,12 @@ impl Messages {
         }
         self.begin(posted, source, handle_of(descriptor, generation), way);
         Ok(())
+    }
+
+    /// Receiver: whether the memory of a rank can be read. Its number alone does not tell: in another container another process may have it.
+    fn can_read(&mut self, source: Rank) -> bool {
+        let job = &self.job;
+        *self.transfers.readable.entry(source).or_insert_with(|| cma_probe::can_be_read(job, source))
     }
 
     /// Receiver: whether all bytes lie where the sender's death does not matter.
@@ -479,7 +487,7 @@ impl Messages {
             Ok(()) => {}
             Err(CopyError::PeerGone { .. }) => return Step::Nothing,
             Err(CopyError::Forbidden { .. }) => {
-                self.transfers.forbidden = true;
+                self.transfers.readable.insert(source, false);
                 let incoming = &mut self.transfers.incoming[at];
                 (incoming.way, incoming.taken) = (Way::Fragments, 0);
                 self.descriptor(source, descriptor).advance(generation, State::Open, State::Stream);

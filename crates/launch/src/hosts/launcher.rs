@@ -113,7 +113,9 @@ impl HostsLaunch {
         let (hosts, host_names) = (description.places.clone(), description.host_names());
         let (net, secret) = (self.launch.job.net, Some(JobSecret(description.job_secret)));
         let ranks = JobOptions::new(hosts.len() as u32);
-        Ok(Job::create(&JobOptions { net, hosts, host_names, secret, ..ranks })?)
+        let domains = self.launch.isolation.map(|isolation| isolation.domains_of(ranks.ranks, &hosts));
+        let domains = domains.unwrap_or_default();
+        Ok(Job::create(&JobOptions { net, hosts, host_names, domains, secret, ..ranks })?)
     }
 
     /// The hosts that get ranks, by their places in the list.

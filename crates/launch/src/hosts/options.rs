@@ -12,7 +12,7 @@ pub(super) fn to_words(launch: &Launch) -> Vec<Vec<u8>> {
         Binding::Core => "core".into(),
         Binding::List(list) => topology::print_list(list),
     };
-    let words = [
+    let mut words = vec![
         format!("net={}", launch.job.net.name()),
         format!("progress={}", launch.job.progress.name()),
         format!("stall_ms={}", launch.job.stall_ms),
@@ -22,7 +22,8 @@ pub(super) fn to_words(launch: &Launch) -> Vec<Vec<u8>> {
         format!("verbose={}", launch.verbose),
         format!("bind={binding}"),
     ];
-    words.map(String::into_bytes).into()
+    words.extend(launch.isolation.map(|isolation| format!("isolate={isolation}")));
+    words.into_iter().map(String::into_bytes).collect()
 }
 
 /// Reads them into a launch; the words that are none.
@@ -48,6 +49,7 @@ fn set(launch: &mut Launch, word: &str) -> Option<()> {
         "prefix" => launch.prefix = value.parse().ok()?,
         "verbose" => launch.verbose = value.parse().ok()?,
         "bind" => launch.binding = value.parse().ok()?,
+        "isolate" => launch.isolation = Some(value.parse().ok()?),
         _ => return None,
     }
     Some(())
@@ -62,6 +64,7 @@ mod tests {
         let mut launch = Launch::new(3);
         launch.binding = Binding::List(vec![0, 2]);
         (launch.prefix, launch.job.net, launch.job.stall_ms) = (true, Net::Tcp, 7);
+        launch.isolation = Some("2,user,pid,scatter".parse().expect("an isolation"));
         let mut other = Launch::new(3);
         from_words(&to_words(&launch), &mut other).expect("all are known");
         assert_eq!(format!("{launch:?}"), format!("{other:?}"));

@@ -1,18 +1,22 @@
 //! Starts the processes of a job on this host, watches them, and leaves nothing behind.
 //!
 //! Start at [`Launch`]. `supervisor.rs` has the rules by which ranks are waited for, signalled and ended, `relay.rs`
-//! what happens to their output.
+//! what happens to their output, `isolation.rs` which of them live in which domain.
 
+mod isolation;
 mod relay;
 mod start;
 mod supervisor;
 
 use castell_base::Rank;
 use castell_host::HostError;
+use castell_host::domain::{Domain, DomainError};
 use castell_host::process::{self, Ended};
 use castell_host::topology::{self, Processors};
 use castell_shm::job::{Job, JobError, JobOptions};
+pub use isolation::Isolation;
 use start::Started;
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::RawFd;
@@ -75,6 +79,8 @@ pub struct Launch {
     pub job: JobOptions,
     /// Which processors the ranks are bound to.
     pub binding: Binding,
+    /// How ranks of a host are kept apart, if they are.
+    pub isolation: Option<Isolation>,
     /// Whether each line of output gets its rank in front.
     pub prefix: bool,
     /// How long the others may go on after a rank has failed, or after a signal to end, before they are terminated.
@@ -97,6 +103,9 @@ pub enum LaunchError {
     /// The job's memory cannot be had.
     #[error(transparent)]
     Job(#[from] JobError),
+    /// Ranks cannot be kept apart.
+    #[error(transparent)]
+    Domain(#[from] DomainError),
     /// Something that all ranks need cannot be had.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -191,12 +200,16 @@ impl Outcome {
     }
 }
 
+/// Domains by number.
+type Domains = BTreeMap<u32, Domain>;
+
 impl Launch {
     /// A job of that many ranks, with nothing special.
     pub fn new(ranks: u32) -> Launch {
         Launch {
             job: JobOptions::new(ranks),
             binding: Binding::None,
+            isolation: None,
             prefix: false,
             grace: Duration::from_secs(10),
             timeout: None,
@@ -255,13 +268,18 @@ impl Launch {
         elsewhere: Option<&mut dyn Elsewhere>,
         start: impl Fn(&mut Started, Rank) -> Result<(), LaunchError>,
     ) -> Result<Outcome, LaunchError> {
-        let job = Job::create(&self.job)?;
+        let mut options = self.job.clone();
+        if let Some(isolation) = self.isolation {
+            options.domains = isolation.domains_of(options.ranks, &options.hosts);
+        }
+        let job = Job::create(&options)?;
+        let domains = self.domains(&job, ranks)?;
         let processors = Processors::usable();
         let places = self.binding.places(&processors)?;
         process::adopt_orphans()?;
         let strangers = process::children();
         let signals = supervisor::take_over_signals()?;
-        let mut started = Started::new(&job, places, self)?;
+        let mut started = Started::new(&job, places, domains, self)?;
         if self.verbose {
             self.describe(&job, &processors);
         }
@@ -271,6 +289,17 @@ impl Launch {
         let (processes, relay) = started.finish()?;
         let outcome = Supervisor::new(self, (&job, elsewhere), processes, signals, relay, strangers).run()?;
         Ok(outcome)
+    }
+
+    /// The domains that these ranks live in, by number.
+    fn domains(&self, job: &Job, ranks: &[Rank]) -> Result<Domains, LaunchError> {
+        let mut all = Domains::new();
+        for domain in ranks.iter().filter_map(|rank| job.domain_of(*rank)) {
+            if let (Some(isolation), false) = (self.isolation, all.contains_key(&domain)) {
+                all.insert(domain, Domain::make(isolation.kinds)?);
+            }
+        }
+        Ok(all)
     }
 
     fn describe(&self, job: &Job, processors: &Processors) {

@@ -1,7 +1,7 @@
 //! Starting the ranks, all or none.
 
 use super::relay::{Relay, Stream};
-use super::{Launch, LaunchError};
+use super::{Domains, Launch, LaunchError};
 use crate::bootstrap::{JOB_FD_VARIABLE, RANK_VARIABLE};
 use castell_base::Rank;
 use castell_host::HostError;
@@ -12,14 +12,15 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Command;
 
-/// The processes of ranks.
-pub(super) type RankProcesses = Vec<(Rank, Process)>;
+/// The processes of ranks, and the domains in which they live.
+pub(super) type RankProcesses = (Vec<(Rank, Process)>, Domains);
 
 /// The ranks that are running so far. If it is dropped before it is finished, they are killed.
 pub(super) struct Started<'a> {
     job: &'a Job,
     places: Vec<Vec<u32>>,
-    processes: RankProcesses,
+    processes: Vec<(Rank, Process)>,
+    domains: Domains,
     relay: Option<Relay>,
     nothing: File,
     limit_before: OpenFilesLimit,
@@ -31,6 +32,7 @@ impl<'a> Started<'a> {
     pub(super) fn new(
         job: &'a Job,
         places: Vec<Vec<u32>>,
+        domains: Domains,
         launch: &'a Launch,
     ) -> Result<Started<'a>, LaunchError> {
         let nothing = File::open("/dev/null").map_err(|source| HostError::System {
@@ -40,7 +42,7 @@ impl<'a> Started<'a> {
         // A descriptor a rank, and two pipes for the output.
         let limit_before = process::raise_open_files_limit();
         let relay = launch.prefix.then(Relay::default);
-        Ok(Started { job, places, processes: Vec::new(), relay, nothing, limit_before, launch })
+        Ok(Started { job, places, processes: Vec::new(), domains, relay, nothing, limit_before, launch })
     }
 
     /// Starts a program as the next rank.
@@ -91,7 +93,8 @@ impl<'a> Started<'a> {
 
     /// All ranks are running: hands over their processes, and their output if it is to be prefixed.
     pub(super) fn finish(mut self) -> Result<(RankProcesses, Option<Relay>), LaunchError> {
-        Ok((std::mem::take(&mut self.processes), self.relay.take()))
+        let living = (std::mem::take(&mut self.processes), std::mem::take(&mut self.domains));
+        Ok((living, self.relay.take()))
     }
 
     /// What a rank gets, and the ends of its pipes that have to stay open until it has started.
@@ -106,6 +109,13 @@ impl<'a> Started<'a> {
         }
         if rank != Rank(0) {
             birth.standard[0] = Some(self.nothing.as_raw_fd());
+        }
+        if let Some(domain) = self.job.domain_of(rank).and_then(|number| self.domains.get(&number)) {
+            birth.domain = Some(domain.entrance().map_err(|source| LaunchError::Start {
+                rank,
+                ranks: self.job.ranks(),
+                source: HostError::System { what: "find the working folder".into(), source },
+            })?);
         }
         let mut pipes = Vec::new();
         if let Some(relay) = &mut self.relay {

@@ -11,7 +11,7 @@
 
 use super::relay::{Relay, Running};
 use super::start::RankProcesses;
-use super::{Launch, Outcome};
+use super::{Domains, Launch, Outcome};
 use castell_base::Rank;
 use castell_host::process::{self, Ended, Pid, Process};
 use castell_host::signal::{self, Arrived, Signals};
@@ -100,6 +100,7 @@ pub(super) struct Supervisor<'a, 'e> {
     job: &'a Job,
     elsewhere: Option<&'e mut (dyn Elsewhere + 'e)>,
     members: Vec<Member>,
+    domains: Domains,
     signals: Signals,
     relay: Option<Relay>,
     strangers: Vec<Pid>,
@@ -120,7 +121,7 @@ impl<'a, 'e> Supervisor<'a, 'e> {
     pub(super) fn new(
         launch: &'a Launch,
         (job, elsewhere): (&'a Job, Option<&'e mut (dyn Elsewhere + 'e)>),
-        processes: RankProcesses,
+        (processes, domains): RankProcesses,
         signals: Signals,
         relay: Option<Relay>,
         strangers: Vec<Pid>,
@@ -132,6 +133,7 @@ impl<'a, 'e> Supervisor<'a, 'e> {
             job,
             elsewhere,
             members: processes.into_iter().map(member).collect(),
+            domains,
             signals,
             relay,
             strangers,
@@ -156,6 +158,8 @@ impl<'a, 'e> Supervisor<'a, 'e> {
                 let _ = member.process.wait();
             }
         }
+        // What ranks left behind in a domain ends with it.
+        self.domains.clear();
         end_orphans(&self.strangers);
         if let Some(relay) = result? {
             self.drain(&relay)?;
@@ -322,7 +326,8 @@ impl<'a, 'e> Supervisor<'a, 'e> {
             if !matches!(member.joined, Joined::Nobody) || control.state() != RankState::Alive {
                 continue;
             }
-            let pid = i32::try_from(control.pid()).ok().and_then(Pid::from_raw);
+            let hides = self.launch.isolation.is_some_and(|isolation| isolation.kinds.pid);
+            let pid = i32::try_from(control.pid()).ok().and_then(Pid::from_raw).filter(|_| !hides);
             member.joined = match pid.filter(|pid| *pid != member.process.pid()).map(Process::open) {
                 // Unless the number means another process here (the rank is in a container), or by now.
                 Some(Ok(process)) if process.pid().start_time() == Some(control.start_time()) => {
