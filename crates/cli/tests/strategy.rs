@@ -97,7 +97,7 @@ fn options_change_what_is_simulated() {
         let asked = format!("banking:{options}");
         json(&["simulate", &asked, "--apps", TIMES])["strategies"][0]["makespan_s"].as_f64()
     };
-    assert_ne!(banking("shared=true"), banking("shared=false,at_ticks=true"));
+    assert_ne!(banking("shared=true"), banking("shared=false,at_ticks=false"));
 }
 
 #[test]
@@ -123,6 +123,82 @@ fn a_script_of_ones_own_decides_and_fails_with_its_line() {
     let wrong = script("return { choose = function(node)\n  return nodes.waiting\nend }");
     let told = refusal(&["simulate", &wrong, "--apps", TIMES]);
     assert!(told.contains("mine.luau:2: attempt to index nil with 'waiting' (in choose of"), "{told}");
+}
+
+#[test]
+fn strategies_are_checked_on_random_nodes() {
+    for name in ["short-term", "long-term", "banking", "banking:queue=true", "constraint", "plan-ahead"] {
+        let checked = json(&["check", name, "--nodes", "25"]);
+        assert!(checked["wrong"].is_null() && checked["decisions"].as_u64() > Some(0), "{checked}");
+        // The same seed, the same nodes.
+        let seed = checked["seed"].to_string();
+        assert_eq!(checked, json(&["check", name, "--nodes", "25", "--seed", &seed]));
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let wrong = |body: &str, words: &str| {
+        let script =
+            format!("local strategy = {{}}\nfunction strategy.choose(node)\n{body}\nend\nreturn strategy");
+        let mine = file(folder.path(), "mine.luau", &script);
+        let output = strategy(&["check", &mine, "--seed", "7"]);
+        assert_eq!(output.status.code(), Some(1), "{body}");
+        let told = text(&output.stdout);
+        assert!(told.contains(words) && told.contains("--seed 7"), "{body}: {told}");
+    };
+    wrong("return node.waiting[1], node.waiting[1] and node.resources[1]", "has no kernel for");
+    wrong("for _, c in node.waiting do return c, c.ranking[1] end", "the governor forbids");
+    wrong("if #node.waiting > 2 then while true do end end", "mine.luau:3: stopped after 10000000 steps");
+    wrong("if node.governor == 'low' then return node.low.x end", "mine.luau:3: attempt to index nil");
+    wrong(
+        "local set = {} for _, c in node.waiting do set[c] = true end\n\
+         for c in set do for _, n in c.ranking do if node.resource[n].free then return c, n end end end",
+        "does it go through a table whose keys are tables",
+    );
+    let idle = file(folder.path(), "idle.luau", "return { choose = function() end }");
+    assert!(printed(&["check", &idle]).contains("it never decides anything"));
+    assert!(
+        refusal(&["check", &file(folder.path(), "no.luau", "return {}")])
+            .contains("no.luau: `choose` is a nil")
+    );
+}
+
+/// The book's table and script are those that are printed and that run.
+#[test]
+fn the_page_is_true() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/strategies.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let block = |language: &str| {
+        let after =
+            page.split(&format!("```{language}\n")).nth(1).unwrap_or_else(|| panic!("a block of {language}"));
+        after.split("```").next().expect("its end")
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let apps = file(folder.path(), "apps.csv", block("csv"));
+    let shown = printed(&["simulate", "--apps", &apps]);
+    let promised: Vec<&str> = block("console").lines().skip(1).collect();
+    assert_eq!(shown.lines().take(promised.len()).collect::<Vec<_>>(), promised);
+    let mine = file(folder.path(), "mine.luau", block("lua"));
+    assert!(printed(&["check", &mine, "--nodes", "50"]).contains("nothing is wrong"));
+    let answer = json(&["simulate", &mine, "--apps", &apps]);
+    assert!(answer["strategies"][0]["makespan_s"].as_f64() > Some(600.0), "{answer}");
+}
+
+#[test]
+fn two_strategies_are_told_apart() {
+    let diff = |other: &str, governor: &str| {
+        ["diff", "long-term", other, "--apps", TIMES, "--governor", governor].map(str::to_owned)
+    };
+    let same = diff("long-term", "low");
+    assert!(printed(&same.each_ref().map(String::as_str)).contains("all 125 decisions are the same"));
+    let different = diff("short-term", "low");
+    let told = printed(&different.each_ref().map(String::as_str));
+    // The third product: all cores are busy, and long-term lets it queue there.
+    assert!(told.contains("the first 2 decisions are the same; then"), "{told}");
+    assert!(told.contains("ran elsewhere") && told.contains("gpu instead of all_cores"), "{told}");
+    let answer = json(&different.each_ref().map(String::as_str));
+    assert_eq!(answer["first"][1]["resource"], "gpu");
+    let counted =
+        answer["applications"].as_array().expect("an array").iter().map(|row| row["collections"].as_u64());
+    assert_eq!(counted.sum::<Option<u64>>(), Some(125));
 }
 
 #[test]

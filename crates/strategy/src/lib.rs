@@ -11,7 +11,9 @@
 #![forbid(unsafe_code)]
 
 pub mod applications;
+pub mod check;
 mod collection;
+pub mod difference;
 mod keeper;
 pub mod lua;
 mod node;

@@ -1,6 +1,6 @@
 //! `castell strategy list`.
 
-use super::Source;
+use super::source::Source;
 use anyhow::Context as _;
 use castell_strategy::lua::{DEFINITIONS, Parameter};
 use castell_strategy::shipped;

@@ -1,18 +1,13 @@
 //! `castell strategy`: which kernel of a collection runs when and where, decided by scripts.
 
+mod check;
+mod diff;
 mod list;
 mod scenario;
 mod simulate;
+mod source;
 
-use anyhow::{Context as _, bail};
-use castell_base::Time;
-use castell_strategy::lua::Script;
-use castell_strategy::lua::sandbox::{Clock, Limits, SCRIPT_BYTES_MAX};
-use castell_strategy::shipped;
-use std::io::Read as _;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::Instant;
 
 /// Simulate strategies for programs that have kernels for several resources, and write one's own in Luau
 #[derive(clap::Args)]
@@ -24,83 +19,17 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     List(list::Args),
+    Check(check::Args),
     Simulate(Box<simulate::Args>),
+    Diff(Box<diff::Args>),
 }
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::List(args) => list::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Diff(args) => diff::run(&args),
     }
-}
-
-/// A strategy as it is asked for: a shipped one's name or a file, and parameters behind a colon.
-#[derive(Clone, Debug)]
-struct Source {
-    /// As it was written.
-    asked: String,
-    /// A name or a path.
-    name: String,
-    parameters: Vec<(String, String)>,
-    text: String,
-}
-
-/// How long one call of a script may take.
-const CALL_MAX: Time = Time(10 * 1_000_000_000_000);
-
-impl Source {
-    /// Finds it.
-    fn find(asked: &str) -> anyhow::Result<Source> {
-        let (name, parameters) = match asked.split_once(':') {
-            // A colon in a file's name.
-            Some(_) if std::path::Path::new(asked).exists() => (asked, ""),
-            Some((name, parameters)) => (name, parameters),
-            None => (asked, ""),
-        };
-        let parameters = parameters.split(',').filter(|part| !part.is_empty()).map(|part| {
-            let pair =
-                part.split_once('=').map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()));
-            pair.with_context(|| {
-                format!("`{asked}`: `{part}` is no parameter: write NAME:key=value,key=value")
-            })
-        });
-        let parameters = parameters.collect::<anyhow::Result<Vec<_>>>()?;
-        let text = match shipped::named(name) {
-            Some(shipped) => shipped.text.to_owned(),
-            None => read(name)?,
-        };
-        Ok(Source { asked: asked.into(), name: name.into(), parameters, text })
-    }
-
-    /// A script ready to decide; the same source gives one like it every time.
-    fn script(&self) -> anyhow::Result<Script> {
-        let begin = Instant::now();
-        let clock: Clock =
-            Arc::new(move || Time::from_ns(u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX)));
-        let limits = Limits { time: Some((clock, CALL_MAX)), ..Limits::default() };
-        let mut script = Script::load(&self.name, &self.text, limits)?;
-        for (name, value) in &self.parameters {
-            script.set_parameter(name, value).map_err(anyhow::Error::msg)?;
-        }
-        Ok(script)
-    }
-}
-
-/// A file's text, of which no more is read than a script may have.
-fn read(name: &str) -> anyhow::Result<String> {
-    let names = || shipped::ALL.map(|shipped| shipped.name).join(", ");
-    let file = std::fs::File::open(name).with_context(|| {
-        let near = crate::say::nearest(name, shipped::ALL.iter().map(|shipped| shipped.name));
-        let near = near.map_or(String::new(), |near| format!(" (did you mean {near}?)"));
-        format!("there is no strategy `{name}`{near}: it is one of {}, or a file with a script", names())
-    })?;
-    let mut bytes = Vec::new();
-    file.take(SCRIPT_BYTES_MAX as u64 + 1)
-        .read_to_end(&mut bytes)
-        .with_context(|| format!("cannot read {name}"))?;
-    if bytes.len() > SCRIPT_BYTES_MAX {
-        bail!("{name} has more than {} KiB: that is no script", SCRIPT_BYTES_MAX >> 10);
-    }
-    String::from_utf8(bytes).ok().with_context(|| format!("{name} is no text in UTF-8, so no script"))
 }

@@ -1,7 +1,7 @@
 //! `castell strategy simulate`.
 
-use super::Source;
 use super::scenario::ScenarioArgs;
+use super::source::Source;
 use crate::timeline::svg_file;
 use castell_base::Time;
 use castell_strategy::lua::Script;
@@ -88,7 +88,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs a scenario under a script; what the script printed goes to standard error.
-pub fn run_script(script: Script, scenario: &Scenario) -> anyhow::Result<Outcome> {
+pub(super) fn run_script(script: Script, scenario: &Scenario) -> anyhow::Result<Outcome> {
     let (printed, name) = (script.printed(), script.name().to_owned());
     let outcome = simulate(scenario, Box::new(script));
     for line in printed.take() {
