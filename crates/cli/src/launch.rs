@@ -30,6 +30,7 @@ Examples:
   castell launch -n 8 --hostfile hosts.txt -- ./program
   castell launch --hosts web1:2,web2:2 --remote 'docker exec -i {host}' -- ./program
   castell lab 4 -- castell launch -n 8 -- ./program   # on four hosts made of namespaces
+  castell lab 2 -- castell launch -n 2 --net esp=eth0 -- ./program   # over raw Ethernet frames
   kill -USR1 PID-OF-CASTELL                      # the same, at once
   castell launch -n 4 --timeline out.html -- ./program   # what each rank did, waited for and sent, on one axis
 
@@ -82,8 +83,9 @@ pub struct Args {
     /// more ranks than processors)
     #[arg(long, default_value = "auto", value_name = "auto|thread|peers")]
     progress: Progress,
-    /// What carries messages: shared memory, and TCP between hosts (shm), or TCP also between processes of one host (tcp)
-    #[arg(long, default_value = "shm", value_name = "shm|tcp")]
+    /// What carries messages: shared memory, and TCP between hosts (shm); TCP also between processes of one host (tcp); or shared memory, and raw
+    /// Ethernet frames between hosts of one segment, at this interface of each (esp=eth0; needs CAP_NET_RAW)
+    #[arg(long, default_value = "shm", value_name = "shm|tcp|esp=INTERFACE")]
     net: Net,
     /// Print who waits for whom after this long without progress
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -219,7 +221,8 @@ impl Recording {
         let timeline = join(&notes.collect::<Vec<_>>(), &reading);
         let carried = match args.net {
             Net::Tcp => "executed, messages over TCP",
-            _ => "executed over shared memory",
+            Net::Esp(_) => "executed, messages between hosts over raw Ethernet frames",
+            Net::Shm => "executed over shared memory",
         };
         Timeline { title: title(&args.program), subtitle: carried.into(), ..timeline }
     }

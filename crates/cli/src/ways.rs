@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail};
 use castell_base::Rank;
-use castell_comm::job::{Death, Job, Net, RankState};
+use castell_comm::job::{Death, Job, RankState};
 use castell_comm::jobs::{self, RunningJob};
 use castell_comm::ways::{Reading, Way, WhyTcp};
 use castell_host::topology::print_list;
@@ -194,6 +194,7 @@ impl<'a> Picture<'a> {
             _ if self.gone(one) || self.gone(other) => 'x',
             Way::SharedMemory => 'm',
             Way::Tcp(_) => 't',
+            Way::Esp => 'e',
         }
     }
 
@@ -260,7 +261,12 @@ impl<'a> Picture<'a> {
         }
         let drawn =
             |letter: char| (0..ranks).any(|one| (0..ranks).any(|other| self.letter(one, other) == letter));
-        let meanings = [('m', "shared memory"), ('t', "TCP"), ('x', "none: a rank is gone")];
+        let meanings = [
+            ('m', "shared memory"),
+            ('t', "TCP"),
+            ('e', "raw Ethernet frames"),
+            ('x', "none: a rank is gone"),
+        ];
         let legend = meanings.iter().filter(|(letter, _)| drawn(*letter));
         let legend: Vec<String> = legend.map(|(letter, meaning)| format!("{letter} {meaning}")).collect();
         lines.push(format!("  {}", legend.join("   ")));
@@ -279,6 +285,7 @@ impl<'a> Picture<'a> {
             };
             let mut said = match between.way {
                 Way::Tcp(_) => format!("TCP; {}", why(between.way)),
+                Way::Esp => format!("raw Ethernet frames; {}", why(between.way)),
                 _ => "shared memory".into(),
             };
             if let Some(large) = between.large.as_ref().filter(|_| explain) {
@@ -341,7 +348,7 @@ impl<'a> Picture<'a> {
         json!({
             "job": job.id.raw(),
             "processes": job.processes.iter().map(|process| process.raw()).collect::<Vec<_>>(),
-            "net": if self.job().net() == Net::Tcp { "tcp" } else { "shm" },
+            "net": self.job().net().to_string(),
             "ranks": ranks.clone().map(of_rank).collect::<Vec<_>>(),
             "ways": self.between.iter().map(of_way).collect::<Vec<_>>(),
             "matrix": matrix,
@@ -354,6 +361,7 @@ fn name(way: Way) -> &'static str {
         Way::Itself => "itself",
         Way::SharedMemory => "shared memory",
         Way::Tcp(_) => "tcp",
+        Way::Esp => "esp",
     }
 }
 
@@ -361,6 +369,7 @@ fn name(way: Way) -> &'static str {
 fn why(way: Way) -> &'static str {
     match way {
         Way::Itself | Way::SharedMemory => "there is none better",
+        Way::Esp => "different hosts share no memory, and the job was started with --net esp",
         Way::Tcp(WhyTcp::OtherHosts) => "different hosts share no memory",
         Way::Tcp(WhyTcp::Asked) => "the job was started with --net tcp; without it they would share memory",
     }

@@ -146,6 +146,52 @@ fn ranks_are_dealt_out_unevenly() {
     assert_eq!(said.len(), 3, "also where all messages go over TCP");
 }
 
+/// Collective calls by all algorithms, compared byte by byte; also where the segment loses frames.
+#[test]
+fn raw_frames_carry_messages_between_hosts() {
+    if !labs_are_possible() {
+        return;
+    }
+    let esp = ["--net", "esp=eth0"];
+    let said = fine(&run(&mut role_in_lab(2, &[&["-n", "4"], &esp[..]].concat(), "oracle")));
+    let expected: Vec<String> = (0..4).map(|rank| format!("rank {rank} of 4 on h{}", rank / 2 + 1)).collect();
+    assert_eq!(said, expected);
+    let said = fine(&run(&mut role_in_lab(3, &[&["-n", "6"], &esp[..]].concat(), "pairs")));
+    assert_eq!(said.len(), 6);
+    let mut lossy = Command::new(CASTELL);
+    lossy
+        .args(["lab", "2", "--loss", "3%", "--seed", "7", "--"])
+        .stdin(Stdio::null())
+        .env("CASTELL", CASTELL);
+    lossy.args([CASTELL, "launch", "--timeout", "200s", "-n", "2", "--net", "esp=eth0", "--"]);
+    let me = std::env::current_exe().expect("a program knows its path");
+    lossy.arg(me).args(["as_a_rank", "--exact", "--nocapture", "--test-threads=1"]).env(ROLE, "pairs");
+    assert_eq!(fine(&run(&mut lossy)).len(), 2);
+}
+
+#[test]
+fn raw_frames_that_cannot_be_had_are_told_of() {
+    let refused = |command: &mut Command, code: i32| {
+        let output = run(command);
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let launch = |words: &[&str]| {
+        let mut command = Command::new(CASTELL);
+        command.arg("launch").args(words).args(["--", "true"]).stdin(Stdio::null());
+        command
+    };
+    let error = refused(&mut launch(&["-n", "2", "--net", "esp"]), 2);
+    assert!(error.contains("esp=eth0"), "{error}");
+    let error = refused(&mut launch(&["-n", "2", "--net", "esp=eth0"]), 1);
+    assert!(error.contains("all ranks are on this one"), "{error}");
+    if labs_are_possible() {
+        let output = run(&mut role_in_lab(2, &["-n", "2", "--net", "esp=nosuch0"], "pairs"));
+        let error = text(&output.stderr);
+        assert!(!output.status.success() && error.contains("no network interface `nosuch0`"), "{error}");
+    }
+}
+
 #[test]
 fn output_codes_variables_and_input() {
     let script =

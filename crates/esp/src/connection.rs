@@ -56,7 +56,8 @@ pub(crate) struct Connection {
     repeats: u32,
     sends_syn: bool,
     sends_question: bool,
-    has_told_readable: bool,
+    /// And nobody has fetched that.
+    pub(crate) has_told_readable: bool,
     has_told_finished: bool,
     /// What the peer's clock said, and when that came.
     stamp: (u32, u64),
@@ -215,11 +216,8 @@ impl Connection {
     }
 
     fn tell_news(&mut self, now: u64, shared: &mut Shared) {
-        if !self.has_told_readable
-            && self.receiving.ready_bytes() > 0
-            && self.receiving.is_readable(&shared.settings)
-        {
-            self.has_told_readable = true;
+        // Whoever has not fetched the last word yet finds this, too, when it reads.
+        if self.receiving.take_fresh() && !std::mem::replace(&mut self.has_told_readable, true) {
             self.tell(What::Readable, shared);
         }
         if self.receiving.is_finished && !self.has_told_finished {
@@ -255,7 +253,6 @@ impl Connection {
     }
 
     pub(crate) fn consume(&mut self, bytes: usize, now: u64, shared: &mut Shared) {
-        self.has_told_readable = false;
         self.receiving.consume(bytes, now, (&shared.settings, &self.trip), &shared.pace);
         self.tell_news(now, shared);
     }

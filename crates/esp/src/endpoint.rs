@@ -2,7 +2,7 @@
 
 use crate::Settings;
 use crate::connection::{Connection, Shared, State};
-use crate::event::{Counters, Ended, Event, Handle, TooMany, Why};
+use crate::event::{Counters, Ended, Event, Handle, TooMany, What, Why};
 use crate::frame::{self, Address, Communicator, Flags, Garbled, Head, Key};
 use crate::pace::Pace;
 use siphasher::sip::SipHasher24;
@@ -245,6 +245,16 @@ impl Endpoint {
         }
     }
 
+    /// After [`Endpoint::close`]: whether the peer has everything, or never will have.
+    pub fn has_sent_all(&self, connection: Handle) -> bool {
+        match self.slots.get(connection.slot as usize) {
+            Some(Slot::Used(found)) if found.handle == connection => {
+                found.is_over() || found.sending.is_done()
+            }
+            _ => true,
+        }
+    }
+
     /// Ends a connection at once, and releases it; the peer is told if that gets through, and finds out else.
     pub fn abort(&mut self, connection: Handle, now: u64) {
         let Some((found, shared)) = self.find(connection) else { return };
@@ -278,7 +288,13 @@ impl Endpoint {
 
     /// What there is to tell, in the order in which it happened.
     pub fn event(&mut self) -> Option<Event> {
-        self.shared.events.pop_front()
+        let event = self.shared.events.pop_front()?;
+        if event.what == What::Readable
+            && let Some((found, _)) = self.find(event.connection)
+        {
+            found.has_told_readable = false;
+        }
+        Some(event)
     }
 
     fn reply(&mut self, head: Head) {

@@ -30,7 +30,7 @@ pub enum What {
     },
     /// The connection that was asked for is there.
     Connected,
-    /// Something whole can be read, or much.
+    /// Something whole has come, or much: told again when more does, whatever was left of it.
     Readable,
     /// There is room for what was refused.
     Room,

@@ -44,8 +44,9 @@ pub(crate) struct Receiving {
     /// From `next` on.
     slots: VecDeque<Slot>,
     ready: VecDeque<u8>,
-    /// Of `ready`, so many bytes end with a write's end.
-    whole_bytes: usize,
+    /// Something whole has come, or much, since somebody was told.
+    is_fresh: bool,
+    much_bytes: usize,
     in_transfer: bool,
     pub(crate) is_finished: bool,
     /// Numbers acknowledged without having been told.
@@ -70,7 +71,8 @@ impl Receiving {
             seen: first,
             slots: VecDeque::new(),
             ready: VecDeque::new(),
-            whole_bytes: 0,
+            is_fresh: false,
+            much_bytes: settings.receive_bytes / 2,
             in_transfer: false,
             is_finished: false,
             untold: 0,
@@ -82,13 +84,9 @@ impl Receiving {
         }
     }
 
-    pub(crate) fn ready_bytes(&self) -> usize {
-        self.ready.len()
-    }
-
-    /// Whether somebody should read: a write has come whole, or there is much.
-    pub(crate) fn is_readable(&self, settings: &Settings) -> bool {
-        self.whole_bytes > 0 || self.ready.len() >= settings.receive_bytes / 2 || self.is_finished
+    /// Whether somebody should read: a write has come whole, or there is much. Once for each.
+    pub(crate) fn take_fresh(&mut self) -> bool {
+        std::mem::take(&mut self.is_fresh)
     }
 
     pub(crate) fn peek(&self) -> [&[u8]; 2] {
@@ -104,7 +102,6 @@ impl Receiving {
         pace: &Pace,
     ) {
         self.ready.drain(..bytes);
-        self.whole_bytes = self.whole_bytes.saturating_sub(bytes);
         self.grant(settings, pace);
         // Who was stopped goes on by itself.
         let was_stopped = ahead(self.edge_told, self.next) <= 0;
@@ -197,9 +194,7 @@ impl Receiving {
         self.next = self.next.wrapping_add(1);
         self.untold += 1;
         self.ready.extend(payload);
-        if flags.has(Flags::TXR) {
-            self.whole_bytes = self.ready.len();
-        }
+        self.is_fresh |= flags.has(Flags::TXR) || self.ready.len() >= self.much_bytes;
         let goes_on = !flags.has(Flags::TXF) && !flags.has(Flags::FIN);
         if goes_on && !self.in_transfer {
             pace.begins();

@@ -203,7 +203,7 @@ impl Sending {
         }
         self.in_transfer = self.unframed_bytes() > 0;
         if !self.in_transfer {
-            flags = flags | Flags::TXF;
+            flags = flags | Flags::TXF | Flags::TXR;
         }
         Outgoing { sequence, flags, at, bytes }
     }

@@ -271,6 +271,37 @@ fn writes_that_wait_become_one_transfer_and_their_ends_stay() {
     assert_eq!(data, [ack | Flags::TXS | end, ack | end, ack | end, ack | Flags::TXF | end]);
 }
 
+/// Who takes one message and leaves the beginning of the next is told when the rest has come.
+#[test]
+fn whoever_leaves_half_a_message_is_told_of_the_other_half() {
+    let mut pair = Pair::quiet();
+    pair.segment.wires = Wires::GIGABIT;
+    pair.open(1);
+    let one = pair.connect(0);
+    for length in [1000, 2000, 3000, 4000] {
+        pair.write(0, one, &vec![1; length]);
+    }
+    let (mut other, mut wanted) = (None, vec![4000, 3000, 2000, 1000]);
+    let until = pair.segment.now + MS;
+    while pair.segment.step(until) {
+        let now = pair.segment.now;
+        while let Some(event) = pair.at(1).event() {
+            if let What::Accepted { .. } = event.what {
+                other = Some(event.connection);
+            }
+            while let (What::Readable, Some(length)) = (event.what, wanted.last().copied()) {
+                if pair.at(1).peek(event.connection).concat().len() < length {
+                    break;
+                }
+                pair.at(1).consume(event.connection, length, now);
+                wanted.pop();
+            }
+        }
+    }
+    assert!(other.is_some());
+    assert_eq!(wanted, [], "messages that nobody was told of");
+}
+
 /// Before the receiver has said that it knows of the transfer no more than an initial burst goes out, and only its oldest frame again; from
 /// then on only the receiver's request brings a frame again.
 #[test]

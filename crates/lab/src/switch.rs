@@ -5,15 +5,15 @@
 
 use crate::LabError;
 use crate::network::{line_of, mac_of};
-use crate::system::{self, OFFLOAD_BYTES};
 use castell_base::Rank;
 use castell_base::random::Philox;
+use castell_host::packet::{Frames, OFFLOAD_BYTES, PacketSocket};
 use castell_host::{clock, descriptor};
 use rand_core::RngCore;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -77,7 +77,8 @@ pub(crate) fn start(
     forwards: bool,
     capture: Option<File>,
 ) -> Result<Running, LabError> {
-    let lines = (1..=hosts).map(|index| system::frames_of(&line_of(index))).collect::<Result<Vec<_>, _>>();
+    let open = |index| PacketSocket::open(&line_of(index), Frames::AllWithOffload);
+    let lines = (1..=hosts).map(open).collect::<Result<Vec<_>, _>>();
     let lines = lines.map_err(|error| LabError::system("take frames from the hosts' lines", error))?;
     let capture = capture.map(Capture::begin).transpose();
     let capture = capture.map_err(|error| LabError::system("write the capture", error))?;
@@ -99,7 +100,7 @@ pub(crate) fn start(
 }
 
 struct Switch {
-    lines: Vec<OwnedFd>,
+    lines: Vec<PacketSocket>,
     weather: Weather,
     forwards: bool,
     capture: Option<Capture>,
@@ -118,7 +119,7 @@ impl Switch {
             let Ok(ready) = descriptor::wait_readable(&waiting, self.patience_ms()) else { return };
             for line in (0..ready.len()).filter(|line| ready[*line]) {
                 for _ in 0..FRAMES_AT_A_TIME {
-                    let Ok(bytes) = system::receive_frame(&self.lines[line], &mut buffer) else { break };
+                    let Ok(bytes) = self.lines[line].receive(&mut buffer) else { break };
                     self.take(line, &buffer[..bytes]);
                 }
             }
@@ -172,7 +173,7 @@ impl Switch {
         let is_for_all = to[0] & 1 == 1;
         for (line, socket) in self.lines.iter().enumerate().filter(|(line, _)| *line != from) {
             let is_meant = is_for_all || to == mac_of(line as u32 + 1);
-            if is_meant && system::send_frame(socket, frame).is_err() {
+            if is_meant && socket.send(frame).is_err() {
                 self.counts.dropped.fetch_add(1, Ordering::Relaxed);
             }
         }

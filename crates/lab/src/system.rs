@@ -1,19 +1,13 @@
-//! What a lab asks of the kernel: namespaces, mounts, and sockets for raw frames.
+//! What a lab asks of the kernel: namespaces and mounts.
 
 use castell_host::signal;
 use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command};
-
-/// Bytes in front of each frame by which the kernel tells what it has put off: checksums, and cutting into segments.
-pub(crate) const OFFLOAD_BYTES: usize = 10;
-const PACKET_VNET_HDR: i32 = 15;
-const PACKET_IGNORE_OUTGOING: i32 = 23;
 
 fn check(result: i32) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -131,56 +125,4 @@ pub(crate) fn reap() -> Option<(i32, i32)> {
 pub(crate) fn kill(pid: i32, signal: i32) {
     // SAFETY: kill with integers.
     let _ = unsafe { libc::kill(pid, signal) };
-}
-
-/// A socket that gets every frame which comes in at a network interface of this namespace, and sends frames out there. Each has
-/// [`OFFLOAD_BYTES`] in front.
-pub(crate) fn frames_of(interface: &str) -> io::Result<OwnedFd> {
-    let name = CString::new(interface).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // SAFETY: a string that lives as long as the call.
-    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-    if index == 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let all = (libc::ETH_P_ALL as u16).to_be();
-    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // Bound to nothing yet, so that nothing of other interfaces gets in.
-    // SAFETY: socket with integers.
-    let raw = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
-    check(raw)?;
-    // SAFETY: the kernel just gave us this descriptor.
-    let socket = unsafe { OwnedFd::from_raw_fd(raw) };
-    for (level, option, value) in [
-        (libc::SOL_PACKET, PACKET_VNET_HDR, 1),
-        (libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1),
-        (libc::SOL_SOCKET, libc::SO_RCVBUF, 4 << 20),
-        (libc::SOL_SOCKET, libc::SO_SNDBUF, 4 << 20),
-    ] {
-        let (at, bytes) = ((&raw const value).cast(), size_of::<i32>() as libc::socklen_t);
-        // SAFETY: `value` is live and so long.
-        check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, at, bytes) })?;
-    }
-    // SAFETY: plain data.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = all;
-    address.sll_ifindex = index as i32;
-    let (at, bytes) = ((&raw const address).cast(), size_of_val(&address) as libc::socklen_t);
-    // SAFETY: `address` is live and so long.
-    check(unsafe { libc::bind(socket.as_raw_fd(), at, bytes) })?;
-    Ok(socket)
-}
-
-/// The next frame that has come: how many bytes.
-pub(crate) fn receive_frame(socket: &OwnedFd, into: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: the buffer is live and so long.
-    let bytes = unsafe { libc::recv(socket.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), 0) };
-    usize::try_from(bytes).map_err(|_| io::Error::last_os_error())
-}
-
-/// Sends a frame.
-pub(crate) fn send_frame(socket: &OwnedFd, frame: &[u8]) -> io::Result<()> {
-    // SAFETY: the buffer is live and so long.
-    let bytes = unsafe { libc::send(socket.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
-    if bytes < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -6,8 +6,10 @@
 //! the valid first state of every part.
 
 mod layout;
+mod net;
 
 pub use layout::{HOST_NAME_BYTES_MAX, NET_ADDRESS_BYTES_MAX, area_bytes};
+pub use net::{Interface, Net};
 
 use crate::board::{ENTRIES, Entry};
 pub use crate::cma_probe::Reads;
@@ -32,7 +34,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"castell1");
-const VERSION: u32 = 17;
+const VERSION: u32 = 18;
 
 /// What `/proc` calls the files of jobs' segments.
 pub const SEGMENT_LABEL: &str = "castell-job";
@@ -71,35 +73,6 @@ impl std::str::FromStr for Progress {
     fn from_str(word: &str) -> Result<Progress, String> {
         let found = Progress::ALL.into_iter().find(|progress| progress.name() == word);
         found.ok_or_else(|| format!("`{word}` is not a way of progress: auto, thread or peers"))
-    }
-}
-
-/// What carries messages from rank to rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Net {
-    /// The job's shared memory.
-    #[default]
-    Shm,
-    /// TCP, also between ranks of one host. What the ranks know of each other (who lives, what was called) stays in shared memory.
-    Tcp,
-}
-
-impl Net {
-    /// The word for it on command lines.
-    pub fn name(self) -> &'static str {
-        match self {
-            Net::Shm => "shm",
-            Net::Tcp => "tcp",
-        }
-    }
-}
-
-impl std::str::FromStr for Net {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Net, String> {
-        let found = [Net::Shm, Net::Tcp].into_iter().find(|net| net.name() == word);
-        found.ok_or_else(|| format!("`{word}` is no network that castell knows: shm or tcp"))
     }
 }
 
@@ -230,6 +203,8 @@ struct Header {
     progress: AtomicU32,
     reads: AtomicU32,
     net: AtomicU32,
+    /// The network interface, where that was named.
+    interface: [AtomicU64; 2],
     /// Whether some ranks talk over a network.
     is_networked: AtomicU32,
     /// What the ranks prove to each other over a network.
@@ -237,6 +212,21 @@ struct Header {
     /// Bytes of each rank's pool.
     pool_bytes: AtomicU64,
     group: State,
+}
+
+impl Header {
+    /// `None`: of another version, or damaged.
+    fn net(&self) -> Option<Net> {
+        match self.net.load(Ordering::Relaxed) {
+            0 => Some(Net::Shm),
+            1 => Some(Net::Tcp),
+            2 => {
+                let words = self.interface.each_ref().map(|word| word.load(Ordering::Relaxed));
+                Interface::from_words(words).map(Net::Esp)
+            }
+            _ => None,
+        }
+    }
 }
 
 const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
@@ -291,11 +281,25 @@ impl Job {
                 options.ranks
             )));
         }
-        let is_shared = options.net == Net::Shm;
+        let is_shared = options.net != Net::Tcp;
         let is_networked = !is_shared || options.hosts.iter().any(|host| *host != options.hosts[0]);
         header.pipes.store(u32::from(options.pipes && is_shared), Ordering::Relaxed);
         header.rings.store(u32::from(options.rings && is_shared), Ordering::Relaxed);
-        header.net.store(options.net as u32, Ordering::Relaxed);
+        if let (Net::Esp(_), false) = (options.net, is_networked) {
+            let net = options.net;
+            return Err(JobError::Option(format!(
+                "{net} carries messages between hosts, and all ranks are on this one: name more hosts, or leave --net away"
+            )));
+        }
+        let (net, interface) = match options.net {
+            Net::Shm => (0, [0; 2]),
+            Net::Tcp => (1, [0; 2]),
+            Net::Esp(interface) => (2, interface.to_words()),
+        };
+        header.net.store(net, Ordering::Relaxed);
+        for (word, of_name) in header.interface.iter().zip(interface) {
+            word.store(of_name, Ordering::Relaxed);
+        }
         header.is_networked.store(u32::from(is_networked), Ordering::Relaxed);
         if is_networked || options.secret.is_some() {
             let JobSecret(secret) = options.secret.clone().map_or_else(JobSecret::random, Ok)?;
@@ -362,7 +366,11 @@ impl Job {
             let pools = pool_bytes.checked_mul(geometry.ranks as usize)?;
             pools.checked_add(segment_bytes(&geometry))
         };
-        if !ranks_fit || !slots_fit || bytes().is_none_or(|bytes| segment.len() < bytes) {
+        if !ranks_fit
+            || !slots_fit
+            || header.net().is_none()
+            || bytes().is_none_or(|bytes| segment.len() < bytes)
+        {
             return Err(JobError::Foreign("inconsistent header"));
         }
         let eager = header.eager_bytes.load(Ordering::Relaxed) as usize;
@@ -394,10 +402,7 @@ impl Job {
 
     /// What carries messages.
     pub fn net(&self) -> Net {
-        match self.header().net.load(Ordering::Relaxed) {
-            0 => Net::Shm,
-            _ => Net::Tcp,
-        }
+        self.header().net().expect("it was checked when the segment was mapped")
     }
 
     /// Whether some ranks talk over a network.
@@ -426,7 +431,7 @@ impl Job {
 
     /// Whether ranks talk through shared memory.
     pub fn share_memory(&self, one: Rank, other: Rank) -> bool {
-        self.net() == Net::Shm && (!self.is_networked() || self.host_of(one) == self.host_of(other))
+        self.net() != Net::Tcp && (!self.is_networked() || self.host_of(one) == self.host_of(other))
     }
 
     /// Whether some ranks are on other hosts than others.

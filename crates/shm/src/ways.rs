@@ -13,6 +13,8 @@ pub enum Way {
     SharedMemory,
     /// TCP, and why nothing better.
     Tcp(WhyTcp),
+    /// Raw Ethernet frames, as the job was told to between hosts.
+    Esp,
 }
 
 /// Why two ranks talk over TCP.
@@ -44,6 +46,8 @@ impl Job {
             Way::Itself
         } else if self.share_memory(one, other) {
             Way::SharedMemory
+        } else if matches!(self.net(), Net::Esp(_)) {
+            Way::Esp
         } else if self.host_of(one) == self.host_of(other) {
             debug_assert_eq!(self.net(), Net::Tcp);
             Way::Tcp(WhyTcp::Asked)
@@ -96,6 +100,8 @@ mod tests {
         assert_eq!(ways(Net::Shm, &[]), [Way::SharedMemory; 2]);
         assert_eq!(ways(Net::Tcp, &[]), [Way::Tcp(WhyTcp::Asked); 2]);
         assert_eq!(ways(Net::Shm, &[1, 1, 5]), [Way::SharedMemory, Way::Tcp(WhyTcp::OtherHosts)]);
+        let esp = "esp=eth0".parse().expect("a network");
+        assert_eq!(ways(esp, &[1, 1, 5]), [Way::SharedMemory, Way::Esp]);
         let both = [Way::Tcp(WhyTcp::Asked), Way::Tcp(WhyTcp::OtherHosts)];
         assert_eq!(ways(Net::Tcp, &[1, 1, 2]), both);
     }

@@ -4,12 +4,13 @@ use crate::handshake::{self, CHALLENGE_BYTES, HELLO_BYTES, Secret, Stranger, Ver
 use crate::link::{Link, News, Settings};
 use crate::socket;
 use castell_base::Rank;
+use castell_host::clock::Clock;
+use castell_host::epoll;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Who has been let in but not proved anything; of more the oldest goes.
 const UNPROVED_MAX: usize = 256;
@@ -22,25 +23,6 @@ const AWAY_NS: u64 = 500_000_000;
 
 pub(crate) const TIMER: u64 = u64::MAX;
 const LISTENERS: u64 = u64::MAX - 64;
-
-/// Where times come from.
-#[derive(Clone, Debug, Default)]
-pub enum Clock {
-    /// The host's.
-    #[default]
-    Host,
-    /// A test's: nanoseconds. Nobody is woken by it.
-    Virtual(Arc<AtomicU64>),
-}
-
-impl Clock {
-    pub(crate) fn now(&self) -> u64 {
-        match self {
-            Clock::Host => castell_host::clock::now_ns(),
-            Clock::Virtual(now) => now.load(Ordering::Relaxed),
-        }
-    }
-}
 
 /// What has happened on the network, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,7 +128,7 @@ impl Connections {
         (epoll, listeners): (Arc<OwnedFd>, Vec<OwnedFd>),
     ) -> Result<Connections, std::io::Error> {
         for (token, listener) in (LISTENERS..).zip(&listeners) {
-            socket::watch(&epoll, listener, token, false)?;
+            epoll::watch(&epoll, listener, token, false)?;
         }
         Ok(Connections {
             me,
@@ -306,7 +288,7 @@ impl Connections {
             connection.awaits_room = awaits_room;
             let token = token(slot, connection.stamp);
             // An epoll that forgets a socket can't happen, and would show as a silent peer.
-            let _ = socket::watch_again(&self.epoll, &connection.socket, token, true, awaits_room);
+            let _ = epoll::watch_again(&self.epoll, &connection.socket, token, true, awaits_room);
         }
         if peer.link.is_over() && !awaits_room {
             self.close(slot);
@@ -342,7 +324,7 @@ impl Connections {
         });
         self.next_stamp = self.next_stamp.wrapping_add(1) & (u32::MAX >> 1);
         let stamp = self.next_stamp;
-        socket::watch(&self.epoll, &socket, token(slot, stamp), awaits_room).ok()?;
+        epoll::watch(&self.epoll, &socket, token(slot, stamp), awaits_room).ok()?;
         self.unproved += usize::from(matches!(stage, Stage::Accepted { .. }));
         self.next_time = self.next_time.min(until);
         let (heard, filled) = ([0; HELLO_BYTES], 0);
@@ -401,7 +383,7 @@ impl Connections {
 
     fn listen(&mut self, listens: bool) {
         for (token, listener) in (LISTENERS..).zip(&self.listeners) {
-            let _ = socket::watch_again(&self.epoll, listener, token, listens, false);
+            let _ = epoll::watch_again(&self.epoll, listener, token, listens, false);
         }
     }
 
@@ -490,7 +472,7 @@ impl Connections {
                 connection.stage = Stage::Asked { rank };
                 connection.awaits_room = false;
                 let token = token(slot, connection.stamp);
-                let _ = socket::watch_again(&self.epoll, &connection.socket, token, true, false);
+                let _ = epoll::watch_again(&self.epoll, &connection.socket, token, true, false);
             }
             Err(error) => self.give_up(slot, Some(Ok(error)), now),
         }

@@ -3,7 +3,7 @@
 //! What this room does: links between pairs of ranks, made when they are first used, over which messages come once and in order
 //! although connections break ([`link`]); proofs that both sides belong to the job before anything else is read ([`handshake`]);
 //! versioned frames that are checked before they are used ([`frame`]); and the transport over sockets and an epoll ([`Tcp`]).
-//! What it refuses to do: `unsafe`, to block; it has no thread but the one that wakes who can't sleep on a descriptor ([`Watcher`]). It encrypts nothing: whoever can read and change what is on the network can read
+//! What it refuses to do: `unsafe`, to block, threads. It encrypts nothing: whoever can read and change what is on the network can read
 //! messages, too. Who is dead it does not know better than the network does, unless somebody tells it ([`Tcp::is_gone`]).
 //!
 //! Start at [`link::Link`], the protocol without I/O; README.md beside this file has its states.
@@ -19,11 +19,10 @@ mod endpoint;
 mod outbox;
 mod socket;
 mod transport;
-mod watcher;
 
-pub use connections::{Clock, Counters};
+pub use castell_host::clock::Clock;
+pub use connections::Counters;
 pub use endpoint::{TcpConnector, TcpEndpoint};
 pub use handshake::Secret;
 pub use link::Settings;
 pub use transport::{Tcp, TcpError, TcpOptions};
-pub use watcher::Watcher;

@@ -1,12 +1,14 @@
 //! A rank's end: what comes in.
 
 use crate::address::{self, ADDRESSES_MAX};
-use crate::connections::{Clock, Connections, Counters, TIMER};
+use crate::connections::{Connections, Counters, TIMER};
 use crate::endpoint::{TcpConnector, TcpEndpoint};
 use crate::handshake::Secret;
 use crate::link::{Body, News, Settings, Step};
 use crate::socket;
 use castell_base::{Lent, Rank};
+use castell_host::clock::Clock;
+use castell_host::epoll;
 use castell_transport::{AccessError, Address, Armed, Down, Events, Limits, RemoteKey, Sleeper, Transport};
 use rustix::fd::{AsFd, OwnedFd};
 use std::net::{IpAddr, SocketAddr};
@@ -92,9 +94,9 @@ impl Tcp {
             return Err(TcpError::Addresses(options.listen.len()));
         }
         let system = |error: rustix::io::Errno| TcpError::System(error.into());
-        let epoll = Arc::new(socket::epoll().map_err(system)?);
-        let timer = socket::timer().map_err(system)?;
-        socket::watch(&epoll, &timer, TIMER, false).map_err(system)?;
+        let epoll = Arc::new(epoll::epoll().map_err(system)?);
+        let timer = epoll::timer().map_err(system)?;
+        epoll::watch(&epoll, &timer, TIMER, false).map_err(system)?;
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
         for &at in &options.listen {
             let (listener, address) =
@@ -159,11 +161,11 @@ impl Tcp {
 
     /// Whether a poll would find something, as far as the system knows.
     pub fn is_ready(&self) -> bool {
-        self.has_news() || socket::is_ready(&self.epoll)
+        self.has_news() || epoll::is_ready(&self.epoll)
     }
 
-    /// What [`Watcher`](crate::Watcher) watches.
-    pub(crate) fn epoll(&self) -> &Arc<OwnedFd> {
+    /// Becomes readable when there is something to poll.
+    pub fn epoll(&self) -> &Arc<OwnedFd> {
         &self.epoll
     }
 
@@ -224,7 +226,7 @@ impl Tcp {
     fn read_next(&mut self, now: u64) -> bool {
         while let Some(token) = self.ready.pop() {
             if token == TIMER {
-                socket::clear_timer(&self.timer);
+                epoll::clear_timer(&self.timer);
                 self.timer_at = u64::MAX;
                 continue;
             }
@@ -272,7 +274,7 @@ impl Transport for Tcp {
         let mut told = self.hand_over(budget, now, events);
         if self.read.is_none() {
             self.ready.clear();
-            socket::ready(&self.epoll, &mut self.ready);
+            epoll::ready(&self.epoll, &mut self.ready);
         }
         while self.read.is_none() && self.read_next(now) {
             told += self.hand_over(budget - told, now, events);
@@ -293,7 +295,7 @@ impl Transport for Tcp {
         if self.has_news() {
             return Armed::Busy;
         }
-        if socket::is_ready(&self.epoll) {
+        if epoll::is_ready(&self.epoll) {
             return Armed::Busy;
         }
         let mut shared = lock(&self.shared);
@@ -302,7 +304,7 @@ impl Transport for Tcp {
         drop(shared);
         if matches!(self.clock, Clock::Host) && next < self.timer_at {
             self.timer_at = next;
-            socket::set_timer(&self.timer, next);
+            epoll::set_timer(&self.timer, next);
         }
         Armed::Fd(self.epoll.as_fd())
     }

@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+mod carrier;
 mod departure;
 mod flow;
 mod incoming;

@@ -1,15 +1,11 @@
-//! Ranks that reach each other over TCP: what the job's memory knows of them, told to the transport, and whoever sleeps on the
+//! Ranks that reach each other over a network: what the job's memory knows of them, told to the transport, and whoever sleeps on the
 //! rank's doorbell woken by it.
 
+use super::carrier::{Carrier, CarrierConnector, CarrierEndpoint};
 use castell_base::Rank;
-use castell_host::interfaces;
+use castell_host::watcher::Watcher;
 use castell_shm::job::{Job, JobError, RankState};
-use castell_tcp::address::ADDRESSES_MAX;
-use castell_tcp::{Secret, Tcp, TcpConnector, TcpEndpoint, TcpOptions, Watcher};
-use castell_transport::{
-    Address, Armed, Connector, Down, Endpoint, Events, Header, Refused, Sleeper, Transport, Urgency,
-};
-use std::net::{IpAddr, Ipv4Addr};
+use castell_transport::{Address, Down, Events, Header, Refused, Transport};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,7 +16,7 @@ const LEAVE_PAUSE: Duration = Duration::from_micros(100);
 
 /// The rank's end of the network.
 pub(super) struct Network {
-    tcp: Tcp,
+    carrier: Carrier,
     watcher: Watcher,
     job: Arc<Job>,
     me: Rank,
@@ -34,18 +30,16 @@ pub(super) struct Network {
 impl Network {
     pub(super) fn join(job: &Arc<Job>, me: Rank) -> Result<Network, JobError> {
         let refuse = |error: &dyn std::fmt::Display| JobError::Network(format!("rank {me}: {error}"));
-        let options = TcpOptions::at(&listen_at(job));
-        let tcp =
-            Tcp::new(me, job.ranks(), Secret::new(job.secret()), &options).map_err(|error| refuse(&error))?;
+        let carrier = Carrier::join(job, me).map_err(|error| refuse(&error))?;
         let shared = Arc::clone(job);
-        let watcher = Watcher::new(&tcp, move || {
+        let watcher = Watcher::new(carrier.epoll(), move || {
             shared.control(me).doorbell.ring();
         });
         let watcher = watcher.map_err(|error| refuse(&error))?;
-        job.publish_net_address(me, &tcp.address().0);
+        job.publish_net_address(me, &carrier.address().0);
         let noticed = vec![false; job.ranks() as usize].into();
         let has_neighbours = (0..job.ranks()).map(Rank).any(|rank| rank != me && job.share_memory(me, rank));
-        Ok(Network { tcp, watcher, job: Arc::clone(job), me, has_neighbours, epoch_seen: 0, noticed })
+        Ok(Network { carrier, watcher, job: Arc::clone(job), me, has_neighbours, epoch_seen: 0, noticed })
     }
 
     /// Whether some ranks are reached through shared memory.
@@ -69,14 +63,14 @@ impl Network {
     }
 
     pub(super) fn connections(&mut self) -> NetworkConnections {
-        NetworkConnections { tcp: self.tcp.connector(), job: Arc::clone(&self.job), me: self.me }
+        NetworkConnections { carrier: self.carrier.connector(), job: Arc::clone(&self.job), me: self.me }
     }
 
     pub(super) fn poll(&mut self, budget: usize, events: &mut impl Events) -> usize {
         if self.job.epoch() != self.epoch_seen {
             self.note_departures();
         }
-        self.tcp.poll(budget, events)
+        self.carrier.poll(budget, events)
     }
 
     /// Who has gone, as those say who watch the ranks' processes.
@@ -91,39 +85,32 @@ impl Network {
                 RankState::Unborn | RankState::Alive => continue,
             };
             if !std::mem::replace(&mut self.noticed[rank.index()], true) {
-                self.tcp.is_gone(rank, why);
+                self.carrier.is_gone(rank, why);
             }
         }
     }
 
     pub(super) fn has_news(&self) -> bool {
-        self.job.epoch() != self.epoch_seen || self.tcp.is_ready()
+        self.job.epoch() != self.epoch_seen || self.carrier.is_ready()
     }
 
     /// Before a thread of this rank sleeps on its doorbell: what comes from now on rings it.
     pub(super) fn arm(&mut self) {
-        if let Armed::Fd(_) = self.tcp.arm(Sleeper::Thread) {
+        if self.carrier.arm() {
             self.watcher.arm();
         }
     }
 
     /// Tells all that this rank leaves, behind what it has sent, and waits until they know.
     pub(super) fn leave(&mut self, events: &mut impl Events) {
-        self.tcp.leave();
+        self.carrier.leave();
         let since = Instant::now();
-        while !self.tcp.has_left() && since.elapsed() < LEAVE_WITHIN {
+        while !self.carrier.has_left() && since.elapsed() < LEAVE_WITHIN {
             if self.poll(256, events) == 0 {
                 std::thread::sleep(LEAVE_PAUSE);
             }
         }
     }
-}
-
-/// Where a rank listens: where other hosts find this one, or at this host only, if there are no others.
-fn listen_at(job: &Job) -> Vec<IpAddr> {
-    let found = if job.has_hosts() { interfaces::addresses() } else { Vec::new() };
-    let found: Vec<IpAddr> = found.into_iter().map(|one| one.ip).take(ADDRESSES_MAX).collect();
-    if found.is_empty() { vec![IpAddr::V4(Ipv4Addr::LOCALHOST)] } else { found }
 }
 
 /// Hands on what comes through shared memory. That shows the ends of all ranks; of those that it does not reach the network tells, behind
@@ -149,7 +136,7 @@ impl<E: Events> Events for Neighbours<'_, E> {
 
 /// Makes ways over the network.
 pub(crate) struct NetworkConnections {
-    tcp: TcpConnector,
+    carrier: CarrierConnector,
     job: Arc<Job>,
     me: Rank,
 }
@@ -161,15 +148,15 @@ impl NetworkConnections {
     }
 
     pub(super) fn connect(&mut self, to: Rank) -> NetworkWay {
-        NetworkWay { to, endpoint: None, tcp: self.tcp.clone(), job: Arc::clone(&self.job) }
+        NetworkWay { to, endpoint: None, carrier: self.carrier.clone(), job: Arc::clone(&self.job) }
     }
 }
 
 /// The way to one rank, once that has said where it is.
 pub(super) struct NetworkWay {
     to: Rank,
-    endpoint: Option<TcpEndpoint>,
-    tcp: TcpConnector,
+    endpoint: Option<CarrierEndpoint>,
+    carrier: CarrierConnector,
     job: Arc<Job>,
 }
 
@@ -177,13 +164,13 @@ impl NetworkWay {
     pub(super) fn try_send(&mut self, header: &Header, payload: &[u8]) -> Result<(), Refused> {
         if self.endpoint.is_none() {
             let Some(address) = self.job.net_address(self.to) else { return Err(Refused::Full) };
-            let made = self.tcp.connect(self.to, &Address(address));
+            let made = self.carrier.connect(self.to, &Address(address));
             self.endpoint = Some(made.unwrap_or_else(|error| panic!("{error}")));
         }
         self.endpoint.as_mut().expect("it was made").try_send(header, payload)
     }
 
     pub(super) fn flush(&mut self) -> bool {
-        self.endpoint.as_mut().is_none_or(|endpoint| endpoint.flush(Urgency::NOW))
+        self.endpoint.as_mut().is_none_or(|endpoint| endpoint.flush())
     }
 }

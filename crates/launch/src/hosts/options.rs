@@ -13,7 +13,7 @@ pub(super) fn to_words(launch: &Launch) -> Vec<Vec<u8>> {
         Binding::List(list) => topology::print_list(list),
     };
     let mut words = vec![
-        format!("net={}", launch.job.net.name()),
+        format!("net={}", launch.job.net),
         format!("progress={}", launch.job.progress.name()),
         format!("stall_ms={}", launch.job.stall_ms),
         format!("eager_bytes={}", launch.job.eager_bytes),
@@ -63,7 +63,8 @@ mod tests {
     fn words_say_it_all() {
         let mut launch = Launch::new(3);
         launch.binding = Binding::List(vec![0, 2]);
-        (launch.prefix, launch.job.net, launch.job.stall_ms) = (true, Net::Tcp, 7);
+        let esp = "esp=eth0".parse().expect("a network");
+        (launch.prefix, launch.job.net, launch.job.stall_ms) = (true, esp, 7);
         launch.isolation = Some("2,user,pid,scatter".parse().expect("an isolation"));
         let mut other = Launch::new(3);
         from_words(&to_words(&launch), &mut other).expect("all are known");

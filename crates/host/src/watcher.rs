@@ -1,7 +1,6 @@
 //! Wakes who sleeps on something else than a descriptor.
 
-use crate::socket;
-use crate::transport::Tcp;
+use crate::epoll;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -11,8 +10,8 @@ use std::thread::JoinHandle;
 const NEWS: u64 = 0;
 const END: u64 = 1;
 
-/// A thread that sleeps on a rank's [`Tcp`] and calls a function when there is something to poll, once each time that it is armed.
-/// For ranks whose threads sleep on a word of memory.
+/// A thread that sleeps on a descriptor and calls a function when that is readable, once each time that it is armed. For those whose other
+/// threads sleep on a word of memory.
 pub struct Watcher {
     outer: Arc<OwnedFd>,
     inner: Arc<OwnedFd>,
@@ -25,16 +24,16 @@ impl Watcher {
     ///
     /// # Errors
     /// The system has no file or thread left.
-    pub fn new(tcp: &Tcp, wake: impl Fn() + Send + 'static) -> std::io::Result<Watcher> {
-        let outer = Arc::new(socket::epoll()?);
-        let inner = Arc::clone(tcp.epoll());
+    pub fn new(inner: &Arc<OwnedFd>, wake: impl Fn() + Send + 'static) -> std::io::Result<Watcher> {
+        let outer = Arc::new(epoll::epoll()?);
+        let inner = Arc::clone(inner);
         let end = eventfd(0, EventfdFlags::CLOEXEC)?;
-        socket::watch(&outer, &end, END, false)?;
-        socket::watch_once(&outer, &inner, NEWS, true)?;
+        epoll::watch(&outer, &end, END, false)?;
+        epoll::watch_once(&outer, &inner, NEWS, true)?;
         let watched = Arc::clone(&outer);
         let watch = move || {
             loop {
-                match socket::next(&watched) {
+                match epoll::next(&watched) {
                     Ok(NEWS) => wake(),
                     Err(Errno::INTR) => {}
                     Ok(_) | Err(_) => return,
@@ -45,10 +44,10 @@ impl Watcher {
         Ok(Watcher { outer, inner, end, thread: Some(thread) })
     }
 
-    /// From here on the function is called when there is something to poll, at once if there is already.
+    /// From here on the function is called when the descriptor is readable, at once if it is already.
     pub fn arm(&self) {
         // It was added when the watcher was made, and both live as long as that.
-        let _ = socket::watch_once(&self.outer, &self.inner, NEWS, false);
+        let _ = epoll::watch_once(&self.outer, &self.inner, NEWS, false);
     }
 }
 

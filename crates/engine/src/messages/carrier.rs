@@ -1,0 +1,126 @@
+//! The network that a job was told to use: TCP, or raw Ethernet frames.
+
+use castell_base::Rank;
+use castell_frames::{Esp, EspConnector, EspEndpoint, EspOptions};
+use castell_host::interfaces;
+use castell_shm::job::{Job, Net};
+use castell_tcp::address::ADDRESSES_MAX;
+use castell_tcp::{Secret, Tcp, TcpConnector, TcpEndpoint, TcpOptions};
+use castell_transport::{
+    Address, Armed, Connector, Down, Endpoint, Events, Header, Refused, Sleeper, Transport, Unreachable,
+    Urgency,
+};
+use std::error::Error;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// A rank's end of it.
+pub(super) enum Carrier {
+    Tcp(Box<Tcp>),
+    Esp(Box<Esp>),
+}
+
+/// Calls the same of whichever it is.
+macro_rules! either {
+    ($kind:ident, $carrier:expr, $inner:ident => $call:expr) => {
+        match $carrier {
+            $kind::Tcp($inner) => $call,
+            $kind::Esp($inner) => $call,
+        }
+    };
+}
+
+impl Carrier {
+    pub(super) fn join(job: &Job, me: Rank) -> Result<Carrier, Box<dyn Error>> {
+        let (ranks, secret) = (job.ranks(), job.secret());
+        Ok(match job.net() {
+            Net::Shm | Net::Tcp => {
+                let options = TcpOptions::at(&listen_at(job));
+                Carrier::Tcp(Box::new(Tcp::new(me, ranks, Secret::new(secret), &options)?))
+            }
+            Net::Esp(interface) => {
+                Carrier::Esp(Box::new(Esp::new(me, ranks, &secret, &EspOptions::at(interface.name()))?))
+            }
+        })
+    }
+
+    pub(super) fn epoll(&self) -> &Arc<OwnedFd> {
+        either!(Carrier, self, inner => inner.epoll())
+    }
+
+    pub(super) fn address(&self) -> Address {
+        either!(Carrier, self, inner => inner.address())
+    }
+
+    pub(super) fn connector(&mut self) -> CarrierConnector {
+        match self {
+            Carrier::Tcp(tcp) => CarrierConnector::Tcp(tcp.connector()),
+            Carrier::Esp(esp) => CarrierConnector::Esp(esp.connector()),
+        }
+    }
+
+    pub(super) fn poll(&mut self, budget: usize, events: &mut impl Events) -> usize {
+        either!(Carrier, self, inner => inner.poll(budget, events))
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        either!(Carrier, self, inner => inner.is_ready())
+    }
+
+    /// Whether the descriptor is to be watched: nothing is there now.
+    pub(super) fn arm(&mut self) -> bool {
+        matches!(either!(Carrier, self, inner => inner.arm(Sleeper::Thread)), Armed::Fd(_))
+    }
+
+    pub(super) fn is_gone(&mut self, rank: Rank, why: Down) {
+        either!(Carrier, self, inner => inner.is_gone(rank, why));
+    }
+
+    pub(super) fn leave(&mut self) {
+        either!(Carrier, self, inner => inner.leave());
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        either!(Carrier, self, inner => inner.has_left())
+    }
+}
+
+/// Where a rank listens: where other hosts find this one, or at this host only, if there are no others.
+fn listen_at(job: &Job) -> Vec<IpAddr> {
+    let found = if job.has_hosts() { interfaces::addresses() } else { Vec::new() };
+    let found: Vec<IpAddr> = found.into_iter().map(|one| one.ip).take(ADDRESSES_MAX).collect();
+    if found.is_empty() { vec![IpAddr::V4(Ipv4Addr::LOCALHOST)] } else { found }
+}
+
+/// Makes ways.
+#[derive(Clone)]
+pub(super) enum CarrierConnector {
+    Tcp(TcpConnector),
+    Esp(EspConnector),
+}
+
+impl CarrierConnector {
+    pub(super) fn connect(&mut self, to: Rank, at: &Address) -> Result<CarrierEndpoint, Unreachable> {
+        Ok(match self {
+            CarrierConnector::Tcp(tcp) => CarrierEndpoint::Tcp(tcp.connect(to, at)?),
+            CarrierConnector::Esp(esp) => CarrierEndpoint::Esp(esp.connect(to, at)?),
+        })
+    }
+}
+
+/// The way to one rank.
+pub(super) enum CarrierEndpoint {
+    Tcp(TcpEndpoint),
+    Esp(EspEndpoint),
+}
+
+impl CarrierEndpoint {
+    pub(super) fn try_send(&mut self, header: &Header, payload: &[u8]) -> Result<(), Refused> {
+        either!(CarrierEndpoint, self, inner => inner.try_send(header, payload))
+    }
+
+    pub(super) fn flush(&mut self) -> bool {
+        either!(CarrierEndpoint, self, inner => inner.flush(Urgency::NOW))
+    }
+}

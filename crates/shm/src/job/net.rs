@@ -1,0 +1,122 @@
+//! What carries messages from rank to rank, as a job is told on command lines.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A network interface's name, 1 to 15 bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Interface([u8; 16]);
+
+impl Interface {
+    /// One of this name, which need not be there.
+    pub fn new(name: &str) -> Option<Interface> {
+        let may_be = !matches!(name, "" | "." | "..") && name.len() < 16;
+        let is_odd = |byte: u8| matches!(byte, b'/' | b':' | 0..=b' ' | 0x7F);
+        if !may_be || name.bytes().any(is_odd) {
+            return None;
+        }
+        let mut bytes = [0; 16];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        Some(Interface(bytes))
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
+        std::str::from_utf8(&self.0[..end]).unwrap_or_default()
+    }
+
+    pub(super) fn to_words(self) -> [u64; 2] {
+        let word = |at: usize| u64::from_le_bytes(self.0[at..at + 8].try_into().expect("eight bytes"));
+        [word(0), word(8)]
+    }
+
+    /// `None`: these are no name's.
+    pub(super) fn from_words(words: [u64; 2]) -> Option<Interface> {
+        let bytes = words.map(u64::to_le_bytes).concat();
+        let end = bytes.iter().position(|byte| *byte == 0)?;
+        Interface::new(std::str::from_utf8(&bytes[..end]).ok()?)
+    }
+}
+
+impl fmt::Debug for Interface {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Interface({})", self.name())
+    }
+}
+
+/// What carries messages from rank to rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Net {
+    /// The job's shared memory, and TCP between hosts.
+    #[default]
+    Shm,
+    /// TCP, also between ranks of one host. What the ranks know of each other (who lives, what was called) stays in shared memory.
+    Tcp,
+    /// Shared memory, and raw Ethernet frames between hosts, at the interface that has this name on each of them.
+    Esp(Interface),
+}
+
+impl Net {
+    /// The word for it, without the interface.
+    pub fn name(self) -> &'static str {
+        match self {
+            Net::Shm => "shm",
+            Net::Tcp => "tcp",
+            Net::Esp(_) => "esp",
+        }
+    }
+}
+
+/// As it is written on command lines.
+impl fmt::Display for Net {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Net::Esp(interface) => write!(out, "esp={}", interface.name()),
+            net => out.write_str(net.name()),
+        }
+    }
+}
+
+impl FromStr for Net {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Net, String> {
+        match word.split_once('=') {
+            None if word == "shm" => Ok(Net::Shm),
+            None if word == "tcp" => Ok(Net::Tcp),
+            None if word == "esp" => {
+                Err("esp needs a network interface, as in esp=eth0; `ip -br link` shows which there are"
+                    .into())
+            }
+            Some(("esp", name)) => Interface::new(name).map(Net::Esp).ok_or_else(|| {
+                format!("`{name}` is no name of a network interface; `ip -br link` shows which there are")
+            }),
+            _ => Err(format!("`{word}` is no network that castell knows: shm, tcp, or esp=INTERFACE")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_are_read_as_they_are_written() {
+        for word in ["shm", "tcp", "esp=eth0", "esp=enp0s31f6.1234567"] {
+            match word.parse::<Net>() {
+                Ok(net) => assert_eq!(net.to_string(), word),
+                Err(_) => assert_eq!(word.len(), 4 + 17, "{word} is too long"),
+            }
+        }
+        for word in
+            ["", "esp", "esp=", "esp=a b", "esp=a/b", "esp=..", "tcp=eth0", "udp", "esp=sixteen-letters-"]
+        {
+            assert!(word.parse::<Net>().is_err(), "{word}");
+        }
+        let eth = Interface::new("eth0").expect("a name");
+        assert_eq!(Interface::from_words(eth.to_words()), Some(eth));
+        assert_eq!(Interface::from_words([0; 2]), None);
+        assert_eq!(Interface::from_words([u64::MAX; 2]), None);
+    }
+}
