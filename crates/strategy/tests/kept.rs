@@ -1,0 +1,231 @@
+//! A node whose strategy is exchanged all the time, for good ones and for bad ones; and ticks.
+
+mod shipped;
+
+use castell_base::random::Key;
+use castell_base::{Rank, Time};
+use castell_strategy::lua::Script;
+use castell_strategy::lua::sandbox::Limits;
+use castell_strategy::shipped::ALL;
+use castell_strategy::{
+    CollectionId, Decision, Fault, Happened, Keeper, Kernel, Kernels, Node, Place, ResourceId, ResourceKind,
+    Strategy,
+};
+use rand_core::RngCore;
+use shipped::shipped;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+const MS: fn(u64) -> Time = |ms| Time::from_us(1000 * ms);
+
+fn node() -> Node {
+    let names = ["one_core", "all_cores", "gpu"].map(|name| (name.to_owned(), ResourceKind::of(name)));
+    Node::new(names).expect("three names")
+}
+
+/// What a node has to do with a collection: registered, then as many steps as it has, each begun and ended in turn, then nothing more.
+#[derive(Default)]
+struct Books {
+    steps_left: BTreeMap<CollectionId, u32>,
+    running: BTreeMap<ResourceId, CollectionId>,
+    done: usize,
+    faults: usize,
+}
+
+impl Books {
+    fn follow(&mut self, keeper: &mut Keeper, seed: u64) {
+        for event in keeper.take_events() {
+            match event.what {
+                Happened::Started(start) => {
+                    let runs_already = self.running.values().any(|running| *running == start.collection);
+                    assert!(!runs_already, "seed {seed}: {start:?} runs twice");
+                    let before = self.running.insert(start.resource, start.collection);
+                    assert_eq!(before, None, "seed {seed}: two on {:?}", start.resource);
+                    assert!(self.steps_left[&start.collection] > 0, "seed {seed}");
+                }
+                Happened::Ended { collection, resource, is_done } => {
+                    assert_eq!(self.running.remove(&resource), Some(collection), "seed {seed}");
+                    let left = self.steps_left.get_mut(&collection).expect("it was registered");
+                    *left -= 1;
+                    assert_eq!(is_done, *left == 0, "seed {seed}");
+                    if is_done {
+                        self.steps_left.remove(&collection);
+                        self.done += 1;
+                    }
+                }
+                Happened::Withdrawn(collection) => {
+                    self.running.retain(|_, running| *running != collection);
+                    self.steps_left.remove(&collection).expect("it was there");
+                }
+                Happened::Fault(_) => self.faults += 1,
+                _ => {}
+            }
+        }
+        self.compare(keeper.node(), seed);
+    }
+
+    /// Each collection is in one place, the one that it is said to be in, and none is forgotten.
+    fn compare(&self, node: &Node, seed: u64) {
+        assert_eq!(node.collections().len(), self.steps_left.len(), "seed {seed}");
+        let mut places = BTreeMap::new();
+        node.waiting()
+            .iter()
+            .for_each(|id| assert!(places.insert(*id, Place::Waiting).is_none(), "seed {seed}"));
+        for (at, resource) in node.resources().iter().enumerate() {
+            let at = ResourceId(at);
+            assert_eq!(resource.running, self.running.get(&at).copied(), "seed {seed}");
+            let queued = resource.queue.iter().map(|id| (*id, Place::Queued(at)));
+            for (id, place) in queued.chain(resource.running.map(|id| (id, Place::Running(at)))) {
+                assert!(places.insert(id, place).is_none(), "seed {seed}: {id:?} is in two places");
+            }
+        }
+        for collection in node.collections() {
+            assert_eq!(places.get(&collection.id), Some(&collection.place), "seed {seed}");
+        }
+    }
+}
+
+/// Bad ones: each does something wrong sooner or later.
+const BAD: [&str; 5] = [
+    "return { choose = function() while true do end end }",
+    "return { choose = function(node) if #node.waiting > 3 then return 1, 'gpu' end end }",
+    "local n = 0 return { tick = 1, on_tick = function() error('late') end, choose = function() end }",
+    "return { choose = function(node) return node.waiting[1], node.waiting[1] and 'gpu' end }",
+    "local kept = {} return { choose = function(node) for i = 1, 1e5 do kept[#kept + 1] = { i } end end }",
+];
+
+fn bad(number: usize) -> Script {
+    let limits = Limits { steps_max: 20_000, memory_bytes_max: 4 << 20, time: None };
+    Script::load("bad.luau", BAD[number], limits).expect("it loads")
+}
+
+/// Exchanged two thousand times under load: not one collection is lost or runs twice.
+#[test]
+fn nothing_is_lost_however_often_the_strategy_is_exchanged() {
+    for seed in 0..4 {
+        let mut random = Key { seed, rank: Rank(0), operation: 0 }.stream(0);
+        let mut below = move |end: usize| (random.next_u64() % end as u64) as usize;
+        let mut keeper = Keeper::new(node(), Box::new(shipped("short-term")));
+        let (mut books, mut now, mut registered, mut withdrawn) = (Books::default(), Time::ZERO, 0, 0);
+        keeper.node_mut().set_forbidden("low", &["gpu".into()]).expect("it is there");
+        for _ in 0..500 {
+            now += MS(below(2000) as u64);
+            let strategy =
+                if below(3) == 0 { bad(below(BAD.len())) } else { shipped(ALL[below(ALL.len())].name) };
+            keeper.replace(now, Box::new(strategy));
+            books.follow(&mut keeper, seed);
+            for _ in 0..below(3) {
+                let steps = 1 + below(3) as u32;
+                let id = keeper
+                    .register(now, "a".into(), some_kernels(&mut below), steps)
+                    .expect("kernels that are there");
+                books.steps_left.insert(id, steps);
+                registered += 1;
+                books.follow(&mut keeper, seed);
+            }
+            keeper.tick(now);
+            match below(12) {
+                0 => keeper.set_governor(now, ["high", "low"][below(2)]),
+                1 => {
+                    let gone = keeper.node().collections().next().map(|collection| collection.id);
+                    withdrawn += usize::from(gone.is_some());
+                    gone.into_iter().for_each(|id| keeper.withdraw(now, id));
+                }
+                _ => {}
+            }
+            books.follow(&mut keeper, seed);
+            for _ in 0..below(12) {
+                let Some(&on) = books.running.keys().nth(below(3)) else { continue };
+                keeper.ended(now, on).expect("it runs");
+                books.follow(&mut keeper, seed);
+            }
+        }
+        // In the end a good one, and all gets done.
+        keeper.set_governor(now, "high");
+        keeper.replace(now, Box::new(shipped("short-term")));
+        books.follow(&mut keeper, seed);
+        while let Some(&on) = books.running.keys().next() {
+            now += MS(1);
+            keeper.ended(now, on).expect("it runs");
+            books.follow(&mut keeper, seed);
+        }
+        assert_eq!((books.steps_left.len(), books.done), (0, registered - withdrawn), "seed {seed}");
+        assert!(books.faults > 50, "seed {seed}: {} bad ones were found", books.faults);
+    }
+}
+
+fn some_kernels(below: &mut impl FnMut(usize) -> usize) -> Arc<Kernels> {
+    // One that runs under `low`, too.
+    let mut kernels =
+        vec![Kernel { resource: ResourceId(below(2)), step_time: Some(MS(1 + below(5000) as u64)) }];
+    if below(2) == 0 {
+        kernels.push(Kernel {
+            resource: ResourceId(2),
+            step_time: (below(4) > 0).then(|| MS(1 + below(5000) as u64)),
+        });
+    }
+    Arc::new(Kernels::new(kernels, Vec::new()).expect("kernels"))
+}
+
+/// Notes when it is called, and has an interval that can be changed from outside.
+struct Clockwork {
+    calls_ms: Arc<Mutex<Vec<u64>>>,
+    interval_ms: Arc<Mutex<u64>>,
+}
+
+impl Strategy for Clockwork {
+    fn name(&self) -> &str {
+        "clockwork"
+    }
+
+    fn tick(&self) -> Option<Time> {
+        Some(MS(*self.interval_ms.lock().expect("unharmed"))).filter(|interval| *interval > Time::ZERO)
+    }
+
+    fn choose(&mut self, _: &Node) -> Result<Option<Decision>, Fault> {
+        Ok(None)
+    }
+
+    fn on_tick(&mut self, node: &Node) -> Result<(), Fault> {
+        self.calls_ms.lock().expect("unharmed").push(node.now().0 / 1_000_000_000);
+        Ok(())
+    }
+}
+
+#[test]
+fn ticks_can_be_changed_and_a_clock_may_jump() {
+    let (calls_ms, interval_ms) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(10)));
+    let mut keeper = Keeper::new(
+        node(),
+        Box::new(Clockwork { calls_ms: calls_ms.clone(), interval_ms: interval_ms.clone() }),
+    );
+    let calls = || std::mem::take(&mut *calls_ms.lock().expect("unharmed"));
+    (0..35).for_each(|ms| keeper.tick(MS(ms)));
+    assert_eq!(calls(), [10, 20, 30]);
+    // The clock jumps over five of them: one is due, and the next where it would have been.
+    (85..95).for_each(|ms| keeper.tick(MS(ms)));
+    assert_eq!(calls(), [85, 90]);
+    // It goes back: nothing happens until it has caught up.
+    (0..94).for_each(|ms| keeper.tick(MS(ms)));
+    assert_eq!((calls().len(), keeper.node().now()), (0, MS(94)));
+    *interval_ms.lock().expect("unharmed") = 3;
+    (94..107).for_each(|ms| keeper.tick(MS(ms)));
+    assert_eq!(calls(), [100, 103, 106], "a new interval begins behind the call that changed it");
+    *interval_ms.lock().expect("unharmed") = 0;
+    (107..200).for_each(|ms| keeper.tick(MS(ms)));
+    assert_eq!((calls().len(), keeper.next_tick()), (1, None));
+}
+
+#[test]
+fn a_script_changes_its_own_interval() {
+    let text = "local s = { tick = 1 } function s.on_tick(node) s.tick = if node.now < 3 then 2 else 0 end \
+                function s.choose() end return s";
+    let script = Script::load("own.luau", text, Limits::default()).expect("it loads");
+    let mut keeper = Keeper::new(node(), Box::new(script));
+    let mut at = Vec::new();
+    while let Some(next) = keeper.next_tick() {
+        at.push(next);
+        keeper.tick(next);
+    }
+    assert_eq!(at, [MS(1000), MS(3000)]);
+}
