@@ -325,11 +325,12 @@ fn survive(comm: &Comm, fault: &str) {
 }
 
 #[track_caller]
-fn a_host_vanishes(fault: &str, expected: &str) {
+fn a_host_vanishes(net: &str, fault: &str, expected: &str) {
     if !labs_are_possible() {
         return;
     }
-    let output = run(&mut role_in_lab(3, &["--hosts", "h1:2,h2:1,h3:1", "--grace", "60s"], fault));
+    let options = ["--hosts", "h1:2,h2:1,h3:1", "--grace", "60s", "--net", net];
+    let output = run(&mut role_in_lab(3, &options, fault));
     let (out, err) = (sorted(&output.stdout), text(&output.stderr));
     println!("{fault}: {err}");
     let named = out.iter().filter(|line| line.contains("rank 2") && line.contains("recv")).count();
@@ -340,15 +341,16 @@ fn a_host_vanishes(fault: &str, expected: &str) {
 
 #[test]
 fn a_host_whose_line_is_cut_is_named() {
-    a_host_vanishes("ip link set eth0 down", "host h2 is gone");
+    a_host_vanishes("shm", "ip link set eth0 down", "host h2 is gone");
 }
 
 #[test]
 fn a_host_that_is_killed_is_named() {
-    a_host_vanishes("kill -KILL -1", "host h2 is gone");
+    a_host_vanishes("shm", "kill -KILL -1", "host h2 is gone");
+    a_host_vanishes("esp=eth0", "kill -KILL -1", "host h2 is gone");
 }
 
 #[test]
 fn a_host_that_is_stopped_is_named() {
-    a_host_vanishes("kill -STOP -1", "host h2 is gone");
+    a_host_vanishes("shm", "kill -STOP -1", "host h2 is gone");
 }
