@@ -1,6 +1,6 @@
 //! All ways to pair jobs: counted, and evaluated where there are not too many.
 
-use super::percent;
+use super::factors::percent;
 use anyhow::Context as _;
 use castell_policy::placement::count::Counter;
 use castell_policy::placement::{Jobs, Natural, Nodes, Program, Rule, Slowdowns, Subset, Survey, place};

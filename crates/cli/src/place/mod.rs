@@ -1,14 +1,15 @@
 //! `castell place`.
 
 mod all;
+mod factors;
 mod input;
 mod show;
+mod slurm;
 mod split;
 
 use castell_policy::placement::{Jobs, Nodes, Placement, Rule, Slowdowns, place};
 use castell_trace::Theme;
 use castell_trace::svg::{NodeBox, NodesPlot, write_nodes};
-use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -20,6 +21,7 @@ Examples:
   castell place 10x2 --all                                     how many ways there are, and without twins
   castell place bt:2,cg:2 --all --slowdowns table.csv --json   what each way would give, as histograms
   castell place --split a.csv b.csv --cores 16                 how many cores each of two programs should get
+  castell place --slurm --slowdowns table.csv                  who would start where in Slurm's queue as it is now, and why
 
 JOBS is a file with lines NAME or NAME,INSTANCES, a list NAME:INSTANCES,…, or PROGRAMSxINSTANCES for programs P1, P2, …
 A table of slowdowns has a header row of names, then a row for each program: its name and how much longer it runs beside each
@@ -33,7 +35,7 @@ program of the header, as a factor (1.25) or in percent more (25%).";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Jobs to place: a file, NAME:INSTANCES,… or PROGRAMSxINSTANCES
-    #[arg(required_unless_present = "split")]
+    #[arg(required_unless_present_any = ["split", "slurm"])]
     jobs: Option<String>,
     /// Nodes there are; as many as the jobs need where this is not given
     #[arg(long)]
@@ -68,6 +70,18 @@ pub struct Args {
     /// With --split: cores of the node; as many as both files know where this is not given
     #[arg(long, requires = "split")]
     cores: Option<u32>,
+    /// Show what would be done with the queue of Slurm as it is now
+    #[arg(long, conflicts_with_all = ["jobs", "all", "split", "nodes", "rule", "svg"])]
+    slurm: bool,
+    /// With --slurm: do it, for the jobs that castell's plug-in has marked
+    #[arg(long, requires = "slurm", conflicts_with = "json")]
+    apply: bool,
+    /// With --slurm: only this partition
+    #[arg(long, value_name = "NAME", requires = "slurm")]
+    partition: Option<String>,
+    /// With --slurm: after so long a job takes any slot, also beside its twin
+    #[arg(long, value_name = "TIME", requires = "slurm", default_value = "10m", value_parser = patience)]
+    patience: std::time::Duration,
     /// Draw the nodes, or the split
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
@@ -119,6 +133,21 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         split::run(&files[0], &files[1], args.cores, args.svg.as_deref(), args.json)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if args.slurm {
+        let question = slurm::Question {
+            slots: args.per_node,
+            partition: args.partition.as_deref(),
+            slowdowns: args.slowdowns.as_deref(),
+            slowdown_max: args.max_slowdown.unwrap_or(f64::INFINITY),
+            patience: args.patience,
+        };
+        if args.apply {
+            slurm::apply(&question)?;
+        } else {
+            slurm::show(&question, args.json)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let jobs = input::jobs(args.jobs.as_deref().unwrap_or_default())?;
     anyhow::ensure!(jobs.total() > 0, "there are no jobs to place");
     let slowdowns = args.slowdowns.as_deref().map(|path| input::slowdowns(path, &jobs)).transpose()?;
@@ -166,6 +195,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn patience(text: &str) -> Result<std::time::Duration, String> {
+    crate::launch::parse_duration(text).map_err(|error| format!("{error:#}"))
+}
+
 /// What the other rules would give; those that take long are left out.
 fn compare(
     jobs: &Jobs,
@@ -202,17 +235,4 @@ fn draw(shown: &show::Shown, path: &Path) -> anyhow::Result<()> {
     let mut text = Vec::new();
     write_nodes(&plot, Theme::Auto, &mut text)?;
     crate::output::write(path, text)
-}
-
-fn percent(factor: f64) -> String {
-    format!("{:.2} %", (factor - 1.0) * 100.0)
-}
-
-fn outcome_json(outcome: &castell_policy::placement::Outcome) -> serde_json::Value {
-    json!({
-        "average": outcome.average,
-        "best": outcome.best,
-        "worst": outcome.worst,
-        "twins": outcome.twins,
-    })
 }

@@ -1,6 +1,6 @@
 //! Prints a placement: nodes, what each job suffers, and why who is with whom.
 
-use super::{outcome_json, percent};
+use super::factors::{outcome_json, percent};
 use castell_policy::placement::{Group, Jobs, Nodes, Outcome, Placement, Proof, Slowdowns, slowdown_of};
 use serde_json::json;
 use std::fmt::Write as _;

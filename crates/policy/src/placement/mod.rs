@@ -12,6 +12,7 @@ mod jobs;
 mod natural;
 mod optimum;
 mod place;
+pub mod queue;
 mod slowdowns;
 mod split;
 pub mod survey;

@@ -1,0 +1,48 @@
+-- Jobs that share nodes are placed by castell when they start: beside whom they lose least, and never beside an instance of the same
+-- program if nothing is known. This plug-in only marks them and has them begin a little later; `castell place --slurm --apply`, which it
+-- starts in the background, tells them to begin now. If castell fails, Slurm begins them by itself after `grace`.
+--
+-- Belongs beside slurm.conf, with JobSubmitPlugins=lua there. See README.md.
+
+local place = "/etc/slurm/castell-place"
+-- Seconds after which a job begins if nobody has looked at it.
+local grace = 60
+
+-- What Slurm writes where nothing was said: for numbers of 32, 16 and 64 bits.
+local unsaid = { [4294967294] = true, [65534] = true, [18446744073709551614] = true }
+
+local function is_said(value)
+   return value ~= nil and value ~= "" and value ~= 0 and not unsaid[value]
+end
+
+-- One slot of one node, anywhere, as soon as possible: all else is Slurm's to place.
+local function is_ours(job)
+   local single = not is_said(job.min_nodes) or job.min_nodes == 1
+   single = single and (not is_said(job.max_nodes) or job.max_nodes == 1)
+   local anywhere = not is_said(job.req_nodes) and not is_said(job.exc_nodes) and not is_said(job.features)
+      and not is_said(job.reservation) and not is_said(job.tres_per_node) and not is_said(job.licenses)
+   local now = not is_said(job.begin_time) or job.begin_time <= os.time()
+   now = now and job.priority ~= 0 and not is_said(job.dependency)
+   local shared = job.shared ~= 0
+   return single and anywhere and now and shared and not is_said(job.admin_comment)
+end
+
+function slurm_job_submit(job, partitions, user)
+   local done, failure = pcall(function()
+      if is_ours(job) then
+         job.admin_comment = "castell"
+         job.begin_time = os.time() + grace
+         os.execute(place .. " >/dev/null 2>&1 </dev/null &")
+      end
+   end)
+   if not done then
+      slurm.log_error("castell: %s", tostring(failure))
+   end
+   return slurm.SUCCESS
+end
+
+function slurm_job_modify(job, record, partitions, user)
+   return slurm.SUCCESS
+end
+
+return slurm.SUCCESS
