@@ -42,11 +42,25 @@ const AS_A_RANK: &str = r#"[ "$CASTELL_RANK" = 0 ] && exec $COUNTED_BY "$@"; exe
 /// What memcpy does beyond so many instructions depends on the processor: valgrind counts one a byte.
 const MOVING_MAX: u64 = 4096;
 
-/// Tells `note` of each path and its instructions a call.
-pub fn count(root: &Path, valgrind: &Path, mut note: impl FnMut(&'static str, f64)) -> anyhow::Result<()> {
+/// So often a path is counted, while it is longer than it should be: on a very busy machine the ranks may not meet in any call.
+const TRIES: u32 = 3;
+
+/// Tells `note` of each path and its instructions a call. Where that `is_longer` than it should be, other runs may have fewer.
+pub fn count(
+    root: &Path,
+    valgrind: &Path,
+    is_longer: impl Fn(&str, f64) -> bool,
+    mut note: impl FnMut(&'static str, f64),
+) -> anyhow::Result<()> {
     build(root)?;
     for path in &PATHS {
-        note(path.name, count_path(root, valgrind, path)?);
+        let mut count = count_path(root, valgrind, path)?;
+        for _ in 1..TRIES {
+            if is_longer(path.name, count) {
+                count = count.min(count_path(root, valgrind, path)?);
+            }
+        }
+        note(path.name, count);
     }
     Ok(())
 }

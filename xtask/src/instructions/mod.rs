@@ -59,14 +59,15 @@ pub fn check(root: &Path, update: bool) -> anyhow::Result<Outcome> {
             before.map_or(String::new(), |before| format!(" ({:+.1} %)", 100.0 * (count / before - 1.0)));
         println!("{path:16} {count:8.1} instructions a {of}{change}");
         match before {
-            Some(before) if count > before * (1.0 + TOLERANCE) => longer.push(format!("{path}{change}")),
             None => longer.push(format!("{path} (not stored)")),
+            Some(_) if is_longer(before, count) => longer.push(format!("{path}{change}")),
             Some(_) => (),
         }
         counted.push((path, count));
     };
     tasks::count(root, &valgrind, |path, count| note(path, count, "task"))?;
-    calls::count(root, &valgrind, |path, count| note(path, count, "call"))?;
+    let is_longer = |path: &str, count: f64| is_longer(stored.get(path).copied(), count);
+    calls::count(root, &valgrind, is_longer, |path, count| note(path, count, "call"))?;
     if update {
         let mut text: String =
             text.lines().filter(|line| line.starts_with('#')).map(|line| format!("{line}\n")).collect();
@@ -83,6 +84,11 @@ pub fn check(root: &Path, update: bool) -> anyhow::Result<Outcome> {
         );
     }
     Ok(Outcome::Kept)
+}
+
+/// Whether a path has become longer than what is stored of it.
+fn is_longer(stored: Option<f64>, count: f64) -> bool {
+    stored.is_some_and(|stored| count > stored * (1.0 + TOLERANCE))
 }
 
 /// Builds what is counted as it is shipped, so that nobody's settings change the counts; `lto` as in Cargo.
