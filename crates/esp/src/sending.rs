@@ -130,7 +130,8 @@ impl Sending {
     pub(crate) fn stop(&mut self) {
         (self.bytes, self.ends, self.sent, self.again) = Default::default();
         (self.is_closing, self.is_closed, self.due) = (true, true, None);
-        self.first_byte = self.next_byte;
+        // An acknowledgement that comes late finds nothing to acknowledge.
+        (self.first_byte, self.first) = (self.next_byte, self.next);
     }
 
     fn unframed_bytes(&self) -> usize {
