@@ -286,15 +286,14 @@ impl Transport for Esp {
     }
 
     fn arm(&mut self, _sleeper: Sleeper) -> Armed<'_> {
+        let now = self.clock.now();
+        lock(&self.shared).transmit(now);
+        // First: a socket that is watched for room which nobody needs any more always has something to tell.
+        self.watch_room();
         if self.is_ready() {
             return Armed::Busy;
         }
-        let mut shared = lock(&self.shared);
-        let now = shared.clock.now();
-        shared.transmit(now);
-        let next = shared.sleeps_until();
-        drop(shared);
-        self.watch_room();
+        let next = lock(&self.shared).sleeps_until();
         if matches!(self.clock, Clock::Host) && next < self.timer_at {
             self.timer_at = next;
             epoll::set_timer(&self.timer, next);
