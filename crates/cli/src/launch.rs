@@ -162,6 +162,14 @@ fn isolation(args: &Args, launch: &Launch, on_hosts: bool) -> anyhow::Result<Opt
         }
         isolation.kinds.net = false;
     }
+    if isolation.kinds.user && matches!(launch.job.net, Net::Esp(_)) {
+        if isolation.is_named {
+            bail!(
+                "--isolate {isolation}: ranks with users of their own may not send raw Ethernet frames: leave out user"
+            );
+        }
+        isolation.kinds.user = false;
+    }
     Ok(Some(isolation))
 }
 

@@ -124,7 +124,7 @@ impl<'a> Picture<'a> {
                 (None, None) => "this host".into(),
                 (None, Some(domain)) => format!("domain {domain}"),
                 (Some(host), None) => host,
-                (Some(host), Some(domain)) => format!("{host}, domain {domain}"),
+                (Some(host), Some(domain)) => format!("{host}/domain {domain}"),
             };
             Place { name, ranks }
         };

@@ -541,6 +541,15 @@ fn on_several_hosts() {
     assert_eq!(different(&all), [5, 5, 5, 5, 1], "TCP needs a network in common: {all:?}");
     let matrix = json!([".mtt", "m.tt", "tt.m", "ttm."]);
     assert!(all.iter().all(|fact| fact["matrix"] == matrix), "{all:?}");
+    // Hosts of namespaces, and namespaces in them.
+    let launch = role(&["-n", "4", "--isolate", "2", "--ways"], "facts", None);
+    let mut lab = Command::new(CASTELL);
+    lab.args(["lab", "2", "--", CASTELL]).args(launch.get_args()).env(ROLE, "facts").stdin(Stdio::null());
+    let output = run(&mut lab);
+    let all = facts(&output);
+    assert!(all.len() == 4 && all.iter().all(|fact| fact["matrix"] == matrix), "{all:?}");
+    let told = text(&output.stderr);
+    assert!(told.contains("h1/domain 1 - h1/domain 2, h2/domain 1 - h2/domain 2: shared memory"), "{told}");
 }
 
 #[test]
