@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 /// The keys of all objects in it, but not of those whose keys are the user's.
 fn keys(value: &Value, into: &mut BTreeSet<String>) {
-    const OF_THE_USER: [&str; 4] = ["params", "peers_us", "functions", "counts"];
+    const OF_THE_USER: [&str; 5] = ["params", "peers_us", "functions", "counts", "defaults"];
     match value {
         Value::Array(values) => values.iter().for_each(|value| keys(value, into)),
         Value::Object(object) => {
@@ -25,7 +25,7 @@ fn keys(value: &Value, into: &mut BTreeSet<String>) {
 }
 
 /// What commands print; `FOLDER` is one with a graph of tasks and a mailbox in it.
-const COMMANDS: [&str; 30] = [
+const COMMANDS: [&str; 34] = [
     "predict --simulate kernels --scale 64",
     "predict --simulate kernels --scale 64 chase triad",
     "goal check examples/goal/halo.goal",
@@ -47,6 +47,10 @@ const COMMANDS: [&str; 30] = [
     "profile --replay crates/prof/tests/recordings/made-up.json",
     "probe --distance 64K --rounds 3",
     "slowdown --who 2147483647",
+    "strategy list",
+    "strategy check banking --nodes 3",
+    "strategy diff banking constraint --apps vectors/strategy/kernel-times.csv",
+    "strategy simulate --apps vectors/strategy/kernel-times.csv",
     "bench collectives --ops barrier --ranks 2 --rounds 1 --samples 1 --no-peers",
     "bench sim --ranks 8 --threads 1 --rounds 1 --samples 1 --no-peers",
     "bench tasks empty:tasks=100 --rounds 1 --samples 1 --no-peers",
