@@ -21,7 +21,7 @@ WORKLOADS = {
     "25 solvers": {MATRIX: 0, SOLVER: 25},
     "100 solvers": {MATRIX: 0, SOLVER: 100},
     "100 products and 25 solvers": {MATRIX: 100, SOLVER: 25},
-    # Neither of the paper nor what `plan-ahead` was written with.
+    # Not of the paper; `plan-ahead` was rewritten with such mixes in view.
     "100 products and 5 solvers": {MATRIX: 100, SOLVER: 5},
     "500 products and 25 solvers": {MATRIX: 500, SOLVER: 25},
 }
