@@ -494,6 +494,10 @@ impl Messages {
                 self.bells.touch(source);
                 return Step::Moved;
             }
+            // The sender gave the message up, and its buffer, during the copy. If not, the buffer was none.
+            Err(_) if self.descriptor(source, descriptor).state(generation) != Some(State::Open) => {
+                return self.lose(at);
+            }
             Err(CopyError::BadAddress { .. } | CopyError::Other { .. }) => {
                 return Step::Failed(Cause::BadAddress { peer: source });
             }
