@@ -171,7 +171,7 @@ impl<'a> Picture<'a> {
         } else if has(Reading::Does) {
             "large collective calls read the peers' memory (process_vm_readv)"
         } else {
-            "whether the kernel allows reading a peer's memory (process_vm_readv) shows with the first large call"
+            "no rank has had to find out yet whether the kernel allows reading a peer's memory (process_vm_readv)"
         };
         format!(
             "messages above {} B in pieces through pipes in the segment; {read}",

@@ -1,8 +1,6 @@
 //! ESP keeps the rules of transports between hosts that are network namespaces, over real interfaces.
 
 mod hosts;
-#[path = "hosts/patient.rs"]
-mod patient;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
 
@@ -10,7 +8,7 @@ use castell_base::Rank;
 use castell_frames::{Esp, EspError, EspOptions};
 use castell_transport::conformance::check;
 use hosts::Hosts;
-use patient::Ranks;
+use hosts::group::Ranks;
 use skipped::skip;
 use std::cell::Cell;
 use std::process::Command;

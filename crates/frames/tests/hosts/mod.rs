@@ -1,6 +1,8 @@
 //! Network namespaces on a bridge, as hosts on one segment: real interfaces, real frames. This process is in a namespace of its own, in which
 //! it may do that.
 
+pub mod group;
+
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
