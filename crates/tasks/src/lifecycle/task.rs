@@ -640,3 +640,16 @@ impl Task {
         awaited.is_null() || unsafe { self.group.as_ref() }.is_some_and(|own| own.is_inside(awaited))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_cut_between_letters() {
+        let odd: &str = "ä".repeat(40_000).leak();
+        assert_eq!(shortened(odd).len(), 65_534);
+        let even: &str = format!("x{odd}").leak();
+        assert_eq!(shortened(even).len(), 65_535);
+    }
+}
