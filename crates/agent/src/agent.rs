@@ -1,32 +1,43 @@
-//! The agent: one thread hears each runner, one decides.
+//! The agent: one thread hears each runner and each keeper, one decides.
 
-use crate::machine::Machine;
-use crate::{AgentError, Place, Tree};
+use crate::hear::hear;
+use crate::keepers::{Keepers, News as Kept};
+use crate::machine::{Machine, Node};
+use crate::{AgentError, Allocation, Place, Tree};
 use castell_policy::session::protocol::{
-    FromAgent, Lines, Shown, ToAgent, VERSION, Wanted, check_version, decode, encode,
+    FromAgent, FromKeeper, Part, Shown, ToAgent, ToKeeper, VERSION, Wanted, check_version, encode,
 };
 use castell_policy::session::{Decision, Event, Placement, Rules, Scheduler, SessionId, State};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a runner may take to stop or move its processes before others start nevertheless: it may be stopped itself.
-const DONE_MAX: Duration = Duration::from_secs(2);
+/// How long runners and keepers may take to stop or move processes before others start nevertheless: they may be stopped themselves.
+const DONE_MAX: Duration = Duration::from_secs(10);
+/// Who does not read for so long is stopped, or dead.
+const SENT_WITHIN: Duration = Duration::from_secs(2);
 /// What a session gets to end in when its runner has died.
 const GRACE: Duration = Duration::from_secs(5);
 /// Connections at a time.
 const CLIENTS_MAX: usize = 4_096;
 
-/// Keeps the sessions of a place until none has been there for `idle`. Returns at once where another agent does that already.
+/// Keeps the sessions of a place until none has been there for `idle`: of this host, or of all nodes of an allocation. Returns at once
+/// where another agent does that already.
 ///
 /// # Errors
-/// The socket cannot be had.
-pub fn serve(place: &Place, rules: Rules, idle: Duration) -> Result<(), AgentError> {
+/// The socket cannot be had, or a node cannot be reached any more. A node that cannot be reached in the first place is told to whoever
+/// asks for a session.
+pub fn serve(
+    place: &Place,
+    rules: Rules,
+    idle: Duration,
+    allocation: Option<&Allocation>,
+) -> Result<(), AgentError> {
     let lock = File::create(place.lock()).map_err(AgentError::system("make the agent's lock"))?;
     match rustix::fs::flock(lock.as_fd(), rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         Err(rustix::io::Errno::WOULDBLOCK) => return Ok(()),
@@ -34,30 +45,46 @@ pub fn serve(place: &Place, rules: Rules, idle: Duration) -> Result<(), AgentErr
     }
     // Left by an agent that died: the lock says that none lives.
     let _ = fs::remove_file(&place.socket);
-    let listener = UnixListener::bind(&place.socket)
-        .map_err(AgentError::system(format!("listen at {}", place.socket.display())))?;
     let (post, inbox) = channel();
     let news = post.clone();
-    thread::spawn(move || listen(&listener, &news));
-    for tree in Tree::abandoned() {
-        thread::spawn(move || tree.end(GRACE));
-    }
-    let machine = Machine::here();
-    let scheduler = Scheduler::new(machine.cluster.clone(), rules);
-    let mut agent = Agent {
-        machine,
-        scheduler,
-        began: Instant::now(),
-        clients: BTreeMap::new(),
-        sessions: BTreeMap::new(),
-        next: 1,
-        todo: VecDeque::new(),
-        awaited: None,
-        post,
+    let forward = move |kept| drop(news.send(News::Kept(kept)));
+    let started = match allocation {
+        None => Ok((Keepers::none(), vec![Node::here()], Vec::new())),
+        Some(allocation) => Keepers::start(allocation, forward),
     };
-    agent.work(&inbox, idle);
+    let listener = UnixListener::bind(&place.socket)
+        .map_err(AgentError::system(format!("listen at {}", place.socket.display())))?;
+    let news = post.clone();
+    thread::spawn(move || listen(&listener, &news));
+    let result = started.and_then(|(keepers, nodes, abandoned)| {
+        let machine = Machine::new(nodes).ok_or(AgentError::NoProcessors)?;
+        let mut agent = Agent::new(machine, keepers, rules, post);
+        agent.clean(&abandoned);
+        agent.work(&inbox, idle)
+    });
+    if let Err(error) = &result {
+        refuse_all(&inbox, &error.to_string(), idle);
+    }
     let _ = fs::remove_file(&place.socket);
-    Ok(())
+    result
+}
+
+/// Tells whoever asks why there can be no session, for so long.
+fn refuse_all(inbox: &Receiver<News>, reason: &str, time: Duration) {
+    let until = Instant::now() + time;
+    let mut streams = BTreeMap::new();
+    while let Ok(news) = inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        match news {
+            News::Came(client, stream) => drop(streams.insert(client, stream)),
+            News::Said(client, ToAgent::Hello { .. }) => {
+                if let Some(mut stream) = streams.remove(&client) {
+                    // Who has gone away needs no reason.
+                    let _ = stream.write_all(&encode(&FromAgent::Refused { reason: reason.into() }));
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// What the deciding thread hears.
@@ -66,8 +93,10 @@ enum News {
     Said(u64, ToAgent),
     /// The connection is closed, or speaks another language.
     Gone(u64),
-    /// Nothing is left of a session whose runner died.
+    /// Nothing is left on this host of a session that has ended.
     Cleaned(SessionId),
+    /// From a keeper.
+    Kept(Kept),
 }
 
 fn listen(listener: &UnixListener, news: &Sender<News>) {
@@ -84,26 +113,9 @@ fn listen(listener: &UnixListener, news: &Sender<News>) {
         }
         thread::spawn(move || {
             // Whatever the reason: the connection is of no more use.
-            let _ = hear(client, reading, &news);
+            let _ = hear(reading, |message| news.send(News::Said(client, message)).is_ok());
             let _ = news.send(News::Gone(client));
         });
-    }
-}
-
-fn hear(client: u64, mut stream: UnixStream, news: &Sender<News>) -> Result<(), AgentError> {
-    let mut lines = Lines::default();
-    let mut bytes = [0; 4096];
-    loop {
-        let count = stream.read(&mut bytes).map_err(AgentError::system("hear a runner"))?;
-        if count == 0 {
-            return Ok(());
-        }
-        lines.push(&bytes[..count])?;
-        while let Some(line) = lines.next_line() {
-            if news.send(News::Said(client, decode(&line)?)).is_err() {
-                return Ok(());
-            }
-        }
     }
 }
 
@@ -117,12 +129,27 @@ struct Client {
 struct Live {
     client: u64,
     wanted: Wanted,
-    tree: Option<Tree>,
-    cpus: Vec<u32>,
+    parts: Vec<Part>,
+    /// By the policy, as far as its decisions are carried out.
+    suspended: bool,
+    /// By whoever has stopped its runner.
+    paused: bool,
+    /// The nodes where something of it may be left, once it has ended.
+    leaving: Option<BTreeSet<usize>>,
+}
+
+/// Whose stopping or moving the rest waits for.
+struct Awaited {
+    session: SessionId,
+    runner: bool,
+    turn: u64,
+    keepers: BTreeSet<usize>,
+    until: Instant,
 }
 
 struct Agent {
     machine: Machine,
+    keepers: Keepers,
     scheduler: Scheduler,
     began: Instant,
     clients: BTreeMap<u64, Client>,
@@ -130,51 +157,125 @@ struct Agent {
     next: u64,
     /// Decisions that are not carried out yet, in order.
     todo: VecDeque<Decision>,
-    /// Whose stopping or moving the rest waits for, and until when.
-    awaited: Option<(SessionId, Instant)>,
+    awaited: Option<Awaited>,
+    /// The last number that keepers were told to answer with.
+    turn: u64,
     post: Sender<News>,
 }
 
 impl Agent {
-    fn work(&mut self, inbox: &Receiver<News>, idle: Duration) {
+    fn new(machine: Machine, keepers: Keepers, rules: Rules, post: Sender<News>) -> Agent {
+        Agent {
+            scheduler: Scheduler::new(machine.cluster.clone(), rules),
+            machine,
+            keepers,
+            began: Instant::now(),
+            clients: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            next: 1,
+            todo: VecDeque::new(),
+            awaited: None,
+            turn: 0,
+            post,
+        }
+    }
+
+    /// Ends what sessions left whose runners have died together with their agent.
+    fn clean(&mut self, abandoned: &[String]) {
+        for mark in abandoned {
+            let end = ToKeeper::End { mark: mark.clone() };
+            self.keepers.all().for_each(|node| self.keepers.send(node, &end));
+        }
+        if self.keepers.all().is_empty() {
+            Tree::abandoned().into_iter().for_each(|tree| drop(thread::spawn(move || tree.end(GRACE))));
+        }
+    }
+
+    fn work(&mut self, inbox: &Receiver<News>, idle: Duration) -> Result<(), AgentError> {
         let mut quiet = Instant::now();
         loop {
             if !self.clients.is_empty() || !self.sessions.is_empty() {
                 quiet = Instant::now();
             }
-            let until = self.awaited.map_or(quiet + idle, |(_, until)| until);
+            let until = self.awaited.as_ref().map_or(quiet + idle, |awaited| awaited.until);
             let patience = until.saturating_duration_since(Instant::now()).min(Duration::from_secs(1));
             match inbox.recv_timeout(patience) {
-                Ok(news) => self.hear(news),
+                Ok(news) => self.hear(news)?,
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
-            if self.awaited.is_some_and(|(_, until)| Instant::now() >= until) {
+            if self.awaited.as_ref().is_some_and(|awaited| Instant::now() >= awaited.until) {
                 self.awaited = None;
             }
             self.carry_out();
             if self.clients.is_empty() && self.sessions.is_empty() && quiet.elapsed() >= idle {
-                return;
+                return Ok(());
             }
         }
     }
 
-    fn hear(&mut self, news: News) {
+    fn hear(&mut self, news: News) -> Result<(), AgentError> {
         match news {
             News::Came(client, stream) => {
-                // Who does not read for so long is stopped, or dead.
-                let _ = stream.set_write_timeout(Some(DONE_MAX));
+                let _ = stream.set_write_timeout(Some(SENT_WITHIN));
                 if self.clients.len() < CLIENTS_MAX {
                     self.clients.insert(client, Client { stream, greeted: false, session: None });
                 }
             }
             News::Said(client, message) => self.answer(client, message),
             News::Gone(client) => {
-                let Some(Client { session: Some(id), .. }) = self.clients.remove(&client) else { return };
-                self.runner_died(id);
+                if let Some(Client { session: Some(id), .. }) = self.clients.remove(&client) {
+                    self.leave(id, true);
+                }
             }
             News::Cleaned(id) => self.ended(id),
+            News::Kept(Kept::Said(node, message)) => self.hear_keeper(node, message),
+            News::Kept(Kept::Gone(node, attempt)) => self.keeper_died(node, attempt)?,
         }
+        Ok(())
+    }
+
+    fn hear_keeper(&mut self, node: usize, message: FromKeeper) {
+        match message {
+            FromKeeper::Hello { .. } => {}
+            FromKeeper::Done { turn } => {
+                if let Some(awaited) = self.awaited.as_mut().filter(|awaited| awaited.turn == turn) {
+                    awaited.keepers.remove(&node);
+                }
+            }
+            FromKeeper::Ended { mark } => {
+                let of_it = |(_, live): &(&SessionId, &mut Live)| live.wanted.mark == mark;
+                let Some((id, live)) = self.sessions.iter_mut().find(of_it) else { return };
+                if let Some(leaving) = &mut live.leaving {
+                    leaving.remove(&node);
+                    if leaving.is_empty() {
+                        let id = *id;
+                        self.ended(id);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Another takes its place, and is told how all sessions have to be; where that cannot be, all are let go on.
+    fn keeper_died(&mut self, node: usize, attempt: u64) -> Result<(), AgentError> {
+        let known = self.sessions.values().map(|live| live.wanted.mark.clone()).collect();
+        if !self.keepers.start_again(node, attempt, known) {
+            let node = self.keepers.name(node).to_owned();
+            return Err(AgentError::Node { node, why: "it cannot be reached any more".into() });
+        }
+        if let Some(awaited) = &mut self.awaited {
+            awaited.keepers.remove(&node);
+        }
+        let turn = self.turn;
+        for live in self.sessions.values() {
+            let message = match live.leaving {
+                Some(_) => ToKeeper::End { mark: live.wanted.mark.clone() },
+                None => hold(live, self.keepers.name(node), turn),
+            };
+            self.keepers.send(node, &message);
+        }
+        Ok(())
     }
 
     fn answer(&mut self, client: u64, message: ToAgent) {
@@ -194,13 +295,22 @@ impl Agent {
             }
             ToAgent::Run(wanted) => self.run(client, *wanted),
             ToAgent::Done {} => {
-                if self.awaited.is_some_and(|(awaited, _)| Some(awaited) == session) {
-                    self.awaited = None;
+                if let Some(awaited) = &mut self.awaited
+                    && Some(awaited.session) == session
+                {
+                    awaited.runner = false;
+                }
+            }
+            ToAgent::Paused { paused } => {
+                let live = session.and_then(|id| self.sessions.get_mut(&id).map(|live| (id, live)));
+                if let Some((id, live)) = live.filter(|(_, live)| live.paused != paused) {
+                    live.paused = paused;
+                    self.hold(id);
                 }
             }
             ToAgent::Ended {} => {
                 known.session = None;
-                session.into_iter().for_each(|id| self.ended(id));
+                session.into_iter().for_each(|id| self.leave(id, false));
             }
             ToAgent::List {} => {
                 let list = self.list();
@@ -209,7 +319,10 @@ impl Agent {
         }
     }
 
-    fn run(&mut self, client: u64, wanted: Wanted) {
+    fn run(&mut self, client: u64, mut wanted: Wanted) {
+        if wanted.slots == 0 {
+            wanted.slots = self.machine.cluster.num_slots() as u32;
+        }
         if let Some(name) = &wanted.policy {
             match name.parse::<Rules>() {
                 Err(error) => return self.refuse(client, error.to_string()),
@@ -228,11 +341,18 @@ impl Agent {
         }
         let id = SessionId(self.next);
         self.next += 1;
-        let tree = Tree::of(wanted.pid);
         match self.scheduler.handle(self.now(), Event::Request(id, wanted.request())) {
             Err(refused) => self.refuse(client, refused.to_string()),
             Ok(decisions) => {
-                self.sessions.insert(id, Live { client, wanted, tree, cpus: Vec::new() });
+                let live = Live {
+                    client,
+                    wanted,
+                    parts: Vec::new(),
+                    suspended: false,
+                    paused: false,
+                    leaving: None,
+                };
+                self.sessions.insert(id, live);
                 self.clients.get_mut(&client).expect("it asked").session = Some(id);
                 self.todo.extend(decisions);
                 if self.scheduler.state(id) == Some(State::Waiting) {
@@ -242,54 +362,99 @@ impl Agent {
         }
     }
 
-    /// Tells runners what to do, up to the first that others have to wait for.
+    /// Tells runners and keepers what to do, up to the first that others have to wait for.
     fn carry_out(&mut self) {
-        while self.awaited.is_none() {
+        loop {
+            if self.awaited.as_ref().is_some_and(|awaited| awaited.runner || !awaited.keepers.is_empty()) {
+                return;
+            }
+            self.awaited = None;
             let Some(decision) = self.todo.pop_front() else { return };
-            let (id, message, await_it) = match decision {
-                Decision::Start(id, placement) => {
-                    let cpus = self.pinned(id, &placement);
-                    (id, FromAgent::Start { session: id.0, cpus }, false)
+            let (Decision::Start(id, _)
+            | Decision::Suspend(id)
+            | Decision::Continue(id)
+            | Decision::Repin(id, _)) = decision;
+            // It may have ended since that was decided.
+            if self.sessions.get(&id).is_none_or(|live| live.leaving.is_some()) {
+                continue;
+            }
+            let (message, await_it) = match decision {
+                Decision::Start(_, placement) => {
+                    let parts = self.placed(id, &placement);
+                    (FromAgent::Start { session: id.0, parts, remote: self.keepers.remote() }, false)
                 }
-                Decision::Suspend(id) => (id, FromAgent::Suspend {}, true),
-                Decision::Continue(id) => (id, FromAgent::Continue {}, false),
-                Decision::Repin(id, placement) => {
-                    let cpus = self.pinned(id, &placement);
-                    (id, FromAgent::Repin { cpus }, true)
+                Decision::Suspend(_) => (FromAgent::Suspend {}, true),
+                Decision::Continue(_) => (FromAgent::Continue {}, false),
+                Decision::Repin(_, placement) => {
+                    (FromAgent::Repin { parts: self.placed(id, &placement) }, true)
                 }
             };
-            // It may have ended since that was decided.
-            let Some(live) = self.sessions.get(&id) else { continue };
+            let live = self.sessions.get_mut(&id).expect("it was there");
+            match message {
+                FromAgent::Suspend {} => live.suspended = true,
+                FromAgent::Continue {} => live.suspended = false,
+                _ => {}
+            }
             let client = live.client;
+            // Before the runner, which starts what keepers look for.
+            self.hold(id);
             self.tell(client, &message);
-            if await_it && self.clients.contains_key(&client) {
-                self.awaited = Some((id, Instant::now() + DONE_MAX));
+            if await_it {
+                self.awaited = Some(Awaited {
+                    session: id,
+                    runner: self.clients.contains_key(&client),
+                    turn: self.turn,
+                    keepers: self.keepers.all().collect(),
+                    until: Instant::now() + DONE_MAX,
+                });
             }
         }
     }
 
-    fn pinned(&mut self, id: SessionId, placement: &Placement) -> Vec<u32> {
-        let cpus = self.machine.cpus(placement);
+    fn placed(&mut self, id: SessionId, placement: &Placement) -> Vec<Part> {
+        let parts = self.machine.parts(placement);
         if let Some(live) = self.sessions.get_mut(&id) {
-            live.cpus.clone_from(&cpus);
+            live.parts.clone_from(&parts);
         }
-        cpus
+        parts
     }
 
-    /// The runner is dead, its processes may not be: they are let go on, and ended.
-    fn runner_died(&mut self, id: SessionId) {
-        let post = self.post.clone();
-        let tree = self.sessions.get(&id).and_then(|live| live.tree.clone());
-        thread::spawn(move || {
-            tree.iter().for_each(|tree| tree.end(GRACE));
-            // Nobody hears it where the agent has ended meanwhile.
-            let _ = post.send(News::Cleaned(id));
-        });
+    /// Tells all keepers how a session's processes have to be.
+    fn hold(&mut self, id: SessionId) {
+        self.turn += 1;
+        let Some(live) = self.sessions.get(&id) else { return };
+        for node in self.keepers.all() {
+            let message = hold(live, self.keepers.name(node), self.turn);
+            self.keepers.send(node, &message);
+        }
+    }
+
+    /// The session is over: what is left of it is ended, and then its processors are free. Without keepers a runner that lives has done
+    /// that itself; if it is dead, its processes may not be: they are let go on, and ended.
+    fn leave(&mut self, id: SessionId, runner_died: bool) {
+        let Some(live) = self.sessions.get_mut(&id) else { return };
+        let all: BTreeSet<usize> = self.keepers.all().collect();
+        if !all.is_empty() {
+            let end = ToKeeper::End { mark: live.wanted.mark.clone() };
+            live.leaving = Some(all.clone());
+            all.into_iter().for_each(|node| self.keepers.send(node, &end));
+        } else if runner_died {
+            let tree = Tree::marked(&live.wanted.mark);
+            let post = self.post.clone();
+            live.leaving = Some(BTreeSet::new());
+            thread::spawn(move || {
+                tree.end(GRACE);
+                // Nobody hears it where the agent has ended meanwhile.
+                let _ = post.send(News::Cleaned(id));
+            });
+        } else {
+            self.ended(id);
+        }
     }
 
     fn ended(&mut self, id: SessionId) {
         self.sessions.remove(&id);
-        if self.awaited.is_some_and(|(awaited, _)| awaited == id) {
+        if self.awaited.as_ref().is_some_and(|awaited| awaited.session == id) {
             self.awaited = None;
         }
         if let Ok(decisions) = self.scheduler.handle(self.now(), Event::End(id)) {
@@ -306,7 +471,7 @@ impl Agent {
                 Some(State::Suspended) => "suspended",
             }
             .into(),
-            cpus: live.cpus.clone(),
+            parts: live.parts.clone(),
             pid: live.wanted.pid,
             command: live.wanted.command.clone(),
         };
@@ -334,5 +499,16 @@ impl Agent {
     /// Milliseconds since the agent began.
     fn now(&self) -> u64 {
         self.began.elapsed().as_millis() as u64
+    }
+}
+
+/// What a keeper hears of a session.
+fn hold(live: &Live, node: &str, turn: u64) -> ToKeeper {
+    let part = live.parts.iter().find(|part| part.node == node);
+    ToKeeper::Hold {
+        mark: live.wanted.mark.clone(),
+        cpus: part.map_or_else(Vec::new, |part| part.cpus.clone()),
+        suspended: live.suspended || live.paused,
+        turn,
     }
 }

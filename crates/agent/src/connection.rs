@@ -1,47 +1,77 @@
 //! A runner's end of the connection.
 
-use crate::{AgentError, Place};
+use crate::keepers::START_WITHIN;
+use crate::{AgentError, Allocation, Place};
 use castell_policy::session::protocol::{FromAgent, Lines, ToAgent, VERSION, check_version, decode, encode};
 use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long an agent that was just started may take to listen.
+/// How long an agent that was just started may take to listen, beside what it waits for nodes.
 const STARTING: Duration = Duration::from_secs(10);
 
 pub(crate) struct Connection {
     stream: UnixStream,
     lines: Lines,
+    /// What joins this node with the agent's.
+    relay: Option<Child>,
 }
 
 impl Connection {
     /// Connects, with `start` where nobody listens.
     pub(crate) fn open(
         place: &Place,
+        allocation: Option<&Allocation>,
         start: &dyn Fn() -> std::io::Result<()>,
     ) -> Result<Connection, AgentError> {
+        let patience = STARTING + allocation.map_or(Duration::ZERO, |_| START_WITHIN);
+        if let Ok(stream) = UnixStream::connect(&place.socket) {
+            return Connection::greet(stream, None);
+        }
+        if let Some(allocation) = allocation.filter(|allocation| !allocation.begins_here()) {
+            if let Ok(connection) = Connection::through(allocation, place, None) {
+                return Ok(connection);
+            }
+            start().map_err(AgentError::system("start the agent"))?;
+            return Connection::through(allocation, place, Some(patience));
+        }
+        start().map_err(AgentError::system("start the agent"))?;
         let begun = Instant::now();
-        let mut asked = false;
-        let stream = loop {
+        loop {
             match UnixStream::connect(&place.socket) {
-                Ok(stream) => break stream,
-                Err(source) if begun.elapsed() > STARTING => {
+                Ok(stream) => return Connection::greet(stream, None),
+                Err(source) if begun.elapsed() > patience => {
                     return Err(AgentError::NoAgent { path: place.socket.clone(), log: place.log(), source });
-                }
-                Err(_) if !asked => {
-                    start().map_err(AgentError::system("start the agent"))?;
-                    asked = true;
                 }
                 Err(_) => thread::sleep(Duration::from_millis(10)),
             }
-        };
-        Connection::greet(stream)
+        }
     }
 
-    fn greet(stream: UnixStream) -> Result<Connection, AgentError> {
-        let mut connection = Connection { stream, lines: Lines::default() };
+    /// By way of the node that has the agent, which may take so long to listen; none: it has to listen now, and if it does not,
+    /// nobody hears of that.
+    fn through(
+        allocation: &Allocation,
+        place: &Place,
+        patience: Option<Duration>,
+    ) -> Result<Connection, AgentError> {
+        let node = &allocation.nodes[0];
+        let errors = if patience.is_some() { Stdio::inherit() } else { Stdio::null() };
+        let patience = format!("{}ms", patience.unwrap_or_default().as_millis());
+        let options = place.options();
+        let mut arguments = vec!["session", "relay", "--patience", &patience];
+        arguments.extend(options.iter().map(String::as_str));
+        let started = allocation.talk_to(node, &arguments, errors);
+        let (relay, stream) = started.map_err(AgentError::system(format!("reach node {node}")))?;
+        Connection::greet(stream, Some(relay))
+    }
+
+    fn greet(stream: UnixStream, relay: Option<Child>) -> Result<Connection, AgentError> {
+        let mut connection = Connection { stream, lines: Lines::default(), relay };
         connection.send(&ToAgent::Hello { version: VERSION })?;
         match connection.wait()? {
             FromAgent::Hello { version } => check_version(version)?,
@@ -82,6 +112,16 @@ impl Connection {
     }
 }
 
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some(relay) = &mut self.relay {
+            // It ends with its input; what it has not passed on by then it still does.
+            let _ = self.stream.shutdown(Shutdown::Write);
+            let _ = relay.wait();
+        }
+    }
+}
+
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
@@ -92,9 +132,18 @@ impl AsFd for Connection {
 ///
 /// # Errors
 /// An agent of another version, or one that goes away.
-pub fn list(place: &Place) -> Result<Option<FromAgent>, AgentError> {
-    let Ok(stream) = UnixStream::connect(&place.socket) else { return Ok(None) };
-    let mut connection = Connection::greet(stream)?;
+pub fn list(place: &Place, allocation: Option<&Allocation>) -> Result<Option<FromAgent>, AgentError> {
+    let mut connection = match (UnixStream::connect(&place.socket), allocation) {
+        (Ok(stream), _) => Connection::greet(stream, None)?,
+        (Err(_), Some(allocation)) if !allocation.begins_here() => {
+            match Connection::through(allocation, place, None) {
+                Ok(connection) => connection,
+                Err(AgentError::Gone) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        (Err(_), _) => return Ok(None),
+    };
     connection.send(&ToAgent::List {})?;
     connection.wait().map(Some)
 }

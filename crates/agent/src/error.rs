@@ -30,6 +30,17 @@ pub enum AgentError {
         /// The folder.
         path: PathBuf,
     },
+    /// A node of the allocation.
+    #[error("node {node}: {why}; what it said is in the agent's log")]
+    Node {
+        /// Its name.
+        node: String,
+        /// As it continues the name.
+        why: String,
+    },
+    /// Keepers that found nothing.
+    #[error("there is a node without a processor for sessions")]
+    NoProcessors,
     /// Other words than the protocol's.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),

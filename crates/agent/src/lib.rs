@@ -1,5 +1,5 @@
 //! Runs several programs in one allocation, each a session: an agent keeps the state and decides, and a runner around each program
-//! waits, starts, suspends, moves and continues it.
+//! waits, starts, suspends, moves and continues it. On several nodes, a keeper on each does the same to what the program starts there.
 //!
 //! What it refuses to do: decide (that is `policy`'s scheduler), or speak another language than `policy`'s protocol. Start at [`run`],
 //! which is around a program, and [`serve`], which is the agent. [`Tree`] are the processes of a session, also those that left its
@@ -7,16 +7,26 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod allocation;
 mod connection;
+mod environment;
 mod error;
+mod hear;
+mod keeper;
+mod keepers;
 mod machine;
 mod place;
+mod relay;
 mod runner;
 mod tree;
 
 pub use agent::serve;
+pub use allocation::{Allocation, here};
 pub use connection::list;
+pub use environment::{HOSTS, REMOTE};
 pub use error::AgentError;
+pub use keeper::keep;
 pub use place::Place;
+pub use relay::relay;
 pub use runner::{Asked, run};
 pub use tree::Tree;

@@ -1,40 +1,74 @@
-//! This host's processors as slots.
+//! The processors of all nodes as slots.
 
 use castell_host::topology::Processors;
-use castell_policy::session::{Cluster, Placement, Shape};
+use castell_policy::session::protocol::Part;
+use castell_policy::session::{Cluster, NodeId, Placement, Shape};
+use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A cluster of one node, and which processor each slot is.
+/// What a node has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    /// Processors, core by core.
+    pub(crate) cores: Vec<Vec<u32>>,
+    /// `u64::MAX` where nobody tells.
+    pub(crate) memory_bytes: u64,
+}
+
+impl Node {
+    /// This host, as far as this process may use it.
+    pub(crate) fn here() -> Node {
+        let cores = Processors::usable().cores(Path::new("/"));
+        Node { name: crate::allocation::here(), cores, memory_bytes: memory_bytes() }
+    }
+
+    /// Its hierarchy; flat where its cores have different numbers of threads.
+    fn shape(&self) -> Shape {
+        let threads = self.cores.first().map_or(0, Vec::len);
+        let shape = match self.cores.iter().all(|core| core.len() == threads) {
+            true => Shape { threads: threads as u32, ..Shape::flat(self.cores.len() as u32) },
+            false => Shape::flat(self.cores.iter().map(Vec::len).sum::<usize>() as u32),
+        };
+        Shape { memory_bytes: self.memory_bytes, ..shape }
+    }
+}
+
+/// A cluster, and which processor each slot is.
 pub(crate) struct Machine {
     pub(crate) cluster: Cluster,
+    nodes: Vec<Node>,
+    /// By slot.
     cpus: Vec<u32>,
 }
 
 impl Machine {
-    /// The processors that this process may use.
-    pub(crate) fn here() -> Machine {
-        let processors = Processors::usable();
-        let cores = processors.cores(Path::new("/"));
-        let threads = cores[0].len();
-        let even = cores.iter().all(|core| core.len() == threads);
-        let shape = match even {
-            true => Shape {
-                threads: threads as u32,
-                memory_bytes: memory_bytes(),
-                ..Shape::flat(cores.len() as u32)
-            },
-            false => Shape { memory_bytes: memory_bytes(), ..Shape::flat(processors.cpus.len() as u32) },
-        };
-        let cpus = if even { cores.concat() } else { processors.cpus };
-        Machine { cluster: Cluster::new(vec![shape]).expect("a process has a processor"), cpus }
+    /// Nodes of which each has a processor.
+    pub(crate) fn new(nodes: Vec<Node>) -> Option<Machine> {
+        let cluster = Cluster::new(nodes.iter().map(Node::shape).collect()).ok()?;
+        let cpus = nodes.iter().flat_map(|node| node.cores.concat()).collect();
+        Some(Machine { cluster, nodes, cpus })
     }
 
-    /// The processors of a placement, each once.
-    pub(crate) fn cpus(&self, placement: &Placement) -> Vec<u32> {
-        let mut cpus: Vec<u32> = placement.slots().map(|slot| self.cpus[slot.0 as usize]).collect();
-        cpus.sort_unstable();
-        cpus.dedup();
-        cpus
+    /// The processors of a placement, node by node.
+    pub(crate) fn parts(&self, placement: &Placement) -> Vec<Part> {
+        let mut parts: BTreeMap<NodeId, Part> = BTreeMap::new();
+        for slot in placement.slots() {
+            let node = self.cluster.node_of(slot);
+            let part = parts.entry(node).or_insert_with(|| Part {
+                node: self.nodes[node.0 as usize].name.clone(),
+                cpus: Vec::new(),
+                slots: 0,
+            });
+            part.cpus.push(self.cpus[slot.0 as usize]);
+            part.slots += 1;
+        }
+        let each_once = |mut part: Part| {
+            part.cpus.sort_unstable();
+            part.cpus.dedup();
+            part
+        };
+        parts.into_values().map(each_once).collect()
     }
 }
 

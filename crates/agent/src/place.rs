@@ -10,9 +10,24 @@ use std::path::{Path, PathBuf};
 pub struct Place {
     /// The socket; lock and log lie beside it.
     pub socket: PathBuf,
+    /// Somebody has named it; on other nodes, too, it is not the usual one.
+    pub named: bool,
 }
 
 impl Place {
+    /// With this socket.
+    pub fn at(socket: impl Into<PathBuf>) -> Place {
+        Place { socket: socket.into(), named: true }
+    }
+
+    /// The options that name it to another castell.
+    pub fn options(&self) -> Vec<String> {
+        match self.named {
+            true => vec!["--socket".into(), self.socket.display().to_string()],
+            false => Vec::new(),
+        }
+    }
+
     /// The usual place: of the batch job that this process is in, or else of the host.
     ///
     /// # Errors
@@ -34,7 +49,7 @@ impl Place {
             .ok()
             .filter(|job| job.bytes().all(|byte| byte.is_ascii_alphanumeric()));
         let name = job.map_or("host".to_owned(), |job| format!("slurm-{job}"));
-        Ok(Place { socket: folder.join(format!("sessions-{name}.sock")) })
+        Ok(Place { socket: folder.join(format!("sessions-{name}.sock")), named: false })
     }
 
     /// Held by the agent as long as it lives.

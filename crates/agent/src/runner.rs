@@ -1,17 +1,22 @@
 //! Around one program: asks the agent for processors, starts the program on them, and does what it is told from then on.
 
+use crate::allocation::here;
 use crate::connection::Connection;
+use crate::environment::{self, Environment};
 use crate::tree::{MARK, Tree};
-use crate::{AgentError, Place};
+use crate::{AgentError, Allocation, Place};
 use castell_host::descriptor::wait_readable;
 use castell_host::process::{Birth, Ended, Pid, Process, adopt_orphans, spawn};
 use castell_host::signal::Signals;
-use castell_policy::session::protocol::{FromAgent, ToAgent, Wanted};
+use castell_policy::session::protocol::{FromAgent, Part, ToAgent, ToKeeper, VERSION, Wanted, encode};
 use rustix::process::{Signal, WaitOptions};
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write as _};
+use std::net::Shutdown;
 use std::os::fd::AsFd as _;
-use std::process::Command;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread;
 use std::time::Duration;
 
 /// What is left of a session when its program has ended gets so long to end.
@@ -22,8 +27,10 @@ const GRACE: Duration = Duration::from_secs(5);
 pub struct Asked {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// What the agent hears of it; command and process are filled in.
+    /// What the agent hears of it; command, process and mark are filled in.
     pub wanted: Wanted,
+    /// The nodes that sessions may use; none for this host alone.
+    pub allocation: Option<Allocation>,
 }
 
 /// Runs a session to its end, and gives the code that its program ended with; 128 + signal where that is how it, or its waiting,
@@ -48,11 +55,12 @@ pub fn run(
     ];
     let signals = Signals::take_over(&signals)?;
     // Before orphans are adopted: an agent that this starts must be none of the session's processes.
-    let mut connection = Connection::open(place, start_agent)?;
+    let mut connection = Connection::open(place, asked.allocation.as_ref(), start_agent)?;
     adopt_orphans()?;
     let tree = Tree::of(std::process::id()).expect("this process lives");
     let mut wanted = asked.wanted.clone();
     wanted.pid = std::process::id();
+    wanted.mark = tree.mark().to_owned();
     let words: Vec<_> = asked.command.iter().map(|word| word.to_string_lossy()).collect();
     wanted.command = words.join(" ");
     connection.send(&ToAgent::Run(Box::new(wanted)))?;
@@ -61,6 +69,9 @@ pub fn run(
         tree,
         signals,
         agent: Some(connection),
+        folder: environment::folder(&place.socket),
+        environment: None,
+        parts: Vec::new(),
         program: None,
         suspended: false,
         code: None,
@@ -81,6 +92,11 @@ struct Runner<'a> {
     signals: Signals,
     /// None when it has gone away: then the session goes on by itself.
     agent: Option<Connection>,
+    /// For files that the program's environment names.
+    folder: PathBuf,
+    environment: Option<Environment>,
+    /// Where it is.
+    parts: Vec<Part>,
     program: Option<Process>,
     suspended: bool,
     /// How it ended.
@@ -131,6 +147,7 @@ impl Runner<'_> {
             (self.say)("the agent of the sessions is gone: this one goes on by itself");
             self.suspended = false;
             self.tree.go_on();
+            self.let_go_elsewhere();
         }
         Ok(())
     }
@@ -139,7 +156,7 @@ impl Runner<'_> {
         match message {
             FromAgent::Refused { reason } => return Err(AgentError::Refused(reason)),
             FromAgent::Waits { session } => (self.say)(&format!("session {session} waits for processors")),
-            FromAgent::Start { cpus, .. } => self.start(&cpus)?,
+            FromAgent::Start { parts, remote, .. } => self.start(parts, &remote)?,
             FromAgent::Suspend {} => {
                 self.suspended = true;
                 self.tree.stop();
@@ -149,8 +166,12 @@ impl Runner<'_> {
                 self.suspended = false;
                 self.tree.go_on();
             }
-            FromAgent::Repin { cpus } => {
-                self.tree.pin(&cpus);
+            FromAgent::Repin { parts } => {
+                self.parts = parts;
+                let cpus = self.cpus_here();
+                if !cpus.is_empty() {
+                    self.tree.pin(&cpus);
+                }
                 self.done();
             }
             FromAgent::Hello { .. } | FromAgent::Sessions { .. } => {}
@@ -158,21 +179,54 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn start(&mut self, cpus: &[u32]) -> Result<(), AgentError> {
+    fn start(&mut self, parts: Vec<Part>, remote: &[String]) -> Result<(), AgentError> {
+        self.parts = parts;
         let (program, arguments) = self.asked.command.split_first().expect("there is a program");
         let mut command = Command::new(program);
         command.args(arguments).env(MARK, self.tree.mark());
+        if self.asked.allocation.is_some() {
+            let made = Environment::of(&self.parts, remote, self.folder.clone());
+            let environment = made.map_err(AgentError::system("write files for launchers"))?;
+            command.envs(&environment.variables);
+            self.environment = Some(environment);
+        }
         // Should this process be killed: the agent ends what is left, and where there is none either, nothing stays stopped.
         let birth =
-            Birth { cpus: cpus.to_vec(), parent_death_signal: Some(libc::SIGCONT), ..Birth::default() };
+            Birth { cpus: self.cpus_here(), parent_death_signal: Some(libc::SIGCONT), ..Birth::default() };
         self.program = Some(spawn(&mut command, &birth)?);
         Ok(())
     }
 
+    /// What it has on the node of this process; nothing where that is outside of the allocation.
+    fn cpus_here(&self) -> Vec<u32> {
+        let here = here();
+        self.parts.iter().find(|part| part.node == here).map_or_else(Vec::new, |part| part.cpus.clone())
+    }
+
+    /// Keepers let everything go on when their agent is gone; where one was killed with it, a new one does so.
+    fn let_go_elsewhere(&self) {
+        let Some(allocation) = &self.asked.allocation else { return };
+        for part in &self.parts {
+            let hello = ToKeeper::Hello { version: VERSION, known: Vec::new() };
+            let Ok((mut keeper, mut stream)) =
+                allocation.talk_to(&part.node, &["session", "keeper"], Stdio::inherit())
+            else {
+                continue;
+            };
+            let _ = stream.write_all(&encode(&hello)).and_then(|()| stream.shutdown(Shutdown::Write));
+            // It ends with its input.
+            thread::spawn(move || keeper.wait().map(|_| drop(stream)));
+        }
+    }
+
     fn done(&mut self) {
+        self.tell(&ToAgent::Done {});
+    }
+
+    fn tell(&mut self, message: &ToAgent) {
         if let Some(agent) = &mut self.agent {
             // Where it is gone, that is noticed when it is next heard.
-            let _ = agent.send(&ToAgent::Done {});
+            let _ = agent.send(message);
         }
     }
 
@@ -180,6 +234,7 @@ impl Runner<'_> {
         match signal {
             libc::SIGCHLD => self.bury(),
             libc::SIGTSTP => {
+                self.tell(&ToAgent::Paused { paused: true });
                 self.tree.stop();
                 // Here this process stands still until somebody continues it.
                 let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
@@ -195,6 +250,7 @@ impl Runner<'_> {
 
     /// Somebody has continued this process.
     fn awake(&mut self) {
+        self.tell(&ToAgent::Paused { paused: false });
         if !self.suspended {
             self.tree.go_on();
         }

@@ -1,8 +1,9 @@
-//! The processes of a session: descendants of its runner, which inherits their orphans, and, where the runner is dead, those
-//! that carry its mark in their environment.
+//! The processes of a session on one host: descendants of its runner, which inherits their orphans, and, where the runner is dead or on
+//! another host, those that carry its mark in their environment, with their descendants.
 //!
 //! All of them are stopped with SIGSTOP, which nobody can ignore; new ones that appear meanwhile are found in another round.
 
+use crate::allocation::here;
 use castell_host::process::Pid;
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,13 +12,16 @@ use std::{fs, thread};
 
 /// The variable in the environment of a session's processes.
 pub const MARK: &str = "CASTELL_SESSION";
+/// Its value in processes that a runner starts for itself.
+pub(crate) const NO_MARK: &str = "-";
 /// Rounds in which processes that appear while others are stopped are looked for.
 const ROUNDS_MAX: u32 = 1_000;
 
 /// Whose processes they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
-    runner: i32,
+    /// On this host; none if it is on another, or dead.
+    runner: Option<i32>,
     mark: String,
 }
 
@@ -28,10 +32,18 @@ struct Seen {
 }
 
 impl Tree {
-    /// The processes below a runner; `None` if there is no such process.
+    /// The processes below a runner of this host; `None` if there is no such process.
     pub fn of(runner: u32) -> Option<Tree> {
         let pid = Pid::from_raw(i32::try_from(runner).ok()?)?;
-        Some(Tree { runner: pid.raw(), mark: format!("{runner}-{}", pid.start_time()?) })
+        let mark = format!("{runner}-{}@{}", pid.start_time()?, here());
+        Some(Tree { runner: Some(pid.raw()), mark })
+    }
+
+    /// The processes on this host of a session with this mark, wherever its runner is.
+    pub fn marked(mark: &str) -> Tree {
+        let runner = parse(mark).filter(|(_, _, node)| *node == here());
+        let runner = runner.filter(|(pid, start, _)| lives(*pid, *start)).map(|(pid, ..)| pid);
+        Tree { runner, mark: mark.to_owned() }
     }
 
     /// What `CASTELL_SESSION` has to be in the environment of the session's first process.
@@ -39,16 +51,18 @@ impl Tree {
         &self.mark
     }
 
-    /// The processes of sessions whose runners have died, all runners' of this user.
+    /// The processes of sessions whose runners were on this host and have died, all runners' of this user.
     pub fn abandoned() -> Vec<Tree> {
-        let marks: BTreeSet<String> = processes().keys().filter_map(|pid| mark_of(*pid)).collect();
-        let tree = |mark: String| {
-            let (runner, start) = mark.split_once('-')?;
-            let (runner, start) = (runner.parse().ok()?, start.parse().ok()?);
-            let alive = Pid::from_raw(runner)?.start_time() == Some(start);
-            (!alive).then_some(Tree { runner, mark })
-        };
-        marks.into_iter().filter_map(tree).collect()
+        let here = here();
+        let is_abandoned =
+            |mark: &str| parse(mark).is_some_and(|(pid, start, node)| node == here && !lives(pid, start));
+        let marks = Tree::marks().into_iter().filter(|mark| is_abandoned(mark));
+        marks.map(|mark| Tree { runner: None, mark }).collect()
+    }
+
+    /// Of all sessions that have processes on this host.
+    pub fn marks() -> BTreeSet<String> {
+        processes().keys().filter_map(|pid| mark_of(*pid)).filter(|mark| mark != NO_MARK).collect()
     }
 
     /// Those that live now; the runner itself is none of them.
@@ -58,24 +72,34 @@ impl Tree {
 
     fn seen(&self) -> Vec<(i32, Seen)> {
         let all = processes();
-        let descends = |pid: i32| {
-            let mut at = pid;
-            // A round of parents would be torn reading: no deeper than there are processes.
-            for _ in 0..all.len() {
-                let Some(seen) = all.get(&at) else { return false };
-                if seen.parent == self.runner {
-                    return true;
+        let own = Pid::current().raw();
+        // Answers for processes that were on somebody's way up.
+        let mut known: BTreeMap<i32, bool> = BTreeMap::new();
+        for pid in all.keys().copied() {
+            let mut way = Vec::new();
+            let (mut at, mut is_one) = (pid, false);
+            // A round of parents would be torn reading: no further than there are processes.
+            while way.len() < all.len() {
+                let Some(seen) = all.get(&at) else { break };
+                if let Some(known) = known.get(&at) {
+                    is_one = *known;
+                    break;
+                }
+                way.push(at);
+                let mark = mark_of(at);
+                if self.runner == Some(at) || mark.as_deref() == Some(NO_MARK) {
+                    break;
+                }
+                if self.runner == Some(seen.parent) || mark.as_deref() == Some(&self.mark) {
+                    is_one = true;
+                    break;
                 }
                 at = seen.parent;
             }
-            false
-        };
-        let own = Pid::current().raw();
-        let is_one = |pid: i32| {
-            pid != own && pid != self.runner && (descends(pid) || mark_of(pid).as_deref() == Some(&self.mark))
-        };
-        let members: BTreeSet<i32> = all.keys().copied().filter(|pid| is_one(*pid)).collect();
-        all.into_iter().filter(|(pid, _)| members.contains(pid)).collect()
+            known.extend(way.into_iter().map(|pid| (pid, is_one)));
+        }
+        let is_member = |pid: &i32| *pid != own && Some(*pid) != self.runner && known[pid];
+        all.into_iter().filter(|(pid, _)| is_member(pid)).collect()
     }
 
     /// Stops them all, and returns when they stand still.
@@ -140,10 +164,22 @@ impl Tree {
 
     /// Pins all of their threads to these processors.
     pub fn pin(&self, cpus: &[u32]) {
-        let mut set = rustix::thread::CpuSet::new();
-        cpus.iter()
-            .filter(|cpu| (**cpu as usize) < rustix::thread::CpuSet::MAX_CPU)
-            .for_each(|cpu| set.set(*cpu as usize));
+        self.pin_if(cpus, |_| true);
+    }
+
+    /// Pins those of their threads to these processors that may run elsewhere.
+    pub fn keep_on(&self, cpus: &[u32]) {
+        let set = cpu_set(cpus);
+        let is_outside = |thread| {
+            rustix::thread::sched_getaffinity(thread).is_ok_and(|may| {
+                (0..rustix::thread::CpuSet::MAX_CPU).any(|cpu| may.is_set(cpu) && !set.is_set(cpu))
+            })
+        };
+        self.pin_if(cpus, is_outside);
+    }
+
+    fn pin_if(&self, cpus: &[u32], is_due: impl Fn(Option<rustix::process::Pid>) -> bool) {
+        let set = cpu_set(cpus);
         let mut done: BTreeSet<i32> = BTreeSet::new();
         for _ in 0..ROUNDS_MAX {
             let threads: Vec<i32> =
@@ -152,9 +188,10 @@ impl Tree {
             if fresh.is_empty() {
                 return;
             }
-            for thread in fresh {
+            let fresh = fresh.into_iter().map(rustix::process::Pid::from_raw);
+            for thread in fresh.filter(|thread| is_due(*thread)) {
                 // It may have ended meanwhile.
-                let _ = rustix::thread::sched_setaffinity(rustix::process::Pid::from_raw(thread), &set);
+                let _ = rustix::thread::sched_setaffinity(thread, &set);
             }
         }
     }
@@ -186,16 +223,39 @@ fn processes() -> BTreeMap<i32, Seen> {
 }
 
 /// The entries of a folder that are numbers.
-fn numbers(folder: &str) -> Vec<i32> {
+pub(crate) fn numbers(folder: &str) -> Vec<i32> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The mark in a process's environment; none of other users' processes.
-fn mark_of(pid: i32) -> Option<String> {
+/// The mark in a process's environment; none of other users' processes, and none of another node that is this host, too.
+pub(crate) fn mark_of(pid: i32) -> Option<String> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let value = environment
-        .split(|byte| *byte == 0)
-        .find_map(|entry| entry.strip_prefix(format!("{MARK}=").as_bytes()))?;
-    String::from_utf8(value.to_vec()).ok()
+    let value = |name: &str| {
+        let mut entries = environment.split(|byte| *byte == 0);
+        entries.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+    };
+    let mark = value(MARK)?;
+    match (value("SLURMD_NODENAME"), std::env::var("SLURMD_NODENAME")) {
+        (Some(theirs), Ok(ours)) if theirs != ours.as_bytes() => None,
+        _ => String::from_utf8(mark.to_vec()).ok(),
+    }
+}
+
+/// The runner of a mark: its number, when it began, and its node.
+fn parse(mark: &str) -> Option<(i32, u64, &str)> {
+    let (process, node) = mark.split_once('@')?;
+    let (pid, start) = process.split_once('-')?;
+    Some((pid.parse().ok()?, start.parse().ok()?, node))
+}
+
+fn lives(pid: i32, start: u64) -> bool {
+    Pid::from_raw(pid).and_then(Pid::start_time) == Some(start)
+}
+
+fn cpu_set(cpus: &[u32]) -> rustix::thread::CpuSet {
+    let mut set = rustix::thread::CpuSet::new();
+    let named = cpus.iter().map(|cpu| *cpu as usize).filter(|cpu| *cpu < rustix::thread::CpuSet::MAX_CPU);
+    named.for_each(|cpu| set.set(cpu));
+    set
 }

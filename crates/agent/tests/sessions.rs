@@ -17,8 +17,8 @@ fn main() {
     match arguments.get(1).map(String::as_str) {
         Some("run") => as_runner(&arguments[2..]),
         Some("agent") => {
-            let place = Place { socket: arguments[2].clone().into() };
-            serve(&place, "wait".parse().expect("a policy"), Duration::from_secs(1)).expect("an agent");
+            let place = Place::at(&arguments[2]);
+            serve(&place, "wait".parse().expect("a policy"), Duration::from_secs(1), None).expect("an agent");
         }
         _ => tests(arguments.get(1).map_or("", String::as_str)),
     }
@@ -26,10 +26,11 @@ fn main() {
 
 /// `run SOCKET POLICY SLOTS CMD…`
 fn as_runner(arguments: &[String]) {
-    let place = Place { socket: arguments[0].clone().into() };
+    let place = Place::at(&arguments[0]);
     let slots = arguments[2].parse().expect("a number");
     let wanted = Wanted { slots, policy: Some(arguments[1].clone()), ..Wanted::default() };
-    let asked = Asked { command: arguments[3..].iter().map(OsString::from).collect(), wanted };
+    let asked =
+        Asked { command: arguments[3..].iter().map(OsString::from).collect(), wanted, allocation: None };
     let start = || {
         let program = std::env::current_exe()?;
         // As a daemon is: in a session of its own, and nobody's child for long.
@@ -90,7 +91,7 @@ impl Drop for Running {
 impl World {
     fn new() -> World {
         let folder = tempfile::tempdir().expect("a folder");
-        let place = Place { socket: folder.path().join("sessions.sock") };
+        let place = Place::at(folder.path().join("sessions.sock"));
         World { folder, place, slots: Processors::usable().cpus.len() }
     }
 
@@ -117,7 +118,7 @@ impl World {
     }
 
     fn sessions(&self) -> Vec<Shown> {
-        match list(&self.place) {
+        match list(&self.place, None) {
             Ok(Some(FromAgent::Sessions { sessions, .. })) => sessions,
             _ => Vec::new(),
         }
@@ -291,7 +292,7 @@ fn stepping_aside(world: &World) {
     assert!(before.iter().all(|cpus| cpus.len() == world.slots));
     let mut short = world.until_told("sidestep");
     wait_for("the short one runs", || world.started());
-    let mine = world.sessions()[1].cpus.clone();
+    let mine = world.sessions()[1].parts[0].cpus.clone();
     assert_eq!(mine.len(), 1);
     wait_for("all of the other's processes are elsewhere", || {
         allowed().iter().flatten().all(|cpu| *cpu != mine[0])

@@ -132,8 +132,18 @@ pub const GROUPS: [Group; 6] = [
             ),
             variable(
                 "CASTELL_SESSION",
-                "a number",
-                "set by `castell session run`: marks a session's processes",
+                "a mark",
+                "set by `castell session run`: marks a session's processes, on all nodes",
+            ),
+            variable(
+                "CASTELL_SESSION_HOSTS",
+                "names and numbers",
+                "set by `castell session run` in an allocation: the nodes where the session has slots, and how many",
+            ),
+            variable(
+                "CASTELL_SESSION_REMOTE",
+                "a command",
+                "set with it: starts a program on one of these nodes",
             ),
         ],
     },

@@ -23,10 +23,12 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// What the options say, or the lab that this process is in; `None`: all stays on this host.
+    /// What the options say, or the session or the lab that this process is in; `None`: all stays on this host.
     pub(super) fn of(args: &Args) -> anyhow::Result<Option<Hosts>> {
-        let lab = std::env::var(HOSTS_VARIABLE).ok().filter(|hosts| !hosts.is_empty());
-        let hosts = match (&args.hosts, &args.hostfile, &lab) {
+        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let session = set(castell_agent::HOSTS);
+        let lab = set(HOSTS_VARIABLE);
+        let hosts = match (&args.hosts, &args.hostfile, session.as_ref().or(lab.as_ref())) {
             (Some(hosts), ..) => place::parse_hosts(hosts)?,
             (None, Some(file), _) => place::read_hosts(file)?,
             (None, None, Some(hosts)) => place::parse_hosts(hosts)?,
@@ -41,6 +43,7 @@ impl Hosts {
         let words = |command: &str| command.split_whitespace().map(str::to_owned).collect();
         let remote: Vec<String> = match &args.remote {
             Some(command) => words(command),
+            None if session.is_some() => words(&set(castell_agent::REMOTE).unwrap_or_default()),
             None if lab.is_some() => {
                 vec![here.display().to_string(), "lab".into(), "--on".into(), "{host}".into(), "--".into()]
             }

@@ -1,5 +1,6 @@
 //! `castell session`: several programs in one allocation.
 
+mod allocation;
 mod chart;
 mod run;
 mod simulate;
@@ -19,6 +20,10 @@ enum Command {
     List(run::ListArgs),
     Simulate(Box<simulate::Args>),
     Agent(run::AgentArgs),
+    #[command(hide = true)]
+    Keeper(run::KeeperArgs),
+    #[command(hide = true)]
+    Relay(run::RelayArgs),
 }
 
 /// Runs the subcommand.
@@ -28,5 +33,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::List(args) => run::list(args),
         Command::Simulate(args) => simulate::run(*args),
         Command::Agent(args) => run::agent(args),
+        Command::Keeper(_) => run::keeper(),
+        Command::Relay(args) => run::relay(args),
     }
 }

@@ -1,11 +1,11 @@
 //! `castell session run`, `list` and `agent`.
 
+use super::allocation::allocation;
 use crate::launch::parse_duration;
 use crate::say;
 use anyhow::Context as _;
-use castell_agent::{Asked, Place, list as ask_for_list, run as run_session, serve};
-use castell_host::topology::Processors;
-use castell_policy::session::protocol::{FromAgent, Shown, Wanted};
+use castell_agent::{Allocation, Asked, Place, keep, list as ask_for_list, run as run_session, serve};
+use castell_policy::session::protocol::{FromAgent, Part, Shown, Wanted};
 use castell_policy::session::{Policy, Rules};
 use serde_json::json;
 use std::ffi::OsString;
@@ -21,6 +21,8 @@ Examples:
   castell session run --policy sidestep -- mpirun -n 8 ./simulation    on all processors of this host
   castell session run -n 2 -- ./analysis                               on two; the simulation steps aside meanwhile
   castell session list                                                 who waits, runs, is suspended
+  salloc -N 4                                                          in a Slurm job: on its nodes, from any of them
+  castell session run --policy surpass -- srun ./simulation            the program's mpirun, srun or castell launch finds its nodes
 
 The first session starts an agent, which keeps the state until none is left; its policy holds for all that are run meanwhile.
 What a session starts is pinned to its processors. While it is suspended all of its processes are stopped, also those that ignore
@@ -32,7 +34,7 @@ Exit code: the program's own; 128 + signal where a signal ended it, or the waiti
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArgs {
-    /// Processors (default: all of this host)
+    /// Processors (default: all of this host, or of all nodes of the allocation)
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     slots: Option<u32>,
     /// wait, surpass, overbook, sidestep or give-way (default: that of the sessions that are there, else wait)
@@ -77,6 +79,20 @@ pub struct AgentArgs {
     idle: Duration,
 }
 
+/// See to the processes of sessions on a node, as the agent says on standard input, which starts this
+#[derive(clap::Args)]
+pub struct KeeperArgs {}
+
+/// Join standard input and output with the agent of this node: `run` and `list` start this where that is another one
+#[derive(clap::Args)]
+pub struct RelayArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// How long the agent may take to listen
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s")]
+    patience: Duration,
+}
+
 #[derive(clap::Args)]
 struct PlaceArgs {
     /// The agent's socket (default: one for each user and batch job)
@@ -87,7 +103,7 @@ struct PlaceArgs {
 impl PlaceArgs {
     fn place(&self) -> anyhow::Result<Place> {
         match &self.socket {
-            Some(socket) => Ok(Place { socket: std::path::absolute(socket)? }),
+            Some(socket) => Ok(Place::at(std::path::absolute(socket)?)),
             None => Ok(Place::usual()?),
         }
     }
@@ -97,7 +113,7 @@ impl PlaceArgs {
 pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let place = args.place.place()?;
     let wanted = Wanted {
-        slots: args.slots.unwrap_or_else(|| Processors::usable().cpus.len() as u32),
+        slots: args.slots.unwrap_or(0),
         memory_bytes: args.memory,
         priority: args.priority,
         estimate_ms: args.estimate.map(|time| time.as_millis() as u64),
@@ -105,20 +121,30 @@ pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         policy: args.policy.map(|rules| rules.to_string()),
         ..Wanted::default()
     };
-    let asked = Asked { command: args.command, wanted };
-    let code = run_session(&asked, &place, &|| start_agent(&place), &|text| castell_host::say(text))?;
+    let asked = Asked { command: args.command, wanted, allocation: allocation()? };
+    let start = || start_agent(&place, asked.allocation.as_ref());
+    let code = run_session(&asked, &place, &start, &|text| castell_host::say(text))?;
     Ok(ExitCode::from(code as u8))
 }
 
-/// Starts an agent that outlives whoever starts it: in a session of its own, without a terminal, nobody's child.
-fn start_agent(place: &Place) -> io::Result<()> {
+/// Starts an agent that outlives whoever starts it: in a session of its own, without a terminal, nobody's child; on the first node of
+/// an allocation.
+fn start_agent(place: &Place, allocation: Option<&Allocation>) -> io::Result<()> {
     let log = OpenOptions::new().create(true).append(true).open(place.log())?;
+    let mut arguments = vec!["session".to_owned(), "agent".into()];
+    arguments.extend(place.options());
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let agent = match allocation {
+        Some(allocation) => allocation.command(&allocation.nodes[0], &arguments),
+        None => {
+            let mut agent = Command::new(std::env::current_exe()?);
+            agent.args(&arguments);
+            agent
+        }
+    };
     let mut command = Command::new("setsid");
-    command
-        .arg("--fork")
-        .arg(std::env::current_exe()?)
-        .args(["session", "agent", "--socket"])
-        .arg(&place.socket);
+    command.arg("--fork").arg(agent.get_program()).args(agent.get_args());
+    command.envs(agent.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.current_dir("/").stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
     let status = command.status()?;
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("setsid: {status}"))) }
@@ -126,14 +152,26 @@ fn start_agent(place: &Place) -> io::Result<()> {
 
 /// `castell session agent`.
 pub fn agent(args: AgentArgs) -> anyhow::Result<ExitCode> {
-    serve(&args.place.place()?, Rules::new(Policy::Wait), args.idle)?;
+    serve(&args.place.place()?, Rules::new(Policy::Wait), args.idle, allocation()?.as_ref())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `castell session keeper`.
+pub fn keeper() -> anyhow::Result<ExitCode> {
+    keep(io::stdin(), io::stdout())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `castell session relay`.
+pub fn relay(args: RelayArgs) -> anyhow::Result<ExitCode> {
+    castell_agent::relay(&args.place.place()?, args.patience, io::stdin(), io::stdout())?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// `castell session list`.
 pub fn list(args: ListArgs) -> anyhow::Result<ExitCode> {
     let place = args.place.place()?;
-    let (policy, sessions) = match ask_for_list(&place)? {
+    let (policy, sessions) = match ask_for_list(&place, allocation()?.as_ref())? {
         Some(FromAgent::Sessions { policy, sessions }) => (Some(policy), sessions),
         Some(_) => anyhow::bail!("the agent at {} gave another answer than a list", place.socket.display()),
         None => (None, Vec::new()),
@@ -154,7 +192,13 @@ pub fn list(args: ListArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn line(session: &Shown) -> String {
-    let Shown { session, state, cpus, pid, command } = session;
-    let cpus = castell_host::topology::print_list(cpus);
+    let Shown { session, state, parts, pid, command } = session;
+    let cpus = |part: &Part| castell_host::topology::print_list(&part.cpus);
+    let cpus = match &parts[..] {
+        [part] if part.node == castell_agent::here() => cpus(part),
+        parts => {
+            parts.iter().map(|part| format!("{}:{}", part.node, cpus(part))).collect::<Vec<_>>().join(" ")
+        }
+    };
     format!("{session:>5}  {state:<9}  processors {cpus:<12} process {pid:<8} {command}")
 }

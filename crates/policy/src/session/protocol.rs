@@ -4,12 +4,15 @@
 //! A runner asks with [`ToAgent::Run`] and hears [`FromAgent::Start`], at once or later; from then on it carries out what it is told,
 //! and says [`ToAgent::Done`] when a suspension or a move is complete, so that others can start. It ends with [`ToAgent::Ended`];
 //! a connection that closes without it means that the runner died, and the agent ends what that left.
+//!
+//! Where an allocation has nodes, a *keeper* on each does the same to what a session has there: it hears with [`ToKeeper::Hold`] how
+//! the processes of a session have to be, whenever that changes, and again all of it when it had to be started anew.
 
 use super::request::Request;
 use serde::{Deserialize, Serialize};
 
 /// This version; another one is refused.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Longer lines are refused.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
@@ -26,7 +29,12 @@ pub enum ToAgent {
     Run(Box<Wanted>),
     /// The last suspension or move is complete.
     Done {},
-    /// The session has ended, and nothing of it is left.
+    /// Somebody has stopped the runner, as Ctrl-Z does, or lets it go on.
+    Paused {
+        /// Whether it stands still from now on.
+        paused: bool,
+    },
+    /// The session has ended, and nothing of it is left below its runner.
     Ended {},
     /// Wants to know all sessions.
     List {},
@@ -36,7 +44,7 @@ pub enum ToAgent {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
-    /// Processors.
+    /// Processors; 0 for all that there are.
     pub slots: u32,
     /// Bytes of memory in all.
     #[serde(default)]
@@ -54,6 +62,8 @@ pub struct Wanted {
     pub command: String,
     /// The process that runs it.
     pub pid: u32,
+    /// What its processes have in their environment (`CASTELL_SESSION`).
+    pub mark: String,
 }
 
 impl Wanted {
@@ -92,8 +102,10 @@ pub enum FromAgent {
     Start {
         /// Its number.
         session: u64,
-        /// Their numbers on the host.
-        cpus: Vec<u32>,
+        /// Node by node.
+        parts: Vec<Part>,
+        /// What starts a program on a node, in words of which one has `{host}`; none on a single host.
+        remote: Vec<String>,
     },
     /// Stop all of its processes.
     Suspend {},
@@ -101,8 +113,8 @@ pub enum FromAgent {
     Continue {},
     /// Move them to these processors.
     Repin {
-        /// Their numbers on the host.
-        cpus: Vec<u32>,
+        /// Node by node.
+        parts: Vec<Part>,
     },
     /// All sessions.
     Sessions {
@@ -110,6 +122,74 @@ pub enum FromAgent {
         policy: String,
         /// By number.
         sessions: Vec<Shown>,
+    },
+}
+
+/// What a session has on one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// The node's name.
+    pub node: String,
+    /// Numbers of its processors, each once.
+    pub cpus: Vec<u32>,
+    /// How many slots these are for the session: processors that it shares with itself count several times.
+    pub slots: u32,
+}
+
+/// From the agent to its keeper on a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ToKeeper {
+    /// The first message.
+    Hello {
+        /// [`VERSION`].
+        version: u32,
+        /// Marks of the sessions that there are; others are let go on.
+        known: Vec<String>,
+    },
+    /// From now on a session's processes here have to be so.
+    Hold {
+        /// Which.
+        mark: String,
+        /// Where they are pinned; nowhere if there are none.
+        cpus: Vec<u32>,
+        /// Whether they stand still.
+        suspended: bool,
+        /// To be answered with when it is so.
+        turn: u64,
+    },
+    /// The session has ended: so do its processes here.
+    End {
+        /// Which.
+        mark: String,
+    },
+}
+
+/// From a keeper.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum FromKeeper {
+    /// Its first message.
+    Hello {
+        /// [`VERSION`].
+        version: u32,
+        /// Its processors, core by core.
+        cores: Vec<Vec<u32>>,
+        /// Its memory.
+        memory_bytes: u64,
+        /// Sessions of which something lives here although the runner, which was here, does not.
+        abandoned: Vec<String>,
+    },
+    /// A session's processes are as they have to be.
+    Done {
+        /// Of [`ToKeeper::Hold`].
+        turn: u64,
+    },
+    /// Nothing of a session is left here.
+    Ended {
+        /// Which.
+        mark: String,
     },
 }
 
@@ -121,8 +201,8 @@ pub struct Shown {
     pub session: u64,
     /// `waiting`, `running` or `suspended`.
     pub state: String,
-    /// Where its processes are pinned; none while it waits.
-    pub cpus: Vec<u32>,
+    /// Where its processes are pinned, node by node; nowhere while it waits.
+    pub parts: Vec<Part>,
     /// The process that runs it.
     pub pid: u32,
     /// What it runs.
@@ -222,7 +302,7 @@ mod tests {
     fn strangers_are_refused() {
         assert!(decode::<ToAgent>(b"GET / HTTP/1.1").is_err());
         assert!(decode::<ToAgent>(br#"{"hello":{"version":1,"x":2}}"#).is_err());
-        assert_eq!(check_version(2), Err(ProtocolError::Version { theirs: 2 }));
+        assert_eq!(check_version(VERSION + 1), Err(ProtocolError::Version { theirs: VERSION + 1 }));
         let mut lines = Lines::default();
         assert_eq!(lines.push(&vec![b'x'; LINE_BYTES_MAX + 1]), Err(ProtocolError::TooLong));
     }
