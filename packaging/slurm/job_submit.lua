@@ -15,6 +15,52 @@ local function is_said(value)
    return value ~= nil and value ~= "" and value ~= 0 and not unsaid[value]
 end
 
+-- Words of a script that are no programs, and those that start programs.
+local no_programs = {}
+for word in ("if then else elif fi for in do done while until case esac function export set unset cd echo module load source exec time "
+   .. "ulimit srun mpirun mpiexec wait exit true false test sleep"):gmatch("%S+") do
+   no_programs[word] = true
+end
+
+-- A word with the variables in it that the job's environment has.
+local function with_variables(job, word)
+   return (word:gsub("%${?([%a_][%w_]*)}?", function(name)
+      local has, value = pcall(function() return job.environment[name] end)
+      if has and type(value) == "string" and #value < 200 then
+         return value
+      end
+   end))
+end
+
+-- Words of a job's script that may name its program, for `castell place` to look at later: no file is touched here. Never many, and
+-- none that could not stand in a comment.
+local function words_of(job)
+   local texts = {}
+   for line in (job.script or ""):sub(1, 32768):gmatch("[^\n]+") do
+      if not line:match("^%s*#") then
+         texts[#texts + 1] = line
+      end
+   end
+   if #texts == 0 then
+      for at = 0, math.min(tonumber(job.argc) or 0, 16) - 1 do
+         texts[#texts + 1] = tostring(job.argv and job.argv[at] or "")
+      end
+   end
+   local words, seen, length = {}, {}, 0
+   for _, text in ipairs(texts) do
+      for word in text:gsub("[\"']", ""):gmatch("[^%s;|&()<>\"'`=]+") do
+         word = with_variables(job, word)
+         local is_plain = #word <= 255 and word:match("^[%w%._/${][%w%._/%+%-@:,~${}%%]*$") and word:match("%a")
+         if is_plain and not no_programs[word] and not seen[word] and #words < 24 and length < 1024 then
+            seen[word] = true
+            words[#words + 1] = word
+            length = length + #word + 1
+         end
+      end
+   end
+   return table.concat(words, " ")
+end
+
 -- One slot of one node, anywhere, as soon as possible: all else is Slurm's to place.
 local function is_ours(job)
    local single = not is_said(job.min_nodes) or job.min_nodes == 1
@@ -30,7 +76,8 @@ end
 function slurm_job_submit(job, partitions, user)
    local done, failure = pcall(function()
       if is_ours(job) then
-         job.admin_comment = "castell"
+         local has_words, words = pcall(words_of, job)
+         job.admin_comment = has_words and "castell " .. words or "castell"
          job.begin_time = os.time() + grace
          os.execute(place .. " >/dev/null 2>&1 </dev/null &")
       end

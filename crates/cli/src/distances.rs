@@ -201,7 +201,7 @@ fn size_text(bytes: u64) -> String {
     }
 }
 
-fn to_json(observed: &Observed, block_bytes: u64, caches: &[Cache]) -> serde_json::Value {
+pub fn to_json(observed: &Observed, block_bytes: u64, caches: &[Cache]) -> serde_json::Value {
     let histogram = |histogram: &Histogram| {
         let curve = MissRatioCurve::of(histogram);
         let buckets = histogram.buckets().map(|bucket| json!([bucket.from, bucket.to, bucket.accesses]));

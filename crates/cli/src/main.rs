@@ -23,6 +23,7 @@ mod predict;
 mod preload;
 mod probe;
 mod profile;
+mod profiles;
 mod run;
 mod say;
 mod schedule;
@@ -75,6 +76,7 @@ enum Command {
     Distances(distances::Args),
     Probe(probe::Args),
     Profile(profile::Args),
+    Profiles(profiles::Args),
     Slowdown(slowdown::Args),
     Omp(omp::Args),
     Fit(fit::Args),
@@ -114,6 +116,7 @@ fn main() -> ExitCode {
         Command::Distances(args) => distances::run(args),
         Command::Probe(args) => probe::run(args),
         Command::Profile(args) => profile::run(args),
+        Command::Profiles(args) => profiles::run(args),
         Command::Slowdown(args) => slowdown::run(args),
         Command::Omp(args) => omp::run(&args),
         Command::Fit(args) => fit::run(args),

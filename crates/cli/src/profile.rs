@@ -1,11 +1,12 @@
 //! `castell profile`.
 
+use crate::profiles::{self, Binary};
 use anyhow::{Context as _, bail};
 use castell_host::process::Pid;
 use castell_interference::class::Decision;
 use castell_prof::caches;
 use castell_prof::counters::{Ended, Flows, Plan, Recording, Subject, watch};
-use castell_prof::distances::{Options, observe};
+use castell_prof::distances::{Observed, Options, observe};
 use castell_prof::profile::{Basis, Phase, Profile};
 use castell_trace::Theme;
 use castell_trace::svg::{Axis, Line, LinePlot, Panel, write_line_plot};
@@ -23,6 +24,7 @@ Examples:
   castell profile --svg flows.svg -- ./program   # activity over time, drawn
   castell profile --record it.json -- ./program  # keep the readings
   castell profile --replay it.json               # look at them again
+  castell profile --keep --input C -- ./bt C     # keep its profile, by its binary and input class, for `castell place`
 
 Counters of the processor are read while the program runs, which costs it nothing worth mention. Where there are none (in most \
 virtual machines) the command says so, and falls back to reuse distances: it runs the program twice, once as it is for its time and \
@@ -61,12 +63,39 @@ pub struct Args {
     /// Look at readings that were kept
     #[arg(long, value_name = "FILE.json")]
     replay: Option<PathBuf>,
+    /// Keep the profile, for `castell place` and `castell predict`: with its distances, too, unless by counters only
+    #[arg(long, conflicts_with_all = ["pid", "replay", "seconds"])]
+    keep: bool,
+    #[command(flatten)]
+    kept: Kept,
     /// Draw the activity over time
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Under what name a profile is kept, and where.
+#[derive(clap::Args)]
+pub struct Kept {
+    /// With --keep: the program's name [default: that of its file]
+    #[arg(long, value_name = "NAME", requires = "keep", value_parser = name)]
+    pub name: Option<String>,
+    /// With --keep: the class of the input, as C or large
+    #[arg(long, value_name = "CLASS", requires = "keep", value_parser = name)]
+    pub input: Option<String>,
+    /// With --keep: the folder of profiles [default: castell/profiles in the user's folder of data]
+    #[arg(long, value_name = "DIR", requires = "keep")]
+    pub profiles: Option<PathBuf>,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    let is_plain = |letter: char| !letter.is_whitespace() && !letter.is_control() && !",:\"".contains(letter);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => Ok(text.to_owned()),
+        false => Err("a name has no spaces, commas, colons or quotes".to_owned()),
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -89,6 +118,8 @@ struct Report {
     recording: Recording,
     profile: Profile,
     status: Option<ExitStatus>,
+    /// The distances, where they were observed.
+    observed: Option<Observed>,
 }
 
 /// Runs the subcommand.
@@ -97,6 +128,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         // Before the program runs for hours.
         crate::output::check(path)?;
     }
+    let binary = args.keep.then(|| binary(&args)).transpose()?;
     let report = match &args.replay {
         Some(path) => replayed(path)?,
         None => measured(&args)?,
@@ -113,6 +145,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else {
         print!("{}", table(&report));
     }
+    if let Some(binary) = &binary {
+        keep(&args, &report, binary)?;
+    }
     let Some(status) = report.status else { return Ok(ExitCode::SUCCESS) };
     if let Some(signal) = status.signal() {
         castell_host::say(&format!("the program was ended by {}", castell_host::signal::name(signal)));
@@ -121,12 +156,50 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code.unwrap_or(1) as u8))
 }
 
+/// The file that is profiled, and that its profile can be kept: before it runs for hours.
+fn binary(args: &Args) -> anyhow::Result<Binary> {
+    profiles::to_keep_in(args.kept.profiles.as_deref())?;
+    let words: Vec<String> = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let said = || words.join(" ");
+    Binary::of_command(&words)
+        .with_context(|| format!("--keep: no word of `{}` is a program that can be read", said()))
+}
+
+fn keep(args: &Args, report: &Report, binary: &Binary) -> anyhow::Result<()> {
+    if !report.status.is_some_and(|status| status.success()) {
+        castell_host::say("its profile is not kept: the program did not end with 0");
+        return Ok(());
+    }
+    let own = || binary.path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let own_name = || own().map(|name| name.replace([',', ':', '"', ' '], "_"));
+    let mut value = to_json(report);
+    // Of interest for what it moves over time, not for what it does to others.
+    value["intervals"].take();
+    value["name"] = json!(args.kept.name.clone().or_else(own_name));
+    value["input"] = json!(args.kept.input);
+    value["binary"] = binary.to_json();
+    value["kept_s"] = json!(profiles::seconds_now());
+    let caches = caches::of_machine(Path::new("/"));
+    let whole = report.recording.whole();
+    let whole = whole.as_ref();
+    value["seconds"] = json!(whole.map(|whole| whole.to_s - whole.from_s));
+    let cores = whole.and_then(|whole| whole.busy).map_or(1.0, |busy| busy.round().max(1.0));
+    value["cores"] = json!(cores);
+    value["private_bytes"] = json!(profiles::private_bytes(&caches).map(|bytes| bytes as f64 * cores));
+    if let Some(observed) = &report.observed {
+        value["distances"] = crate::distances::to_json(observed, BLOCK_BYTES, &caches);
+    }
+    let path = profiles::keep(args.kept.profiles.as_deref(), &value, castell_host::say)?;
+    castell_host::say(&format!("kept in {}", path.display()));
+    Ok(())
+}
+
 fn replayed(path: &Path) -> anyhow::Result<Report> {
     let name = || path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(name)?;
     let recording = Recording::parse(&text).with_context(name)?;
     let profile = Profile::of_recording(&recording).with_context(name)?;
-    Ok(Report { recording, profile, status: None })
+    Ok(Report { recording, profile, status: None, observed: None })
 }
 
 fn measured(args: &Args) -> anyhow::Result<Report> {
@@ -162,11 +235,25 @@ fn measured(args: &Args) -> anyhow::Result<Report> {
     };
     if !by_distances {
         let profile = Profile::of_recording(&recording)?;
-        return Ok(Report { recording, profile, status });
+        let wants_both = args.keep && args.by == By::Auto;
+        let observed = if wants_both { Some(observed(args, status, &mut recording)?) } else { None };
+        return Ok(Report { recording, profile, status, observed });
     }
     let whole = recording.whole().context("the program ended at once: nothing to tell")?;
+    let observed = observed(args, status, &mut recording)?;
+    recording.notes.push(
+        "by reuse distances: caches as if fully associative, without prefetching; time passes with the accesses".to_owned(),
+    );
+    let caches = caches::of_machine(Path::new("/"));
+    let seconds = whole.to_s - whole.from_s;
+    let profile = Profile::of_distances(&observed.programs, BLOCK_BYTES, &caches, seconds, whole.busy)?;
+    Ok(Report { recording, profile, status, observed: Some(observed) })
+}
+
+/// Runs the program once more, under the observer.
+fn observed(args: &Args, status: Option<ExitStatus>, recording: &mut Recording) -> anyhow::Result<Observed> {
     let options = Options {
-        block_bytes: 64,
+        block_bytes: BLOCK_BYTES,
         ignore_stack: false,
         functions: false,
         threads: false,
@@ -180,13 +267,7 @@ fn measured(args: &Args) -> anyhow::Result<Report> {
             .notes
             .push(format!("the program ended otherwise when it was observed: {}", observed.status));
     }
-    recording.notes.push(
-        "by reuse distances: caches as if fully associative, without prefetching; time passes with the accesses".to_owned(),
-    );
-    let caches = caches::of_machine(Path::new("/"));
-    let seconds = whole.to_s - whole.from_s;
-    let profile = Profile::of_distances(&observed.programs, 64, &caches, seconds, whole.busy)?;
-    Ok(Report { recording, profile, status })
+    Ok(observed)
 }
 
 fn table(report: &Report) -> String {
@@ -231,6 +312,8 @@ fn table(report: &Report) -> String {
     text
 }
 
+/// Bytes of most machines' cache lines.
+const BLOCK_BYTES: u64 = 64;
 /// Phases that are listed for people.
 const PHASES_MAX: usize = 20;
 
@@ -266,7 +349,7 @@ fn phase_text(phase: &Phase) -> String {
 }
 
 fn to_json(report: &Report) -> Value {
-    let Report { recording, profile, status } = report;
+    let Report { recording, profile, status, .. } = report;
     let counts = recording.events.iter().map(|event| {
         let count = recording.count(event).map(|of| json!({"count": of.count, "share": of.share}));
         (event.clone(), count.unwrap_or(Value::Null))

@@ -1,5 +1,6 @@
 //! `castell slowdown`.
 
+use crate::profiles::{Binary, Entry, Store};
 use anyhow::bail;
 use castell_host::topology::{Processors, parse_list, print_list};
 use castell_prof::caches::{self, Cache};
@@ -21,6 +22,7 @@ Examples:
   castell slowdown --svg curves.svg -- ./program  # both curves, drawn
   castell slowdown --who 4711,4712 -- ./program   # who costs it how much?
   castell slowdown --who 4711                     # what it costs a probe
+  castell slowdown --keep -- ./program input      # add the curve to its profile (`castell profile --keep`): narrower predictions
 
 The neighbour is stopped and goes on every moment; each interval with it is compared with the one without it beside it. The program's \
 pace is its instructions, where these can be counted; else whole runs of the program are compared, one with the probe and one \
@@ -59,6 +61,15 @@ pub struct Args {
     /// Orders within pairs are drawn from it
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Add the curves to the program's profile, which `castell profile --keep` has kept
+    #[arg(long, conflicts_with = "who")]
+    keep: bool,
+    /// With --keep: the class of the input, as the profile has it
+    #[arg(long, value_name = "CLASS", requires = "keep")]
+    input: Option<String>,
+    /// With --keep: the folder of profiles [default: castell/profiles in the user's folder of data]
+    #[arg(long, value_name = "DIR", requires = "keep")]
+    profiles: Option<PathBuf>,
     /// Draw the curves
     #[arg(long, value_name = "FILE.svg", conflicts_with = "who")]
     svg: Option<PathBuf>,
@@ -77,6 +88,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         // Before minutes of measuring.
         crate::output::check(path)?;
     }
+    let kept = if args.keep { Some(kept(&args)?) } else { None };
     let root = Path::new("/");
     let caches = caches::of_machine(root);
     let options = options(&args, &caches)?;
@@ -90,6 +102,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         };
         let (points, pace) = curves(&args.command, &options, progress)?;
         warnings.extend(stolen(&steal));
+        if let Some(mut entry) = kept {
+            entry.value["slowdown"] = curves_json(&args, &options, &points, pace, &warnings);
+            entry.write()?;
+            castell_host::say(&format!("added to {}", entry.path.display()));
+        }
         if let Some(path) = &args.svg {
             draw(&args, &points, &caches, path)?;
         }
@@ -112,6 +129,26 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         tell(pace, &warnings);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The profile that the curves belong to.
+fn kept(args: &Args) -> anyhow::Result<Entry> {
+    let words: Vec<String> = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let binary = Binary::of_command(&words);
+    let mut store = Store::of(args.profiles.as_deref())?;
+    let is_meant = |entry: &Entry| {
+        entry.input == args.input
+            && entry.binary.as_ref().map(|of| &of.sha256) == binary.as_ref().map(|of| &of.sha256)
+    };
+    let found = store.entries.iter().position(|entry| entry.binary.is_some() && is_meant(entry));
+    let Some(found) = found else {
+        bail!(
+            "no profile of this program and input is kept in {}: `castell profile --keep -- {}` makes one",
+            store.folder.display(),
+            words.join(" ")
+        );
+    };
+    Ok(store.entries.swap_remove(found))
 }
 
 fn options(args: &Args, caches: &[Cache]) -> anyhow::Result<Options> {

@@ -94,6 +94,32 @@ fn all_ways_are_counted_and_evaluated() {
 }
 
 #[test]
+fn predictions_choose_and_a_table_tells_what_comes_of_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("profiles").display().to_string();
+    let mut simulate = Command::new(env!("CARGO_BIN_EXE_castell"));
+    simulate.args(["predict", "--simulate", "kernels", "--scale", "64", "--json", "--keep", &store]);
+    assert!(simulate.output().expect("castell can be started").status.success());
+    let jobs = "triad:2,chase:2,options:2,hash_s:2,random_numbers:2";
+    let table = format!("{store}/slowdowns.csv");
+    let truth = json(&[jobs, "--slowdowns", &table]);
+    let predicted = json(&[jobs, "--slowdowns", &table, "--rule", "predicted", "--profiles", &store]);
+    let average = |value: &Value| value["slowdown"]["average"].as_f64().expect("a factor") - 1.0;
+    // What was predicted is not what is true, but who goes beside whom is nearly the same.
+    assert!(average(&predicted) < average(&truth) + 0.01, "{predicted:#}");
+    assert_eq!(predicted["proved_optimum"], false);
+    assert_eq!(json(&[jobs, "--profiles", &store])["rule"], "predicted");
+    // Nothing is known of a third: it is kept from its twin.
+    let some = json(&["triad:2,options:2,unknown:2", "--profiles", &store]);
+    assert_eq!((&some["twins"], &some["knowledge"][2]["by"]), (&0.into(), &Value::Null), "{some:#}");
+    let lonely = text(&place(&["unknown:2", "--profiles", &store]).stdout);
+    assert!(lonely.contains("there is nobody else for unknown"), "{lonely}");
+    std::fs::remove_file(format!("{store}/machine.json")).expect("it was there");
+    let refused = text(&place(&[jobs, "--profiles", &store]).stderr);
+    assert!(refused.contains("`castell profiles machine` measures them"), "{refused}");
+}
+
+#[test]
 fn cores_are_split_where_both_gain() {
     let folder = tempfile::tempdir().expect("a folder");
     let saturated = file(folder.path(), "lama.csv", "cores,seconds\n1,8\n2,4\n3,3.9\n4,3.9\n");

@@ -86,6 +86,71 @@ fn with_counters_or_without_the_program_is_profiled_and_its_exit_code_handed_on(
 }
 
 #[test]
+fn a_profile_is_kept_by_its_binary_listed_used_and_removed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let code = |rounds: u32| {
+        format!(
+            "static volatile char memory[1 << 20];\n\
+             int main(void) {{ for (int r = 0; r < {rounds}; r++) for (int i = 0; i < 1 << 20; i += 64) memory[i] = 1; return 0; }}"
+        )
+    };
+    let program = compiled(folder.path(), &code(30));
+    let castell = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_castell"));
+        command.args(arguments).env("XDG_DATA_HOME", folder.path()).output().expect("castell can be started")
+    };
+    let json = |arguments: &[&str]| {
+        let output = castell(&[arguments, &["--json"]].concat());
+        serde_json::from_slice::<Value>(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)))
+    };
+    let none = castell(&["place", "a:2", "--rule", "predicted"]);
+    assert!(
+        none.status.code() == Some(1) && text(&none.stderr).contains("profile --keep"),
+        "{}",
+        text(&none.stderr)
+    );
+    let keep = ["profile", "--keep", "--input", "C", "--by", "distances", "--sample", "0.1", "--", &program];
+    let kept = castell(&keep);
+    assert!(kept.status.success() && text(&kept.stderr).contains("kept in"), "{}", text(&kept.stderr));
+    assert!(castell(&keep).status.success(), "again: it takes the first one's place");
+    let listed = json(&["profiles", "list"]);
+    let profiles = listed["profiles"].as_array().expect("profiles");
+    assert_eq!((profiles.len(), &listed["machine"]), (1, &true.into()), "{listed:#}");
+    let one = &profiles[0];
+    assert_eq!(
+        (&one["name"], &one["input"], &one["state"]),
+        (&"program".into(), &"C".into(), &"as profiled".into())
+    );
+    assert!(
+        one["has_distances"] == true && one["binary"]["sha256"].as_str().is_some_and(|hash| hash.len() == 64)
+    );
+    // Found by its file, whatever it is called; and by its name when it has been compiled anew.
+    let other = folder.path().join("other");
+    std::fs::copy(&program, &other).expect("a copy");
+    let jobs = format!("{}:C:2,unknown:2", other.display());
+    let placed = json(&["place", &jobs, "--rule", "predicted"]);
+    let how: Vec<&Value> =
+        placed["knowledge"].as_array().expect("knowledge").iter().map(|of| &of["how"]).collect();
+    assert_eq!(how, [&Value::from("its binary was profiled"), &Value::Null], "{placed:#}");
+    assert_eq!(placed["twins"], 0, "{placed:#}");
+    compiled(folder.path(), &code(40));
+    assert_eq!(json(&["profiles", "list"])["profiles"][0]["state"], "changed since");
+    let placed = json(&["place", &format!("{program}:C:2"), "--rule", "predicted"]);
+    let how = placed["knowledge"][0]["how"].as_str().expect("a sentence");
+    assert!(how.contains("its binary is not the one that was profiled"), "{placed:#}");
+    assert!(json(&["profiles", "show", "program:C"])["profiles"][0]["distances"].is_object());
+    let shown = castell(&["profiles", "show", "program"]);
+    assert!(text(&shown.stdout).contains("changed since"), "{}", text(&shown.stdout));
+    assert_eq!(json(&["profiles", "remove", "program:C"])["removed"].as_array().map(Vec::len), Some(1));
+    let gone = castell(&["profiles", "show", "program:C"]);
+    assert!(
+        gone.status.code() == Some(1) && text(&gone.stderr).contains("there are: none"),
+        "{}",
+        text(&gone.stderr)
+    );
+}
+
+#[test]
 fn a_probe_has_the_distances_that_it_promises() {
     let probe = env!("CARGO_BIN_EXE_castell");
     for order in ["--stream", "--random"] {

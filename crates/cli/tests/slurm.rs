@@ -51,11 +51,11 @@ fn start(nodes: u16, place: &Path, grace: u32) -> Option<Slurm> {
 fn script(folder: &Path, options: &str) -> PathBuf {
     let castell = Path::new(env!("CARGO_BIN_EXE_castell"));
     let path = folder.join("castell-place");
+    let folder = folder.display();
     let text = SCRIPT.replace("OPTIONS=\"\"", &format!("OPTIONS=\"{options}\"")).replace(
         "PATH=/usr/local/bin",
         &format!(
-            "XDG_RUNTIME_DIR={}; export XDG_RUNTIME_DIR\nPATH={}:/usr/local/bin",
-            folder.display(),
+            "XDG_RUNTIME_DIR={folder}; XDG_DATA_HOME={folder}; export XDG_RUNTIME_DIR XDG_DATA_HOME\nPATH={}:/usr/local/bin",
             castell.parent().expect("a folder").display()
         ),
     );
@@ -65,11 +65,44 @@ fn script(folder: &Path, options: &str) -> PathBuf {
 }
 
 fn submit(slurm: &Slurm, name: &str, more: &[&str]) {
+    submit_command(slurm, name, more, "sleep");
+}
+
+fn submit_command(slurm: &Slurm, name: &str, more: &[&str], program: &str) {
     let job = ["-n1", "-J", name, "--output=/dev/null"];
     // exec: proctrack/linuxproc loses children of a script that ends before them.
-    let said =
-        slurm.ask("sbatch", &[&job[..], more, &["--wrap", "exec sleep 1000"]].concat()).expect("sbatch");
+    let command = format!("exec {program} 1000");
+    let said = slurm.ask("sbatch", &[&job[..], more, &["--wrap", &command]].concat()).expect("sbatch");
     assert!(said.contains("Submitted"), "{said}");
+}
+
+/// Profiles of simulated programs, of which some are said to be those of binaries in `folder`: each does the same and has a content of its
+/// own. Returns the folder of profiles.
+fn profiled(folder: &Path, programs: &[&str]) -> PathBuf {
+    let store = folder.join("profiles");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_castell"));
+    command.args(["predict", "--simulate", "kernels", "--scale", "64", "--json", "--keep"]).arg(&store);
+    assert!(command.output().expect("castell can be started").status.success());
+    for program in programs {
+        let file = binary(folder, program, program);
+        let said = Command::new("sha256sum").arg(&file).output().expect("sha256sum").stdout;
+        let profile = store.join(format!("{program}.json"));
+        let mut value: Value = serde_json::from_slice(&fs::read(&profile).expect("a profile")).expect("JSON");
+        value["binary"] = serde_json::json!({
+            "path": file, "bytes": fs::metadata(&file).expect("a file").len(), "sha256": String::from_utf8_lossy(&said[..64]),
+        });
+        fs::write(&profile, value.to_string()).expect("a profile");
+    }
+    store
+}
+
+/// A program that sleeps, with something in it that others have not.
+fn binary(folder: &Path, name: &str, content: &str) -> PathBuf {
+    let path = folder.join(name);
+    let sleep = fs::read("/bin/sleep").expect("a program");
+    fs::write(&path, [&sleep[..], content.as_bytes()].concat()).expect("a program");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a program");
+    path
 }
 
 /// Nodes with the names of the jobs that run there.
@@ -162,6 +195,117 @@ fn what_castell_does_not_place_or_does_not_see_slurm_starts() {
     for line in lines {
         assert_eq!(line.contains("JobName=cg"), line.contains("AdminComment=castell"), "{marks}");
     }
+}
+
+#[test]
+fn jobs_are_known_by_their_binaries_whatever_they_are_called() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = profiled(folder.path(), &["triad", "options", "chase"]);
+    let options = format!("--profiles {} --max-slowdown 100%", store.display());
+    let Some(slurm) = start(2, &script(folder.path(), &options), 600) else { return };
+    let here = format!("--chdir={}", folder.path().display());
+    let export = format!("--export=ALL,WHERE={}", folder.path().display());
+    let submit = |program: &str| submit_command(&slurm, "job", &[&here, &export], program);
+    let running = || running(&slurm).values().map(Vec::len).sum::<usize>();
+    submit("./triad");
+    submit("./options");
+    wait_for(&slurm, "two that run", || running() == 2);
+    // It suffers sevenfold beside a stream, and nothing beside what computes: predicted, not measured.
+    submit("${WHERE}/chase");
+    wait_for(&slurm, "a third one", || running() == 3);
+    let shown = || {
+        let shown =
+            place(&slurm, &["--profiles", &store.display().to_string(), "--max-slowdown", "100%", "--json"]);
+        serde_json::from_slice::<Value>(&shown.stdout).expect("JSON")
+    };
+    let there = shown();
+    let together: Vec<&Value> =
+        there["nodes"].as_array().expect("nodes").iter().map(|node| &node["programs"]).collect();
+    let has =
+        |names: &Value, name: &str| names.as_array().is_some_and(|names| names.iter().any(|is| is == name));
+    assert!(together.iter().any(|names| has(names, "options") && has(names, "chase")), "{there:#}");
+    // Compiled anew, not there, and never seen: what is known and how is told.
+    let other = folder.path().join("other");
+    fs::create_dir(&other).expect("a folder");
+    binary(&other, "chase", "another");
+    submit("other/chase");
+    submit("/nowhere/chase");
+    submit("./chase");
+    submit("sleep");
+    let how = |shown: &Value| -> Vec<(Value, Value)> {
+        let jobs = shown["jobs"].as_array().cloned().unwrap_or_default();
+        jobs.iter().map(|job| (job["by"].clone(), job["how"].clone())).collect()
+    };
+    // The last one is none that is kept from a stream.
+    wait_for(&slurm, "three that wait", || running() == 4 && how(&shown()).len() == 3);
+    let of_name =
+        |why: &str| ("name".into(), format!("a profile of that name is kept, its binary {why}").into());
+    let expected = [
+        of_name("is not the one that was profiled"),
+        of_name("cannot be seen from here"),
+        ("binary".into(), "its binary was profiled".into()),
+    ];
+    assert_eq!(how(&shown()), expected, "{:#}", shown());
+}
+
+#[test]
+fn ten_profiled_programs_twice_are_placed_by_their_binaries() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let programs = ["triad", "copy", "sum", "chase", "mvt", "hash_s", "merge", "options", "lu", "matmul"];
+    let store = profiled(folder.path(), &programs);
+    let options = format!("--profiles {}", store.display());
+    let Some(slurm) = start(10, &script(folder.path(), &options), 600) else { return };
+    let here = format!("--chdir={}", folder.path().display());
+    for _ in 0..2 {
+        programs.iter().for_each(|program| submit_command(&slurm, "job", &[&here], &format!("./{program}")));
+    }
+    wait_for(&slurm, "twenty jobs that run", || running(&slurm).values().map(Vec::len).sum::<usize>() == 20);
+    let output = place(&slurm, &["--profiles", &store.display().to_string(), "--json"]);
+    let plan: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let nodes: Vec<Vec<String>> = plan["nodes"]
+        .as_array()
+        .expect("nodes")
+        .iter()
+        .map(|node| serde_json::from_value(node["programs"].clone()).expect("names"))
+        .collect();
+    let mut all: Vec<&String> = nodes.iter().flatten().collect();
+    all.sort();
+    let mut twice: Vec<&str> = programs.iter().chain(&programs).copied().collect();
+    twice.sort_unstable();
+    assert!(all == twice && nodes.iter().all(|node| node.len() == 2), "{nodes:?}");
+    // Two of these on a node lose more than either does beside anything else.
+    let heavy = |name: &String| ["chase", "mvt", "hash_s"].contains(&name.as_str());
+    assert!(nodes.iter().all(|node| !node.iter().all(heavy)), "{nodes:?}");
+}
+
+#[test]
+fn a_castell_that_hangs_leaves_slurm_as_without_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // The script that ships, but castell never answers; behind it waits whoever is told to end with slurmctld.
+    let path = script(folder.path(), "");
+    let text = fs::read_to_string(&path).expect("a script");
+    let hangs = folder.path().join("hangs");
+    fs::create_dir(&hangs).expect("a folder");
+    let castell = hangs.join("castell");
+    fs::write(&castell, format!("#!/bin/sh\necho >>{}/begun\nexec sleep 3000\n", folder.path().display()))
+        .expect("a program");
+    fs::set_permissions(&castell, fs::Permissions::from_mode(0o755)).expect("a program");
+    fs::write(
+        &path,
+        text.replace("PATH=/", &format!("PATH={}:/", hangs.display())).replace("timeout 120", "timeout 20"),
+    )
+    .expect("a script");
+    let Some(slurm) = start(2, &path, 2) else { return };
+    (0..3).for_each(|_| submit(&slurm, "cg", &[]));
+    wait_for(&slurm, "three jobs that run", || running(&slurm).values().map(Vec::len).sum::<usize>() == 3);
+    assert!(folder.path().join("begun").exists(), "castell was started, and hangs");
+    // Jobs that end, with an epilogue that waits for nobody.
+    slurm.ask("scancel", &["-n", "cg"]).expect("scancel");
+    wait_for(&slurm, "nodes to be free again", || {
+        slurm
+            .ask("sinfo", &["-h", "-N", "-o", "%t"])
+            .is_ok_and(|states| states.lines().all(|state| state.trim() == "idle"))
+    });
 }
 
 #[test]

@@ -164,6 +164,11 @@ pub const GROUPS: [Group; 6] = [
                 "tuning files lie in `castell/tuning` below it; without it, below `~/.config`",
             ),
             variable(
+                "XDG_DATA_HOME",
+                "a folder",
+                "profiles of programs lie in `castell/profiles` below it; without it, below `~/.local/share`",
+            ),
+            variable(
                 "XDG_RUNTIME_DIR",
                 "a folder",
                 "where the agents of sessions listen; without it, in `TMPDIR` or `/tmp`",

@@ -3,13 +3,15 @@
 mod all;
 mod factors;
 mod input;
+mod predicted;
 mod show;
 mod slurm;
 mod split;
 
-use castell_policy::placement::{Jobs, Nodes, Placement, Rule, Slowdowns, place};
+use castell_policy::placement::{Jobs, Nodes, Placement, Proof, Rule, Slowdowns, place};
 use castell_trace::Theme;
 use castell_trace::svg::{NodeBox, NodesPlot, write_nodes};
+use predicted::Predicted;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -21,11 +23,13 @@ Examples:
   castell place 10x2 --all                                     how many ways there are, and without twins
   castell place bt:2,cg:2 --all --slowdowns table.csv --json   what each way would give, as histograms
   castell place --split a.csv b.csv --cores 16                 how many cores each of two programs should get
+  castell place bt:C:2,./cg:2 --rule predicted                 the least average slowdown by profiles that were kept
   castell place --slurm --slowdowns table.csv                  who would start where in Slurm's queue as it is now, and why
 
 JOBS is a file with lines NAME or NAME,INSTANCES, a list NAME:INSTANCES,…, or PROGRAMSxINSTANCES for programs P1, P2, …
 A table of slowdowns has a header row of names, then a row for each program: its name and how much longer it runs beside each
-program of the header, as a factor (1.25) or in percent more (25%).";
+program of the header, as a factor (1.25) or in percent more (25%). The rule predicted looks for a program's profile
+(`castell profile --keep`) by its file (./cg), its name and its input class (bt:C).";
 
 /// Find which jobs fit together on nodes that they share
 ///
@@ -49,7 +53,10 @@ pub struct Args {
     /// How much each program suffers beside each
     #[arg(long, value_name = "TABLE.csv")]
     slowdowns: Option<PathBuf>,
-    /// No job may suffer more, as 10% or 1.1 (with the optimum)
+    /// Profiles that were kept, for the rule predicted and for --slurm [default: the user's, else /var/lib/castell/profiles]
+    #[arg(long, value_name = "DIR")]
+    profiles: Option<PathBuf>,
+    /// No job may suffer more, as 10% or 1.1 (with the optimum or predicted)
     #[arg(long, value_name = "SLOWDOWN", value_parser = input::slowdown)]
     max_slowdown: Option<f64>,
     /// Seed of what is random
@@ -96,6 +103,8 @@ enum RuleName {
     Twins,
     /// The least average slowdown
     Optimum,
+    /// The least average slowdown as predicted from profiles; with --slowdowns, what that gives is taken from there
+    Predicted,
     /// At random
     Random,
     /// In the order of the list
@@ -108,7 +117,7 @@ impl RuleName {
     fn rule(self) -> Rule {
         match self {
             RuleName::Twins => Rule::Twins,
-            RuleName::Optimum => Rule::Optimum,
+            RuleName::Optimum | RuleName::Predicted => Rule::Optimum,
             RuleName::Random => Rule::Random,
             RuleName::FirstFit => Rule::FirstFit,
         }
@@ -118,6 +127,7 @@ impl RuleName {
         match self {
             RuleName::Twins => "twins",
             RuleName::Optimum => "optimum",
+            RuleName::Predicted => "predicted",
             RuleName::Random => "random",
             RuleName::FirstFit => "first-fit",
         }
@@ -138,6 +148,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             slots: args.per_node,
             partition: args.partition.as_deref(),
             slowdowns: args.slowdowns.as_deref(),
+            profiles: args.profiles.as_deref(),
             slowdown_max: args.max_slowdown.unwrap_or(f64::INFINITY),
             patience: args.patience,
         };
@@ -164,35 +175,55 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         all::run(&question, args.json)?;
         return Ok(ExitCode::SUCCESS);
     }
+    put_on_nodes(&args, &jobs, slowdowns)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A placement by a rule, printed and drawn.
+fn put_on_nodes(args: &Args, jobs: &Jobs, table: Option<Slowdowns>) -> anyhow::Result<()> {
     let nodes = match args.nodes {
         Some(nodes) => Nodes { nodes, per_node: args.per_node },
-        None => Nodes::enough(&jobs, args.per_node),
+        None => Nodes::enough(jobs, args.per_node),
     };
-    let rule = args.rule.unwrap_or(if slowdowns.is_some() { RuleName::Optimum } else { RuleName::Twins });
+    let rule = args.rule.unwrap_or(match (&table, &args.profiles) {
+        (Some(_), _) => RuleName::Optimum,
+        (None, Some(_)) => RuleName::Predicted,
+        (None, None) => RuleName::Twins,
+    });
     anyhow::ensure!(
-        args.max_slowdown.is_none() || rule == RuleName::Optimum,
-        "--max-slowdown needs the optimum and --slowdowns; the rule {} does not look at slowdowns",
+        args.max_slowdown.is_none() || rule.rule() == Rule::Optimum,
+        "--max-slowdown needs the optimum and --slowdowns, or predicted; the rule {} does not look at slowdowns",
         rule.name()
     );
+    let is_predicted = rule == RuleName::Predicted;
+    let predicted = is_predicted.then(|| Predicted::of(jobs, args.profiles.as_deref())).transpose()?;
+    let decides = predicted.as_ref().map(|predicted| &predicted.decides).or(table.as_ref());
     let most = args.max_slowdown.unwrap_or(f64::INFINITY);
-    let placement = place(&jobs, nodes, rule.rule(), slowdowns.as_ref(), most, args.seed)?;
+    let mut placement = place(jobs, nodes, rule.rule(), decides, most, args.seed)?;
+    let slowdowns = table.as_ref().or(predicted.as_ref().map(|predicted| &predicted.expected));
+    if predicted.as_ref().is_some_and(|predicted| table.is_some() || !predicted.is_complete()) {
+        // It was about what was predicted or assumed, not about what is printed.
+        placement.proof = Proof::None;
+    }
     let shown = show::Shown {
-        jobs: &jobs,
+        jobs,
         nodes,
         rule: rule.name(),
-        slowdowns: slowdowns.as_ref(),
+        slowdowns,
+        predicted: predicted.as_ref(),
         placement: &placement,
     };
     if let Some(path) = &args.svg {
         draw(&shown, path)?;
     }
-    let others = slowdowns.as_ref().map(|slowdowns| compare(&jobs, nodes, slowdowns, args.seed, rule));
+    let others =
+        slowdowns.map(|slowdowns| compare(jobs, nodes, slowdowns, args.seed, rule)).unwrap_or_default();
     if args.json {
-        println!("{:#}", shown.to_json(&others.unwrap_or_default()));
+        println!("{:#}", shown.to_json(&others));
     } else {
-        print!("{}", shown.text(&others.unwrap_or_default()));
+        print!("{}", shown.text(&others));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn patience(text: &str) -> Result<std::time::Duration, String> {

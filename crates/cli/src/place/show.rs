@@ -1,6 +1,8 @@
 //! Prints a placement: nodes, what each job suffers, and why who is with whom.
 
 use super::factors::{outcome_json, percent};
+use super::predicted::Predicted;
+use castell_policy::placement::queue::UNKNOWN;
 use castell_policy::placement::{Group, Jobs, Nodes, Outcome, Placement, Proof, Slowdowns, slowdown_of};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -13,7 +15,10 @@ pub(super) struct Shown<'a> {
     pub jobs: &'a Jobs,
     pub nodes: Nodes,
     pub rule: &'static str,
+    /// What jobs suffer.
     pub slowdowns: Option<&'a Slowdowns>,
+    /// What the placement was chosen by, if that is not the same.
+    pub predicted: Option<&'a Predicted>,
     pub placement: &'a Placement,
 }
 
@@ -40,12 +45,34 @@ impl Shown<'_> {
             Proof::AtLeast(least) => format!(": no placement has less than {} on average", percent(least)),
             Proof::None => String::new(),
         };
+        let what = match self.predicted {
+            Some(predicted) if std::ptr::eq(slowdowns, &predicted.expected) => "predicted slowdown",
+            _ => "slowdown",
+        };
         format!(
-            "slowdown {} on average, {} at best, {} at worst{proof}",
+            "{what} {} on average, {} at best, {} at worst{proof}{}",
             percent(outcome.average),
             percent(outcome.best),
-            percent(outcome.worst)
+            percent(outcome.worst),
+            self.assumed()
         )
+    }
+
+    /// How much of it nobody can tell.
+    fn assumed(&self) -> String {
+        let Some(predicted) = self.predicted else { return String::new() };
+        let is_unknown = |group: &&Group| {
+            let of = &group.programs;
+            (0..of.len()).any(|at| of[..at].iter().any(|&other| predicted.is_unknown(of[at], other)))
+        };
+        let nodes: u64 = self.placement.groups.iter().filter(is_unknown).map(|group| group.nodes).sum();
+        match nodes {
+            0 => String::new(),
+            nodes => format!(
+                "; nobody can tell for jobs of {nodes} nodes, where {} is assumed",
+                percent(1.0 + UNKNOWN)
+            ),
+        }
     }
 
     pub fn text(&self, others: &[(&str, Outcome)]) -> String {
@@ -65,6 +92,9 @@ impl Shown<'_> {
             let left = self.placement.groups.len() - LINES_MAX;
             let _ = writeln!(text, "  and {left} more kinds of nodes; --json has all");
         }
+        if let Some(predicted) = self.predicted {
+            text += &predicted.text(self.jobs);
+        }
         if !others.is_empty() {
             let _ = writeln!(text, "other rules, average and worst slowdown, nodes with twins");
         }
@@ -81,11 +111,29 @@ impl Shown<'_> {
         match (self.rule, self.slowdowns) {
             _ if group.programs.len() == 1 => "alone: there are slots to spare".to_owned(),
             ("optimum", Some(slowdowns)) if group.programs.len() == 2 => self.why_pair(group, slowdowns),
-            ("optimum", _) => "no exchange with another node that was tried makes the sum smaller".to_owned(),
+            ("predicted", _) if group.programs.len() == 2 => self.why_predicted(group),
+            ("optimum" | "predicted", _) => {
+                "no exchange with another node that was tried makes the sum smaller".to_owned()
+            }
             ("twins", _) if has_twins => "twins: there are more of them than nodes".to_owned(),
             ("twins", _) => "different programs: they are less likely to want the same".to_owned(),
             ("first-fit", _) => "they follow each other in the list".to_owned(),
             _ => "by chance".to_owned(),
+        }
+    }
+
+    fn why_predicted(&self, group: &Group) -> String {
+        let Some(predicted) = self.predicted else { return String::new() };
+        let (one, other) = (group.programs[0], group.programs[1]);
+        let name = |program| self.name(program);
+        match predicted.is_unknown(one, other) {
+            true if one == other => {
+                format!("twins of which nothing is known: there is nobody else for {}", name(one))
+            }
+            true => {
+                format!("no twins; what {} and {} do to each other nobody can tell", name(one), name(other))
+            }
+            false => self.why_pair(group, &predicted.decides),
         }
     }
 
@@ -159,6 +207,7 @@ impl Shown<'_> {
             "twins": self.placement.twins(),
             "groups": groups.collect::<Vec<_>>(),
             "other_rules": others.collect::<serde_json::Map<_, _>>(),
+            "knowledge": self.predicted.map(|predicted| predicted.to_json(self.jobs)),
         })
     }
 }

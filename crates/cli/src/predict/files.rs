@@ -36,7 +36,7 @@ fn number(value: &Value, key: &str) -> Option<f64> {
     value[key].as_f64().filter(|number| number.is_finite())
 }
 
-fn host(path: &Path) -> anyhow::Result<Host> {
+pub(super) fn host(path: &Path) -> anyhow::Result<Host> {
     let value = read(path)?;
     let of = |key: &str| {
         let missing = || format!("{}: {key} is missing or no number above 0", path.display());
@@ -54,11 +54,15 @@ fn host(path: &Path) -> anyhow::Result<Host> {
 
 /// A profile. What it lacks is missing in what can be predicted; what is there and wrong is an error.
 pub(super) fn profile(path: &Path, host: &Host) -> anyhow::Result<Profile> {
-    let value = read(path)?;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let name = value["name"].as_str().map_or(stem, str::to_owned);
-    let behaviour = behaviour(&value, host).with_context(|| path.display().to_string())?;
-    let flows = ["l2_l1_bytes_s", "llc_l2_bytes_s", "memory_llc_bytes_s"].map(|key| number(&value, key));
+    profile_of(&read(path)?, &stem, host).with_context(|| path.display().to_string())
+}
+
+/// A profile as it stands in a file; `stem` is its name where it has none.
+pub(super) fn profile_of(value: &Value, stem: &str, host: &Host) -> anyhow::Result<Profile> {
+    let name = crate::profiles::label(value["name"].as_str().unwrap_or(stem), value["input"].as_str());
+    let behaviour = behaviour(value, host)?;
+    let flows = ["l2_l1_bytes_s", "llc_l2_bytes_s", "memory_llc_bytes_s"].map(|key| number(value, key));
     let readings = match (flows, &behaviour) {
         ([Some(l1), Some(l2), Some(llc)], _) => Some(Readings::new(l1, l2, llc)?),
         (_, Some(known)) => {
@@ -69,15 +73,12 @@ pub(super) fn profile(path: &Path, host: &Host) -> anyhow::Result<Profile> {
         }
         _ => None,
     };
-    let cores = number(&value, "cores").unwrap_or(1.0) as usize;
+    let cores = number(value, "cores").unwrap_or(1.0) as usize;
     let class = match (value["class"].as_str(), readings) {
-        (Some(letter), _) => letter.parse::<Class>().with_context(|| path.display().to_string())?,
+        (Some(letter), _) => letter.parse::<Class>()?,
         (None, Some(readings)) => class::classify(&readings, &Thresholds::of_cores(cores)).class,
         (None, None) => {
-            bail!(
-                "{}: neither bytes a second towards the core (`castell profile --json`) nor distances",
-                path.display()
-            )
+            bail!("neither bytes a second towards the core (`castell profile --json`) nor distances")
         }
     };
     Ok(Profile { name, class, readings, behaviour })

@@ -1,7 +1,10 @@
 //! `castell predict`.
 
 mod files;
+mod pairs;
 mod report;
+
+pub use pairs::Pairs;
 
 use anyhow::{Context as _, bail};
 use castell_cachesim::machine::Chip;

@@ -42,10 +42,14 @@ pub trait Knowledge {
     fn slowdown(&self, program: usize, neighbour: usize) -> Option<f64>;
     /// No job may suffer more, as far as it is known.
     fn slowdown_max(&self) -> f64;
+    /// Whether two are instances of one program, and so kept apart if nothing is known of them.
+    fn are_twins(&self, one: usize, other: usize) -> bool {
+        one == other
+    }
 }
 
 /// What is lost beside a neighbour of whom nothing is known: less than beside most that are known to hurt, more than alone.
-const UNKNOWN: f64 = 0.05;
+pub const UNKNOWN: f64 = 0.05;
 /// Rounds of trading places, at most.
 const ROUNDS: usize = 16;
 
@@ -147,7 +151,7 @@ impl<K: Knowledge> Round<'_, K> {
     /// What two lose to each other; `None` if they are to be kept apart.
     fn loss(&self, one: usize, other: usize) -> Option<f64> {
         let both = [self.knowledge.slowdown(one, other), self.knowledge.slowdown(other, one)];
-        if one == other && both[0].is_none() {
+        if both[0].is_none() && self.knowledge.are_twins(one, other) {
             return None;
         }
         let is_too_slow = both.iter().flatten().any(|factor| *factor > self.knowledge.slowdown_max());

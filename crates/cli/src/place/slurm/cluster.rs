@@ -3,6 +3,7 @@
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// So long a command of Slurm's may take.
@@ -43,7 +44,13 @@ pub enum State {
 pub struct Job {
     /// As `scontrol` wants it: `12`, or `12_3` for a task of an array.
     pub id: String,
-    pub program: String,
+    pub name: String,
+    /// Its program and the class of its input, as the user says.
+    pub named: Option<(String, Option<String>)>,
+    /// Words of its script that may name its program.
+    pub words: Vec<String>,
+    /// From where it was submitted.
+    pub folder: PathBuf,
     pub partitions: Vec<String>,
     pub state: State,
     /// Where it runs.
@@ -159,7 +166,10 @@ fn job(value: &Value) -> Option<Vec<Job>> {
     let asked = (count("tasks") * count("cpus_per_task").max(1)).div_ceil(node_count);
     let job = Job {
         id: String::new(),
-        program: program(text("name"), text("comment")),
+        name: text("name").to_owned(),
+        named: named(text("comment")),
+        words: text("admin_comment").split_whitespace().skip(1).map(str::to_owned).collect(),
+        folder: PathBuf::from(text("current_working_directory")),
         partitions: list("partition"),
         state,
         nodes,
@@ -213,10 +223,12 @@ fn range(text: &str) -> Option<impl Iterator<Item = u64>> {
     Some((number(first)?..=number(last)?).step_by(step))
 }
 
-/// The program that a job runs: what its comment names (`castell:NAME`), else its own name.
-fn program(name: &str, comment: &str) -> String {
-    let named = comment.split_whitespace().find_map(|word| word.strip_prefix(NAMES));
-    named.filter(|name| !name.is_empty()).unwrap_or(name).to_owned()
+/// What a comment names: `castell:NAME` or `castell:NAME:INPUT`.
+fn named(comment: &str) -> Option<(String, Option<String>)> {
+    let named = comment.split_whitespace().find_map(|word| word.strip_prefix(NAMES))?;
+    let (name, input) = named.split_once(':').unwrap_or((named, ""));
+    let input = Some(input.to_owned()).filter(|input| !input.is_empty());
+    Some((name.to_owned(), input)).filter(|(name, _)| !name.is_empty())
 }
 
 /// A number, also where it is written as `{"set": true, "number": 5}`.
@@ -244,10 +256,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_are_named_by_comments_or_by_jobs() {
-        assert_eq!(program("job", ""), "job");
-        assert_eq!(program("job", "for the paper castell:bt:C"), "bt:C");
-        assert_eq!(program("job", "castell:"), "job");
+    fn comments_name_programs() {
+        let bt = |input: Option<&str>| Some(("bt".to_owned(), input.map(str::to_owned)));
+        assert_eq!(named(""), None);
+        assert_eq!(named("castell:bt"), bt(None));
+        assert_eq!(named("for the paper castell:bt:C"), bt(Some("C")));
+        assert_eq!(named("castell:"), None);
     }
 
     #[test]
@@ -263,17 +277,18 @@ mod tests {
     fn jobs_of_old_and_new_slurm() {
         let old = r#"{"jobs": [{"job_id": 7, "job_state": "PENDING", "name": "cg", "state_reason": "BeginTime", "priority": 5,
             "node_count": 1, "tasks": 2, "cpus_per_task": null, "minimum_cpus_per_node": 1, "partition": "main", "shared": null,
-            "admin_comment": "castell", "submit_time": 100, "eligible_time": 160, "required_nodes": ""}]}"#;
+            "admin_comment": "castell srun ./cg", "submit_time": 100, "eligible_time": 160, "required_nodes": ""}]}"#;
         let new = r#"{"jobs": [{"job_id": 7, "job_state": ["PENDING"], "name": "cg", "state_reason": "BeginTime",
             "priority": {"set": true, "infinite": false, "number": 5}, "node_count": {"set": true, "number": 1},
             "tasks": {"set": true, "number": 2}, "cpus_per_task": {"set": false, "number": 0}, "minimum_cpus_per_node": {"set": true, "number": 1},
-            "partition": "main", "shared": [], "admin_comment": "castell", "submit_time": {"set": true, "number": 100},
+            "partition": "main", "shared": [], "admin_comment": "castell srun ./cg", "submit_time": {"set": true, "number": 100},
             "eligible_time": {"set": true, "number": 160}, "required_nodes": "", "array_job_id": {"set": true, "number": 0}}]}"#;
         let read = jobs(old).expect("jobs");
         assert_eq!(read, jobs(new).expect("jobs"));
         let job = &read[0];
         assert_eq!((job.id.as_str(), job.state, job.processors, job.is_marked), ("7", State::Waits, 2, true));
         assert_eq!((job.submitted, job.start, &job.required), (100, 160, &None));
+        assert_eq!(job.words, ["srun", "./cg"]);
         assert!(jobs("{}").is_err() && jobs("no").is_err());
     }
 }

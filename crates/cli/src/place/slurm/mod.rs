@@ -4,15 +4,18 @@
 //! them to begin now on a node, or later. So whatever goes wrong here, Slurm starts each job itself soon after.
 
 mod cluster;
+mod identify;
 mod plan;
 
+use crate::profiles::{Remembered, seconds_now};
 use anyhow::Context as _;
 use castell_agent::Place;
 use cluster::{Cluster, ask};
+use identify::identify;
 pub use plan::Question;
-use plan::{Plan, Table};
+use plan::{Knowledge, Plan};
 use std::fs::{File, TryLockError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Between two looks of `--apply`, and how many in a row without anything to do it takes: a job whose submission has started this is in the
 /// queue a moment later.
@@ -20,8 +23,10 @@ const LOOK: (Duration, u32) = (Duration::from_millis(500), 3);
 
 /// Prints what would be done with the queue as it is.
 pub fn show(question: &Question, as_json: bool) -> anyhow::Result<()> {
-    let table = Table::read(question)?;
-    let plan = Plan::make(&Cluster::now()?, question, &table, seconds_now(), false);
+    let knowledge = Knowledge::read(question)?;
+    let cluster = Cluster::now()?;
+    let programs = identify(&cluster, knowledge.library.as_ref(), &mut Remembered::default());
+    let plan = Plan::make(&cluster, &programs, question, &knowledge, seconds_now(), false);
     if as_json {
         println!("{:#}", plan.to_json());
     } else {
@@ -32,7 +37,7 @@ pub fn show(question: &Question, as_json: bool) -> anyhow::Result<()> {
 
 /// Does it, until there is nothing more to do. At once if another one is about to look.
 pub fn apply(question: &Question) -> anyhow::Result<()> {
-    let table = Table::read(question)?;
+    let knowledge = Knowledge::read(question)?;
     let usual = Place::usual()?.socket;
     let lock = |name: &str| {
         let path = usual.with_file_name(name);
@@ -46,9 +51,13 @@ pub fn apply(question: &Question) -> anyhow::Result<()> {
     }
     now.lock().context("cannot lock place-now.lock")?;
     next.unlock().context("cannot unlock place-next.lock")?;
+    let mut remembered = Remembered::of_file(usual.with_file_name("place-binaries.json"));
     let mut idle = 0;
     while idle < LOOK.1 {
-        let plan = Plan::make(&Cluster::now()?, question, &table, seconds_now(), true);
+        let cluster = Cluster::now()?;
+        let programs = identify(&cluster, knowledge.library.as_ref(), &mut remembered);
+        remembered.keep();
+        let plan = Plan::make(&cluster, &programs, question, &knowledge, seconds_now(), true);
         let orders = plan.orders();
         for (job, words) in &orders {
             let id = format!("JobId={job}");
@@ -64,8 +73,4 @@ pub fn apply(question: &Question) -> anyhow::Result<()> {
         std::thread::sleep(LOOK.0);
     }
     Ok(())
-}
-
-fn seconds_now() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }

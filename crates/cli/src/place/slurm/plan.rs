@@ -1,9 +1,11 @@
 //! What is to become of each job of a queue.
 
 use super::cluster::{self, Cluster, Job, State};
+use super::identify::{Library, Program};
+use crate::place::factors::percent;
 use anyhow::Context as _;
 use castell_policy::placement::Slowdowns;
-use castell_policy::placement::queue::{Choice, Knowledge, Node, Waiting, choose};
+use castell_policy::placement::queue::{self, Choice, Node, Waiting, choose};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -20,21 +22,25 @@ pub struct Question<'a> {
     pub slots: u32,
     pub partition: Option<&'a str>,
     pub slowdowns: Option<&'a Path>,
+    pub profiles: Option<&'a Path>,
     pub slowdown_max: f64,
     pub patience: Duration,
 }
 
-/// What is known of programs by name.
-pub struct Table {
+/// What is known of programs: a table by name, and profiles.
+pub struct Knowledge {
     slowdowns: Option<Slowdowns>,
     rows: HashMap<String, usize>,
+    pub library: Option<Library>,
     max: f64,
 }
 
-impl Table {
+impl Knowledge {
+    /// Profiles that are no help are complained about: then twins are kept apart.
+    ///
     /// # Errors
     /// The file of slowdowns cannot be read, or is none.
-    pub fn read(question: &Question) -> anyhow::Result<Table> {
+    pub fn read(question: &Question) -> anyhow::Result<Knowledge> {
         let read = |path: &Path| -> anyhow::Result<Slowdowns> {
             let text =
                 std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -43,7 +49,15 @@ impl Table {
         let slowdowns = question.slowdowns.map(read).transpose()?;
         let names = slowdowns.iter().flat_map(|table| table.names());
         let rows = names.enumerate().map(|(row, name)| (name.clone(), row)).collect();
-        Ok(Table { slowdowns, rows, max: question.slowdown_max })
+        let library = Library::read(question.profiles);
+        match &library {
+            Ok(library) => {
+                library.complaints().for_each(|what| castell_host::say(&format!("left out: {what}")))
+            }
+            Err(Some(why)) => castell_host::say(&format!("profiles are no help: {why}")),
+            Err(None) => {}
+        }
+        Ok(Knowledge { slowdowns, rows, library: library.ok(), max: question.slowdown_max })
     }
 
     /// A program's row: that of its name, else that of the part before the colon, which names no input.
@@ -55,27 +69,46 @@ impl Table {
 
 /// The programs of a queue, by number.
 struct Programs<'a> {
-    names: Vec<String>,
-    table: &'a Table,
+    all: Vec<Program>,
+    knowledge: &'a Knowledge,
 }
 
 impl Programs<'_> {
-    fn number(&mut self, name: &str) -> usize {
-        self.names.iter().position(|known| known == name).unwrap_or_else(|| {
-            self.names.push(name.to_owned());
-            self.names.len() - 1
+    fn number(&mut self, program: &Program) -> usize {
+        let entry = |of: &Program| of.found.as_ref().map(|found| found.entry);
+        let is_same = |known: &Program| known.name == program.name && entry(known) == entry(program);
+        self.all.iter().position(is_same).unwrap_or_else(|| {
+            self.all.push(program.clone());
+            self.all.len() - 1
         })
+    }
+
+    fn name(&self, program: usize) -> &str {
+        &self.all[program].name
+    }
+
+    fn by_table(&self, program: usize, neighbour: usize) -> Option<f64> {
+        let rows = [program, neighbour].map(|number| self.knowledge.row(self.name(number)));
+        Some(self.knowledge.slowdowns.as_ref()?.of(rows[0]?, rows[1]?))
+    }
+
+    fn by_profiles(&self, program: usize, neighbour: usize) -> Option<f64> {
+        let entry = |number: usize| Some(self.all[number].found.as_ref()?.entry);
+        self.knowledge.library.as_ref()?.pairs.slowdown(entry(program)?, entry(neighbour)?)
     }
 }
 
-impl Knowledge for Programs<'_> {
+impl queue::Knowledge for Programs<'_> {
     fn slowdown(&self, program: usize, neighbour: usize) -> Option<f64> {
-        let rows = [program, neighbour].map(|number| self.table.row(&self.names[number]));
-        Some(self.table.slowdowns.as_ref()?.of(rows[0]?, rows[1]?))
+        self.by_table(program, neighbour).or_else(|| self.by_profiles(program, neighbour))
     }
 
     fn slowdown_max(&self) -> f64 {
-        self.table.max
+        self.knowledge.max
+    }
+
+    fn are_twins(&self, one: usize, other: usize) -> bool {
+        self.name(one) == self.name(other)
     }
 }
 
@@ -96,6 +129,7 @@ enum Fate {
 
 struct Decided {
     job: Job,
+    program: Program,
     fate: Fate,
     why: String,
     /// It takes any slot from then on.
@@ -111,60 +145,52 @@ pub struct Plan {
 
 impl Plan {
     /// `marked`: only for jobs that the plug-in has marked.
-    pub fn make(cluster: &Cluster, question: &Question, table: &Table, now: u64, marked: bool) -> Plan {
+    pub fn make(
+        cluster: &Cluster,
+        of_jobs: &[Program],
+        question: &Question,
+        knowledge: &Knowledge,
+        now: u64,
+        marked: bool,
+    ) -> Plan {
         let wanted = |partitions: &[String]| {
             question.partition.is_none_or(|wanted| partitions.iter().any(|partition| partition == wanted))
         };
         let nodes: Vec<&cluster::Node> =
             cluster.nodes.iter().filter(|node| node.is_up && wanted(&node.partitions)).collect();
-        let mut programs = Programs { names: Vec::new(), table };
-        let mut states: Vec<Node> =
-            nodes.iter().map(|_| Node { slots: question.slots, taken: 0, running: Vec::new() }).collect();
-        // Also who was told where to begin, and will in a moment.
-        let there = |job: &&Job| job.state == State::Runs || is_told(job);
-        for job in cluster.jobs.iter().filter(there) {
-            let names: Vec<&str> = match &job.required {
-                Some(node) if job.state != State::Runs => vec![node],
-                _ => job.nodes.iter().map(String::as_str).collect(),
-            };
-            let program = programs.number(&job.program);
-            for (node, state) in
-                nodes.iter().zip(&mut states).filter(|(node, _)| names.contains(&node.name.as_str()))
-            {
-                state.taken += slots_of(job, node.processors, question.slots);
-                state.running.push(program);
-            }
-        }
-        let mut waiting: Vec<&Job> =
-            cluster.jobs.iter().filter(|job| job.state != State::Runs && wanted(&job.partitions)).collect();
-        waiting.retain(|job| !marked || job.is_marked);
-        waiting.sort_by_key(|job| std::cmp::Reverse(job.priority)); // stable: those of one priority as Slurm lists them
+        let mut programs = Programs { all: Vec::new(), knowledge };
+        let jobs = || cluster.jobs.iter().zip(of_jobs);
+        let mut states = taken(jobs(), &nodes, question, &mut programs);
+        let mut waiting: Vec<(&Job, &Program)> =
+            jobs().filter(|(job, _)| job.state != State::Runs && wanted(&job.partitions)).collect();
+        waiting.retain(|(job, _)| !marked || job.is_marked);
+        waiting.sort_by_key(|(job, _)| std::cmp::Reverse(job.priority)); // stable: those of one priority as Slurm lists them
         let mut plan = Plan { nodes: Vec::new(), slots: question.slots, decided: Vec::new(), now };
         let mut rest = Vec::new();
-        for job in waiting {
+        for (job, program) in waiting {
             match not_ours(job, &nodes, question.slots, now) {
-                Some(fate) => plan.decide(job, fate, String::new(), question),
+                Some(fate) => plan.decide(job, program, fate, String::new(), question),
                 None if is_told(job) => {}
-                None => rest.push(job),
+                None => rest.push((job, program)),
             }
         }
         // Partition by partition, since a job's nodes are those of its own.
         while let Some(first) = rest.first() {
-            let partitions = first.partitions.clone();
-            let (these, others): (Vec<&Job>, Vec<&Job>) =
-                rest.into_iter().partition(|job| job.partitions == partitions);
+            let partitions = first.0.partitions.clone();
+            let (these, others): (Vec<_>, Vec<_>) =
+                rest.into_iter().partition(|(job, _)| job.partitions == partitions);
             rest = others;
             let usable: Vec<usize> = (0..nodes.len())
                 .filter(|&node| nodes[node].partitions.iter().any(|partition| partitions.contains(partition)))
                 .collect();
             let offered: Vec<Node> = usable.iter().map(|&node| states[node].clone()).collect();
-            let jobs = these.iter().map(|job| Waiting {
-                program: programs.number(&job.program),
+            let jobs = these.iter().map(|(job, program)| Waiting {
+                program: programs.number(program),
                 is_impatient: job.submitted + question.patience.as_secs() <= now,
             });
             let jobs: Vec<Waiting> = jobs.collect();
             let choices = choose(&offered, &jobs, &programs);
-            for ((job, asked), choice) in these.iter().zip(&jobs).zip(choices) {
+            for (((job, program), asked), choice) in these.iter().zip(&jobs).zip(choices) {
                 let (fate, why) = match choice {
                     Choice::Start(node) => {
                         let node = usable[node];
@@ -176,23 +202,23 @@ impl Plan {
                     Choice::Full => (Fate::Full, String::new()),
                     Choice::Apart => (Fate::Apart, String::new()),
                 };
-                plan.decide(job, fate, why, question);
+                plan.decide(job, program, fate, why, question);
             }
         }
         plan.nodes = nodes
             .iter()
             .zip(&states)
             .map(|(node, state)| {
-                let names = state.running.iter().map(|&program| programs.names[program].clone()).collect();
+                let names = state.running.iter().map(|&program| programs.name(program).to_owned()).collect();
                 (node.name.clone(), state.taken, names)
             })
             .collect();
         plan
     }
 
-    fn decide(&mut self, job: &Job, fate: Fate, why: String, question: &Question) {
+    fn decide(&mut self, job: &Job, program: &Program, fate: Fate, why: String, question: &Question) {
         let patient_until = job.submitted + question.patience.as_secs();
-        self.decided.push(Decided { job: job.clone(), fate, why, patient_until });
+        self.decided.push(Decided { job: job.clone(), program: program.clone(), fate, why, patient_until });
     }
 
     /// What `scontrol update` has to be told, by job.
@@ -246,7 +272,7 @@ impl Plan {
                 text,
                 "  job {:<8} {:<14} {}",
                 decided.job.id,
-                decided.job.program,
+                decided.program.name,
                 self.sentence(decided)
             );
         }
@@ -269,11 +295,43 @@ impl Plan {
                 Fate::Apart => ("apart", None),
                 Fate::Left(_) | Fate::InVain => ("left", None),
             };
-            let Job { id, program, .. } = &decided.job;
-            json!({"id": id, "program": program, "choice": choice, "node": node, "why": self.sentence(decided)})
+            let Program { name, found } = &decided.program;
+            json!({
+                "id": decided.job.id,
+                "program": name,
+                "by": found.as_ref().map(|found| crate::place::predicted::by(found.by)),
+                "how": found.as_ref().map(|found| &found.how),
+                "choice": choice,
+                "node": node,
+                "why": self.sentence(decided),
+            })
         });
         json!({"nodes": nodes.collect::<Vec<_>>(), "jobs": jobs.collect::<Vec<_>>()})
     }
+}
+
+/// Nodes with those who run there, and those who were told to begin there and will in a moment.
+fn taken<'a>(
+    jobs: impl Iterator<Item = (&'a Job, &'a Program)>,
+    nodes: &[&cluster::Node],
+    question: &Question,
+    programs: &mut Programs,
+) -> Vec<Node> {
+    let empty = Node { slots: question.slots, taken: 0, running: Vec::new() };
+    let mut states = vec![empty; nodes.len()];
+    for (job, program) in jobs.filter(|(job, _)| job.state == State::Runs || is_told(job)) {
+        let names: Vec<&str> = match &job.required {
+            Some(node) if job.state != State::Runs => vec![node],
+            _ => job.nodes.iter().map(String::as_str).collect(),
+        };
+        let program = programs.number(program);
+        let theirs = nodes.iter().zip(&mut states).filter(|(node, _)| names.contains(&node.name.as_str()));
+        for (node, state) in theirs {
+            state.taken += slots_of(job, node.processors, question.slots);
+            state.running.push(program);
+        }
+    }
+    states
 }
 
 /// It waits for a node that it was told to begin on.
@@ -307,16 +365,22 @@ fn not_ours(job: &Job, nodes: &[&cluster::Node], slots: u32, now: u64) -> Option
     Some(Fate::Left(why.to_owned()))
 }
 
-/// Who is there, and what that costs, in words.
+/// Who is there, what that costs, and who says so, in words.
 fn beside(program: usize, there: &[usize], programs: &Programs) -> String {
-    let percent = |factor: Option<f64>| factor.map(crate::place::factors::percent);
+    let both = |of: &dyn Fn(usize, usize) -> Option<f64>, neighbour: usize| {
+        Some((percent(of(program, neighbour)?), percent(of(neighbour, program)?)))
+    };
     let neighbours = there.iter().map(|&neighbour| {
-        let name = &programs.names[neighbour];
-        match (percent(programs.slowdown(program, neighbour)), percent(programs.slowdown(neighbour, program)))
-        {
-            (Some(own), Some(theirs)) => format!("{name} (slowdown {own} for it, {theirs} for {name})"),
-            _ if program == neighbour => format!("{name}, its twin, after having waited long enough"),
-            _ => format!("{name} (no twin; what they cost each other is not known)"),
+        let name = programs.name(neighbour);
+        if let Some((own, theirs)) = both(&|one, other| programs.by_table(one, other), neighbour) {
+            return format!("{name} (slowdown {own} for it, {theirs} for {name}, by the table)");
+        }
+        if let Some((own, theirs)) = both(&|one, other| programs.by_profiles(one, other), neighbour) {
+            return format!("{name} (slowdown {own} for it, {theirs} for {name}, by profiles)");
+        }
+        match queue::Knowledge::are_twins(programs, program, neighbour) {
+            true => format!("{name}, its twin, after having waited long enough"),
+            false => format!("{name} (no twin; what they cost each other is not known)"),
         }
     });
     neighbours.collect::<Vec<_>>().join(" and ")
@@ -325,6 +389,8 @@ fn beside(program: usize, there: &[usize], programs: &Programs) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profiles::Remembered;
+    use std::path::PathBuf;
 
     fn cluster(jobs: Vec<Job>) -> Cluster {
         let node = |name: &str| cluster::Node {
@@ -339,7 +405,10 @@ mod tests {
     fn waits(id: &str, program: &str) -> Job {
         Job {
             id: id.to_owned(),
-            program: program.to_owned(),
+            name: program.to_owned(),
+            named: None,
+            words: Vec::new(),
+            folder: PathBuf::from("/"),
             partitions: vec!["main".to_owned()],
             state: State::Waits,
             nodes: Vec::new(),
@@ -358,13 +427,25 @@ mod tests {
         Job { state: State::Runs, nodes: vec![node.to_owned()], ..waits(id, program) }
     }
 
+    fn plan(cluster: &Cluster, now: u64) -> Plan {
+        let max = f64::INFINITY;
+        let knowledge = Knowledge { slowdowns: None, rows: HashMap::new(), library: None, max };
+        let patience = Duration::from_secs(600);
+        let question = Question {
+            slots: 2,
+            partition: None,
+            slowdowns: None,
+            profiles: None,
+            slowdown_max: max,
+            patience,
+        };
+        let programs = super::super::identify::identify(cluster, None, &mut Remembered::default());
+        Plan::make(cluster, &programs, &question, &knowledge, now, true)
+    }
+
     /// What is ordered at a time, in one line a job.
     fn ordered(jobs: Vec<Job>, now: u64) -> Vec<String> {
-        let table = Table { slowdowns: None, rows: HashMap::new(), max: f64::INFINITY };
-        let patience = Duration::from_secs(600);
-        let question =
-            Question { slots: 2, partition: None, slowdowns: None, slowdown_max: f64::INFINITY, patience };
-        let plan = Plan::make(&cluster(jobs), &question, &table, now, true);
+        let plan = plan(&cluster(jobs), now);
         plan.orders().into_iter().map(|(job, words)| format!("{job} {}", words.join(" "))).collect()
     }
 
@@ -401,12 +482,7 @@ mod tests {
 
     #[test]
     fn nothing_is_decided_while_no_node_is_up() {
-        let table = Table { slowdowns: None, rows: HashMap::new(), max: f64::INFINITY };
-        let patience = Duration::from_secs(600);
-        let question =
-            Question { slots: 2, partition: None, slowdowns: None, slowdown_max: f64::INFINITY, patience };
-        let cluster = Cluster { nodes: Vec::new(), jobs: vec![waits("1", "a")] };
-        let plan = Plan::make(&cluster, &question, &table, 1010, true);
+        let plan = plan(&Cluster { nodes: Vec::new(), jobs: vec![waits("1", "a")] }, 1010);
         assert_eq!(plan.orders(), [("1".to_owned(), vec!["StartTime=now+590seconds".to_owned()])]);
         assert!(plan.text().contains("no slot is free"), "{}", plan.text());
     }

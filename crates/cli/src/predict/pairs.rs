@@ -1,0 +1,79 @@
+//! Slowdowns of pairs of profiles that were kept, one by one as they are asked for.
+
+use super::files;
+use crate::profiles::{MACHINE, Store};
+use castell_interference::sharing::{Fitted, forecast};
+use castell_interference::{Host, Profile, Scn};
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+
+/// Predicts by distances and bandwidths; where these leave too much open, by class, if pairs were measured that constants could come from.
+pub struct Pairs {
+    host: Host,
+    /// By entry of the store; a sentence where it cannot be used.
+    profiles: Vec<Result<Profile, String>>,
+    fitted: Vec<OnceCell<Option<Fitted>>>,
+    scn: Option<Scn>,
+    known: RefCell<HashMap<(usize, usize), Option<f64>>>,
+}
+
+impl Pairs {
+    /// Of what is kept.
+    ///
+    /// # Errors
+    /// Nothing is known of the machine; says how to measure it.
+    pub fn of(store: &Store) -> anyhow::Result<Pairs> {
+        let path = store.folder.join(MACHINE);
+        anyhow::ensure!(
+            path.exists(),
+            "there is no {}: without the machine's sizes and times nothing can be predicted. `castell profiles machine` measures them",
+            path.display()
+        );
+        let host = files::host(&path)?;
+        let read = |entry: &crate::profiles::Entry| {
+            files::profile_of(&entry.value, &entry.name, &host).map_err(|error| format!("{error:#}"))
+        };
+        let profiles: Vec<Result<Profile, String>> = store.entries.iter().map(read).collect();
+        let fitted = profiles.iter().map(|_| OnceCell::new()).collect();
+        Ok(Pairs { scn: scn(store, &host), host, profiles, fitted, known: RefCell::default() })
+    }
+
+    /// The first one's factor beside the other; `None` if nobody can tell.
+    pub fn slowdown(&self, program: usize, neighbour: usize) -> Option<f64> {
+        if let Some(known) = self.known.borrow().get(&(program, neighbour)) {
+            return *known;
+        }
+        let [own, other] = [program, neighbour].map(|at| self.fitted(at));
+        let shared = own.zip(other).map(|(own, other)| forecast(&self.host, &[own, other]));
+        let mut known = self.known.borrow_mut();
+        for (at, pair) in [(program, neighbour), (neighbour, program)].into_iter().enumerate() {
+            let told = shared.as_ref().map(|both| both[at]).filter(|told| !told.cannot_tell());
+            let told = told.map(|told| told.slowdown).or_else(|| self.by_class(pair.0, pair.1));
+            known.insert(pair, told.map(|factor| factor.clamp(1.0, FACTOR_MAX)));
+        }
+        known[&(program, neighbour)]
+    }
+
+    fn by_class(&self, program: usize, neighbour: usize) -> Option<f64> {
+        let [own, other] = [program, neighbour].map(|at| self.profiles[at].as_ref().ok());
+        self.scn.as_ref()?.predict(own?, other?).ok()
+    }
+
+    fn fitted(&self, at: usize) -> Option<&Fitted> {
+        let fit = || Fitted::of(&self.host, self.profiles[at].as_ref().ok()?).ok();
+        self.fitted[at].get_or_init(fit).as_ref()
+    }
+
+    /// Why a profile cannot be used, if so.
+    pub fn complaint(&self, at: usize) -> Option<&str> {
+        self.profiles[at].as_ref().err().map(String::as_str)
+    }
+}
+
+/// More than this is a fault of the prediction.
+const FACTOR_MAX: f64 = 1000.0;
+
+fn scn(store: &Store, host: &Host) -> Option<Scn> {
+    let known = files::load(&store.folder).ok().filter(|known| !known.pairs.is_empty())?;
+    Scn::train(&known.profiles, &known.pairs, host.bytes_per_second_max).ok()
+}

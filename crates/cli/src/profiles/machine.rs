@@ -1,0 +1,81 @@
+//! What predictions have to know of the machine: its last-level cache, and how fast that and memory answer.
+
+use anyhow::Context as _;
+use castell_host::topology::Processors;
+use castell_prof::caches::{self, Cache};
+use castell_prof::probe::{Dependence, Distance, Order, Pattern, Probe};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const BLOCK_BYTES: f64 = 64.0;
+/// Looks at each, of which the fastest counts: what else runs here makes it slower only.
+const LOOKS: usize = 3;
+const LOOK: Duration = Duration::from_millis(200);
+/// What a probe of memory goes over, at most.
+const MEMORY_BYTES_MAX: u64 = 1 << 30;
+
+/// Measures it; takes a few seconds.
+///
+/// # Errors
+/// The kernel lists no last-level cache, or there is too little memory.
+pub fn measure() -> anyhow::Result<Value> {
+    let caches = caches::of_machine(Path::new("/"));
+    let last = caches
+        .iter()
+        .max_by_key(|cache| cache.level)
+        .context("the kernel lists no caches of this machine")?;
+    let private = caches.iter().filter(|cache| cache.level < last.level).map(|cache| cache.bytes).max();
+    let beyond = (4 * last.bytes).min(MEMORY_BYTES_MAX.max(2 * last.bytes));
+    let inside = (last.bytes / 4).max(2 * private.unwrap_or(0)).min(last.bytes / 2);
+    let threads = Processors::usable().cpus.len().min(last.shared_by.max(1));
+    crate::afford::insist("the probe", beyond.into())?;
+    let bytes_s_max = pace(beyond, Order::Stream, Dependence::Independent, threads)?;
+    let answer = |bytes| {
+        Ok::<f64, anyhow::Error>(BLOCK_BYTES * 1e9 / pace(bytes, Order::Random, Dependence::List, 1)?)
+    };
+    let (llc_ns, memory_ns) = (answer(inside)?, answer(beyond)?);
+    Ok(json!({
+        "llc_bytes": last.bytes,
+        "block_bytes": BLOCK_BYTES as u64,
+        "llc_ns": llc_ns,
+        // A machine whose memory answers as fast as its cache does not exist: noise.
+        "memory_ns": memory_ns.max(llc_ns * 1.01),
+        "bytes_s_max": bytes_s_max,
+        "private_bytes": private_bytes(&caches),
+    }))
+}
+
+/// Bytes of the caches that a core has for itself: its L2.
+pub fn private_bytes(caches: &[Cache]) -> Option<u64> {
+    let last = caches.iter().map(|cache| cache.level).max()?;
+    caches.iter().filter(|cache| cache.level < last).map(|cache| cache.bytes).max()
+}
+
+/// Bytes a second.
+fn pace(bytes: u64, order: Order, dependence: Dependence, threads: usize) -> anyhow::Result<f64> {
+    let pattern = Pattern::new(vec![Distance { bytes, share: 1.0 }], order, dependence, threads)?;
+    let probe = Probe::start(&pattern, &[], None)?;
+    probe.go();
+    // Until pages are there and caches are warm.
+    probe.wait(LOOK);
+    let mut best = 0.0f64;
+    for _ in 0..LOOKS {
+        let (start, before) = (Instant::now(), probe.bytes());
+        probe.wait(LOOK);
+        best = best.max((probe.bytes() - before) as f64 / start.elapsed().as_secs_f64());
+    }
+    anyhow::ensure!(best > 0.0, "a probe of {bytes} B did not get on");
+    Ok(best)
+}
+
+pub fn sentence(value: &Value) -> String {
+    let of = |key: &str| value[key].as_f64().unwrap_or(0.0);
+    format!(
+        "a shared cache of {:.1} MiB that answers in {:.1} ns, memory in {:.1} ns and {:.2} GB/s at most",
+        of("llc_bytes") / 1024.0 / 1024.0,
+        of("llc_ns"),
+        of("memory_ns"),
+        of("bytes_s_max") / 1e9
+    )
+}
