@@ -3,10 +3,9 @@
 //! Where estimates tell when it will fit, that moment is a promise: whoever has ended by then, or leaves enough slots free
 //! then, delays nobody. A promise is only ever made earlier. Others may overtake it a bounded number of times.
 
-use super::occupancy::per_process;
-use super::record::Turn;
 use super::request::{Decision, SessionId};
 use super::scheduler::Scheduler;
+use super::turns::Turn;
 
 /// What the first of those that wait was promised.
 #[derive(Clone, Copy, Debug)]
@@ -23,15 +22,14 @@ impl Scheduler {
     pub(super) fn out_of_turn(&mut self, now: u64, first: Turn, turn: Turn, decisions: &mut Vec<Decision>) {
         let reservation = self.reserve(now, first.4);
         let session = &self.sessions[&turn.4];
-        let wanted =
-            u64::from(session.request.processes) * u64::from(per_process(&session.request, self.cluster()));
+        let wanted = self.slots_of(&session.request);
         let ends = session.request.estimate.map(|estimate| now.saturating_add(estimate));
         let in_time = reservation.promise.zip(ends).is_some_and(|(promise, end)| end <= promise);
         let beside = reservation.promise.is_some_and(|promise| promise >= now) && wanted <= reservation.extra;
         let harmless = in_time || beside;
         let mates = self.sessions[&first.4].group == session.group;
         let promised = reservation.promise.is_some_and(|promise| promise >= now);
-        let may_wait = !promised && !self.sessions[&first.4].is_overdue(&self.rules);
+        let may_wait = !promised && !self.sessions[&first.4].overdue;
         if !harmless && !mates && !may_wait {
             return;
         }
@@ -39,28 +37,24 @@ impl Scheduler {
             return;
         }
         if !harmless {
-            let rules = self.rules;
-            self.overtake(|id, other| other.turn(id, &rules) < turn);
+            let overdue = self.waiting.overtake_before(&turn, self.rules.overtaken_max);
+            self.are_overdue(overdue);
         }
     }
 
     /// When the first of those that wait will fit, and what stays free then.
-    fn reserve(&mut self, now: u64, first: SessionId) -> Reservation {
+    pub(super) fn reserve(&mut self, now: u64, first: SessionId) -> Reservation {
         if let Some(known) = self.reservation.filter(|known| known.first == first) {
             return known;
         }
         let session = &self.sessions[&first];
-        let wanted =
-            u64::from(session.request.processes) * u64::from(per_process(&session.request, self.cluster()));
+        let wanted = self.slots_of(&session.request);
         let mut free = self.occupancy.free_total();
         let mut found = None;
         // Under give-way suspended ones may go on first: then the promise is broken, and others may only overtake so often.
         if matches!(self.rules.policy, super::Policy::Wait | super::Policy::GiveWay) {
-            for (end, id) in &self.ends {
-                // Who has overrun its estimate may run for ever.
-                if *end < now {
-                    continue;
-                }
+            // Who has overrun its estimate may run for ever.
+            for (end, id) in self.ends.range((now, SessionId(0))..) {
                 if free >= wanted {
                     break;
                 }

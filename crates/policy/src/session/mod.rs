@@ -6,9 +6,11 @@
 //! co-scheduling towards interactive supercomputing" (COSH 2016).
 //!
 //! [`resources`](Cluster) says what there is, `request` what is asked and answered, [`Rules`] what is decided by; `occupancy` counts
-//! slots and memory and finds places, `preempt` suspends and continues, `backfill` lets others go first, `sidestep` pins.
+//! slots and memory and finds places, `turns` says who is next, `backfill` lets others go first, `holders` knows whose slots can be had,
+//! `preempt` suspends and continues, `sidestep` pins.
 
 mod backfill;
+mod holders;
 mod occupancy;
 mod preempt;
 pub mod protocol;
@@ -19,6 +21,7 @@ mod rules;
 mod scheduler;
 mod sidestep;
 pub mod simulate;
+mod turns;
 pub mod workload;
 
 pub use record::State;

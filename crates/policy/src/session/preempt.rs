@@ -2,15 +2,18 @@
 
 use super::occupancy::NOT_USABLE;
 use super::record::{Session, State};
-use super::request::{Decision, SessionId};
-use super::resources::Placement;
+use super::request::{Decision, Request, SessionId};
+use super::resources::{Level, Placement};
+use super::rules::Policy;
 use super::scheduler::Scheduler;
-use std::ops::Range;
 
 impl Scheduler {
     /// Finds slots for a session that does not fit where nobody is: first among those of suspended sessions and of its group,
     /// then among those of sessions that it may suspend, those that came last first.
     pub(super) fn find_among_holders(&mut self, now: u64, id: SessionId, wanted: u64) -> Option<Placement> {
+        if let Some(found) = self.find_by_rank(id, wanted) {
+            return found;
+        }
         let newcomer = &self.sessions[&id];
         let mates = self.groups.get(&newcomer.group).cloned().unwrap_or_default();
         let mut taken: Vec<SessionId> = mates;
@@ -31,6 +34,30 @@ impl Scheduler {
         }
         taken.iter().for_each(|other| self.disregard(*other, false));
         found
+    }
+
+    /// The same by the ranks of the holders, where slots are all that counts and nobody talks to anybody; none elsewhere.
+    fn find_by_rank(&mut self, id: SessionId, wanted: u64) -> Option<Option<Placement>> {
+        let session = &self.sessions[&id];
+        if self.rules.policy != Policy::Surpass || !self.groups.is_empty() || !is_plain(&session.request) {
+            return None;
+        }
+        let (rank, holders) = (session.rank(), self.holders.as_mut().expect("it suspends"));
+        if holders.slots_below(rank) < wanted {
+            return Some(None);
+        }
+        let mut usable: Vec<Option<u64>> =
+            (0..self.occupancy.cluster.num_slots()).map(|slot| holders.runs_below(slot, rank)).collect();
+        // Who came last is suspended first: down to this one.
+        let mut arrivals: Vec<u64> = usable.iter().flatten().copied().collect();
+        let (_, first, _) = arrivals.select_nth_unstable_by(wanted as usize - 1, |one, other| other.cmp(one));
+        usable.iter_mut().for_each(|slot| *slot = slot.filter(|arrival| *arrival >= *first));
+        let load = |slot: usize| match (usable[slot], self.occupancy.holders(slot)) {
+            (Some(_), 0) => 0,
+            (Some(_), _) => 1,
+            (None, _) => NOT_USABLE,
+        };
+        Some(self.occupancy.compact(&session.request, 1, load))
     }
 
     /// Whom a session may suspend: with each, all that talk to it.
@@ -79,12 +106,12 @@ impl Scheduler {
             return;
         }
         let group = self.sessions[&newcomer].group;
-        let in_the_way = |other: &&SessionId| {
-            let session = &self.sessions[other];
-            session.group != group && session.home.as_ref().is_some_and(|home| overlap(home, placement))
-        };
-        let mut leave: Vec<SessionId> = self.running.values().filter(in_the_way).copied().collect();
-        let stopped: Vec<SessionId> = self.suspended.values().filter(in_the_way).copied().collect();
+        let holders = self.holders.as_ref().expect("it suspends").of(placement);
+        let strangers = holders.into_iter().filter(|other| self.sessions[other].group != group);
+        let (mut leave, mut stopped): (Vec<SessionId>, Vec<SessionId>) =
+            strangers.partition(|other| self.sessions[other].state == State::Running);
+        leave.sort_by_key(|other| self.sessions[other].arrival);
+        stopped.sort_by_key(|other| self.sessions[other].arrival);
         for other in leave.clone() {
             let members = self.groups.get(&self.sessions[&other].group).into_iter().flatten();
             leave.extend(members.filter(|member| self.sessions[member].state == State::Running));
@@ -96,7 +123,12 @@ impl Scheduler {
             decisions.push(Decision::Suspend(*other));
         }
         for other in leave.iter().chain(&stopped) {
-            self.sessions.get_mut(other).expect("it is there").surpassed += 1;
+            let session = self.sessions.get_mut(other).expect("it is there");
+            session.surpassed += 1;
+            if session.surpassed == self.rules.surpassed_max {
+                let home = session.home.as_ref().expect("it has slots");
+                self.holders.as_mut().expect("it suspends").leave_alone(home, true);
+            }
         }
     }
 
@@ -112,49 +144,33 @@ impl Scheduler {
         let home = session.home.as_ref().expect("it ran there");
         self.occupancy.stop(home);
         self.occupancy.hold(home, true);
+        let holders = self.holders.as_mut().expect("it suspends");
+        holders.suspended(id, session.group, session.arrival, home);
     }
 
     /// Lets suspended sessions go on whose slots are free again, those that came last first; who talk to each other, together.
     pub(super) fn go_on(&mut self, now: u64, decisions: &mut Vec<Decision>) {
-        let suspended: Vec<SessionId> = self.suspended.values().rev().copied().collect();
-        for id in suspended {
+        let mut arrival = u64::MAX;
+        loop {
             if self.occupancy.free_total() == 0 {
                 return;
             }
-            let session = &self.sessions[&id];
-            if session.state != State::Suspended {
-                continue;
-            }
-            let together = match self.groups.get(&session.group) {
-                Some(members) => members.clone(),
+            let holders = self.holders.as_ref().expect("it suspends");
+            let Some((last, id)) = holders.ready_before(arrival) else { return };
+            arrival = last;
+            let members = self.groups.get(&self.sessions[&id].group);
+            let suspended = |member: &SessionId| self.sessions[member].state == State::Suspended;
+            let together: Vec<SessionId> = match members {
+                Some(members) => members.iter().copied().filter(suspended).collect(),
                 None => vec![id],
             };
-            let together: Vec<SessionId> = together
-                .into_iter()
-                .filter(|member| self.sessions[member].state == State::Suspended)
-                .collect();
-            let is_free = |member: &SessionId| {
-                let home = self.sessions[member].home.as_ref().expect("it ran there");
-                home.runs().flatten().all(|slot| self.occupancy.running(slot) == self.running_mates(id, slot))
-            };
-            if together.iter().all(is_free) {
+            if together.iter().all(|member| holders.is_ready(*member)) {
                 for member in together {
                     self.carry_on(now, member);
                     decisions.push(Decision::Continue(member));
                 }
             }
         }
-    }
-
-    /// How many of a session's group run on a slot.
-    fn running_mates(&self, id: SessionId, slot: usize) -> u16 {
-        let Some(members) = self.groups.get(&self.sessions[&id].group) else { return 0 };
-        let runs_there = |member: &&SessionId| {
-            let session = &self.sessions[*member];
-            let there = |home: &Placement| home.runs().any(|run| run.contains(&slot));
-            session.state == State::Running && session.home.as_ref().is_some_and(there)
-        };
-        members.iter().filter(runs_there).count() as u16
     }
 
     fn carry_on(&mut self, now: u64, id: SessionId) {
@@ -170,11 +186,12 @@ impl Scheduler {
         let home = session.home.as_ref().expect("it ran there");
         self.occupancy.hold(home, false);
         self.occupancy.run(home);
+        self.holders.as_mut().expect("it suspends").went_on(id, session.group, home);
     }
 }
 
-/// Whether two placements have a slot in common.
-fn overlap(one: &Placement, other: &Placement) -> bool {
-    let meet = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;
-    one.runs().any(|run| other.runs().any(|there| meet(&run, &there)))
+/// Whether a request asks for slots and nothing else.
+fn is_plain(request: &Request) -> bool {
+    let slots_only = request.threads == 1 && request.whole == Level::Thread;
+    slots_only && request.memory_bytes == 0 && request.per_node_max.is_none()
 }

@@ -1,8 +1,10 @@
 //! What is known of one session, and in which order those that wait take their turns.
 
+use super::holders::Rank;
 use super::request::{Request, SessionId};
 use super::resources::Placement;
 use super::rules::{Policy, Rules};
+use super::turns::Turn;
 use std::cmp::Reverse;
 
 /// Where a session is in its life.
@@ -33,8 +35,8 @@ pub(crate) struct Session {
     pub(crate) ran: u64,
     /// When it last started or went on.
     pub(crate) since: u64,
-    /// Those that started before it out of turn.
-    pub(crate) overtaken: u32,
+    /// Whether so many started before it out of turn that it must be the next.
+    pub(crate) overdue: bool,
     /// Those that ran on its slots while it was suspended, or suspended it.
     pub(crate) surpassed: u32,
     /// When it was promised to start at the latest, if estimates hold.
@@ -42,9 +44,6 @@ pub(crate) struct Session {
     /// All that talk to each other have one number.
     pub(crate) group: SessionId,
 }
-
-/// The order of those that wait: who was overtaken too often, then by priority, by what is due first, by arrival.
-pub(crate) type Turn = (bool, Reverse<i32>, u64, u64, SessionId);
 
 impl Session {
     pub(crate) fn new(request: Request, arrival: u64, now: u64, group: SessionId, rules: &Rules) -> Session {
@@ -63,24 +62,24 @@ impl Session {
             home: None,
             ran: 0,
             since: now,
-            overtaken: 0,
+            overdue: false,
             surpassed: 0,
             promise: None,
             group,
         }
     }
 
-    /// Whether it must be the next.
-    pub(crate) fn is_overdue(&self, rules: &Rules) -> bool {
-        self.overtaken >= rules.overtaken_max
-    }
-
     /// Its place among those that wait.
-    pub(crate) fn turn(&self, id: SessionId, rules: &Rules) -> Turn {
-        match self.is_overdue(rules) {
+    pub(crate) fn turn(&self, id: SessionId) -> Turn {
+        match self.overdue {
             true => (false, Reverse(0), 0, self.arrival, id),
             false => (true, Reverse(self.request.priority), self.due, self.arrival, id),
         }
+    }
+
+    /// Its place among those that suspend each other.
+    pub(crate) fn rank(&self) -> Rank {
+        (self.request.priority, self.arrival)
     }
 
     /// How long it will still run at most, if its estimate holds and nobody disturbs it.
@@ -102,7 +101,7 @@ impl Session {
         }
         let (mine, others) = (self.request.priority, other.request.priority);
         match rules.policy {
-            Policy::Surpass => (mine, self.arrival) > (others, other.arrival),
+            Policy::Surpass => self.rank() > other.rank(),
             // Much shorter and not much smaller: slots that the other one leaves may stay empty.
             Policy::GiveWay if mine == others => {
                 let much_shorter = match (self.request.estimate, other.remaining(now)) {

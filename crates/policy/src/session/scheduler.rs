@@ -1,12 +1,14 @@
 //! The state machine: what happens in, what has to be done out.
 
+use super::holders::Holders;
 use super::occupancy::{NOT_USABLE, Occupancy, per_process};
-use super::record::{Session, State, Turn};
+use super::record::{Session, State};
 use super::request::{Decision, Event, Refused, Request, SessionId};
 use super::resources::{Cluster, Placement};
 use super::rules::{Policy, Rules};
 use super::sidestep;
-use std::collections::{BTreeMap, BTreeSet};
+use super::turns::{Turn, Turns};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// All sessions of one set of slots. Time comes in with each event, in any unit, and never goes back.
 #[derive(Clone, Debug)]
@@ -15,8 +17,10 @@ pub struct Scheduler {
     pub(super) occupancy: Occupancy,
     /// With the same capacity and nothing in it: what fits at all.
     empty: Occupancy,
-    pub(super) sessions: BTreeMap<SessionId, Session>,
-    pub(super) waiting: BTreeSet<Turn>,
+    pub(super) sessions: HashMap<SessionId, Session>,
+    pub(super) waiting: Turns,
+    /// Who has which slot, under policies that suspend.
+    pub(super) holders: Option<Holders>,
     /// By arrival.
     pub(super) running: BTreeMap<u64, SessionId>,
     /// By arrival.
@@ -41,14 +45,16 @@ impl Scheduler {
     /// Nothing runs yet.
     pub fn new(cluster: Cluster, rules: Rules) -> Scheduler {
         let occupancy = Occupancy::new(cluster);
+        let holders = rules.policy.suspends().then(|| Holders::new(occupancy.cluster.num_slots()));
         Scheduler {
             disregarded: vec![0; occupancy.cluster.num_slots()],
             aside: sidestep::Aside::new(occupancy.cluster.num_nodes()),
             rules,
             empty: occupancy.clone(),
             occupancy,
-            sessions: BTreeMap::new(),
-            waiting: BTreeSet::new(),
+            sessions: HashMap::new(),
+            waiting: Turns::default(),
+            holders,
             running: BTreeMap::new(),
             suspended: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -123,6 +129,10 @@ impl Scheduler {
                 members.extend(request.with);
             }
             members.push(id);
+            // They may use each other's slots.
+            for member in members.iter().filter(|member| **member != id) {
+                self.waiting.forget_wanted(&self.sessions[member].turn(*member));
+            }
         }
         let (first, _) = *self.priorities.get_or_insert((request.priority, false));
         if first != request.priority {
@@ -130,8 +140,9 @@ impl Scheduler {
         }
         let session = Session::new(request, self.arrivals, now, group, &self.rules);
         self.arrivals += 1;
-        let turn = session.turn(id, &self.rules);
-        self.waiting.insert(turn);
+        let turn = session.turn(id);
+        let wanted = if group == id { self.slots_of(&session.request) } else { 0 };
+        self.waiting.insert(turn, wanted);
         self.sessions.insert(id, session);
         Ok(turn)
     }
@@ -142,8 +153,7 @@ impl Scheduler {
             return Err(Refused::Nothing);
         }
         let there = self.cluster().num_slots() as u64;
-        let per_process = per_process(request, self.cluster());
-        let wanted = u64::from(request.processes) * u64::from(per_process);
+        let (per_process, wanted) = (per_process(request, self.cluster()), self.slots_of(request));
         if wanted > there {
             return Err(Refused::TooManySlots { wanted, there });
         }
@@ -171,7 +181,7 @@ impl Scheduler {
         let session = self.sessions.remove(&id).ok_or(Refused::Unknown { session: id })?;
         self.reservation = None;
         match session.state {
-            State::Waiting => drop(self.waiting.remove(&session.turn(id, &self.rules))),
+            State::Waiting => drop(self.waiting.remove(&session.turn(id))),
             State::Running => drop(self.running.remove(&session.arrival)),
             State::Suspended => drop(self.suspended.remove(&session.arrival)),
         }
@@ -181,7 +191,15 @@ impl Scheduler {
                 _ => self.occupancy.stop(home),
             }
             self.occupancy.remember(home, session.request.memory_bytes, false);
-            self.aside.left(id, &home.nodes(&self.occupancy.cluster));
+            if let Some(holders) = &mut self.holders {
+                holders.left(id, session.group, home);
+                if session.surpassed >= self.rules.surpassed_max {
+                    holders.leave_alone(home, false);
+                }
+            }
+            if self.rules.policy == Policy::Sidestep {
+                self.aside.left(id, &home.nodes(&self.occupancy.cluster));
+            }
         }
         if let Some(end) = session.expected_end() {
             self.ends.remove(&(end, id));
@@ -197,7 +215,7 @@ impl Scheduler {
 
     /// Somebody came: only that one can have a new chance.
     fn arrived(&mut self, now: u64, turn: Turn, decisions: &mut Vec<Decision>) {
-        let first = *self.waiting.first().expect("it was just put in");
+        let first = self.waiting.first().expect("it was just put in");
         if first == turn {
             self.reservation = None;
             self.start(now, turn, decisions);
@@ -212,25 +230,46 @@ impl Scheduler {
             self.go_on(now, decisions);
         }
         let mut first = None;
-        while let Some(turn) = self.waiting.first().copied() {
+        while let Some(turn) = self.waiting.first() {
             if !self.start(now, turn, decisions) {
                 first = Some(turn);
                 break;
             }
         }
-        let Some(first) = first else { return };
-        let others: Vec<Turn> =
-            self.waiting.iter().skip(1).take(self.rules.backfill_depth).copied().collect();
-        for turn in others {
+        if let Some(first) = first {
+            self.fill(now, first, decisions);
+        }
+    }
+
+    /// The first does not fit: looks who else does.
+    fn fill(&mut self, now: u64, first: Turn, decisions: &mut Vec<Decision>) {
+        let others: Vec<(Turn, u64)> = self.waiting.iter().skip(1).take(self.rules.backfill_depth).collect();
+        let mut room = self.room();
+        for (turn, wanted) in others {
             if self.occupancy.free_total() == 0
                 && !self.rules.policy.shares()
                 && !self.rules.policy.suspends()
             {
                 break;
             }
+            if wanted > room && self.reservation.is_some() {
+                continue;
+            }
             // Being overtaken may have changed its turn.
             if self.waiting.contains(&turn) {
                 self.out_of_turn(now, first, turn, decisions);
+                room = self.room();
+            }
+        }
+    }
+
+    /// No session that talks to nobody can have more slots than these now.
+    fn room(&mut self) -> u64 {
+        match self.rules.policy {
+            Policy::Wait => self.occupancy.free_total(),
+            Policy::Overbook | Policy::Sidestep => self.occupancy.below(self.rules.sharing_max),
+            Policy::Surpass | Policy::GiveWay => {
+                self.holders.as_mut().expect("it suspends").slots_below((i32::MAX, u64::MAX))
             }
         }
     }
@@ -253,41 +292,54 @@ impl Scheduler {
         }
         let (arrival, priority, memory_bytes) =
             (session.arrival, session.request.priority, session.request.memory_bytes);
+        let (group, rank) = (session.group, session.rank());
         session.home = Some(placement.clone());
         self.occupancy.run(&placement);
         self.occupancy.remember(&placement, memory_bytes, true);
-        self.aside.came(id, &placement.nodes(&self.occupancy.cluster));
+        if let Some(holders) = &mut self.holders {
+            holders.came(id, group, rank, &placement);
+        }
+        if self.rules.policy == Policy::Sidestep {
+            self.aside.came(id, &placement.nodes(&self.occupancy.cluster));
+        }
         decisions.push(Decision::Start(id, placement));
         if self.priorities.is_some_and(|(_, differ)| differ) {
-            self.overtake(|_, other| other.arrival < arrival && other.request.priority < priority);
+            let later = |other: &Turn| other.3 < arrival && other.1.0 < priority;
+            let overdue = self.waiting.overtake(self.rules.overtaken_max, later);
+            self.are_overdue(overdue);
         }
         true
     }
 
-    /// Counts for those that wait and for which it is true that somebody started before them.
-    pub(super) fn overtake(&mut self, whom: impl Fn(SessionId, &Session) -> bool) {
-        let mut overdue = Vec::new();
-        for turn in &self.waiting {
+    /// These were overtaken too often: they are the next.
+    pub(super) fn are_overdue(&mut self, overdue: Vec<Turn>) {
+        for turn in overdue {
+            self.waiting.remove(&turn);
             let session = self.sessions.get_mut(&turn.4).expect("it waits");
-            if whom(turn.4, session) && !session.is_overdue(&self.rules) {
-                session.overtaken += 1;
-                if session.is_overdue(&self.rules) {
-                    overdue.push((*turn, session.turn(turn.4, &self.rules)));
-                }
-            }
-        }
-        for (before, after) in overdue {
-            self.waiting.remove(&before);
-            self.waiting.insert(after);
+            session.overdue = true;
+            let after = session.turn(turn.4);
+            let wanted = self.slots_wanted(turn.4);
+            self.waiting.insert(after, wanted);
             self.reservation = None;
         }
+    }
+
+    /// How many slots a request takes.
+    pub(super) fn slots_of(&self, request: &Request) -> u64 {
+        u64::from(request.processes) * u64::from(per_process(request, self.cluster()))
+    }
+
+    /// How many slots a session that waits needs; 0 where it may use those of others.
+    fn slots_wanted(&self, id: SessionId) -> u64 {
+        let session = &self.sessions[&id];
+        if self.groups.contains_key(&session.group) { 0 } else { self.slots_of(&session.request) }
     }
 
     /// Where a session would go now; under suspending policies others may have to make room.
     fn find(&mut self, now: u64, id: SessionId) -> Option<Placement> {
         let request = &self.sessions[&id].request;
         let occupancy = &self.occupancy;
-        let wanted = u64::from(request.processes) * u64::from(per_process(request, &occupancy.cluster));
+        let wanted = self.slots_of(request);
         let free = |slot: usize| if occupancy.holders(slot) == 0 { 0 } else { NOT_USABLE };
         let alone = match occupancy.free_total() >= wanted {
             true => occupancy.compact(request, 0, free),
@@ -303,6 +355,7 @@ impl Scheduler {
             let crowd = |slot: usize| occupancy.running(slot);
             let mut levels = 1..self.rules.sharing_max;
             return levels.find_map(|level| match self.rules.spread {
+                _ if wanted > occupancy.below(level + 1) => None,
                 true => occupancy.spread(request, level, crowd),
                 false => occupancy.compact(request, level, crowd),
             });
