@@ -128,6 +128,37 @@ fn charts_and_workloads_are_written() {
 }
 
 #[test]
+fn traces_are_read_as_archives_have_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (plain, packed) = (folder.path().join("trace.swf"), folder.path().join("trace.swf.gz"));
+    let lines = "; MaxProcs: 4\n2 9 -1 100 4 -1 -1 4 50 -1 1 1 1 1 1 -1 -1 -1\n1 3 -1 7 8 -1 -1 8 -1 -1 1 1 1 1 1 -1 -1 -1\n\
+        3 10 -1 -1 -1 -1 -1 4 50 -1 5 1 1 1 1 -1 -1 -1\n";
+    fs::write(&plain, lines).expect("a file");
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut encoder, lines.as_bytes()).expect("memory");
+    let bytes = encoder.finish().expect("memory");
+    fs::write(&packed, &bytes).expect("a file");
+    for file in [&plain, &packed] {
+        let (table, said) = text(&castell(&["simulate", &file.to_string_lossy(), "--policy", "wait"]));
+        for expected in [
+            "1 session left out: it never ran",
+            "1 session came before",
+            "says no estimate",
+            "longer than its estimate",
+        ] {
+            assert!(table.contains(expected), "{expected}: {table}");
+        }
+        assert!(
+            said.contains("1 session can never run; the first is 1: 8 slots are more than there are"),
+            "{said}"
+        );
+    }
+    fs::write(&packed, &bytes[..bytes.len() / 2]).expect("a file");
+    let (_, said) = text(&castell(&["simulate", &packed.to_string_lossy()]));
+    assert!(said.contains("cannot be unpacked: it is damaged or cut off"), "{said}");
+}
+
+#[test]
 fn what_is_wrong_is_told() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = folder.path().join("trace.swf");

@@ -7,8 +7,7 @@ use castell_policy::session::workload::{Job, Lublin, Role, Workload};
 use castell_policy::session::{Cluster, Level, Request, Rules, SessionId, Shape};
 use rand_core::RngCore;
 
-const POLICIES: [&str; 6] =
-    ["wait", "surpass", "overbook", "overbook+spread", "sidestep", "sidestep+spread"];
+const POLICIES: [&str; 6] = ["wait", "surpass", "overbook", "overbook+spread", "sidestep", "sidestep+spread"];
 
 /// Everything that a session may ask for, at random: a few hundred sessions, more work than fits.
 fn random_workload(seed: u64) -> Workload {
@@ -59,10 +58,17 @@ fn decisions_are_those_of_before() {
                 add(0, fingerprint(&workload, &cluster(4, hierarchy), &rules, speed));
                 add(0, fingerprint(&workload, &cluster(3, Shape { sockets: 1, ..hierarchy }), &rules, speed));
             }
-            let lublin = |jobs, load| Lublin { jobs, seed, processors: 64, load: Some(load), ..Lublin::default() };
+            let lublin =
+                |jobs, load| Lublin { jobs, seed, processors: 64, load: Some(load), ..Lublin::default() };
             for rules in [rules, tight] {
-                add(1, fingerprint(&lublin(300, 1.3).workload(), &cluster(64, Shape::flat(1)), &rules, "tight"));
-                add(2, fingerprint(&lublin(300, 0.9).workload(), &cluster(5, Shape::flat(14)), &rules, "tight"));
+                add(
+                    1,
+                    fingerprint(&lublin(300, 1.3).workload(), &cluster(64, Shape::flat(1)), &rules, "tight"),
+                );
+                add(
+                    2,
+                    fingerprint(&lublin(300, 0.9).workload(), &cluster(5, Shape::flat(14)), &rules, "tight"),
+                );
             }
         }
         found.push(format!("{policy} {:016x} {:016x} {:016x}", all[0], all[1], all[2]));

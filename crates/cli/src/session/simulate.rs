@@ -5,25 +5,26 @@ use crate::say;
 use crate::timeline::TimelineArgs;
 use anyhow::{Context as _, bail};
 use castell_policy::session::simulate::{Coefficients, Djsb, Outcome, Speed, Summary, run as simulate};
-use castell_policy::session::workload::{Workload, WorkloadError};
+use castell_policy::session::workload::{LeftOut, Workload, WorkloadError};
 use castell_policy::session::{Cluster, Policy, Rules, Shape};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::fs;
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 const EXAMPLES: &str = "\
 Examples:
-  castell session simulate trace.swf                                 all policies on a trace, in one table
+  castell session simulate trace.swf.gz                              all policies on a trace, in one table
   castell session simulate lublin:jobs=100000,load=0.9               a generated workload (Lublin-Feitelson)
   castell session simulate djsb --nodes 4 --cores 40                 a long simulation, short analyses beside it
   castell session simulate djsb --nodes 4 --cores 40 --policy sidestep+spread --timeline gantt.svg
   castell session simulate lublin --write trace.swf                  the workload itself
 
-WORKLOAD is a file in the Standard Workload Format (Parallel Workloads Archive) or in JSON (docs/src/sessions.md), or a
-description, `djsb:key=value,...` or `lublin:key=value,...`:
+WORKLOAD is a file in the Standard Workload Format (Parallel Workloads Archive) or in JSON (docs/src/sessions.md), either of them
+also as gzip leaves it, or a description, `djsb:key=value,...` or `lublin:key=value,...`:
   djsb     simulation=160x1x1000, analysis=32x1x50 (processes x threads x seconds alone), analyses=4, first=100, every=200 (seconds)
   lublin   jobs=10000, processors=256, seed=1, load=0.8, overestimate=3 (estimates are up to so many run times too long)
 
@@ -81,6 +82,9 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 }
+
+/// Bytes of a workload that is packed: about twenty million sessions.
+const WORKLOAD_BYTES_MAX: u64 = 4 << 30;
 
 /// Stretches of a chart that are kept.
 const CHART_MAX: usize = 1_000_000;
@@ -145,7 +149,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             rows.iter().map(|(rules, summary, wall)| row_json(rules, summary, wall.as_nanos())).collect();
         println!(
             "{:#}",
-            json!({"workload": workload.name, "sessions": workload.jobs.len(), "left_out": workload.left_out,
+            json!({"workload": workload.name, "sessions": workload.jobs.len(), "left_out": workload.left_out.total(),
+                "remarks": remarks(&workload),
                 "nodes": cluster.num_nodes(), "slots": cluster.num_slots(), "model": args.model.to_string(), "policies": policies})
         );
     } else {
@@ -191,7 +196,55 @@ fn read(text: &str) -> anyhow::Result<Workload> {
             "cannot read `{text}`; a workload is a file, or `djsb` or `lublin` with `:key=value` behind it"
         )
     })?;
+    let bytes = inflated(bytes).with_context(|| format!("{text}: it begins as gzip's files do, and"))?;
     Workload::read(&bytes, text).map_err(|error: WorkloadError| anyhow::anyhow!("{text}: {error}"))
+}
+
+/// What gzip has packed, or the bytes themselves.
+fn inflated(bytes: Vec<u8>) -> anyhow::Result<Vec<u8>> {
+    if !bytes.starts_with(&[0x1f, 0x8b]) {
+        return Ok(bytes);
+    }
+    let mut unpacked = Vec::new();
+    let packed = flate2::read::MultiGzDecoder::new(&bytes[..]);
+    packed
+        .take(WORKLOAD_BYTES_MAX + 1)
+        .read_to_end(&mut unpacked)
+        .context("cannot be unpacked: it is damaged or cut off")?;
+    if unpacked.len() as u64 > WORKLOAD_BYTES_MAX {
+        bail!("has more than {} GiB in it, more than a workload may have", WORKLOAD_BYTES_MAX >> 30);
+    }
+    Ok(unpacked)
+}
+
+/// What the file says too little or too much about, a sentence each.
+fn remarks(workload: &Workload) -> Vec<String> {
+    let LeftOut { never_ran, without_processors, without_submission } = workload.left_out;
+    let without_estimate = workload.jobs.iter().filter(|job| job.request.estimate.is_none()).count();
+    let overrun =
+        workload.jobs.iter().filter(|job| job.request.estimate.is_some_and(|most| most < job.run_ms));
+    let remarks = [
+        (never_ran, "left out: it never ran", "left out: they never ran"),
+        (without_processors, "left out: it has no processors", "left out: they have no processors"),
+        (without_submission, "left out: nobody knows when it came", "left out: nobody knows when they came"),
+        (
+            workload.out_of_order,
+            "came before the one above it in the file",
+            "came before the one above them in the file",
+        ),
+        (
+            workload.long_lines,
+            "has more than 18 fields: the rest is not read",
+            "have more than 18 fields: the rest is not read",
+        ),
+        (without_estimate, "says no estimate", "say no estimate"),
+        (overrun.count(), "ran longer than its estimate", "ran longer than their estimates"),
+    ];
+    let said = remarks.into_iter().filter(|(count, ..)| *count > 0);
+    said.map(|(count, one, many)| {
+        format!("{} {}", say::count(count, "session"), if count == 1 { one } else { many })
+    })
+    .collect()
 }
 
 fn cluster(args: &Args, workload: &Workload) -> anyhow::Result<Cluster> {
@@ -219,6 +272,7 @@ fn table(workload: &Workload, cluster: &Cluster, rows: &[(Rules, Summary)]) -> S
         say::count(cluster.num_nodes(), "node"),
         cluster.num_slots(),
     );
+    remarks(workload).iter().for_each(|remark| text += &format!("  {remark}\n"));
     let has_djsb = rows.iter().any(|(_, summary)| summary.djsb.is_some());
     text += "policy              wait  execution   response  slowdown  bounded    95 %     max  fairness  makespan   used  suspended";
     text += if has_djsb { "   E sim   E an.      W      D\n" } else { "\n" };

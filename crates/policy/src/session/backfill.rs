@@ -12,7 +12,7 @@ use super::turns::Turn;
 pub(crate) struct Reservation {
     first: SessionId,
     /// When it starts, if estimates hold.
-    promise: Option<u64>,
+    pub(super) promise: Option<u64>,
     /// Slots that stay free when it has started then.
     extra: u64,
 }

@@ -211,9 +211,16 @@ impl Occupancy {
         let most =
             most.min(request.per_node_max.unwrap_or(u32::MAX)).min(by_memory.min(u32::MAX.into()) as u32);
         let slots = self.cluster.slots(node);
-        if cut.unit == 1 && cut.units == 1 && load_max == 0 {
-            let usable = slots.filter(|slot| load(*slot) == 0).take(most as usize);
-            return usable.map(|slot| out.push(Slot(slot as u32))).count() as u32;
+        if cut.unit == 1 && cut.units == 1 {
+            let mut placed = 0;
+            for level in 0..=load_max {
+                let usable = slots.clone().filter(|slot| load(*slot) == level).take((most - placed) as usize);
+                placed += usable.map(|slot| out.push(Slot(slot as u32))).count() as u32;
+                if placed == most {
+                    break;
+                }
+            }
+            return placed;
         }
         let socket = self.cluster.shape(node).slots_of(Level::Socket) as usize;
         // Units that were left over in sockets, and with what load: processes across sockets are the last resort.

@@ -252,8 +252,14 @@ impl Scheduler {
             {
                 break;
             }
-            if wanted > room && self.reservation.is_some() {
-                continue;
+            if let Some(reservation) = &self.reservation {
+                let closed = reservation.promise.is_none() && self.sessions[&first.4].overdue;
+                if closed && self.groups.is_empty() {
+                    return;
+                }
+                if wanted > room {
+                    continue;
+                }
             }
             // Being overtaken may have changed its turn.
             if self.waiting.contains(&turn) {

@@ -6,17 +6,26 @@ use super::resources::{Cluster, NodeId, Placement, Slot};
 use super::scheduler::Scheduler;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who is on which node, which nodes have changed, and who is pinned elsewhere than at home.
+/// Who is on which node and where it is pinned there, which nodes have changed, and who is pinned elsewhere than at home.
 #[derive(Clone, Debug)]
 pub(crate) struct Aside {
     residents: Vec<Vec<SessionId>>,
+    pins: Vec<Pins>,
     changed: BTreeSet<NodeId>,
     pinned: BTreeMap<SessionId, Placement>,
 }
 
+/// For each session of a node, the slots of its processes there, one process after the other.
+type Pins = BTreeMap<SessionId, Vec<Slot>>;
+
 impl Aside {
     pub(crate) fn new(nodes: usize) -> Aside {
-        Aside { residents: vec![Vec::new(); nodes], changed: BTreeSet::new(), pinned: BTreeMap::new() }
+        Aside {
+            residents: vec![Vec::new(); nodes],
+            pins: vec![Pins::new(); nodes],
+            changed: BTreeSet::new(),
+            pinned: BTreeMap::new(),
+        }
     }
 
     /// A session runs on these nodes.
@@ -39,42 +48,70 @@ impl Aside {
 
 /// Pins anew on the nodes that have changed, and says whose processes move.
 pub(super) fn repin(scheduler: &mut Scheduler, decisions: &mut Vec<Decision>) {
-    let changed = std::mem::take(&mut scheduler.aside.changed);
-    let residents = &scheduler.aside.residents;
-    let touched: BTreeSet<SessionId> =
-        changed.iter().flat_map(|node| &residents[node.0 as usize]).copied().collect();
-    let mut on_nodes: BTreeMap<NodeId, Pins> = BTreeMap::new();
-    for id in touched {
-        let home = scheduler.sessions[&id].home.as_ref().expect("it runs");
-        let cluster = &scheduler.occupancy.cluster;
-        let per_process = home.per_process().max(1) as usize;
-        let mut placement = Placement::new(home.per_process());
-        let slots: Vec<Slot> = home.slots().collect();
-        let mut next: BTreeMap<NodeId, usize> = BTreeMap::new();
-        for process in slots.chunks(per_process) {
-            let node = cluster.node_of(process[0]);
-            let pins = on_nodes.entry(node).or_insert_with(|| {
-                let sessions = residents[node.0 as usize].iter().map(|id| (*id, &scheduler.sessions[id]));
-                pins(cluster, node, &sessions.collect::<Vec<_>>())
-            });
-            let index = next.entry(node).or_default();
-            pins[&id][*index].iter().for_each(|slot| placement.push(*slot));
-            *index += 1;
+    let Scheduler { aside, sessions, occupancy, .. } = scheduler;
+    let cluster = &occupancy.cluster;
+    let mut touched = BTreeSet::new();
+    for node in std::mem::take(&mut aside.changed) {
+        // Nobody can step aside on a node of one slot.
+        if cluster.slots(node).len() == 1 {
+            continue;
         }
-        let before = scheduler.aside.pinned.get(&id).unwrap_or(home);
-        if *before != placement {
-            let at_home = placement == *home;
+        let residents = aside.residents[node.0 as usize].iter().map(|id| (*id, &sessions[id]));
+        let residents: Vec<(SessionId, &Session)> = residents.collect();
+        let after = pins(cluster, node, &residents);
+        let before = &mut aside.pins[node.0 as usize];
+        for (id, session) in residents {
+            let moved = match before.get(&id) {
+                Some(slots) => *slots != after[&id],
+                None => slots_on(cluster, node, session) != after[&id],
+            };
+            if moved {
+                touched.insert(id);
+            }
+        }
+        *before = after;
+    }
+    for id in touched {
+        let home = sessions[&id].home.as_ref().expect("it runs");
+        let placement = whole(cluster, home, id, &aside.pins);
+        if aside.pinned.get(&id).unwrap_or(home) != &placement {
             decisions.push(Decision::Repin(id, placement.clone()));
-            match at_home {
-                true => scheduler.aside.pinned.remove(&id),
-                false => scheduler.aside.pinned.insert(id, placement),
+            match placement == *home {
+                true => aside.pinned.remove(&id),
+                false => aside.pinned.insert(id, placement),
             };
         }
     }
 }
 
-/// For each session of a node, the slots of each of its processes there.
-type Pins = BTreeMap<SessionId, Vec<Vec<Slot>>>;
+/// Where all processes of a session are pinned, node by node.
+fn whole(cluster: &Cluster, home: &Placement, id: SessionId, pins: &[Pins]) -> Placement {
+    let per_process = home.per_process().max(1) as usize;
+    let mut placement = Placement::new(home.per_process());
+    let slots: Vec<Slot> = home.slots().collect();
+    let mut next: BTreeMap<NodeId, usize> = BTreeMap::new();
+    for process in slots.chunks(per_process) {
+        let node = cluster.node_of(process[0]);
+        let process = match pins[node.0 as usize].get(&id) {
+            Some(pinned) => {
+                let first = next.entry(node).or_default();
+                *first += per_process;
+                &pinned[*first - per_process..*first]
+            }
+            None => process,
+        };
+        process.iter().for_each(|slot| placement.push(*slot));
+    }
+    placement
+}
+
+/// The slots of a session on a node, one process after the other: no process is on two nodes.
+fn slots_on(cluster: &Cluster, node: NodeId, session: &Session) -> Vec<Slot> {
+    let range = cluster.slots(node);
+    let runs = session.home.as_ref().expect("it runs").runs();
+    let here = runs.flat_map(|run| run.start.max(range.start)..run.end.min(range.end));
+    here.map(|slot| Slot(slot as u32)).collect()
+}
 
 /// A slot belongs to the session that was started last. Processes of others that were there go to slots of the node that belong to
 /// nobody, to their own session or to one that was started before it, the least crowded first; where there is no such slot, to those of
@@ -85,23 +122,22 @@ fn pins(cluster: &Cluster, node: NodeId, sessions: &[(SessionId, &Session)]) -> 
     let mut newest: Vec<Option<usize>> = vec![None; range.len()];
     let mut order: Vec<usize> = (0..sessions.len()).collect();
     order.sort_by_key(|index| sessions[*index].1.started);
-    let processes = |index: usize| -> Vec<Vec<Slot>> {
+    let homes: Vec<Vec<Slot>> =
+        sessions.iter().map(|(_, session)| slots_on(cluster, node, session)).collect();
+    let processes = |index: usize| {
         let home = sessions[index].1.home.as_ref().expect("it runs");
-        let slots: Vec<Slot> = home.slots().collect();
-        let here = slots.chunks(home.per_process().max(1) as usize);
-        here.filter(|slots| cluster.node_of(slots[0]) == node).map(<[Slot]>::to_vec).collect()
+        homes[index].chunks(home.per_process().max(1) as usize)
     };
-    let homes: Vec<Vec<Vec<Slot>>> = (0..sessions.len()).map(processes).collect();
     for &index in &order {
-        homes[index].iter().flatten().for_each(|slot| newest[at(*slot)] = Some(index));
+        homes[index].iter().for_each(|slot| newest[at(*slot)] = Some(index));
     }
     let group = |index: usize| sessions[index].1.group;
     let displaced = |index: usize, slots: &[Slot]| {
         slots.iter().any(|slot| newest[at(*slot)].is_some_and(|owner| group(owner) != group(index)))
     };
     let mut crowd = vec![0u32; range.len()];
-    for (index, home) in homes.iter().enumerate() {
-        let staying = home.iter().filter(|slots| !displaced(index, slots));
+    for index in 0..sessions.len() {
+        let staying = processes(index).filter(|slots| !displaced(index, slots));
         staying.flatten().for_each(|slot| crowd[at(*slot)] += 1);
     }
     let mut pins = Pins::new();
@@ -118,18 +154,27 @@ fn pins(cluster: &Cluster, node: NodeId, sessions: &[(SessionId, &Session)]) -> 
             let oldest = (0..range.len()).map(|slot| age(&slot)).min();
             candidates = (0..range.len()).filter(|slot| Some(age(slot)) == oldest).collect();
         }
-        let moved = homes[index].iter().map(|slots| {
-            if !displaced(index, slots) {
-                return slots.clone();
+        let mut pinned = Vec::with_capacity(homes[index].len());
+        for slots in processes(index) {
+            if displaced(index, slots) {
+                let chosen = least_crowded(&candidates, &crowd, slots.len());
+                chosen.iter().for_each(|slot| crowd[*slot] += 1);
+                pinned.extend(chosen.into_iter().map(|slot| Slot((slot + range.start) as u32)));
+            } else {
+                pinned.extend_from_slice(slots);
             }
-            let mut by_crowd = candidates.clone();
-            by_crowd.sort_by_key(|slot| crowd[*slot]);
-            let chosen = (0..slots.len()).map(|which| by_crowd[which % by_crowd.len()]);
-            let chosen: Vec<usize> = chosen.collect();
-            chosen.iter().for_each(|slot| crowd[*slot] += 1);
-            chosen.into_iter().map(|slot| Slot((slot + range.start) as u32)).collect()
-        });
-        pins.insert(sessions[index].0, moved.collect());
+        }
+        pins.insert(sessions[index].0, pinned);
     }
     pins
+}
+
+/// So many of the candidates, the least crowded first; some several times where there are fewer.
+fn least_crowded(candidates: &[usize], crowd: &[u32], count: usize) -> Vec<usize> {
+    if count == 1 {
+        return candidates.iter().copied().min_by_key(|slot| crowd[*slot]).into_iter().collect();
+    }
+    let mut by_crowd = candidates.to_vec();
+    by_crowd.sort_by_key(|slot| crowd[*slot]);
+    (0..count).map(|which| by_crowd[which % by_crowd.len()]).collect()
 }

@@ -109,7 +109,7 @@ impl Lublin {
             self.scale(&mut jobs, load);
         }
         let name = format!("Lublin-Feitelson, seed {}", self.seed);
-        Workload { name, jobs, processors: Some(self.processors), left_out: 0 }
+        Workload { name, jobs, processors: Some(self.processors), ..Workload::default() }
     }
 
     fn size(self, draw: &mut Draws) -> u32 {

@@ -53,8 +53,30 @@ pub struct Workload {
     pub jobs: Vec<Job>,
     /// How many processors the machine had, where the file says so.
     pub processors: Option<u32>,
-    /// Entries without processors or without a run time, as of jobs that were cancelled: left out.
-    pub left_out: usize,
+    /// Entries of the file of which no session came.
+    pub left_out: LeftOut,
+    /// Sessions that came earlier than one before them in the file: they were put in order.
+    pub out_of_order: usize,
+    /// Lines with more fields than the format has: what is behind those was not read.
+    pub long_lines: usize,
+}
+
+/// Entries that say too little to run: counts by what is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// No run time, as of jobs that were cancelled while they waited.
+    pub never_ran: usize,
+    /// Neither processors that they had nor processors that they wanted.
+    pub without_processors: usize,
+    /// No time at which they were submitted.
+    pub without_submission: usize,
+}
+
+impl LeftOut {
+    /// How many all together.
+    pub fn total(self) -> usize {
+        self.never_ran + self.without_processors + self.without_submission
+    }
 }
 
 /// Why a text is no workload.
@@ -133,6 +155,8 @@ impl Workload {
         if self.jobs.len() > JOBS_MAX {
             return Err(WorkloadError::TooMany);
         }
+        let pairs = self.jobs.windows(2);
+        self.out_of_order = pairs.filter(|pair| pair[1].submit_ms < pair[0].submit_ms).count();
         self.jobs.sort_by_key(|job| job.submit_ms);
         Ok(self)
     }

@@ -1,6 +1,6 @@
 //! The Standard Workload Format of the Parallel Workloads Archive, version 2.2: 18 numbers a line, -1 for what is not known.
 
-use super::{JOBS_MAX, Job, Role, Workload, WorkloadError, milliseconds};
+use super::{JOBS_MAX, Job, LeftOut, Role, Workload, WorkloadError, milliseconds};
 use crate::session::request::Request;
 use std::fmt;
 
@@ -30,10 +30,10 @@ pub(super) fn read(bytes: &[u8], name: &str) -> Result<Workload, WorkloadError> 
         if workload.jobs.len() == JOBS_MAX {
             return Err(WorkloadError::TooMany);
         }
-        match job(line).map_err(|found| refuse(&found))? {
-            Some(job) => workload.jobs.push(job),
-            None => workload.left_out += 1,
-        }
+        let (fields, more) = fields(line).map_err(|found| refuse(&found))?;
+        workload.long_lines += usize::from(more);
+        let job = job(&fields, &mut workload.left_out).map_err(|found| refuse(&found))?;
+        workload.jobs.extend(job);
     }
     workload.finish()
 }
@@ -49,24 +49,33 @@ fn header(comment: &str, workload: &mut Workload) {
     }
 }
 
-/// Reads a line; none where the job never ran, or on nothing.
-fn job(line: &str) -> Result<Option<Job>, String> {
+/// The numbers of a line, and whether more stands behind them, as in logs that were extended for one simulator.
+fn fields(line: &str) -> Result<([f64; FIELDS], bool), String> {
     let mut fields = [-1.0; FIELDS];
-    let mut count = 0;
-    for word in line.split_ascii_whitespace() {
-        let number: f64 = word.parse().map_err(|_| format!("`{word}` is no number"))?;
-        if !number.is_finite() {
-            return Err(format!("`{word}` is no number"));
-        }
-        *fields.get_mut(count).ok_or("there are more than 18 numbers")? = number;
-        count += 1;
+    let mut words = line.split_ascii_whitespace();
+    for (count, field) in fields.iter_mut().enumerate() {
+        let word = words.next().ok_or_else(|| format!("there are {count} numbers"))?;
+        let number = word.parse().ok().filter(|number: &f64| number.is_finite());
+        *field = number.ok_or_else(|| format!("`{word}` is no number"))?;
     }
-    if count != FIELDS {
-        return Err(format!("there are {count} numbers"));
-    }
+    Ok((fields, words.next().is_some()))
+}
+
+/// Makes a session of a line's numbers; none where something is missing without which it cannot run.
+fn job(fields: &[f64; FIELDS], left_out: &mut LeftOut) -> Result<Option<Job>, String> {
     let known = |field: usize| Some(fields[field]).filter(|number| *number > 0.0);
-    let processors = known(PROCESSORS).or(known(WANTED_PROCESSORS));
-    let (Some(processors), true) = (processors, fields[RUN] >= 0.0) else { return Ok(None) };
+    let missing = match known(PROCESSORS).or(known(WANTED_PROCESSORS)) {
+        _ if fields[RUN] < 0.0 => &mut left_out.never_ran,
+        None => &mut left_out.without_processors,
+        _ if fields[SUBMIT] < 0.0 => &mut left_out.without_submission,
+        Some(processors) => return session(fields, processors).map(Some),
+    };
+    *missing += 1;
+    Ok(None)
+}
+
+fn session(fields: &[f64; FIELDS], processors: f64) -> Result<Job, String> {
+    let known = |field: usize| Some(fields[field]).filter(|number| *number > 0.0);
     if processors > f64::from(u32::MAX) {
         return Err(format!("{processors} processors are too many"));
     }
@@ -81,13 +90,13 @@ fn job(line: &str) -> Result<Option<Job>, String> {
     };
     // Jobs of less than a second are written as 0.
     let run_ms = time(RUN)?.max(1);
-    Ok(Some(Job {
+    Ok(Job {
         number: fields[0].max(0.0) as u64,
         submit_ms: time(SUBMIT)?,
         run_ms,
         request,
         role: Role::Other,
-    }))
+    })
 }
 
 pub(super) fn write(workload: &Workload, out: &mut impl fmt::Write) -> fmt::Result {
@@ -123,7 +132,8 @@ mod tests {
     #[test]
     fn lines_become_sessions_in_order() {
         let workload = Workload::read(TEXT.as_bytes(), "test").expect("it is right");
-        assert_eq!((workload.processors, workload.left_out), (Some(64), 1));
+        let never_ran = LeftOut { never_ran: 1, ..LeftOut::default() };
+        assert_eq!((workload.processors, workload.left_out, workload.out_of_order), (Some(64), never_ran, 1));
         let [first, second] = &workload.jobs[..] else { panic!("two jobs ran") };
         assert_eq!(
             (first.number, first.run_ms, first.request.processes, first.request.estimate),
@@ -138,6 +148,22 @@ mod tests {
     }
 
     #[test]
+    fn what_logs_lack_and_what_they_have_too_much_is_counted() {
+        let text = "; MaxNodes: 16\n; MaxProcs: 32\n\
+            1 -1 0 10 2 -1 -1 2 -1 -1 1 1 1 1 1 -1 -1 -1\n\
+            2 5 0 10 -1 -1 -1 -1 -1 -1 1 1 1 1 1 -1 -1 -1\n\
+            3 6 0 -1 -1 -1 -1 0 -1 -1 5 1 1 1 1 -1 -1 -1\n\
+            4 7 0 489.50 2 -1 -1 2 -1 -1 1 1 1 1 1 -1 -1 -1 q_1d 1:ppn=64\n";
+        let workload = Workload::read(text.as_bytes(), "test").expect("one can run");
+        let left_out = LeftOut { never_ran: 1, without_processors: 1, without_submission: 1 };
+        assert_eq!((workload.left_out, workload.left_out.total()), (left_out, 3));
+        assert_eq!(
+            (workload.processors, workload.long_lines, workload.jobs[0].run_ms),
+            (Some(32), 1, 489_500)
+        );
+    }
+
+    #[test]
     fn wrong_lines_are_named() {
         let error = |text: &str| Workload::read(text.as_bytes(), "test").unwrap_err().to_string();
         assert!(
@@ -145,7 +171,7 @@ mod tests {
             "{}",
             error("; x\n1 2 3\n")
         );
-        assert!(error("1 x").starts_with("line 1: `x` is no number"));
+        assert!(error("1 x 3").starts_with("line 1: `x` is no number"));
         assert!(error("1 inf").contains("`inf` is no number"));
         assert!(error("1 1e300 0 9 1 1 1 1 1 1 1 1 1 1 1 1 1 1").contains("no time in seconds"));
         assert_eq!(error("; nothing\n"), "there is no session in it that could run");
