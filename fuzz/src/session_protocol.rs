@@ -1,8 +1,19 @@
 //! What has to hold for any bytes that are said to an agent that keeps sessions: the fuzz target asserts it, and so does a quick test
 //! of `castell-policy`.
 
-use castell_policy::session::protocol::{FromAgent, LINE_BYTES_MAX, Lines, ToAgent, decode, encode};
+use castell_policy::session::protocol::{
+    FromAgent, FromKeeper, LINE_BYTES_MAX, Lines, ToAgent, ToKeeper, decode, encode,
+};
 use castell_policy::session::{Cluster, Event, Policy, Rules, Scheduler, SessionId, Shape};
+
+/// The message of this type that a line is, if it is one; written it is the same again.
+macro_rules! read_as_written {
+    ($message:ty, $line:expr) => {
+        decode::<$message>(&$line).ok().inspect(|message| {
+            assert_eq!(decode(encode(message).trim_ascii_end()).as_ref(), Ok(message));
+        })
+    };
+}
 
 /// Whatever is said to an agent is refused or a message, which is written as it was read; and no order of messages breaks the
 /// scheduler.
@@ -23,11 +34,10 @@ pub fn anything_said(bytes: &[u8]) {
             return;
         }
         while let Some(line) = lines.next_line() {
-            if let Ok(message) = decode::<FromAgent>(&line) {
-                assert_eq!(decode(encode(&message).trim_ascii_end()), Ok(message));
-            }
-            let Ok(message) = decode::<ToAgent>(&line) else { continue };
-            assert_eq!(decode(encode(&message).trim_ascii_end()).as_ref(), Ok(&message));
+            read_as_written!(FromAgent, line);
+            read_as_written!(FromKeeper, line);
+            read_as_written!(ToKeeper, line);
+            let Some(message) = read_as_written!(ToAgent, line) else { continue };
             let event = match message {
                 ToAgent::Run(wanted) => {
                     sessions += 1;

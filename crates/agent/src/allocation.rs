@@ -1,6 +1,7 @@
 //! The nodes that sessions run on, and how a program is started on one of them.
 
 use crate::tree::{MARK, NO_MARK};
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -27,22 +28,23 @@ impl Allocation {
 
     /// What starts `castell` with these arguments on a node.
     pub fn command(&self, node: &str, arguments: &[&str]) -> Command {
-        let mut command = match node == here() {
-            true => Command::new(&self.castell),
-            false => self.on_other(node),
-        };
+        let mut command = self.start(node, self.castell.as_os_str());
         command.args(arguments).env(MARK, NO_MARK);
         command
     }
 
-    fn on_other(&self, node: &str) -> Command {
+    /// What starts a program on a node, whose arguments are to be added.
+    pub fn start(&self, node: &str, program: &OsStr) -> Command {
+        if node == here() {
+            return Command::new(program);
+        }
         let named = self.remote.iter().any(|word| word.contains("{host}"));
         let mut words: Vec<String> = self.remote.iter().map(|word| word.replace("{host}", node)).collect();
         if !named {
             words.push(node.to_owned());
         }
         let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).arg(&self.castell);
+        command.args(&words[1..]).arg(program);
         command
     }
 

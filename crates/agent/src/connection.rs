@@ -67,7 +67,12 @@ impl Connection {
         arguments.extend(options.iter().map(String::as_str));
         let started = allocation.talk_to(node, &arguments, errors);
         let (relay, stream) = started.map_err(AgentError::system(format!("reach node {node}")))?;
-        Connection::greet(stream, Some(relay))
+        Connection::greet(stream, Some(relay)).map_err(|error| match error {
+            AgentError::Gone => {
+                AgentError::Unreached { node: node.clone(), command: allocation.remote[0].clone() }
+            }
+            other => other,
+        })
     }
 
     fn greet(stream: UnixStream, relay: Option<Child>) -> Result<Connection, AgentError> {
@@ -138,7 +143,7 @@ pub fn list(place: &Place, allocation: Option<&Allocation>) -> Result<Option<Fro
         (Err(_), Some(allocation)) if !allocation.begins_here() => {
             match Connection::through(allocation, place, None) {
                 Ok(connection) => connection,
-                Err(AgentError::Gone) => return Ok(None),
+                Err(AgentError::Unreached { .. }) => return Ok(None),
                 Err(error) => return Err(error),
             }
         }

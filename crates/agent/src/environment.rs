@@ -19,7 +19,12 @@ pub(crate) struct Environment {
 
 impl Environment {
     /// Of a program on these nodes, with files in a new `folder`.
-    pub(crate) fn of(parts: &[Part], remote: &[String], folder: PathBuf) -> io::Result<Environment> {
+    pub(crate) fn of(
+        parts: &[Part],
+        remote: &[String],
+        castell: &Path,
+        folder: PathBuf,
+    ) -> io::Result<Environment> {
         // Left by another process with this one's number.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir(&folder)?;
@@ -31,12 +36,20 @@ impl Environment {
         let slurm = environment
             .file("slurm", &lines(&|part| format!("{}\n", part.node).repeat(part.slots as usize)))?;
         let hosts: Vec<String> = parts.iter().map(|part| format!("{}:{}", part.node, part.slots)).collect();
+        let shell = format!("{} session on", castell.display());
         let slots: u32 = parts.iter().map(|part| part.slots).sum();
         environment.variables.extend([
             (HOSTS, hosts.join(",")),
             (REMOTE, remote.join(" ")),
             ("OMPI_MCA_orte_default_hostfile", open_mpi.clone()),
             ("PRTE_MCA_prte_default_hostfile", open_mpi),
+            // All of the job's slots are not this session's, and Open MPI's daemons are no tasks that Slurm should place.
+            ("OMPI_MCA_ras", "^slurm".into()),
+            ("PRTE_MCA_ras", "^slurm".into()),
+            ("OMPI_MCA_plm", "rsh".into()),
+            ("OMPI_MCA_plm_rsh_agent", shell.clone()),
+            ("PRTE_MCA_plm", "ssh".into()),
+            ("PRTE_MCA_plm_ssh_agent", shell),
             ("HYDRA_HOST_FILE", hydra.clone()),
             ("I_MPI_HYDRA_HOST_FILE", hydra),
         ]);
@@ -83,12 +96,18 @@ mod tests {
         let folder = place.path().join("files");
         let part = |node: &str, slots| Part { node: node.into(), cpus: vec![0], slots };
         let remote = ["ssh".to_owned(), "-q".to_owned()];
-        let environment =
-            Environment::of(&[part("a", 2), part("b", 1)], &remote, folder.clone()).expect("files");
+        let environment = Environment::of(
+            &[part("a", 2), part("b", 1)],
+            &remote,
+            Path::new("/bin/castell"),
+            folder.clone(),
+        )
+        .expect("files");
         assert_eq!((&*environment.variables[HOSTS], &*environment.variables[REMOTE]), ("a:2,b:1", "ssh -q"));
         let read = |name| fs::read_to_string(&environment.variables[name]).expect("a file");
         assert_eq!(read("HYDRA_HOST_FILE"), "a:2\nb:1\n");
         assert_eq!(read("OMPI_MCA_orte_default_hostfile"), "a slots=2\nb slots=1\n");
+        assert_eq!(environment.variables["OMPI_MCA_plm_rsh_agent"], "/bin/castell session on");
         assert_eq!(fs::read_to_string(folder.join("slurm")).expect("a file"), "a\na\nb\n");
         drop(environment);
         assert!(!folder.exists());

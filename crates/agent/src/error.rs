@@ -38,6 +38,16 @@ pub enum AgentError {
         /// As it continues the name.
         why: String,
     },
+    /// The node of the agent, from another one.
+    #[error(
+        "no agent answers on node {node}: `{command}` did not start castell there, or castell found none (what they say stands above)"
+    )]
+    Unreached {
+        /// Its name.
+        node: String,
+        /// What was to start castell on it.
+        command: String,
+    },
     /// Keepers that found nothing.
     #[error("there is a node without a processor for sessions")]
     NoProcessors,

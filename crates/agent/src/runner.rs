@@ -3,6 +3,7 @@
 use crate::allocation::here;
 use crate::connection::Connection;
 use crate::environment::{self, Environment};
+use crate::guard::Guarded;
 use crate::tree::{MARK, Tree};
 use crate::{AgentError, Allocation, Place};
 use castell_host::descriptor::wait_readable;
@@ -13,7 +14,7 @@ use rustix::process::{Signal, WaitOptions};
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::net::Shutdown;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -31,6 +32,8 @@ pub struct Asked {
     pub wanted: Wanted,
     /// The nodes that sessions may use; none for this host alone.
     pub allocation: Option<Allocation>,
+    /// This program, which is started as `castell session guard`.
+    pub castell: PathBuf,
 }
 
 /// Runs a session to its end, and gives the code that its program ended with; 128 + signal where that is how it, or its waiting,
@@ -57,7 +60,15 @@ pub fn run(
     // Before orphans are adopted: an agent that this starts must be none of the session's processes.
     let mut connection = Connection::open(place, asked.allocation.as_ref(), start_agent)?;
     adopt_orphans()?;
-    let tree = Tree::of(std::process::id()).expect("this process lives");
+    let mut tree = Tree::of(std::process::id()).expect("this process lives");
+    // On other nodes, and so on all, keepers stop processes one by one.
+    let guarded = match asked.allocation {
+        None => Guarded::new(&asked.castell, tree.mark()),
+        Some(_) => None,
+    };
+    if let Some(guarded) = &guarded {
+        tree = tree.in_group(guarded.freezer.clone());
+    }
     let mut wanted = asked.wanted.clone();
     wanted.pid = std::process::id();
     wanted.mark = tree.mark().to_owned();
@@ -67,6 +78,7 @@ pub fn run(
     let mut runner = Runner {
         asked,
         tree,
+        guarded,
         signals,
         agent: Some(connection),
         folder: environment::folder(&place.socket),
@@ -89,6 +101,7 @@ pub fn run(
 struct Runner<'a> {
     asked: &'a Asked,
     tree: Tree,
+    guarded: Option<Guarded>,
     signals: Signals,
     /// None when it has gone away: then the session goes on by itself.
     agent: Option<Connection>,
@@ -185,14 +198,19 @@ impl Runner<'_> {
         let mut command = Command::new(program);
         command.args(arguments).env(MARK, self.tree.mark());
         if self.asked.allocation.is_some() {
-            let made = Environment::of(&self.parts, remote, self.folder.clone());
+            let made = Environment::of(&self.parts, remote, &self.asked.castell, self.folder.clone());
             let environment = made.map_err(AgentError::system("write files for launchers"))?;
             command.envs(&environment.variables);
             self.environment = Some(environment);
         }
         // Should this process be killed: the agent ends what is left, and where there is none either, nothing stays stopped.
-        let birth =
-            Birth { cpus: self.cpus_here(), parent_death_signal: Some(libc::SIGCONT), ..Birth::default() };
+        let group = self.guarded.as_ref().and_then(|guarded| guarded.freezer.entrance().ok());
+        let birth = Birth {
+            cpus: self.cpus_here(),
+            parent_death_signal: Some(libc::SIGCONT),
+            group: group.as_ref().map(AsRawFd::as_raw_fd),
+            ..Birth::default()
+        };
         self.program = Some(spawn(&mut command, &birth)?);
         Ok(())
     }

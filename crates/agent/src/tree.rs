@@ -1,9 +1,11 @@
 //! The processes of a session on one host: descendants of its runner, which inherits their orphans, and, where the runner is dead or on
 //! another host, those that carry its mark in their environment, with their descendants.
 //!
-//! All of them are stopped with SIGSTOP, which nobody can ignore; new ones that appear meanwhile are found in another round.
+//! They are stopped together by the control group that they are in, if it is theirs. All others are stopped with SIGSTOP, which nobody
+//! can ignore either; new ones that appear meanwhile are found in another round.
 
 use crate::allocation::here;
+use castell_host::freezer::Freezer;
 use castell_host::process::Pid;
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +16,8 @@ use std::{fs, thread};
 pub const MARK: &str = "CASTELL_SESSION";
 /// Its value in processes that a runner starts for itself.
 pub(crate) const NO_MARK: &str = "-";
+/// A process that the system is busy with may need a moment to stand still.
+const FROZEN_WITHIN: Duration = Duration::from_secs(5);
 /// Rounds in which processes that appear while others are stopped are looked for.
 const ROUNDS_MAX: u32 = 1_000;
 
@@ -23,6 +27,8 @@ pub struct Tree {
     /// On this host; none if it is on another, or dead.
     runner: Option<i32>,
     mark: String,
+    /// The control group of most or all of them.
+    group: Option<Freezer>,
 }
 
 /// A process as the system shows it.
@@ -36,14 +42,19 @@ impl Tree {
     pub fn of(runner: u32) -> Option<Tree> {
         let pid = Pid::from_raw(i32::try_from(runner).ok()?)?;
         let mark = format!("{runner}-{}@{}", pid.start_time()?, here());
-        Some(Tree { runner: Some(pid.raw()), mark })
+        Some(Tree { runner: Some(pid.raw()), mark, group: None })
     }
 
     /// The processes on this host of a session with this mark, wherever its runner is.
     pub fn marked(mark: &str) -> Tree {
         let runner = parse(mark).filter(|(_, _, node)| *node == here());
         let runner = runner.filter(|(pid, start, _)| lives(*pid, *start)).map(|(pid, ..)| pid);
-        Tree { runner, mark: mark.to_owned() }
+        Tree { runner, mark: mark.to_owned(), group: None }
+    }
+
+    /// The same, whose program is put into a control group.
+    pub(crate) fn in_group(self, group: Freezer) -> Tree {
+        Tree { group: Some(group), ..self }
     }
 
     /// What `CASTELL_SESSION` has to be in the environment of the session's first process.
@@ -57,7 +68,7 @@ impl Tree {
         let is_abandoned =
             |mark: &str| parse(mark).is_some_and(|(pid, start, node)| node == here && !lives(pid, start));
         let marks = Tree::marks().into_iter().filter(|mark| is_abandoned(mark));
-        marks.map(|mark| Tree { runner: None, mark }).collect()
+        marks.map(|mark| Tree { runner: None, mark, group: None }).collect()
     }
 
     /// Of all sessions that have processes on this host.
@@ -104,11 +115,16 @@ impl Tree {
 
     /// Stops them all, and returns when they stand still.
     pub fn stop(&self) {
+        let frozen = || match &self.group {
+            Some(group) if group.freeze(FROZEN_WITHIN).unwrap_or(false) => group.members(),
+            _ => BTreeSet::new(),
+        };
         for _ in 0..ROUNDS_MAX {
+            let frozen = frozen();
             let moving: Vec<i32> = self
                 .seen()
                 .into_iter()
-                .filter(|(_, seen)| !is_still(seen.state))
+                .filter(|(pid, seen)| !is_still(seen.state) && !frozen.contains(pid))
                 .map(|(pid, _)| pid)
                 .collect();
             if moving.is_empty() {
@@ -121,6 +137,7 @@ impl Tree {
 
     /// Lets them all go on, whoever stopped them.
     pub fn go_on(&self) {
+        self.thaw();
         for _ in 0..ROUNDS_MAX {
             let still: Vec<i32> =
                 self.seen().into_iter().filter(|(_, seen)| seen.state == b'T').map(|(pid, _)| pid).collect();
@@ -132,9 +149,17 @@ impl Tree {
         }
     }
 
+    fn thaw(&self) {
+        if let Some(group) = &self.group {
+            // Whoever has removed it has let them go on.
+            let _ = group.thaw();
+        }
+    }
+
     /// Sends all of them a signal; what is stopped goes on to take it.
     pub fn signal(&self, signal: i32) {
         let Some(signal) = Signal::from_named_raw(signal) else { return };
+        self.thaw();
         for (pid, _) in self.seen() {
             send(pid, signal);
             send(pid, Signal::CONT);
@@ -145,6 +170,7 @@ impl Tree {
     pub fn end(&self, grace: Duration) {
         let deadline = Instant::now() + grace;
         let mut signal = Signal::TERM;
+        self.thaw();
         loop {
             let living = self.seen();
             if living.is_empty() {

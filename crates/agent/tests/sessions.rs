@@ -20,6 +20,9 @@ fn main() {
             let place = Place::at(&arguments[2]);
             serve(&place, "wait".parse().expect("a policy"), Duration::from_secs(1), None).expect("an agent");
         }
+        Some("session") => {
+            castell_agent::guard(Path::new(&arguments[3]), std::io::stdin()).expect("a guard");
+        }
         _ => tests(arguments.get(1).map_or("", String::as_str)),
     }
 }
@@ -29,8 +32,12 @@ fn as_runner(arguments: &[String]) {
     let place = Place::at(&arguments[0]);
     let slots = arguments[2].parse().expect("a number");
     let wanted = Wanted { slots, policy: Some(arguments[1].clone()), ..Wanted::default() };
-    let asked =
-        Asked { command: arguments[3..].iter().map(OsString::from).collect(), wanted, allocation: None };
+    let asked = Asked {
+        command: arguments[3..].iter().map(OsString::from).collect(),
+        wanted,
+        allocation: None,
+        castell: std::env::current_exe().expect("a program"),
+    };
     let start = || {
         let program = std::env::current_exe()?;
         // As a daemon is: in a session of its own, and nobody's child for long.
@@ -54,10 +61,11 @@ fn as_runner(arguments: &[String]) {
 type Case = (&'static str, fn(&World));
 
 fn tests(filter: &str) {
-    let cases: [Case; 7] = [
+    let cases: [Case; 8] = [
         ("suspended sessions stand still", suspended_sessions_stand_still),
         ("a killed runner leaves nothing", a_killed_runner_leaves_nothing),
         ("a killed agent leaves nothing frozen", a_killed_agent_leaves_nothing_frozen),
+        ("killed runner and agent leave nothing frozen", killed_runner_and_agent_leave_nothing_frozen),
         ("stopping and continuing the runner", stopping_and_continuing_the_runner),
         ("waiting, and giving up", waiting_and_giving_up),
         ("stepping aside", stepping_aside),
@@ -231,6 +239,27 @@ fn a_killed_agent_leaves_nothing_frozen(world: &World) {
     // The next session finds nobody, and starts another agent.
     let mut next = world.start("wait", 1, "exit 3");
     assert_eq!(next.0.wait().expect("it ends").code(), Some(3));
+}
+
+/// Where there is a freezer all processes are let go on, else the program is.
+fn killed_runner_and_agent_leave_nothing_frozen(world: &World) {
+    let long = world.stubborn("surpass");
+    let _short = world.until_told("surpass");
+    wait_for("the short one runs", || world.started());
+    let all = members(&long);
+    let group = fs::read_to_string(format!("/proc/{}/cgroup", all[0])).expect("it lives");
+    let going_on = if group.contains("castell-") { &all[..] } else { &all[..1] };
+    for process in [agent(&world.place.socket), long.0.id()] {
+        signal(process, Signal::KILL);
+    }
+    let before = times(going_on);
+    wait_for("they get on", || {
+        times(going_on).iter().zip(&before).all(|(now, before)| now.is_some() && now > before)
+    });
+    // The next agent ends what nobody answers for.
+    let mut next = world.start("wait", 1, "exit 3");
+    assert_eq!(next.0.wait().expect("it ends").code(), Some(3));
+    wait_for("all of its processes have ended", || times(&all).iter().all(Option::is_none));
 }
 
 /// The process that holds the lock's file open as its agent.

@@ -402,3 +402,41 @@ fn any_node_of_the_job_reaches_the_agent() {
     assert!(other.wait().expect("a child").success());
     wait_for("they are back", || everywhere(&long).iter().all(|cpus| cpus == "0-1"));
 }
+
+/// What starts the ranks puts them where the session has slots, and nothing had to be said to it.
+#[test]
+fn launchers_find_the_nodes_of_a_session() {
+    let Some(allocation) = Allocation::start() else { return };
+    // One of the first node's two slots is taken.
+    let first = until_told(&allocation, "1");
+    wait_for("the first runs", || allocation.has("started.0"));
+    let print = "echo node $SLURMD_NODENAME, $CASTELL_SESSION_HOSTS";
+    let launchers: [&[&str]; 4] = [
+        &["srun", "sh", "-c", print],
+        &[CASTELL, "launch", "-n", "4", "--", "sh", "-c", print],
+        &["mpirun.openmpi", "--allow-run-as-root", "-n", "4", "sh", "-c", print],
+        &["mpirun.mpich", "-n", "4", "sh", "-c", print],
+    ];
+    for launcher in launchers {
+        let mut words = vec![CASTELL, "session", "run", "-n", "4", "--"];
+        words.extend(launcher);
+        let output = allocation.command(&words).output().expect("castell can be started");
+        let said = String::from_utf8_lossy(&output.stdout);
+        let mut nodes: Vec<&str> =
+            said.lines().filter_map(|line| line.strip_prefix("node ")?.get(..2)).collect();
+        nodes.sort_unstable();
+        assert!(output.status.success(), "{launcher:?}: {output:?}");
+        let hosts = said.trim().rsplit(", ").next().unwrap_or_default();
+        let wanted: Vec<&str> = hosts
+            .split(',')
+            .filter_map(|host| host.split_once(':'))
+            .flat_map(|(node, slots)| vec![node; slots.parse().expect("a number")])
+            .collect();
+        assert_eq!(nodes.len(), 4, "{launcher:?}: {said}");
+        assert_eq!(nodes, wanted, "{launcher:?}");
+        // The slots of one that has ended are free a moment later.
+        wait_for("it to be gone", || allocation.states() == ["running"]);
+    }
+    allocation.tell("end");
+    first.ends_with(7);
+}

@@ -12,6 +12,7 @@ pub mod domain;
 pub mod epoll;
 mod error;
 mod file;
+pub mod freezer;
 pub mod futex;
 pub mod interfaces;
 pub mod journal;

@@ -3,7 +3,7 @@
 use castell_cachesim::trace::{Event, TraceWriter};
 use castell_goal::schedule_set::ScheduleSet;
 use castell_goal::{binary, text};
-use castell_policy::session::protocol::{FromAgent, ToAgent, VERSION, Wanted, encode};
+use castell_policy::session::protocol::{FromAgent, Part, ToAgent, ToKeeper, VERSION, Wanted, encode};
 use castell_policy::session::workload::Workload;
 use std::error::Error;
 use std::fs;
@@ -100,12 +100,18 @@ fn sessions(workloads: &Path, protocol: &Path) -> Result<(), Box<dyn Error>> {
         ToAgent::Ended {},
     ];
     fs::write(protocol.join("runner"), messages.iter().flat_map(encode).collect::<Vec<u8>>())?;
+    let part = Part { node: "n1".to_owned(), cpus: vec![0, 1], slots: 2 };
     let answers = [
         FromAgent::Waits { session: 1 },
-        FromAgent::Start { session: 1, cpus: vec![0, 1] },
+        FromAgent::Start { session: 1, parts: vec![part], remote: vec!["ssh".to_owned()] },
         FromAgent::Refused { reason: "no".to_owned() },
         FromAgent::Sessions { policy: "wait".to_owned(), sessions: Vec::new() },
     ];
+    let mark = "4-7@n1".to_owned();
+    let hold = ToKeeper::Hold { mark: mark.clone(), cpus: vec![0], suspended: true, turn: 3 };
+    let to_keeper =
+        [ToKeeper::Hello { version: VERSION, known: vec![mark.clone()] }, hold, ToKeeper::End { mark }];
+    fs::write(protocol.join("keeper"), to_keeper.iter().flat_map(encode).collect::<Vec<u8>>())?;
     fs::write(protocol.join("agent"), answers.iter().flat_map(encode).collect::<Vec<u8>>())?;
     Ok(())
 }

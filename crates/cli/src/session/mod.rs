@@ -18,10 +18,13 @@ pub struct Args {
 enum Command {
     Run(run::RunArgs),
     List(run::ListArgs),
+    On(run::OnArgs),
     Simulate(Box<simulate::Args>),
     Agent(run::AgentArgs),
     #[command(hide = true)]
     Keeper(run::KeeperArgs),
+    #[command(hide = true)]
+    Guard(run::GuardArgs),
     #[command(hide = true)]
     Relay(run::RelayArgs),
 }
@@ -34,6 +37,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Simulate(args) => simulate::run(*args),
         Command::Agent(args) => run::agent(args),
         Command::Keeper(_) => run::keeper(),
+        Command::On(args) => run::on(args),
+        Command::Guard(args) => run::guard(args),
         Command::Relay(args) => run::relay(args),
     }
 }

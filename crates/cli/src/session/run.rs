@@ -8,7 +8,7 @@ use castell_agent::{Allocation, Asked, Place, keep, list as ask_for_list, run as
 use castell_policy::session::protocol::{FromAgent, Part, Shown, Wanted};
 use castell_policy::session::{Policy, Rules};
 use serde_json::json;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -29,6 +29,11 @@ What a session starts is pinned to its processors. While it is suspended all of 
 SIGTSTP or have left its process group. Ctrl-C and Ctrl-Z reach all of them; what is left when the program ends is ended, too.
 
 Exit code: the program's own; 128 + signal where a signal ended it, or the waiting for it; 1 if it could not be run.";
+
+const ON_EXAMPLES: &str = "\
+Examples:
+  castell session on node2 hostname                    in a Slurm job of which node2 is a node
+  OMPI_MCA_plm_rsh_agent='castell session on' ...      how a session's Open MPI starts its daemons";
 
 /// Run a program as a session beside others, on processors of its own or as the policy says
 #[derive(clap::Args)]
@@ -83,6 +88,24 @@ pub struct AgentArgs {
 #[derive(clap::Args)]
 pub struct KeeperArgs {}
 
+/// Run a shell command on a node of the allocation, as ssh does
+#[derive(clap::Args)]
+#[command(after_help = ON_EXAMPLES)]
+pub struct OnArgs {
+    /// The node
+    node: String,
+    /// Its words are joined with blanks, and given to a shell there
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<String>,
+}
+
+/// Let the processes of a control group go on when standard input ends: `run` starts this where there is a freezer
+#[derive(clap::Args)]
+pub struct GuardArgs {
+    /// The folder of the group
+    group: PathBuf,
+}
+
 /// Join standard input and output with the agent of this node: `run` and `list` start this where that is another one
 #[derive(clap::Args)]
 pub struct RelayArgs {
@@ -121,7 +144,8 @@ pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         policy: args.policy.map(|rules| rules.to_string()),
         ..Wanted::default()
     };
-    let asked = Asked { command: args.command, wanted, allocation: allocation()? };
+    let asked =
+        Asked { command: args.command, wanted, allocation: allocation()?, castell: std::env::current_exe()? };
     let start = || start_agent(&place, asked.allocation.as_ref());
     let code = run_session(&asked, &place, &start, &|text| castell_host::say(text))?;
     Ok(ExitCode::from(code as u8))
@@ -159,6 +183,30 @@ pub fn agent(args: AgentArgs) -> anyhow::Result<ExitCode> {
 /// `castell session keeper`.
 pub fn keeper() -> anyhow::Result<ExitCode> {
     keep(io::stdin(), io::stdout())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `castell session on`: becomes the command that does it.
+pub fn on(args: OnArgs) -> anyhow::Result<ExitCode> {
+    let Some(allocation) = allocation()? else {
+        anyhow::bail!("this is no job of Slurm, and no lab: there are no other nodes");
+    };
+    let Some(node) = allocation.nodes.iter().find(|node| **node == args.node) else {
+        anyhow::bail!(
+            "{} is no node of the allocation: these are {}",
+            args.node,
+            allocation.nodes.join(", ")
+        );
+    };
+    // Words as a remote shell gets them: Open MPI quotes for one.
+    let mut command = allocation.start(node, OsStr::new("/bin/sh"));
+    let error = command.arg("-c").arg(args.command.join(" ")).exec();
+    Err(error).with_context(|| format!("cannot start `{}`", command.get_program().display()))
+}
+
+/// `castell session guard`.
+pub fn guard(args: GuardArgs) -> anyhow::Result<ExitCode> {
+    castell_agent::guard(&args.group, io::stdin())?;
     Ok(ExitCode::SUCCESS)
 }
 
