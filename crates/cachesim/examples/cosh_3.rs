@@ -41,8 +41,7 @@ fn main() -> std::io::Result<()> {
     let folder = std::env::args().nth(1).expect("a folder");
     let folder = Path::new(&folder);
     std::fs::write(folder.join("histograms.csv"), histograms())?;
-    std::fs::write(folder.join("slowdowns.csv"), beside_probes())?;
-    std::fs::write(folder.join("splits.csv"), splits())
+    std::fs::write(folder.join("slowdowns.csv"), beside_probes())
 }
 
 /// Figures 2 and 3.
@@ -97,35 +96,6 @@ fn beside_probes() -> String {
             let _ = writeln!(text, "{name},{mb},{:.4},{:.4}", both[0], both[1]);
         }
         eprintln!("probe of {mb} MB");
-    }
-    text
-}
-
-/// Figure 1: 16 cores of two such chips in one, some for the search, the others for the solver. Each program's work is the same however many
-/// cores it has; efficiency is its best time, with the machine for itself, by its time.
-fn splits() -> String {
-    let chip =
-        Chip { llc: Shape::sets(chip().llc.blocks() * 2, 20), transfer_ps: chip().transfer_ps / 2, ..chip() };
-    let place = |program: &Program| alone(&chip, program, None).expect("all ways");
-    // A thread's pass is its part of the work.
-    let dedicated = |make: &dyn Fn(usize) -> Program| {
-        let times = (1..=16).map(|threads| place(&make(threads)).alone().pass_seconds);
-        times.fold(f64::INFINITY, f64::min)
-    };
-    let best = [dedicated(&search), dedicated(&|threads| cg(500, threads))];
-    eprintln!("best times alone: {best:?}");
-    let mut text = String::from("search_cores,search_efficiency,cg_efficiency,together\n");
-    for cores in 1..16 {
-        let placed = [place(&search(cores)), place(&cg(500, 16 - cores))];
-        let factors = slowdowns(&chip, &[&placed[0], &placed[1]]).expect("all ways");
-        let efficiency = [0, 1].map(|at| best[at] / (placed[at].alone().pass_seconds * factors[at]));
-        let _ = writeln!(
-            text,
-            "{cores},{:.4},{:.4},{:.4}",
-            efficiency[0],
-            efficiency[1],
-            efficiency[0] + efficiency[1]
-        );
     }
     text
 }

@@ -130,6 +130,31 @@ fn cores_are_split_where_both_gain() {
 }
 
 #[test]
+fn cores_are_split_by_what_is_measured_and_by_what_is_simulated() {
+    // Neither needs a processor: side by side both are as fast as alone, whatever else runs here.
+    let answer =
+        json(&["--split", "sleep 0.{cores}", "sleep 0.1", "--measure", "--cores", "2", "--runs", "1"]);
+    assert_eq!(answer["best"]["cores"], serde_json::json!([1, 1]));
+    assert!(answer["best"]["seconds"][0].as_f64() >= Some(0.1), "{answer}");
+    let failed = place(&["--split", "exit 3", "sleep 1", "--measure"]);
+    let said = text(&failed.stderr);
+    assert!(
+        failed.status.code() == Some(1) && said.contains("exit 3") && said.contains("exit code 3"),
+        "{said}"
+    );
+    let answer = json(&["--split", "cg:200", "cg:100", "--simulate", "--cores", "4"]);
+    let shares = answer["shares"].as_array().expect("shares");
+    assert_eq!(shares.len(), 3, "{answer}");
+    // Four times the work: it needs three of the four cores to be as fast.
+    let seconds = |share: &Value, at: usize| share["seconds"][at].as_f64().expect("a time");
+    assert!(
+        seconds(&shares[2], 0) < seconds(&shares[0], 0) && seconds(&shares[0], 1) < seconds(&shares[2], 1)
+    );
+    let refused = text(&place(&["--split", "lama", "cg:100", "--simulate"]).stderr);
+    assert!(refused.contains("\"lama\" is no program to simulate"), "{refused}");
+}
+
+#[test]
 fn wrong_input_is_told_where() {
     let folder = tempfile::tempdir().expect("a folder");
     let table = file(folder.path(), "table.csv", "program,a\na,fast\n");

@@ -23,6 +23,8 @@ Examples:
   castell place 10x2 --all                                     how many ways there are, and without twins
   castell place bt:2,cg:2 --all --slowdowns table.csv --json   what each way would give, as histograms
   castell place --split a.csv b.csv --cores 16                 how many cores each of two programs should get
+  castell place --split './a -t {cores}' ./b --measure         the same, measured here with both beside each other
+  castell place --split search cg:1000 --simulate              the same on a simulated chip
   castell place bt:C:2,./cg:2 --rule predicted                 the least average slowdown by profiles that were kept
   castell place --slurm --slowdowns table.csv                  who would start where in Slurm's queue as it is now, and why
 
@@ -72,8 +74,17 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", default_value_t = 0.1)]
     bin: f64,
     /// Find how to split a node's cores between two programs; each file has lines CORES,SECONDS
-    #[arg(long, num_args = 2, value_names = ["A.csv", "B.csv"], conflicts_with_all = ["jobs", "all", "slowdowns", "rule"])]
-    split: Option<Vec<PathBuf>>,
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["jobs", "all", "slowdowns", "rule"])]
+    split: Option<Vec<String>>,
+    /// With --split: A and B are commands, which are run on this machine alone and beside each other; {cores} in them is the number of cores
+    #[arg(long, requires = "split")]
+    measure: bool,
+    /// With --measure: whole runs in each case, of which the median counts
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "measure", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// With --split: A and B are programs of ours on a simulated chip, cg:SIDE or search
+    #[arg(long, requires = "split", conflicts_with = "measure")]
+    simulate: bool,
     /// With --split: cores of the node; as many as both files know where this is not given
     #[arg(long, requires = "split")]
     cores: Option<u32>,
@@ -140,7 +151,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         crate::output::check(path)?;
     }
     if let Some(files) = &args.split {
-        split::run(&files[0], &files[1], args.cores, args.svg.as_deref(), args.json)?;
+        let source = match (args.measure, args.simulate) {
+            (true, _) => split::Source::Measured(args.runs),
+            (_, true) => split::Source::Simulated,
+            _ => split::Source::Files,
+        };
+        split::run([&files[0], &files[1]], source, args.cores, args.svg.as_deref(), args.json)?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.slurm {

@@ -6,6 +6,7 @@
 mod parties;
 mod statistics;
 
+pub use parties::side_by_side;
 pub use statistics::{Estimate, pairs_min};
 
 use crate::probe::{Dependence, Distance, Order, Pattern, PatternError, Probe, ProbeError};

@@ -171,6 +171,41 @@ impl<'a> Program<'a> {
     }
 }
 
+/// Runs commands at the same time, each on processors of its own and again and again until all have had so many whole runs, so that none
+/// of these is without the others. Seconds of each one's runs, in any order.
+///
+/// # Errors
+/// One of them cannot be started or does not end well, or somebody interrupts.
+pub fn side_by_side(
+    commands: &[(&[OsString], Vec<u32>)],
+    runs: usize,
+    signals: &Signals,
+) -> Result<Vec<Vec<f64>>, SlowdownError> {
+    let mut programs: Vec<Program> =
+        commands.iter().map(|(words, cpus)| Program::new(words, cpus.clone())).collect();
+    let mut seconds = vec![Vec::new(); programs.len()];
+    let mut begun = Vec::new();
+    for program in &mut programs {
+        begun.push(Instant::now());
+        program.start()?;
+    }
+    while seconds.iter().any(|of: &Vec<f64>| of.len() < runs) {
+        let processes = programs.iter().filter_map(|program| Some(program.process.as_ref()?.as_fd()));
+        let watched: Vec<_> = processes.chain([signals.as_fd()]).collect();
+        let ready = wait_readable(&watched, 1000)?;
+        if signals.next().is_some() {
+            return Err(SlowdownError::Interrupted);
+        }
+        for (at, program) in programs.iter_mut().enumerate().filter(|(at, _)| ready[*at]) {
+            seconds[at].push(begun[at].elapsed().as_secs_f64());
+            program.take_end()?;
+            begun[at] = Instant::now();
+            program.start()?;
+        }
+    }
+    Ok(seconds)
+}
+
 impl Drop for Program<'_> {
     fn drop(&mut self) {
         self.end();

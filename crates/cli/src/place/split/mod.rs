@@ -1,31 +1,52 @@
-//! The best split of a node's cores between two programs.
+//! The best split of a node's cores between two programs: from their run times, measured here, or simulated.
+
+mod measured;
+mod simulated;
 
 use anyhow::Context as _;
 use castell_policy::placement::{Curve, Share, shares};
 use castell_trace::Theme;
 use castell_trace::svg::{NodeBox, NodesPlot, write_nodes};
+use measured::Measurement;
 use serde_json::json;
 use std::path::Path;
 
+/// Where times come from.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Source {
+    /// Files of times that were taken before.
+    Files,
+    /// Runs of the commands, so many in each case.
+    Measured(u32),
+    /// The simulated chip.
+    Simulated,
+}
+
 pub(super) fn run(
-    one: &Path,
-    other: &Path,
+    of: [&str; 2],
+    source: Source,
     cores: Option<u32>,
     svg: Option<&Path>,
     as_json: bool,
 ) -> anyhow::Result<()> {
-    let (first, second) = (curve(one)?, curve(other)?);
-    let cores = cores.unwrap_or(first.cores_max().max(second.cores_max()));
-    let shares = shares(&first, &second, cores);
+    let (shares, cores, names) = match source {
+        Source::Files => of_files(of.map(Path::new), cores)?,
+        Source::Measured(runs) => {
+            let measurement = Measurement::new(of, cores, runs)?;
+            let shares = measurement.shares(|told| castell_host::say(&told))?;
+            let first = |command: &str| command.split_whitespace().next().unwrap_or("?").to_owned();
+            (shares, measurement.cpus.len() as u32, of.map(first))
+        }
+        Source::Simulated => {
+            let cores = cores.unwrap_or(simulated::CORES);
+            let bar = indicatif::ProgressBar::new(u64::from(3 * cores) - 1);
+            let shares = simulated::shares(of, cores, || bar.inc(1))?;
+            bar.finish_and_clear();
+            (shares, cores, of.map(str::to_owned))
+        }
+    };
     let best = shares.iter().copied().max_by(|a, b| a.combined().total_cmp(&b.combined()));
-    let best = best.with_context(|| {
-        format!(
-            "no split of {cores} cores is known: {} and {} need lines for numbers of cores that add up to it",
-            one.display(),
-            other.display()
-        )
-    })?;
-    let names = [one, other].map(|path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
+    let best = best.context("there is no way to split so few cores")?;
     if let Some(path) = svg {
         draw(&shares, cores, &names, path)?;
     }
@@ -55,6 +76,21 @@ pub(super) fn run(
         false => println!("no split does more than one after the other"),
     }
     Ok(())
+}
+
+/// What two files of times give if neither program disturbs the other.
+fn of_files([one, other]: [&Path; 2], cores: Option<u32>) -> anyhow::Result<(Vec<Share>, u32, [String; 2])> {
+    let (first, second) = (curve(one)?, curve(other)?);
+    let cores = cores.unwrap_or(first.cores_max().max(second.cores_max()));
+    let shares = shares(&first, &second, cores);
+    anyhow::ensure!(
+        !shares.is_empty(),
+        "no split of {cores} cores is known: {} and {} need lines for numbers of cores that add up to it",
+        one.display(),
+        other.display()
+    );
+    let names = [one, other].map(|path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
+    Ok((shares, cores, names))
 }
 
 fn curve(path: &Path) -> anyhow::Result<Curve> {
