@@ -1,6 +1,6 @@
 //! Slowdowns of jobs from profiles that were kept; where nothing is known, the rule of twins.
 
-use crate::predict::Pairs;
+use crate::predict::{Pairs, Told};
 use crate::profiles::{Asked, Binary, By, Found, Store};
 use castell_policy::placement::queue::UNKNOWN;
 use castell_policy::placement::{Jobs, Slowdowns};
@@ -21,8 +21,8 @@ pub(super) struct Predicted {
     pub expected: Slowdowns,
     /// By program: how it is known.
     pub knowledge: Vec<Option<Found>>,
-    /// (program, neighbour) of which nobody can tell.
-    unknown: Vec<bool>,
+    /// By (program, neighbour).
+    told: Vec<Option<Told>>,
 }
 
 impl Predicted {
@@ -44,9 +44,12 @@ impl Predicted {
                 castell_host::say(&format!("{}: {complaint}", store.entries[found.entry].label()));
             }
         }
-        let known = |one: usize, other: usize| {
-            pairs.slowdown(knowledge[one].as_ref()?.entry, knowledge[other].as_ref()?.entry)
+        let told = |one: usize, other: usize| {
+            pairs.told(knowledge[one].as_ref()?.entry, knowledge[other].as_ref()?.entry)
         };
+        let all = (0..programs).flat_map(|one| (0..programs).map(move |other| (one, other)));
+        let told: Vec<Option<Told>> = all.map(|(one, other)| told(one, other)).collect();
+        let known = |one: usize, other: usize| told[one * programs + other].map(|told| told.slowdown);
         let decides = Slowdowns::from_fn(names.clone(), |one, other| match known(one, other) {
             Some(factor) if one == other => factor + TIE,
             Some(factor) => factor,
@@ -54,18 +57,21 @@ impl Predicted {
             None => 1.0 + UNKNOWN,
         });
         let expected = Slowdowns::from_fn(names, |one, other| known(one, other).unwrap_or(1.0 + UNKNOWN));
-        let all = (0..programs).flat_map(|one| (0..programs).map(move |other| (one, other)));
-        let unknown = all.map(|(one, other)| known(one, other).is_none()).collect();
-        Ok(Predicted { decides, expected, knowledge, unknown })
+        Ok(Predicted { decides, expected, knowledge, told })
     }
 
     /// Whether what decides is what is expected.
     pub fn is_complete(&self) -> bool {
-        !self.unknown.contains(&true)
+        self.told.iter().all(Option::is_some)
     }
 
     pub fn is_unknown(&self, one: usize, other: usize) -> bool {
-        self.unknown[one * self.knowledge.len() + other]
+        self.told[one * self.knowledge.len() + other].is_none()
+    }
+
+    /// Whether the prediction leaves much open.
+    pub fn is_open(&self, one: usize, other: usize) -> bool {
+        self.told[one * self.knowledge.len() + other].is_some_and(|told| told.is_open)
     }
 
     /// A line for each program: what is known of it.

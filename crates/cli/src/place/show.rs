@@ -61,18 +61,22 @@ impl Shown<'_> {
     /// How much of it nobody can tell.
     fn assumed(&self) -> String {
         let Some(predicted) = self.predicted else { return String::new() };
-        let is_unknown = |group: &&Group| {
-            let of = &group.programs;
-            (0..of.len()).any(|at| of[..at].iter().any(|&other| predicted.is_unknown(of[at], other)))
+        let nodes = |is_so: &dyn Fn(usize, usize) -> bool| -> u64 {
+            let has = |of: &[usize]| {
+                (0..of.len())
+                    .any(|at| of[..at].iter().any(|&other| is_so(of[at], other) || is_so(other, of[at])))
+            };
+            self.placement.groups.iter().filter(|group| has(&group.programs)).map(|group| group.nodes).sum()
         };
-        let nodes: u64 = self.placement.groups.iter().filter(is_unknown).map(|group| group.nodes).sum();
-        match nodes {
-            0 => String::new(),
-            nodes => format!(
-                "; nobody can tell for jobs of {nodes} nodes, where {} is assumed",
-                percent(1.0 + UNKNOWN)
-            ),
+        let mut text = String::new();
+        if let open @ 1.. = nodes(&|one, other| predicted.is_open(one, other)) {
+            text += &format!("; on {open} nodes what is known leaves much open");
         }
+        if let unknown @ 1.. = nodes(&|one, other| predicted.is_unknown(one, other)) {
+            let assumed = percent(1.0 + UNKNOWN);
+            text += &format!("; on {unknown} nodes nobody can tell, and {assumed} is assumed");
+        }
+        text
     }
 
     pub fn text(&self, others: &[(&str, Outcome)]) -> String {

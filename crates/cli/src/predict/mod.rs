@@ -4,7 +4,7 @@ mod files;
 mod pairs;
 mod report;
 
-pub use pairs::Pairs;
+pub use pairs::{Pairs, Told};
 
 use anyhow::{Context as _, bail};
 use castell_cachesim::machine::Chip;

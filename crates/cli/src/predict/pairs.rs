@@ -7,14 +7,24 @@ use castell_interference::{Host, Profile, Scn};
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 
-/// Predicts by distances and bandwidths; where these leave too much open, by class, if pairs were measured that constants could come from.
+/// What is predicted of a program beside another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Told {
+    /// The most likely factor.
+    pub slowdown: f64,
+    /// What is known leaves much open: `castell predict` would say that it can't tell.
+    pub is_open: bool,
+}
+
+/// Predicts by distances and bandwidths, also where these leave much open: of placements, the most likely one is better than none
+/// (`experiments/cosh-4`). Without distances by class, if pairs were measured that constants could come from.
 pub struct Pairs {
     host: Host,
     /// By entry of the store; a sentence where it cannot be used.
     profiles: Vec<Result<Profile, String>>,
     fitted: Vec<OnceCell<Option<Fitted>>>,
     scn: Option<Scn>,
-    known: RefCell<HashMap<(usize, usize), Option<f64>>>,
+    known: RefCell<HashMap<(usize, usize), Option<Told>>>,
 }
 
 impl Pairs {
@@ -38,8 +48,8 @@ impl Pairs {
         Ok(Pairs { scn: scn(store, &host), host, profiles, fitted, known: RefCell::default() })
     }
 
-    /// The first one's factor beside the other; `None` if nobody can tell.
-    pub fn slowdown(&self, program: usize, neighbour: usize) -> Option<f64> {
+    /// The first one beside the other; `None` if nobody can tell.
+    pub fn told(&self, program: usize, neighbour: usize) -> Option<Told> {
         if let Some(known) = self.known.borrow().get(&(program, neighbour)) {
             return *known;
         }
@@ -47,9 +57,14 @@ impl Pairs {
         let shared = own.zip(other).map(|(own, other)| forecast(&self.host, &[own, other]));
         let mut known = self.known.borrow_mut();
         for (at, pair) in [(program, neighbour), (neighbour, program)].into_iter().enumerate() {
-            let told = shared.as_ref().map(|both| both[at]).filter(|told| !told.cannot_tell());
-            let told = told.map(|told| told.slowdown).or_else(|| self.by_class(pair.0, pair.1));
-            known.insert(pair, told.map(|factor| factor.clamp(1.0, FACTOR_MAX)));
+            let told = match &shared {
+                Some(both) => Some(Told { slowdown: both[at].slowdown, is_open: both[at].cannot_tell() }),
+                None => self.by_class(pair.0, pair.1).map(|slowdown| Told { slowdown, is_open: false }),
+            };
+            known.insert(
+                pair,
+                told.map(|told| Told { slowdown: told.slowdown.clamp(1.0, FACTOR_MAX), ..told }),
+            );
         }
         known[&(program, neighbour)]
     }

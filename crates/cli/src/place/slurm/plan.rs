@@ -94,7 +94,8 @@ impl Programs<'_> {
 
     fn by_profiles(&self, program: usize, neighbour: usize) -> Option<f64> {
         let entry = |number: usize| Some(self.all[number].found.as_ref()?.entry);
-        self.knowledge.library.as_ref()?.pairs.slowdown(entry(program)?, entry(neighbour)?)
+        let told = self.knowledge.library.as_ref()?.pairs.told(entry(program)?, entry(neighbour)?)?;
+        Some(told.slowdown)
     }
 }
 
