@@ -95,6 +95,23 @@ proptest! {
 }
 
 #[test]
+fn many_jobs_in_groups_are_placed_part_by_part() {
+    let jobs = jobs(&[15_001, 10_333, 2, 6_345, 9, 7_000, 1_777, 1]);
+    let percents: Vec<u32> = (0..64).map(|at| at * 37 % 101).collect();
+    let slowdowns = table(&jobs, &percents);
+    for (per_node, spare) in [(3, 0), (4, 1000)] {
+        let mut nodes = Nodes::enough(&jobs, per_node);
+        nodes.nodes += spare;
+        let rule = |rule| place(&jobs, nodes, rule, Some(&slowdowns), f64::INFINITY, 1).unwrap();
+        let placement = rule(Rule::Optimum);
+        every_job_has_one_slot(&placement, &jobs, nodes);
+        let [average, twins] =
+            [&placement, &rule(Rule::Twins)].map(|of| of.outcome(&slowdowns).average - 1.0);
+        assert!(average < twins * 0.8, "{per_node} a node: {average} by exchanges, {twins} without");
+    }
+}
+
+#[test]
 fn more_jobs_than_are_matched_one_by_one_come_near_the_bound() {
     let jobs = jobs(&[70_001, 33_333, 50_000, 12_345, 9, 40_000, 7_777, 1]);
     let percents: Vec<u32> = (0..64).map(|at| at * 37 % 101).collect();
