@@ -7,7 +7,8 @@ use castell_policy::session::workload::{Job, Lublin, Role, Workload};
 use castell_policy::session::{Cluster, Level, Request, Rules, SessionId, Shape};
 use rand_core::RngCore;
 
-const POLICIES: [&str; 6] = ["wait", "surpass", "overbook", "overbook+spread", "sidestep", "sidestep+spread"];
+const POLICIES: [&str; 7] =
+    ["wait", "surpass", "overbook", "overbook+spread", "sidestep", "sidestep+spread", "give-way"];
 
 /// Everything that a session may ask for, at random: a few hundred sessions, more work than fits.
 fn random_workload(seed: u64) -> Workload {
@@ -77,11 +78,12 @@ fn decisions_are_those_of_before() {
 }
 
 /// Mixed requests on a hierarchy; Lublin-Feitelson on nodes of one slot, and of several.
-const BEFORE: [&str; 6] = [
+const BEFORE: [&str; 7] = [
     "wait a1c24604ab0a2f9f 744bd307595d93e6 55d1b2a693ff6456",
     "surpass 75e704cbe6800401 3c1b1de141636d4c cb8979aaad48ac20",
     "overbook 4027bccb16f6efb2 49e354716c324029 3695003082bfb017",
     "overbook+spread 02938c5d71e4d9bd 33ea8a94aca414b3 3d4bf34eb7ef5306",
     "sidestep 2db7cf1d14247bed 49e354716c324029 ff7e6ae0f2c637a8",
     "sidestep+spread 4d2569e6ffd1fd98 33ea8a94aca414b3 fbfd98db65d0495a",
+    "give-way d65693be196ec00a 3dd9a3217082ce15 aa196d5fcb169e10",
 ];

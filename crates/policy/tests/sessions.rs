@@ -48,6 +48,8 @@ fn rules() -> impl Strategy<Value = Rules> {
             overtaken_max,
             surpassed_max,
             sharing_max,
+            patience: 3,
+            assumed: 5,
             ..Rules::new(Policy::ALL[policy])
         },
     )

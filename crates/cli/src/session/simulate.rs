@@ -61,10 +61,10 @@ pub struct Args {
     /// Forget what sessions say about how long they take
     #[arg(long)]
     no_estimates: bool,
-    /// How many others may start before a session whose turn it is
+    /// How many others may start before a session whose turn it is [default: 32; under give-way 256 once it is due]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     overtaken_max: Option<u32>,
-    /// How many others may run on the slots of a suspended session before it goes on
+    /// Surpass: how many others may run on the slots of a suspended session before it goes on [default: 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     surpassed_max: Option<u32>,
     /// djsb: the slowdowns that are expected of the simulation and of analyses
@@ -274,11 +274,11 @@ fn table(workload: &Workload, cluster: &Cluster, rows: &[(Rules, Summary)]) -> S
     );
     remarks(workload).iter().for_each(|remark| text += &format!("  {remark}\n"));
     let has_djsb = rows.iter().any(|(_, summary)| summary.djsb.is_some());
-    text += "policy              wait  execution   response  slowdown  bounded    95 %     max  fairness  makespan   used  suspended";
+    text += "policy              wait  execution   response  slowdown  bounded    95 %     max  fairness  speeds  makespan   used  suspended";
     text += if has_djsb { "   E sim   E an.      W      D\n" } else { "\n" };
     for (rules, summary) in rows {
         text += &format!(
-            "{rules:16} {:>7} {:>10} {:>10} {:>9.2} {:>8.2} {:>7.1} {:>7.0} {:>9.3} {:>9} {:>5.1}% {:>10}",
+            "{rules:16} {:>7} {:>10} {:>10} {:>9.2} {:>8.2} {:>7.1} {:>7.0} {:>9.3} {:>7.3} {:>9} {:>5.1}% {:>10}",
             seconds(summary.wait_ms),
             seconds(summary.execution_ms),
             seconds(summary.response_ms),
@@ -287,6 +287,7 @@ fn table(workload: &Workload, cluster: &Cluster, rows: &[(Rules, Summary)]) -> S
             summary.bounded_slowdown_p95,
             summary.bounded_slowdown_max,
             summary.fairness,
+            summary.fairness_of_speeds,
             seconds(summary.makespan_ms as f64),
             summary.utilisation * 100.0,
             summary.suspensions,
@@ -296,7 +297,8 @@ fn table(workload: &Workload, cluster: &Cluster, rows: &[(Rules, Summary)]) -> S
         }
         text += "\n";
     }
-    text += "wait, execution, response: means; bounded: slowdown of sessions that take 10 s alone at least; fairness: Jain's index of it\n";
+    text += "wait, execution, response: means; bounded: slowdown of sessions that take 10 s alone at least; fairness: Jain's index of it;\n\
+             speeds: the same index of the shares of full speed that sessions got (1 / bounded)\n";
     text
 }
 
@@ -315,6 +317,7 @@ fn row_json(rules: &Rules, summary: &Summary, wall_ns: u128) -> serde_json::Valu
         "execution_ms": summary.execution_ms, "response_ms": summary.response_ms, "slowdown": summary.slowdown,
         "bounded_slowdown": summary.bounded_slowdown, "bounded_slowdown_p95": summary.bounded_slowdown_p95,
         "bounded_slowdown_max": summary.bounded_slowdown_max, "fairness": summary.fairness,
+        "fairness_of_speeds": summary.fairness_of_speeds,
         "makespan_ms": summary.makespan_ms, "utilisation": summary.utilisation, "suspensions": summary.suspensions,
         "e_simulation": summary.djsb.map(|djsb| djsb.e_simulation), "e_analysis": summary.djsb.map(|djsb| djsb.e_analysis),
         "w": summary.djsb.map(|djsb| djsb.w), "d": summary.djsb.map(|djsb| djsb.d),

@@ -4,6 +4,7 @@
 //! then, delays nobody. A promise is only ever made earlier. Others may overtake it a bounded number of times.
 
 use super::request::{Decision, SessionId};
+use super::rules::Policy;
 use super::scheduler::Scheduler;
 use super::turns::Turn;
 
@@ -11,6 +12,8 @@ use super::turns::Turn;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reservation {
     first: SessionId,
+    /// Whether it may be promised anything: under give-way only who is due.
+    binding: bool,
     /// When it starts, if estimates hold.
     pub(super) promise: Option<u64>,
     /// Slots that stay free when it has started then.
@@ -37,22 +40,41 @@ impl Scheduler {
             return;
         }
         if !harmless {
-            let overdue = self.waiting.overtake_before(&turn, self.rules.overtaken_max);
-            self.are_overdue(overdue);
+            self.count_overtaken(now, turn);
         }
+    }
+
+    /// A session started whose turn was this one: counts for those before it.
+    fn count_overtaken(&mut self, now: u64, turn: Turn) {
+        let (differ, most) = (self.priorities_differ(), self.rules.overtaken_max);
+        let overdue = match self.rules.policy {
+            // Under give-way, who is not due yet has time.
+            Policy::GiveWay if differ => self.waiting.overtake(most, |other| *other < turn && other.2 < now),
+            Policy::GiveWay => {
+                let due = (true, turn.1, now, 0, SessionId(0));
+                self.waiting.overtake_before(&turn.min(due), most)
+            }
+            _ => self.waiting.overtake_before(&turn, most),
+        };
+        self.are_overdue(overdue);
     }
 
     /// When the first of those that wait will fit, and what stays free then.
     pub(super) fn reserve(&mut self, now: u64, first: SessionId) -> Reservation {
-        if let Some(known) = self.reservation.filter(|known| known.first == first) {
+        let session = &self.sessions[&first];
+        let binding = match self.rules.policy {
+            Policy::Wait => true,
+            Policy::GiveWay => session.due <= now || session.overdue,
+            Policy::Surpass | Policy::Overbook | Policy::Sidestep => false,
+        };
+        if let Some(known) = self.reservation.filter(|known| known.first == first && known.binding == binding)
+        {
             return known;
         }
-        let session = &self.sessions[&first];
         let wanted = self.slots_of(&session.request);
-        let mut free = self.occupancy.free_total();
+        let mut free = self.occupancy.vacant_total();
         let mut found = None;
-        // Under give-way suspended ones may go on first: then the promise is broken, and others may only overtake so often.
-        if matches!(self.rules.policy, super::Policy::Wait | super::Policy::GiveWay) {
+        if binding {
             // Who has overrun its estimate may run for ever.
             for (end, id) in self.ends.range((now, SessionId(0))..) {
                 if free >= wanted {
@@ -71,7 +93,7 @@ impl Scheduler {
             (None, _) => 0,
         };
         session.promise = [session.promise, found].into_iter().flatten().min();
-        let reservation = Reservation { first, promise: session.promise, extra };
+        let reservation = Reservation { first, binding, promise: session.promise, extra };
         self.reservation = Some(reservation);
         reservation
     }

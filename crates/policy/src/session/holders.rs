@@ -7,12 +7,23 @@ use std::collections::{BTreeSet, HashMap};
 /// Among sessions that suspend each other, the larger one goes first: priority, then arrival.
 pub(crate) type Rank = (i32, u64);
 
+/// What a session has to say about slots that it has.
 #[derive(Clone, Copy, Debug)]
-struct Holder {
-    id: SessionId,
-    group: SessionId,
-    rank: Rank,
-    running: bool,
+pub(crate) struct Claim {
+    pub(crate) id: SessionId,
+    pub(crate) group: SessionId,
+    pub(crate) rank: Rank,
+    /// When it is due: nobody suspends it then, under give-way.
+    pub(crate) due: u64,
+    pub(crate) running: bool,
+    /// When it will have ended; where it is suspended, how long it still needs.
+    pub(crate) until: u64,
+}
+
+impl Claim {
+    fn left(&self, now: u64) -> u64 {
+        if self.running { self.until.saturating_sub(now) } else { self.until }
+    }
 }
 
 /// What is known of a suspended session.
@@ -26,7 +37,7 @@ struct Suspended {
 /// The holders of every slot, kept only under policies that suspend.
 #[derive(Clone, Debug)]
 pub(crate) struct Holders {
-    slots: Vec<Vec<Holder>>,
+    slots: Vec<Vec<Claim>>,
     /// How many sessions of a slot were surpassed so often that nobody may do so again.
     left_alone: Vec<u32>,
     suspended: HashMap<SessionId, Suspended>,
@@ -34,6 +45,8 @@ pub(crate) struct Holders {
     ready: BTreeSet<(u64, SessionId)>,
     /// The ranks that a newcomer has to exceed, of all slots that can be had at all, sorted; until somebody comes or goes.
     thresholds: Option<Vec<Option<Rank>>>,
+    /// How long the holders of each slot that can be had still need, at a time, sorted; until somebody comes, goes or stops.
+    lefts: Option<(u64, Vec<u64>)>,
 }
 
 impl Holders {
@@ -44,21 +57,22 @@ impl Holders {
             suspended: HashMap::new(),
             ready: BTreeSet::new(),
             thresholds: None,
+            lefts: None,
         }
     }
 
     /// A session gets slots, and runs there.
-    pub(crate) fn came(&mut self, id: SessionId, group: SessionId, rank: Rank, home: &Placement) {
-        self.thresholds = None;
+    pub(crate) fn came(&mut self, claim: Claim, home: &Placement) {
+        (self.thresholds, self.lefts) = (None, None);
         for slot in home.runs().flatten() {
-            self.slots[slot].push(Holder { id, group, rank, running: true });
+            self.slots[slot].push(claim);
         }
-        self.ran(group, home, true);
+        self.ran(claim.group, home, true);
     }
 
     /// It has ended, and was running or suspended.
     pub(crate) fn left(&mut self, id: SessionId, group: SessionId, home: &Placement) {
-        self.thresholds = None;
+        (self.thresholds, self.lefts) = (None, None);
         match self.suspended.remove(&id) {
             Some(suspended) => drop(self.ready.remove(&(suspended.arrival, id))),
             None => self.ran(group, home, false),
@@ -69,8 +83,9 @@ impl Holders {
     }
 
     /// It stops running, and keeps its slots.
-    pub(crate) fn suspended(&mut self, id: SessionId, group: SessionId, arrival: u64, home: &Placement) {
-        self.mark(id, home, false);
+    pub(crate) fn suspended(&mut self, claim: Claim, home: &Placement) {
+        let Claim { id, group, rank: (_, arrival), .. } = claim;
+        self.replace(claim, home);
         self.ran(group, home, false);
         let strangers = |slot: usize| {
             self.slots[slot].iter().filter(|holder| holder.running && holder.group != group).count() as u64
@@ -83,11 +98,11 @@ impl Holders {
     }
 
     /// It runs again.
-    pub(crate) fn went_on(&mut self, id: SessionId, group: SessionId, home: &Placement) {
-        let suspended = self.suspended.remove(&id).expect("it was suspended");
-        self.ready.remove(&(suspended.arrival, id));
-        self.mark(id, home, true);
-        self.ran(group, home, true);
+    pub(crate) fn went_on(&mut self, claim: Claim, home: &Placement) {
+        let suspended = self.suspended.remove(&claim.id).expect("it was suspended");
+        self.ready.remove(&(suspended.arrival, claim.id));
+        self.replace(claim, home);
+        self.ran(claim.group, home, true);
     }
 
     /// Nobody may surpass who has these slots any more; or who was left alone has ended.
@@ -135,11 +150,35 @@ impl Holders {
         Some(runs.map_or(u64::MAX, |holder| holder.rank.1))
     }
 
-    /// Notes on a session's slots whether it runs.
-    fn mark(&mut self, id: SessionId, home: &Placement, running: bool) {
+    /// How many slots a newcomer could have, if it suspended all that need at least so long still and are not due.
+    pub(crate) fn slots_with_left(&mut self, now: u64, gap: u64) -> u64 {
+        if self.lefts.as_ref().is_none_or(|(then, _)| *then != now) {
+            let slots = 0..self.slots.len();
+            let mut lefts: Vec<u64> = slots.filter_map(|slot| self.left_on(slot, now)).collect();
+            lefts.sort_unstable();
+            self.lefts = Some((now, lefts));
+        }
+        let (_, lefts) = self.lefts.as_ref().expect("it was just put there");
+        (lefts.len() - lefts.partition_point(|left| *left < gap)) as u64
+    }
+
+    /// How long the holder of a slot still needs that is ready first, `u64::MAX` where there is none; none where somebody is due.
+    pub(crate) fn left_on(&self, slot: usize, now: u64) -> Option<u64> {
+        let lefts = self.slots[slot].iter().map(|holder| (holder.due > now).then(|| holder.left(now)));
+        lefts.fold(Some(u64::MAX), |least, left| Some(least?.min(left?)))
+    }
+
+    /// How long who runs on a slot still needs, where anybody does.
+    pub(crate) fn runner_left(&self, slot: usize, now: u64) -> Option<u64> {
+        self.slots[slot].iter().find(|holder| holder.running).map(|holder| holder.left(now))
+    }
+
+    /// Notes on a session's slots that it runs now, or is suspended.
+    fn replace(&mut self, claim: Claim, home: &Placement) {
+        self.lefts = None;
         for slot in home.runs().flatten() {
-            let holder = self.slots[slot].iter_mut().find(|holder| holder.id == id);
-            holder.expect("it has the slot").running = running;
+            let holder = self.slots[slot].iter_mut().find(|holder| holder.id == claim.id);
+            *holder.expect("it has the slot") = claim;
         }
     }
 
@@ -162,6 +201,6 @@ impl Holders {
 }
 
 /// What a newcomer's rank has to exceed, where anybody is.
-fn threshold(holders: &[Holder]) -> Option<Rank> {
+fn threshold(holders: &[Claim]) -> Option<Rank> {
     holders.iter().map(|holder| holder.rank).max()
 }

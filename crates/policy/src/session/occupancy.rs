@@ -19,6 +19,8 @@ pub(crate) struct Occupancy {
     /// Slots of each node on which nothing runs.
     free: Vec<u32>,
     free_total: u64,
+    /// Slots that nobody has, suspended sessions neither.
+    vacant_total: u64,
     /// How many slots so many sessions run on; the last stands for more.
     crowds: [u64; CROWDS],
     memory_left: Vec<u64>,
@@ -59,6 +61,7 @@ impl Occupancy {
             running: vec![0; slots],
             suspended: vec![0; slots],
             free_total: slots as u64,
+            vacant_total: slots as u64,
             crowds: std::array::from_fn(|crowd| if crowd == 0 { slots as u64 } else { 0 }),
             free,
             memory_left,
@@ -69,6 +72,11 @@ impl Occupancy {
     /// Slots on which nothing runs.
     pub(crate) fn free_total(&self) -> u64 {
         self.free_total
+    }
+
+    /// Slots that nobody has, suspended sessions neither.
+    pub(crate) fn vacant_total(&self) -> u64 {
+        self.vacant_total
     }
 
     /// Slots on which fewer sessions run, or at least not fewer than that.
@@ -94,6 +102,7 @@ impl Occupancy {
             self.running[slot] += 1;
             self.crowds[crowd(self.running[slot])] += 1;
             if self.running[slot] == 1 {
+                self.vacant_total -= u64::from(self.suspended[slot] == 0);
                 self.free[self.cluster.node_of(Slot(slot as u32)).0 as usize] -= 1;
                 self.free_total -= 1;
             }
@@ -107,6 +116,7 @@ impl Occupancy {
             self.running[slot] -= 1;
             self.crowds[crowd(self.running[slot])] += 1;
             if self.running[slot] == 0 {
+                self.vacant_total += u64::from(self.suspended[slot] == 0);
                 self.free[self.cluster.node_of(Slot(slot as u32)).0 as usize] += 1;
                 self.free_total += 1;
             }
@@ -116,8 +126,11 @@ impl Occupancy {
     /// A suspended session keeps these slots, or no longer does.
     pub(crate) fn hold(&mut self, placement: &Placement, holds: bool) {
         for slot in placement.runs().flatten() {
+            let before = self.holders(slot);
             let count = &mut self.suspended[slot];
             *count = if holds { *count + 1 } else { *count - 1 };
+            self.vacant_total -= u64::from(before == 0);
+            self.vacant_total += u64::from(self.holders(slot) == 0);
         }
     }
 
@@ -143,19 +156,36 @@ impl Occupancy {
         load_max: u16,
         load: impl Fn(usize) -> u16,
     ) -> Option<Placement> {
-        let mut nodes: Vec<NodeId> = self.cluster.nodes().collect();
-        if load_max > 0 {
-            nodes.sort_by_key(|node| std::cmp::Reverse(self.free[node.0 as usize]));
-        }
         let mut left = request.processes;
         let mut placement = Placement::new(per_process(request, &self.cluster));
-        for node in nodes {
-            if left == 0 {
-                break;
-            }
+        let mut place = |node: NodeId| {
             left -= self.on_node(request, node, left, load_max, &load, &mut placement);
+            left == 0
+        };
+        let done = match load_max {
+            // Nothing else is empty.
+            0 => self.cluster.nodes().filter(|node| self.free[node.0 as usize] > 0).any(&mut place),
+            _ => self.emptiest_first().into_iter().any(&mut place),
+        };
+        (done || left == 0).then_some(placement)
+    }
+
+    /// All nodes, those with the most free slots first, else by number.
+    fn emptiest_first(&self) -> Vec<NodeId> {
+        let most = self.free.iter().copied().max().unwrap_or(0);
+        // How many nodes have more free slots: where those with so many begin.
+        let mut begins = vec![0; most as usize + 2];
+        self.free.iter().for_each(|free| begins[(most - free) as usize + 1] += 1);
+        for index in 1..begins.len() {
+            begins[index] += begins[index - 1];
         }
-        (left == 0).then_some(placement)
+        let mut order = vec![NodeId(0); self.free.len()];
+        for (node, free) in self.free.iter().enumerate() {
+            let place: &mut usize = &mut begins[(most - free) as usize];
+            order[*place] = NodeId(node as u32);
+            *place += 1;
+        }
+        order
     }
 
     /// The same, with as few processes on each node as can be.

@@ -3,15 +3,16 @@
 use super::occupancy::NOT_USABLE;
 use super::record::{Session, State};
 use super::request::{Decision, Request, SessionId};
-use super::resources::{Level, Placement};
+use super::resources::{Level, Placement, Slot};
 use super::rules::Policy;
 use super::scheduler::Scheduler;
+use std::cmp::Reverse;
 
 impl Scheduler {
     /// Finds slots for a session that does not fit where nobody is: first among those of suspended sessions and of its group,
-    /// then among those of sessions that it may suspend, those that came last first.
+    /// then among those of sessions that it may suspend: those that came last first, under give-way those that need longest.
     pub(super) fn find_among_holders(&mut self, now: u64, id: SessionId, wanted: u64) -> Option<Placement> {
-        if let Some(found) = self.find_by_rank(id, wanted) {
+        if let Some(found) = self.find_by_rank(id, wanted).or_else(|| self.find_by_left(now, id, wanted)) {
             return found;
         }
         let newcomer = &self.sessions[&id];
@@ -60,6 +61,34 @@ impl Scheduler {
         Some(self.occupancy.compact(&session.request, 1, load))
     }
 
+    /// The same by how long the holders still need, under give-way: slots where nobody is go first, then those of suspended sessions,
+    /// then those of sessions that need longest; none elsewhere.
+    fn find_by_left(&self, now: u64, id: SessionId, wanted: u64) -> Option<Option<Placement>> {
+        let session = &self.sessions[&id];
+        let plain = is_plain(&session.request) && self.groups.is_empty() && !self.priorities_differ();
+        let Some(holders) = self.holders.as_ref().filter(|_| plain && self.rules.policy == Policy::GiveWay)
+        else {
+            return None;
+        };
+        let Some(gap) = session.gap(&self.rules) else { return Some(None) };
+        let order = |slot: usize| match holders.runner_left(slot, now) {
+            None => self.occupancy.holders(slot).min(1).into(),
+            Some(left) => u64::MAX - left,
+        };
+        let slots =
+            (0..self.occupancy.cluster.num_slots()).filter(|slot| holders.left_on(*slot, now) >= Some(gap));
+        let mut usable: Vec<(u64, usize)> = slots.map(|slot| (order(slot), slot)).collect();
+        if (usable.len() as u64) < wanted {
+            return Some(None);
+        }
+        usable.select_nth_unstable(wanted as usize - 1);
+        let mut slots: Vec<usize> = usable[..wanted as usize].iter().map(|(_, slot)| *slot).collect();
+        slots.sort_unstable();
+        let mut placement = Placement::new(1);
+        slots.into_iter().for_each(|slot| placement.push(Slot(slot as u32)));
+        Some(Some(placement))
+    }
+
     /// Whom a session may suspend: with each, all that talk to it.
     fn victims(&self, now: u64, newcomer: &Session) -> Vec<SessionId> {
         let may = |other: &SessionId| newcomer.may_surpass(&self.sessions[other], now, &self.rules);
@@ -69,7 +98,13 @@ impl Scheduler {
             }
             None => may(other),
         };
-        self.running.values().rev().filter(|other| group_too(other)).copied().collect()
+        let mut victims: Vec<SessionId> =
+            self.running.values().rev().filter(|other| group_too(other)).copied().collect();
+        if self.rules.policy == Policy::GiveWay {
+            let left = |other: &SessionId| self.sessions[other].remaining(now).unwrap_or(u64::MAX);
+            victims.sort_by_key(|other| Reverse(left(other)));
+        }
+        victims
     }
 
     /// Counts a session's slots as if it did not hold them, or no longer so.
@@ -125,7 +160,7 @@ impl Scheduler {
         for other in leave.iter().chain(&stopped) {
             let session = self.sessions.get_mut(other).expect("it is there");
             session.surpassed += 1;
-            if session.surpassed == self.rules.surpassed_max {
+            if self.rules.policy == Policy::Surpass && session.surpassed == self.rules.surpassed_max {
                 let home = session.home.as_ref().expect("it has slots");
                 self.holders.as_mut().expect("it suspends").leave_alone(home, true);
             }
@@ -145,7 +180,7 @@ impl Scheduler {
         self.occupancy.stop(home);
         self.occupancy.hold(home, true);
         let holders = self.holders.as_mut().expect("it suspends");
-        holders.suspended(id, session.group, session.arrival, home);
+        holders.suspended(session.claim(id), home);
     }
 
     /// Lets suspended sessions go on whose slots are free again, those that came last first; who talk to each other, together.
@@ -186,7 +221,7 @@ impl Scheduler {
         let home = session.home.as_ref().expect("it ran there");
         self.occupancy.hold(home, false);
         self.occupancy.run(home);
-        self.holders.as_mut().expect("it suspends").went_on(id, session.group, home);
+        self.holders.as_mut().expect("it suspends").went_on(session.claim(id), home);
     }
 }
 

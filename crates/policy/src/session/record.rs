@@ -1,6 +1,6 @@
 //! What is known of one session, and in which order those that wait take their turns.
 
-use super::holders::Rank;
+use super::holders::{Claim, Rank};
 use super::request::{Request, SessionId};
 use super::resources::Placement;
 use super::rules::{Policy, Rules};
@@ -48,9 +48,10 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(request: Request, arrival: u64, now: u64, group: SessionId, rules: &Rules) -> Session {
         let due = match rules.policy {
-            Policy::GiveWay => request
-                .estimate
-                .map_or(u64::MAX, |time| time.saturating_mul(rules.patience).saturating_add(now)),
+            Policy::GiveWay => {
+                let needs = request.estimate.unwrap_or(rules.assumed);
+                needs.saturating_mul(rules.patience).saturating_add(now)
+            }
             _ => 0,
         };
         Session {
@@ -82,6 +83,22 @@ impl Session {
         (self.request.priority, self.arrival)
     }
 
+    /// What it has to say about its slots.
+    pub(crate) fn claim(&self, id: SessionId) -> Claim {
+        let running = self.state == State::Running;
+        let left = || self.request.estimate.map(|most| most.saturating_sub(self.ran));
+        let until = match running {
+            true => left().map_or(u64::MAX, |left| self.since.saturating_add(left)),
+            false => left().unwrap_or(u64::MAX - 1),
+        };
+        Claim { id, group: self.group, rank: self.rank(), due: self.due, running, until }
+    }
+
+    /// How long others must still need for it to suspend them under give-way; none where nobody knows how long it takes itself.
+    pub(crate) fn gap(&self, rules: &Rules) -> Option<u64> {
+        Some(self.request.estimate?.saturating_mul(rules.shorter))
+    }
+
     /// How long it will still run at most, if its estimate holds and nobody disturbs it.
     pub(crate) fn remaining(&self, now: u64) -> Option<u64> {
         let ran = self.ran + if self.state == State::Running { now.saturating_sub(self.since) } else { 0 };
@@ -96,23 +113,18 @@ impl Session {
 
     /// Whether this one, which wants to start, may suspend `other` or use its slots while that is suspended.
     pub(crate) fn may_surpass(&self, other: &Session, now: u64, rules: &Rules) -> bool {
-        if other.surpassed >= rules.surpassed_max || self.group == other.group {
+        if self.group == other.group {
             return false;
         }
         let (mine, others) = (self.request.priority, other.request.priority);
         match rules.policy {
-            Policy::Surpass => self.rank() > other.rank(),
-            // Much shorter and not much smaller: slots that the other one leaves may stay empty.
-            Policy::GiveWay if mine == others => {
-                let much_shorter = match (self.request.estimate, other.remaining(now)) {
-                    (Some(mine), Some(left)) => left / rules.shorter >= mine,
-                    (Some(_), None) => true,
-                    (None, _) => false,
-                };
-                let slots = |request: &Request| u64::from(request.processes) * u64::from(request.threads);
-                let not_much_smaller = slots(&other.request) <= rules.larger * slots(&self.request);
-                much_shorter && not_much_smaller && self.due < other.due
-            }
+            Policy::Surpass => other.surpassed < rules.surpassed_max && self.rank() > other.rank(),
+            Policy::GiveWay if now >= other.due => false,
+            Policy::GiveWay if mine == others => match (self.gap(rules), other.remaining(now)) {
+                (None, _) => false,
+                (Some(_), None) => true,
+                (Some(gap), Some(left)) => left >= gap,
+            },
             Policy::GiveWay => mine > others,
             Policy::Wait | Policy::Overbook | Policy::Sidestep => false,
         }

@@ -14,8 +14,8 @@ pub enum Policy {
     Overbook,
     /// It has its slots alone: processes that were there are pinned to others of their node, and share those.
     Sidestep,
-    /// Short ones suspend long ones, others wait: who is due first goes first, and a session is due some multiple of its
-    /// estimate after it came.
+    /// Who is due first goes first, and a session is due some multiple of its estimate after it came. It may suspend those that
+    /// need much longer still, until they are due themselves.
     GiveWay,
 }
 
@@ -69,18 +69,19 @@ pub struct Rules {
     /// Sessions that share a slot, at most.
     pub sharing_max: u16,
     /// So many sessions may start before one that waits although its turn comes first, if nobody knows that they do not delay
-    /// it; then it is the next.
+    /// it; then it is the next. Under give-way those count that start when it is due already.
     pub overtaken_max: u32,
-    /// So many sessions may run on the slots of one while it is suspended, or suspend it; then it is left alone.
+    /// Surpass: so many sessions may run on the slots of one while it is suspended, or suspend it; then it is left alone.
     pub surpassed_max: u32,
     /// So many of those that wait are looked at when the first does not fit.
     pub backfill_depth: usize,
     /// Give way: who suspends another takes at most this part of the time that the other one still needs.
     pub shorter: u64,
-    /// Give way: who suspends another has at least this part of its slots.
-    pub larger: u64,
-    /// Give way: a session is due this many times its estimate after it came.
+    /// Give way: a session is due this many times its estimate after it came; nobody suspends it then.
     pub patience: u64,
+    /// Give way: what a session without an estimate is taken to need, for when it is due, in the unit of `now`: an hour in
+    /// milliseconds.
+    pub assumed: u64,
 }
 
 impl Rules {
@@ -90,12 +91,12 @@ impl Rules {
             policy,
             spread: false,
             sharing_max: 4,
-            overtaken_max: 32,
+            overtaken_max: if policy == Policy::GiveWay { 256 } else { 32 },
             surpassed_max: 8,
             backfill_depth: 256,
-            shorter: 10,
-            larger: 8,
-            patience: 8,
+            shorter: 16,
+            patience: 12,
+            assumed: 3_600_000,
         }
     }
 }

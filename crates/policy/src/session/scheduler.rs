@@ -7,7 +7,7 @@ use super::request::{Decision, Event, Refused, Request, SessionId};
 use super::resources::{Cluster, Placement};
 use super::rules::{Policy, Rules};
 use super::sidestep;
-use super::turns::{Turn, Turns};
+use super::turns::{Turn, Turns, Wish};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// All sessions of one set of slots. Time comes in with each event, in any unit, and never goes back.
@@ -131,7 +131,7 @@ impl Scheduler {
             members.push(id);
             // They may use each other's slots.
             for member in members.iter().filter(|member| **member != id) {
-                self.waiting.forget_wanted(&self.sessions[member].turn(*member));
+                self.waiting.forget_wish(&self.sessions[member].turn(*member));
             }
         }
         let (first, _) = *self.priorities.get_or_insert((request.priority, false));
@@ -141,8 +141,8 @@ impl Scheduler {
         let session = Session::new(request, self.arrivals, now, group, &self.rules);
         self.arrivals += 1;
         let turn = session.turn(id);
-        let wanted = if group == id { self.slots_of(&session.request) } else { 0 };
-        self.waiting.insert(turn, wanted);
+        let wish = self.wish(&session);
+        self.waiting.insert(turn, wish);
         self.sessions.insert(id, session);
         Ok(turn)
     }
@@ -193,7 +193,7 @@ impl Scheduler {
             self.occupancy.remember(home, session.request.memory_bytes, false);
             if let Some(holders) = &mut self.holders {
                 holders.left(id, session.group, home);
-                if session.surpassed >= self.rules.surpassed_max {
+                if self.rules.policy == Policy::Surpass && session.surpassed >= self.rules.surpassed_max {
                     holders.leave_alone(home, false);
                 }
             }
@@ -243,9 +243,8 @@ impl Scheduler {
 
     /// The first does not fit: looks who else does.
     fn fill(&mut self, now: u64, first: Turn, decisions: &mut Vec<Decision>) {
-        let others: Vec<(Turn, u64)> = self.waiting.iter().skip(1).take(self.rules.backfill_depth).collect();
-        let mut room = self.room();
-        for (turn, wanted) in others {
+        let others: Vec<(Turn, Wish)> = self.waiting.iter().skip(1).take(self.rules.backfill_depth).collect();
+        for (turn, wish) in others {
             if self.occupancy.free_total() == 0
                 && !self.rules.policy.shares()
                 && !self.rules.policy.suspends()
@@ -257,27 +256,31 @@ impl Scheduler {
                 if closed && self.groups.is_empty() {
                     return;
                 }
-                if wanted > room {
+                if wish.slots > self.room(now, wish.gap) {
                     continue;
                 }
             }
             // Being overtaken may have changed its turn.
             if self.waiting.contains(&turn) {
                 self.out_of_turn(now, first, turn, decisions);
-                room = self.room();
             }
         }
     }
 
-    /// No session that talks to nobody can have more slots than these now.
-    fn room(&mut self) -> u64 {
-        match self.rules.policy {
-            Policy::Wait => self.occupancy.free_total(),
-            Policy::Overbook | Policy::Sidestep => self.occupancy.below(self.rules.sharing_max),
-            Policy::Surpass | Policy::GiveWay => {
-                self.holders.as_mut().expect("it suspends").slots_below((i32::MAX, u64::MAX))
-            }
+    /// No session that talks to nobody can have more slots than these now, if it suspends those that need so long still.
+    fn room(&mut self, now: u64, gap: u64) -> u64 {
+        let gap = if self.priorities_differ() { 0 } else { gap };
+        match (self.rules.policy, &mut self.holders) {
+            (Policy::Surpass, Some(holders)) => holders.slots_below((i32::MAX, u64::MAX)),
+            (Policy::GiveWay, Some(holders)) => holders.slots_with_left(now, gap),
+            (policy, _) if policy.shares() => self.occupancy.below(self.rules.sharing_max),
+            _ => self.occupancy.free_total(),
         }
+    }
+
+    /// Whether sessions of different priorities have come.
+    pub(super) fn priorities_differ(&self) -> bool {
+        self.priorities.is_some_and(|(_, differ)| differ)
     }
 
     /// Starts a session that waits, if it fits now.
@@ -298,18 +301,18 @@ impl Scheduler {
         }
         let (arrival, priority, memory_bytes) =
             (session.arrival, session.request.priority, session.request.memory_bytes);
-        let (group, rank) = (session.group, session.rank());
+        let claim = session.claim(id);
         session.home = Some(placement.clone());
         self.occupancy.run(&placement);
         self.occupancy.remember(&placement, memory_bytes, true);
         if let Some(holders) = &mut self.holders {
-            holders.came(id, group, rank, &placement);
+            holders.came(claim, &placement);
         }
         if self.rules.policy == Policy::Sidestep {
             self.aside.came(id, &placement.nodes(&self.occupancy.cluster));
         }
         decisions.push(Decision::Start(id, placement));
-        if self.priorities.is_some_and(|(_, differ)| differ) {
+        if self.priorities_differ() {
             let later = |other: &Turn| other.3 < arrival && other.1.0 < priority;
             let overdue = self.waiting.overtake(self.rules.overtaken_max, later);
             self.are_overdue(overdue);
@@ -324,8 +327,8 @@ impl Scheduler {
             let session = self.sessions.get_mut(&turn.4).expect("it waits");
             session.overdue = true;
             let after = session.turn(turn.4);
-            let wanted = self.slots_wanted(turn.4);
-            self.waiting.insert(after, wanted);
+            let wish = self.wish(&self.sessions[&turn.4]);
+            self.waiting.insert(after, wish);
             self.reservation = None;
         }
     }
@@ -335,10 +338,15 @@ impl Scheduler {
         u64::from(request.processes) * u64::from(per_process(request, self.cluster()))
     }
 
-    /// How many slots a session that waits needs; 0 where it may use those of others.
-    fn slots_wanted(&self, id: SessionId) -> u64 {
-        let session = &self.sessions[&id];
-        if self.groups.contains_key(&session.group) { 0 } else { self.slots_of(&session.request) }
+    /// What a session that waits cannot start without.
+    fn wish(&self, session: &Session) -> Wish {
+        match self.groups.contains_key(&session.group) {
+            true => Wish::default(),
+            false => Wish {
+                slots: self.slots_of(&session.request),
+                gap: session.gap(&self.rules).unwrap_or(u64::MAX),
+            },
+        }
     }
 
     /// Where a session would go now; under suspending policies others may have to make room.

@@ -31,9 +31,17 @@ struct Block {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     turn: Turn,
-    /// Slots that it needs; 0 where that says nothing, since it may use those of others.
-    wanted: u64,
+    wish: Wish,
     overtaken: u32,
+}
+
+/// What a session cannot start without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wish {
+    /// Slots; 0 where that says nothing, since it may use those of others.
+    pub(crate) slots: u64,
+    /// How long others must still need for it to suspend them; `u64::MAX` where it may suspend nobody.
+    pub(crate) gap: u64,
 }
 
 impl Block {
@@ -57,9 +65,9 @@ impl Turns {
         Some(self.blocks.first()?.entries[0].turn)
     }
 
-    /// All turns and how many slots each needs, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Turn, u64)> + '_ {
-        self.blocks.iter().flat_map(|block| &block.entries).map(|entry| (entry.turn, entry.wanted))
+    /// All turns and what each needs, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Turn, Wish)> + '_ {
+        self.blocks.iter().flat_map(|block| &block.entries).map(|entry| (entry.turn, entry.wish))
     }
 
     pub(crate) fn contains(&self, turn: &Turn) -> bool {
@@ -68,9 +76,9 @@ impl Turns {
     }
 
     /// Puts a session among those that wait; nobody has overtaken it.
-    pub(crate) fn insert(&mut self, turn: Turn, wanted: u64) {
+    pub(crate) fn insert(&mut self, turn: Turn, wish: Wish) {
         self.len += 1;
-        let entry = Entry { turn, wanted, overtaken: 0 };
+        let entry = Entry { turn, wish, overtaken: 0 };
         if self.blocks.is_empty() {
             self.blocks.push(Block { entries: vec![entry], ..Block::default() });
             return;
@@ -102,12 +110,12 @@ impl Turns {
         true
     }
 
-    /// From now on nobody knows how many slots it needs.
-    pub(crate) fn forget_wanted(&mut self, turn: &Turn) {
+    /// From now on nobody knows what it needs.
+    pub(crate) fn forget_wish(&mut self, turn: &Turn) {
         let at = self.block_of(turn);
         let Some(block) = self.blocks.get_mut(at) else { return };
         if let Ok(place) = place(block, turn) {
-            block.entries[place].wanted = 0;
+            block.entries[place].wish = Wish::default();
         }
     }
 
@@ -182,7 +190,7 @@ mod tests {
             for (what, due) in steps {
                 match what {
                     0..=4 if !list.contains_key(&turn(due)) => {
-                        turns.insert(turn(due), due);
+                        turns.insert(turn(due), Wish::default());
                         list.insert(turn(due), 0);
                     }
                     5 => prop_assert_eq!(turns.remove(&turn(due)), list.remove(&turn(due)).is_some()),

@@ -30,6 +30,8 @@ pub struct Summary {
     pub bounded_slowdown_max: f64,
     /// Jain's index of bounded slowdowns: 1 where all are slowed down alike, 1/n where one is and the others are nothing to it.
     pub fairness: f64,
+    /// Jain's index of the shares of full speed that sessions got from asking to the end (1 over the bounded slowdown).
+    pub fairness_of_speeds: f64,
     /// From the first asking to the last end.
     pub makespan_ms: u64,
     /// Work done over what all slots could have done in that time.
@@ -104,6 +106,10 @@ impl Summary {
         let mean = |sum: u128| sum as f64 / jobs.max(1) as f64;
         bounded.iter().for_each(|one| squares += one * one);
         let sum: f64 = bounded.iter().sum();
+        let (mut speeds, mut speeds_squared) = (0.0, 0.0);
+        bounded.iter().for_each(|one| {
+            (speeds, speeds_squared) = (speeds + 1.0 / one, speeds_squared + 1.0 / (one * one))
+        });
         bounded.sort_by(f64::total_cmp);
         let makespan_ms = last.saturating_sub(first);
         let there = cluster.num_slots() as f64 * makespan_ms as f64;
@@ -120,7 +126,8 @@ impl Summary {
                 .copied()
                 .unwrap_or(0.0),
             bounded_slowdown_max: bounded.last().copied().unwrap_or(0.0),
-            fairness: if jobs == 0 { 1.0 } else { sum * sum / (jobs as f64 * squares) },
+            fairness: jain(jobs, sum, squares),
+            fairness_of_speeds: jain(jobs, speeds, speeds_squared),
             makespan_ms,
             utilisation: if makespan_ms == 0 { 0.0 } else { work as f64 / there },
             suspensions,
@@ -128,6 +135,11 @@ impl Summary {
             fingerprint,
         }
     }
+}
+
+/// Jain's index of values with this sum and sum of squares.
+fn jain(count: usize, sum: f64, squares: f64) -> f64 {
+    if count == 0 { 1.0 } else { sum * sum / (count as f64 * squares) }
 }
 
 fn djsb(workload: &Workload, outcome: &Outcome, coefficients: &Coefficients) -> Option<Djsb> {
