@@ -309,7 +309,7 @@ impl Scheduler {
             holders.came(claim, &placement);
         }
         if self.rules.policy == Policy::Sidestep {
-            self.aside.came(id, &placement.nodes(&self.occupancy.cluster));
+            self.aside.came(id, &placement, &self.occupancy.cluster);
         }
         decisions.push(Decision::Start(id, placement));
         if self.priorities_differ() {

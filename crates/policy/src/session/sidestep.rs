@@ -6,40 +6,47 @@ use super::resources::{Cluster, NodeId, Placement, Slot};
 use super::scheduler::Scheduler;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who is on which node and where it is pinned there, which nodes have changed, and who is pinned elsewhere than at home.
+/// Who is on which node, at home and where it is pinned, which nodes have changed, and who is pinned elsewhere than at home.
 #[derive(Clone, Debug)]
 pub(crate) struct Aside {
-    residents: Vec<Vec<SessionId>>,
+    residents: Vec<Pins>,
     pins: Vec<Pins>,
     changed: BTreeSet<NodeId>,
     pinned: BTreeMap<SessionId, Placement>,
 }
 
 /// For each session of a node, the slots of its processes there, one process after the other.
-type Pins = BTreeMap<SessionId, Vec<Slot>>;
+type Pins = Vec<(SessionId, Vec<Slot>)>;
 
 impl Aside {
     pub(crate) fn new(nodes: usize) -> Aside {
         Aside {
-            residents: vec![Vec::new(); nodes],
+            residents: vec![Pins::new(); nodes],
             pins: vec![Pins::new(); nodes],
             changed: BTreeSet::new(),
             pinned: BTreeMap::new(),
         }
     }
 
-    /// A session runs on these nodes.
-    pub(crate) fn came(&mut self, id: SessionId, nodes: &[NodeId]) {
-        for node in nodes {
-            self.residents[node.0 as usize].push(id);
-            self.changed.insert(*node);
+    /// A session runs there.
+    pub(crate) fn came(&mut self, id: SessionId, home: &Placement, cluster: &Cluster) {
+        for slot in home.slots() {
+            let node = cluster.node_of(slot);
+            let residents = &mut self.residents[node.0 as usize];
+            match residents.last_mut() {
+                Some((last, slots)) if *last == id => slots.push(slot),
+                _ => {
+                    residents.push((id, vec![slot]));
+                    self.changed.insert(node);
+                }
+            }
         }
     }
 
     /// It has ended.
     pub(crate) fn left(&mut self, id: SessionId, nodes: &[NodeId]) {
         for node in nodes {
-            self.residents[node.0 as usize].retain(|resident| *resident != id);
+            self.residents[node.0 as usize].retain(|(resident, _)| *resident != id);
             self.changed.insert(*node);
         }
         self.pinned.remove(&id);
@@ -56,17 +63,13 @@ pub(super) fn repin(scheduler: &mut Scheduler, decisions: &mut Vec<Decision>) {
         if cluster.slots(node).len() == 1 {
             continue;
         }
-        let residents = aside.residents[node.0 as usize].iter().map(|id| (*id, &sessions[id]));
-        let residents: Vec<(SessionId, &Session)> = residents.collect();
+        let residents = aside.residents[node.0 as usize].iter();
+        let residents: Vec<Resident> = residents.map(|(id, home)| (*id, &sessions[id], &home[..])).collect();
         let after = pins(cluster, node, &residents);
         let before = &mut aside.pins[node.0 as usize];
-        for (id, session) in residents {
-            let moved = match before.get(&id) {
-                Some(slots) => *slots != after[&id],
-                None => slots_on(cluster, node, session) != after[&id],
-            };
-            if moved {
-                touched.insert(id);
+        for ((id, _, home), (_, slots)) in residents.iter().zip(&after) {
+            if find(before, *id).unwrap_or(home) != slots {
+                touched.insert(*id);
             }
         }
         *before = after;
@@ -92,7 +95,7 @@ fn whole(cluster: &Cluster, home: &Placement, id: SessionId, pins: &[Pins]) -> P
     let mut next: BTreeMap<NodeId, usize> = BTreeMap::new();
     for process in slots.chunks(per_process) {
         let node = cluster.node_of(process[0]);
-        let process = match pins[node.0 as usize].get(&id) {
+        let process = match find(&pins[node.0 as usize], id) {
             Some(pinned) => {
                 let first = next.entry(node).or_default();
                 *first += per_process;
@@ -105,31 +108,29 @@ fn whole(cluster: &Cluster, home: &Placement, id: SessionId, pins: &[Pins]) -> P
     placement
 }
 
-/// The slots of a session on a node, one process after the other: no process is on two nodes.
-fn slots_on(cluster: &Cluster, node: NodeId, session: &Session) -> Vec<Slot> {
-    let range = cluster.slots(node);
-    let runs = session.home.as_ref().expect("it runs").runs();
-    let here = runs.flat_map(|run| run.start.max(range.start)..run.end.min(range.end));
-    here.map(|slot| Slot(slot as u32)).collect()
+/// A session on a node, and its slots there.
+type Resident<'a> = (SessionId, &'a Session, &'a [Slot]);
+
+/// Where a session is pinned.
+fn find(pins: &Pins, id: SessionId) -> Option<&[Slot]> {
+    pins.iter().find(|(known, _)| *known == id).map(|(_, slots)| &slots[..])
 }
 
 /// A slot belongs to the session that was started last. Processes of others that were there go to slots of the node that belong to
 /// nobody, to their own session or to one that was started before it, the least crowded first; where there is no such slot, to those of
 /// the first that was started after it.
-fn pins(cluster: &Cluster, node: NodeId, sessions: &[(SessionId, &Session)]) -> Pins {
+fn pins(cluster: &Cluster, node: NodeId, sessions: &[Resident]) -> Pins {
     let range = cluster.slots(node);
     let at = |slot: Slot| slot.0 as usize - range.start;
     let mut newest: Vec<Option<usize>> = vec![None; range.len()];
     let mut order: Vec<usize> = (0..sessions.len()).collect();
     order.sort_by_key(|index| sessions[*index].1.started);
-    let homes: Vec<Vec<Slot>> =
-        sessions.iter().map(|(_, session)| slots_on(cluster, node, session)).collect();
     let processes = |index: usize| {
-        let home = sessions[index].1.home.as_ref().expect("it runs");
-        homes[index].chunks(home.per_process().max(1) as usize)
+        let (_, session, home) = &sessions[index];
+        home.chunks(session.home.as_ref().expect("it runs").per_process().max(1) as usize)
     };
     for &index in &order {
-        homes[index].iter().for_each(|slot| newest[at(*slot)] = Some(index));
+        sessions[index].2.iter().for_each(|slot| newest[at(*slot)] = Some(index));
     }
     let group = |index: usize| sessions[index].1.group;
     let displaced = |index: usize, slots: &[Slot]| {
@@ -140,7 +141,7 @@ fn pins(cluster: &Cluster, node: NodeId, sessions: &[(SessionId, &Session)]) -> 
         let staying = processes(index).filter(|slots| !displaced(index, slots));
         staying.flatten().for_each(|slot| crowd[at(*slot)] += 1);
     }
-    let mut pins = Pins::new();
+    let mut pins: Pins = sessions.iter().map(|(id, ..)| (*id, Vec::new())).collect();
     for &index in &order {
         let started = sessions[index].1.started;
         let open = |slot: &usize| {
@@ -154,7 +155,7 @@ fn pins(cluster: &Cluster, node: NodeId, sessions: &[(SessionId, &Session)]) -> 
             let oldest = (0..range.len()).map(|slot| age(&slot)).min();
             candidates = (0..range.len()).filter(|slot| Some(age(slot)) == oldest).collect();
         }
-        let mut pinned = Vec::with_capacity(homes[index].len());
+        let pinned = &mut pins[index].1;
         for slots in processes(index) {
             if displaced(index, slots) {
                 let chosen = least_crowded(&candidates, &crowd, slots.len());
@@ -164,7 +165,6 @@ fn pins(cluster: &Cluster, node: NodeId, sessions: &[(SessionId, &Session)]) -> 
                 pinned.extend_from_slice(slots);
             }
         }
-        pins.insert(sessions[index].0, pinned);
     }
     pins
 }
