@@ -169,7 +169,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// Simulates one policy, with a bar where it takes long.
 fn one(args: &Args, workload: &Workload, cluster: &Cluster, rules: &Rules) -> Outcome {
     let bar = match workload.jobs.len() {
-        0..100_000 => ProgressBar::hidden(),
+        0..20_000 => ProgressBar::hidden(),
         many => ProgressBar::new(many as u64),
     };
     if let Ok(style) =

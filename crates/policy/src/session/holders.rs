@@ -164,8 +164,8 @@ impl Holders {
 
     /// How long the holder of a slot still needs that is ready first, `u64::MAX` where there is none; none where somebody is due.
     pub(crate) fn left_on(&self, slot: usize, now: u64) -> Option<u64> {
-        let lefts = self.slots[slot].iter().map(|holder| (holder.due > now).then(|| holder.left(now)));
-        lefts.fold(Some(u64::MAX), |least, left| Some(least?.min(left?)))
+        let mut lefts = self.slots[slot].iter().map(|holder| (holder.due > now).then(|| holder.left(now)));
+        lefts.try_fold(u64::MAX, |least, left| Some(least.min(left?)))
     }
 
     /// How long who runs on a slot still needs, where anybody does.

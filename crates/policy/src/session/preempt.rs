@@ -66,10 +66,8 @@ impl Scheduler {
     fn find_by_left(&self, now: u64, id: SessionId, wanted: u64) -> Option<Option<Placement>> {
         let session = &self.sessions[&id];
         let plain = is_plain(&session.request) && self.groups.is_empty() && !self.priorities_differ();
-        let Some(holders) = self.holders.as_ref().filter(|_| plain && self.rules.policy == Policy::GiveWay)
-        else {
-            return None;
-        };
+        let applies = plain && self.rules.policy == Policy::GiveWay;
+        let holders = self.holders.as_ref().filter(|_| applies)?;
         let Some(gap) = session.gap(&self.rules) else { return Some(None) };
         let order = |slot: usize| match holders.runner_left(slot, now) {
             None => self.occupancy.holders(slot).min(1).into(),
