@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Draws figures 2 and 3 (histograms.csv) and 4 to 6 (slowdowns.csv) beside this script."""
+"""Draws figures 1 (splits.csv), 2 and 3 (histograms.csv) and 4 to 6 (slowdowns.csv) beside this script. Given what `castell place --split search
+cg:1000 --simulate --json` has printed, it writes splits.csv first."""
 
 import csv
+import json
 import math
+import sys
 from collections import defaultdict
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -69,3 +72,23 @@ for at, (title, curve) in enumerate(zip(("4, 5: programs beside the probe", "6: 
 for at, name in enumerate(curves[0]):
     body.append(f'<text x="{LEFT + at % 4 * 200}" y="{TOP + HEIGHT + 40 + at // 4 * 16}" fill="{COLOURS[at]}">{escape(name)}</text>')
 write("slowdowns.svg", LEFT + 2 * (WIDTH + 60), TOP + HEIGHT + 70, body)
+
+if len(sys.argv) > 1:
+    shares = json.loads(Path(sys.argv[1]).read_text())["shares"]
+    rows = [[share["cores"][0], *(f"{of:.4f}" for of in (*share["efficiency"], share["combined"]))] for share in shares]
+    with (here / "splits.csv").open("w") as file:
+        csv.writer(file, lineterminator="\n").writerows([["search_cores", "search_efficiency", "cg_efficiency", "together"], *rows])
+rows = [list(map(float, row)) for row in list(csv.reader((here / "splits.csv").open()))[1:]]
+body = [f'<text class="ink" x="{LEFT}" y="{TOP - 10}">1: efficiency by cores of the search, of 16; the others have the solver</text>']
+y = lambda value: TOP + HEIGHT * (1 - value / 1.25)
+x = lambda cores: LEFT + (cores - 1) / 14 * WIDTH
+for tick in (0, 0.5, 1):
+    body.append(f'<path class="grid" d="M{LEFT} {y(tick):.1f}H{LEFT + WIDTH}"/>')
+    body.append(f'<text class="ink" x="{LEFT - 5}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:.1f}</text>')
+for cores in range(1, 16, 2):
+    body.append(f'<text class="ink" x="{x(cores):.1f}" y="{TOP + HEIGHT + 16}" text-anchor="middle">{cores}</text>')
+for at, name in enumerate(("search", "cg 1000^2", "together")):
+    path = "L".join(f"{x(row[0]):.1f} {y(row[at + 1]):.1f}" for row in rows)
+    body.append(f'<path d="M{path}" fill="none" stroke="{COLOURS[at]}" stroke-width="2"/>')
+    body.append(f'<text x="{LEFT + at * 120}" y="{TOP + HEIGHT + 40}" fill="{COLOURS[at]}">{name}</text>')
+write("splits.svg", LEFT + WIDTH + 40, TOP + HEIGHT + 60, body)

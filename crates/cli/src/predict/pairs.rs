@@ -61,6 +61,8 @@ impl Pairs {
                 Some(both) => Some(Told { slowdown: both[at].slowdown, is_open: both[at].cannot_tell() }),
                 None => self.by_class(pair.0, pair.1).map(|slowdown| Told { slowdown, is_open: false }),
             };
+            // Strange numbers in a profile may make strange ones here.
+            let told = told.filter(|told| told.slowdown.is_finite());
             known.insert(
                 pair,
                 told.map(|told| Told { slowdown: told.slowdown.clamp(1.0, FACTOR_MAX), ..told }),

@@ -30,17 +30,18 @@ pub struct Node {
     pub is_up: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum State {
     /// On nodes.
     Runs,
     /// Could be started.
+    #[default]
     Waits,
     /// Waits for something that is not ours to decide: held, or depending on another one.
     IsKept,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Job {
     /// As `scontrol` wants it: `12`, or `12_3` for a task of an array.
     pub id: String,

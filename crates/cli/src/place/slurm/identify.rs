@@ -100,3 +100,39 @@ fn is_of_its_own(path: &Path) -> bool {
     !is_for_all
         && std::fs::metadata(path).is_ok_and(|of| of.is_file() && of.permissions().mode() & 0o111 != 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_files_from_the_folder_on_or_of_everybody() {
+        let folder = Path::new("/home/a");
+        let of = |word: &str| in_folder(word, folder).map(|path| path.display().to_string());
+        assert_eq!(of("./bt"), Some("/home/a/./bt".to_owned()));
+        assert_eq!(of("/opt/bt"), Some("/opt/bt".to_owned()));
+        assert_eq!(of("$WHERE/bt"), None, "nobody knows where");
+        assert_eq!(of("is-nowhere-to-be-found"), None);
+        assert!(of("ls").is_some_and(|path| path.ends_with("bin/ls")));
+    }
+
+    #[test]
+    fn twins_are_told_by_what_they_run_and_not_by_what_they_are_called() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("bt");
+        std::fs::write(&file, "").expect("a file");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("a program");
+        let job = |words: &[&str], comment: Option<&str>| Job {
+            name: "job".to_owned(),
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
+            folder: folder.path().to_owned(),
+            named: comment.map(|name| (name.to_owned(), Some("C".to_owned()))),
+            ..Job::default()
+        };
+        let name = |job: Job| program(&job, None, &mut Remembered::default()).name;
+        assert_eq!(name(job(&["ls", "./bt", "input"], None)), "bt");
+        assert_eq!(name(job(&["ls", "./bt"], Some("ft"))), "ft:C");
+        assert_eq!(name(job(&["ls", "./cg"], None)), "job", "nobody can see cg, and everybody has ls");
+        assert_eq!(name(job(&[], None)), "job");
+    }
+}
