@@ -107,9 +107,9 @@ mod tests {
 
     #[test]
     fn words_are_files_from_the_folder_on_or_of_everybody() {
-        let folder = Path::new("/home/a");
+        let folder = Path::new("/jobs/a");
         let of = |word: &str| in_folder(word, folder).map(|path| path.display().to_string());
-        assert_eq!(of("./bt"), Some("/home/a/./bt".to_owned()));
+        assert_eq!(of("./bt"), Some("/jobs/a/./bt".to_owned()));
         assert_eq!(of("/opt/bt"), Some("/opt/bt".to_owned()));
         assert_eq!(of("$WHERE/bt"), None, "nobody knows where");
         assert_eq!(of("is-nowhere-to-be-found"), None);

@@ -269,13 +269,9 @@ impl Plan {
             self.slots
         );
         for decided in self.decided.iter().take(LINES_MAX) {
-            let _ = writeln!(
-                text,
-                "  job {:<8} {:<14} {}",
-                decided.job.id,
-                decided.program.name,
-                self.sentence(decided)
-            );
+            let Program { name, found } = &decided.program;
+            let how = found.as_ref().map_or_else(String::new, |found| format!("; {}", found.how));
+            let _ = writeln!(text, "  job {:<8} {name:<14} {}{how}", decided.job.id, self.sentence(decided));
         }
         if self.decided.len() > LINES_MAX {
             let _ = writeln!(text, "  and {} more; --json has all", self.decided.len() - LINES_MAX);
