@@ -23,6 +23,8 @@ const DONE_MAX: Duration = Duration::from_secs(10);
 const SENT_WITHIN: Duration = Duration::from_secs(2);
 /// What a session gets to end in when its runner has died.
 const GRACE: Duration = Duration::from_secs(5);
+/// A session that was spawned ends when no process has joined it by then.
+const JOINED_WITHIN: Duration = Duration::from_secs(60);
 /// Connections at a time.
 const CLIENTS_MAX: usize = 4_096;
 
@@ -123,6 +125,8 @@ struct Client {
     stream: UnixStream,
     greeted: bool,
     session: Option<SessionId>,
+    /// What it has joined.
+    joined: Option<SessionId>,
 }
 
 /// A session beside what the scheduler knows.
@@ -134,8 +138,16 @@ struct Live {
     suspended: bool,
     /// By whoever has stopped its runner.
     paused: bool,
+    /// Who has joined it, and until when somebody has to, if it was spawned.
+    spawned: Option<Spawned>,
     /// The nodes where something of it may be left, once it has ended.
     leaving: Option<BTreeSet<usize>>,
+}
+
+/// A session without a runner.
+struct Spawned {
+    joined: usize,
+    until: Option<Instant>,
 }
 
 /// Whose stopping or moving the rest waits for.
@@ -207,6 +219,7 @@ impl Agent {
             if self.awaited.as_ref().is_some_and(|awaited| Instant::now() >= awaited.until) {
                 self.awaited = None;
             }
+            self.give_up();
             self.carry_out();
             if self.clients.is_empty() && self.sessions.is_empty() && quiet.elapsed() >= idle {
                 return Ok(());
@@ -219,20 +232,42 @@ impl Agent {
             News::Came(client, stream) => {
                 let _ = stream.set_write_timeout(Some(SENT_WITHIN));
                 if self.clients.len() < CLIENTS_MAX {
-                    self.clients.insert(client, Client { stream, greeted: false, session: None });
+                    self.clients
+                        .insert(client, Client { stream, greeted: false, session: None, joined: None });
                 }
             }
             News::Said(client, message) => self.answer(client, message),
             News::Gone(client) => {
-                if let Some(Client { session: Some(id), .. }) = self.clients.remove(&client) {
-                    self.leave(id, true);
-                }
+                let Some(gone) = self.clients.remove(&client) else { return Ok(()) };
+                gone.session.into_iter().for_each(|id| self.leave(id, true));
+                gone.joined.into_iter().for_each(|id| self.member_gone(id));
             }
             News::Cleaned(id) => self.ended(id),
             News::Kept(Kept::Said(node, message)) => self.hear_keeper(node, message),
             News::Kept(Kept::Gone(node, attempt)) => self.keeper_died(node, attempt)?,
         }
         Ok(())
+    }
+
+    fn member_gone(&mut self, id: SessionId) {
+        let spawned = self.sessions.get_mut(&id).and_then(|live| live.spawned.as_mut());
+        if let Some(spawned) = spawned {
+            spawned.joined -= 1;
+            if spawned.joined == 0 {
+                self.leave(id, true);
+            }
+        }
+    }
+
+    /// Ends spawned sessions that nobody has joined.
+    fn give_up(&mut self) {
+        let is_over = |live: &Live| {
+            let until = live.spawned.as_ref().and_then(|spawned| spawned.until);
+            live.leaving.is_none() && until.is_some_and(|until| Instant::now() >= until)
+        };
+        let over: Vec<SessionId> =
+            self.sessions.iter().filter(|(_, live)| is_over(live)).map(|(id, _)| *id).collect();
+        over.into_iter().for_each(|id| self.leave(id, true));
     }
 
     fn hear_keeper(&mut self, node: usize, message: FromKeeper) {
@@ -308,6 +343,22 @@ impl Agent {
                     self.hold(id);
                 }
             }
+            ToAgent::Join { mark } => {
+                let of_it =
+                    |(_, live): &(&SessionId, &mut Live)| live.wanted.mark == mark && live.leaving.is_none();
+                let found = self.sessions.iter_mut().find(of_it);
+                let joined = found.and_then(|(id, live)| {
+                    let spawned = live.spawned.as_mut()?;
+                    spawned.joined += 1;
+                    spawned.until = None;
+                    Some(*id)
+                });
+                known.joined = joined;
+                match joined {
+                    Some(id) => self.hold(id),
+                    None => self.refuse(client, "there is no such session to join".into()),
+                }
+            }
             ToAgent::Ended {} => {
                 known.session = None;
                 session.into_iter().for_each(|id| self.leave(id, false));
@@ -339,6 +390,13 @@ impl Agent {
                 }
             }
         }
+        if let Some(parent) = &wanted.spawned_by {
+            let of_it = |(_, live): &(&SessionId, &Live)| live.wanted.mark == *parent;
+            let Some((id, _)) = self.sessions.iter().find(of_it) else {
+                return self.refuse(client, "the session that spawns it is none of this agent's".into());
+            };
+            wanted.with = Some(id.0);
+        }
         let id = SessionId(self.next);
         self.next += 1;
         match self.scheduler.handle(self.now(), Event::Request(id, wanted.request())) {
@@ -350,6 +408,7 @@ impl Agent {
                     parts: Vec::new(),
                     suspended: false,
                     paused: false,
+                    spawned: None,
                     leaving: None,
                 };
                 self.sessions.insert(id, live);
@@ -396,13 +455,21 @@ impl Agent {
                 _ => {}
             }
             let client = live.client;
+            let is_spawned = live.wanted.spawned_by.is_some();
+            if is_spawned && matches!(message, FromAgent::Start { .. }) {
+                live.spawned = Some(Spawned { joined: 0, until: Some(Instant::now() + JOINED_WITHIN) });
+                // Who asked for it is not its runner, and may go.
+                if let Some(known) = self.clients.get_mut(&client) {
+                    known.session = None;
+                }
+            }
             // Before the runner, which starts what keepers look for.
             self.hold(id);
             self.tell(client, &message);
             if await_it {
                 self.awaited = Some(Awaited {
                     session: id,
-                    runner: self.clients.contains_key(&client),
+                    runner: !is_spawned && self.clients.contains_key(&client),
                     turn: self.turn,
                     keepers: self.keepers.all().collect(),
                     until: Instant::now() + DONE_MAX,
@@ -423,6 +490,9 @@ impl Agent {
     fn hold(&mut self, id: SessionId) {
         self.turn += 1;
         let Some(live) = self.sessions.get(&id) else { return };
+        if live.wanted.spawned_by.is_some() && self.keepers.all().is_empty() {
+            hold_here(live);
+        }
         for node in self.keepers.all() {
             let message = hold(live, self.keepers.name(node), self.turn);
             self.keepers.send(node, &message);
@@ -510,5 +580,19 @@ fn hold(live: &Live, node: &str, turn: u64) -> ToKeeper {
         cpus: part.map_or_else(Vec::new, |part| part.cpus.clone()),
         suspended: live.suspended || live.paused,
         turn,
+    }
+}
+
+/// The same, where there is no keeper: the processes of a session without a runner.
+fn hold_here(live: &Live) {
+    let tree = Tree::marked(&live.wanted.mark);
+    let cpus: Vec<u32> = live.parts.iter().flat_map(|part| part.cpus.iter().copied()).collect();
+    if !cpus.is_empty() {
+        tree.pin(&cpus);
+    }
+    if live.suspended {
+        tree.stop();
+    } else {
+        tree.go_on();
     }
 }

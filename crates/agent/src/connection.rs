@@ -29,13 +29,11 @@ impl Connection {
         start: &dyn Fn() -> std::io::Result<()>,
     ) -> Result<Connection, AgentError> {
         let patience = STARTING + allocation.map_or(Duration::ZERO, |_| START_WITHIN);
-        if let Ok(stream) = UnixStream::connect(&place.socket) {
-            return Connection::greet(stream, None);
+        match Connection::existing(place, allocation) {
+            Err(AgentError::NoAgent { .. } | AgentError::Unreached { .. }) => {}
+            result => return result,
         }
         if let Some(allocation) = allocation.filter(|allocation| !allocation.begins_here()) {
-            if let Ok(connection) = Connection::through(allocation, place, None) {
-                return Ok(connection);
-            }
             start().map_err(AgentError::system("start the agent"))?;
             return Connection::through(allocation, place, Some(patience));
         }
@@ -48,6 +46,19 @@ impl Connection {
                     return Err(AgentError::NoAgent { path: place.socket.clone(), log: place.log(), source });
                 }
                 Err(_) => thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    /// Connects where an agent listens.
+    pub(crate) fn existing(place: &Place, allocation: Option<&Allocation>) -> Result<Connection, AgentError> {
+        match (UnixStream::connect(&place.socket), allocation) {
+            (Ok(stream), _) => Connection::greet(stream, None),
+            (Err(_), Some(allocation)) if !allocation.begins_here() => {
+                Connection::through(allocation, place, None)
+            }
+            (Err(source), _) => {
+                Err(AgentError::NoAgent { path: place.socket.clone(), log: place.log(), source })
             }
         }
     }
@@ -138,16 +149,10 @@ impl AsFd for Connection {
 /// # Errors
 /// An agent of another version, or one that goes away.
 pub fn list(place: &Place, allocation: Option<&Allocation>) -> Result<Option<FromAgent>, AgentError> {
-    let mut connection = match (UnixStream::connect(&place.socket), allocation) {
-        (Ok(stream), _) => Connection::greet(stream, None)?,
-        (Err(_), Some(allocation)) if !allocation.begins_here() => {
-            match Connection::through(allocation, place, None) {
-                Ok(connection) => connection,
-                Err(AgentError::Unreached { .. }) => return Ok(None),
-                Err(error) => return Err(error),
-            }
-        }
-        (Err(_), _) => return Ok(None),
+    let mut connection = match Connection::existing(place, allocation) {
+        Ok(connection) => connection,
+        Err(AgentError::NoAgent { .. } | AgentError::Unreached { .. }) => return Ok(None),
+        Err(error) => return Err(error),
     };
     connection.send(&ToAgent::List {})?;
     connection.wait().map(Some)

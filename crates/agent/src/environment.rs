@@ -10,6 +10,10 @@ use std::{fs, io};
 pub const HOSTS: &str = "CASTELL_SESSION_HOSTS";
 /// What starts a program on one of them.
 pub const REMOTE: &str = "CASTELL_SESSION_REMOTE";
+/// The castell that runs the session, for whoever has to ask it.
+pub const PROGRAM: &str = "CASTELL_SESSION_PROGRAM";
+/// The agent's socket, where that is not the usual one.
+pub const SOCKET: &str = "CASTELL_SESSION_SOCKET";
 
 /// Variables, and the folder of files that they name, which goes with this value.
 pub(crate) struct Environment {

@@ -1,7 +1,7 @@
 //! A control group for a session's processes, which stops them all at once, and a process that lets them go on when the runner dies.
 
 use crate::tree::{MARK, NO_MARK};
-use castell_host::freezer::Freezer;
+use castell_host::freezer::{self, Freezer};
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt as _;
@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// Where control groups are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
+/// How groups' names begin.
+const PREFIX: &str = "castell-";
 /// Until its last process has ended, a group cannot be removed.
 const REMOVED_WITHIN: Duration = Duration::from_secs(10);
 
@@ -29,7 +31,7 @@ impl Guarded {
             return None;
         }
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-        let freezer = Freezer::new(Path::new(ROOT), &own, &format!("castell-{mark}")).ok()?;
+        let freezer = Freezer::new(Path::new(ROOT), &own, &format!("{PREFIX}{mark}")).ok()?;
         let mut command = Command::new(castell);
         command.args(["session", "guard"]).arg(freezer.folder()).env(MARK, NO_MARK).process_group(0);
         match command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn() {
@@ -40,6 +42,11 @@ impl Guarded {
             }
         }
     }
+}
+
+/// Takes this process out of the group of a session, which it is no part of any more.
+pub(crate) fn leave_group() -> io::Result<()> {
+    freezer::leave(Path::new(ROOT), &fs::read_to_string("/proc/self/cgroup")?, PREFIX)
 }
 
 impl Drop for Guarded {

@@ -2,7 +2,7 @@
 
 use crate::allocation::here;
 use crate::connection::Connection;
-use crate::environment::{self, Environment};
+use crate::environment::{self, Environment, PROGRAM, SOCKET};
 use crate::guard::Guarded;
 use crate::tree::{MARK, Tree};
 use crate::{AgentError, Allocation, Place};
@@ -82,6 +82,7 @@ pub fn run(
         signals,
         agent: Some(connection),
         folder: environment::folder(&place.socket),
+        named_socket: place.named.then(|| place.socket.clone()),
         environment: None,
         parts: Vec::new(),
         program: None,
@@ -107,6 +108,8 @@ struct Runner<'a> {
     agent: Option<Connection>,
     /// For files that the program's environment names.
     folder: PathBuf,
+    /// Where those find the agent whom the program starts, if not at the usual place.
+    named_socket: Option<PathBuf>,
     environment: Option<Environment>,
     /// Where it is.
     parts: Vec<Part>,
@@ -196,7 +199,10 @@ impl Runner<'_> {
         self.parts = parts;
         let (program, arguments) = self.asked.command.split_first().expect("there is a program");
         let mut command = Command::new(program);
-        command.args(arguments).env(MARK, self.tree.mark());
+        command.args(arguments).env(MARK, self.tree.mark()).env(PROGRAM, &self.asked.castell);
+        if let Some(socket) = &self.named_socket {
+            command.env(SOCKET, socket);
+        }
         if self.asked.allocation.is_some() {
             let made = Environment::of(&self.parts, remote, &self.asked.castell, self.folder.clone());
             let environment = made.map_err(AgentError::system("write files for launchers"))?;

@@ -47,7 +47,9 @@ impl Tree {
 
     /// The processes on this host of a session with this mark, wherever its runner is.
     pub fn marked(mark: &str) -> Tree {
-        let runner = parse(mark).filter(|(_, _, node)| *node == here());
+        // What was spawned has no runner: it is not below that of the session that did it, or not it alone.
+        let own = (!mark.contains('/')).then(|| parse(mark)).flatten();
+        let runner = own.filter(|(_, _, node)| *node == here());
         let runner = runner.filter(|(pid, start, _)| lives(*pid, *start)).map(|(pid, ..)| pid);
         Tree { runner, mark: mark.to_owned(), group: None }
     }
@@ -98,7 +100,8 @@ impl Tree {
                 }
                 way.push(at);
                 let mark = mark_of(at);
-                if self.runner == Some(at) || mark.as_deref() == Some(NO_MARK) {
+                let is_other = |mark: &str| mark == NO_MARK || is_spawned_by(mark, &self.mark);
+                if self.runner == Some(at) || mark.as_deref().is_some_and(is_other) {
                     break;
                 }
                 if self.runner == Some(seen.parent) || mark.as_deref() == Some(&self.mark) {
@@ -268,11 +271,17 @@ pub(crate) fn mark_of(pid: i32) -> Option<String> {
     }
 }
 
-/// The runner of a mark: its number, when it began, and its node.
+/// The runner of a mark: its number, when it began, and its node. Sessions that were spawned by another have its mark with a suffix.
 fn parse(mark: &str) -> Option<(i32, u64, &str)> {
+    let mark = mark.split('/').next()?;
     let (process, node) = mark.split_once('@')?;
     let (pid, start) = process.split_once('-')?;
     Some((pid.parse().ok()?, start.parse().ok()?, node))
+}
+
+/// Whether this is the mark of a session that another's program has spawned.
+fn is_spawned_by(mark: &str, other: &str) -> bool {
+    mark.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'))
 }
 
 fn lives(pid: i32, start: u64) -> bool {

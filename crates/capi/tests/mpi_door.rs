@@ -136,6 +136,7 @@ fn programs_give_the_same_results() {
         choose(mpi, &installed);
         survive(mpi, &installed);
         draw(mpi, &installed);
+        spawn(mpi, &installed);
         for source in ["old.f90", "module.f90", "f08.f90"] {
             if Command::new(mpi.fortran).arg("--version").output().is_err() {
                 skip(mpi.fortran, "not installed");
@@ -180,6 +181,53 @@ fn both_doors(mpi: &Mpi, installed: &Installed) {
     assert!(said.contains("0 wrong of 40, omp 1, mpi 1"), "{said}");
     let (all, through) = calls(&said);
     assert!(all == 42 && all == through, "{said}");
+}
+
+/// A program that spawns others within a session asks for their slots; they are a session of their own.
+fn spawn(mpi: &Mpi, installed: &Installed) {
+    let processors = castell_host::topology::Processors::usable().cpus.len();
+    if processors < 2 {
+        skip("spawning in a session", "there is one processor");
+        return;
+    }
+    let program = mpi.compile(installed, mpi.compiler, "spawn.c");
+    // Debian's MPICH 4.0 cannot spawn.
+    let (_, plain) = mpi.end_of(installed, 1, None, &program, &["1"]);
+    if plain.contains("refused") {
+        return;
+    }
+    let castell = installed.prefix.join("bin/castell");
+    let socket = installed.prefix.join(format!("{}.sock", mpi.family));
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new("timeout");
+        command
+            .args(["-k", "2", "120"])
+            .arg(&castell)
+            .args(["session", "run", "-n", "1", "--socket"])
+            .arg(&socket);
+        command.arg("--").arg(&castell).args(["mpi", "--"]).args(mpi.launcher).args(["-n", "1"]);
+        let output = command.arg(&program).args(arguments).output().expect("timeout runs");
+        let said =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        said
+    };
+    let words = |said: &str, who: &str| {
+        let mut lines = said.lines().filter(|line| line.starts_with(who));
+        let line = lines.next().unwrap_or_else(|| panic!("no {who}: {said}"));
+        let (mark, cpus) = line.split_once(" on ").unwrap_or_else(|| panic!("{said}"));
+        (mark.split(' ').nth(1).expect("a mark").to_owned(), cpus.to_owned())
+    };
+    let said = run(&["1"]);
+    let ((parent, its_cpus), (child, cpus)) = (words(&said, "parent"), words(&said, "child"));
+    assert!(child.starts_with(&format!("{parent}/")), "{said}");
+    assert!(its_cpus != cpus && cpus.split(' ').count() == 1, "each on slots of its own: {said}");
+    let said = run(&["2", "multiple"]);
+    let (child, second) = (words(&said, "child"), words(&said, "second"));
+    assert!(child == second && child.1.split(' ').count() == 2, "one session of two slots: {said}");
+    // More than there are: an error at once.
+    let said = run(&[&(processors + 1).to_string()]);
+    assert!(said.contains("refused") && said.contains("slots are more than there are"), "{said}");
 }
 
 /// Random calls from a seed, without the door and with it.

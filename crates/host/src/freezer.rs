@@ -142,6 +142,21 @@ impl Version {
     }
 }
 
+/// Moves this process out of every group whose name begins with `prefix`, into the one above it. Arguments as for [`Freezer::new`].
+///
+/// # Errors
+/// It may not leave one.
+pub fn leave(root: &Path, own: &str, prefix: &str) -> io::Result<()> {
+    let is_named =
+        |folder: &Path| folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix));
+    for (_, folder) in candidates(root, own).into_iter().filter(|(_, folder)| is_group(folder)) {
+        if let Some(above) = folder.parent().filter(|_| is_named(&folder)) {
+            File::options().write(true).open(above.join("cgroup.procs"))?.write_all(b"0")?;
+        }
+    }
+    Ok(())
+}
+
 /// Where a group of this process may be made: what is frozen by the second version can still be killed, so that comes first.
 fn candidates(root: &Path, own: &str) -> Vec<(Version, PathBuf)> {
     let mut found = Vec::new();

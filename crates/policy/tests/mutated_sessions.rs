@@ -13,8 +13,8 @@ use rand_core::RngCore;
 const JSON: &str = r#"{"sessions": [{"id": 1, "run_s": 9, "processes": 4, "threads": 2, "whole": "core", "role": "simulation"},
     {"run_s": 1.5, "submit_s": 2, "processes": 16, "with": 1, "memory_bytes": 4096, "per_node_max": 8, "priority": 3}]}"#;
 const SAID: &str = r#"{"hello":{"version":2}}
-{"run":{"slots":3,"priority":1,"estimate_ms":9,"with":null,"policy":null,"command":"ls","pid":4,"mark":"4-7@n1"}}
-{"run":{"slots":14,"memory_bytes":4096,"estimate_ms":null,"with":1,"policy":"wait","command":"ls","pid":5,"mark":"5-7@n1"}}
+{"run":{"slots":3,"priority":1,"estimate_ms":9,"with":null,"policy":null,"command":"ls","pid":4,"mark":"4-7@n1","spawned_by":null}}
+{"run":{"slots":14,"memory_bytes":4096,"estimate_ms":null,"with":1,"policy":"wait","command":"ls","pid":5,"mark":"5-7@n1","spawned_by":"4-7@n1"}}
 {"ended":{}}
 {"start":{"session":1,"parts":[{"node":"n1","cpus":[0,1],"slots":2}],"remote":["ssh"]}}
 {"hold":{"mark":"4-7@n1","cpus":[0],"suspended":true,"turn":3}}

@@ -141,9 +141,19 @@ pub const GROUPS: [Group; 6] = [
                 "set by `castell session run` in an allocation: the nodes where the session has slots, and how many",
             ),
             variable(
+                "CASTELL_SESSION_PROGRAM",
+                "a path",
+                "set by `castell session run`: the castell that its programs ask when they spawn others",
+            ),
+            variable(
+                "CASTELL_SESSION_SOCKET",
+                "a path",
+                "set with it where `--socket` was given: the agent of the session",
+            ),
+            variable(
                 "CASTELL_SESSION_REMOTE",
                 "a command",
-                "set with it: starts a program on one of these nodes",
+                "set with the nodes: starts a program on one of them",
             ),
         ],
     },

@@ -4,6 +4,7 @@ mod allocation;
 mod chart;
 mod run;
 mod simulate;
+mod spawned;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,12 @@ enum Command {
     #[command(hide = true)]
     Guard(run::GuardArgs),
     #[command(hide = true)]
+    Ask(spawned::AskArgs),
+    #[command(hide = true)]
+    Member(spawned::MemberArgs),
+    #[command(hide = true)]
+    Watch(spawned::WatchArgs),
+    #[command(hide = true)]
     Relay(run::RelayArgs),
 }
 
@@ -38,6 +45,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Agent(args) => run::agent(args),
         Command::Keeper(_) => run::keeper(),
         Command::On(args) => run::on(args),
+        Command::Ask(args) => spawned::ask(args),
+        Command::Member(args) => spawned::member(args),
+        Command::Watch(args) => spawned::watch(args),
         Command::Guard(args) => run::guard(args),
         Command::Relay(args) => run::relay(args),
     }

@@ -117,15 +117,18 @@ pub struct RelayArgs {
 }
 
 #[derive(clap::Args)]
-struct PlaceArgs {
+pub(super) struct PlaceArgs {
     /// The agent's socket (default: one for each user and batch job)
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 }
 
 impl PlaceArgs {
-    fn place(&self) -> anyhow::Result<Place> {
-        match &self.socket {
+    pub(super) fn place(&self) -> anyhow::Result<Place> {
+        // Within a session, the one that it is of.
+        let around =
+            || std::env::var_os(castell_agent::SOCKET).filter(|path| !path.is_empty()).map(PathBuf::from);
+        match self.socket.clone().or_else(around) {
             Some(socket) => Ok(Place::at(std::path::absolute(socket)?)),
             None => Ok(Place::usual()?),
         }

@@ -34,6 +34,11 @@ pub enum ToAgent {
         /// Whether it stands still from now on.
         paused: bool,
     },
+    /// Is a process of a session without a runner, until the connection closes.
+    Join {
+        /// Which.
+        mark: String,
+    },
     /// The session has ended, and nothing of it is left below its runner.
     Ended {},
     /// Wants to know all sessions.
@@ -64,6 +69,8 @@ pub struct Wanted {
     pub pid: u32,
     /// What its processes have in their environment (`CASTELL_SESSION`).
     pub mark: String,
+    /// The mark of the session whose program spawns this one: it has no runner, and lasts as long as anybody has joined it.
+    pub spawned_by: Option<String>,
 }
 
 impl Wanted {
