@@ -210,6 +210,13 @@ fn warnings(options: &Options) -> Vec<String> {
             print_list(core)
         ));
     }
+    warnings.extend(machine_warnings());
+    warnings
+}
+
+/// What makes any comparison of programs on this machine doubtful.
+pub fn machine_warnings() -> Vec<String> {
+    let mut warnings = Vec::new();
     let load = std::fs::read_to_string("/proc/loadavg").ok();
     let load = load.and_then(|text| text.split(' ').next()?.parse::<f64>().ok()).unwrap_or(0.0);
     if load >= 1.0 {

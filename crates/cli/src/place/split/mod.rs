@@ -33,6 +33,9 @@ pub(super) fn run(
         Source::Files => of_files(of.map(Path::new), cores)?,
         Source::Measured(runs) => {
             let measurement = Measurement::new(of, cores, runs)?;
+            for warning in crate::slowdown::machine_warnings() {
+                castell_host::say(&format!("warning: {warning}"));
+            }
             let shares = measurement.shares(|told| castell_host::say(&told))?;
             let first = |command: &str| command.split_whitespace().next().unwrap_or("?").to_owned();
             (shares, measurement.cpus.len() as u32, of.map(first))
@@ -67,11 +70,11 @@ pub(super) fn run(
     let gain = (best.combined() - 1.0) * 100.0;
     match gain > 0.0 {
         true => println!(
-            "{} cores for {}, {} for {}: {gain:.1} % more work done than one after the other",
-            best.cores,
+            "cores for {}: {}, for {}: {}; {gain:.1} % more work done than one after the other",
             names[0],
-            cores - best.cores,
-            names[1]
+            best.cores,
+            names[1],
+            cores - best.cores
         ),
         false => println!("no split does more than one after the other"),
     }
