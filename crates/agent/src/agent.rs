@@ -1,19 +1,18 @@
-//! The agent: one thread hears each runner and each keeper, one decides.
+//! Who decides: what runners and keepers say goes to the policy's scheduler, and what that decides to them.
 
-use crate::hear::hear;
 use crate::keepers::{Keepers, News as Kept};
-use crate::machine::{Machine, Node};
-use crate::{AgentError, Allocation, Place, Tree};
+use crate::machine::Machine;
+use crate::serve::News;
+use crate::{AgentError, Tree};
 use castell_policy::session::protocol::{
     FromAgent, FromKeeper, Part, Shown, ToAgent, ToKeeper, VERSION, Wanted, check_version, encode,
 };
 use castell_policy::session::{Decision, Event, Placement, Rules, Scheduler, SessionId, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::fd::AsFd as _;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,99 +26,6 @@ const GRACE: Duration = Duration::from_secs(5);
 const JOINED_WITHIN: Duration = Duration::from_secs(60);
 /// Connections at a time.
 const CLIENTS_MAX: usize = 4_096;
-
-/// Keeps the sessions of a place until none has been there for `idle`: of this host, or of all nodes of an allocation. Returns at once
-/// where another agent does that already.
-///
-/// # Errors
-/// The socket cannot be had, or a node cannot be reached any more. A node that cannot be reached in the first place is told to whoever
-/// asks for a session.
-pub fn serve(
-    place: &Place,
-    rules: Rules,
-    idle: Duration,
-    allocation: Option<&Allocation>,
-) -> Result<(), AgentError> {
-    let lock = File::create(place.lock()).map_err(AgentError::system("make the agent's lock"))?;
-    match rustix::fs::flock(lock.as_fd(), rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(()),
-        result => result.map_err(|error| AgentError::system("lock the agent's place")(error.into()))?,
-    }
-    // Left by an agent that died: the lock says that none lives.
-    let _ = fs::remove_file(&place.socket);
-    let (post, inbox) = channel();
-    let news = post.clone();
-    let forward = move |kept| drop(news.send(News::Kept(kept)));
-    let started = match allocation {
-        None => Ok((Keepers::none(), vec![Node::here()], Vec::new())),
-        Some(allocation) => Keepers::start(allocation, forward),
-    };
-    let listener = UnixListener::bind(&place.socket)
-        .map_err(AgentError::system(format!("listen at {}", place.socket.display())))?;
-    let news = post.clone();
-    thread::spawn(move || listen(&listener, &news));
-    let result = started.and_then(|(keepers, nodes, abandoned)| {
-        let machine = Machine::new(nodes).ok_or(AgentError::NoProcessors)?;
-        let mut agent = Agent::new(machine, keepers, rules, post);
-        agent.clean(&abandoned);
-        agent.work(&inbox, idle)
-    });
-    if let Err(error) = &result {
-        refuse_all(&inbox, &error.to_string(), idle);
-    }
-    let _ = fs::remove_file(&place.socket);
-    result
-}
-
-/// Tells whoever asks why there can be no session, for so long.
-fn refuse_all(inbox: &Receiver<News>, reason: &str, time: Duration) {
-    let until = Instant::now() + time;
-    let mut streams = BTreeMap::new();
-    while let Ok(news) = inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
-        match news {
-            News::Came(client, stream) => drop(streams.insert(client, stream)),
-            News::Said(client, ToAgent::Hello { .. }) => {
-                if let Some(mut stream) = streams.remove(&client) {
-                    // Who has gone away needs no reason.
-                    let _ = stream.write_all(&encode(&FromAgent::Refused { reason: reason.into() }));
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-/// What the deciding thread hears.
-enum News {
-    Came(u64, UnixStream),
-    Said(u64, ToAgent),
-    /// The connection is closed, or speaks another language.
-    Gone(u64),
-    /// Nothing is left on this host of a session that has ended.
-    Cleaned(SessionId),
-    /// From a keeper.
-    Kept(Kept),
-}
-
-fn listen(listener: &UnixListener, news: &Sender<News>) {
-    for (client, stream) in (0..).zip(listener.incoming()) {
-        let Ok(stream) = stream else { continue };
-        let own = castell_host::descriptor::own_user();
-        if castell_host::descriptor::peer_user(stream.as_fd()).ok() != Some(own) {
-            continue;
-        }
-        let Ok(reading) = stream.try_clone() else { continue };
-        let news = news.clone();
-        if news.send(News::Came(client, stream)).is_err() {
-            return;
-        }
-        thread::spawn(move || {
-            // Whatever the reason: the connection is of no more use.
-            let _ = hear(reading, |message| news.send(News::Said(client, message)).is_ok());
-            let _ = news.send(News::Gone(client));
-        });
-    }
-}
 
 struct Client {
     stream: UnixStream,
@@ -159,7 +65,7 @@ struct Awaited {
     until: Instant,
 }
 
-struct Agent {
+pub(crate) struct Agent {
     machine: Machine,
     keepers: Keepers,
     scheduler: Scheduler,
@@ -176,7 +82,7 @@ struct Agent {
 }
 
 impl Agent {
-    fn new(machine: Machine, keepers: Keepers, rules: Rules, post: Sender<News>) -> Agent {
+    pub(crate) fn new(machine: Machine, keepers: Keepers, rules: Rules, post: Sender<News>) -> Agent {
         Agent {
             scheduler: Scheduler::new(machine.cluster.clone(), rules),
             machine,
@@ -193,7 +99,7 @@ impl Agent {
     }
 
     /// Ends what sessions left whose runners have died together with their agent.
-    fn clean(&mut self, abandoned: &[String]) {
+    pub(crate) fn clean(&mut self, abandoned: &[String]) {
         for mark in abandoned {
             let end = ToKeeper::End { mark: mark.clone() };
             self.keepers.all().for_each(|node| self.keepers.send(node, &end));
@@ -203,7 +109,8 @@ impl Agent {
         }
     }
 
-    fn work(&mut self, inbox: &Receiver<News>, idle: Duration) -> Result<(), AgentError> {
+    /// Until there has been no session for `idle`.
+    pub(crate) fn work(&mut self, inbox: &Receiver<News>, idle: Duration) -> Result<(), AgentError> {
         let mut quiet = Instant::now();
         loop {
             if !self.clients.is_empty() || !self.sessions.is_empty() {
@@ -225,6 +132,15 @@ impl Agent {
                 return Ok(());
             }
         }
+    }
+
+    /// Closes all connections: nobody is told anything any more, and lets everything go on.
+    pub(crate) fn let_go(&mut self) {
+        for client in self.clients.values() {
+            // One that is closed already needs no more.
+            let _ = client.stream.shutdown(Shutdown::Both);
+        }
+        self.keepers.close();
     }
 
     fn hear(&mut self, news: News) -> Result<(), AgentError> {
@@ -562,7 +478,7 @@ impl Agent {
             && error.kind() != io::ErrorKind::BrokenPipe
         {
             eprintln!("castell: cannot tell runner {client}: {error}");
-            let _ = known.stream.shutdown(std::net::Shutdown::Both);
+            let _ = known.stream.shutdown(Shutdown::Both);
         }
     }
 

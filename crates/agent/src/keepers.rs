@@ -144,6 +144,14 @@ impl Keepers {
         }
     }
 
+    /// Closes the connections, so that they let everything go on and end.
+    pub(crate) fn close(&mut self) {
+        for keeper in &self.keepers {
+            // One that is closed already needs no more.
+            let _ = keeper.stream.shutdown(Shutdown::Both);
+        }
+    }
+
     /// Their numbers.
     pub(crate) fn all(&self) -> std::ops::Range<usize> {
         0..self.keepers.len()

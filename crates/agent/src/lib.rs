@@ -19,10 +19,10 @@ mod machine;
 mod place;
 mod relay;
 mod runner;
+mod serve;
 mod spawned;
 mod tree;
 
-pub use agent::serve;
 pub use allocation::{Allocation, here};
 pub use connection::list;
 pub use environment::{HOSTS, PROGRAM, REMOTE, SOCKET};
@@ -32,5 +32,6 @@ pub use keeper::keep;
 pub use place::Place;
 pub use relay::relay;
 pub use runner::{Asked, run};
+pub use serve::serve;
 pub use spawned::{Granted, ask, become_member, watch};
 pub use tree::Tree;

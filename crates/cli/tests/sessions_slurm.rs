@@ -335,6 +335,35 @@ fn whoever_dies_nothing_stays_frozen() {
     long.ends_with(143);
 }
 
+/// A node whose keepers die again and again: the agent lets everything go on, says why, and ends.
+#[test]
+fn a_lost_node_freezes_nobody() {
+    let Some(allocation) = Allocation::start() else { return };
+    let long = allocation.stubborn("surpass");
+    let short = until_told(&allocation, "1");
+    wait_for("the short one runs", || allocation.has("started.0"));
+    long.stands_still();
+    while let Some(keeper) = allocation.keepers().get("n3").copied() {
+        kill(keeper);
+        wait_for("another keeper, or no agent", || {
+            allocation.keepers().get("n3").is_some_and(|next| *next != keeper)
+                || allocation.castells("agent").is_empty()
+        });
+    }
+    long.moves();
+    let log = allocation.folder.path().join("run/castell/sessions-slurm-1.log");
+    let said = fs::read_to_string(log).expect("what the agent said");
+    assert!(said.contains("node n3: it cannot be reached any more"), "{said}");
+    allocation.tell("end");
+    short.ends_with(7);
+    // The next session finds the node again.
+    let next = allocation.session(&["-n", "1"], &["srun", "true"]);
+    next.ends_with(0);
+    long.moves();
+    long.signal("TERM");
+    long.ends_with(143);
+}
+
 #[test]
 fn a_killed_runner_leaves_nothing_on_any_node() {
     let Some(allocation) = Allocation::start() else { return };
