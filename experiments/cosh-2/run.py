@@ -60,7 +60,7 @@ def write(path, rows):
         writer.writerows(rows)
 
 
-REPETITIONS, REAL_ANALYSES, ROUNDS = (600, 100), 2, 3
+REPETITIONS, REAL_ANALYSES, ROUNDS = (6000, 1200), 2, 3
 
 
 def one(castell, djsb, policy, socket, folder):
