@@ -257,7 +257,7 @@ pub(crate) fn numbers(folder: &str) -> Vec<i32> {
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The mark in a process's environment; none of other users' processes, and none of another node that is this host, too.
+/// The mark in a process's environment; none of other users' processes, nor of those of another job, or another node that is this host.
 pub(crate) fn mark_of(pid: i32) -> Option<String> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let value = |name: &str| {
@@ -265,10 +265,12 @@ pub(crate) fn mark_of(pid: i32) -> Option<String> {
         entries.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
     };
     let mark = value(MARK)?;
-    match (value("SLURMD_NODENAME"), std::env::var("SLURMD_NODENAME")) {
-        (Some(theirs), Ok(ours)) if theirs != ours.as_bytes() => None,
-        _ => String::from_utf8(mark.to_vec()).ok(),
-    }
+    let is_elsewhere = |name| match (value(name), std::env::var(name)) {
+        (Some(theirs), Ok(ours)) => theirs != ours.as_bytes(),
+        _ => false,
+    };
+    let is_ours = !is_elsewhere("SLURM_JOB_ID") && !is_elsewhere("SLURMD_NODENAME");
+    is_ours.then(|| String::from_utf8(mark.to_vec()).ok()).flatten()
 }
 
 /// The runner of a mark: its number, when it began, and its node. Sessions that were spawned by another have its mark with a suffix.
