@@ -38,13 +38,8 @@ impl Allocation {
         if node == here() {
             return Command::new(program);
         }
-        let named = self.remote.iter().any(|word| word.contains("{host}"));
-        let mut words: Vec<String> = self.remote.iter().map(|word| word.replace("{host}", node)).collect();
-        if !named {
-            words.push(node.to_owned());
-        }
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).arg(program);
+        let mut command = castell_host::remote::on(&self.remote, node);
+        command.arg(program);
         command
     }
 

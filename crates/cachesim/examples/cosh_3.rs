@@ -14,26 +14,12 @@ const SCALE: usize = 4;
 /// Requests that a core has under way.
 const WINDOW: usize = 10;
 
-/// A Xeon E5-2670 (20 MB shared); the link's 40 GB/s and the latencies are ours.
-fn chip() -> Chip {
-    let shape = |bytes: usize, ways| Shape::sets(bytes / 64 / SCALE, ways);
-    Chip {
-        l1: shape(32 << 10, 8),
-        l2: shape(256 << 10, 8),
-        llc: shape(20 << 20, 20),
-        l2_ps: 2_000,
-        llc_ps: 12_000,
-        memory_ps: 70_000,
-        transfer_ps: 64_000 / 40,
-    }
-}
-
 fn cg(side: usize, threads: usize) -> Program {
     solver::conjugate_gradients(side, threads, WINDOW)
 }
 
 fn search(threads: usize) -> Program {
-    let chip = chip();
+    let chip = Chip::xeon_e5_2670(SCALE, 1);
     solver::sequence_search(chip.llc.blocks() * 2, chip.l2.blocks(), threads)
 }
 
@@ -79,7 +65,7 @@ fn assert_spikes(side: usize, histogram: &castell_cachesim::Histogram) {
 
 /// Figures 4 to 6: each program beside a probe of four threads, and the probe beside it.
 fn beside_probes() -> String {
-    let chip = chip();
+    let chip = Chip::xeon_e5_2670(SCALE, 1);
     let place = |program: &Program| alone(&chip, program, None).expect("all ways");
     let mut subjects: Vec<(String, Placed)> = Vec::new();
     for side in [250, 500, 1000] {

@@ -253,6 +253,15 @@ fn until_told(allocation: &Allocation, slots: &str) -> Session {
     allocation.session(&["-n", slots], &["srun", "sh", "-c", script])
 }
 
+/// A stubborn session on all slots that stands still, and the one on one slot for which it does.
+fn suspended_by(allocation: &Allocation) -> (Session, Session) {
+    let long = allocation.stubborn("surpass");
+    let short = until_told(allocation, "1");
+    wait_for("the short one runs", || allocation.has("started.0"));
+    long.stands_still();
+    (long, short)
+}
+
 #[test]
 fn policies_hold_on_all_nodes() {
     let Some(allocation) = Allocation::start() else { return };
@@ -294,14 +303,11 @@ fn policies_hold_on_all_nodes() {
     long.ends_with(143);
 }
 
-/// Who is told nothing notices it, and who is killed leaves nothing stopped.
+/// A killed keeper is replaced; where agent and keepers are killed, nothing stays stopped.
 #[test]
 fn whoever_dies_nothing_stays_frozen() {
     let Some(allocation) = Allocation::start() else { return };
-    let long = allocation.stubborn("surpass");
-    let short = until_told(&allocation, "1");
-    wait_for("the short one runs", || allocation.has("started.0"));
-    long.stands_still();
+    let (long, short) = suspended_by(&allocation);
 
     // A keeper: another takes its place, and what was stopped stays so.
     let before = allocation.keepers();
@@ -327,7 +333,7 @@ fn whoever_dies_nothing_stays_frozen() {
     allocation.tell("end");
     short.ends_with(7);
 
-    // The next session has another agent, which does not know the first, and whose processors are taken.
+    // The next session starts another agent, which does not know the first and leaves it alone.
     let next = allocation.session(&["-n", "1"], &["srun", "sh", "-c", "exit 3"]);
     next.ends_with(3);
     long.moves();
@@ -339,10 +345,7 @@ fn whoever_dies_nothing_stays_frozen() {
 #[test]
 fn a_lost_node_freezes_nobody() {
     let Some(allocation) = Allocation::start() else { return };
-    let long = allocation.stubborn("surpass");
-    let short = until_told(&allocation, "1");
-    wait_for("the short one runs", || allocation.has("started.0"));
-    long.stands_still();
+    let (long, short) = suspended_by(&allocation);
     while let Some(keeper) = allocation.keepers().get("n3").copied() {
         kill(keeper);
         wait_for("another keeper, or no agent", || {

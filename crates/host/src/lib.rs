@@ -21,6 +21,7 @@ pub mod memory;
 pub mod packet;
 pub mod perf;
 pub mod process;
+pub mod remote;
 pub mod say;
 pub mod shm;
 pub mod signal;

@@ -62,6 +62,21 @@ impl Chip {
         }
     }
 
+    /// So many Xeon E5-2670 (20 MB shared each) taken as one, with caches divided by `scale`; the links' 40 GB/s each and the latencies
+    /// are ours (COSH 2016, paper 3).
+    ///
+    /// # Panics
+    /// The scale leaves less than a set of a cache: it is at most 64.
+    pub fn xeon_e5_2670(scale: usize, sockets: usize) -> Chip {
+        assert!((1..=64).contains(&scale), "a scale of {scale}: 1 to 64");
+        let shape = |bytes: usize, ways| Shape::sets(bytes / 64 / scale, ways);
+        Chip {
+            llc: shape((20 << 20) * sockets, 20),
+            transfer_ps: BLOCK_BYTES * 1000 / (40 * sockets as u64),
+            ..Chip::xeon_e5_4620(scale)
+        }
+    }
+
     /// Bytes a second that the link carries at most.
     pub fn bytes_per_second_max(&self) -> f64 {
         BLOCK_BYTES as f64 * 1e12 / self.transfer_ps as f64

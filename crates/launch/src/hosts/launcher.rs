@@ -128,13 +128,7 @@ impl HostsLaunch {
 
     /// The command for a host.
     fn command(&self, host: &str) -> Command {
-        let named = self.remote.iter().any(|word| word.contains("{host}"));
-        let mut words = self.remote.iter().map(|word| word.replace("{host}", host));
-        let mut command = Command::new(words.next().unwrap_or_default());
-        command.args(words);
-        if !named {
-            command.arg(host);
-        }
+        let mut command = castell_host::remote::on(&self.remote, host);
         command.arg(&self.castell).arg("agent");
         command
     }

@@ -25,7 +25,7 @@ const LOOK: (Duration, u32) = (Duration::from_millis(500), 3);
 pub fn show(question: &Question, as_json: bool) -> anyhow::Result<()> {
     let knowledge = Knowledge::read(question)?;
     let cluster = Cluster::now()?;
-    let programs = identify(&cluster, knowledge.library.as_ref(), &mut Remembered::default());
+    let programs = identify(&cluster, knowledge.kept.as_ref(), &mut Remembered::default());
     let plan = Plan::make(&cluster, &programs, question, &knowledge, seconds_now(), false);
     if as_json {
         println!("{:#}", plan.to_json());
@@ -55,7 +55,7 @@ pub fn apply(question: &Question) -> anyhow::Result<()> {
     let mut idle = 0;
     while idle < LOOK.1 {
         let cluster = Cluster::now()?;
-        let programs = identify(&cluster, knowledge.library.as_ref(), &mut remembered);
+        let programs = identify(&cluster, knowledge.kept.as_ref(), &mut remembered);
         remembered.keep();
         let plan = Plan::make(&cluster, &programs, question, &knowledge, seconds_now(), true);
         let orders = plan.orders();

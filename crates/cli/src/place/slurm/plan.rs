@@ -31,7 +31,7 @@ pub struct Question<'a> {
 pub struct Knowledge {
     slowdowns: Option<Slowdowns>,
     rows: HashMap<String, usize>,
-    pub library: Option<Library>,
+    pub kept: Option<Library>,
     max: f64,
 }
 
@@ -57,7 +57,7 @@ impl Knowledge {
             Err(Some(why)) => castell_host::say(&format!("profiles are no help: {why}")),
             Err(None) => {}
         }
-        Ok(Knowledge { slowdowns, rows, library: library.ok(), max: question.slowdown_max })
+        Ok(Knowledge { slowdowns, rows, kept: library.ok(), max: question.slowdown_max })
     }
 
     /// A program's row: that of its name, else that of the part before the colon, which names no input.
@@ -94,7 +94,7 @@ impl Programs<'_> {
 
     fn by_profiles(&self, program: usize, neighbour: usize) -> Option<f64> {
         let entry = |number: usize| Some(self.all[number].found.as_ref()?.entry);
-        let told = self.knowledge.library.as_ref()?.pairs.told(entry(program)?, entry(neighbour)?)?;
+        let told = self.knowledge.kept.as_ref()?.pairs.told(entry(program)?, entry(neighbour)?)?;
         Some(told.slowdown)
     }
 }
@@ -426,7 +426,7 @@ mod tests {
 
     fn plan(cluster: &Cluster, now: u64) -> Plan {
         let max = f64::INFINITY;
-        let knowledge = Knowledge { slowdowns: None, rows: HashMap::new(), library: None, max };
+        let knowledge = Knowledge { slowdowns: None, rows: HashMap::new(), kept: None, max };
         let patience = Duration::from_secs(600);
         let question = Question {
             slots: 2,

@@ -1,7 +1,7 @@
 //! Two programs on the cores of a simulated chip (Weidendorfer and Breitbart, COSH 2016, figure 1).
 
 use anyhow::{Context as _, bail};
-use castell_cachesim::machine::{Chip, Placed, Shape, alone, slowdowns};
+use castell_cachesim::machine::{Chip, Placed, alone, slowdowns};
 use castell_cachesim::programs::{Program, solver};
 use castell_policy::placement::Share;
 
@@ -44,27 +44,14 @@ impl Kind {
     }
 }
 
-/// Two chips of a Xeon E5-2670 (20 MB shared) taken as one; the links' 80 GB/s and the latencies are ours.
-fn chip() -> Chip {
-    let shape = |bytes: usize, ways| Shape::sets(bytes / 64 / SCALE, ways);
-    Chip {
-        l1: shape(32 << 10, 8),
-        l2: shape(256 << 10, 8),
-        llc: shape(40 << 20, 20),
-        l2_ps: 2_000,
-        llc_ps: 12_000,
-        memory_ps: 70_000,
-        transfer_ps: 64_000 / 80,
-    }
-}
-
 /// All splits.
 ///
 /// # Errors
 /// A program that is none, or too many cores.
 pub fn shares(programs: [&str; 2], cores: u32, mut progress: impl FnMut()) -> anyhow::Result<Vec<Share>> {
     anyhow::ensure!((2..=CORES_MAX).contains(&cores), "{cores} cores: 2 to {CORES_MAX} can be simulated");
-    let chip = chip();
+    // The seed's node has two.
+    let chip = Chip::xeon_e5_2670(SCALE, 2);
     let kinds = [Kind::parse(programs[0])?, Kind::parse(programs[1])?];
     let place = |kind: &Kind, threads: u32| -> anyhow::Result<Placed> {
         alone(&chip, &kind.program(&chip, threads as usize), None).context("on the simulated chip")
