@@ -1,6 +1,6 @@
 //! What is said on standard error.
 
-use std::io::Write as _;
+use rustix::io::Errno;
 
 /// Says a text, `castell: ` in front of each line, in one write: what other processes say at the same time gets in between, not
 /// into it.
@@ -10,7 +10,17 @@ pub fn say(text: &str) {
 }
 
 /// The same as it is, for what has its lines already.
+///
+/// No lock is taken: in the child of a fork, the one of the standard library may be held by a thread that is not there.
 pub fn raw(text: &str) {
-    // Where nobody can be told, nobody is.
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    let mut left = text.as_bytes();
+    while !left.is_empty() {
+        match rustix::io::write(std::io::stderr(), left) {
+            // Where nobody can be told, nobody is.
+            Ok(0) => return,
+            Ok(written) => left = &left[written..],
+            Err(Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
 }

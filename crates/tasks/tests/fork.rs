@@ -61,12 +61,15 @@ fn the_child_may_have_a_runtime_of_its_own() {
 #[test]
 fn a_body_that_returns_in_the_child_ends_it() {
     let runtime = Runtime::builder().workers(1).build().expect("threads start");
+    // A lock that nobody will give back in the child: it must speak without.
+    let speaking = std::io::stderr().lock();
     let pid = runtime.run(|context| {
         context.submit((), |_, ()| ());
         // SAFETY: the child only returns.
         unsafe { libc::fork() }
     });
     // Only the parent gets here.
+    drop(speaking);
     let (pid, mut status) = (pid.expect("nothing fails"), 0);
     // SAFETY: our own child.
     assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
