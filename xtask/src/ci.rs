@@ -1,9 +1,9 @@
 //! Everything that has to hold, step by step. A failing step does not stop the others, and what cannot run
 //! here fails unless it may be missing; the last line counts.
 
-use crate::command::succeed;
+use crate::command::{host, succeed};
 use crate::skips::{self, Skips};
-use crate::{fuzz, instructions, readme, setup, tidy};
+use crate::{fuzz, instructions, limit, readme, setup, tidy};
 use anyhow::bail;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -87,7 +87,10 @@ fn run_tidy(root: &Path) -> anyhow::Result<()> {
 fn run_tests(root: &Path, skips: &Skips) -> anyhow::Result<()> {
     let mut tests = Command::new("cargo");
     tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]).current_dir(root);
-    succeed(tests.env(skips::VARIABLE, skips.file()))
+    // Each test program is run by this one, so that one that hangs doesn't take the others with it.
+    let runner = format!("CARGO_TARGET_{}_RUNNER", host()?.to_uppercase().replace('-', "_"));
+    let limit = format!("{} limit {}", std::env::current_exe()?.display(), limit::SECONDS);
+    succeed(tests.env(skips::VARIABLE, skips.file()).env(runner, limit))
 }
 
 /// The lock-free types under loom's exhaustive scheduler: another `cfg`, so another target folder.

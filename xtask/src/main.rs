@@ -8,6 +8,7 @@ mod command;
 mod fuzz;
 mod install;
 mod instructions;
+mod limit;
 mod mpi_door;
 mod mutants;
 mod observer;
@@ -53,6 +54,8 @@ enum Command {
     Suites(suites::Args),
     /// Simulate a million connections of the protocol over raw frames (CI simulates 24,000)
     Storm(storm::Args),
+    /// Run a program under a time limit; one that hangs is described and killed with all that it started
+    Limit(limit::Args),
     /// Build and install the libraries, the header, the program and the pkg-config and CMake files
     Install(install::Args),
 }
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Command::Sanitize(args) => sanitize::run(&root, &args),
         Command::Suites(args) => suites::run(&root, &args),
         Command::Storm(args) => storm::run(&root, &args),
+        Command::Limit(args) => limit::run(&args),
         Command::Install(args) => install::run(&root, &args),
     };
     outcome.unwrap_or_else(|error| {
