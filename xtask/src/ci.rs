@@ -108,6 +108,8 @@ fn run_loom(root: &Path) -> anyhow::Result<()> {
         "castell-tasks",
         "-p",
         "castell-host",
+        "-p",
+        "castell-kernels",
         "--target-dir",
         "target/loom",
     ];

@@ -1,7 +1,7 @@
 //! Puts what users need under a prefix: the libraries, the header, the program, files for pkg-config and CMake.
 //!
 //! ```text
-//! bin/castell  include/{goal.h,castell.h,castell_tasks.h,castell_tasks.hpp,castell_vertices.h,alpi.h}
+//! bin/castell  include/{goal.h,castell.h,castell_tasks.h,castell_tasks.hpp,castell_vertices.h,castell_kernels.h,alpi.h}
 //! lib/libcastell.{a,so,so.0.1,so.0.1.0}  lib/libcastell_omp.so  lib/libcastell_mpi_{ompi,mpich,abi}.so
 //! lib/pkgconfig/castell.pc  lib/cmake/castell/*.cmake
 //! share/man/man1/castell*.1  share/bash-completion/completions/castell  share/zsh/site-functions/_castell
@@ -54,9 +54,15 @@ pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     };
     let libraries = target.join(&args.libdir);
     copy(&built.join("castell"), &target.join("bin/castell"), 0o755)?;
-    for header in
-        ["goal.h", "castell.h", "castell_tasks.h", "castell_tasks.hpp", "castell_vertices.h", "alpi.h"]
-    {
+    for header in [
+        "goal.h",
+        "castell.h",
+        "castell_tasks.h",
+        "castell_tasks.hpp",
+        "castell_vertices.h",
+        "castell_kernels.h",
+        "alpi.h",
+    ] {
         copy(&root.join("include").join(header), &target.join("include").join(header), 0o644)?;
     }
     copy(&built.join("libcastell.a"), &libraries.join("libcastell.a"), 0o644)?;

@@ -24,12 +24,6 @@ pub enum AgentError {
     /// The agent went away while the session waited.
     #[error("the agent went away while the session waited: start it again")]
     Gone,
-    /// A folder for the socket that others could write into.
-    #[error("{path} belongs to somebody else, or others may write into it: remove it, or set XDG_RUNTIME_DIR to a folder of yours", path = path.display())]
-    Unsafe {
-        /// The folder.
-        path: PathBuf,
-    },
     /// A node of the allocation.
     #[error("node {node}: {why}; what it said is in the agent's log")]
     Node {

@@ -1,9 +1,7 @@
 //! Where an agent listens: a socket per user and allocation, in a folder that only the user may enter.
 
 use crate::AgentError;
-use std::fs;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The files of one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,18 +31,7 @@ impl Place {
     /// # Errors
     /// The folder cannot be made, or is not the user's own.
     pub fn usual() -> Result<Place, AgentError> {
-        let folder = match std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| Path::new(folder).is_dir()) {
-            Some(folder) => PathBuf::from(folder).join("castell"),
-            None => std::env::temp_dir().join(format!("castell-{}", castell_host::descriptor::own_user())),
-        };
-        let made = fs::DirBuilder::new().mode(0o700).recursive(true).create(&folder);
-        made.map_err(AgentError::system(format!("make {}", folder.display())))?;
-        let about = fs::symlink_metadata(&folder)
-            .map_err(AgentError::system(format!("look at {}", folder.display())))?;
-        if !about.is_dir() || about.uid() != castell_host::descriptor::own_user() || about.mode() & 0o022 != 0
-        {
-            return Err(AgentError::Unsafe { path: folder });
-        }
+        let folder = castell_host::runtime_folder()?;
         let job = std::env::var("SLURM_JOB_ID")
             .ok()
             .filter(|job| job.bytes().all(|byte| byte.is_ascii_alphanumeric()));

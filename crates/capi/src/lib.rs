@@ -1,4 +1,4 @@
-//! The C interface: what `include/goal.h`, `include/castell.h` and `include/castell_tasks.h` declare, as `libcastell.so` and `libcastell.a`.
+//! The C interface: what `include/goal.h`, `include/castell.h`, `include/castell_tasks.h` and `include/castell_kernels.h` declare, as `libcastell.so` and `libcastell.a`.
 //!
 //! This room translates and nothing else: arguments into graphs, errors into codes and texts. It keeps the objects
 //! that C programs hold in checked tables, so that a freed, foreign or made-up one is an error and no crash, and lets
@@ -14,6 +14,7 @@ mod collective;
 mod error;
 mod extension;
 mod graph;
+mod kernels;
 mod objects;
 mod operation;
 mod process;

@@ -13,7 +13,12 @@ fn programs_of_one_process_do_what_the_header_says() {
     let installed = Installed::new("capi-programs");
     for source in sources("crates/capi/tests/c") {
         let program = installed.compile(&source);
-        print!("{}: {}", source.display(), output(&mut Command::new(&program)));
+        print!("{}: {}", source.display(), output(Command::new(&program).env("CASTELL_DAEMON", "none")));
+    }
+    for source in sources("examples/kernels") {
+        let mut program = Command::new(installed.compile(&source));
+        let said = output(program.args(["64", "40"]).env("CASTELL_DAEMON", "none"));
+        assert!(said.starts_with("40 products, by itself: "), "{said}");
     }
     for source in sources("crates/capi/tests/c/ranks") {
         let program = installed.compile(&source);
@@ -60,7 +65,7 @@ const PROGRAMS: [&str; 4] =
 fn every_function_of_the_headers_is_called() {
     let headers = installed::root().join("include");
     let mut functions = BTreeSet::new();
-    for header in ["goal.h", "castell.h", "castell_tasks.h", "alpi.h"] {
+    for header in ["goal.h", "castell.h", "castell_tasks.h", "castell_kernels.h", "alpi.h"] {
         let text = std::fs::read_to_string(headers.join(header)).expect("a header");
         functions.extend(names_before_parentheses(&without_comments(&text)));
     }

@@ -5,6 +5,7 @@ mod agent;
 mod colour;
 mod completions;
 mod cpus;
+mod daemon;
 mod distances;
 mod doubts;
 mod excerpt;
@@ -72,6 +73,7 @@ enum Command {
     Strategy(strategy::Args),
     Mpi(mpi::Args),
     Cpus(cpus::Args),
+    Daemon(daemon::Args),
     Bench(Box<castell_bench::Args>),
     Distances(distances::Args),
     Probe(probe::Args),
@@ -112,6 +114,7 @@ fn main() -> ExitCode {
         Command::Strategy(args) => strategy::run(args),
         Command::Mpi(args) => mpi::run(args),
         Command::Cpus(args) => cpus::run(args),
+        Command::Daemon(args) => daemon::run(args),
         Command::Bench(args) => castell_bench::run(*args),
         Command::Distances(args) => distances::run(args),
         Command::Probe(args) => probe::run(args),

@@ -60,6 +60,46 @@ pub fn receive(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     rights.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
+/// Descriptors that can come with one part of what a stream says.
+const DESCRIPTORS_MAX: usize = 4;
+
+/// Sends all of `bytes` through a Unix stream socket, and descriptors with the first of them.
+///
+/// # Panics
+/// With more than four descriptors.
+pub fn send_with(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(descriptors)), "there is space for four");
+    }
+    let sent = rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    let mut left = &bytes[sent..];
+    while !left.is_empty() {
+        let sent = rustix::net::send(socket, left, SendFlags::NOSIGNAL)?;
+        left = &left[sent..];
+    }
+    Ok(())
+}
+
+/// Receives what there is, at most as much as fits into `bytes`, and the descriptors that came with it, closed on exec; 0 at the end.
+pub fn receive_with(
+    socket: BorrowedFd<'_>,
+    bytes: &mut [u8],
+    descriptors: &mut Vec<OwnedFd>,
+) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let slices = &mut [IoSliceMut::new(bytes)];
+    let received = rustix::net::recvmsg(socket, slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            descriptors.extend(rights);
+        }
+    }
+    Ok(received.bytes)
+}
+
 /// The user that the process at the other end of a Unix socket ran as when it connected.
 pub fn peer_user(socket: BorrowedFd<'_>) -> io::Result<u32> {
     // By hand, since rustix takes the process number 0, which a peer in another PID namespace has, for a failure.

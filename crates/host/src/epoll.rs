@@ -4,6 +4,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use std::time::Duration;
 
 /// One that watches nothing yet.
 ///
@@ -48,6 +49,25 @@ pub fn ready(epoll: &OwnedFd, into: &mut Vec<u64>) {
     let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
     let count = epoll::wait(epoll, &mut events[..], Some(&none)).unwrap_or(0);
     into.extend(events[..count].iter().map(|event| event.data.u64()));
+}
+
+/// Sleeps until something is ready, or so long, or a signal comes: appends the tokens, up to 64.
+pub fn wait(epoll: &OwnedFd, into: &mut Vec<u64>, patience: Option<Duration>) {
+    let patience = patience.map(|patience| Timespec {
+        tv_sec: patience.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: patience.subsec_nanos().into(),
+    });
+    let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
+    let count = epoll::wait(epoll, &mut events[..], patience.as_ref()).unwrap_or(0);
+    into.extend(events[..count].iter().map(|event| event.data.u64()));
+}
+
+/// Watched for changes: told each time that something more can be read, whether or not what there was has been read.
+///
+/// # Errors
+/// The system has no file or memory left, or the descriptor is none that can be watched.
+pub fn watch_changes(epoll: &OwnedFd, what: impl AsFd, token: u64) -> Result<(), Errno> {
+    epoll::add(epoll, what, EventData::new_u64(token), EventFlags::IN | EventFlags::ET)
 }
 
 /// Whether something is ready now.

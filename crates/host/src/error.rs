@@ -32,6 +32,12 @@ pub enum HostError {
         /// What is wrong with it.
         found: String,
     },
+    /// A folder for sockets that others could write into.
+    #[error("{path} belongs to somebody else, or others may write into it: remove it, or set XDG_RUNTIME_DIR to a folder of yours", path = path.display())]
+    UnsafeFolder {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A list of processors such as `0,2,4-7` could not be read.
     #[error("`{list}` is not a list of processors: {found}; write numbers and ranges such as 0,2,4-7")]
     BadCpuList {

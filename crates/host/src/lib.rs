@@ -12,6 +12,7 @@ pub mod domain;
 pub mod epoll;
 mod error;
 mod file;
+mod folder;
 pub mod freezer;
 pub mod futex;
 pub mod interfaces;
@@ -37,4 +38,5 @@ pub mod watcher;
 
 pub use error::HostError;
 pub use file::{Space, check_writable, file_system_space};
+pub use folder::runtime_folder;
 pub use say::say;

@@ -9,7 +9,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 /// Whether this process may map, and files may have, as much as there are addresses.
 pub fn is_unlimited() -> bool {
@@ -95,6 +95,12 @@ impl Segment {
     pub fn words(&self) -> &[AtomicU64] {
         // SAFETY: mapped for as long as `self` lives, aligned to a page, and atomics may be shared and hold any bits.
         unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), self.len() / size_of::<AtomicU64>()) }
+    }
+
+    /// The same in words of 32 bits, on which threads can sleep ([`crate::futex`]).
+    pub fn short_words(&self) -> &[AtomicU32] {
+        // SAFETY: as for `words`.
+        unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), self.len() / size_of::<AtomicU32>()) }
     }
 
     /// The size in bytes; never 0.

@@ -65,6 +65,32 @@ pub struct Event {
     pub what: Happened,
 }
 
+impl Event {
+    /// As a line of a log, by the names of collections and resources; the same event gives the same line, to the byte.
+    pub fn line(
+        &self,
+        name: impl Fn(CollectionId) -> String,
+        resource: impl Fn(ResourceId) -> String,
+    ) -> String {
+        let at = |start: &Start| format!("{} on {}", name(start.collection), resource(start.resource));
+        let what = match &self.what {
+            Happened::Arrived(id) => format!("arrived {}", name(*id)),
+            Happened::Decided(to) => format!("decided {} -> {}", name(to.collection), resource(to.resource)),
+            Happened::Started(start) => format!("started {}", at(start)),
+            Happened::Adopted(start) => format!("taken over {}", at(start)),
+            Happened::Ended { collection, resource: on, is_done } => {
+                let what = if *is_done { "done" } else { "step done" };
+                format!("{what} {} on {}", name(*collection), resource(*on))
+            }
+            Happened::Withdrawn(id) => format!("withdrawn {}", name(*id)),
+            Happened::Governor(level) => format!("governor {level}"),
+            Happened::Strategy(name) => format!("strategy {name}"),
+            Happened::Fault(fault) => format!("fault {fault}"),
+        };
+        format!("{} {what}", self.at)
+    }
+}
+
 /// What can happen on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happened {
@@ -74,6 +100,8 @@ pub enum Happened {
     Decided(Decision),
     /// A step began.
     Started(Start),
+    /// A collection was taken over with the step that runs, as its last keeper left it.
+    Adopted(Start),
     /// A step ended; whether it was its collection's last.
     Ended {
         /// Whose.
@@ -94,7 +122,7 @@ pub enum Happened {
 }
 
 /// Where no strategy is left: each collection, in turn, onto the free resource that it likes best.
-struct FirstFit;
+pub struct FirstFit;
 
 impl Strategy for FirstFit {
     fn name(&self) -> &str {
@@ -192,6 +220,25 @@ impl Keeper {
         self.note(Happened::Arrived(id));
         self.decide();
         Ok(id)
+    }
+
+    /// A collection is taken over that runs already, with what is left of its steps.
+    ///
+    /// # Errors
+    /// See [`Node::adopt`].
+    pub fn adopt(
+        &mut self,
+        now: Time,
+        application: Arc<str>,
+        kernels: Arc<Kernels>,
+        steps: u32,
+        on: ResourceId,
+    ) -> Result<CollectionId, NodeError> {
+        self.node.set_now(now);
+        let collection = self.node.adopt(application, kernels, steps, on)?;
+        self.note(Happened::Adopted(Start { collection, resource: on }));
+        self.decide();
+        Ok(collection)
     }
 
     /// The step that ran on a resource has ended.

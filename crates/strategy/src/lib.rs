@@ -15,11 +15,12 @@ pub mod check;
 mod collection;
 pub mod difference;
 mod keeper;
+#[cfg(feature = "lua")]
 pub mod lua;
 mod node;
 pub mod shipped;
 pub mod simulate;
 
 pub use collection::{Collection, CollectionId, Kernel, Kernels, KernelsError, Place, Ranking};
-pub use keeper::{During, Event, Fault, Happened, Keeper, Strategy};
+pub use keeper::{During, Event, Fault, FirstFit, Happened, Keeper, Strategy};
 pub use node::{Decision, Ended, Node, NodeError, Refusal, Resource, ResourceId, ResourceKind, Start};

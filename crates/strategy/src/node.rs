@@ -135,6 +135,9 @@ pub enum NodeError {
     /// No steps.
     #[error("a collection has one step at least")]
     NoSteps,
+    /// A collection is said to run where another runs, or where it has no kernel.
+    #[error("{0} runs something else already, or the collection has no kernel for it")]
+    Taken(String),
     /// Nothing runs on a resource that is said to have finished.
     #[error("nothing runs on {0}")]
     Idle(String),
@@ -189,6 +192,20 @@ impl Node {
             governor: "high".into(),
             forbids: BTreeMap::new(),
             sensors: BTreeMap::new(),
+        })
+    }
+
+    /// Adds a resource, free as yet; there may be one of this name already.
+    pub fn add_resource(&mut self, name: &str, kind: ResourceKind) -> ResourceId {
+        self.resource_named(name).unwrap_or_else(|| {
+            self.resources.push(Resource {
+                name: name.into(),
+                kind,
+                running: None,
+                queue: VecDeque::new(),
+                is_forbidden: false,
+            });
+            ResourceId(self.resources.len() - 1)
         })
     }
 
@@ -311,6 +328,30 @@ impl Node {
         };
         self.collections.insert(id, collection);
         self.waiting.push(id);
+        Ok(id)
+    }
+
+    /// A collection arrives that runs already, as another node's keeper has left it: so many steps, and the one that runs.
+    ///
+    /// # Errors
+    /// It cannot arrive, it has no kernel for that, or another runs there; nothing has changed then.
+    pub fn adopt(
+        &mut self,
+        application: Arc<str>,
+        kernels: Arc<Kernels>,
+        steps: u32,
+        on: ResourceId,
+    ) -> Result<CollectionId, NodeError> {
+        let resource = self.resources.get(on.0).ok_or(NodeError::NoResource(on))?;
+        if resource.running.is_some() || kernels.on(on).is_none() {
+            return Err(NodeError::Taken(resource.name.clone()));
+        }
+        let id = self.register(application, kernels, steps)?;
+        self.waiting.retain(|waiting| *waiting != id);
+        self.resources[on.0].running = Some(id);
+        let collection = self.collections.get_mut(&id).expect("it was just registered");
+        (collection.place, collection.last, collection.started) =
+            (Place::Running(on), Some(on), Some(self.now));
         Ok(id)
     }
 

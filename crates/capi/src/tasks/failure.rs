@@ -7,15 +7,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// The header's `CASTELL_ERR_ARGUMENT`.
-pub(super) const ARGUMENT: c_int = -1;
+pub(crate) const ARGUMENT: c_int = -1;
 const NO_TASK: c_int = -2;
 /// The header's `CASTELL_ERR_START`.
-pub(super) const START: c_int = -3;
-const TASK: c_int = -4;
+pub(crate) const START: c_int = -3;
+/// The header's `CASTELL_ERR_TASK`.
+pub(crate) const TASK: c_int = -4;
 const INTERNAL: c_int = -99;
 
 /// Why a call failed.
-pub(super) struct Failure {
+pub(crate) struct Failure {
     code: c_int,
     message: String,
     payload: Option<Arc<Foreign>>,
@@ -42,7 +43,7 @@ impl Drop for Foreign {
 }
 
 impl Failure {
-    pub(super) fn new(code: c_int, message: impl Into<String>) -> Failure {
+    pub(crate) fn new(code: c_int, message: impl Into<String>) -> Failure {
         Failure { code, message: message.into(), payload: None }
     }
 }
@@ -72,7 +73,7 @@ thread_local! {
 }
 
 /// Runs the body of an exported function; a failure, and a panic, become the thread's last failure and its code.
-pub(super) fn status(body: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
+pub(crate) fn status(body: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();

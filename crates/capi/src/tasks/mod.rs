@@ -3,7 +3,7 @@
 //! As for `goal.h`, this only translates. Start at `submit`.
 
 mod alpi;
-mod failure;
+pub(crate) mod failure;
 mod iterate;
 mod reduction;
 mod runtime;

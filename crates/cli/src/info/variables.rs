@@ -22,7 +22,7 @@ const fn variable(name: &'static str, values: &'static str, meaning: &'static st
 }
 
 /// All of them.
-pub const GROUPS: [Group; 6] = [
+pub const GROUPS: [Group; 7] = [
     Group {
         title: "Collective calls",
         variables: &[variable(
@@ -30,6 +30,14 @@ pub const GROUPS: [Group; 6] = [
             "a file, or `off`",
             "which tuning file chooses the algorithms; `off`: the built-in choice. Without it, the file that `castell tune` wrote \
              for this host",
+        )],
+    },
+    Group {
+        title: "Kernel collections",
+        variables: &[variable(
+            "CASTELL_DAEMON",
+            "a socket, or `none`",
+            "the daemon that says where kernels run; `none`: programs decide by themselves. Without it, this user's usual one",
         )],
     },
     Group {

@@ -2,10 +2,13 @@
 
 mod check;
 mod diff;
+mod govern;
 mod list;
+mod load;
 mod scenario;
 mod simulate;
-mod source;
+pub mod source;
+mod status;
 
 use std::process::ExitCode;
 
@@ -22,6 +25,10 @@ enum Command {
     Check(check::Args),
     Simulate(Box<simulate::Args>),
     Diff(Box<diff::Args>),
+    Status(status::Args),
+    Load(load::Args),
+    Governor(govern::GovernorArgs),
+    Sensor(govern::SensorArgs),
 }
 
 /// Runs the subcommand.
@@ -31,5 +38,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Load(args) => load::run(&args),
+        Command::Governor(args) => govern::governor(&args),
+        Command::Sensor(args) => govern::sensor(&args),
     }
 }

@@ -3,21 +3,17 @@
 use anyhow::{Context as _, bail};
 use castell_base::Time;
 use castell_strategy::lua::Script;
-use castell_strategy::lua::sandbox::{Clock, Limits, SCRIPT_BYTES_MAX};
+use castell_strategy::lua::sandbox::SCRIPT_BYTES_MAX;
 use castell_strategy::shipped;
 use std::io::Read as _;
-use std::sync::Arc;
-use std::time::Instant;
 
 /// A strategy as it is asked for: a shipped one's name or a file, and parameters behind a colon.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// As it was written.
     pub asked: String,
-    /// A name or a path.
-    name: String,
-    parameters: Vec<(String, String)>,
-    text: String,
+    /// What was found there.
+    pub found: castell_daemon::Source,
 }
 
 /// How long one call of a script may take: far more than its steps need even on a busy machine, so that this stops only what a library
@@ -41,24 +37,17 @@ impl Source {
             })
         });
         let parameters = parameters.collect::<anyhow::Result<Vec<_>>>()?;
-        let text = match shipped::named(name) {
+        let script = match shipped::named(name) {
             Some(shipped) => shipped.text.to_owned(),
             None => read(name)?,
         };
-        Ok(Source { asked: asked.into(), name: name.into(), parameters, text })
+        let found = castell_daemon::Source { name: name.into(), script, parameters };
+        Ok(Source { asked: asked.into(), found })
     }
 
     /// A script ready to decide; the same source gives one like it every time.
     pub fn script(&self) -> anyhow::Result<Script> {
-        let begin = Instant::now();
-        let clock: Clock =
-            Arc::new(move || Time::from_ns(u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX)));
-        let limits = Limits { time: Some((clock, CALL_MAX)), ..Limits::default() };
-        let mut script = Script::load(&self.name, &self.text, limits)?;
-        for (name, value) in &self.parameters {
-            script.set_parameter(name, value).map_err(anyhow::Error::msg)?;
-        }
-        Ok(script)
+        Ok(self.found.script(CALL_MAX)?)
     }
 }
 

@@ -14,7 +14,6 @@ use crate::keeper::{Event, Fault, Happened, Keeper, Strategy};
 use crate::node::{Node, NodeError, ResourceId, ResourceKind};
 use castell_base::Time;
 use progress::Progress;
-use std::fmt::Write as _;
 
 /// A resource as the simulator knows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -353,25 +352,7 @@ impl Outcome {
 
     /// An event as a line of the log; the same event gives the same line, to the byte.
     pub fn line(&self, scenario: &Scenario, event: &Event) -> String {
-        let on = |resource: ResourceId| &scenario.machine.resources[resource.0].name;
-        let name = |id| self.name(scenario, id);
-        let mut line = format!("{} ", event.at);
-        let written = match &event.what {
-            Happened::Arrived(id) => write!(line, "arrived {}", name(*id)),
-            Happened::Decided(to) => write!(line, "decided {} -> {}", name(to.collection), on(to.resource)),
-            Happened::Started(start) => {
-                write!(line, "started {} on {}", name(start.collection), on(start.resource))
-            }
-            Happened::Ended { collection, resource, is_done } => {
-                let what = if *is_done { "done" } else { "step done" };
-                write!(line, "{what} {} on {}", name(*collection), on(*resource))
-            }
-            Happened::Withdrawn(id) => write!(line, "withdrawn {}", name(*id)),
-            Happened::Governor(level) => write!(line, "governor {level}"),
-            Happened::Strategy(name) => write!(line, "strategy {name}"),
-            Happened::Fault(fault) => write!(line, "fault {fault}"),
-        };
-        written.expect("a text can be written to");
-        line
+        let on = |resource: ResourceId| scenario.machine.resources[resource.0].name.clone();
+        event.line(|id| self.name(scenario, id), on)
     }
 }

@@ -1,0 +1,117 @@
+//! `castell daemon`.
+
+use crate::strategy::source::Source;
+use anyhow::{Context as _, bail};
+use castell_daemon::{DaemonError, Options, serve};
+use castell_host::say;
+use castell_strategy::{Keeper, Node, ResourceKind};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  castell daemon                                      two resources: one core, and all cores
+  castell daemon --resource one_core --resource all_cores --resource gpu --strategy plan-ahead
+  castell daemon --resource gpu --resource one_core --forbid low:gpu --sensor battery=1
+  castell daemon --strategy mine.luau:limit=9         SIGHUP reads mine.luau anew
+
+Programs ask it through castell_kernels.h or the Rust library; `castell strategy status` shows what it does, `castell strategy load`
+exchanges its strategy. It may be killed and started again at any moment: programs go on, and nothing that they wait for is lost.";
+
+/// Decide which kernels of this user's programs run when, and on which resource of this node, until SIGTERM or Ctrl-C
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    place: Place,
+    /// A resource that runs one kernel at a time; again for more (default: one_core and all_cores)
+    #[arg(long = "resource", value_name = "NAME")]
+    resources: Vec<String>,
+    /// Who decides: one that comes with castell, or a file with a script, with parameters behind a colon
+    #[arg(long, value_name = "STRATEGY", default_value = "short-term")]
+    strategy: String,
+    /// Resources that a level of the governor forbids, as in low:gpu
+    #[arg(long, value_name = "LEVEL:RESOURCE,..")]
+    forbid: Vec<String>,
+    /// The governor's level at the beginning
+    #[arg(long, value_name = "LEVEL", default_value = "high")]
+    governor: String,
+    /// A sensor that strategies may ask, and what it says at the beginning; `castell strategy sensor` says more later
+    #[arg(long, value_name = "NAME=VALUE")]
+    sensor: Vec<String>,
+    /// How many microseconds it looks out for more after an answer before it sleeps: answers come sooner, and a processor is kept busy
+    #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    spin_us: u64,
+}
+
+/// Which daemon.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Place {
+    /// The daemon's socket (default: CASTELL_DAEMON, or this user's usual one)
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+impl Place {
+    /// The socket.
+    pub fn find(&self) -> anyhow::Result<PathBuf> {
+        match &self.socket {
+            Some(socket) => Ok(socket.clone()),
+            None => castell_kernels::socket()?
+                .with_context(|| format!("{} says that there is no daemon", castell_kernels::VARIABLE)),
+        }
+    }
+}
+
+/// Carries the command out.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let socket = args.place.find()?;
+    let source = Source::find(&args.strategy)?;
+    let mut keeper = Keeper::new(node(&args)?, source.found.checked().map_err(anyhow::Error::msg)?);
+    keeper.take_events();
+    let strategy = keeper.strategy().to_owned();
+    let asked = args.strategy.clone();
+    let reload = Box::new(move || {
+        Source::find(&asked).map(|source| source.found).map_err(|error| format!("{error:#}"))
+    });
+    let options =
+        Options { socket: socket.clone(), spin: Duration::from_micros(args.spin_us), reload: Some(reload) };
+    let ready = || say(&format!("the daemon listens at {}; {strategy} decides", socket.display()));
+    match serve(&options, keeper, ready) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error @ DaemonError::Taken { .. }) => bail!("{error}; another one needs a --socket of its own"),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn node(args: &Args) -> anyhow::Result<Node> {
+    let names = match args.resources.is_empty() {
+        true => vec!["one_core".into(), "all_cores".into()],
+        false => args.resources.clone(),
+    };
+    let mut node = Node::new(names.into_iter().map(|name| {
+        let kind = ResourceKind::of(&name);
+        (name, kind)
+    }))?;
+    for text in &args.forbid {
+        let (level, names) = text
+            .split_once(':')
+            .with_context(|| format!("--forbid {text}: write LEVEL:RESOURCE, as in low:gpu"))?;
+        let names: Vec<_> = names.split(',').map(|name| name.trim().to_owned()).collect();
+        node.set_forbidden(level, &names).with_context(|| format!("--forbid {text}"))?;
+    }
+    for text in &args.sensor {
+        let (name, value) = reading(text).with_context(|| format!("--sensor {text}"))?;
+        node.set_sensor(name, value);
+    }
+    node.set_governor(&args.governor);
+    Ok(node)
+}
+
+/// `battery=0.9`.
+fn reading(text: &str) -> anyhow::Result<(&str, f64)> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let pair = pair.and_then(|(name, value)| Some((name, value.parse().ok()?)));
+    pair.filter(|(_, value): &(_, f64)| value.is_finite()).context("write NAME=NUMBER, as in battery=0.9")
+}

@@ -1,0 +1,54 @@
+//! `castell strategy governor` and `castell strategy sensor`.
+
+use crate::daemon::Place;
+use castell_daemon::ask;
+use castell_kernels::protocol::ToDaemon;
+use std::process::ExitCode;
+
+const GOVERNOR_EXAMPLES: &str = "\
+Examples:
+  castell strategy governor low
+  castell strategy governor high";
+
+/// Set the governor's level in the daemon that runs
+///
+/// What runs on a resource that the level forbids runs to the end of its step; what waits for it waits for others.
+#[derive(clap::Args)]
+#[command(after_help = GOVERNOR_EXAMPLES)]
+pub struct GovernorArgs {
+    /// high, low, or any level that `castell daemon --forbid` or the strategy knows
+    level: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+const SENSOR_EXAMPLES: &str = "\
+Examples:
+  castell strategy sensor battery 0.2";
+
+/// Tell the daemon what a sensor says now, as strategies that ask for it will see it
+#[derive(clap::Args)]
+#[command(after_help = SENSOR_EXAMPLES)]
+pub struct SensorArgs {
+    /// One that `castell daemon --sensor` has named
+    name: String,
+    /// What it says
+    #[arg(allow_negative_numbers = true)]
+    value: f64,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Carries `governor` out.
+pub fn governor(args: &GovernorArgs) -> anyhow::Result<ExitCode> {
+    ask(&args.place.find()?, &ToDaemon::Governor { level: args.level.clone() })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Carries `sensor` out.
+pub fn sensor(args: &SensorArgs) -> anyhow::Result<ExitCode> {
+    // Words of the protocol are JSON, which has no such numbers.
+    anyhow::ensure!(args.value.is_finite(), "{} cannot be {}", args.name, args.value);
+    ask(&args.place.find()?, &ToDaemon::Sensor { name: args.name.clone(), value: args.value })?;
+    Ok(ExitCode::SUCCESS)
+}

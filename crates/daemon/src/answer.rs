@@ -1,0 +1,252 @@
+//! What the daemon does about what it is told.
+
+use crate::Source;
+use crate::client::{Client, Lost, Role};
+use crate::serve::{CLIENTS, Daemon, now};
+use castell_host::{epoll, say};
+use castell_kernels::mailbox::Mailbox;
+use castell_kernels::protocol::{FromDaemon, ToDaemon, VERSION};
+use castell_kernels::{Held, Violation};
+use castell_policy::session::protocol::ProtocolError;
+use castell_strategy::Strategy;
+use std::fs;
+use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
+use std::thread;
+
+/// Strategies that are being tried out at a time.
+const LOADS_MAX: usize = 4;
+/// Bytes of a governor's level or an application's name.
+const NAME_BYTES_MAX: usize = 256;
+
+/// A strategy that was tried out, and who has asked for it.
+pub(crate) type Loaded = (Option<u64>, Result<Box<dyn Strategy>, String>);
+
+impl Daemon {
+    /// Somebody has said something over his socket, or can hear again.
+    pub(crate) fn hear(&mut self, number: u64) {
+        if let Err(lost) = self.hear_all(number) {
+            self.lose(number, &lost);
+        }
+    }
+
+    fn hear_all(&mut self, number: u64) -> Result<(), Lost> {
+        let Some(client) = self.clients.get_mut(&number) else { return Ok(()) };
+        client.flush()?;
+        client.read()?;
+        while let Some(message) = self.clients.get_mut(&number).map_or(Ok(None), Client::next)? {
+            self.answer(number, message)?;
+        }
+        self.watch_again(number);
+        Ok(())
+    }
+
+    fn watch_again(&self, number: u64) {
+        if let Some(client) = self.clients.get(&number) {
+            // One that is watched already can be watched otherwise.
+            let _ = epoll::watch_again(&self.epoll, client, CLIENTS + 2 * number, true, client.has_unsent());
+        }
+    }
+
+    fn send(&mut self, number: u64, message: &FromDaemon) -> Result<(), Lost> {
+        self.clients.get_mut(&number).map_or(Ok(()), |client| client.send(message))
+    }
+
+    fn refuse(&mut self, number: u64, reason: String) -> Result<(), Lost> {
+        self.send(number, &FromDaemon::Refused { reason })?;
+        Err(Lost::Gone)
+    }
+
+    fn answer(&mut self, number: u64, message: ToDaemon) -> Result<(), Lost> {
+        let role = self.clients.get(&number).map_or(Role::Unknown, |client| client.role);
+        match (role, message) {
+            (Role::Unknown, ToDaemon::Hello { version } | ToDaemon::Application { version, .. })
+                if version != VERSION =>
+            {
+                let wrong = ProtocolError::Version { theirs: version };
+                self.refuse(number, format!("{wrong} (this is the daemon's protocol, of version {VERSION})"))
+            }
+            (Role::Unknown, ToDaemon::Hello { .. }) => {
+                self.set_role(number, Role::Control);
+                self.send(number, &FromDaemon::Hello { version: VERSION })
+            }
+            (Role::Unknown, ToDaemon::Application { name, pid, .. }) => self.join(number, &name, pid),
+            (Role::Application { .. }, ToDaemon::Shape(shape)) => {
+                let refused = self.desk.register(number, &shape).err().map(|error| error.to_string());
+                self.send(number, &FromDaemon::Registered { refused })
+            }
+            (Role::Application { is_open: false }, ToDaemon::Open {}) => self.open(number),
+            (Role::Control, ToDaemon::Status {}) => {
+                let status = FromDaemon::Status(self.desk.status());
+                self.send(number, &status)
+            }
+            (Role::Control, ToDaemon::Load { name, script, parameters }) => {
+                if self.loads >= LOADS_MAX {
+                    let refused = Some(format!("{LOADS_MAX} strategies are being tried out: ask again"));
+                    return self.send(number, &FromDaemon::Done { refused });
+                }
+                self.load(Some(number), Source { name, script, parameters });
+                Ok(())
+            }
+            (Role::Control, ToDaemon::Governor { level }) => {
+                let refused = (level.is_empty() || level.len() > NAME_BYTES_MAX)
+                    .then(|| format!("a level has a name of 1 to {NAME_BYTES_MAX} bytes"));
+                if refused.is_none() {
+                    self.desk.change(|keeper| keeper.set_governor(now(), &level));
+                }
+                self.send(number, &FromDaemon::Done { refused })
+            }
+            (Role::Control, ToDaemon::Sensor { name, value }) => {
+                let refused = self.sense(&name, value);
+                self.send(number, &FromDaemon::Done { refused })
+            }
+            _ => self.refuse(number, "that was not the time for this message".into()),
+        }
+    }
+
+    fn sense(&mut self, name: &str, value: f64) -> Option<String> {
+        let sensors = self.desk.keeper().node().sensors();
+        if !sensors.contains_key(name) {
+            let names: Vec<_> = sensors.keys().map(String::as_str).collect();
+            let has = if names.is_empty() { "none".into() } else { names.join(", ") };
+            return Some(format!(
+                "the daemon has no sensor `{name}`; it has: {has} (castell daemon --sensor)"
+            ));
+        }
+        if !value.is_finite() {
+            return Some(format!("{name} cannot be {value}"));
+        }
+        self.desk.change(|keeper| keeper.set_sensor(now(), name, value));
+        None
+    }
+
+    fn set_role(&mut self, number: u64, role: Role) {
+        if let Some(client) = self.clients.get_mut(&number) {
+            client.role = role;
+        }
+    }
+
+    /// An application comes with its mailbox and its bell.
+    fn join(&mut self, number: u64, name: &str, pid: u32) -> Result<(), Lost> {
+        let Some(client) = self.clients.get_mut(&number) else { return Ok(()) };
+        let mut descriptors = std::mem::take(&mut client.descriptors);
+        let (Some(bell), Some(mailbox)) = (descriptors.pop(), descriptors.pop()) else {
+            return self.refuse(number, "an application brings its mailbox and its bell".into());
+        };
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return self.refuse(number, format!("an application has a name of 1 to {NAME_BYTES_MAX} bytes"));
+        }
+        let kind = fs::read_link(format!("/proc/self/fd/{}", bell.as_raw_fd()));
+        if !kind.is_ok_and(|kind| kind.to_string_lossy().contains("eventfd")) {
+            return self.refuse(number, "the bell of an application is an eventfd".into());
+        }
+        let mailbox = match Mailbox::open(mailbox) {
+            Ok(mailbox) => Arc::new(mailbox),
+            Err(error) => return self.refuse(number, error.to_string()),
+        };
+        client.bell = Some(bell);
+        client.pid = i32::try_from(pid).unwrap_or(0);
+        client.role = Role::Application { is_open: false };
+        let written = self.journal.join(number, client.pid);
+        self.note_journal(written);
+        self.desk.join(number, Held { name: name.into(), pid, mailbox });
+        self.send(number, &FromDaemon::Hello { version: VERSION })
+    }
+
+    fn note_journal(&mut self, written: std::io::Result<()>) {
+        if let Err(error) = written
+            && !std::mem::replace(&mut self.journal_fails, true)
+        {
+            say(&format!(
+                "the list of applications cannot be written ({error}): if this daemon dies, the next one does not wait for them"
+            ));
+        }
+    }
+
+    /// From now on an application's mailbox counts.
+    fn open(&mut self, number: u64) -> Result<(), Lost> {
+        let Some(client) = self.clients.get_mut(&number) else { return Ok(()) };
+        client.role = Role::Application { is_open: true };
+        let bell = client.bell.as_ref().expect("an application has one");
+        epoll::watch_changes(&self.epoll, bell, CLIENTS + 2 * number + 1).map_err(std::io::Error::from)?;
+        if let Some(at) = self.expected.iter().position(|pid| *pid == client.pid) {
+            self.expected.swap_remove(at);
+        }
+        self.mailboxes(&[number], |mailbox| _ = mailbox.words().unwatch());
+        if let Err(violation) = self.desk.take_in(now(), number) {
+            self.violated(number, violation);
+        }
+        Ok(())
+    }
+
+    /// An application has rung.
+    pub(crate) fn look(&mut self, number: u64) {
+        if self.serve(number) && !self.spin.is_zero() {
+            self.active.push(number);
+        }
+    }
+
+    pub(crate) fn serve(&mut self, number: u64) -> bool {
+        self.desk.serve(now(), number).unwrap_or_else(|violation| {
+            self.violated(number, violation);
+            false
+        })
+    }
+
+    pub(crate) fn violated(&mut self, number: u64, violation: Violation) {
+        let name =
+            self.desk.members().find(|(member, _)| *member == number).map(|(_, held)| held.name.clone());
+        let pid = self.clients.get(&number).map_or(0, |client| client.pid);
+        say(&format!(
+            "{} (process {pid}) is sent away: {violation}",
+            name.as_deref().unwrap_or("an application")
+        ));
+        self.lose(number, &Lost::Gone);
+    }
+
+    fn lose(&mut self, number: u64, lost: &Lost) {
+        let Some(client) = self.clients.remove(&number) else { return };
+        if !matches!(lost, Lost::Gone) {
+            say(&format!("a connection of process {} is closed: {lost}", client.pid));
+        }
+        if let Role::Application { .. } = client.role {
+            self.desk.leave(number, now());
+            let written = self.journal.leave(number);
+            self.note_journal(written);
+        }
+        // With its descriptors it is watched no longer.
+    }
+
+    /// Reads and tries a strategy in another thread.
+    pub(crate) fn load(&mut self, client: Option<u64>, source: Source) {
+        self.loads += 1;
+        let (post, bell) = (self.post.clone(), self.loaded.clone());
+        thread::spawn(move || {
+            let checked = source.checked();
+            // The daemon lives as long as its process.
+            let _ = post.send((client, checked));
+            let _ = rustix::io::write(&*bell, &1_u64.to_ne_bytes());
+        });
+    }
+
+    pub(crate) fn take_loaded(&mut self) {
+        let _ = rustix::io::read(&*self.loaded, &mut [0; 8]);
+        while let Ok((client, checked)) = self.inbox.try_recv() {
+            self.loads -= 1;
+            let refused = checked.map(|strategy| self.replace(strategy)).err();
+            match client {
+                Some(client) => {
+                    if let Err(lost) = self.send(client, &FromDaemon::Done { refused }) {
+                        self.lose(client, &lost);
+                    }
+                    self.watch_again(client);
+                }
+                None => refused.into_iter().for_each(|reason| say(&format!("the strategy stays: {reason}"))),
+            }
+        }
+    }
+
+    fn replace(&mut self, strategy: Box<dyn Strategy>) {
+        self.desk.change(|keeper| keeper.replace(now(), strategy));
+    }
+}

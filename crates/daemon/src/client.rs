@@ -1,0 +1,119 @@
+//! A connection: lines in, with descriptors; lines out, as fast as the other side reads.
+
+use castell_host::descriptor;
+use castell_kernels::protocol::{FromDaemon, ToDaemon};
+use castell_policy::session::protocol::{Lines, ProtocolError, decode, encode};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+/// Bytes that somebody may leave unread: the longest status is below that.
+const UNREAD_MAX: usize = 16 << 20;
+/// Descriptors that nobody has asked for.
+const DESCRIPTORS_MAX: usize = 2;
+
+/// Who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It has not greeted.
+    Unknown,
+    /// Asks and commands.
+    Control,
+    /// An application; whether its mailbox counts already.
+    Application { is_open: bool },
+}
+
+pub(crate) struct Client {
+    stream: UnixStream,
+    lines: Lines,
+    pub(crate) descriptors: Vec<OwnedFd>,
+    unsent: Vec<u8>,
+    pub(crate) role: Role,
+    /// Its bell, if it has one.
+    pub(crate) bell: Option<OwnedFd>,
+    pub(crate) pid: i32,
+}
+
+/// Why a connection is given up.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Lost {
+    /// The other side has closed it.
+    #[error("it has gone")]
+    Gone,
+    /// It does not read what it asked for.
+    #[error("it does not read")]
+    Unread,
+    #[error("it sends descriptors that nobody asked for")]
+    Descriptors,
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+impl Client {
+    pub(crate) fn new(stream: UnixStream) -> io::Result<Client> {
+        stream.set_nonblocking(true)?;
+        Ok(Client {
+            stream,
+            lines: Lines::default(),
+            descriptors: Vec::new(),
+            unsent: Vec::new(),
+            role: Role::Unknown,
+            bell: None,
+            pid: 0,
+        })
+    }
+
+    /// Reads once: how much others have to say waits for the next turn.
+    pub(crate) fn read(&mut self) -> Result<(), Lost> {
+        let mut bytes = [0; 16 << 10];
+        match descriptor::receive_with(self.stream.as_fd(), &mut bytes, &mut self.descriptors) {
+            Ok(0) => Err(Lost::Gone),
+            Ok(_) if self.descriptors.len() > DESCRIPTORS_MAX => Err(Lost::Descriptors),
+            Ok(count) => Ok(self.lines.push(&bytes[..count])?),
+            Err(error) if is_later(&error) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The next message that has come whole.
+    pub(crate) fn next(&mut self) -> Result<Option<ToDaemon>, Lost> {
+        Ok(self.lines.next_line().map(|line| decode(&line)).transpose()?)
+    }
+
+    pub(crate) fn send(&mut self, message: &FromDaemon) -> Result<(), Lost> {
+        self.unsent.extend(encode(message));
+        self.flush()
+    }
+
+    /// Sends what it can.
+    pub(crate) fn flush(&mut self) -> Result<(), Lost> {
+        while !self.unsent.is_empty() {
+            match rustix::net::send(&self.stream, &self.unsent, rustix::net::SendFlags::NOSIGNAL) {
+                Ok(count) => drop(self.unsent.drain(..count)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if self.unsent.len() <= UNREAD_MAX => return Ok(()),
+                Err(Errno::AGAIN) => return Err(Lost::Unread),
+                Err(error) => return Err(io::Error::from(error).into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether something is left to be sent.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+}
+
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

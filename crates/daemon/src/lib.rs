@@ -1,0 +1,23 @@
+//! A node's daemon: the applications of a node ask it where their kernels may run, and a strategy that can be exchanged decides (after
+//! VarySched: D. Feld, E. Schricker, T. Soddemann, COSH 2016).
+//!
+//! One thread does everything, as its sockets, bells and timers have it; only a strategy that is to take over is read and tried out in
+//! another one. The daemon keeps nothing that its applications do not keep, too: it may be killed at any moment, and the next one
+//! finds in their mailboxes who waits and what runs. Which applications it has to wait for then stands in a [`journal`].
+//!
+//! It chooses nothing and runs nothing: `castell_strategy` chooses, applications run. Start at [`serve`]; [`ask`] is for whoever
+//! looks after it.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod ask;
+mod client;
+mod error;
+mod journal;
+mod load;
+mod serve;
+
+pub use ask::ask;
+pub use error::DaemonError;
+pub use load::Source;
+pub use serve::{Options, Reload, serve};

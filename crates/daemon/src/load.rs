@@ -1,0 +1,73 @@
+//! A strategy is read and tried out aside; only what is sound takes over.
+
+use castell_base::Time;
+use castell_host::clock;
+use castell_strategy::check::{Finding, check};
+use castell_strategy::lua::Script;
+use castell_strategy::lua::sandbox::Limits;
+use castell_strategy::{Fault, Strategy};
+use std::sync::Arc;
+
+/// Random nodes that a strategy is tried on before it takes over.
+const NODES: u64 = 20;
+/// How long one call of a script may take, in a daemon that others wait for.
+const CALL_MAX: Time = Time(2 * 1_000_000_000_000);
+
+/// Where a strategy comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// What errors call it.
+    pub name: String,
+    /// The script.
+    pub script: String,
+    /// Parameters that are set, by name.
+    pub parameters: Vec<(String, String)>,
+}
+
+impl Source {
+    /// A script that is ready to decide; a call of it may take so long. The same source gives one like it every time.
+    ///
+    /// # Errors
+    /// It is no strategy.
+    pub fn script(&self, call_max: Time) -> Result<Script, Fault> {
+        let begin_ns = clock::now_ns();
+        let now = Arc::new(move || Time::from_ns(clock::now_ns() - begin_ns));
+        let limits = Limits { time: Some((now, call_max)), ..Limits::default() };
+        let mut script = Script::load(&self.name, &self.script, limits)?;
+        for (name, value) in &self.parameters {
+            script.set_parameter(name, value).map_err(|message| Fault {
+                strategy: self.name.clone(),
+                during: castell_strategy::During::Load,
+                message,
+            })?;
+        }
+        Ok(script)
+    }
+
+    /// As the daemon has it.
+    ///
+    /// # Errors
+    /// It is no strategy.
+    pub fn strategy(&self) -> Result<Box<dyn Strategy>, Fault> {
+        Ok(Box::new(self.script(CALL_MAX)?))
+    }
+
+    /// The same, after it was tried on random nodes.
+    ///
+    /// # Errors
+    /// It is no strategy, it fails, or it decides differently when it is told the same: a sentence.
+    pub fn checked(&self) -> Result<Box<dyn Strategy>, String> {
+        let report =
+            check(&mut || self.strategy(), clock::now_ns(), NODES).map_err(|fault| fault.to_string())?;
+        match report.wrong.map(|wrong| wrong.what) {
+            None => self.strategy().map_err(|fault| fault.to_string()),
+            Some(Finding::Fault(fault)) => {
+                Err(format!("{fault}; castell strategy check {} shows on which node", self.name))
+            }
+            Some(Finding::Differs { .. }) => Err(format!(
+                "{} decides differently when it is told the same: castell strategy check {} shows where",
+                self.name, self.name
+            )),
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The daemon's loop.
+
+use crate::answer::Loaded;
+use crate::client::Client;
+use crate::journal::Journal;
+use crate::{DaemonError, Source};
+use castell_base::Time;
+use castell_host::process::raise_open_files_limit;
+use castell_host::signal::Signals;
+use castell_host::{clock, descriptor, epoll, say};
+use castell_kernels::Desk;
+use castell_kernels::mailbox::Mailbox;
+use castell_strategy::{Event, Happened, Keeper};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Connections at a time: applications and others.
+const CLIENTS_MAX: usize = 2_000;
+/// How long a daemon waits for the applications of the last one.
+const RETURN_WITHIN: Duration = Duration::from_secs(3);
+/// Applications that are looked at without being woken.
+const WATCHED_MAX: usize = 16;
+/// How often sockets are looked at meanwhile.
+const GLANCE: Duration = Duration::from_micros(20);
+
+const LISTENER: u64 = 0;
+const SIGNALS: u64 = 1;
+const LOADED: u64 = 2;
+/// Of client n: 2 n further on is its socket, and behind that its bell.
+pub(crate) const CLIENTS: u64 = 16;
+
+/// Where to get the strategy anew when somebody asks for that by a signal (SIGHUP).
+pub type Reload = Box<dyn Fn() -> Result<Source, String>>;
+
+/// How a daemon serves.
+pub struct Options {
+    /// Where it listens.
+    pub socket: PathBuf,
+    /// How long it looks out for more, after it has answered, before it sleeps.
+    pub spin: Duration,
+    /// By SIGHUP.
+    pub reload: Option<Reload>,
+}
+
+pub(crate) struct Daemon {
+    pub(crate) epoll: OwnedFd,
+    pub(crate) desk: Desk,
+    pub(crate) clients: BTreeMap<u64, Client>,
+    pub(crate) next: u64,
+    pub(crate) journal: Journal,
+    /// Whether it was said that it cannot be written.
+    pub(crate) journal_fails: bool,
+    /// The process of each application that was with the last daemon and has not come back.
+    pub(crate) expected: Vec<i32>,
+    pub(crate) open_by: Instant,
+    pub(crate) loads: usize,
+    pub(crate) post: Sender<Loaded>,
+    pub(crate) inbox: Receiver<Loaded>,
+    pub(crate) loaded: Arc<OwnedFd>,
+    /// What has happened, as it is told once.
+    pub(crate) ready: Vec<u64>,
+    /// Who was heard in this turn.
+    pub(crate) active: Vec<u64>,
+    pub(crate) spin: Duration,
+}
+
+/// Serves until SIGTERM or SIGINT: answers the applications of this user by what the keeper's strategy decides. `ready` is called when
+/// it listens.
+///
+/// # Errors
+/// Another daemon is there, or the system refuses what is needed.
+pub fn serve(options: &Options, keeper: Keeper, ready: impl FnOnce()) -> Result<(), DaemonError> {
+    let signals = Signals::take_over(&[Signal::TERM, Signal::INT, Signal::HUP].map(Signal::as_raw))?;
+    raise_open_files_limit();
+    let _lock = lock(&options.socket)?;
+    // Left by a daemon that died: the lock says that none lives.
+    let _ = fs::remove_file(&options.socket);
+    let listen = || format!("listen at {}", options.socket.display());
+    let listener = UnixListener::bind(&options.socket).map_err(DaemonError::system(listen()))?;
+    listener.set_nonblocking(true).map_err(DaemonError::system(listen()))?;
+    let mut daemon = Daemon::new(options, keeper)?;
+    let watch = |what: &OwnedFd, token| epoll::watch(&daemon.epoll, what, token, false);
+    let watched = epoll::watch(&daemon.epoll, &listener, LISTENER, false)
+        .and_then(|()| epoll::watch(&daemon.epoll, &signals, SIGNALS, false))
+        .and_then(|()| watch(&daemon.loaded, LOADED));
+    watched.map_err(DaemonError::system("watch sockets"))?;
+    ready();
+    daemon.work(&listener, &signals, options.reload.as_ref());
+    let _ = fs::remove_file(&options.socket);
+    Ok(())
+}
+
+/// Held as long as the daemon lives.
+fn lock(socket: &std::path::Path) -> Result<File, DaemonError> {
+    let path = socket.with_extension("lock");
+    let what = || format!("make {}", path.display());
+    let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+    let mut file = file.map_err(DaemonError::system(what()))?;
+    match rustix::fs::flock(file.as_fd(), rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let mut pid = String::new();
+            let _ = file.read_to_string(&mut pid);
+            return Err(DaemonError::Taken { path: socket.into(), pid: pid.trim().into() });
+        }
+        result => result.map_err(DaemonError::system("lock the daemon's place"))?,
+    }
+    // For the message above; without it nothing is lost.
+    let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+    Ok(file)
+}
+
+impl Daemon {
+    fn new(options: &Options, keeper: Keeper) -> Result<Daemon, DaemonError> {
+        let journal = Journal::new(options.socket.with_extension("journal"));
+        let expected = journal.living();
+        let (post, inbox) = channel();
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        Ok(Daemon {
+            epoll: epoll::epoll().map_err(DaemonError::system("watch sockets"))?,
+            desk: Desk::new(keeper),
+            clients: BTreeMap::new(),
+            next: 0,
+            journal,
+            journal_fails: false,
+            expected,
+            open_by: Instant::now() + RETURN_WITHIN,
+            loads: 0,
+            post,
+            inbox,
+            loaded: Arc::new(bell.map_err(DaemonError::system("make an eventfd"))?),
+            active: Vec::new(),
+            ready: Vec::new(),
+            spin: options.spin,
+        })
+    }
+
+    fn work(&mut self, listener: &UnixListener, signals: &Signals, reload: Option<&Reload>) {
+        loop {
+            self.open_if_due();
+            if self.ready.is_empty() {
+                let patience = self.patience();
+                epoll::wait(&self.epoll, &mut self.ready, patience);
+            }
+            for token in std::mem::take(&mut self.ready) {
+                match token {
+                    LISTENER => self.accept(listener),
+                    SIGNALS => {
+                        if self.heed(signals, reload) {
+                            return;
+                        }
+                    }
+                    LOADED => self.take_loaded(),
+                    _ if token % 2 == 0 => self.hear((token - CLIENTS) / 2),
+                    _ => self.look((token - CLIENTS) / 2),
+                }
+            }
+            self.tick();
+            self.tell_log();
+            self.stay_awake();
+        }
+    }
+
+    /// How long nothing has to be done without somebody saying so.
+    fn patience(&self) -> Option<Duration> {
+        if !self.desk.is_open() {
+            return Some(self.open_by.saturating_duration_since(Instant::now()));
+        }
+        let tick = self.desk.keeper().next_tick()?;
+        Some(Duration::from_nanos(tick.saturating_sub(now()).0 / 1_000))
+    }
+
+    fn open_if_due(&mut self) {
+        if !self.desk.is_open() && (self.expected.is_empty() || Instant::now() >= self.open_by) {
+            let wrong = self.desk.open(now());
+            wrong.into_iter().for_each(|(client, violation)| self.violated(client, violation));
+        }
+    }
+
+    fn tick(&mut self) {
+        if self.desk.is_open() && self.desk.keeper().next_tick().is_some_and(|due| due <= now()) {
+            self.desk.change(|keeper| keeper.tick(now()));
+        }
+    }
+
+    /// What people have to know.
+    fn tell_log(&mut self) {
+        for Event { what, .. } in self.desk.take_log() {
+            match what {
+                Happened::Fault(fault) => say(&format!("strategy stopped: {fault}")),
+                Happened::Strategy(name) => say(&format!("strategy {name} decides")),
+                Happened::Governor(level) => say(&format!("governor {level}")),
+                _ => {}
+            }
+        }
+    }
+
+    /// Looks out for more from those who were heard, without sleeping, for as long as was wished.
+    fn stay_awake(&mut self) {
+        let mut active = std::mem::take(&mut self.active);
+        active.dedup();
+        active.truncate(WATCHED_MAX);
+        if self.spin.is_zero() || active.is_empty() {
+            return;
+        }
+        self.mailboxes(&active, |mailbox| mailbox.words().watch());
+        let (mut heard, mut glanced) = (Instant::now(), Instant::now());
+        while heard.elapsed() < self.spin {
+            for client in &active {
+                if self.serve(*client) {
+                    heard = Instant::now();
+                }
+            }
+            if glanced.elapsed() >= GLANCE {
+                epoll::wait(&self.epoll, &mut self.ready, Some(Duration::ZERO));
+                if !self.ready.is_empty() {
+                    break;
+                }
+                glanced = Instant::now();
+            }
+            std::hint::spin_loop();
+        }
+        // What is said from here on is rung for; what was said before is looked at below.
+        self.mailboxes(&active, |mailbox| _ = mailbox.words().unwatch());
+        active.into_iter().for_each(|client| _ = self.serve(client));
+        self.tell_log();
+    }
+
+    pub(crate) fn mailboxes(&self, of: &[u64], apply: impl Fn(&Mailbox)) {
+        let members = self.desk.members().filter(|(member, _)| of.contains(member));
+        members.for_each(|(_, held)| apply(&held.mailbox));
+    }
+
+    fn accept(&mut self, listener: &UnixListener) {
+        while let Ok((stream, _)) = listener.accept() {
+            let is_own = descriptor::peer_user(stream.as_fd()).ok() == Some(descriptor::own_user());
+            if !is_own || self.clients.len() >= CLIENTS_MAX {
+                continue;
+            }
+            let Ok(client) = Client::new(stream) else { continue };
+            let number = self.next;
+            if epoll::watch(&self.epoll, &client, CLIENTS + 2 * number, false).is_ok() {
+                self.clients.insert(number, client);
+                self.next += 1;
+            }
+        }
+    }
+
+    /// Whether to end.
+    fn heed(&mut self, signals: &Signals, reload: Option<&Reload>) -> bool {
+        while let Some(arrived) = signals.next() {
+            if arrived.signal != Signal::HUP.as_raw() {
+                return true;
+            }
+            match reload.map(|reload| reload()) {
+                Some(Ok(source)) => self.load(None, source),
+                Some(Err(reason)) => say(&format!("the strategy stays: {reason}")),
+                None => {}
+            }
+        }
+        false
+    }
+}
+
+/// The host's clock since this process has first asked: the books count picoseconds, and hold 213 days.
+pub(crate) fn now() -> Time {
+    static BEGIN_NS: OnceLock<u64> = OnceLock::new();
+    let now_ns = clock::now_ns();
+    Time::from_ns(now_ns - BEGIN_NS.get_or_init(|| now_ns))
+}

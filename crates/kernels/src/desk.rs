@@ -1,0 +1,389 @@
+//! Answers what is asked in mailboxes: between them and the node's books.
+
+use crate::KernelsError;
+use crate::mailbox::{Mailbox, SLOTS, Slot, State};
+use crate::protocol::{OnResource, SHAPES_MAX, Shape, ShownApplication, Status};
+use castell_base::Time;
+use castell_host::futex;
+use castell_strategy::{CollectionId, Event, Happened, Keeper, Kernels, Place, ResourceId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+/// An application has written into its mailbox what it must not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("slot {slot} of the mailbox is in a state that it cannot be in")]
+pub struct Violation {
+    /// Where.
+    pub slot: usize,
+}
+
+/// What has been done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Collections that were carried out.
+    pub done: u64,
+    /// Steps that were run.
+    pub steps: u64,
+}
+
+/// Where an application's mailbox is.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// What people call the application.
+    pub name: Arc<str>,
+    /// Its process.
+    pub pid: u32,
+    /// Its mailbox.
+    pub mailbox: Arc<Mailbox>,
+}
+
+/// What the books know of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    Nothing,
+    /// A collection of this shape, which had done so many steps when it was registered.
+    Collection {
+        id: CollectionId,
+        shape: u32,
+        done_before: u32,
+    },
+    /// A step that runs although the books have no place for it: another desk has granted it.
+    Stray,
+}
+
+struct Registered {
+    kernels: Arc<Kernels>,
+    /// Which of the application's kernels each of those is.
+    numbers: Vec<u32>,
+}
+
+struct Member {
+    held: Held,
+    shapes: Vec<Option<Registered>>,
+    slots: [Kept; SLOTS],
+    /// What stands in its mailbox counts: all of its shapes are registered.
+    is_in: bool,
+}
+
+/// A node's keeper with the mailboxes of its applications.
+///
+/// It is told when to look; whoever owns it has the clock, the sockets and the bells. Until it is [opened](Desk::open) it only takes
+/// in applications: those that have been with another desk before, which has granted what runs now.
+pub struct Desk {
+    keeper: Keeper,
+    members: BTreeMap<u64, Member>,
+    whose: BTreeMap<CollectionId, (u64, usize)>,
+    is_open: bool,
+    counts: Counts,
+    log: Vec<Event>,
+}
+
+impl Desk {
+    /// With this keeper, which has no collections yet.
+    pub fn new(keeper: Keeper) -> Desk {
+        Desk {
+            keeper,
+            members: BTreeMap::new(),
+            whose: BTreeMap::new(),
+            is_open: false,
+            counts: Counts::default(),
+            log: Vec::new(),
+        }
+    }
+
+    /// Who decides, and on what.
+    pub fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
+    /// Something else happens to the node than collections: another strategy, the governor, a sensor, a tick.
+    pub fn change(&mut self, change: impl FnOnce(&mut Keeper)) {
+        change(&mut self.keeper);
+        self.answer();
+    }
+
+    /// What has happened on the node since this was called last.
+    pub fn take_log(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.log)
+    }
+
+    /// An application comes, under a number of its own.
+    pub fn join(&mut self, member: u64, held: Held) {
+        let member_of_it = Member { held, shapes: Vec::new(), slots: [Kept::Nothing; SLOTS], is_in: false };
+        self.members.insert(member, member_of_it);
+    }
+
+    /// The application has gone: what it had asked for is forgotten, and where it ran others may run.
+    pub fn leave(&mut self, member: u64, now: Time) {
+        let Some(gone) = self.members.remove(&member) else { return };
+        for kept in gone.slots {
+            if let Kept::Collection { id, .. } = kept {
+                self.whose.remove(&id);
+                self.keeper.withdraw(now, id);
+            }
+        }
+        self.answer();
+    }
+
+    /// An application registers the kernels of a computation, under the next number.
+    ///
+    /// # Errors
+    /// A sentence about what is wrong with them. They have their number nevertheless.
+    pub fn register(&mut self, member: u64, shape: &Shape) -> Result<(), KernelsError> {
+        let Some(member) = self.members.get_mut(&member) else { return Ok(()) };
+        if member.shapes.len() >= SHAPES_MAX {
+            return Err(KernelsError::Registration(format!(
+                "an application can register {SHAPES_MAX} computations"
+            )));
+        }
+        let registered = shape.on(self.keeper.node());
+        let (kept, answer) = match registered {
+            Ok((kernels, numbers)) => (Some(Registered { kernels: Arc::new(kernels), numbers }), Ok(())),
+            Err(reason) => (None, Err(KernelsError::Registration(reason))),
+        };
+        member.shapes.push(kept);
+        answer
+    }
+
+    /// Whether decisions are made.
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// From now on decisions are made, first about what the applications that were taken in so far have in their mailboxes: what runs
+    /// goes on where it is, what waits waits in its order.
+    ///
+    /// # Errors
+    /// Applications that have written what they must not.
+    pub fn open(&mut self, now: Time) -> Vec<(u64, Violation)> {
+        self.is_open = true;
+        let members = self.members.iter().filter(|(_, member)| member.is_in);
+        self.take_over(now, &members.map(|(number, _)| *number).collect::<Vec<_>>())
+    }
+
+    /// All shapes of an application are registered that it had so far: from now on its mailbox counts, with what another desk may have
+    /// left there.
+    ///
+    /// # Errors
+    /// It has written what it must not.
+    pub fn take_in(&mut self, now: Time, member: u64) -> Result<(), Violation> {
+        self.members.get_mut(&member).into_iter().for_each(|member| member.is_in = true);
+        match self.is_open {
+            true => self.take_over(now, &[member]).pop().map_or(Ok(()), |(_, violation)| Err(violation)),
+            false => Ok(()),
+        }
+    }
+
+    fn take_over(&mut self, now: Time, members: &[u64]) -> Vec<(u64, Violation)> {
+        let mut slots = Vec::new();
+        let mut wrong = Vec::new();
+        for member in members {
+            let Some(found) = self.members.get(member) else { continue };
+            let words = found.held.mailbox.words();
+            words.take_pending();
+            for slot in 0..SLOTS {
+                let said = words.slot(slot);
+                match said.state {
+                    // A step runs, or has ended meanwhile: it is where it was granted.
+                    Some(State::Granted | State::Ended | State::Abandoned) => {
+                        slots.push((0, said.asked_ns, *member, slot, said));
+                    }
+                    Some(State::Asked) => slots.push((1, said.asked_ns, *member, slot, said)),
+                    Some(State::Free | State::Done | State::Refused) => {}
+                    None => wrong.push((*member, Violation { slot })),
+                }
+            }
+        }
+        slots.sort_unstable_by_key(|(waits, asked_ns, member, slot, _)| (*waits, *asked_ns, *member, *slot));
+        for (waits, _, member, slot, said) in slots {
+            if waits == 0 {
+                self.adopt(now, member, slot, said);
+            }
+            // An application may have gone on meanwhile.
+            if let Err(violation) = self.hear(now, member, slot) {
+                wrong.push((member, violation));
+            }
+        }
+        self.answer();
+        wrong
+    }
+
+    fn adopt(&mut self, now: Time, member: u64, slot: usize, said: Slot) {
+        let Some(found) = self.members.get_mut(&member) else { return };
+        let name = found.held.name.clone();
+        let shape = found.shapes.get(said.shape as usize).and_then(Option::as_ref);
+        let place = shape.and_then(|shape| {
+            let at = shape.numbers.iter().position(|number| *number == said.kernel)?;
+            Some((shape.kernels.clone(), shape.kernels.all()[at].resource))
+        });
+        let steps = said.steps.saturating_sub(said.steps_done);
+        let adopted = place.and_then(|(kernels, on)| self.keeper.adopt(now, name, kernels, steps, on).ok());
+        let (shape, done_before) = (said.shape, said.steps_done);
+        found.slots[slot] = adopted.map_or(Kept::Stray, |id| Kept::Collection { id, shape, done_before });
+        self.whose.extend(adopted.map(|id| (id, (member, slot))));
+    }
+
+    /// Looks at what the application has said since the last time; whether there was anything.
+    ///
+    /// # Errors
+    /// It has written what it must not: [`Desk::leave`] is next.
+    pub fn serve(&mut self, now: Time, member: u64) -> Result<bool, Violation> {
+        if !self.is_open {
+            return Ok(false);
+        }
+        let Some(found) = self.members.get(&member).filter(|member| member.is_in) else { return Ok(false) };
+        let mut pending = found.held.mailbox.words().take_pending();
+        let any = pending != 0;
+        while pending != 0 {
+            let slot = pending.trailing_zeros() as usize;
+            pending &= pending - 1;
+            self.hear(now, member, slot)?;
+        }
+        self.answer();
+        Ok(any)
+    }
+
+    /// Carries out what a slot says.
+    fn hear(&mut self, now: Time, member: u64, slot: usize) -> Result<(), Violation> {
+        let Some(found) = self.members.get_mut(&member) else { return Ok(()) };
+        let (mailbox, kept) = (found.held.mailbox.clone(), found.slots[slot]);
+        let words = mailbox.words();
+        let said = words.slot(slot);
+        match (said.state, kept) {
+            (None, _) => return Err(Violation { slot }),
+            // Said before, and heard.
+            (Some(State::Free | State::Granted | State::Done | State::Refused), _) => {}
+            (Some(State::Asked), Kept::Nothing) => self.ask(now, member, slot, said, 0),
+            (Some(State::Asked), Kept::Collection { id, .. }) if self.runs_on(id).is_none() => {}
+            // If it runs nowhere, that was heard before, and it waits for its next step.
+            (Some(State::Ended), Kept::Collection { id, .. }) => {
+                self.runs_on(id)
+                    .into_iter()
+                    .for_each(|on| self.keeper.ended(now, on).expect("it runs there"));
+            }
+            (Some(State::Ended), Kept::Stray) => {
+                self.keep(member, slot, Kept::Nothing);
+                match said.steps_done.saturating_add(1) {
+                    done if done >= said.steps => wake(words.finish(slot)),
+                    done => self.ask(now, member, slot, said, done),
+                }
+            }
+            (Some(State::Abandoned), kept) => {
+                self.keep(member, slot, Kept::Nothing);
+                if let Kept::Collection { id, .. } = kept {
+                    self.whose.remove(&id);
+                    self.keeper.withdraw(now, id);
+                }
+                wake(words.finish(slot));
+            }
+            (Some(State::Asked), Kept::Collection { .. } | Kept::Stray)
+            | (Some(State::Ended), Kept::Nothing) => {
+                return Err(Violation { slot });
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, member: u64, slot: usize, kept: Kept) {
+        if let Some(member) = self.members.get_mut(&member) {
+            member.slots[slot] = kept;
+        }
+    }
+
+    fn ask(&mut self, now: Time, member: u64, slot: usize, said: Slot, steps_done: u32) {
+        let Some(found) = self.members.get_mut(&member) else { return };
+        let shape = found.shapes.get(said.shape as usize).and_then(Option::as_ref);
+        let (name, kernels) = (found.held.name.clone(), shape.map(|shape| shape.kernels.clone()));
+        let steps = said.steps.saturating_sub(steps_done);
+        match kernels.and_then(|kernels| self.keeper.register(now, name, kernels, steps).ok()) {
+            Some(id) => {
+                found.slots[slot] = Kept::Collection { id, shape: said.shape, done_before: steps_done };
+                self.whose.insert(id, (member, slot));
+            }
+            None => wake(found.held.mailbox.words().refuse(slot)),
+        }
+    }
+
+    fn runs_on(&self, id: CollectionId) -> Option<ResourceId> {
+        match self.keeper.node().collection(id)?.place {
+            Place::Running(on) => Some(on),
+            Place::Waiting | Place::Queued(_) => None,
+        }
+    }
+
+    /// Tells applications what the keeper has decided.
+    fn answer(&mut self) {
+        for event in self.keeper.take_events() {
+            match event.what {
+                Happened::Started(start) => self.grant(start.collection, start.resource),
+                Happened::Ended { collection, is_done, .. } => {
+                    self.counts.steps += 1;
+                    self.counts.done += u64::from(is_done);
+                    if is_done && let Some((member, slot)) = self.whose.remove(&collection) {
+                        let member = self.members.get_mut(&member).expect("who has collections is there");
+                        member.slots[slot] = Kept::Nothing;
+                        wake(member.held.mailbox.words().finish(slot));
+                    }
+                }
+                _ => {}
+            }
+            self.log.push(event);
+        }
+    }
+
+    fn grant(&mut self, id: CollectionId, on: ResourceId) {
+        let Some((member, slot)) = self.whose.get(&id) else { return };
+        let (Some(member), Some(collection)) = (self.members.get(member), self.keeper.node().collection(id))
+        else {
+            return;
+        };
+        let words = member.held.mailbox.words();
+        let Kept::Collection { shape, done_before, .. } = member.slots[*slot] else { return };
+        let shape = member.shapes[shape as usize].as_ref().expect("it was registered with that");
+        let at = shape.kernels.all().iter().position(|kernel| kernel.resource == on);
+        let number = shape.numbers[at.expect("it runs where it has a kernel")];
+        wake(words.grant(*slot, number, done_before + collection.steps_done));
+    }
+
+    /// Who is there.
+    pub fn members(&self) -> impl Iterator<Item = (u64, &Held)> {
+        self.members.iter().map(|(number, member)| (*number, &member.held))
+    }
+
+    /// For people.
+    pub fn status(&self) -> Status {
+        let node = self.keeper.node();
+        let name = |id: &CollectionId| {
+            let application = node.collection(*id).map_or("", |collection| &collection.application);
+            format!("{application}#{}", id.0)
+        };
+        let names = |ids: &mut dyn Iterator<Item = &CollectionId>| ids.map(name).collect::<Vec<_>>();
+        let resources = node.resources().iter().map(|resource| OnResource {
+            resource: resource.name.clone(),
+            running: resource.running.as_ref().map(name),
+            queue: names(&mut resource.queue.iter()),
+            forbidden: resource.is_forbidden,
+        });
+        let applications = self.members.values().map(|member| ShownApplication {
+            application: member.held.name.to_string(),
+            pid: member.held.pid,
+            collections: member.slots.iter().filter(|kept| **kept != Kept::Nothing).count() as u64,
+        });
+        Status {
+            strategy: self.keeper.strategy().into(),
+            governor: node.governor().into(),
+            resources: resources.collect(),
+            waiting: names(&mut node.waiting().iter()),
+            applications: applications.collect(),
+            done: self.counts.done,
+            steps: self.counts.steps,
+        }
+    }
+}
+
+fn wake(word: Option<&AtomicU32>) {
+    if let Some(word) = word {
+        futex::wake(word, i32::MAX, u32::MAX);
+    }
+}

@@ -1,0 +1,19 @@
+//! Where the node's daemon listens.
+
+use crate::KernelsError;
+use std::path::PathBuf;
+
+/// The environment variable that names the daemon's socket; `none` for no daemon.
+pub const VARIABLE: &str = "CASTELL_DAEMON";
+
+/// The daemon's socket for this user, as the environment has it or at the usual place; none: there shall be no daemon.
+///
+/// # Errors
+/// The usual folder cannot be made, or is not the user's own.
+pub fn socket() -> Result<Option<PathBuf>, KernelsError> {
+    match std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
+        Some(named) if named == "none" => Ok(None),
+        Some(named) => Ok(Some(named.into())),
+        None => Ok(Some(castell_host::runtime_folder()?.join("daemon.sock"))),
+    }
+}
