@@ -210,6 +210,8 @@ impl Daemon {
             say(&format!("a connection of process {} is closed: {lost}", client.pid));
         }
         if let Role::Application { .. } = client.role {
+            // What it has said before counts; what must not be said does not matter any more.
+            let _ = self.desk.serve(now(), number);
             self.desk.leave(number, now());
             let written = self.journal.leave(number);
             self.note_journal(written);

@@ -1,7 +1,7 @@
 //! The thread of an application that looks after its mailbox: takes it to the daemon, and to the next one when that dies, and answers
 //! itself where there is none.
 
-use crate::mailbox::{Mailbox, SLOTS};
+use crate::mailbox::{Mailbox, SLOTS, State};
 use crate::protocol::{FromDaemon, Shape, ToDaemon, VERSION};
 use crate::{Desk, Held, KernelsError};
 use castell_base::Time;
@@ -37,12 +37,20 @@ pub(crate) struct Shared {
     bell: OwnedFd,
     /// Wakes the thread that looks after the mailbox.
     nudge: OwnedFd,
-    free: Mutex<Vec<usize>>,
+    slots: Mutex<Slots>,
     freed: Condvar,
     shapes: Mutex<Vec<Told>>,
     answered: Condvar,
     has_daemon: AtomicBool,
     is_closed: AtomicBool,
+}
+
+/// Slots that no run has.
+#[derive(Debug)]
+struct Slots {
+    free: Vec<usize>,
+    /// Their runs are over; whoever decides has not heard of that as yet, or not been heard.
+    ending: Vec<usize>,
 }
 
 /// A shape and what was said of it when it was registered first.
@@ -78,7 +86,7 @@ impl Shared {
             mailbox: Arc::new(Mailbox::create()?),
             bell: bell()?,
             nudge: bell()?,
-            free: Mutex::new((0..SLOTS).rev().collect()),
+            slots: Mutex::new(Slots { free: (0..SLOTS).rev().collect(), ending: Vec::new() }),
             freed: Condvar::new(),
             shapes: Mutex::new(Vec::new()),
             answered: Condvar::new(),
@@ -103,11 +111,16 @@ impl Shared {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// The application has said something in this slot: rings where it has to.
-    pub(crate) fn said(&self, slot: usize, rings: bool) {
+    /// Rings the bell where it has to be.
+    pub(crate) fn ring_if(&self, rings: bool) {
         if rings {
             ring(&self.bell);
         }
+    }
+
+    /// The application has said something in this slot that it wants an answer to.
+    pub(crate) fn said(&self, slot: usize, rings: bool) {
+        self.ring_if(rings);
         // Who closes sees what was said, or is seen here: both have a fence in between.
         if self.is_closed() {
             self.mailbox.words().shut(slot);
@@ -116,20 +129,41 @@ impl Shared {
 
     /// A slot for a run; waits while all are taken.
     pub(crate) fn take_slot(&self) -> Result<usize, KernelsError> {
-        let mut free = lock(&self.free);
+        let mut slots = lock(&self.slots);
         loop {
             if self.is_closed() {
                 return Err(KernelsError::Closed(self.name().into()));
             }
-            if let Some(slot) = free.pop() {
+            if let Some(slot) = slots.free.pop() {
                 return Ok(slot);
             }
-            free = self.freed.wait(free).unwrap_or_else(std::sync::PoisonError::into_inner);
+            let words = self.mailbox.words();
+            let has_ended = |slot: &usize| words.slot(*slot).state != Some(State::Ended);
+            let at = slots.ending.iter().position(has_ended);
+            if let Some(slot) = at.map(|at| slots.ending.swap_remove(at)) {
+                words.release(slot);
+                return Ok(slot);
+            }
+            slots = match slots.ending.first().copied() {
+                Some(first) => {
+                    drop(slots);
+                    self.wait_while(first, State::Ended, 0);
+                    lock(&self.slots)
+                }
+                None => self.freed.wait(slots).unwrap_or_else(std::sync::PoisonError::into_inner),
+            };
         }
     }
 
+    /// Nobody uses the slot any more.
     pub(crate) fn give_slot(&self, slot: usize) {
-        lock(&self.free).push(slot);
+        lock(&self.slots).free.push(slot);
+        self.freed.notify_one();
+    }
+
+    /// The last step of the run in this slot has ended, and was said to have.
+    pub(crate) fn end_slot(&self, slot: usize) {
+        lock(&self.slots).ending.push(slot);
         self.freed.notify_one();
     }
 
@@ -159,13 +193,15 @@ impl Shared {
         // With the locks held, so that whoever is about to wait has not looked yet, or waits by now.
         drop(lock(&self.shapes));
         self.answered.notify_all();
-        drop(lock(&self.free));
+        let ending = lock(&self.slots).ending.clone();
         self.freed.notify_all();
         let words = self.mailbox.words();
-        // What waits in the mailbox is refused by another state, so that nobody falls asleep on the old one.
-        (0..SLOTS).filter_map(|slot| words.shut(slot)).for_each(|word| {
-            futex::wake(word, i32::MAX, u32::MAX);
-        });
+        // What waits in the mailbox is refused by another state, so that nobody falls asleep on the old one. What is over still counts.
+        (0..SLOTS).filter(|slot| !ending.contains(slot)).filter_map(|slot| words.shut(slot)).for_each(
+            |word| {
+                futex::wake(word, i32::MAX, u32::MAX);
+            },
+        );
     }
 
     fn answer(&self, number: usize, answer: Result<(), String>) {
