@@ -235,7 +235,7 @@ fn a_script_is_read_anew_by_a_signal() {
     let folder = tempfile::tempdir().expect("a folder");
     let script = folder.path().join("mine.luau");
     let text = |name: &str| {
-        let short_term = castell_strategy::shipped::named("short-term").expect("shipped").text;
+        let short_term = castell_luau::shipped::named("short-term").expect("shipped").text;
         assert!(short_term.contains("name = \"short-term\""));
         short_term.replace("name = \"short-term\"", &format!("name = \"{name}\""))
     };

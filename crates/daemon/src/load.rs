@@ -2,9 +2,9 @@
 
 use castell_base::Time;
 use castell_host::clock;
+use castell_luau::Script;
+use castell_luau::sandbox::Limits;
 use castell_strategy::check::{Finding, check};
-use castell_strategy::lua::Script;
-use castell_strategy::lua::sandbox::Limits;
 use castell_strategy::{Fault, Strategy};
 use std::sync::Arc;
 

@@ -3,11 +3,11 @@
 //!
 //! An application brings a *kernel collection* for a computation: a kernel for each kind of resource that it has code for, and
 //! rankings of them. A [`Node`] has the queues and what runs; a [`Strategy`] chooses; a [`Keeper`] asks the strategy, carries out what
-//! it says on the node's books, and goes on with the last good strategy where one fails. [`lua`] makes a strategy of a script,
-//! [`shipped`] has those that come with castell, [`simulate`] runs collections in virtual time, [`check`] tries a strategy out.
+//! it says on the node's books, and goes on with the last good strategy where one fails. `castell_luau` makes strategies of
+//! scripts, [`simulate`] runs collections in virtual time, [`check`] tries a strategy out.
 //!
 //! This room starts nothing and reads no clock: times are arguments, and the same calls give the same decisions in a simulator and
-//! in a daemon. Scripts see nothing but the node. Start at [`Node`].
+//! in a daemon. Start at [`Node`].
 #![forbid(unsafe_code)]
 
 pub mod applications;
@@ -15,10 +15,7 @@ pub mod check;
 mod collection;
 pub mod difference;
 mod keeper;
-#[cfg(feature = "lua")]
-pub mod lua;
 mod node;
-pub mod shipped;
 pub mod simulate;
 
 pub use collection::{Collection, CollectionId, Kernel, Kernels, KernelsError, Place, Ranking};

@@ -2,8 +2,8 @@
 
 use super::source::Source;
 use anyhow::Context as _;
-use castell_strategy::lua::{DEFINITIONS, Parameter};
-use castell_strategy::shipped;
+use castell_luau::shipped;
+use castell_luau::{DEFINITIONS, Parameter};
 use serde_json::json;
 use std::process::ExitCode;
 

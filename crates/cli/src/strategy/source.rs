@@ -2,9 +2,9 @@
 
 use anyhow::{Context as _, bail};
 use castell_base::Time;
-use castell_strategy::lua::Script;
-use castell_strategy::lua::sandbox::SCRIPT_BYTES_MAX;
-use castell_strategy::shipped;
+use castell_luau::Script;
+use castell_luau::sandbox::SCRIPT_BYTES_MAX;
+use castell_luau::shipped;
 use std::io::Read as _;
 
 /// A strategy as it is asked for: a shipped one's name or a file, and parameters behind a colon.

@@ -1,8 +1,8 @@
 //! The strategies that come with castell, ready to decide.
 
-use castell_strategy::lua::Script;
-use castell_strategy::lua::sandbox::Limits;
-use castell_strategy::shipped::named;
+use castell_luau::Script;
+use castell_luau::sandbox::Limits;
+use castell_luau::shipped::named;
 
 /// One of them.
 pub fn shipped(name: &str) -> Script {

@@ -4,9 +4,9 @@ mod shipped;
 
 use castell_base::random::Key;
 use castell_base::{Rank, Time};
-use castell_strategy::lua::Script;
-use castell_strategy::lua::sandbox::Limits;
-use castell_strategy::shipped::ALL;
+use castell_luau::Script;
+use castell_luau::sandbox::Limits;
+use castell_luau::shipped::ALL;
 use castell_strategy::{
     CollectionId, Decision, Fault, Happened, Keeper, Kernel, Kernels, Node, Place, ResourceId, ResourceKind,
     Strategy,

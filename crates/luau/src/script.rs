@@ -1,22 +1,13 @@
-//! Strategies as Luau scripts.
-//!
-//! A script returns a table: `choose(node)` gives one decision (a collection and a resource) or nothing for now; `tick` is an interval
-//! in seconds for `on_tick(node)`; `parameters` can be set from outside. `castell.d.luau` has the types of all that a script sees.
-//! [`sandbox`] bounds what it can do and use up, `mirror` shows it the node.
+//! A script that decides.
 
-mod mirror;
-pub mod sandbox;
-
-use crate::collection::CollectionId;
-use crate::keeper::{During, Fault, Strategy};
-use crate::node::{Decision, Node, ResourceId};
+use crate::mirror::Mirror;
+use crate::sandbox::{Limits, Printed, Sandbox};
 use castell_base::Time;
-use mirror::Mirror;
+use castell_strategy::{CollectionId, Decision, During, Fault, Node, ResourceId, Strategy};
 use mlua::{Function, Table, Value};
-use sandbox::{Limits, Printed, Sandbox};
 
 /// The types of what scripts see, for editors (luau-lsp).
-pub const DEFINITIONS: &str = include_str!("../strategies/castell.d.luau");
+pub const DEFINITIONS: &str = include_str!("strategies/castell.d.luau");
 
 /// What a strategy's table may have.
 const FIELDS: [&str; 6] = ["choose", "description", "name", "on_tick", "parameters", "tick"];

@@ -3,8 +3,8 @@
 mod shipped;
 
 use castell_base::Time;
+use castell_luau::shipped::ALL;
 use castell_strategy::applications::Applications;
-use castell_strategy::shipped::ALL;
 use castell_strategy::simulate::{Change, Machine, Outcome, Scenario, SimulateError, Summary, run};
 use castell_strategy::{Happened, ResourceId};
 use proptest::prelude::*;

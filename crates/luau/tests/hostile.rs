@@ -3,8 +3,8 @@
 mod shipped;
 
 use castell_base::Time;
-use castell_strategy::lua::Script;
-use castell_strategy::lua::sandbox::Limits;
+use castell_luau::Script;
+use castell_luau::sandbox::Limits;
 use castell_strategy::{
     During, Fault, Happened, Keeper, Kernel, Kernels, Node, ResourceId, ResourceKind, Strategy as _,
 };

@@ -1,18 +1,17 @@
 //! What a script sees of a node: tables that follow the node and that the script cannot write to.
 
-use crate::collection::{Collection, CollectionId, Place};
-use crate::node::{Node, ResourceId};
 use castell_base::Time;
+use castell_strategy::{Collection, CollectionId, Node, Place, ResourceId};
 use mlua::{Lua, Table};
 use std::collections::BTreeMap;
 
 /// Times as scripts have them.
-pub(super) fn seconds(time: Time) -> f64 {
+pub(crate) fn seconds(time: Time) -> f64 {
     time.0 as f64 / 1e12
 }
 
 /// A node's tables. Only what has changed is written anew: with ten thousand collections a decision costs a few writes.
-pub(super) struct Mirror {
+pub(crate) struct Mirror {
     pub node: Table,
     sensors: Table,
     waiting: List,

@@ -74,7 +74,7 @@ const FRAMES_MAX: usize = 4;
 const STEPS_A_LOOK: u64 = 256;
 
 /// A machine for one script.
-pub(super) struct Sandbox {
+pub(crate) struct Sandbox {
     pub lua: Lua,
     limits: Limits,
     steps_left: Arc<AtomicU64>,
