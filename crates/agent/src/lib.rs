@@ -2,12 +2,13 @@
 //! waits, starts, suspends, moves and continues it. On several nodes, a keeper on each does the same to what the program starts there.
 //!
 //! What it refuses to do: decide (that is `policy`'s scheduler), or speak another language than `policy`'s protocol. Start at [`run`],
-//! which is around a program, and [`serve`], which is the agent. [`Tree`] are the processes of a session, also those that left its
-//! process group or terminal.
+//! which is around a program, and [`serve`], which is the agent: `agent` hears who says what, `sessions` does what follows from it, in the
+//! order that `orders` keeps. [`Tree`] are the processes of a session, also those that left its process group or terminal.
 #![forbid(unsafe_code)]
 
 mod agent;
 mod allocation;
+mod clients;
 mod connection;
 mod environment;
 mod error;
@@ -16,10 +17,12 @@ mod hear;
 mod keeper;
 mod keepers;
 mod machine;
+mod orders;
 mod place;
 mod relay;
 mod runner;
 mod serve;
+mod sessions;
 mod spawned;
 mod tree;
 

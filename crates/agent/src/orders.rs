@@ -1,0 +1,112 @@
+//! What is to be done, in which order, and whom the rest of it waits for.
+
+use castell_policy::session::{Decision, SessionId};
+use std::collections::{BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+/// How long runners and keepers may take to stop or move processes before others start nevertheless: they may be stopped themselves.
+const DONE_MAX: Duration = Duration::from_secs(10);
+
+/// Decisions that are not carried out yet.
+#[derive(Default)]
+pub(crate) struct Orders {
+    todo: VecDeque<Decision>,
+    awaited: Option<Awaited>,
+}
+
+/// Whose stopping or moving the rest waits for.
+struct Awaited {
+    session: SessionId,
+    runner: bool,
+    turn: u64,
+    keepers: BTreeSet<usize>,
+    until: Instant,
+}
+
+impl Orders {
+    /// After all that there are.
+    pub(crate) fn add(&mut self, decisions: Vec<Decision>) {
+        self.todo.extend(decisions);
+    }
+
+    /// The next decision; none while somebody is awaited.
+    pub(crate) fn next(&mut self) -> Option<Decision> {
+        let is_late = |awaited: &Awaited| Instant::now() >= awaited.until;
+        if self.awaited.as_ref().is_some_and(|awaited| !awaited.is_done() && !is_late(awaited)) {
+            return None;
+        }
+        self.awaited = None;
+        self.todo.pop_front()
+    }
+
+    /// The rest waits until a session's runner, if it has one that can be told, and these keepers have done what they were told last.
+    pub(crate) fn wait_for(&mut self, session: SessionId, runner: bool, turn: u64, keepers: BTreeSet<usize>) {
+        let until = Instant::now() + DONE_MAX;
+        self.awaited = Some(Awaited { session, runner, turn, keepers, until });
+    }
+
+    /// Until when somebody is awaited at most, if anybody is.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.awaited.as_ref().map(|awaited| awaited.until)
+    }
+
+    /// A session's runner has done what it was told.
+    pub(crate) fn runner_did(&mut self, session: SessionId) {
+        if let Some(awaited) = self.awaited.as_mut().filter(|awaited| awaited.session == session) {
+            awaited.runner = false;
+        }
+    }
+
+    /// A keeper has done what it was told at this turn.
+    pub(crate) fn keeper_did(&mut self, node: usize, turn: u64) {
+        if let Some(awaited) = self.awaited.as_mut().filter(|awaited| awaited.turn == turn) {
+            awaited.keepers.remove(&node);
+        }
+    }
+
+    /// Nobody waits for a keeper that has died.
+    pub(crate) fn keeper_died(&mut self, node: usize) {
+        if let Some(awaited) = &mut self.awaited {
+            awaited.keepers.remove(&node);
+        }
+    }
+
+    /// Nobody waits for a session that has ended.
+    pub(crate) fn ended(&mut self, session: SessionId) {
+        self.awaited.take_if(|awaited| awaited.session == session);
+    }
+}
+
+impl Awaited {
+    fn is_done(&self) -> bool {
+        !self.runner && self.keepers.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_waits_until_all_have_done_their_part() {
+        let [first, second] = [SessionId(1), SessionId(2)];
+        let mut orders = Orders::default();
+        orders.add(vec![Decision::Suspend(first), Decision::Continue(second), Decision::Suspend(second)]);
+        assert_eq!(orders.next(), Some(Decision::Suspend(first)));
+        orders.wait_for(first, true, 7, BTreeSet::from([0, 1, 2]));
+        orders.runner_did(second);
+        orders.keeper_did(0, 6);
+        orders.runner_did(first);
+        orders.keeper_did(0, 7);
+        orders.keeper_did(1, 7);
+        assert_eq!(orders.next(), None);
+        orders.keeper_died(2);
+        assert_eq!(orders.next(), Some(Decision::Continue(second)));
+        assert_eq!(orders.next(), Some(Decision::Suspend(second)));
+        orders.wait_for(second, true, 8, BTreeSet::new());
+        orders.ended(first);
+        assert!(orders.next().is_none() && orders.until().is_some());
+        orders.ended(second);
+        assert!(orders.next().is_none() && orders.until().is_none());
+    }
+}

@@ -1,0 +1,361 @@
+//! All sessions: what the policy's scheduler decides about them goes to their runners and to the keepers.
+
+use crate::clients::Clients;
+use crate::keepers::Keepers;
+use crate::machine::Machine;
+use crate::orders::Orders;
+use crate::serve::News;
+use crate::{AgentError, Tree};
+use castell_policy::session::protocol::{FromAgent, Part, Shown, ToKeeper, Wanted};
+use castell_policy::session::{Decision, Event, Rules, Scheduler, SessionId, State};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What a session gets to end in when its runner has died.
+const GRACE: Duration = Duration::from_secs(5);
+/// A session that was spawned ends when no process has joined it by then.
+const JOINED_WITHIN: Duration = Duration::from_secs(60);
+
+/// A session beside what the scheduler knows.
+struct Live {
+    client: u64,
+    wanted: Wanted,
+    parts: Vec<Part>,
+    /// By the policy, as far as its decisions are carried out.
+    suspended: bool,
+    /// By whoever has stopped its runner.
+    paused: bool,
+    /// Who has joined it, and until when somebody has to, if it was spawned.
+    spawned: Option<Spawned>,
+    /// The nodes where something of it may be left, once it has ended.
+    leaving: Option<BTreeSet<usize>>,
+}
+
+/// A session without a runner.
+struct Spawned {
+    joined: usize,
+    until: Option<Instant>,
+}
+
+pub(crate) struct Sessions {
+    machine: Machine,
+    pub(crate) keepers: Keepers,
+    pub(crate) clients: Clients,
+    pub(crate) orders: Orders,
+    scheduler: Scheduler,
+    live: BTreeMap<SessionId, Live>,
+    began: Instant,
+    next: u64,
+    /// The last number that keepers were told to answer with.
+    turn: u64,
+    post: Sender<News>,
+}
+
+impl Sessions {
+    pub(crate) fn new(machine: Machine, keepers: Keepers, rules: Rules, post: Sender<News>) -> Sessions {
+        Sessions {
+            scheduler: Scheduler::new(machine.cluster.clone(), rules),
+            machine,
+            keepers,
+            clients: Clients::default(),
+            orders: Orders::default(),
+            live: BTreeMap::new(),
+            began: Instant::now(),
+            next: 1,
+            turn: 0,
+            post,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// Somebody wants to run one.
+    pub(crate) fn run(&mut self, client: u64, wanted: Wanted) {
+        match self.admit(client, wanted) {
+            Err(reason) => self.clients.refuse(client, reason),
+            Ok(id) if self.scheduler.state(id) == Some(State::Waiting) => {
+                self.clients.tell(client, &FromAgent::Waits { session: id.0 });
+            }
+            Ok(_) => {}
+        }
+    }
+
+    fn admit(&mut self, client: u64, mut wanted: Wanted) -> Result<SessionId, String> {
+        if wanted.slots == 0 {
+            wanted.slots = self.machine.cluster.num_slots() as u32;
+        }
+        if let Some(name) = &wanted.policy {
+            self.expect_policy(name)?;
+        }
+        if let Some(parent) = &wanted.spawned_by {
+            let of_it = |(_, live): &(&SessionId, &Live)| live.wanted.mark == *parent;
+            let (id, _) =
+                self.live.iter().find(of_it).ok_or("the session that spawns it is none of this agent's")?;
+            wanted.with = Some(id.0);
+        }
+        let id = SessionId(self.next);
+        self.next += 1;
+        let request = Event::Request(id, wanted.request());
+        let decisions = self.scheduler.handle(self.now(), request).map_err(|refused| refused.to_string())?;
+        let live = Live {
+            client,
+            wanted,
+            parts: Vec::new(),
+            suspended: false,
+            paused: false,
+            spawned: None,
+            leaving: None,
+        };
+        self.live.insert(id, live);
+        self.clients.get_mut(client).expect("it asked").session = Some(id);
+        self.orders.add(decisions);
+        Ok(id)
+    }
+
+    /// The first session chooses the policy.
+    fn expect_policy(&mut self, name: &str) -> Result<(), String> {
+        let rules = name.parse::<Rules>().map_err(|error| error.to_string())?;
+        let there = self.scheduler.rules();
+        if rules != *there {
+            if !self.live.is_empty() {
+                return Err(format!(
+                    "the sessions here run under {there}: leave --policy out, or wait until they have ended"
+                ));
+            }
+            self.scheduler = Scheduler::new(self.machine.cluster.clone(), rules);
+        }
+        Ok(())
+    }
+
+    /// Tells runners and keepers what to do, up to the first that others have to wait for.
+    pub(crate) fn carry_out(&mut self) {
+        while let Some(decision) = self.orders.next() {
+            let (Decision::Start(id, _)
+            | Decision::Suspend(id)
+            | Decision::Continue(id)
+            | Decision::Repin(id, _)) = decision;
+            // It may have ended since that was decided.
+            let Some(live) = self.live.get_mut(&id).filter(|live| live.leaving.is_none()) else { continue };
+            let (message, await_it) = match decision {
+                Decision::Start(_, placement) => {
+                    live.parts = self.machine.parts(&placement);
+                    let (parts, remote) = (live.parts.clone(), self.keepers.remote());
+                    (FromAgent::Start { session: id.0, parts, remote }, false)
+                }
+                Decision::Suspend(_) => {
+                    live.suspended = true;
+                    (FromAgent::Suspend {}, true)
+                }
+                Decision::Continue(_) => {
+                    live.suspended = false;
+                    (FromAgent::Continue {}, false)
+                }
+                Decision::Repin(_, placement) => {
+                    live.parts = self.machine.parts(&placement);
+                    (FromAgent::Repin { parts: live.parts.clone() }, true)
+                }
+            };
+            let client = live.client;
+            let is_spawned = live.wanted.spawned_by.is_some();
+            if is_spawned && matches!(message, FromAgent::Start { .. }) {
+                live.spawned = Some(Spawned { joined: 0, until: Some(Instant::now() + JOINED_WITHIN) });
+                // Who asked for it is not its runner, and may go.
+                if let Some(known) = self.clients.get_mut(client) {
+                    known.session = None;
+                }
+            }
+            // Before the runner, which starts what keepers look for.
+            self.hold(id);
+            self.clients.tell(client, &message);
+            if await_it {
+                let runner = !is_spawned && self.clients.is_there(client);
+                self.orders.wait_for(id, runner, self.turn, self.keepers.all().collect());
+            }
+        }
+    }
+
+    /// Tells all keepers how a session's processes have to be.
+    fn hold(&mut self, id: SessionId) {
+        self.turn += 1;
+        let Some(live) = self.live.get(&id) else { return };
+        if live.wanted.spawned_by.is_some() && self.keepers.all().is_empty() {
+            hold_here(live);
+        }
+        for node in self.keepers.all() {
+            let message = hold(live, self.keepers.name(node), self.turn);
+            self.keepers.send(node, &message);
+        }
+    }
+
+    /// Somebody has stopped a session's runner, or lets it go on.
+    pub(crate) fn pause(&mut self, id: SessionId, paused: bool) {
+        if let Some(live) = self.live.get_mut(&id).filter(|live| live.paused != paused) {
+            live.paused = paused;
+            self.hold(id);
+        }
+    }
+
+    /// A process joins a session that was spawned, which this gives if there is one.
+    pub(crate) fn join(&mut self, mark: &str) -> Option<SessionId> {
+        let of_it = |(_, live): &(&SessionId, &mut Live)| live.wanted.mark == mark && live.leaving.is_none();
+        let (id, live) = self.live.iter_mut().find(of_it)?;
+        let spawned = live.spawned.as_mut()?;
+        spawned.joined += 1;
+        spawned.until = None;
+        let id = *id;
+        self.hold(id);
+        Some(id)
+    }
+
+    /// The same process has ended; the session has with its last one.
+    pub(crate) fn part(&mut self, id: SessionId) {
+        let spawned = self.live.get_mut(&id).and_then(|live| live.spawned.as_mut());
+        if let Some(spawned) = spawned {
+            spawned.joined -= 1;
+            if spawned.joined == 0 {
+                self.leave(id, true);
+            }
+        }
+    }
+
+    /// Ends spawned sessions that nobody has joined.
+    pub(crate) fn give_up(&mut self) {
+        let is_over = |live: &Live| {
+            let until = live.spawned.as_ref().and_then(|spawned| spawned.until);
+            live.leaving.is_none() && until.is_some_and(|until| Instant::now() >= until)
+        };
+        let over: Vec<SessionId> =
+            self.live.iter().filter(|(_, live)| is_over(live)).map(|(id, _)| *id).collect();
+        over.into_iter().for_each(|id| self.leave(id, true));
+    }
+
+    /// The session is over: what is left of it is ended, and then its processors are free. Without keepers a runner that lives has done
+    /// that itself; if it is dead, its processes may not be: they are let go on, and ended.
+    pub(crate) fn leave(&mut self, id: SessionId, runner_died: bool) {
+        let Some(live) = self.live.get_mut(&id) else { return };
+        let all: BTreeSet<usize> = self.keepers.all().collect();
+        if !all.is_empty() {
+            let end = ToKeeper::End { mark: live.wanted.mark.clone() };
+            live.leaving = Some(all.clone());
+            all.into_iter().for_each(|node| self.keepers.send(node, &end));
+        } else if runner_died {
+            let tree = Tree::marked(&live.wanted.mark);
+            let post = self.post.clone();
+            live.leaving = Some(BTreeSet::new());
+            thread::spawn(move || {
+                tree.end(GRACE);
+                // Nobody hears it where the agent has ended meanwhile.
+                let _ = post.send(News::Cleaned(id));
+            });
+        } else {
+            self.ended(id);
+        }
+    }
+
+    /// Nothing of it is left on a node.
+    pub(crate) fn left(&mut self, mark: &str, node: usize) {
+        let of_it = |(_, live): &(&SessionId, &mut Live)| live.wanted.mark == mark;
+        let Some((id, live)) = self.live.iter_mut().find(of_it) else { return };
+        if let Some(leaving) = &mut live.leaving {
+            leaving.remove(&node);
+            if leaving.is_empty() {
+                let id = *id;
+                self.ended(id);
+            }
+        }
+    }
+
+    /// Nothing of it is left anywhere.
+    pub(crate) fn ended(&mut self, id: SessionId) {
+        self.live.remove(&id);
+        self.orders.ended(id);
+        if let Ok(decisions) = self.scheduler.handle(self.now(), Event::End(id)) {
+            self.orders.add(decisions);
+        }
+    }
+
+    /// Ends what sessions left whose runners have died together with their agent.
+    pub(crate) fn clean(&mut self, abandoned: &[String]) {
+        for mark in abandoned {
+            let end = ToKeeper::End { mark: mark.clone() };
+            self.keepers.all().for_each(|node| self.keepers.send(node, &end));
+        }
+        if self.keepers.all().is_empty() {
+            Tree::abandoned().into_iter().for_each(|tree| drop(thread::spawn(move || tree.end(GRACE))));
+        }
+    }
+
+    /// Another takes a keeper's place, and is told how all sessions have to be.
+    ///
+    /// # Errors
+    /// That cannot be.
+    pub(crate) fn keeper_died(&mut self, node: usize, attempt: u64) -> Result<(), AgentError> {
+        let known = self.live.values().map(|live| live.wanted.mark.clone()).collect();
+        if !self.keepers.start_again(node, attempt, known) {
+            let node = self.keepers.name(node).to_owned();
+            return Err(AgentError::Node { node, why: "it cannot be reached any more".into() });
+        }
+        self.orders.keeper_died(node);
+        for live in self.live.values() {
+            let message = match live.leaving {
+                Some(_) => ToKeeper::End { mark: live.wanted.mark.clone() },
+                None => hold(live, self.keepers.name(node), self.turn),
+            };
+            self.keepers.send(node, &message);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn list(&self) -> FromAgent {
+        let shown = |(id, live): (&SessionId, &Live)| Shown {
+            session: id.0,
+            state: match self.scheduler.state(*id) {
+                Some(State::Waiting) | None => "waiting",
+                Some(State::Running) => "running",
+                Some(State::Suspended) => "suspended",
+            }
+            .into(),
+            parts: live.parts.clone(),
+            pid: live.wanted.pid,
+            command: live.wanted.command.clone(),
+        };
+        FromAgent::Sessions {
+            policy: self.scheduler.rules().to_string(),
+            sessions: self.live.iter().map(shown).collect(),
+        }
+    }
+
+    /// Milliseconds since the agent began.
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+}
+
+/// What a keeper hears of a session.
+fn hold(live: &Live, node: &str, turn: u64) -> ToKeeper {
+    let part = live.parts.iter().find(|part| part.node == node);
+    ToKeeper::Hold {
+        mark: live.wanted.mark.clone(),
+        cpus: part.map_or_else(Vec::new, |part| part.cpus.clone()),
+        suspended: live.suspended || live.paused,
+        turn,
+    }
+}
+
+/// The same, where there is no keeper: the processes of a session without a runner.
+fn hold_here(live: &Live) {
+    let tree = Tree::marked(&live.wanted.mark);
+    let cpus: Vec<u32> = live.parts.iter().flat_map(|part| part.cpus.iter().copied()).collect();
+    if !cpus.is_empty() {
+        tree.pin(&cpus);
+    }
+    if live.suspended {
+        tree.stop();
+    } else {
+        tree.go_on();
+    }
+}
