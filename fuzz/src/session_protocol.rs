@@ -2,7 +2,7 @@
 //! of `castell-policy`.
 
 use castell_policy::session::protocol::{
-    FromAgent, FromKeeper, LINE_BYTES_MAX, Lines, ToAgent, ToKeeper, decode, encode,
+    FromAgent, FromKeeper, LINE_BYTES_MAX, Lines, Order, ToAgent, ToKeeper, decode, encode,
 };
 use castell_policy::session::{Cluster, Event, Policy, Rules, Scheduler, SessionId, Shape};
 
@@ -42,6 +42,25 @@ pub fn anything_said(bytes: &[u8]) {
                 ToAgent::Run(wanted) => {
                     sessions += 1;
                     Event::Request(SessionId(sessions), wanted.request())
+                }
+                ToAgent::Order { session, order } => {
+                    let id = SessionId(session);
+                    match order {
+                        Order::Stop {} => Event::Stop(id),
+                        Order::Resume {} => Event::Resume(id),
+                        Order::End {} => Event::End(id),
+                        Order::Priority { priority } => Event::Priority(id, priority),
+                        Order::Estimate { estimate_ms } => Event::Estimate(id, estimate_ms),
+                    }
+                }
+                ToAgent::Policy { policy } => match policy.parse() {
+                    Ok(rules) => Event::Rules(rules),
+                    Err(_) => continue,
+                },
+                ToAgent::Explain { session } => {
+                    let id = SessionId(session);
+                    assert_eq!(scheduler.explain(sessions, id).is_some(), scheduler.state(id).is_some());
+                    continue;
                 }
                 // The oldest one.
                 ToAgent::Ended {} => {

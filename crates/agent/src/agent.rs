@@ -114,6 +114,12 @@ impl Agent {
                 let list = sessions.list();
                 sessions.clients.tell(client, &list);
             }
+            ToAgent::Order { session, order } => sessions.order(client, session, order),
+            ToAgent::Policy { policy } => sessions.govern(client, &policy),
+            ToAgent::Explain { session } => match sessions.explain(session) {
+                Ok(explained) => sessions.clients.tell(client, &explained),
+                Err(reason) => sessions.clients.refuse(client, reason),
+            },
         }
     }
 }

@@ -54,6 +54,9 @@ impl Connection {
     pub(crate) fn existing(place: &Place, allocation: Option<&Allocation>) -> Result<Connection, AgentError> {
         match (UnixStream::connect(&place.socket), allocation) {
             (Ok(stream), _) => Connection::greet(stream, None),
+            (Err(error), _) if error.kind() == ErrorKind::PermissionDenied => {
+                Err(AgentError::NotYours { path: place.socket.clone() })
+            }
             (Err(_), Some(allocation)) if !allocation.begins_here() => {
                 Connection::through(allocation, place, None)
             }
@@ -142,6 +145,32 @@ impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
+}
+
+/// Asks an agent for several things, one after the other, and gives its last answer: [`FromAgent::Ordered`] or
+/// [`FromAgent::Explained`].
+///
+/// # Errors
+/// There is no agent, it is another user's or of another version, or one of the things cannot be.
+pub fn steer(
+    place: &Place,
+    allocation: Option<&Allocation>,
+    messages: &[ToAgent],
+) -> Result<FromAgent, AgentError> {
+    let mut connection = Connection::existing(place, allocation).map_err(|error| match error {
+        AgentError::NoAgent { path, .. } => AgentError::NoSessions { path },
+        AgentError::Unreached { .. } => AgentError::NoSessions { path: place.socket.clone() },
+        error => error,
+    })?;
+    let mut answer = FromAgent::Refused { reason: "nothing was asked".into() };
+    for message in messages {
+        connection.send(message)?;
+        answer = connection.wait()?;
+        if let FromAgent::Refused { reason } = answer {
+            return Err(AgentError::Refused(reason));
+        }
+    }
+    Ok(answer)
 }
 
 /// All sessions of an agent; none where no agent listens.

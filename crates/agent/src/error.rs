@@ -18,6 +18,18 @@ pub enum AgentError {
         /// The last attempt.
         source: io::Error,
     },
+    /// Nobody listens, and there is nothing to steer.
+    #[error("there are no sessions here: no agent listens at {path} (`castell session run` starts one; --socket names another)", path = path.display())]
+    NoSessions {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Somebody else's.
+    #[error("the agent at {path} is another user's: only its user steers its sessions, or sees them", path = path.display())]
+    NotYours {
+        /// The socket.
+        path: PathBuf,
+    },
     /// The agent will not have it.
     #[error("{0}")]
     Refused(String),

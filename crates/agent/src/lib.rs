@@ -27,7 +27,7 @@ mod spawned;
 mod tree;
 
 pub use allocation::{Allocation, here};
-pub use connection::list;
+pub use connection::{list, steer};
 pub use environment::{HOSTS, PROGRAM, REMOTE, SOCKET};
 pub use error::AgentError;
 pub use guard::guard;

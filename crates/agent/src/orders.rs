@@ -39,6 +39,11 @@ impl Orders {
         self.todo.pop_front()
     }
 
+    /// Whether all is carried out, and nobody is awaited.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.todo.is_empty() && self.awaited.is_none()
+    }
+
     /// The rest waits until a session's runner, if it has one that can be told, and these keepers have done what they were told last.
     pub(crate) fn wait_for(&mut self, session: SessionId, runner: bool, turn: u64, keepers: BTreeSet<usize>) {
         let until = Instant::now() + DONE_MAX;
@@ -107,6 +112,7 @@ mod tests {
         orders.ended(first);
         assert!(orders.next().is_none() && orders.until().is_some());
         orders.ended(second);
-        assert!(orders.next().is_none() && orders.until().is_none());
+        assert!(!orders.is_idle() || orders.until().is_none());
+        assert!(orders.next().is_none() && orders.until().is_none() && orders.is_idle());
     }
 }

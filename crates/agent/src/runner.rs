@@ -190,7 +190,13 @@ impl Runner<'_> {
                 }
                 self.done();
             }
-            FromAgent::Hello { .. } | FromAgent::Sessions { .. } => {}
+            // What is left then ends with it.
+            FromAgent::End {} if self.program.is_none() => self.code = Some(128 + libc::SIGTERM),
+            FromAgent::End {} => self.tree.end(GRACE),
+            FromAgent::Hello { .. }
+            | FromAgent::Sessions { .. }
+            | FromAgent::Ordered { .. }
+            | FromAgent::Explained(_) => {}
         }
         Ok(())
     }

@@ -1,12 +1,15 @@
 //! All sessions: what the policy's scheduler decides about them goes to their runners and to the keepers.
 
+mod steer;
+
+use self::steer::Promised;
 use crate::clients::Clients;
 use crate::keepers::Keepers;
 use crate::machine::Machine;
 use crate::orders::Orders;
 use crate::serve::News;
 use crate::{AgentError, Tree};
-use castell_policy::session::protocol::{FromAgent, Part, Shown, ToKeeper, Wanted};
+use castell_policy::session::protocol::{FromAgent, Part, ToKeeper, Wanted};
 use castell_policy::session::{Decision, Event, Rules, Scheduler, SessionId, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender;
@@ -50,6 +53,7 @@ pub(crate) struct Sessions {
     next: u64,
     /// The last number that keepers were told to answer with.
     turn: u64,
+    promised: Vec<Promised>,
     post: Sender<News>,
 }
 
@@ -65,6 +69,7 @@ impl Sessions {
             began: Instant::now(),
             next: 1,
             turn: 0,
+            promised: Vec::new(),
             post,
         }
     }
@@ -123,7 +128,7 @@ impl Sessions {
         if rules != *there {
             if !self.live.is_empty() {
                 return Err(format!(
-                    "the sessions here run under {there}: leave --policy out, or wait until they have ended"
+                    "the sessions here run under {there}: leave --policy out, or change it for all with `castell session set --policy {rules}`"
                 ));
             }
             self.scheduler = Scheduler::new(self.machine.cluster.clone(), rules);
@@ -176,6 +181,7 @@ impl Sessions {
                 self.orders.wait_for(id, runner, self.turn, self.keepers.all().collect());
             }
         }
+        self.keep_promises();
     }
 
     /// Tells all keepers how a session's processes have to be.
@@ -311,22 +317,8 @@ impl Sessions {
     }
 
     pub(crate) fn list(&self) -> FromAgent {
-        let shown = |(id, live): (&SessionId, &Live)| Shown {
-            session: id.0,
-            state: match self.scheduler.state(*id) {
-                Some(State::Waiting) | None => "waiting",
-                Some(State::Running) => "running",
-                Some(State::Suspended) => "suspended",
-            }
-            .into(),
-            parts: live.parts.clone(),
-            pid: live.wanted.pid,
-            command: live.wanted.command.clone(),
-        };
-        FromAgent::Sessions {
-            policy: self.scheduler.rules().to_string(),
-            sessions: self.live.iter().map(shown).collect(),
-        }
+        let sessions = self.live.iter().map(|(id, live)| self.shown(*id, live)).collect();
+        FromAgent::Sessions { policy: self.scheduler.rules().to_string(), sessions }
     }
 
     /// Milliseconds since the agent began.

@@ -1,9 +1,9 @@
 //! Sessions on this host, with real programs: suspended ones stand still, whatever their processes do, and nothing stays frozen,
 //! whoever dies. The test starts itself as runner (`run`) and as agent (`agent`).
 
-use castell_agent::{Asked, Place, Tree, list, run, serve};
+use castell_agent::{AgentError, Asked, Place, Tree, list, run, serve, steer};
 use castell_host::topology::{Processors, parse_list};
-use castell_policy::session::protocol::{FromAgent, Shown, Wanted};
+use castell_policy::session::protocol::{Explained, FromAgent, Order, Shown, ToAgent, Wanted};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs;
@@ -61,7 +61,7 @@ fn as_runner(arguments: &[String]) {
 type Case = (&'static str, fn(&World));
 
 fn tests(filter: &str) {
-    let cases: [Case; 8] = [
+    let cases: [Case; 13] = [
         ("suspended sessions stand still", suspended_sessions_stand_still),
         ("a killed runner leaves nothing", a_killed_runner_leaves_nothing),
         ("a killed agent leaves nothing frozen", a_killed_agent_leaves_nothing_frozen),
@@ -70,6 +70,11 @@ fn tests(filter: &str) {
         ("waiting, and giving up", waiting_and_giving_up),
         ("stepping aside", stepping_aside),
         ("what never fits", what_never_fits),
+        ("its user stops a session", its_user_stops_a_session),
+        ("a stopped session makes room", a_stopped_session_makes_room),
+        ("its user ends a session", its_user_ends_a_session),
+        ("another policy takes over", another_policy_takes_over),
+        ("what cannot be steered", what_cannot_be_steered),
     ];
     for (name, case) in cases.iter().filter(|(name, _)| name.contains(filter)) {
         let world = World::new();
@@ -129,6 +134,25 @@ impl World {
         match list(&self.place, None) {
             Ok(Some(FromAgent::Sessions { sessions, .. })) => sessions,
             _ => Vec::new(),
+        }
+    }
+
+    fn ask(&self, message: ToAgent) -> Result<FromAgent, AgentError> {
+        steer(&self.place, None, &[message])
+    }
+
+    /// Gives an order, and the session's state when it is carried out.
+    fn order(&self, session: u64, order: Order) -> Option<String> {
+        match self.ask(ToAgent::Order { session, order }) {
+            Ok(FromAgent::Ordered { session, .. }) => session.map(|shown| shown.state),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn explain(&self, session: u64) -> Explained {
+        match self.ask(ToAgent::Explain { session }) {
+            Ok(FromAgent::Explained(explained)) => *explained,
+            other => panic!("{other:?}"),
         }
     }
 
@@ -340,4 +364,114 @@ fn what_never_fits(world: &World) {
     let mut missing = Command::new(std::env::current_exe().expect("a program"));
     missing.arg("run").arg(&world.place.socket).args(["wait", "1", "./there-is-no-such-program"]);
     assert_eq!(missing.status().expect("it starts").code(), Some(1));
+}
+
+fn its_user_stops_a_session(world: &World) {
+    let long = world.stubborn("wait");
+    let mut short = world.until_told("wait");
+    wait_for("the short one waits", || world.states() == ["running", "waiting"]);
+    assert_eq!(world.order(1, Order::Stop {}).as_deref(), Some("suspended"));
+    // It keeps its processors, and stands still when the order is answered.
+    stand_still(&long);
+    assert_eq!(world.states(), ["suspended", "waiting"]);
+    assert!(world.sessions()[0].stopped && !world.started());
+    assert_eq!(world.order(1, Order::Stop {}).as_deref(), Some("suspended"), "once more is the same");
+    assert_eq!(world.explain(1).stops, 1);
+    assert_eq!(world.order(1, Order::Resume {}).as_deref(), Some("running"));
+    moves(&long);
+    // Who waits can be kept from starting.
+    assert_eq!(world.order(2, Order::Stop {}).as_deref(), Some("waiting"));
+    drop(long);
+    wait_for("the long one has ended", || world.states() == ["waiting"]);
+    assert!(!world.started());
+    assert_eq!(world.order(2, Order::Resume {}).as_deref(), Some("running"));
+    world.tell();
+    assert_eq!(short.0.wait().expect("it ends").code(), Some(7));
+}
+
+fn a_stopped_session_makes_room(world: &World) {
+    let long = world.stubborn("surpass");
+    let mut short = world.until_told("surpass");
+    wait_for("the short one runs", || world.started());
+    stand_still(&long);
+    assert_eq!(world.order(2, Order::Stop {}).as_deref(), Some("suspended"));
+    assert_eq!(world.states(), ["running", "suspended"]);
+    moves(&long);
+    assert_eq!(world.order(2, Order::Resume {}).as_deref(), Some("running"));
+    assert_eq!(world.states(), ["suspended", "running"]);
+    stand_still(&long);
+    let explained = world.explain(1);
+    assert_eq!((explained.suspensions, explained.suspended_by, explained.stops), (2, vec![2], 0));
+    assert_eq!(explained.holders.iter().map(|holder| holder.session).collect::<Vec<_>>(), [2]);
+    world.tell();
+    assert_eq!(short.0.wait().expect("it ends").code(), Some(7));
+    moves(&long);
+}
+
+fn its_user_ends_a_session(world: &World) {
+    let mut deaf = world.start(
+        "wait",
+        world.slots,
+        "trap '' TERM; touch started; (setsid sh -c \"trap '' TERM; while :; do :; done\" &) ; while :; do sleep 0.01; done",
+    );
+    wait_for("it runs", || world.started());
+    let mut waiting = world.start("wait", 1, "true");
+    wait_for("the other one waits", || world.states() == ["running", "waiting"]);
+    assert_eq!(world.order(2, Order::End {}), None);
+    assert_eq!(waiting.0.wait().expect("it ends").code(), Some(143));
+    let all = members(&deaf);
+    assert_eq!(world.order(1, Order::Stop {}).as_deref(), Some("suspended"));
+    // Also one that stands still, and does not want to.
+    assert_eq!(world.order(1, Order::End {}), None);
+    assert!(times(&all).iter().all(Option::is_none), "nothing is left");
+    assert_eq!(deaf.0.wait().expect("it ends").code(), Some(137));
+    assert!(world.states().is_empty());
+}
+
+fn another_policy_takes_over(world: &World) {
+    let long = world.stubborn("wait");
+    let mut short = world.until_told("wait");
+    wait_for("the short one waits", || world.states() == ["running", "waiting"]);
+    let to = |policy: &str| world.ask(ToAgent::Policy { policy: policy.into() });
+    let Ok(FromAgent::Ordered { policy, session: None }) = to("surpass") else { panic!("another answer") };
+    assert_eq!((&*policy, world.states()), ("surpass", vec!["suspended".to_owned(), "running".into()]));
+    stand_still(&long);
+    let Err(AgentError::Refused(reason)) = to("wait") else { panic!("a suspended session would run") };
+    assert!(
+        reason.starts_with("sessions 1 and 2 have processors in common, which wait gives to one at a time"),
+        "{reason}"
+    );
+    assert_eq!(world.states(), ["suspended", "running"], "nothing has changed");
+    to("overbook").expect("both may run");
+    assert_eq!(world.states(), ["running", "running"]);
+    moves(&long);
+    world.tell();
+    assert_eq!(short.0.wait().expect("it ends").code(), Some(7));
+    to("wait").expect("one is left");
+    let mut other = world.start("overbook", 1, "true");
+    assert_eq!(other.0.wait().expect("it ends").code(), Some(1), "the policy is another one");
+}
+
+fn what_cannot_be_steered(world: &World) {
+    let refused = |message: ToAgent| match world.ask(message) {
+        Err(error) => error.to_string(),
+        Ok(answer) => panic!("{answer:?}"),
+    };
+    let order = |session, order| ToAgent::Order { session, order };
+    assert!(refused(ToAgent::Explain { session: 1 }).contains("no agent listens at"));
+    let long = world.stubborn("wait");
+    for message in [order(9, Order::Stop {}), order(9, Order::End {}), ToAgent::Explain { session: 9 }] {
+        assert!(refused(message).starts_with("there is no session 9: `castell session list`"));
+    }
+    assert_eq!(refused(order(1, Order::Resume {})), "session 1 is not stopped: it runs");
+    assert!(refused(ToAgent::Policy { policy: "polite".into() }).contains("`polite` is no policy"));
+    // Nobody continues or ends what hears nobody.
+    signal(long.0.id(), Signal::TSTP);
+    wait_for("the agent knows", || world.sessions()[0].paused);
+    for message in [order(1, Order::Resume {}), order(1, Order::End {})] {
+        assert!(refused(message).ends_with(&format!("or with `kill -CONT {}`", long.0.id())));
+    }
+    signal(long.0.id(), Signal::CONT);
+    wait_for("the agent knows", || !world.sessions()[0].paused);
+    moves(&long);
 }

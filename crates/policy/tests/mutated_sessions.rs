@@ -12,13 +12,23 @@ use rand_core::RngCore;
 
 const JSON: &str = r#"{"sessions": [{"id": 1, "run_s": 9, "processes": 4, "threads": 2, "whole": "core", "role": "simulation"},
     {"run_s": 1.5, "submit_s": 2, "processes": 16, "with": 1, "memory_bytes": 4096, "per_node_max": 8, "priority": 3}]}"#;
-const SAID: &str = r#"{"hello":{"version":2}}
+const SAID: &str = r#"{"hello":{"version":3}}
 {"run":{"slots":3,"priority":1,"estimate_ms":9,"with":null,"policy":null,"command":"ls","pid":4,"mark":"4-7@n1","spawned_by":null}}
 {"run":{"slots":14,"memory_bytes":4096,"estimate_ms":null,"with":1,"policy":"wait","command":"ls","pid":5,"mark":"5-7@n1","spawned_by":"4-7@n1"}}
+{"order":{"session":1,"order":{"stop":{}}}}
+{"order":{"session":2,"order":{"priority":{"priority":2}}}}
+{"policy":{"policy":"surpass"}}
+{"order":{"session":2,"order":{"estimate":{"estimate_ms":9}}}}
+{"explain":{"session":2}}
+{"policy":{"policy":"sidestep+spread"}}
+{"order":{"session":1,"order":{"resume":{}}}}
 {"ended":{}}
+{"order":{"session":2,"order":{"end":{}}}}
 {"start":{"session":1,"parts":[{"node":"n1","cpus":[0,1],"slots":2}],"remote":["ssh"]}}
 {"hold":{"mark":"4-7@n1","cpus":[0],"suspended":true,"turn":3}}
-{"hello":{"version":2,"cores":[[0,1]],"memory_bytes":4096,"abandoned":["4-7@n1"]}}
+{"ordered":{"policy":"wait","session":{"session":1,"state":"running","stopped":false,"paused":false,"for_ms":7,"slots":2,"priority":0,"parts":[],"pid":4,"command":"ls"}}}
+{"explained":{"shown":{"session":2,"state":"waiting","stopped":false,"paused":false,"for_ms":7,"slots":2,"priority":0,"parts":[],"pid":5,"command":"ls"},"policy":"wait","estimate_ms":null,"ran_ms":0,"free":0,"before":[1],"holders":[{"session":1,"state":"running","slots":2,"left_ms":4,"command":"ls"}],"begins_in_ms":4,"suspensions":0,"suspended_by":[],"stops":1}}
+{"hello":{"version":3,"cores":[[0,1]],"memory_bytes":4096,"abandoned":["4-7@n1"]}}
 "#;
 
 fn swf() -> String {

@@ -15,6 +15,14 @@ enum Step {
     End(usize),
     /// The n-th of all gives up or is killed, whatever it does.
     Kill(usize),
+    /// The n-th of all is stopped by its user.
+    Stop(usize),
+    /// The n-th of those is resumed.
+    Resume(usize),
+    /// Something else is said about the n-th of all.
+    Say(usize, i32, Option<u64>),
+    /// Another policy takes over.
+    Rules(Rules),
 }
 
 fn request() -> impl Strategy<Value = Request> {
@@ -37,7 +45,16 @@ fn request() -> impl Strategy<Value = Request> {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let ask = (request(), any::<bool>()).prop_map(|(request, with)| Step::Ask(Box::new(request), with));
-    let step = prop_oneof![5 => ask, 4 => any::<usize>().prop_map(Step::End), 1 => any::<usize>().prop_map(Step::Kill)];
+    let say = (any::<usize>(), -1i32..3, proptest::option::of(1u64..50));
+    let step = prop_oneof![
+        10 => ask,
+        8 => any::<usize>().prop_map(Step::End),
+        2 => any::<usize>().prop_map(Step::Kill),
+        2 => any::<usize>().prop_map(Step::Stop),
+        2 => any::<usize>().prop_map(Step::Resume),
+        1 => say.prop_map(|(which, priority, estimate)| Step::Say(which, priority, estimate)),
+        1 => rules().prop_map(Step::Rules),
+    ];
     proptest::collection::vec(step, 1..120)
 }
 
@@ -71,6 +88,8 @@ struct World {
     /// Where those are pinned that were started.
     pinned: BTreeMap<SessionId, Placement>,
     stopped: BTreeSet<SessionId>,
+    /// By their users, whatever they did before.
+    held: BTreeSet<SessionId>,
     /// The first of those that each talks to.
     roots: BTreeMap<SessionId, SessionId>,
     /// In which order they were started.
@@ -88,6 +107,7 @@ impl World {
             requests: BTreeMap::new(),
             pinned: BTreeMap::new(),
             stopped: BTreeSet::new(),
+            held: BTreeSet::new(),
             roots: BTreeMap::new(),
             starts: Vec::new(),
             log: Vec::new(),
@@ -126,14 +146,52 @@ impl World {
                     self.end(*id);
                 }
             }
+            Step::Stop(which) => {
+                let all: Vec<SessionId> = self.requests.keys().copied().collect();
+                if let Some(id) = all.get(which % all.len().max(1)) {
+                    self.held.insert(*id);
+                    self.steer(Event::Stop(*id));
+                }
+            }
+            Step::Resume(which) => {
+                let all: Vec<SessionId> = self.held.iter().copied().collect();
+                if let Some(id) = all.get(which % all.len().max(1)) {
+                    self.held.remove(id);
+                    self.steer(Event::Resume(*id));
+                }
+            }
+            Step::Say(which, priority, estimate) => {
+                let all: Vec<SessionId> = self.requests.keys().copied().collect();
+                if let Some(id) = all.get(which % all.len().max(1)) {
+                    self.steer(Event::Priority(*id, *priority));
+                    self.check();
+                    self.steer(Event::Estimate(*id, *estimate));
+                }
+            }
+            Step::Rules(rules) => match self.scheduler.handle(self.now, Event::Rules(*rules)) {
+                Ok(decisions) => {
+                    self.rules = *rules;
+                    self.carry_out(decisions);
+                }
+                Err(Refused::Shared { .. } | Refused::Crowded { .. }) => {
+                    assert_eq!(*self.scheduler.rules(), self.rules);
+                }
+                Err(other) => panic!("{other}"),
+            },
         }
         self.check();
+    }
+
+    fn steer(&mut self, event: Event) {
+        let decisions = self.scheduler.handle(self.now, event).expect("it is there");
+        self.carry_out(decisions);
     }
 
     fn end(&mut self, id: SessionId) {
         self.requests.remove(&id);
         self.pinned.remove(&id);
         self.stopped.remove(&id);
+        self.held.remove(&id);
         let decisions = self.scheduler.handle(self.now, Event::End(id)).expect("it is there");
         self.carry_out(decisions);
     }
@@ -163,6 +221,7 @@ impl World {
     fn check(&self) {
         let cluster = cluster();
         let mut running: Vec<Vec<SessionId>> = vec![Vec::new(); cluster.num_slots()];
+        let mut residents = running.clone();
         let mut memory = vec![0; cluster.num_nodes()];
         for (id, request) in &self.requests {
             let Some(home) = self.scheduler.home(*id) else {
@@ -184,7 +243,9 @@ impl World {
                 on_node[node] += 1;
             }
             assert!(on_node.iter().all(|count| *count <= request.per_node_max.unwrap_or(u32::MAX)));
+            slots.iter().for_each(|slot| residents[slot.0 as usize].push(*id));
             if !self.stopped.contains(id) {
+                assert!(!self.held.contains(id), "{id:?} runs although its user has stopped it");
                 slots.iter().for_each(|slot| running[slot.0 as usize].push(*id));
             }
         }
@@ -199,14 +260,19 @@ impl World {
                 ),
             }
         }
-        self.check_pins(&cluster, &running);
-        if self.stopped.len() == self.pinned.len() {
+        self.check_pins(&cluster, &residents);
+        if let Some(id) = self.requests.keys().next_back() {
+            let explained = self.scheduler.explain(self.now, *id).expect("it is there");
+            assert_eq!(explained.stopped, self.held.contains(id));
+            assert!(explained.begins.is_none_or(|begins| begins >= self.now && !explained.stopped));
+        }
+        if self.held.is_empty() && self.stopped.len() == self.pinned.len() {
             assert!(self.requests.is_empty(), "nothing runs, but somebody waits or is suspended");
         }
     }
 
     /// Under sidestep, whoever came last to a node has its slots to itself, unless all of the node's slots are taken.
-    fn check_pins(&self, cluster: &Cluster, running: &[Vec<SessionId>]) {
+    fn check_pins(&self, cluster: &Cluster, residents: &[Vec<SessionId>]) {
         for (id, pinned) in &self.pinned {
             let home = self.scheduler.home(*id).expect("it was started");
             for (slot, before) in pinned.slots().zip(home.slots()) {
@@ -218,7 +284,7 @@ impl World {
             }
             let started = |id: &SessionId| self.starts.iter().position(|other| other == id);
             let nodes: BTreeSet<_> = home.slots().map(|slot| cluster.node_of(slot)).collect();
-            let residents = |node| cluster.slots(node).flat_map(|slot| &running[slot]);
+            let residents = |node| cluster.slots(node).flat_map(|slot| &residents[slot]);
             let newest = nodes.iter().all(|node| residents(*node).max_by_key(|id| started(id)) == Some(id));
             let grouped = self.requests.values().any(|request| request.with.is_some());
             let room = nodes.iter().all(|node| {
@@ -238,6 +304,9 @@ impl World {
 
     /// Ends what runs until nothing is left, and counts the steps.
     fn drain(&mut self) {
+        while !self.held.is_empty() {
+            self.take(&Step::Resume(0));
+        }
         let sessions = self.requests.len();
         let mut steps = 0;
         while !self.requests.is_empty() {
@@ -439,4 +508,181 @@ fn give_way_suspends_long_ones_for_short_ones_only() {
     assert_eq!(kinds(&asked(&mut scheduler, 2, 2, with_estimate(10))), [('z', 0), ('s', 2)]);
     assert_eq!(kinds(&ended(&mut scheduler, 12, 2)), [('c', 0)]);
     assert_eq!(kinds(&asked(&mut scheduler, 13, 3, Request::new(1))), [], "nobody knows how long it takes");
+}
+
+fn steered(scheduler: &mut Scheduler, now: u64, event: Event) -> Vec<(char, u64)> {
+    kinds(&scheduler.handle(now, event).expect("it is possible"))
+}
+
+#[test]
+fn who_is_stopped_makes_room_where_the_policy_suspends() {
+    let [old, new] = [0, 1].map(SessionId);
+    for (policy, stopped, resumed) in [
+        (Policy::Surpass, vec![('z', 1), ('c', 0)], vec![('z', 0), ('c', 1)]),
+        (Policy::Overbook, vec![('z', 1)], vec![('c', 1)]),
+        (Policy::Sidestep, vec![('z', 1)], vec![('c', 1)]),
+    ] {
+        let mut scheduler = flat(1, 2, policy);
+        asked(&mut scheduler, 0, 0, Request::new(2));
+        asked(&mut scheduler, 1, 1, Request::new(2));
+        assert_eq!(steered(&mut scheduler, 2, Event::Stop(new)), stopped, "{policy}");
+        assert_eq!((scheduler.state(new), scheduler.is_stopped(new)), (Some(State::Suspended), true));
+        assert_eq!(steered(&mut scheduler, 3, Event::Stop(new)), [], "{policy}: it is");
+        assert_eq!(steered(&mut scheduler, 4, Event::Resume(new)), resumed, "{policy}");
+        assert_eq!(
+            scheduler.handle(5, Event::Resume(new)),
+            Err(Refused::NotStopped { session: new }),
+            "{policy}"
+        );
+        let explained = scheduler.explain(6, new).expect("it is there");
+        assert_eq!((explained.stops, explained.since, explained.ran), (1, 4, 3), "{policy}");
+        let suspensions = scheduler.explain(6, old).expect("it is there").suspensions;
+        assert_eq!(suspensions, if policy == Policy::Surpass { 2 } else { 0 });
+    }
+    // Where nobody is ever suspended, nobody else gets the slots.
+    let mut scheduler = flat(1, 2, Policy::Wait);
+    asked(&mut scheduler, 0, 0, Request::new(2));
+    assert_eq!(kinds(&asked(&mut scheduler, 1, 1, Request::new(2))), []);
+    assert_eq!(steered(&mut scheduler, 2, Event::Stop(old)), [('z', 0)]);
+    assert_eq!(steered(&mut scheduler, 3, Event::Resume(old)), [('c', 0)]);
+}
+
+#[test]
+fn who_is_stopped_before_it_starts_is_passed_over() {
+    let mut scheduler = flat(1, 2, Policy::Wait);
+    for id in 0..3 {
+        asked(&mut scheduler, id, id, Request::new(2));
+    }
+    assert_eq!(steered(&mut scheduler, 3, Event::Stop(SessionId(1))), []);
+    assert_eq!(kinds(&ended(&mut scheduler, 4, 0)), [('s', 2)]);
+    assert_eq!(steered(&mut scheduler, 5, Event::Resume(SessionId(1))), []);
+    assert_eq!(kinds(&ended(&mut scheduler, 6, 2)), [('s', 1)]);
+}
+
+#[test]
+fn a_stopped_session_is_surpassed_by_any_number_and_left_alone_when_it_is_resumed() {
+    let mut scheduler = flat(1, 1, Policy::Surpass);
+    let most = u64::from(scheduler.rules().surpassed_max);
+    asked(&mut scheduler, 0, 0, Request::new(1));
+    steered(&mut scheduler, 0, Event::Stop(SessionId(0)));
+    for id in 1..=2 * most {
+        assert_eq!(kinds(&asked(&mut scheduler, id, id, Request::new(1))), [('s', id)]);
+        assert_eq!(kinds(&ended(&mut scheduler, id, id)), []);
+    }
+    assert_eq!(steered(&mut scheduler, 99, Event::Resume(SessionId(0))), [('c', 0)]);
+    for id in 100..100 + most {
+        assert_eq!(kinds(&asked(&mut scheduler, id, id, Request::new(1))), [('z', 0), ('s', id)]);
+        assert_eq!(kinds(&ended(&mut scheduler, id, id)), [('c', 0)]);
+    }
+    assert_eq!(kinds(&asked(&mut scheduler, 200, 200, Request::new(1))), [], "it is left alone");
+    assert_eq!(steered(&mut scheduler, 201, Event::Stop(SessionId(0))), [('z', 0), ('s', 200)]);
+    assert_eq!(steered(&mut scheduler, 202, Event::Resume(SessionId(0))), [], "it came first");
+    assert_eq!(kinds(&ended(&mut scheduler, 203, 200)), [('c', 0)]);
+}
+
+#[test]
+fn a_stopped_session_delays_nobody_under_give_way_however_soon_it_is_due() {
+    let with_estimate = |estimate| Request { estimate: Some(estimate), ..Request::new(1) };
+    for later in [1, 1_000] {
+        let mut scheduler = flat(1, 1, Policy::GiveWay);
+        asked(&mut scheduler, 0, 0, with_estimate(20));
+        assert_eq!(
+            kinds(&asked(&mut scheduler, later, 1, with_estimate(10))),
+            [],
+            "it is no longer than others"
+        );
+        assert_eq!(steered(&mut scheduler, later, Event::Stop(SessionId(0))), [('z', 0), ('s', 1)]);
+    }
+}
+
+#[test]
+fn another_priority_is_another_turn() {
+    let mut scheduler = flat(1, 2, Policy::Wait);
+    for id in 0..3 {
+        asked(&mut scheduler, id, id, Request::new(2));
+    }
+    assert_eq!(scheduler.explain(3, SessionId(2)).expect("it waits").before, [SessionId(1)]);
+    assert_eq!(steered(&mut scheduler, 3, Event::Priority(SessionId(2), 1)), []);
+    assert_eq!(scheduler.explain(3, SessionId(2)).expect("it waits").before, []);
+    assert_eq!(kinds(&ended(&mut scheduler, 4, 0)), [('s', 2)]);
+    // Under surpass, it is enough to have the higher one.
+    let mut scheduler = flat(1, 2, Policy::Surpass);
+    asked(&mut scheduler, 0, 0, Request { priority: 1, ..Request::new(2) });
+    assert_eq!(kinds(&asked(&mut scheduler, 1, 1, Request::new(2))), []);
+    assert_eq!(steered(&mut scheduler, 2, Event::Priority(SessionId(1), 2)), [('z', 0), ('s', 1)]);
+}
+
+#[test]
+fn another_policy_takes_over_what_it_would_allow() {
+    let to = |policy| Event::Rules(Rules::new(policy));
+    // What waits starts where sharing is allowed; then there is no way back until one has ended.
+    let mut scheduler = flat(1, 2, Policy::Wait);
+    asked(&mut scheduler, 0, 0, Request::new(2));
+    asked(&mut scheduler, 1, 1, Request::new(1));
+    assert_eq!(steered(&mut scheduler, 2, to(Policy::Sidestep)), [('s', 1), ('p', 0)]);
+    let [one, other] = [0, 1].map(SessionId);
+    for policy in [Policy::Wait, Policy::Surpass, Policy::GiveWay] {
+        let refused = scheduler.handle(3, to(policy));
+        assert_eq!(refused, Err(Refused::Shared { one, other, policy }));
+    }
+    assert_eq!(scheduler.rules().policy, Policy::Sidestep);
+    assert_eq!(steered(&mut scheduler, 4, to(Policy::Overbook)), [('p', 0)]);
+    assert_eq!(kinds(&ended(&mut scheduler, 5, 1)), []);
+    assert_eq!(steered(&mut scheduler, 6, to(Policy::Surpass)), []);
+    // Who is suspended goes on where nobody is.
+    assert_eq!(kinds(&asked(&mut scheduler, 7, 2, Request::new(1))), [('z', 0), ('s', 2)]);
+    assert_eq!(
+        scheduler.handle(8, to(Policy::Wait)),
+        Err(Refused::Shared { one, other: SessionId(2), policy: Policy::Wait })
+    );
+    assert_eq!(steered(&mut scheduler, 9, to(Policy::GiveWay)), []);
+    assert_eq!(steered(&mut scheduler, 10, to(Policy::Overbook)), [('c', 0)]);
+    // Stopped by its user it takes no place where the policy suspends.
+    assert_eq!(steered(&mut scheduler, 11, Event::Stop(one)), [('z', 0)]);
+    assert_eq!(steered(&mut scheduler, 12, to(Policy::Surpass)), []);
+    assert_eq!(steered(&mut scheduler, 13, Event::Resume(one)), [], "the other one came later");
+    assert_eq!(kinds(&ended(&mut scheduler, 14, 2)), [('c', 0)]);
+}
+
+#[test]
+fn who_is_to_go_on_together_does() {
+    let mut scheduler = flat(1, 4, Policy::Surpass);
+    asked(&mut scheduler, 0, 0, Request::new(2));
+    asked(&mut scheduler, 1, 1, Request { with: Some(SessionId(0)), ..Request::new(2) });
+    assert_eq!(kinds(&asked(&mut scheduler, 2, 2, Request::new(4))), [('z', 0), ('z', 1), ('s', 2)]);
+    assert_eq!(steered(&mut scheduler, 3, Event::Stop(SessionId(0))), []);
+    assert_eq!(steered(&mut scheduler, 3, Event::Priority(SessionId(0), 1)), []);
+    assert_eq!(steered(&mut scheduler, 4, Event::Resume(SessionId(0))), [], "not without the other one");
+    assert_eq!(kinds(&ended(&mut scheduler, 5, 2)), [('c', 0), ('c', 1)]);
+}
+
+#[test]
+fn why_it_waits_and_until_when() {
+    let mut scheduler = flat(1, 2, Policy::Wait);
+    let with_estimate = |estimate| Request { estimate: Some(estimate), ..Request::new(2) };
+    asked(&mut scheduler, 0, 0, with_estimate(100));
+    asked(&mut scheduler, 10, 1, with_estimate(50));
+    asked(&mut scheduler, 20, 2, with_estimate(1));
+    let waits = scheduler.explain(30, SessionId(2)).expect("it waits");
+    assert_eq!((waits.state, waits.since, waits.slots, waits.free), (State::Waiting, 20, 2, 0));
+    assert_eq!((waits.before, waits.begins), (vec![SessionId(1)], Some(150)));
+    let [holder] = &waits.holders[..] else { panic!("{:?}", waits.holders) };
+    assert_eq!((holder.session, holder.slots, holder.left), (SessionId(0), 2, Some(70)));
+    // Who takes longer than it said, or says nothing, may take for ever.
+    assert_eq!(scheduler.explain(101, SessionId(2)).expect("it waits").begins, None);
+    assert_eq!(steered(&mut scheduler, 101, Event::Estimate(SessionId(0), Some(120))), []);
+    assert_eq!(scheduler.explain(101, SessionId(2)).expect("it waits").begins, Some(170));
+    assert_eq!(steered(&mut scheduler, 102, Event::Estimate(SessionId(0), None)), []);
+    assert_eq!(scheduler.explain(102, SessionId(2)).expect("it waits").begins, None);
+    assert_eq!(scheduler.explain(102, SessionId(9)), None);
+    // Who is suspended ends later, also under another policy.
+    let mut scheduler = flat(1, 2, Policy::Surpass);
+    asked(&mut scheduler, 0, 0, with_estimate(100));
+    asked(&mut scheduler, 10, 1, with_estimate(200));
+    for policy in [Policy::Surpass, Policy::GiveWay] {
+        assert_eq!(steered(&mut scheduler, 20, Event::Rules(Rules::new(policy))), []);
+        let suspended = scheduler.explain(20, SessionId(0)).expect("it is suspended");
+        assert_eq!((suspended.ran, suspended.begins), (10, Some(210)));
+        assert_eq!((suspended.suspensions, &suspended.suspended_by[..]), (1, &[SessionId(1)][..]));
+    }
 }

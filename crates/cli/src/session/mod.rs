@@ -5,6 +5,8 @@ mod chart;
 mod run;
 mod simulate;
 mod spawned;
+mod steer;
+pub(crate) mod words;
 
 use std::process::ExitCode;
 
@@ -19,6 +21,11 @@ pub struct Args {
 enum Command {
     Run(run::RunArgs),
     List(run::ListArgs),
+    Stop(steer::StopArgs),
+    Resume(steer::ResumeArgs),
+    End(steer::EndArgs),
+    Set(steer::SetArgs),
+    Explain(steer::ExplainArgs),
     On(run::OnArgs),
     Simulate(Box<simulate::Args>),
     Agent(run::AgentArgs),
@@ -41,6 +48,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Run(args) => run::run(args),
         Command::List(args) => run::list(args),
+        Command::Stop(args) => steer::stop(args),
+        Command::Resume(args) => steer::resume(args),
+        Command::End(args) => steer::end(args),
+        Command::Set(args) => steer::set(args),
+        Command::Explain(args) => steer::explain(args),
         Command::Simulate(args) => simulate::run(*args),
         Command::Agent(args) => run::agent(args),
         Command::Keeper(_) => run::keeper(),

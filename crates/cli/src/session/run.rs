@@ -242,14 +242,25 @@ pub fn list(args: ListArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn line(session: &Shown) -> String {
-    let Shown { session, state, parts, pid, command } = session;
+/// A session in a list.
+pub(super) fn line(shown: &Shown) -> String {
+    let Shown { session, state, pid, command, .. } = shown;
+    let cpus = processors(shown);
+    let by = match (shown.stopped, shown.paused) {
+        (true, _) => " (stopped by its user)",
+        (false, true) => " (stopped, as Ctrl-Z does)",
+        (false, false) => "",
+    };
+    format!("{session:>5}  {state:<9}  processors {cpus:<12} process {pid:<8} {command}{by}")
+}
+
+/// Where it is, with the nodes if that is not here.
+pub(super) fn processors(shown: &Shown) -> String {
     let cpus = |part: &Part| castell_host::topology::print_list(&part.cpus);
-    let cpus = match &parts[..] {
+    match &shown.parts[..] {
         [part] if part.node == castell_agent::here() => cpus(part),
         parts => {
             parts.iter().map(|part| format!("{}:{}", part.node, cpus(part))).collect::<Vec<_>>().join(" ")
         }
-    };
-    format!("{session:>5}  {state:<9}  processors {cpus:<12} process {pid:<8} {command}")
+    }
 }

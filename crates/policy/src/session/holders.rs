@@ -105,6 +105,12 @@ impl Holders {
         self.ran(claim.group, home, true);
     }
 
+    /// It says something else about its slots than before.
+    pub(crate) fn changed(&mut self, claim: Claim, home: &Placement) {
+        self.thresholds = None;
+        self.replace(claim, home);
+    }
+
     /// Nobody may surpass who has these slots any more; or who was left alone has ended.
     pub(crate) fn leave_alone(&mut self, home: &Placement, begins: bool) {
         self.thresholds = None;

@@ -7,9 +7,11 @@
 //!
 //! [`resources`](Cluster) says what there is, `request` what is asked and answered, [`Rules`] what is decided by; `occupancy` counts
 //! slots and memory and finds places, `turns` says who is next, `backfill` lets others go first, `holders` knows whose slots can be had,
-//! `preempt` suspends and continues, `sidestep` pins.
+//! `preempt` suspends and continues, `sidestep` pins. What people do to their sessions meanwhile is in `steer`, what becomes of them under
+//! another policy in `succession`, and why one waits in `explain`.
 
 mod backfill;
+mod explain;
 mod holders;
 mod occupancy;
 mod preempt;
@@ -21,9 +23,12 @@ mod rules;
 mod scheduler;
 mod sidestep;
 pub mod simulate;
+mod steer;
+mod succession;
 mod turns;
 pub mod workload;
 
+pub use explain::{Explanation, Holding};
 pub use record::State;
 pub use request::{Decision, Event, Refused, Request, SessionId};
 pub use resources::{Cluster, ClusterError, Level, NodeId, Placement, SLOTS_MAX, Shape, Slot};

@@ -153,10 +153,15 @@ impl Scheduler {
         leave.dedup();
         for other in &leave {
             self.suspend(now, *other);
+            self.sessions.get_mut(other).expect("it is there").note_suspension(newcomer);
             decisions.push(Decision::Suspend(*other));
         }
         for other in leave.iter().chain(&stopped) {
             let session = self.sessions.get_mut(other).expect("it is there");
+            // Whom its user has stopped, nobody keeps from running.
+            if session.stopped {
+                continue;
+            }
             session.surpassed += 1;
             if self.rules.policy == Policy::Surpass && session.surpassed == self.rules.surpassed_max {
                 let home = session.home.as_ref().expect("it has slots");
@@ -165,12 +170,13 @@ impl Scheduler {
         }
     }
 
-    fn suspend(&mut self, now: u64, id: SessionId) {
+    pub(super) fn suspend(&mut self, now: u64, id: SessionId) {
         let session = self.sessions.get_mut(&id).expect("it runs");
         if let Some(end) = session.expected_end() {
             self.ends.remove(&(end, id));
         }
         session.ran += now.saturating_sub(session.since);
+        session.since = now;
         session.state = State::Suspended;
         self.running.remove(&session.arrival);
         self.suspended.insert(session.arrival, id);
@@ -191,8 +197,14 @@ impl Scheduler {
             let holders = self.holders.as_ref().expect("it suspends");
             let Some((last, id)) = holders.ready_before(arrival) else { return };
             arrival = last;
+            if self.sessions[&id].stopped {
+                continue;
+            }
             let members = self.groups.get(&self.sessions[&id].group);
-            let suspended = |member: &SessionId| self.sessions[member].state == State::Suspended;
+            let suspended = |member: &SessionId| {
+                let member = &self.sessions[member];
+                member.state == State::Suspended && !member.stopped
+            };
             let together: Vec<SessionId> = match members {
                 Some(members) => members.iter().copied().filter(suspended).collect(),
                 None => vec![id],
@@ -206,7 +218,7 @@ impl Scheduler {
         }
     }
 
-    fn carry_on(&mut self, now: u64, id: SessionId) {
+    pub(super) fn carry_on(&mut self, now: u64, id: SessionId) {
         self.reservation = None;
         let session = self.sessions.get_mut(&id).expect("it is suspended");
         session.state = State::Running;

@@ -2,7 +2,8 @@
 //! from each side a greeting with the version. Knows of no socket: whoever has one puts bytes into [`Lines`] and takes messages out.
 //!
 //! A runner asks with [`ToAgent::Run`] and hears [`FromAgent::Start`], at once or later; from then on it carries out what it is told,
-//! and says [`ToAgent::Done`] when a suspension or a move is complete, so that others can start. It ends with [`ToAgent::Ended`];
+//! and says [`ToAgent::Done`] when a suspension or a move is complete, so that others can start. It ends with [`ToAgent::Ended`], by itself
+//! or after [`FromAgent::End`];
 //! a connection that closes without it means that the runner died, and the agent ends what that left.
 //!
 //! Where an allocation has nodes, a *keeper* on each does the same to what a session has there: it hears with [`ToKeeper::Hold`] how
@@ -12,7 +13,7 @@ use super::request::Request;
 use serde::{Deserialize, Serialize};
 
 /// This version; another one is refused.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Longer lines are refused.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
@@ -43,6 +44,45 @@ pub enum ToAgent {
     Ended {},
     /// Wants to know all sessions.
     List {},
+    /// Wants something done to a session; [`FromAgent::Ordered`] says that it is, or [`FromAgent::Refused`] why it cannot be.
+    Order {
+        /// Which.
+        session: u64,
+        /// What.
+        order: Order,
+    },
+    /// Wants another policy for all sessions as they are; answered alike.
+    Policy {
+        /// Its name.
+        policy: String,
+    },
+    /// Wants to know why a session waits, or where it runs.
+    Explain {
+        /// Which.
+        session: u64,
+    },
+}
+
+/// What a user does to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Order {
+    /// It stands still, or does not start, until it is resumed.
+    Stop {},
+    /// It goes on, or may start.
+    Resume {},
+    /// It ends: its processes are asked to, and killed a while later.
+    End {},
+    /// From now on it has this priority.
+    Priority {
+        /// The higher, the earlier.
+        priority: i32,
+    },
+    /// How long it takes at most.
+    Estimate {
+        /// In milliseconds of running; none if nobody knows.
+        estimate_ms: Option<u64>,
+    },
 }
 
 /// A session that somebody wants to run.
@@ -123,6 +163,17 @@ pub enum FromAgent {
         /// Node by node.
         parts: Vec<Part>,
     },
+    /// End it.
+    End {},
+    /// An order is carried out.
+    Ordered {
+        /// The policy.
+        policy: String,
+        /// The session as it is now; none if it has ended, and where all were meant.
+        session: Option<Shown>,
+    },
+    /// What there is to say about a session.
+    Explained(Box<Explained>),
     /// All sessions.
     Sessions {
         /// The policy.
@@ -206,12 +257,66 @@ pub enum FromKeeper {
 pub struct Shown {
     /// Its number.
     pub session: u64,
-    /// `waiting`, `running` or `suspended`.
+    /// `waiting`, `running`, `suspended` or `ending`.
     pub state: String,
+    /// Whether its user has stopped it with [`Order::Stop`].
+    pub stopped: bool,
+    /// Whether somebody has stopped its runner, as Ctrl-Z does.
+    pub paused: bool,
+    /// For how long its state has been so.
+    pub for_ms: u64,
+    /// Slots that it wants, or has.
+    pub slots: u32,
+    /// The higher, the earlier.
+    pub priority: i32,
     /// Where its processes are pinned, node by node; nowhere while it waits.
     pub parts: Vec<Part>,
     /// The process that runs it.
     pub pid: u32,
+    /// What it runs.
+    pub command: String,
+}
+
+/// What there is to say about a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Explained {
+    /// As it is in a list.
+    pub shown: Shown,
+    /// The policy.
+    pub policy: String,
+    /// How long it takes at most, by what was said of it.
+    pub estimate_ms: Option<u64>,
+    /// How long it has run.
+    pub ran_ms: u64,
+    /// Slots on which nothing runs.
+    pub free: u64,
+    /// Whose turn comes before its own, if it waits.
+    pub before: Vec<u64>,
+    /// Who has slots, if it waits; else who has some of its own as well.
+    pub holders: Vec<Holder>,
+    /// When it starts or goes on, if all take as long as was said of them and nobody comes.
+    pub begins_in_ms: Option<u64>,
+    /// How often others have suspended it.
+    pub suspensions: u32,
+    /// The last of those, the last one last.
+    pub suspended_by: Vec<u64>,
+    /// How often its user has stopped it.
+    pub stops: u32,
+}
+
+/// A session that has slots which another one would like.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Holder {
+    /// Its number.
+    pub session: u64,
+    /// `running` or `suspended`.
+    pub state: String,
+    /// How many slots.
+    pub slots: u64,
+    /// How long it needs at most, if that is known.
+    pub left_ms: Option<u64>,
     /// What it runs.
     pub command: String,
 }
@@ -293,8 +398,12 @@ mod tests {
     #[test]
     fn messages_are_read_as_they_are_written() {
         let wanted = Wanted { slots: 3, command: "a\nb".into(), with: Some(4), ..Wanted::default() };
-        let messages =
-            [ToAgent::Hello { version: VERSION }, ToAgent::Run(Box::new(wanted)), ToAgent::Done {}];
+        let messages = [
+            ToAgent::Hello { version: VERSION },
+            ToAgent::Run(Box::new(wanted)),
+            ToAgent::Order { session: 4, order: Order::Priority { priority: -1 } },
+            ToAgent::Done {},
+        ];
         let mut lines = Lines::default();
         let bytes: Vec<u8> = messages.iter().flat_map(encode).collect();
         // However it is torn apart on its way.

@@ -1,6 +1,7 @@
 //! What is asked, what is answered.
 
 use super::resources::{Level, Placement};
+use super::rules::{Policy, Rules};
 
 /// The number of a session; whoever asks gives it, each once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,6 +51,16 @@ pub enum Event {
     Request(SessionId, Request),
     /// One has ended, or gives up waiting.
     End(SessionId),
+    /// Its user stops it: it stands still, or does not start, until it is resumed.
+    Stop(SessionId),
+    /// Its user lets it go on, as soon as the policy does.
+    Resume(SessionId),
+    /// Its priority is another one.
+    Priority(SessionId, i32),
+    /// Its estimate is another one, counted from its start; none if nobody knows.
+    Estimate(SessionId, Option<u64>),
+    /// Another policy decides about all sessions, as they are.
+    Rules(Rules),
 }
 
 /// What has to be done, in this order.
@@ -99,6 +110,40 @@ pub enum Refused {
     Exists {
         /// Its number.
         session: SessionId,
+    },
+    /// Nobody has to resume it.
+    #[error("session {} is not stopped", session.0)]
+    NotStopped {
+        /// Its number.
+        session: SessionId,
+    },
+    /// The policy would not have allowed what there is.
+    #[error(
+        "sessions {} and {} have processors in common, which {policy} gives to one at a time: wait until one has ended, or end one",
+        one.0, other.0
+    )]
+    Shared {
+        /// One of them.
+        one: SessionId,
+        /// Another one.
+        other: SessionId,
+        /// The policy that was to take over.
+        policy: Policy,
+    },
+    /// The same, where it allows some sharing.
+    #[error(
+        "session {} has a processor that {crowd} sessions would share, and under {policy} at most {most} do: wait until one has ended, or end one",
+        session.0
+    )]
+    Crowded {
+        /// One of those.
+        session: SessionId,
+        /// How many would.
+        crowd: usize,
+        /// How many may.
+        most: u16,
+        /// The policy that was to take over.
+        policy: Policy,
     },
     /// There is no such session (any more).
     #[error("there is no session {}", session.0)]

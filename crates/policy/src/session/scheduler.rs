@@ -29,10 +29,10 @@ pub struct Scheduler {
     pub(super) groups: BTreeMap<SessionId, Vec<SessionId>>,
     /// When those that run should have ended, where that is known.
     pub(super) ends: BTreeSet<(u64, SessionId)>,
-    arrivals: u64,
-    starts: u64,
+    pub(super) arrivals: u64,
+    pub(super) starts: u64,
     /// Whether sessions of different priorities have come.
-    priorities: Option<(i32, bool)>,
+    pub(super) priorities: Option<(i32, bool)>,
     /// What the first of those that wait is waiting for, until something starts or ends.
     pub(super) reservation: Option<super::backfill::Reservation>,
     /// Per slot, how many of its holders the session that is being placed may disregard.
@@ -81,6 +81,11 @@ impl Scheduler {
                 self.remove(id)?;
                 self.give_turns(now, &mut decisions);
             }
+            Event::Stop(id) => self.stop(now, id, &mut decisions)?,
+            Event::Resume(id) => self.resume(now, id, &mut decisions)?,
+            Event::Priority(id, priority) => self.prioritise(now, id, priority, &mut decisions)?,
+            Event::Estimate(id, estimate) => self.estimate(now, id, estimate, &mut decisions)?,
+            Event::Rules(rules) => self.take_over(now, rules, &mut decisions)?,
         }
         if self.rules.policy == Policy::Sidestep {
             sidestep::repin(self, &mut decisions);
@@ -100,7 +105,16 @@ impl Scheduler {
 
     /// Where a session is in its life; none if it has ended or never came.
     pub fn state(&self, id: SessionId) -> Option<State> {
-        self.sessions.get(&id).map(|session| session.state)
+        let session = self.sessions.get(&id)?;
+        match session.state {
+            State::Running if session.stopped => Some(State::Suspended),
+            state => Some(state),
+        }
+    }
+
+    /// Since when it is so: when it came, started, went on or came to stand still.
+    pub fn since(&self, id: SessionId) -> Option<u64> {
+        self.sessions.get(&id).map(|session| session.since)
     }
 
     /// The slots that a session was given, which it also keeps while it is suspended or has stepped aside.
@@ -108,7 +122,7 @@ impl Scheduler {
         self.sessions.get(&id)?.home.as_ref()
     }
 
-    /// How many wait, run and are suspended.
+    /// How many wait for their turn, have their slots, and are suspended without them.
     pub fn counts(&self) -> [usize; 3] {
         [self.waiting.len(), self.running.len(), self.suspended.len()]
     }
@@ -134,10 +148,7 @@ impl Scheduler {
                 self.waiting.forget_wish(&self.sessions[member].turn(*member));
             }
         }
-        let (first, _) = *self.priorities.get_or_insert((request.priority, false));
-        if first != request.priority {
-            self.priorities = Some((first, true));
-        }
+        self.note_priority(request.priority);
         let session = Session::new(request, self.arrivals, now, group, &self.rules);
         self.arrivals += 1;
         let turn = session.turn(id);
@@ -145,6 +156,14 @@ impl Scheduler {
         self.waiting.insert(turn, wish);
         self.sessions.insert(id, session);
         Ok(turn)
+    }
+
+    /// There is a session of this priority.
+    pub(super) fn note_priority(&mut self, priority: i32) {
+        let (first, _) = *self.priorities.get_or_insert((priority, false));
+        if first != priority {
+            self.priorities = Some((first, true));
+        }
     }
 
     /// Whether a request can ever be fulfilled.
@@ -193,7 +212,8 @@ impl Scheduler {
             self.occupancy.remember(home, session.request.memory_bytes, false);
             if let Some(holders) = &mut self.holders {
                 holders.left(id, session.group, home);
-                if self.rules.policy == Policy::Surpass && session.surpassed >= self.rules.surpassed_max {
+                let surpassed = session.surpassed >= self.rules.surpassed_max && !session.stopped;
+                if self.rules.policy == Policy::Surpass && surpassed {
                     holders.leave_alone(home, false);
                 }
             }
@@ -214,7 +234,7 @@ impl Scheduler {
     }
 
     /// Somebody came: only that one can have a new chance.
-    fn arrived(&mut self, now: u64, turn: Turn, decisions: &mut Vec<Decision>) {
+    pub(super) fn arrived(&mut self, now: u64, turn: Turn, decisions: &mut Vec<Decision>) {
         let first = self.waiting.first().expect("it was just put in");
         if first == turn {
             self.reservation = None;
@@ -225,7 +245,7 @@ impl Scheduler {
     }
 
     /// Something has ended: suspended ones go on where they can, then those that wait take their turns.
-    fn give_turns(&mut self, now: u64, decisions: &mut Vec<Decision>) {
+    pub(super) fn give_turns(&mut self, now: u64, decisions: &mut Vec<Decision>) {
         if !self.suspended.is_empty() {
             self.go_on(now, decisions);
         }
@@ -339,7 +359,7 @@ impl Scheduler {
     }
 
     /// What a session that waits cannot start without.
-    fn wish(&self, session: &Session) -> Wish {
+    pub(super) fn wish(&self, session: &Session) -> Wish {
         match self.groups.contains_key(&session.group) {
             true => Wish::default(),
             false => Wish {

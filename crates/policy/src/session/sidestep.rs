@@ -43,6 +43,11 @@ impl Aside {
         }
     }
 
+    /// Who is pinned elsewhere than at home.
+    pub(crate) fn pinned(&self) -> impl Iterator<Item = SessionId> + '_ {
+        self.pinned.keys().copied()
+    }
+
     /// It has ended.
     pub(crate) fn left(&mut self, id: SessionId, nodes: &[NodeId]) {
         for node in nodes {

@@ -1,0 +1,204 @@
+//! What people ask about sessions and do to them. Whoever gives an order hears when it is carried out.
+
+use super::{Live, Sessions};
+use castell_policy::session::protocol::{Explained, FromAgent, Holder, Order, Shown};
+use castell_policy::session::{Event, Explanation, Holding, Refused, Rules, SessionId, State};
+
+/// An answer that has to wait.
+pub(super) struct Promised {
+    client: u64,
+    until: Until,
+}
+
+/// For what.
+enum Until {
+    /// All that was decided is carried out; then a session is shown, or the policy is told.
+    CarriedOut(Option<SessionId>),
+    /// The session has ended.
+    Ended(SessionId),
+}
+
+impl Sessions {
+    /// Does to a session what somebody wants.
+    pub(crate) fn order(&mut self, client: u64, session: u64, order: Order) {
+        let id = SessionId(session);
+        let outcome = match order {
+            _ if self.has_promise(client) => Err("one order at a time".into()),
+            Order::Stop {} => self.steer(id, Event::Stop(id)),
+            Order::Resume {} => self.resume(id),
+            Order::End {} => self.end(id),
+            Order::Priority { priority } => self.steer(id, Event::Priority(id, priority)),
+            Order::Estimate { estimate_ms } => self.steer(id, Event::Estimate(id, estimate_ms)),
+        };
+        self.promise(client, outcome);
+    }
+
+    /// Another policy takes over.
+    pub(crate) fn govern(&mut self, client: u64, policy: &str) {
+        let outcome = match policy.parse::<Rules>() {
+            _ if self.has_promise(client) => Err("one order at a time".into()),
+            Err(error) => Err(error.to_string()),
+            Ok(rules) => match self.scheduler.handle(self.now(), Event::Rules(rules)) {
+                Err(refused) => Err(refused.to_string()),
+                Ok(decisions) => {
+                    self.orders.add(decisions);
+                    Ok(Until::CarriedOut(None))
+                }
+            },
+        };
+        self.promise(client, outcome);
+    }
+
+    fn steer(&mut self, id: SessionId, event: Event) -> Result<Until, String> {
+        self.there(id)?;
+        let handled = self.scheduler.handle(self.now(), event.clone());
+        self.orders.add(handled.map_err(|refused| refused.to_string())?);
+        let wanted = &mut self.live.get_mut(&id).expect("it is there").wanted;
+        match event {
+            Event::Priority(_, priority) => wanted.priority = priority,
+            Event::Estimate(_, estimate_ms) => wanted.estimate_ms = estimate_ms,
+            _ => {}
+        }
+        Ok(Until::CarriedOut(Some(id)))
+    }
+
+    fn resume(&mut self, id: SessionId) -> Result<Until, String> {
+        if self.scheduler.is_stopped(id) {
+            return self.steer(id, Event::Resume(id));
+        }
+        self.runs_freely(id)?;
+        let what_else = match self.scheduler.state(id) {
+            Some(State::Waiting) => "it waits for its turn",
+            Some(State::Suspended) => {
+                "it is suspended by the policy, and goes on when its processors are free"
+            }
+            _ => "it runs",
+        };
+        Err(format!("{}: {what_else}", Refused::NotStopped { session: id }))
+    }
+
+    fn end(&mut self, id: SessionId) -> Result<Until, String> {
+        self.runs_freely(id)?;
+        let live = self.there(id)?;
+        match live.wanted.spawned_by {
+            Some(_) => self.leave(id, true),
+            None => {
+                let client = live.client;
+                self.clients.tell(client, &FromAgent::End {});
+            }
+        }
+        Ok(Until::Ended(id))
+    }
+
+    fn there(&self, id: SessionId) -> Result<&Live, String> {
+        let live = self.live.get(&id).filter(|live| live.leaving.is_none());
+        live.ok_or_else(|| {
+            format!("{}: `castell session list` shows which there are", Refused::Unknown { session: id })
+        })
+    }
+
+    /// Whoever has stopped a runner has to continue it: it hears nobody.
+    fn runs_freely(&self, id: SessionId) -> Result<(), String> {
+        let live = self.there(id)?;
+        if !live.paused {
+            return Ok(());
+        }
+        let pid = live.wanted.pid;
+        Err(format!(
+            "`castell session run` of session {} was stopped, as Ctrl-Z does: continue it where it was started, or with `kill -CONT {pid}`",
+            id.0
+        ))
+    }
+
+    fn has_promise(&self, client: u64) -> bool {
+        self.promised.iter().any(|promised| promised.client == client)
+    }
+
+    fn promise(&mut self, client: u64, outcome: Result<Until, String>) {
+        match outcome {
+            Ok(until) => self.promised.push(Promised { client, until }),
+            Err(reason) => self.clients.refuse(client, reason),
+        }
+    }
+
+    /// Answers those whose orders are carried out.
+    pub(super) fn keep_promises(&mut self) {
+        let idle = self.orders.is_idle();
+        let promised = std::mem::take(&mut self.promised);
+        let (due, later): (Vec<Promised>, _) =
+            promised.into_iter().partition(|promised| match promised.until {
+                Until::CarriedOut(_) => idle,
+                Until::Ended(id) => !self.live.contains_key(&id),
+            });
+        self.promised = later;
+        for Promised { client, until } in due {
+            let session = match until {
+                Until::CarriedOut(id) => id.and_then(|id| Some(self.shown(id, self.live.get(&id)?))),
+                Until::Ended(_) => None,
+            };
+            let policy = self.scheduler.rules().to_string();
+            self.clients.tell(client, &FromAgent::Ordered { policy, session });
+        }
+    }
+
+    /// A session in a list.
+    pub(super) fn shown(&self, id: SessionId, live: &Live) -> Shown {
+        Shown {
+            session: id.0,
+            state: self.scheduler.state(id).map_or("ending", name).into(),
+            stopped: self.scheduler.is_stopped(id),
+            paused: live.paused,
+            for_ms: self.scheduler.since(id).map_or(0, |since| self.now().saturating_sub(since)),
+            slots: live.wanted.slots,
+            priority: live.wanted.priority,
+            parts: live.parts.clone(),
+            pid: live.wanted.pid,
+            command: live.wanted.command.clone(),
+        }
+    }
+
+    /// Why a session waits, or where it runs.
+    ///
+    /// # Errors
+    /// There is no such session.
+    pub(crate) fn explain(&self, session: u64) -> Result<FromAgent, String> {
+        let (id, now) = (SessionId(session), self.now());
+        let live = self.there(id)?;
+        let explanation = self.scheduler.explain(now, id).ok_or("it has just ended")?;
+        let holders = explanation.holders.iter().map(|holding| self.holder(holding)).collect();
+        let Explanation { ran, free, before, begins, suspensions, suspended_by, stops, .. } = explanation;
+        let numbers = |ids: Vec<SessionId>| ids.into_iter().map(|id| id.0).collect();
+        Ok(FromAgent::Explained(Box::new(Explained {
+            shown: self.shown(id, live),
+            policy: self.scheduler.rules().to_string(),
+            estimate_ms: live.wanted.estimate_ms,
+            ran_ms: ran,
+            free,
+            before: numbers(before),
+            holders,
+            begins_in_ms: begins.map(|begins| begins.saturating_sub(now)),
+            suspensions,
+            suspended_by: numbers(suspended_by),
+            stops,
+        })))
+    }
+
+    fn holder(&self, holding: &Holding) -> Holder {
+        let live = self.live.get(&holding.session);
+        Holder {
+            session: holding.session.0,
+            state: name(holding.state).into(),
+            slots: holding.slots,
+            left_ms: holding.left,
+            command: live.map_or_else(String::new, |live| live.wanted.command.clone()),
+        }
+    }
+}
+
+fn name(state: State) -> &'static str {
+    match state {
+        State::Waiting => "waiting",
+        State::Running => "running",
+        State::Suspended => "suspended",
+    }
+}

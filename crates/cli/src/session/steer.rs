@@ -1,0 +1,312 @@
+//! `castell session stop`, `resume`, `end`, `set` and `explain`.
+
+use super::allocation::allocation;
+use super::run::{PlaceArgs, line};
+use super::words::{count_processors, time};
+use crate::launch::parse_duration;
+use anyhow::{Context as _, bail};
+use castell_agent::steer as ask;
+use castell_policy::session::protocol::{Explained, FromAgent, Holder, Order, Shown, ToAgent};
+use castell_policy::session::{Policy, Rules};
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::Duration;
+
+const STOP_EXAMPLES: &str = "\
+Examples:
+  castell session stop 2          session 2 stands still, with all of its processes
+  castell session resume 2        it goes on
+  castell session stop 3 --json   as `session list --json` shows it
+
+A session that its user has stopped stands still whatever the policy says, until it is resumed; one that waits does not start. Under
+surpass and give-way its processors can be had meanwhile as those of a session that the policy has suspended, and when it is resumed it
+suspends whom it may, or waits until they are free. Under wait, overbook and sidestep it keeps them, as with Ctrl-Z. It keeps its memory.
+The command returns when the session stands still.";
+
+const RESUME_EXAMPLES: &str = "\
+Examples:
+  castell session resume 2        what `castell session stop 2` has stopped
+  castell session resume 2 --json
+
+Where the policy has given its processors to others meanwhile, it suspends them if it may, or else goes on when they are free.
+A session whose runner was stopped by Ctrl-Z is continued where it was started (fg), or with `kill -CONT`.";
+
+const END_EXAMPLES: &str = "\
+Examples:
+  castell session end 2           asks all of its processes to end, and kills what is left after five seconds
+  castell session end 2 --json
+
+A session that waits gives up. The command returns when nothing is left of the session.";
+
+const SET_EXAMPLES: &str = "\
+Examples:
+  castell session set 3 --priority 5        takes its turn before all of a lower one
+  castell session set 3 --estimate 20m      takes 20 minutes of running in all, at most
+  castell session set 3 --no-estimate       nobody knows
+  castell session set --policy sidestep     another policy for all sessions, as they are
+
+Another policy is refused where it would not allow what there is: sessions that share processors under wait, surpass and give-way, or more
+of them than may share under overbook and sidestep. Whoever is suspended goes on under policies that suspend nobody, and how often those that
+wait were overtaken is counted anew. A higher priority gets a session that waits started; one that is suspended goes on when its processors
+are free.";
+
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  castell session explain 3          why it waits, and who has what it wants; or where it runs
+  castell session explain 3 --json
+
+When it begins follows from the estimates, if nobody comes and all take as long as they have said: where somebody said nothing, or has taken
+longer, it is not known.";
+
+/// Stop a session until it is resumed
+#[derive(clap::Args)]
+#[command(after_help = STOP_EXAMPLES)]
+pub struct StopArgs {
+    #[command(flatten)]
+    one: One,
+}
+
+/// Let a stopped session go on
+#[derive(clap::Args)]
+#[command(after_help = RESUME_EXAMPLES)]
+pub struct ResumeArgs {
+    #[command(flatten)]
+    one: One,
+}
+
+/// End a session
+#[derive(clap::Args)]
+#[command(after_help = END_EXAMPLES)]
+pub struct EndArgs {
+    #[command(flatten)]
+    one: One,
+}
+
+/// Say why a session waits, or where it runs
+#[derive(clap::Args)]
+#[command(after_help = EXPLAIN_EXAMPLES)]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    one: One,
+}
+
+#[derive(clap::Args)]
+struct One {
+    /// The session (see `list`)
+    #[arg(value_name = "SESSION")]
+    session: u64,
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Change a session's priority or estimate, or the policy of all
+#[derive(clap::Args)]
+#[command(after_help = SET_EXAMPLES)]
+pub struct SetArgs {
+    /// The session (see `list`)
+    #[arg(value_name = "SESSION", required_unless_present = "policy")]
+    session: Option<u64>,
+    /// The higher, the earlier
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    priority: Option<i32>,
+    /// How long it takes at most, of running, from its start
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    estimate: Option<Duration>,
+    /// Nobody knows how long it takes
+    #[arg(long, conflicts_with = "estimate")]
+    no_estimate: bool,
+    /// wait, surpass, overbook, sidestep or give-way, for all sessions
+    #[arg(long, value_name = "POLICY", conflicts_with_all = ["session", "priority", "estimate", "no_estimate"])]
+    policy: Option<Rules>,
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// `castell session stop`.
+pub fn stop(args: StopArgs) -> anyhow::Result<ExitCode> {
+    order(args.one, Order::Stop {})
+}
+
+/// `castell session resume`.
+pub fn resume(args: ResumeArgs) -> anyhow::Result<ExitCode> {
+    order(args.one, Order::Resume {})
+}
+
+/// `castell session end`.
+pub fn end(args: EndArgs) -> anyhow::Result<ExitCode> {
+    order(args.one, Order::End {})
+}
+
+fn order(one: One, order: Order) -> anyhow::Result<ExitCode> {
+    let orders = [ToAgent::Order { session: one.session, order }];
+    report(one.session, &ask(&one.place.place()?, allocation()?.as_ref(), &orders)?, one.json)
+}
+
+/// `castell session set`.
+pub fn set(args: SetArgs) -> anyhow::Result<ExitCode> {
+    let (place, allocation) = (args.place.place()?, allocation()?);
+    if let Some(rules) = args.policy {
+        let answer = ask(&place, allocation.as_ref(), &[ToAgent::Policy { policy: rules.to_string() }])?;
+        let FromAgent::Ordered { policy, .. } = answer else { bail!("the agent gave another answer") };
+        match args.json {
+            true => println!("{:#}", json!({"policy": policy})),
+            false => println!("the sessions are under {policy}"),
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let session = args.session.context("which session?")?;
+    let mut orders = Vec::new();
+    orders.extend(args.priority.map(|priority| Order::Priority { priority }));
+    orders.extend(args.estimate.map(|time| Order::Estimate { estimate_ms: Some(time.as_millis() as u64) }));
+    orders.extend(args.no_estimate.then_some(Order::Estimate { estimate_ms: None }));
+    if orders.is_empty() {
+        bail!(
+            "what is to be set? there are --priority, --estimate, --no-estimate, and --policy for all sessions"
+        );
+    }
+    let orders: Vec<ToAgent> = orders.into_iter().map(|order| ToAgent::Order { session, order }).collect();
+    report(session, &ask(&place, allocation.as_ref(), &orders)?, args.json)
+}
+
+/// How the session is now.
+fn report(session: u64, answer: &FromAgent, as_json: bool) -> anyhow::Result<ExitCode> {
+    match answer {
+        FromAgent::Ordered { session: Some(shown), .. } if as_json => {
+            println!("{:#}", serde_json::to_value(shown).context("a session as JSON")?);
+        }
+        FromAgent::Ordered { session: Some(shown), .. } => println!("{}", line(shown)),
+        FromAgent::Ordered { session: None, .. } if as_json => {
+            println!("{:#}", json!({"session": session, "state": "ended"}));
+        }
+        FromAgent::Ordered { session: None, .. } => println!("session {session} has ended"),
+        _ => bail!("the agent gave another answer"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `castell session explain`.
+pub fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
+    let One { session, place, json } = args.one;
+    let answer = ask(&place.place()?, allocation()?.as_ref(), &[ToAgent::Explain { session }])?;
+    let FromAgent::Explained(explained) = answer else { bail!("the agent gave another answer") };
+    match json {
+        true => println!("{:#}", serde_json::to_value(&*explained).context("an explanation as JSON")?),
+        false => explanation(&explained).iter().for_each(|line| println!("{line}")),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// In sentences, of which each is a line.
+fn explanation(explained: &Explained) -> Vec<String> {
+    let Explained { shown, policy, holders, .. } = explained;
+    let mut lines = vec![what(explained)];
+    if !shown.stopped {
+        lines.extend(why(explained).map(|why| format!("policy {policy}: {why}")));
+    }
+    lines.extend(holders.iter().map(|holder| format!("  {}", held(holder))));
+    match explained.begins_in_ms {
+        _ if shown.stopped || shown.state == "running" => {}
+        Some(ms) => lines.push(format!("by the estimates it {} in {}", begins(shown), time(ms))),
+        None => lines.push(format!("when it {} does not follow from the estimates", begins(shown))),
+    }
+    lines.push(history(explained));
+    lines
+}
+
+fn begins(shown: &Shown) -> &'static str {
+    if shown.state == "waiting" { "begins" } else { "goes on" }
+}
+
+fn what(explained: &Explained) -> String {
+    let Explained { shown, free, before, .. } = explained;
+    let Shown { session, for_ms, .. } = shown;
+    let (slots, so_long) = (count_processors(shown.slots.into()), time(*for_ms));
+    let where_it_is = super::run::processors(shown);
+    match (&*shown.state, shown.stopped) {
+        ("waiting", true) => {
+            format!("session {session} was stopped by its user before it began; it wants {slots}")
+        }
+        ("waiting", false) => {
+            let before = match &before[..] {
+                [] => "its turn is next".to_owned(),
+                some => format!("before it: {}", list(some)),
+            };
+            format!(
+                "session {session} has waited for {so_long}: it wants {slots}, of which {free} are free; {before}"
+            )
+        }
+        ("running", _) if shown.paused => {
+            format!(
+                "session {session} is stopped, as Ctrl-Z does, on processors {where_it_is}; it began to run {so_long} ago"
+            )
+        }
+        ("running", _) => format!("session {session} has run for {so_long} on processors {where_it_is}"),
+        (state, true) => {
+            format!(
+                "session {session} is {state} by its user, for {so_long}; its processors are {where_it_is}"
+            )
+        }
+        (state, false) => {
+            format!("session {session} is {state}, for {so_long}; its processors are {where_it_is}")
+        }
+    }
+}
+
+/// What the policy makes of it.
+fn why(explained: &Explained) -> Option<&'static str> {
+    let policy = explained.policy.parse::<Rules>().ok()?.policy;
+    let is_first = explained.before.is_empty();
+    Some(match (&*explained.shown.state, policy) {
+        ("waiting", Policy::Wait) if is_first => "it waits until enough processors are free",
+        ("waiting", Policy::Wait) => "who comes first goes first, unless that delays nobody or not too often",
+        ("waiting", Policy::Surpass) => {
+            "it may suspend who came earlier with no higher priority, unless others have done so too often"
+        }
+        ("waiting", Policy::Overbook | Policy::Sidestep) => {
+            "as many as may share a processor do so already, or there is too little memory"
+        }
+        ("waiting", Policy::GiveWay) => {
+            "it may suspend who needs at least sixteen times as long as its own estimate and is not due yet"
+        }
+        ("suspended", _) => "others have its processors; it goes on when they are free",
+        ("running", _) if explained.holders.is_empty() => "it has its processors alone",
+        ("running", Policy::Surpass | Policy::GiveWay) => "it runs in the place of others",
+        ("running", _) => "it shares processors, or has stepped aside",
+        _ => return None,
+    })
+}
+
+fn held(holder: &Holder) -> String {
+    let Holder { session, state, slots, left_ms, command } = holder;
+    let left = match left_ms {
+        Some(ms) => format!("needs {} more at most", time(*ms)),
+        None => "says no time that it needs".to_owned(),
+    };
+    format!("{session:>3}  {state:<9}  {:<12}  {left}  {command}", count_processors(*slots))
+}
+
+fn history(explained: &Explained) -> String {
+    let times = |count: u32| match count {
+        1 => "once".to_owned(),
+        count => format!("{count} times"),
+    };
+    let by_others = match explained.suspensions {
+        0 => "never suspended by others".to_owned(),
+        count => format!("suspended {} by others (last by {})", times(count), list(&explained.suspended_by)),
+    };
+    let by_user = match explained.stops {
+        0 => "never stopped by its user".to_owned(),
+        count => format!("stopped {} by its user", times(count)),
+    };
+    format!("{by_others}, {by_user}; it has run for {} in all", time(explained.ran_ms))
+}
+
+fn list(sessions: &[u64]) -> String {
+    sessions.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+}
