@@ -299,14 +299,14 @@ fn agent(socket: &Path) -> u32 {
     processes.into_iter().find(is_agent).expect("an agent")
 }
 
+fn is_stopped(process: u32) -> bool {
+    fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| stat.contains(") T "))
+}
+
 fn stopping_and_continuing_the_runner(world: &World) {
     let long = world.stubborn("wait");
     signal(long.0.id(), Signal::TSTP);
-    let stopped = || {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", long.0.id())).unwrap_or_default();
-        stat.contains(") T ")
-    };
-    wait_for("the runner is stopped", stopped);
+    wait_for("the runner is stopped", || is_stopped(long.0.id()));
     stand_still(&long);
     signal(long.0.id(), Signal::CONT);
     moves(&long);
@@ -467,7 +467,9 @@ fn what_cannot_be_steered(world: &World) {
     assert!(refused(ToAgent::Policy { policy: "polite".into() }).contains("`polite` is no policy"));
     // Nobody continues or ends what hears nobody.
     signal(long.0.id(), Signal::TSTP);
-    wait_for("the agent knows", || world.sessions()[0].paused);
+    wait_for("the runner is stopped, and the agent knows", || {
+        is_stopped(long.0.id()) && world.sessions()[0].paused
+    });
     for message in [order(1, Order::Resume {}), order(1, Order::End {})] {
         assert!(refused(message).ends_with(&format!("or with `kill -CONT {}`", long.0.id())));
     }
