@@ -1,6 +1,7 @@
 //! An idle runtime uses no CPU: its threads sleep, and nothing wakes them.
 
-use castell_tasks::{Next, Runtime, Wake};
+use castell_tasks::task::Attributes;
+use castell_tasks::{Context, Next, Runtime, Wake};
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,6 +29,26 @@ fn idle_workers_do_not_run() {
         let runtime = Runtime::builder().workers(3).scheduler(scheduler).build().expect("threads start");
         assert_eq!(runtime.run(|_| 5).expect("nothing fails"), 5);
         rest(3, scheduler);
+    }
+}
+
+/// Each creates the next one and ends.
+fn line(context: &Context<'_>, left: u64) {
+    if left > 0 {
+        let next = move |context: &Context<'_>| line(context, left - 1);
+        // SAFETY: it accesses nothing.
+        unsafe { context.submit_raw(Attributes::NONE, &[], next) };
+    }
+}
+
+/// One of them watched while tasks were created alone.
+#[test]
+fn idle_workers_do_not_watch_either() {
+    let _alone = ALONE.lock();
+    let runtime = Runtime::builder().workers(9).build().expect("threads start");
+    for _ in 0..5 {
+        runtime.run(|context| line(context, 20_000)).expect("nothing fails");
+        rest(9, "after a line of tasks");
     }
 }
 

@@ -31,6 +31,20 @@ fn tree(context: &Context<'_>, depth: u32, run: &'static AtomicU64) {
     }
 }
 
+/// Each creates the next one and ends, but for every thousandth: that one goes on until another has begun.
+fn line(context: &Context<'_>, left: u64, begun: &'static AtomicU64) {
+    begun.fetch_add(1, Ordering::Relaxed);
+    if left > 0 {
+        let before = begun.load(Ordering::Relaxed);
+        spawn(context, move |context| line(context, left - 1, begun));
+        if left.is_multiple_of(1000) {
+            wait_until("what a body creates is run while it goes on", || {
+                before < begun.load(Ordering::Relaxed)
+            });
+        }
+    }
+}
+
 fn counter() -> &'static AtomicU64 {
     Box::leak(Box::new(AtomicU64::new(0)))
 }
@@ -52,6 +66,20 @@ fn every_scheduler_runs_every_task() {
             let runtime = runtime(workers, scheduler);
             runtime.run(|context| tree(context, 11, run)).expect("nothing fails");
             assert_eq!(run.load(Ordering::Relaxed), (1 << 12) - 1, "{scheduler} {workers}");
+        }
+    }
+}
+
+/// With more workers than processors, those that are idle sleep: who goes on for long after it has created a task is not to keep it. Under the
+/// paper's rules (`pull=off`) it may.
+#[test]
+fn a_task_that_is_alone_does_not_wait_for_its_creator() {
+    for scheduler in ["tree", "tree:fifo", "tree:priority", "central", "delegation"] {
+        for workers in [2, 9] {
+            let begun = counter();
+            let runtime = runtime(workers, scheduler);
+            runtime.run(|context| line(context, 50_500, begun)).expect("nothing fails");
+            assert_eq!(begun.load(Ordering::Relaxed), 50_501, "{scheduler} {workers}");
         }
     }
 }

@@ -15,6 +15,7 @@ mod line;
 pub mod schedulable;
 mod stations;
 mod tree;
+mod watch;
 
 use crate::scheduler::schedulable::{ReadyList, Schedulable};
 use crate::workers::WorkerId;
@@ -24,7 +25,7 @@ use central::Central;
 use delegation::Delegation;
 use stations::Stations;
 use std::ptr::NonNull;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 pub(crate) use tree::Leaf;
 use tree::Tree;
 
@@ -300,6 +301,11 @@ impl<T: Schedulable> Scheduler<T> {
             self.withdraw(worker);
             return Some(task);
         }
+        if let (AnyDesign::Tree(tree), None) = (&self.design, timeout)
+            && self.watches_now(tree, worker)
+        {
+            return self.watch(tree, worker);
+        }
         self.stations.sleep(worker, timeout);
         debug_assert!(self.is_registered(worker), "two threads are worker {}", worker.0);
         match self.take_handed(worker) {
@@ -308,6 +314,42 @@ impl<T: Schedulable> Scheduler<T> {
             None => self.withdraw(worker),
         }
         self.get_own(worker)
+    }
+
+    fn watches_now(&self, tree: &Tree<T>, worker: WorkerId) -> bool {
+        self.options.pull
+            && self.desks[worker.index()].kind == Kind::CPU
+            && self.stations.watch.begin(worker, tree.lone())
+    }
+
+    /// The worker, which is idle, watches over what others leave with its creators: see `watch`. A task, if there is one for it.
+    #[cold]
+    fn watch(&self, tree: &Tree<T>, worker: WorkerId) -> Option<NonNull<T>> {
+        tree.has_late();
+        loop {
+            let (since, before) = (Instant::now(), tree.lone());
+            self.stations.sleep(worker, Some(watch::MOMENT));
+            if let Some(handed) = self.take_handed(worker) {
+                self.end_watch(tree);
+                return handed.or_else(|| self.get_own(worker));
+            }
+            let is_late = tree.has_late();
+            let goes_on = self.stations.watch.goes_on(tree.lone() - before, since.elapsed());
+            if is_late || !goes_on {
+                self.withdraw(worker);
+                self.end_watch(tree);
+                return self.get_own(worker).or_else(|| is_late.then(|| tree.starve(worker))?);
+            }
+        }
+    }
+
+    /// Nobody watches any more: what was left with its creators because somebody did is another's.
+    fn end_watch(&self, tree: &Tree<T>) {
+        self.stations.watch.end();
+        fences::heavy();
+        if self.stations.any_idle(Kind::CPU) && tree.holds_any(Kind::CPU) {
+            self.call_any(Kind::CPU);
+        }
     }
 
     /// There is something somewhere: takes it.

@@ -12,6 +12,7 @@
 //! other.
 
 use super::fences;
+use super::watch::Watch;
 use crate::workers::WorkerId;
 use castell_base::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, spin_hint};
 use castell_sched::{Kind, Topology};
@@ -50,6 +51,7 @@ pub(super) struct Stations<T> {
     stations: Box<[Station<T>]>,
     /// By NUMA node and then by word of 64 workers: who belongs to it.
     near: Box<[u64]>,
+    pub(super) watch: Watch,
 }
 
 /// The right to fill an idle worker's slot, and the duty to ring.
@@ -74,6 +76,7 @@ impl<T> Stations<T> {
             words,
             stations: topology.all().map(station).collect(),
             near: near.into(),
+            watch: Watch::new(),
         }
     }
 
@@ -134,13 +137,20 @@ impl<T> Stations<T> {
         let _ = bell.compare_exchange(ASLEEP, QUIET, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Claims an idle worker that runs `kind`, of NUMA node `numa` rather than of another.
+    /// Claims an idle worker that runs `kind`, of NUMA node `numa` rather than of another, and one that watches only if there is no
+    /// other.
     pub(super) fn claim(&self, kind: Kind, numa: Option<usize>) -> Option<Claim> {
+        let watcher = self.watch.watcher();
+        let is_watcher = |word| watcher.filter(|watcher| watcher.index() / 64 == word).map_or(0, bit);
         let near = numa.and_then(|numa| self.near.get(numa * self.words..(numa + 1) * self.words));
         let near = near.unwrap_or(&[]).iter().enumerate().filter(|(_, mask)| **mask != 0);
         near.map(|(word, mask)| (word, *mask))
             .chain((0..self.words).map(|word| (word, u64::MAX)))
-            .find_map(|(word, mask)| self.claim_in(kind, word, mask))
+            .find_map(|(word, mask)| self.claim_in(kind, word, mask & !is_watcher(word)))
+            .or_else(|| {
+                let watcher = watcher.filter(|watcher| self.stations[watcher.index()].kind == kind)?;
+                self.claim_worker(watcher)
+            })
     }
 
     fn claim_in(&self, kind: Kind, word: usize, mask: u64) -> Option<Claim> {

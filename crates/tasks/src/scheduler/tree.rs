@@ -13,7 +13,7 @@ use super::stations::{SLOT_TASKS, Stations};
 use super::{LOOKS_FOR_DESCENDANT, Mark};
 use crate::scheduler::schedulable::Schedulable;
 use crate::workers::WorkerId;
-use castell_base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use castell_base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use castell_sched::tree::KEEP;
 use castell_sched::{
     Kind, LeafId, Options, QueuePolicy, ReadyQueue, ThresholdPolicy, Topology, doubled, grant_count, halved,
@@ -53,6 +53,10 @@ pub(crate) struct Leaf<T> {
     enabled: AtomicBool,
     numa: usize,
     kind: Kind,
+    /// How many tasks were created here, alone, while others were idle; only its worker writes it.
+    lone: AtomicU64,
+    /// As many when somebody who watches looked last.
+    seen: AtomicU64,
 }
 
 struct Own<T> {
@@ -225,6 +229,8 @@ impl<T: Schedulable> Tree<T> {
             enabled: AtomicBool::new(true),
             numa: topology.numa_of(leaf),
             kind: topology.kind_of(leaf),
+            lone: AtomicU64::new(0),
+            seen: AtomicU64::new(0),
         };
         let threshold = match options.threshold {
             ThresholdPolicy::Static(threshold) => threshold,
@@ -278,8 +284,39 @@ impl<T: Schedulable> Tree<T> {
         };
         fences::light();
         if stations.any_idle(leaf.kind) || length > self.limit.load(Ordering::Relaxed) as usize {
-            self.settle(stations, leaf.worker);
+            let kept = if created { self.keep_lone(stations, leaf, length) } else { 0 };
+            self.settle(stations, leaf.worker, kept);
         }
+    }
+
+    /// Somebody is idle, and the leaf's worker has created a task: how many stay here. One, if somebody watches that it does not wait
+    /// for long.
+    #[inline]
+    fn keep_lone(&self, stations: &Stations<T>, leaf: &Leaf<T>, length: usize) -> usize {
+        if !self.options.pull {
+            return 0;
+        }
+        if length == 1 {
+            leaf.lone.store(leaf.lone.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        usize::from(leaf.kind == Kind::CPU && stations.watch.is_on())
+    }
+
+    /// How many tasks have been created alone while others were idle.
+    pub(super) fn lone(&self) -> u64 {
+        self.leaves.iter().map(|leaf| leaf.lone.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Whether somebody has a task that was there when this was asked last.
+    pub(super) fn has_late(&self) -> bool {
+        let is_late = |leaf: &Leaf<T>| {
+            let lone = leaf.lone.load(Ordering::Relaxed);
+            let was_there = leaf.seen.load(Ordering::Relaxed) == lone;
+            leaf.seen.store(lone, Ordering::Relaxed);
+            was_there && leaf.kind == Kind::CPU && leaf.length.load(Ordering::Relaxed) > 0
+        };
+        // All are looked at, however many are late.
+        self.leaves.iter().filter(|leaf| is_late(leaf)).count() > 0
     }
 
     /// Adds a task that its adder's leaf cannot or shall not run: to an idle worker, to the node of its place, or above.
@@ -321,15 +358,16 @@ impl<T: Schedulable> Tree<T> {
         self.topology.leaves_of(numa).any(able)
     }
 
-    /// The leaf has too much, or somebody is idle: half of it goes to an idle worker or to the leaf's parent, until it fits.
+    /// The leaf has too much, or somebody is idle: half of it goes to an idle worker or to the leaf's parent, until it fits. So many
+    /// are kept although somebody is idle.
     #[cold]
-    fn settle(&self, stations: &Stations<T>, worker: WorkerId) {
+    fn settle(&self, stations: &Stations<T>, worker: WorkerId, kept: usize) {
         let leaf = &self.leaves[worker.index()];
         loop {
             let length = leaf.length.load(Ordering::Relaxed);
             let threshold = self.threshold.load(Ordering::Relaxed) as usize;
             // With `pull`, whoever is idle is handed half of whatever there is.
-            let enough = if self.options.pull { 0 } else { threshold };
+            let enough = if self.options.pull { kept } else { threshold };
             if length > enough
                 && let Some(claim) = stations.claim(leaf.kind, Some(leaf.numa))
             {
@@ -415,14 +453,14 @@ impl<T: Schedulable> Tree<T> {
     pub(super) fn share(&self, stations: &Stations<T>, worker: WorkerId) {
         let leaf = &self.leaves[worker.index()];
         if leaf.length.load(Ordering::Relaxed) > 0 && stations.any_idle(leaf.kind) {
-            self.settle(stations, worker);
+            self.settle(stations, worker, 0);
         }
     }
 
     #[cold]
     fn look_around(&self, stations: &Stations<T>, worker: WorkerId, taken: u32) {
         if stations.any_idle(self.leaves[worker.index()].kind) {
-            self.settle(stations, worker);
+            self.settle(stations, worker, 0);
         }
         if taken.is_multiple_of(LOOK_ABOVE)
             && let Some(task) = self.ask_for(worker, 1)
@@ -522,6 +560,11 @@ impl<T: Schedulable> Tree<T> {
     /// Whether the worker's own queue has something.
     pub(super) fn holds(&self, worker: WorkerId) -> bool {
         self.leaves[worker.index()].length.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether the own queue of some worker of this kind has something.
+    pub(super) fn holds_any(&self, kind: Kind) -> bool {
+        self.leaves.iter().any(|leaf| leaf.kind == kind && leaf.length.load(Ordering::Relaxed) > 0)
     }
 
     /// The worker asked the root in vain: the threshold shrinks, and what others have too much of is fetched.

@@ -44,6 +44,8 @@ fn look(thread: &Thread, label: &str) -> Result<(), TaskError> {
     } else if let Some(task) = task {
         help(thread, task, low);
         thread.tell_ended();
+        // It may have asked in vain: what it creates from now on is not to be handed to itself.
+        thread.worker.get().into_iter().for_each(|worker| thread.shared.scheduler.leave(worker));
     }
     if let (Some((journal, since)), Some(task)) = (journal, task) {
         journal.held_up(task, since.elapsed());
