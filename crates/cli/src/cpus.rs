@@ -11,13 +11,14 @@ use std::time::Duration;
 const EXAMPLES: &str = "\
 Examples:
   CASTELL_TASKS_MAILBOX=1 ./program &     # a program with tasks that listens
+  castell omp --malleable -- ./program &  # an OpenMP program that does
   castell cpus                            # all such programs of this user
   castell cpus 4711                       # its workers
   castell cpus 4711 --take 2,3            # these two get no more tasks
   castell cpus 4711 --give 2-3 --json     # they do again
 
 A worker that is taken away ends the task that it runs, and what it had queued goes to others. The last worker of a kind is \
-refused, which is an error.
+refused, which is an error. Of an OpenMP program, worker n is the thread with that number in each team.
 
 Exit code: 0 if all was done, 1 if something was refused or nobody answered, 2 for wrong usage.";
 

@@ -94,10 +94,11 @@ fn launchers_hand_it_on() {
     );
     assert_eq!(out, expected, "{err}");
     assert!(err.contains("by its --export"), "{err}");
-    let options = ["--dry-run", "--stats", "--timeline", "/tmp/a.%r.json", "--record", "/tmp/a.goal"];
+    let options =
+        ["--dry-run", "--malleable", "--stats", "--timeline", "/tmp/a.%r.json", "--record", "/tmp/a.goal"];
     let (out, err) = texts(&bench.castell(&options, &[&program]));
     let expected = format!(
-        "LD_PRELOAD={} CASTELL_TASKS_SUMMARY=1 CASTELL_TASKS_TRACE=/tmp/a.%r.json CASTELL_TASKS_RECORD=/tmp/a.goal \
+        "LD_PRELOAD={} CASTELL_TASKS_SUMMARY=1 CASTELL_TASKS_MAILBOX=1 CASTELL_TASKS_TRACE=/tmp/a.%r.json CASTELL_TASKS_RECORD=/tmp/a.goal \
          {program}\n",
         library.display()
     );

@@ -15,9 +15,10 @@
 //! | `reduction` | private copies of task reductions |
 //! | `target` | target regions that wait for tasks |
 //! | `kmpc` | the same for LLVM's interface, whose library is libomp |
+//! | `cpus` | threads that other processes take away from tasks and give back |
 //! | `serial` | the same outside of parallel regions, where tasks run at once |
 //!
-//! Refuses to start threads, to change what a program sees of its team, and to know OpenMP's rules about anything but tasks. Start
+//! Refuses to start threads (but one that listens, if asked to), to change what a program sees of its team, and to know OpenMP's rules about anything but tasks. Start
 //! at `region`. The interface is that of GCC 9 to 15.
 
 // A name that programs call is its documentation.
@@ -27,6 +28,7 @@
 
 mod barrier;
 mod below;
+mod cpus;
 mod depend;
 mod kmpc;
 mod own;

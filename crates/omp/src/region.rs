@@ -3,6 +3,7 @@
 
 use crate::Body;
 use crate::below;
+use crate::cpus;
 use crate::place::Place;
 use castell_tasks::{Limits, Runtime, Team};
 use std::cell::RefCell;
@@ -103,7 +104,11 @@ fn take_team(size: usize) -> Option<Arc<Team>> {
         std::mem::forget(std::mem::replace(&mut *teams, (process, Vec::new())));
     }
     let kept = teams.1.iter().rposition(|team| team.size() == size);
-    let team = kept.map(|index| teams.1.swap_remove(index)).or_else(|| new_team(size).map(Arc::new));
+    let kept = kept.map(|index| teams.1.swap_remove(index));
+    drop(teams);
+    // SAFETY: a query without arguments.
+    let usual = || unsafe { below::omp_get_max_threads() }.max(1) as usize;
+    let team = kept.or_else(|| new_team(size).map(Arc::new).inspect(|team| cpus::join(team, usual)));
     team.inspect(|team| team.renew())
 }
 
@@ -116,10 +121,16 @@ fn give_back(team: Arc<Team>) {
 
 #[used]
 #[unsafe(link_section = ".fini_array")]
-static FINISH: extern "C" fn() = write_recorded;
+static FINISH: extern "C" fn() = finish;
 
-/// The process ends: what was recorded is written, of the team that ran most tasks.
-extern "C" fn write_recorded() {
+/// The process ends.
+extern "C" fn finish() {
+    cpus::end();
+    write_recorded();
+}
+
+/// What was recorded is written, of the team that ran most tasks.
+fn write_recorded() {
     let Ok(teams) = TEAMS.try_lock() else { return };
     if teams.0 != std::process::id() {
         return; // a fork's copy

@@ -1,10 +1,13 @@
 //! Programs give the same results with castell's library as with libgomp: C, C++ and Fortran of GCC, C and C++ of clang, on one to eight
 //! threads, also more than there are processors. What clang's do without castell is not asked: libomp 14 hangs in some and aborts in others.
 
+use castell_host::mailbox::Agent;
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Threads of a region.
 const THREADS: [u32; 4] = [1, 2, 3, 8];
@@ -279,4 +282,156 @@ fn recorded_graphs_know_what_tasks_waited_for() {
             }
         }
     }
+}
+
+/// The mailbox of a program that has begun, or is about to.
+fn agent(mailbox: &Path) -> Agent {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match Agent::open(mailbox) {
+            Ok(agent) => return agent,
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn ask(agent: &Agent, take: &[u32], give: &[u32]) -> Vec<bool> {
+    let request = agent.ask(take, give).expect("there are such threads");
+    agent.wait(request, PATIENCE).expect("an answer");
+    agent.workers().iter().map(|state| state.enabled).collect()
+}
+
+/// `malleable.c` with two threads.
+struct Batches {
+    child: Child,
+    lines: Option<ChildStdin>,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+impl Batches {
+    fn start(path: &Path, mailbox: &Path) -> Batches {
+        let mut command = Command::new("timeout");
+        command.arg((4 * PATIENCE.as_secs()).to_string()).arg(path).env("OMP_NUM_THREADS", "2");
+        command.env("LD_PRELOAD", door()).env("CASTELL_TASKS_MAILBOX", mailbox);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("timeout is everywhere");
+        let answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        Batches { lines: child.stdin.take(), child, answers }
+    }
+
+    fn answer(&mut self) -> Vec<u32> {
+        let line = self.answers.next().expect("the program answers").expect("text");
+        line.split_whitespace().map(|word| word.parse().expect("a thread")).collect()
+    }
+
+    /// The threads that ran tasks of the next batch.
+    fn next(&mut self) -> Vec<u32> {
+        self.lines.as_mut().expect("a pipe").write_all(b"\n").expect("the program reads");
+        self.answer()
+    }
+
+    /// Goes on until both have run tasks of a batch.
+    fn until_both(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.next() != [0, 1] {
+            assert!(Instant::now() < deadline, "only one thread runs tasks");
+        }
+    }
+
+    fn only(&mut self, thread: u32) {
+        self.next(); // a task may have been on its way
+        for _ in 0..20 {
+            assert_eq!(self.next(), [thread]);
+        }
+    }
+}
+
+#[test]
+fn threads_are_taken_from_tasks_and_given_back() {
+    let program = Program::new("malleable.c");
+    for path in std::iter::once(&program.path).chain(&program.by_llvm) {
+        let mailbox = path.with_extension("cpus");
+        let mut batches = Batches::start(path, &mailbox);
+        let creator = batches.answer()[0];
+        let other = 1 - creator;
+        let agent = agent(&mailbox);
+        batches.until_both();
+        assert!(!ask(&agent, &[other], &[])[other as usize]);
+        batches.only(creator);
+        ask(&agent, &[], &[other]);
+        batches.until_both();
+        // What creates, and waits for what it has created, leaves that to the other.
+        ask(&agent, &[creator], &[]);
+        batches.only(other);
+        assert!(ask(&agent, &[other], &[])[other as usize], "the last one stays");
+        assert_eq!(agent.refusals(), 1);
+        ask(&agent, &[other], &[creator]);
+        batches.only(creator);
+        ask(&agent, &[], &[other]);
+        batches.until_both();
+        drop(batches.lines.take());
+        assert!(batches.child.wait().expect("it ends").success());
+        assert!(!mailbox.exists(), "the mailbox goes with the program");
+    }
+}
+
+/// Random ones, and all but one as soon as there are any, to the end.
+#[test]
+fn programs_end_alike_whatever_is_taken_from_them() {
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("the clock is set");
+    let mut state = u64::from(now.subsec_nanos()) | 1;
+    println!("seed {state}");
+    for source in ["locked.c", "tasks.c", "depend.c", "undeferred.c", "loops.c"] {
+        let program = Program::new(source);
+        for threads in [2, 3, 8] {
+            let expected = program.output(&[], threads, &[], None);
+            for (path, to_the_last) in [(&program.path, false), (&program.path, true)]
+                .into_iter()
+                .chain(program.by_llvm.iter().map(|path| (path, false)))
+            {
+                let mailbox = path.with_extension("taken");
+                let over = &AtomicBool::new(false);
+                let found = std::thread::scope(|scope| {
+                    let run = scope.spawn(|| {
+                        let at = mailbox.to_str().expect("a path");
+                        let found = std::panic::catch_unwind(|| {
+                            Program::run(path, &[], threads, &[("CASTELL_TASKS_MAILBOX", at)], Some(&door()))
+                        });
+                        over.store(true, Ordering::Release);
+                        found
+                    });
+                    while !over.load(Ordering::Acquire) {
+                        disturb(&mailbox, to_the_last, &mut state);
+                    }
+                    run.join().expect("it catches what happens")
+                });
+                let found = found.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                assert_eq!(found, expected, "{} on {threads} threads", path.display());
+            }
+        }
+    }
+}
+
+/// Takes threads from the program that has this mailbox, if there is one, and gives some back.
+fn disturb(mailbox: &Path, to_the_last: bool, state: &mut u64) {
+    let Ok(agent) = Agent::open(mailbox) else {
+        return std::thread::sleep(Duration::from_micros(200));
+    };
+    let threads = agent.workers().len() as u32;
+    let mut draw = |below: u32| {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        (*state >> 32) as u32 % below
+    };
+    let (take, give): (Vec<u32>, Vec<u32>) = if to_the_last {
+        ((0..threads).collect(), Vec::new())
+    } else {
+        (vec![draw(threads), draw(threads)], vec![draw(threads)])
+    };
+    if let Ok(request) = agent.ask(&take, &give) {
+        let _ = agent.wait(request, Duration::from_secs(1)); // it may end
+    }
+    std::thread::sleep(Duration::from_micros(u64::from(draw(500))));
 }

@@ -16,6 +16,7 @@ Examples:
   castell omp --threads 4 -- ./program     with four threads in each parallel region (OMP_NUM_THREADS)
   castell omp --stats --timeline tasks.json -- ./program      what its tasks did, for Perfetto
   castell omp --record tasks.goal -- ./program && castell tasks simulate tasks.goal --machine cpu:64    on other machines
+  castell omp --malleable -- ./program & castell cpus $! --take 1        its second thread takes no more tasks
   castell omp -- mpirun -n 2 ./program     in each process of an MPI job
   mpirun -n 2 castell omp -- ./program     the same; behind launchers that castell doesn't know, too
   castell mpi -- mpirun -n 2 castell omp -- ./hybrid         an MPI program's collective calls on castell as well
@@ -47,6 +48,9 @@ pub struct Args {
     /// Write the tasks as a graph, with what each waited for and took: `castell tasks simulate FILE` runs it on other machines and schedulers
     #[arg(long, value_name = "FILE.goal")]
     record: Option<PathBuf>,
+    /// Let `castell cpus` take threads away from its tasks while it runs, and give them back
+    #[arg(long)]
+    malleable: bool,
     /// Do not say what is preloaded
     #[arg(short, long)]
     quiet: bool,
@@ -89,6 +93,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     variables.extend(args.threads.map(|threads| ("OMP_NUM_THREADS".to_owned(), threads.to_string().into())));
     if args.stats {
         variables.push(("CASTELL_TASKS_SUMMARY".to_owned(), "1".into()));
+    }
+    if args.malleable {
+        variables.push(("CASTELL_TASKS_MAILBOX".to_owned(), "1".into()));
     }
     let files = [
         ("--timeline", "CASTELL_TASKS_TRACE", &args.timeline),

@@ -14,7 +14,7 @@ use crate::lifecycle::execute::{InPlace, begin_in_place, create_sized, end_in_pl
 use crate::lifecycle::group::Group;
 use crate::lifecycle::shared::Shared;
 use crate::lifecycle::task::{Attributes, Task, Verb, flag};
-use crate::workers::{Habits, WorkerId, serve};
+use crate::workers::{Habits, WorkerId, Workers, serve};
 use castell_base::sync::AtomicPtr;
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -71,6 +71,18 @@ impl Team {
     /// How many threads it is for.
     pub fn size(&self) -> usize {
         self.members.len()
+    }
+
+    /// Whether the thread with this number takes tasks where it could. If not, it stands aside from its next task boundary on: it sleeps in
+    /// barriers, and leaves what it has created to the threads that wait there. Its implicit task goes on, and where no other thread could run what
+    /// it waits for, it does. Any thread may call this, at any time, also while the team is in no region.
+    ///
+    /// # Errors
+    /// There is no such thread, or all others stand aside.
+    pub fn set_enabled(&self, number: usize, enabled: bool) -> Result<(), TaskError> {
+        let shared = &self.members[0].thread.shared;
+        let worker = WorkerId(u32::try_from(number).unwrap_or(u32::MAX));
+        if enabled { Workers::enable(shared, worker) } else { Workers::disable(shared, worker) }
     }
 
     /// The place of the thread with this number, from 0.
@@ -192,12 +204,22 @@ impl Member {
             }
             end_in_place(&self.thread);
         }
+        let mut free = None;
         while assembly.rounds() == self.round.get() {
-            if !shared.workers.was_beckoned(self.worker) {
+            if shared.workers.was_beckoned(self.worker) {
+                if yields && assembly.is_cancelled() {
+                    shared.scheduler.leave(self.worker);
+                    return false;
+                }
+            } else if self.thread.is_taken_away() {
+                // What it holds is for others; it comes back when it is given back, and to leave the barrier.
+                free = None;
+                self.thread.tell_ended();
+                shared.scheduler.clear(self.worker);
+                shared.workers.stand_aside(self.worker);
+            } else {
+                free.get_or_insert_with(|| shared.workers.aside().free());
                 serve(&self.thread, self.worker, &mut self.habits.borrow_mut());
-            } else if yields && assembly.is_cancelled() {
-                shared.scheduler.leave(self.worker);
-                return false;
             }
         }
         self.thread.tell_ended();

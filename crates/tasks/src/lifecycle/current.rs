@@ -92,8 +92,7 @@ impl Thread {
     pub(crate) fn set_worker(&self, worker: Option<WorkerId>) {
         self.worker.set(worker);
         // Nobody takes a lent thread's worker away: its flag says something else.
-        let takes = worker.filter(|_| !self.shared.workers.are_lent());
-        self.taken_away.set(takes.map_or(&raw const NEVER, |worker| self.shared.workers.flag_of(worker)));
+        self.taken_away.set(worker.map_or(&raw const NEVER, |worker| self.shared.workers.flag_of(worker)));
         self.leaf.set(worker.map_or(std::ptr::null(), |worker| self.shared.scheduler.leaf(worker)));
         self.stacks.set(worker.map_or(std::ptr::null_mut(), |worker| self.shared.memory.stacks(worker)));
     }

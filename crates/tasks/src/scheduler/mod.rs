@@ -280,7 +280,7 @@ impl<T: Schedulable> Scheduler<T> {
         }
         for look in 0..looks {
             if let Some(handed) = self.take_handed(worker) {
-                return handed.or_else(|| self.get_own(worker));
+                return handed.or_else(|| self.get_unless(worker, &is_wanted));
             }
             if look == LOOKS_BEFORE_FETCH && self.has_work(worker) {
                 return self.fetch(worker);
@@ -304,7 +304,7 @@ impl<T: Schedulable> Scheduler<T> {
         if let (AnyDesign::Tree(tree), None) = (&self.design, timeout)
             && self.watches_now(tree, worker)
         {
-            return self.watch(tree, worker);
+            return self.watch(tree, worker, is_wanted);
         }
         self.stations.sleep(worker, timeout);
         debug_assert!(self.is_registered(worker), "two threads are worker {}", worker.0);
@@ -313,7 +313,12 @@ impl<T: Schedulable> Scheduler<T> {
             Some(None) => {}
             None => self.withdraw(worker),
         }
-        self.get_own(worker)
+        self.get_unless(worker, is_wanted)
+    }
+
+    /// A worker that was called may have been called away: then it takes nothing.
+    fn get_unless(&self, worker: WorkerId, is_wanted: impl Fn() -> bool) -> Option<NonNull<T>> {
+        if is_wanted() { None } else { self.get_own(worker) }
     }
 
     fn watches_now(&self, tree: &Tree<T>, worker: WorkerId) -> bool {
@@ -324,14 +329,14 @@ impl<T: Schedulable> Scheduler<T> {
 
     /// The worker, which is idle, watches over what others leave with its creators: see `watch`. A task, if there is one for it.
     #[cold]
-    fn watch(&self, tree: &Tree<T>, worker: WorkerId) -> Option<NonNull<T>> {
+    fn watch(&self, tree: &Tree<T>, worker: WorkerId, is_wanted: impl Fn() -> bool) -> Option<NonNull<T>> {
         tree.has_late();
         loop {
             let (since, before) = (Instant::now(), tree.lone());
             self.stations.sleep(worker, Some(watch::MOMENT));
             if let Some(handed) = self.take_handed(worker) {
                 self.end_watch(tree);
-                return handed.or_else(|| self.get_own(worker));
+                return handed.or_else(|| self.get_unless(worker, is_wanted));
             }
             let is_late = tree.has_late();
             let goes_on = self.stations.watch.goes_on(tree.lone() - before, since.elapsed());

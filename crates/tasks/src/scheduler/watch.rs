@@ -115,9 +115,11 @@ impl Habits {
         if window < WINDOW[0] {
             return false;
         }
+        // Who asked before may have counted later.
+        let created = lone.saturating_sub(before);
         self.since = Some((now, lone));
-        self.without = pace(lone - before, window);
-        window <= WINDOW[1] && lone - before >= FEW
+        self.without = pace(created, window);
+        window <= WINDOW[1] && created >= FEW
     }
 
     fn go_on(&mut self, lone: u64, time: Duration, now: Instant) -> bool {
@@ -179,6 +181,8 @@ mod tests {
         assert!(!world.passes(&mut habits, 100_000, 1), "that may have been long ago");
         assert!(!world.passes(&mut habits, 200, 3));
         assert!(world.passes(&mut habits, 200, 4));
+        let (now, lone) = (world.0 + WINDOW[0], world.1 - 1);
+        assert!(!habits.begins(lone, now), "who counted before, asks after somebody who counted later");
     }
 
     #[test]

@@ -6,3 +6,4 @@ pub(crate) mod room;
 pub mod services;
 pub(crate) mod suspend;
 pub(crate) mod wait;
+pub(crate) mod yielding;

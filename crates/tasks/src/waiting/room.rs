@@ -5,7 +5,8 @@ use crate::lifecycle::counts::{LOOK_EVERY, Limits};
 use crate::lifecycle::current::Thread;
 use crate::lifecycle::shared::Shared;
 use crate::lifecycle::task::Task;
-use crate::waiting::wait::run_descendant;
+use crate::waiting::wait::{leaves_to_others, run_descendant};
+use crate::waiting::yielding::Yielding;
 use std::time::{Duration, Instant};
 
 /// How long a creator sleeps before it looks again whether enough tasks are gone.
@@ -42,6 +43,7 @@ fn look(thread: &Thread, label: &str) -> Result<(), TaskError> {
     if thread.shared.stall.tasks_pause() {
         thread.without_cpu(|| sleep_until(&thread.shared, low));
     } else if let Some(task) = task {
+        wait_for_others(thread, low);
         help(thread, task, low);
         thread.tell_ended();
         // It may have asked in vain: what it creates from now on is not to be handed to itself.
@@ -55,6 +57,16 @@ fn look(thread: &Thread, label: &str) -> Result<(), TaskError> {
         return Err(TaskError::TooManyTasks { label: label.to_owned(), live, limit: hard });
     }
     Ok(())
+}
+
+/// Does nothing while others run what this thread has created, if its processor was taken away.
+fn wait_for_others(thread: &Thread, low: u64) {
+    let mut yielding = Yielding::default();
+    while thread.shared.counts.live() > low && leaves_to_others(thread, &mut yielding) {
+        thread.tell_ended();
+        thread.worker.get().into_iter().for_each(|worker| thread.shared.scheduler.clear(worker));
+        std::thread::sleep(NAP);
+    }
 }
 
 fn help(thread: &Thread, task: &Task, low: u64) {

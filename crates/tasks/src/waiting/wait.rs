@@ -11,7 +11,8 @@
 //! | one task (a handle) | that task and its descendants, if it descends from the waiting one |
 //! | data, an undeferred task | the same, and what has accesses that this waits for, unless tasks of the runtime pause |
 //!
-//! A thread that is [lent](crate::Team) runs all that descends from its task while it waits for one: nobody else may come.
+//! A thread that is [lent](crate::Team) runs all that descends from its task while it waits for one: nobody else may come. If its processor was taken
+//! away, it leaves that to others as long as some are free to run anything, and something ends now and then.
 //! Everything else, predecessors of a task with a handle for instance, is run by the thread that gets the CPU when this one sleeps.
 
 use crate::lifecycle::awaited::WAITING;
@@ -22,6 +23,7 @@ use crate::lifecycle::group::Group;
 use crate::lifecycle::task::{Task, TaskRef, flag};
 use crate::scheduler::schedulable::Schedulable as _;
 use crate::scheduler::{Leaf, Mark};
+use crate::waiting::yielding::Yielding;
 use crate::workers::WorkerId;
 use castell_base::sync::{AtomicBool, AtomicPtr, spin_hint};
 use std::time::Duration;
@@ -52,7 +54,10 @@ pub(crate) fn wait_counted(thread: &Thread, children: &Children<Thread>) {
         take_back(thread, own, mark, children);
     }
     if children.live() > 0 {
-        wait_longer(Waiter { thread, own, mark, looks: 0, slept: false }, children);
+        wait_longer(
+            Waiter { thread, own, mark, looks: 0, slept: false, yielding: Yielding::default() },
+            children,
+        );
     } else {
         thread.tell_ended();
     }
@@ -196,12 +201,13 @@ struct Waiter<'a> {
     looks: u32,
     /// It has slept once for a moment and found nothing since.
     slept: bool,
+    yielding: Yielding,
 }
 
 impl<'a> Waiter<'a> {
     fn new(thread: &'a Thread, own: Option<&'a Task>) -> Self {
         let mark = thread.leaf().map_or(Mark::NONE, Leaf::mark);
-        Waiter { thread, own, mark, looks: 0, slept: false }
+        Waiter { thread, own, mark, looks: 0, slept: false, yielding: Yielding::default() }
     }
 
     /// Runs something ready, or lets a moment pass; false if it is time to sleep.
@@ -209,6 +215,9 @@ impl<'a> Waiter<'a> {
     fn goes_on(&mut self) -> bool {
         let thread = self.thread;
         if thread.is_taken_away() {
+            if thread.shared.workers.are_lent() {
+                return false;
+            }
             thread.without_cpu(|| ()); // and goes on as another worker
         }
         if self.own.is_some_and(|own| run_marked(thread, own, self.mark)) {
@@ -248,8 +257,10 @@ impl<'a> Waiter<'a> {
     fn block_lent(&mut self, worker: WorkerId, sleep: impl FnOnce(Option<Duration>)) {
         let scheduler = &self.thread.shared.scheduler;
         if let Some(own) = self.own
+            && !leaves_to_others(self.thread, &mut self.yielding)
             && let Some(found) = scheduler.seek_descendant(worker, own)
         {
+            self.yielding.has_run();
             return run_chain(self.thread, own, found);
         }
         scheduler.clear(worker);
@@ -262,6 +273,16 @@ impl<'a> Waiter<'a> {
             self.thread.shared.scheduler.leave(worker);
         }
     }
+}
+
+/// Whether the thread, if it is lent and its processor was taken away, leaves what it could run to others.
+pub(crate) fn leaves_to_others(thread: &Thread, yielding: &mut Yielding) -> bool {
+    let shared = &thread.shared;
+    thread.is_taken_away()
+        && shared.workers.are_lent()
+        && yielding.is_due(shared.workers.aside().anybody_free(), || {
+            shared.counts.created() + shared.counts.disposed()
+        })
 }
 
 /// Runs one ready descendant of `task`, and what that makes ready for this thread as long as it descends from it too.
@@ -309,7 +330,7 @@ pub(crate) fn run_chain(thread: &Thread, task: &Task, first: TaskRef) {
         let record = unsafe { next.as_ref() };
         // Usually a sibling in the same group, which needs no walk to the ancestor.
         let is_alike = is_below && std::ptr::eq(record.parent, parent) && std::ptr::eq(record.group, group);
-        if !is_alike && !record.may_run_above(task) {
+        if !is_alike && !record.may_run_above(task) || thread.is_taken_away() {
             // SAFETY: as above.
             unsafe { thread.shared.scheduler.add(next, thread.worker.get()) };
             return;

@@ -14,6 +14,8 @@
 #[cfg(not(loom))]
 mod appetite;
 #[cfg(not(loom))]
+mod aside;
+#[cfg(not(loom))]
 pub(crate) mod devices;
 mod id;
 #[cfg(not(loom))]
@@ -29,7 +31,7 @@ mod threads;
 pub(crate) use appetite::Taken;
 pub use id::WorkerId;
 #[cfg(not(loom))]
-pub(crate) use mailbox::mailbox_from_environment;
+pub use mailbox::{Listener, mailbox_from_environment};
 #[cfg(not(loom))]
 pub use plan::Plan;
 #[cfg(not(loom))]

@@ -1,7 +1,8 @@
 //! The threads behind the workers.
 
 use super::appetite::{Appetite, Progress};
-use super::mailbox::Reader;
+use super::aside::Aside;
+use super::mailbox::Listener;
 use super::roster::{Heir, Roster, Seat};
 use super::{Plan, WorkerId};
 use crate::error::TaskError;
@@ -32,12 +33,14 @@ pub struct Workers {
     are_lent: bool,
     stack_bytes: usize,
     roster: Mutex<Roster>,
-    /// By worker: whether its thread has to look at the roster.
+    /// By worker: whether its thread has to look at the roster, or, if it is lent, at its barrier.
     flags: Box<[Flag]>,
+    /// By worker, if threads are lent: which of them stand aside.
+    aside: Aside,
     /// By kind: threads in the middle of a task that have no worker.
     wanting: [AtomicU32; Kind::COUNT],
     /// Hears what other processes want, if it is to.
-    reader: Mutex<Option<Reader>>,
+    listener: Mutex<Option<Listener>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     started: AtomicUsize,
 }
@@ -78,9 +81,10 @@ impl Workers {
             are_lent,
             stack_bytes,
             flags: kinds.iter().map(flag).collect(),
+            aside: Aside::new(kinds.len()),
             roster: Mutex::new(Roster::new(kinds)),
             wanting: Default::default(),
-            reader: Mutex::default(),
+            listener: Mutex::default(),
             threads: Mutex::default(),
             started: AtomicUsize::new(0),
         }
@@ -94,15 +98,15 @@ impl Workers {
 
     /// Lets other processes take workers away and give them back, through a mailbox at `path`.
     pub(crate) fn listen(shared: &Arc<Shared>, path: &Path) -> Result<(), TaskError> {
-        let reader = Reader::start(shared, path)?;
-        *shared.workers.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader);
+        let listener = Listener::of_runtime(shared, path)?;
+        *shared.workers.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
         Ok(())
     }
 
     /// The program itself has decided: the mailbox shows it.
     pub(crate) fn note(&self, worker: WorkerId, enabled: bool) {
-        if let Some(reader) = &*self.reader.lock().unwrap_or_else(PoisonError::into_inner) {
-            reader.mailbox.note(worker.index(), enabled);
+        if let Some(listener) = &*self.listener.lock().unwrap_or_else(PoisonError::into_inner) {
+            listener.note(worker.index(), enabled);
         }
     }
 
@@ -138,7 +142,10 @@ impl Workers {
     #[inline]
     fn is_wanted(&self, worker: WorkerId) -> bool {
         let flag = &self.flags[worker.index()];
-        self.wanting[flag.kind.index()].load(Ordering::Relaxed) != 0 || flag.up.load(Ordering::Relaxed)
+        let is_lent_and_taken = || self.are_lent && self.aside.is_taken(worker);
+        self.wanting[flag.kind.index()].load(Ordering::Relaxed) != 0
+            || flag.up.load(Ordering::Relaxed)
+            || is_lent_and_taken()
     }
 
     /// Whether `worker` is taken away, or the runtime ends.
@@ -153,9 +160,21 @@ impl Workers {
         self.are_lent
     }
 
+    /// Which of the lent threads stand aside.
+    pub(crate) fn aside(&self) -> &Aside {
+        &self.aside
+    }
+
     /// Has the lent thread that is `worker`, or will be, look at something else than tasks.
     pub(crate) fn beckon(&self, worker: WorkerId) {
-        self.flags[worker.index()].up.store(true, Ordering::Release);
+        // In one order with what a thread looks at before it sleeps aside.
+        self.flags[worker.index()].up.store(true, Ordering::SeqCst);
+        self.aside.wake_if_taken(worker);
+    }
+
+    /// The lent thread sleeps while its worker is taken away, until it is beckoned to.
+    pub(crate) fn stand_aside(&self, worker: WorkerId) {
+        self.aside.sleep(worker, || self.flags[worker.index()].up.load(Ordering::SeqCst));
     }
 
     /// Whether somebody has [beckoned](Workers::beckon) to `worker` since it last asked.
@@ -164,9 +183,9 @@ impl Workers {
         up.load(Ordering::Acquire) && up.swap(false, Ordering::Acquire)
     }
 
-    /// What says [`Workers::is_taken_away`], for the worker's thread to have at hand.
+    /// What says that `worker` is taken away, for its thread to have at hand.
     pub(crate) fn flag_of(&self, worker: WorkerId) -> &AtomicBool {
-        &self.flags[worker.index()].up
+        if self.are_lent { self.aside.flag_of(worker) } else { &self.flags[worker.index()].up }
     }
 
     /// Takes a worker away: its thread stops at the next task boundary, what it holds goes to others.
@@ -178,7 +197,11 @@ impl Workers {
             return Err(TaskError::LastWorker { worker: worker.index() });
         }
         shared.scheduler.set_enabled(worker, false);
-        workers.flags[worker.index()].up.store(true, Ordering::Release);
+        if workers.are_lent {
+            workers.aside.take(worker);
+        } else {
+            workers.flags[worker.index()].up.store(true, Ordering::Release);
+        }
         drop(roster);
         shared.scheduler.call(worker);
         Ok(())
@@ -192,8 +215,12 @@ impl Workers {
         if roster.stopping {
             return Ok(());
         }
-        workers.flags[worker.index()].up.store(false, Ordering::Release);
         shared.scheduler.set_enabled(worker, true);
+        if workers.are_lent {
+            workers.aside.give(worker);
+        } else {
+            workers.flags[worker.index()].up.store(false, Ordering::Release);
+        }
         let heir = roster.enable(worker);
         workers.note_wanting(&roster);
         let started = match heir {
@@ -307,8 +334,8 @@ impl Workers {
     /// Ends the threads: no task is left.
     pub(crate) fn stop(shared: &Shared) {
         let workers = &shared.workers;
-        let reader = workers.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
-        reader.into_iter().for_each(Reader::stop);
+        let listener = workers.listener.lock().unwrap_or_else(PoisonError::into_inner).take();
+        listener.into_iter().for_each(Listener::stop);
         {
             let mut roster = workers.roster();
             roster.stop();
@@ -400,6 +427,12 @@ pub(crate) fn serve(thread: &Thread, worker: WorkerId, habits: &mut Habits) {
     while let Some(task) = next {
         // SAFETY: got from the scheduler: ready, and ours to run.
         next = unsafe { execute(thread, task) };
+        if thread.is_taken_away()
+            && let Some(task) = next.take()
+        {
+            // SAFETY: made ready for this thread: alive, and in no list.
+            unsafe { shared.scheduler.add(task, thread.worker.get()) };
+        }
     }
 }
 
