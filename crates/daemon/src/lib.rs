@@ -3,7 +3,7 @@
 //!
 //! One thread does everything, as its sockets, bells and timers have it; only a strategy that is to take over is read and tried out in
 //! another one. The daemon keeps nothing that its applications do not keep, too: it may be killed at any moment, and the next one
-//! finds in their mailboxes who waits and what runs. Which applications it has to wait for then stands in a [`journal`].
+//! finds in their mailboxes who waits and what runs. Which applications it has to wait for then stands in a `journal`.
 //!
 //! It chooses nothing and runs nothing: `castell_strategy` chooses, applications run. Start at [`serve`]; [`ask`] is for whoever
 //! looks after it.
