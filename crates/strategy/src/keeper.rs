@@ -299,8 +299,8 @@ impl Keeper {
     /// Asks the strategy until it has nothing to say. One that only moves collections to and fro is stopped.
     fn decide(&mut self) {
         let mut moves_left = 4 * self.node.collections().len() + 16;
-        // Where nothing waits anywhere there is nothing to say, and calls of scripts cost most of what a decision costs.
-        while self.node.has_choice() {
+        // On an empty node there is nothing to say, and calls of scripts cost most of what a decision costs.
+        while self.node.collections().len() > 0 {
             let chosen = match self.strategy.choose(&self.node) {
                 Ok(None) => break,
                 Ok(Some(decision)) if moves_left > 0 => self.carry_out(decision),
