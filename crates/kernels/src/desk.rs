@@ -233,15 +233,16 @@ impl Desk {
             return Ok(false);
         }
         let Some(found) = self.members.get(&member).filter(|member| member.is_in) else { return Ok(false) };
-        let mut pending = found.held.mailbox.words().take_pending();
-        let any = pending != 0;
-        while pending != 0 {
-            let slot = pending.trailing_zeros() as usize;
-            pending &= pending - 1;
+        let mailbox = found.held.mailbox.clone();
+        let pending = mailbox.words().take_pending();
+        let mut slots: Vec<usize> = (0..SLOTS).filter(|slot| pending >> slot & 1 == 1).collect();
+        // What has ended makes room for what is asked, so it comes first.
+        slots.sort_by_key(|slot| mailbox.words().slot(*slot).state == Some(State::Asked));
+        for slot in slots {
             self.hear(now, member, slot)?;
         }
         self.answer();
-        Ok(any)
+        Ok(pending != 0)
     }
 
     /// Carries out what a slot says.
