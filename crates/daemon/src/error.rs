@@ -46,20 +46,12 @@ pub enum DaemonError {
     /// The system refused something.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// The same, with what it was for.
-    #[error("cannot {what}: {source}")]
-    System {
-        /// As it continues "cannot …".
-        what: String,
-        /// The answer.
-        source: io::Error,
-    },
 }
 
 impl DaemonError {
     /// Wraps an answer of the system.
     pub(crate) fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> DaemonError {
         let what = what.into();
-        move |error| DaemonError::System { what, source: error.into() }
+        move |error| DaemonError::Host(HostError::System { what, source: error.into() })
     }
 }
