@@ -92,6 +92,11 @@ impl Stream {
         Stream { has_colours: when.applies(is_terminal, |name| std::env::var(name).ok()) }
     }
 
+    /// Whether it has colours.
+    pub fn has_colours(self) -> bool {
+        self.has_colours
+    }
+
     /// What is wrong.
     pub fn red(self, text: &str) -> String {
         self.dyed("1;31", text)

@@ -54,12 +54,22 @@ pub struct Place {
 }
 
 impl Place {
+    /// The one that this option names, if it names one.
+    pub fn at(socket: Option<PathBuf>) -> Place {
+        Place { socket }
+    }
+
     /// The socket.
     pub fn find(&self) -> anyhow::Result<PathBuf> {
+        self.find_if_any()?
+            .with_context(|| format!("{} says that there is no daemon", castell_kernels::VARIABLE))
+    }
+
+    /// The socket; none where there shall be no daemon.
+    pub fn find_if_any(&self) -> anyhow::Result<Option<PathBuf>> {
         match &self.socket {
-            Some(socket) => Ok(socket.clone()),
-            None => castell_kernels::socket()?
-                .with_context(|| format!("{} says that there is no daemon", castell_kernels::VARIABLE)),
+            Some(socket) => Ok(Some(socket.clone())),
+            None => Ok(castell_kernels::socket()?),
         }
     }
 }

@@ -35,6 +35,7 @@ mod source;
 mod strategy;
 mod tasks;
 mod timeline;
+mod top;
 mod tune;
 mod ways;
 
@@ -85,6 +86,7 @@ enum Command {
     Predict(Box<predict::Args>),
     Tune(Box<tune::Args>),
     Tasks(tasks::Args),
+    Top(top::Args),
     Info(info::Args),
     Completions(completions::Args),
     Man(completions::ManArgs),
@@ -126,6 +128,7 @@ fn main() -> ExitCode {
         Command::Predict(args) => predict::run(*args),
         Command::Tune(args) => tune::run(*args),
         Command::Tasks(args) => tasks::run(args),
+        Command::Top(args) => top::run(args),
         Command::Info(args) => info::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => completions::man(&args),

@@ -25,7 +25,7 @@ fn keys(value: &Value, into: &mut BTreeSet<String>) {
 }
 
 /// What commands print; `FOLDER` is one with a graph of tasks and a mailbox in it.
-const COMMANDS: [&str; 34] = [
+const COMMANDS: [&str; 35] = [
     "predict --simulate kernels --scale 64",
     "predict --simulate kernels --scale 64 chase triad",
     "goal check examples/goal/halo.goal",
@@ -59,6 +59,7 @@ const COMMANDS: [&str; 34] = [
     "cpus --folder FOLDER",
     "cpus PID --folder FOLDER",
     "tasks simulate FOLDER/graph.goal --machine cpu:2",
+    "top",
     "distances --functions --threads -- true",
 ];
 

@@ -5,6 +5,7 @@
 
 pub mod abilities;
 pub mod barrier;
+pub mod busy;
 pub mod clock;
 pub mod conditions;
 pub mod descriptor;
@@ -21,6 +22,7 @@ pub mod mailbox;
 pub mod memory;
 pub mod packet;
 pub mod perf;
+pub mod pressure;
 pub mod process;
 pub mod remote;
 pub mod say;

@@ -25,6 +25,12 @@ pub struct Counts {
     pub done: u64,
     /// Steps that were run.
     pub steps: u64,
+    /// What strategies have decided.
+    pub decisions: u64,
+    /// Strategies that were stopped since they failed.
+    pub faults: u64,
+    /// For how long collections have waited for their first step, together, in nanoseconds: 213 days would not do.
+    pub waited_ns: u64,
 }
 
 /// Where an application's mailbox is.
@@ -317,7 +323,12 @@ impl Desk {
     fn answer(&mut self) {
         for event in self.keeper.take_events() {
             match event.what {
-                Happened::Started(start) => self.grant(start.collection, start.resource),
+                Happened::Started(start) => {
+                    self.grant(start.collection, start.resource);
+                    self.count_wait(event.at, start.collection);
+                }
+                Happened::Decided(_) => self.counts.decisions += 1,
+                Happened::Fault(_) => self.counts.faults += 1,
                 Happened::Ended { collection, is_done, .. } => {
                     self.counts.steps += 1;
                     self.counts.done += u64::from(is_done);
@@ -345,6 +356,13 @@ impl Desk {
         let at = shape.kernels.all().iter().position(|kernel| kernel.resource == on);
         let number = shape.numbers[at.expect("it runs where it has a kernel")];
         wake(words.grant(*slot, number, done_before + collection.steps_done));
+    }
+
+    fn count_wait(&mut self, at: Time, id: CollectionId) {
+        let collection = self.keeper.node().collection(id).filter(|collection| collection.steps_done == 0);
+        if let Some(collection) = collection {
+            self.counts.waited_ns += at.saturating_sub(collection.arrived).0 / 1_000;
+        }
     }
 
     /// Who is there.
@@ -379,6 +397,11 @@ impl Desk {
             applications: applications.collect(),
             done: self.counts.done,
             steps: self.counts.steps,
+            decisions: self.counts.decisions,
+            faults: self.counts.faults,
+            waited_ns: self.counts.waited_ns,
+            shown: self.keeper.shown(),
+            sensors: node.sensors().clone(),
         }
     }
 }

@@ -4,6 +4,7 @@
 use castell_base::Time;
 use castell_strategy::{Kernel, Kernels, KernelsError as Wrong, Node, Ranking, ResourceId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// This version; another one is refused.
 pub const VERSION: u32 = 1;
@@ -150,7 +151,7 @@ impl Shape {
 }
 
 /// What a node does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Status {
     /// The strategy that decides.
@@ -167,6 +168,16 @@ pub struct Status {
     pub done: u64,
     /// Steps that were run.
     pub steps: u64,
+    /// What strategies have decided.
+    pub decisions: u64,
+    /// Strategies that were stopped since they failed.
+    pub faults: u64,
+    /// For how long collections have waited for their first step, together, in nanoseconds.
+    pub waited_ns: u64,
+    /// What the strategy shows of itself, by name.
+    pub shown: BTreeMap<String, f64>,
+    /// What sensors said last, by name.
+    pub sensors: BTreeMap<String, f64>,
 }
 
 /// A resource as it is shown.

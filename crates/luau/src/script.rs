@@ -5,12 +5,16 @@ use crate::sandbox::{Limits, Printed, Sandbox};
 use castell_base::Time;
 use castell_strategy::{CollectionId, Decision, During, Fault, Node, ResourceId, Strategy};
 use mlua::{Function, Table, Value};
+use std::collections::BTreeMap;
 
 /// The types of what scripts see, for editors (luau-lsp).
 pub const DEFINITIONS: &str = include_str!("strategies/castell.d.luau");
 
 /// What a strategy's table may have.
-const FIELDS: [&str; 6] = ["choose", "description", "name", "on_tick", "parameters", "tick"];
+const FIELDS: [&str; 7] = ["choose", "description", "name", "on_tick", "parameters", "shown", "tick"];
+/// Numbers that one can show, and bytes of a name of theirs.
+const SHOWN_MAX: usize = 32;
+const SHOWN_NAME_BYTES_MAX: usize = 64;
 /// The shortest interval of ticks, in seconds.
 const TICK_S_MIN: f64 = 1e-3;
 /// The longest: a year.
@@ -169,6 +173,14 @@ impl Strategy for Script {
             _ => Ok(()),
         }
     }
+
+    fn shown(&self) -> BTreeMap<String, f64> {
+        let Ok(Some(table)) = self.table.raw_get::<Option<Table>>("shown") else { return BTreeMap::new() };
+        let pairs = table.pairs::<String, Value>().take(SHOWN_MAX).filter_map(Result::ok);
+        let numbers = pairs.filter_map(|(name, value)| Some((name, number(&value)?)));
+        // Words of the protocol are JSON, which has no infinity.
+        numbers.filter(|(name, value)| name.len() <= SHOWN_NAME_BYTES_MAX && value.is_finite()).collect()
+    }
 }
 
 fn number(value: &Value) -> Option<f64> {
@@ -238,6 +250,7 @@ fn interface(table: &Table) -> Result<(), String> {
         ("name", field("name").is_string(), "a string"),
         ("description", field("description").is_string(), "a string"),
         ("parameters", field("parameters").is_table(), "a table of numbers, strings and booleans"),
+        ("shown", field("shown").is_table(), "a table of numbers by name"),
         (
             "tick",
             number(&field("tick"))

@@ -229,3 +229,27 @@ fn a_script_changes_its_own_interval() {
     }
     assert_eq!(at, [MS(1000), MS(3000)]);
 }
+
+#[test]
+fn what_a_strategy_shows_is_bounded_and_as_it_is_now() {
+    let banking = Box::new(shipped("banking"));
+    let mut keeper = Keeper::new(node(), banking);
+    assert!(keeper.shown().is_empty());
+    let kernel = |resource| Kernel { resource, step_time: None };
+    let kernels = Arc::new(Kernels::new(vec![kernel(ResourceId(2))], Vec::new()).expect("one kernel"));
+    keeper.register(Time::ZERO, "one".into(), kernels, 1).expect("it can run there");
+    // A device costs 10 of 100.
+    assert_eq!(keeper.shown(), BTreeMap::from([("budget".to_owned(), 90.0)]));
+
+    let script = |shown: &str| {
+        let text = format!("return {{ choose = function() return nil end, shown = {shown} }}");
+        Script::load("shows", &text, Limits::default())
+    };
+    let odd = "{ good = 1.5, text = 'no', infinite = math.huge, [3] = 4, [string.rep('x', 65)] = 1 }";
+    let shown = script(odd).expect("a strategy").shown();
+    let good = shown.get("good").copied();
+    assert_eq!((good, shown.len()), (Some(1.5), 1 + usize::from(shown.contains_key("3"))));
+    let many = "(function() local t = {} for i = 1, 1000 do t['n' .. i] = i end return t end)()";
+    assert_eq!(script(many).expect("a strategy").shown().len(), 32);
+    assert!(script("7").err().expect("no table").to_string().contains("a table of numbers by name"));
+}

@@ -3,6 +3,7 @@
 use crate::collection::{CollectionId, Kernels};
 use crate::node::{Decision, Node, NodeError, Refusal, ResourceId, Start};
 use castell_base::Time;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -25,6 +26,11 @@ pub trait Strategy: Send {
     /// # Errors
     /// It fails; says where and why.
     fn on_tick(&mut self, node: &Node) -> Result<(), Fault>;
+
+    /// Numbers of its own that people want to see, such as a budget, by name.
+    fn shown(&self) -> BTreeMap<String, f64> {
+        BTreeMap::new()
+    }
 }
 
 /// What a strategy was doing.
@@ -184,6 +190,11 @@ impl Keeper {
     /// The strategy that decides now.
     pub fn strategy(&self) -> &str {
         self.strategy.name()
+    }
+
+    /// What that one shows of itself.
+    pub fn shown(&self) -> BTreeMap<String, f64> {
+        self.strategy.shown()
     }
 
     /// When the next tick is due.

@@ -7,7 +7,7 @@ use castell_lab::HOSTS_VARIABLE;
 use std::process::Command;
 
 /// Those of the Slurm job or the lab that this process is in; none: this host alone.
-pub(super) fn allocation() -> anyhow::Result<Option<Allocation>> {
+pub(crate) fn allocation() -> anyhow::Result<Option<Allocation>> {
     let castell = std::env::current_exe().context("where is castell?")?;
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     if let Some(hosts) = set(HOSTS_VARIABLE) {

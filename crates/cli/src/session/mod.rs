@@ -8,6 +8,9 @@ mod spawned;
 mod steer;
 pub(crate) mod words;
 
+pub(crate) use self::allocation::allocation;
+pub(crate) use self::run::{PlaceArgs, processors};
+pub(crate) use self::steer::explanation;
 use std::process::ExitCode;
 
 /// Run several programs in one set of processors, under a policy, or simulate that

@@ -117,14 +117,14 @@ pub struct RelayArgs {
 }
 
 #[derive(clap::Args)]
-pub(super) struct PlaceArgs {
+pub(crate) struct PlaceArgs {
     /// The agent's socket (default: one for each user and batch job)
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 }
 
 impl PlaceArgs {
-    pub(super) fn place(&self) -> anyhow::Result<Place> {
+    pub(crate) fn place(&self) -> anyhow::Result<Place> {
         // Within a session, the one that it is of.
         let around =
             || std::env::var_os(castell_agent::SOCKET).filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -255,7 +255,7 @@ pub(super) fn line(shown: &Shown) -> String {
 }
 
 /// Where it is, with the nodes if that is not here.
-pub(super) fn processors(shown: &Shown) -> String {
+pub(crate) fn processors(shown: &Shown) -> String {
     let cpus = |part: &Part| castell_host::topology::print_list(&part.cpus);
     match &shown.parts[..] {
         [part] if part.node == castell_agent::here() => cpus(part),

@@ -203,7 +203,7 @@ pub fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// In sentences, of which each is a line.
-fn explanation(explained: &Explained) -> Vec<String> {
+pub(crate) fn explanation(explained: &Explained) -> Vec<String> {
     let Explained { shown, policy, holders, .. } = explained;
     let mut lines = vec![what(explained)];
     if !shown.stopped {

@@ -39,6 +39,9 @@ fn print(status: &Status) {
         "{} decides, governor {}; {} collections done in {} steps",
         status.strategy, status.governor, status.done, status.steps
     );
+    for (name, value) in status.shown.iter().chain(&status.sensors) {
+        println!("{name} is {value}");
+    }
     let width = status.resources.iter().map(|on| on.resource.chars().count()).max().unwrap_or(0);
     for on in &status.resources {
         let runs = on.running.as_deref().unwrap_or(if on.forbidden { "forbidden" } else { "free" });
