@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// (program that shows that it is there, apt package that brings it).
-const PROGRAMS: [(&str, &str); 18] = [
+const PROGRAMS: [(&str, &str); 20] = [
     ("gcc", "gcc"),
     ("gfortran", "gfortran"),
     ("g++", "g++"),
@@ -26,6 +26,8 @@ const PROGRAMS: [(&str, &str); 18] = [
     ("tc", "iproute2"),
     ("chromium", "chromium"),
     ("chromedriver", "chromium-driver"),
+    ("systemd-analyze", "systemd"),
+    ("systemd-socket-activate", "systemd"),
 ];
 
 /// (what pkg-config calls the library, apt package that brings it).

@@ -13,11 +13,14 @@ mod answer;
 mod ask;
 mod client;
 mod error;
+mod exposition;
 mod journal;
 mod load;
+pub mod metrics;
 mod serve;
 
 pub use ask::ask;
 pub use error::DaemonError;
+pub use exposition::expose;
 pub use load::Source;
 pub use serve::{Options, Reload, serve};

@@ -45,6 +45,8 @@ pub type Reload = Box<dyn Fn() -> Result<Source, String>>;
 pub struct Options {
     /// Where it listens.
     pub socket: PathBuf,
+    /// Somebody listens there already, for it: a service manager, who also sees to the file.
+    pub listener: Option<UnixListener>,
     /// How long it looks out for more, after it has answered, before it sleeps.
     pub spin: Duration,
     /// By SIGHUP.
@@ -82,11 +84,7 @@ pub fn serve(options: &Options, keeper: Keeper, ready: impl FnOnce()) -> Result<
     let signals = Signals::take_over(&[Signal::TERM, Signal::INT, Signal::HUP].map(Signal::as_raw))?;
     raise_open_files_limit();
     let _lock = lock(&options.socket)?;
-    // Left by a daemon that died: the lock says that none lives.
-    let _ = fs::remove_file(&options.socket);
-    let listen = || format!("listen at {}", options.socket.display());
-    let listener = UnixListener::bind(&options.socket).map_err(DaemonError::system(listen()))?;
-    listener.set_nonblocking(true).map_err(DaemonError::system(listen()))?;
+    let listener = listen(options)?;
     let mut daemon = Daemon::new(options, keeper)?;
     let watch = |what: &OwnedFd, token| epoll::watch(&daemon.epoll, what, token, false);
     let watched = epoll::watch(&daemon.epoll, &listener, LISTENER, false)
@@ -95,8 +93,23 @@ pub fn serve(options: &Options, keeper: Keeper, ready: impl FnOnce()) -> Result<
     watched.map_err(DaemonError::system("watch sockets"))?;
     ready();
     daemon.work(&listener, &signals, options.reload.as_ref());
-    let _ = fs::remove_file(&options.socket);
+    if options.listener.is_none() {
+        let _ = fs::remove_file(&options.socket);
+    }
     Ok(())
+}
+
+fn listen(options: &Options) -> Result<UnixListener, DaemonError> {
+    let listen = || match &options.listener {
+        Some(listener) => listener.try_clone(),
+        None => {
+            // Left by a daemon that died: the lock says that none lives.
+            let _ = fs::remove_file(&options.socket);
+            UnixListener::bind(&options.socket)
+        }
+    };
+    let listener = listen().and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
+    listener.map_err(DaemonError::system(format!("listen at {}", options.socket.display())))
 }
 
 /// Held as long as the daemon lives.

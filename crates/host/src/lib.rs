@@ -26,6 +26,7 @@ pub mod pressure;
 pub mod process;
 pub mod remote;
 pub mod say;
+pub mod service;
 pub mod shm;
 pub mod signal;
 #[cfg(test)]

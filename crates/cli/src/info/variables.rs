@@ -191,6 +191,12 @@ pub const GROUPS: [Group; 7] = [
                 "a folder",
                 "where the agents of sessions listen; without it, in `TMPDIR` or `/tmp`",
             ),
+            variable(
+                "LISTEN_FDS",
+                "a number",
+                "`castell daemon` listens on the socket that systemd has opened for it",
+            ),
+            variable("NOTIFY_SOCKET", "a socket", "`castell daemon` tells systemd there when it is ready"),
             variable("SLURM_CPUS_PER_TASK", "a number", "a runtime starts no more workers"),
             variable("SLURM_JOB_ID", "a name", "sessions of one Slurm job share an agent"),
             variable(

@@ -123,6 +123,11 @@ pub(crate) struct PlaceArgs {
     socket: Option<PathBuf>,
 }
 
+/// Where the sessions are that nobody has named.
+pub(crate) fn usual_place() -> anyhow::Result<Place> {
+    PlaceArgs { socket: None }.place()
+}
+
 impl PlaceArgs {
     pub(crate) fn place(&self) -> anyhow::Result<Place> {
         // Within a session, the one that it is of.

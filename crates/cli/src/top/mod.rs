@@ -7,6 +7,9 @@ mod source;
 mod view;
 mod words;
 
+pub(crate) use self::snapshot::{list, status};
+pub(crate) use self::source::Source;
+
 use self::snapshot::Watch;
 use crate::colour::Stream;
 use crate::daemon::Place as DaemonPlace;

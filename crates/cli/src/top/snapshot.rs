@@ -146,7 +146,10 @@ fn apart<T>(result: Result<T, String>) -> (Option<T>, Option<String>) {
 }
 
 /// All sessions with their policy; none where there is no agent.
-fn list(place: &Place, allocation: Option<&Allocation>) -> Result<Option<(String, Vec<Shown>)>, String> {
+pub(crate) fn list(
+    place: &Place,
+    allocation: Option<&Allocation>,
+) -> Result<Option<(String, Vec<Shown>)>, String> {
     match castell_agent::list(place, allocation) {
         Ok(Some(FromAgent::Sessions { policy, sessions })) => Ok(Some((policy, sessions))),
         Ok(None) => Ok(None),
@@ -157,7 +160,8 @@ fn list(place: &Place, allocation: Option<&Allocation>) -> Result<Option<(String
     }
 }
 
-fn status(socket: Option<&PathBuf>) -> Result<Status, String> {
+/// What the daemon does.
+pub(crate) fn status(socket: Option<&PathBuf>) -> Result<Status, String> {
     let Some(socket) = socket else {
         return Err(format!("{} says that there is no daemon", castell_kernels::VARIABLE));
     };

@@ -1,10 +1,14 @@
 //! `castell daemon`.
 
+mod metrics;
+
 use crate::strategy::source::Source;
 use anyhow::{Context as _, bail};
-use castell_daemon::{DaemonError, Options, serve};
-use castell_host::say;
+use castell_daemon::{DaemonError, Options, expose, serve};
+use castell_host::{say, service};
 use castell_strategy::{Keeper, Node, ResourceKind};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,9 +19,11 @@ Examples:
   castell daemon --resource one_core --resource all_cores --resource gpu --strategy plan-ahead
   castell daemon --resource gpu --resource one_core --forbid low:gpu --sensor battery=1
   castell daemon --strategy mine.luau:limit=9         SIGHUP reads mine.luau anew
+  castell daemon --metrics 127.0.0.1:9464             http://127.0.0.1:9464/metrics tells Prometheus, and others, what it does
 
 Programs ask it through castell_kernels.h or the Rust library; `castell strategy status` shows what it does, `castell strategy load`
-exchanges its strategy. It may be killed and started again at any moment: programs go on, and nothing that they wait for is lost.";
+exchanges its strategy, and `castell top` shows all of the node. Started by systemd it takes the socket that is handed over, and says when it
+is ready: the units are in packaging/systemd. It may be killed and started again at any moment: programs go on, and nothing that they wait for is lost.";
 
 /// Decide which kernels of this user's programs run when, and on which resource of this node, until SIGTERM or Ctrl-C
 #[derive(clap::Args)]
@@ -43,6 +49,12 @@ pub struct Args {
     /// How many microseconds it looks out for more after an answer before it sleeps: answers come sooner, and a processor is kept busy
     #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     spin_us: u64,
+    /// Tell what happens as metrics (OpenMetrics) over HTTP, at this address; port 0 is any that is free
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
+    /// Metrics may be read from other machines, too
+    #[arg(long, requires = "metrics")]
+    metrics_public: bool,
 }
 
 /// Which daemon.
@@ -76,7 +88,18 @@ impl Place {
 
 /// Carries the command out.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let socket = args.place.find()?;
+    // First of all, as long as there is no other thread.
+    let handed = handed(service::take_listeners()?)?;
+    let socket = match &handed {
+        Some((_, path)) => path.clone(),
+        None => args.place.find()?,
+    };
+    let metrics = match args.metrics {
+        Some(address) => {
+            Some((metrics::listen(address, args.metrics_public)?, metrics::Sources::find(&socket)?))
+        }
+        None => None,
+    };
     let source = Source::find(&args.strategy)?;
     let mut keeper = Keeper::new(node(&args)?, source.found.checked().map_err(anyhow::Error::msg)?);
     keeper.take_events();
@@ -85,13 +108,46 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let reload = Box::new(move || {
         Source::find(&asked).map(|source| source.found).map_err(|error| format!("{error:#}"))
     });
-    let options =
-        Options { socket: socket.clone(), spin: Duration::from_micros(args.spin_us), reload: Some(reload) };
-    let ready = || say(&format!("the daemon listens at {}; {strategy} decides", socket.display()));
-    match serve(&options, keeper, ready) {
+    let options = Options {
+        socket: socket.clone(),
+        listener: handed.map(|(listener, _)| listener),
+        spin: Duration::from_micros(args.spin_us),
+        reload: Some(reload),
+    };
+    let ready = || {
+        say(&format!("the daemon listens at {}; {strategy} decides", socket.display()));
+        if let Some(((listener, address), sources)) = metrics {
+            say(&format!("metrics are at http://{address}/metrics"));
+            expose(listener, sources.start());
+        }
+        tell_manager("READY=1");
+    };
+    let outcome = serve(&options, keeper, ready);
+    tell_manager("STOPPING=1");
+    match outcome {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error @ DaemonError::Taken { .. }) => bail!("{error}; another one needs a --socket of its own"),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// The socket that a service manager has opened, and where it is.
+fn handed(listeners: Vec<UnixListener>) -> anyhow::Result<Option<(UnixListener, PathBuf)>> {
+    let count = listeners.len();
+    let Some(listener) = listeners.into_iter().next() else { return Ok(None) };
+    let path = listener.local_addr().ok().and_then(|address| Some(address.as_pathname()?.to_owned()));
+    let Some(path) = path.filter(|_| count == 1) else {
+        bail!(
+            "a service manager has handed over {count} sockets: a daemon takes one, with a path (ListenStream=)"
+        );
+    };
+    Ok(Some((listener, path)))
+}
+
+/// Nothing depends on it but what it waits for.
+fn tell_manager(state: &str) {
+    if let Err(error) = service::notify(state) {
+        say(&format!("{error}"));
     }
 }
 
