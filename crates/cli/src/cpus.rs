@@ -1,5 +1,7 @@
 //! `castell cpus`.
 
+mod node;
+
 use anyhow::{Context, bail};
 use castell_host::mailbox::{Agent, FOLDER, default_path, found_in};
 use castell_host::topology::parse_list;
@@ -16,6 +18,8 @@ Examples:
   castell cpus 4711                       # its workers
   castell cpus 4711 --take 2,3            # these two get no more tasks
   castell cpus 4711 --give 2-3 --json     # they do again
+  CASTELL_SHARE=1 ./program &             # a program that lends processors to others by itself
+  castell cpus --node                     # who has the right to which processor, and who has it
 
 A worker that is taken away ends the task that it runs, and what it had queued goes to others. The last worker of a kind is \
 refused, which is an error. Of an OpenMP program, worker n is the thread with that number in each team.
@@ -40,6 +44,12 @@ pub struct Args {
     /// The mailbox itself, where the program was told to put it elsewhere
     #[arg(long, value_name = "FILE", conflicts_with = "pid")]
     mailbox: Option<PathBuf>,
+    /// Show the node's board, on which programs lend processors to each other by themselves
+    #[arg(long, conflicts_with_all = ["pid", "take", "give", "list", "mailbox"])]
+    node: bool,
+    /// The board itself, where programs were told to use another one (CASTELL_SHARE=FILE)
+    #[arg(long, value_name = "FILE", requires = "node")]
+    board: Option<PathBuf>,
     /// Where programs put their mailboxes
     #[arg(long, value_name = "FOLDER", default_value = FOLDER)]
     folder: PathBuf,
@@ -53,6 +63,9 @@ pub struct Args {
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.node {
+        return node::show(args.board.as_deref(), args.json);
+    }
     let path = args.mailbox.clone().or_else(|| args.pid.map(|pid| default_path(&args.folder, pid)));
     let Some(path) = path else {
         if args.take.is_some() || args.give.is_some() {

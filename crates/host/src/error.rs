@@ -70,6 +70,14 @@ pub enum HostError {
         /// Whose it is.
         pid: u32,
     },
+    /// A file that should be a board of processors is something else, or has no room.
+    #[error("{path} is no board of processors for this program: {found}; put another path into CASTELL_SHARE", path = path.display())]
+    NotABoard {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        found: String,
+    },
     /// A worker was named that there is not.
     #[error("there is no worker {worker}: they are numbered from 0 to {}", workers.saturating_sub(1))]
     NoSuchWorker {

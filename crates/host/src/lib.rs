@@ -5,6 +5,7 @@
 
 pub mod abilities;
 pub mod barrier;
+pub mod board;
 pub mod busy;
 pub mod clock;
 pub mod conditions;

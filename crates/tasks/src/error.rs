@@ -164,6 +164,9 @@ pub enum TaskError {
     /// The mailbox that a runtime was to have could not be made.
     #[error(transparent)]
     Mailbox(Arc<castell_host::HostError>),
+    /// Processors were to be shared with other programs and cannot be.
+    #[error(transparent)]
+    Board(Arc<castell_host::HostError>),
     /// A worker that is to be taken away is the last one.
     #[error("worker {worker} is the last of its kind: give another one back before taking it away")]
     LastWorker {

@@ -65,6 +65,11 @@ pub const GROUPS: [Group; 7] = [
                 "`castell cpus` may take workers away from the program and give them back",
             ),
             variable(
+                "CASTELL_SHARE",
+                "`1` or `0`, or a file with a `/`",
+                "lends processors to other programs that say so while there is nothing to do, and borrows theirs; the file is the board on which they do",
+            ),
+            variable(
                 "CASTELL_TASKS_DEBUG",
                 "`1` or `0`",
                 "keeps a journal of who waits for whom, and looks whether tasks touch what they have not named",

@@ -16,6 +16,7 @@ use crate::scheduler::Scheduler;
 use crate::waiting::services::Services;
 use crate::waiting::suspend::Suspended;
 use crate::workers::devices::Devices;
+use crate::workers::share::Share;
 use crate::workers::{Plan, Workers, mailbox_from_environment};
 use castell_sched::{Design, Kind, Options, Topology};
 use std::any::Any;
@@ -42,6 +43,7 @@ pub struct Builder {
     record: bool,
     devices: Devices,
     mailbox: Option<PathBuf>,
+    share: Option<bool>,
 }
 
 impl Default for Builder {
@@ -60,6 +62,7 @@ impl Default for Builder {
             record: false,
             devices: Devices::default(),
             mailbox: None,
+            share: None,
         }
     }
 }
@@ -154,6 +157,14 @@ impl Builder {
         self
     }
 
+    /// Whether it lends processors to other programs of this user while it has nothing to do, and borrows theirs: its workers run only as many at a
+    /// time as it has processors on the node's board (`castell cpus --node` shows it). Each program has the right to an equal share, and has that back at
+    /// the next task boundary of who borrowed it. Without a call, what the environment variable `CASTELL_SHARE` says: a switch, or a path of a board.
+    pub fn share(mut self, share: bool) -> Self {
+        self.share = Some(share);
+        self
+    }
+
     /// A device with a worker of its own, besides the others: it runs the tasks that are made for this `kind`
     /// ([`NewTask::on`](crate::NewTask::on)), and these find `device` by [`Context::device`](crate::Context::device). Kinds are
     /// numbers from 1 to 7 whose meaning is the program's; devices of one kind share the tasks for it.
@@ -189,6 +200,8 @@ impl Builder {
     pub(crate) fn shared(&self, is_lent: bool) -> Result<Arc<Shared>, TaskError> {
         let options = self.options(environment::lookup(SCHEDULER))?;
         let plan = self.plan()?;
+        let is_bound = plan.cpus.iter().any(|cpus| !cpus.is_empty());
+        let share = if is_lent { None } else { Share::wanted(self.share, plan.workers(), is_bound)? };
         let wanted = Wanted::from_environment();
         let records = self.record || wanted.any();
         let timeline = castell_host::journal::of_this_process().cloned();
@@ -203,7 +216,7 @@ impl Builder {
             worker_count: plan.cpu_workers(),
             devices,
             scheduler: Scheduler::new(options, &plan.topology, self.seed),
-            workers: Workers::new(&plan, self.stack_bytes, is_lent),
+            workers: Workers::new(&plan, self.stack_bytes, is_lent, share),
             counts: Counts::new(self.limits.unwrap_or_else(|| Limits::for_workers(plan.workers()))),
             exclusive: Exclusive::default(),
             places: has_places.then(Places::new),

@@ -8,8 +8,9 @@ use crate::lifecycle::shared::Shared;
 use crate::lifecycle::task::Task;
 use crate::memory::Stacks;
 use crate::scheduler::Leaf;
+use crate::workers::share::NOTHING;
 use crate::workers::{Taken, WorkerId};
-use castell_base::sync::{AtomicBool, AtomicU32, Ordering};
+use castell_base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -36,6 +37,9 @@ pub struct Thread {
     leaf: Cell<*const Leaf<Task>>,
     /// Whether its worker is taken away; what never says so if it is none.
     taken_away: Cell<*const AtomicBool>,
+    /// What holds `turn` as long as the thread may go on: of its worker's processor, if workers need one of the node's board.
+    processor: Cell<*const AtomicU64>,
+    turn: Cell<u64>,
     /// Its worker's free chunks; null if it is none, or if they come from the system.
     stacks: Cell<*mut Stacks>,
     /// Of which task children have ended on this thread without its having heard of them, and how many: see
@@ -73,6 +77,8 @@ impl Thread {
             counters: worker.map(|_| shared.counts.register()),
             leaf: Cell::new(std::ptr::null()),
             taken_away: Cell::new(&raw const NEVER),
+            processor: Cell::new(&raw const NOTHING),
+            turn: Cell::new(0),
             stacks: Cell::new(std::ptr::null_mut()),
             ended_of: Cell::new(std::ptr::null()),
             ended: Cell::new(0),
@@ -95,6 +101,63 @@ impl Thread {
         self.taken_away.set(worker.map_or(&raw const NEVER, |worker| self.shared.workers.flag_of(worker)));
         self.leaf.set(worker.map_or(std::ptr::null(), |worker| self.shared.scheduler.leaf(worker)));
         self.stacks.set(worker.map_or(std::ptr::null_mut(), |worker| self.shared.memory.stacks(worker)));
+        self.see_processor();
+    }
+
+    /// Its worker has another processor, or none.
+    fn see_processor(&self) {
+        let sign = self.worker.get().and_then(|worker| self.shared.workers.processor_sign(worker));
+        let (processor, turn) = sign.unwrap_or((&raw const NOTHING, 0));
+        self.processor.set(processor);
+        self.turn.set(turn);
+    }
+
+    /// Whether it has to see to it that its worker has a processor before it goes on: it has none, or that is wanted back.
+    #[inline]
+    pub(crate) fn lacks_processor(&self) -> bool {
+        // SAFETY: a word of the board, which is mapped as long as what threads share lives, or `NOTHING`.
+        unsafe { &*self.processor.get() }.load(Ordering::Relaxed) != self.turn.get()
+    }
+
+    /// Gets its worker a processor; false if there is none.
+    #[cold]
+    pub(crate) fn try_get_processor(&self) -> bool {
+        let (Some(worker), Some(share)) = (self.worker.get(), self.shared.workers.share()) else {
+            return true;
+        };
+        let has_one = share.try_take(worker);
+        self.see_processor();
+        has_one
+    }
+
+    /// Gets its worker a processor, and sleeps until there is one; false if the thread `is_elsewhere` meanwhile.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn get_processor(&self, is_elsewhere: impl Fn() -> bool) -> bool {
+        let (Some(worker), Some(share)) = (self.worker.get(), self.shared.workers.share()) else {
+            return true;
+        };
+        self.tell_ended();
+        self.shared.scheduler.leave(worker); // it is not to be handed what others could run
+        let has_one = share.take(worker, is_elsewhere);
+        self.see_processor();
+        has_one
+    }
+
+    /// As [`Thread::get_processor`], if it has none and is in the middle of a task.
+    #[inline]
+    pub(crate) fn ensure_processor(&self) {
+        if self.lacks_processor() {
+            self.get_processor(|| false);
+        }
+    }
+
+    /// Gives up its worker's processor, if it has one.
+    pub(crate) fn give_processor(&self) {
+        if let (Some(worker), Some(share)) = (self.worker.get(), self.shared.workers.share()) {
+            share.give(worker);
+            self.see_processor();
+        }
     }
 
     /// Its worker's own queue, if the scheduler has such queues.
@@ -299,12 +362,16 @@ impl Thread {
         let Some(worker) = self.worker.get() else { return block() };
         let workers = &self.shared.workers;
         if !workers.hand_over(&self.shared, worker) {
-            return block();
+            self.give_processor();
+            let result = block();
+            self.ensure_processor();
+            return result;
         }
         self.set_worker(None);
         let result = block();
         let kind = workers.kind_of(Some(worker));
         self.set_worker(Some(workers.resume(&self.shared, kind)));
+        self.ensure_processor();
         result
     }
 }

@@ -55,6 +55,21 @@ enum AnyDesign<T> {
     Delegation(Delegation<T>),
 }
 
+/// A worker that waits for tasks, and what else it has to do.
+pub(crate) trait Idler {
+    /// Whether that is something now; asked before it sleeps.
+    fn is_wanted(&self) -> bool;
+
+    /// It is about to sleep.
+    fn sleeps(&self) {}
+}
+
+impl<W: Fn() -> bool> Idler for W {
+    fn is_wanted(&self) -> bool {
+        self()
+    }
+}
+
 /// Where the worker's queue ended when a task began to wait. What is created on top of a waiting task's stack descends
 /// from it; so what was added behind the mark and is known to have been created there needs no walk to its ancestors.
 #[derive(Clone, Copy, Debug)]
@@ -267,20 +282,20 @@ impl<T: Schedulable> Scheduler<T> {
 
     /// The next task for `worker`, which has found none: looks for `looks` more times, then fetches what others hold, then
     /// sleeps until it is handed a task, [called](Scheduler::call), or `timeout` is over. `None`: ask again, unless
-    /// there is something else to do. `is_wanted` tells of such; it is asked before the worker sleeps.
+    /// there is something else to do, as the `idler` says.
     pub(crate) fn wait(
         &self,
         worker: WorkerId,
         looks: u32,
         timeout: Option<Duration>,
-        is_wanted: impl Fn() -> bool,
+        idler: impl Idler,
     ) -> Option<NonNull<T>> {
         if !self.is_registered(worker) {
             self.register(worker);
         }
         for look in 0..looks {
             if let Some(handed) = self.take_handed(worker) {
-                return handed.or_else(|| self.get_unless(worker, &is_wanted));
+                return handed.or_else(|| self.get_unless(worker, &idler));
             }
             if look == LOOKS_BEFORE_FETCH && self.has_work(worker) {
                 return self.fetch(worker);
@@ -288,7 +303,7 @@ impl<T: Schedulable> Scheduler<T> {
             spin_hint();
         }
         fences::heavy();
-        if is_wanted() {
+        if idler.is_wanted() {
             self.withdraw(worker);
             return None;
         }
@@ -304,8 +319,9 @@ impl<T: Schedulable> Scheduler<T> {
         if let (AnyDesign::Tree(tree), None) = (&self.design, timeout)
             && self.watches_now(tree, worker)
         {
-            return self.watch(tree, worker, is_wanted);
+            return self.watch(tree, worker, &idler);
         }
+        idler.sleeps();
         self.stations.sleep(worker, timeout);
         debug_assert!(self.is_registered(worker), "two threads are worker {}", worker.0);
         match self.take_handed(worker) {
@@ -313,12 +329,12 @@ impl<T: Schedulable> Scheduler<T> {
             Some(None) => {}
             None => self.withdraw(worker),
         }
-        self.get_unless(worker, is_wanted)
+        self.get_unless(worker, &idler)
     }
 
     /// A worker that was called may have been called away: then it takes nothing.
-    fn get_unless(&self, worker: WorkerId, is_wanted: impl Fn() -> bool) -> Option<NonNull<T>> {
-        if is_wanted() { None } else { self.get_own(worker) }
+    fn get_unless(&self, worker: WorkerId, idler: &impl Idler) -> Option<NonNull<T>> {
+        if idler.is_wanted() { None } else { self.get_own(worker) }
     }
 
     fn watches_now(&self, tree: &Tree<T>, worker: WorkerId) -> bool {
@@ -329,14 +345,15 @@ impl<T: Schedulable> Scheduler<T> {
 
     /// The worker, which is idle, watches over what others leave with its creators: see `watch`. A task, if there is one for it.
     #[cold]
-    fn watch(&self, tree: &Tree<T>, worker: WorkerId, is_wanted: impl Fn() -> bool) -> Option<NonNull<T>> {
+    fn watch(&self, tree: &Tree<T>, worker: WorkerId, idler: &impl Idler) -> Option<NonNull<T>> {
         tree.has_late();
+        idler.sleeps();
         loop {
             let (since, before) = (Instant::now(), tree.lone());
             self.stations.sleep(worker, Some(watch::MOMENT));
             if let Some(handed) = self.take_handed(worker) {
                 self.end_watch(tree);
-                return handed.or_else(|| self.get_unless(worker, is_wanted));
+                return handed.or_else(|| self.get_unless(worker, idler));
             }
             let is_late = tree.has_late();
             let goes_on = self.stations.watch.goes_on(tree.lone() - before, since.elapsed());
@@ -444,7 +461,8 @@ impl<T: Schedulable> Scheduler<T> {
         &self.options
     }
 
-    fn has_work(&self, worker: WorkerId) -> bool {
+    /// Whether there is something for `worker`, anywhere.
+    pub(crate) fn has_work(&self, worker: WorkerId) -> bool {
         match &self.design {
             AnyDesign::Tree(tree) => tree.has_work(worker),
             AnyDesign::Central(central) => central.has_work(worker.index()),
@@ -494,7 +512,8 @@ impl<T: Schedulable> Scheduler<T> {
         }
     }
 
-    fn keep(&self, worker: WorkerId, task: NonNull<T>) {
+    /// Puts a task into the worker's own queue, if it has one, and wakes nobody.
+    pub(crate) fn keep(&self, worker: WorkerId, task: NonNull<T>) {
         match &self.design {
             AnyDesign::Tree(tree) => tree.keep(worker, [task]),
             AnyDesign::Central(central) => central.keep(task),

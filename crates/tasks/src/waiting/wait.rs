@@ -66,7 +66,7 @@ pub(crate) fn wait_counted(thread: &Thread, children: &Children<Thread>) {
 /// Runs on this stack what lies youngest in the thread's own queue, as long as it descends from `own` and there are `children`.
 #[inline]
 fn take_back(thread: &Thread, own: &Task, mark: Mark, children: &Children<Thread>) {
-    while children.live() > 0 && !thread.is_taken_away() {
+    while children.live() > 0 && !thread.is_taken_away() && !thread.lacks_processor() {
         let Some(found) = thread.leaf().and_then(|leaf| leaf.get_descendant(own, mark)) else { return };
         run_chain(thread, own, found);
     }
@@ -220,11 +220,23 @@ impl<'a> Waiter<'a> {
             }
             thread.without_cpu(|| ()); // and goes on as another worker
         }
+        if thread.lacks_processor() {
+            if self.needs_no_processor() {
+                return false;
+            }
+            thread.ensure_processor();
+        }
         if self.own.is_some_and(|own| run_marked(thread, own, self.mark)) {
             (self.looks, self.slept) = (0, false);
             return true;
         }
         self.passes()
+    }
+
+    /// Nothing is ready for which it needed one.
+    #[cold]
+    fn needs_no_processor(&self) -> bool {
+        self.thread.shared.scheduler.is_empty()
     }
 
     /// Lets a moment pass; false if enough have passed.
@@ -247,6 +259,7 @@ impl<'a> Waiter<'a> {
             return self.block_lent(worker, sleep);
         }
         if !std::mem::replace(&mut self.slept, true) && self.thread.shared.scheduler.is_empty() {
+            self.thread.give_processor();
             return sleep(Some(LOOK_AGAIN));
         }
         self.thread.without_cpu(|| sleep(None));
@@ -264,6 +277,7 @@ impl<'a> Waiter<'a> {
             return run_chain(self.thread, own, found);
         }
         scheduler.clear(worker);
+        self.thread.give_processor();
         sleep(Some(LOOK_AGAIN));
     }
 
@@ -272,6 +286,7 @@ impl<'a> Waiter<'a> {
         if let Some(worker) = self.thread.worker.get() {
             self.thread.shared.scheduler.leave(worker);
         }
+        self.thread.ensure_processor();
     }
 }
 
@@ -330,7 +345,7 @@ pub(crate) fn run_chain(thread: &Thread, task: &Task, first: TaskRef) {
         let record = unsafe { next.as_ref() };
         // Usually a sibling in the same group, which needs no walk to the ancestor.
         let is_alike = is_below && std::ptr::eq(record.parent, parent) && std::ptr::eq(record.group, group);
-        if !is_alike && !record.may_run_above(task) || thread.is_taken_away() {
+        if !is_alike && !record.may_run_above(task) || thread.is_taken_away() || thread.lacks_processor() {
             // SAFETY: as above.
             unsafe { thread.shared.scheduler.add(next, thread.worker.get()) };
             return;

@@ -25,6 +25,8 @@ mod plan;
 #[cfg(not(loom))]
 mod roster;
 #[cfg(not(loom))]
+pub(crate) mod share;
+#[cfg(not(loom))]
 mod threads;
 
 #[cfg(not(loom))]

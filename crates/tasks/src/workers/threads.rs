@@ -4,14 +4,17 @@ use super::appetite::{Appetite, Progress};
 use super::aside::Aside;
 use super::mailbox::Listener;
 use super::roster::{Heir, Roster, Seat};
+use super::share::Share;
 use super::{Plan, WorkerId};
 use crate::error::TaskError;
 use crate::lifecycle::current::Thread;
 use crate::lifecycle::execute::execute;
 use crate::lifecycle::shared::Shared;
+use crate::lifecycle::task::TaskRef;
+use crate::scheduler;
 use castell_sched::{Design, Kind, LeafId, Topology};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -37,6 +40,8 @@ pub struct Workers {
     flags: Box<[Flag]>,
     /// By worker, if threads are lent: which of them stand aside.
     aside: Aside,
+    /// The processors that they have, if they share them with other programs.
+    share: Option<Share>,
     /// By kind: threads in the middle of a task that have no worker.
     wanting: [AtomicU32; Kind::COUNT],
     /// Hears what other processes want, if it is to.
@@ -71,7 +76,7 @@ pub struct WorkerStatus {
 
 impl Workers {
     /// Workers without threads yet.
-    pub(crate) fn new(plan: &Plan, stack_bytes: usize, are_lent: bool) -> Self {
+    pub(crate) fn new(plan: &Plan, stack_bytes: usize, are_lent: bool, share: Option<Share>) -> Self {
         let kinds: Vec<Kind> = plan.topology.all().map(|leaf| plan.topology.kind_of(leaf)).collect();
         let flag = |&kind: &Kind| Flag { up: AtomicBool::new(false), kind };
         Workers {
@@ -83,6 +88,7 @@ impl Workers {
             flags: kinds.iter().map(flag).collect(),
             aside: Aside::new(kinds.len()),
             roster: Mutex::new(Roster::new(kinds)),
+            share,
             wanting: Default::default(),
             listener: Mutex::default(),
             threads: Mutex::default(),
@@ -165,11 +171,30 @@ impl Workers {
         &self.aside
     }
 
+    /// The processors that workers have, if they share them with other programs.
+    #[inline]
+    pub(crate) fn share(&self) -> Option<&Share> {
+        self.share.as_ref()
+    }
+
+    /// What the thread of `worker` looks at to learn that it lacks a processor, if it may.
+    pub(crate) fn processor_sign(&self, worker: WorkerId) -> Option<(*const AtomicU64, u64)> {
+        // A device's worker mostly waits for its device.
+        let share = self.share.as_ref().filter(|_| self.flags[worker.index()].kind == Kind::CPU)?;
+        Some(share.sign(worker))
+    }
+
+    /// Workers that sleep for want of a processor look at something else.
+    fn rouse(&self) {
+        self.share.iter().for_each(Share::rouse);
+    }
+
     /// Has the lent thread that is `worker`, or will be, look at something else than tasks.
     pub(crate) fn beckon(&self, worker: WorkerId) {
         // In one order with what a thread looks at before it sleeps aside.
         self.flags[worker.index()].up.store(true, Ordering::SeqCst);
         self.aside.wake_if_taken(worker);
+        self.rouse();
     }
 
     /// The lent thread sleeps while its worker is taken away, until it is beckoned to.
@@ -204,6 +229,7 @@ impl Workers {
         }
         drop(roster);
         shared.scheduler.call(worker);
+        workers.rouse();
         Ok(())
     }
 
@@ -256,6 +282,7 @@ impl Workers {
         }
         if self.is_taken_away(worker) {
             shared.scheduler.clear(worker);
+            self.give_processor(worker);
         }
         let mut roster = self.roster();
         let heir = roster.give_up(worker);
@@ -264,9 +291,19 @@ impl Workers {
             Heir::Thread(seat) => seat.give(worker),
             Heir::Nobody => return self.start_thread(shared, worker).is_ok(),
             // Between the look and the lock it may have been given something. Until the lock goes nobody else can get it.
-            Heir::TakenAway => shared.scheduler.clear(worker),
+            Heir::TakenAway => {
+                shared.scheduler.clear(worker);
+                self.give_processor(worker);
+            }
         }
         true
+    }
+
+    /// Nobody is this worker for a while.
+    fn give_processor(&self, worker: WorkerId) {
+        if let Some(share) = self.share.as_ref().filter(|_| self.flags[worker.index()].kind == Kind::CPU) {
+            share.give(worker);
+        }
     }
 
     /// The calling thread, which has handed its worker of this kind over, goes on: the worker that it holds now.
@@ -292,6 +329,7 @@ impl Workers {
         let taken_away = self.is_taken_away(worker);
         if taken_away {
             shared.scheduler.clear(worker);
+            self.give_processor(worker);
         }
         let seat = Seat::new();
         {
@@ -342,6 +380,7 @@ impl Workers {
             workers.flags.iter().for_each(|flag| flag.up.store(true, Ordering::Release));
         }
         (0..workers.count() as u32).for_each(|worker| shared.scheduler.call(WorkerId(worker)));
+        workers.rouse();
         let threads = std::mem::take(&mut *workers.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             // A worker catches what tasks panic with; its own panic is a broken invariant, already printed.
@@ -381,12 +420,16 @@ fn work(shared: &Weak<Shared>, worker: WorkerId) {
         if workers.is_wanted(worker) {
             thread.tell_ended();
             holds = workers.attend(&shared, worker);
+            if holds.is_some() {
+                thread.set_worker(holds); // perhaps the same, which another thread was meanwhile
+            }
             continue;
         }
         serve(&thread, worker, &mut habits);
         // A task that blocked may have come back on another worker.
         holds = thread.worker.get();
     }
+    thread.give_processor();
 }
 
 /// What a worker's thread keeps from one task to the next.
@@ -406,8 +449,12 @@ impl Habits {
 /// The calling thread is `worker`, with nothing on its stack that the task could hold up.
 pub(crate) fn serve(thread: &Thread, worker: WorkerId, habits: &mut Habits) {
     let shared = &thread.shared;
-    // SAFETY: this thread is the worker.
-    let found = unsafe { shared.scheduler.get(worker) };
+    let found = if thread.lacks_processor() && !gets_processor(thread, worker) {
+        None
+    } else {
+        // SAFETY: this thread is the worker.
+        unsafe { shared.scheduler.get(worker) }
+    };
     if found.is_some() {
         habits.polls = 0;
     }
@@ -416,18 +463,26 @@ pub(crate) fn serve(thread: &Thread, worker: WorkerId, habits: &mut Habits) {
         if let Some(appetite) = &mut habits.appetite
             && let Some(patience) = appetite.ends(thread.foreign(), || progress(shared))
         {
+            thread.give_processor();
             appetite.rested(progress(shared), rest(shared, worker, patience));
         }
-        let found = wait(shared, worker, &mut habits.polls);
+        let found = wait(thread, worker, &mut habits.polls);
         if let (Some(appetite), Some(_)) = (&mut habits.appetite, found) {
             appetite.begins(thread.foreign());
         }
         found
     });
+    if let Some(task) = next
+        && thread.lacks_processor()
+        && !thread.try_get_processor()
+    {
+        shared.scheduler.keep(worker, task); // it waits where others find it
+        return;
+    }
     while let Some(task) = next {
         // SAFETY: got from the scheduler: ready, and ours to run.
         next = unsafe { execute(thread, task) };
-        if thread.is_taken_away()
+        if (thread.is_taken_away() || thread.lacks_processor())
             && let Some(task) = next.take()
         {
             // SAFETY: made ready for this thread: alive, and in no list.
@@ -471,8 +526,37 @@ fn rest(shared: &Shared, worker: WorkerId, patience: Duration) -> Progress {
     seen
 }
 
+/// The worker has no processor, or that is wanted back: gets one if there is something to do. If not, it sleeps without.
+#[cold]
+fn gets_processor(thread: &Thread, worker: WorkerId) -> bool {
+    let Shared { scheduler, suspended, workers, .. } = &*thread.shared;
+    let has_work = || scheduler.has_work(worker) || suspended.has_waiting();
+    if !has_work() {
+        thread.give_processor();
+        return false;
+    }
+    thread.get_processor(|| workers.is_wanted(worker) || !has_work())
+}
+
+/// A worker that waits for tasks.
+struct Idler<'a, W> {
+    thread: &'a Thread,
+    is_wanted: W,
+}
+
+impl<W: Fn() -> bool> scheduler::Idler for Idler<'_, W> {
+    fn is_wanted(&self) -> bool {
+        (self.is_wanted)()
+    }
+
+    fn sleeps(&self) {
+        self.thread.give_processor();
+    }
+}
+
 /// `polls`: as in [`Habits`].
-fn wait(shared: &Shared, worker: WorkerId, polls: &mut u32) -> Option<crate::lifecycle::task::TaskRef> {
+fn wait(thread: &Thread, worker: WorkerId, polls: &mut u32) -> Option<TaskRef> {
+    let shared = &thread.shared;
     let workers = &shared.workers;
     shared.services.poll();
     if workers.kind_of(Some(worker)) != Kind::CPU {
@@ -483,13 +567,16 @@ fn wait(shared: &Shared, worker: WorkerId, polls: &mut u32) -> Option<crate::lif
     if *polls >= POLLS {
         // They poll in vain: others may have the processor for a while.
         *polls = 0;
-        return shared.scheduler.wait(worker, 0, Some(POLL_PAUSE), || workers.is_wanted(worker));
+        let idler = Idler { thread, is_wanted: || workers.is_wanted(worker) };
+        return shared.scheduler.wait(worker, 0, Some(POLL_PAUSE), idler);
     }
     if let Some(task) = suspended.take_waiting() {
         *polls += 1;
         shared.scheduler.leave(worker);
         return Some(task);
     }
-    let is_wanted = || workers.is_wanted(worker) || suspended.has_waiting();
-    shared.scheduler.wait(worker, workers.looks, None, is_wanted)
+    let idler = Idler { thread, is_wanted: || workers.is_wanted(worker) || suspended.has_waiting() };
+    // Without a processor it does not spin.
+    let looks = if thread.lacks_processor() { 0 } else { workers.looks };
+    shared.scheduler.wait(worker, looks, None, idler)
 }

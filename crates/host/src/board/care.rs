@@ -1,0 +1,130 @@
+//! What a hungry worker does when nobody has told it anything for a while: others may be gone, stopped, or asleep in the middle of a task.
+//!
+//! | it finds | it does |
+//! |---|---|
+//! | a program that has ended without saying so | frees what that had |
+//! | a free processor that is left to somebody who does not take it | takes it |
+//! | a processor whose thread sleeps, is stopped or gone, in two looks during one turn | takes it |
+//! | a processor that it has the right to, wanted for a second, whose thread runs a very long task | takes it |
+//! | more programs than processors, and itself without a right | has the right that somebody else has had for longest |
+
+use super::file::{Board, Lock};
+use super::membership::{Membership, wake_one};
+use super::words::{MEMBERS_MAX, Turn, Words, holder, is_wanted};
+use crate::clock::now_ns;
+use std::fs;
+use std::sync::atomic::Ordering;
+
+/// For so long the right to a processor stays with one program where there are more programs than processors.
+const QUANTUM_NS: u64 = 10_000_000;
+/// After so long a processor that is wanted back is taken back whatever its thread does: it may wait for what the one that wants it has to do.
+const LIMIT_NS: u64 = 1_000_000_000;
+
+/// What a hungry worker remembers from one look to the next.
+pub(super) struct Care<'a> {
+    membership: &'a Membership,
+    /// Where it looks next for a thread that sleeps.
+    next: usize,
+    /// A processor whose thread slept when it looked last, and its state then.
+    suspect: Option<(usize, u64)>,
+}
+
+impl<'a> Care<'a> {
+    pub(super) fn new(membership: &'a Membership) -> Care<'a> {
+        Care { membership, next: 0, suspect: None }
+    }
+
+    /// Looks once; a processor, if that gives one.
+    pub(super) fn take(&mut self) -> Option<Turn> {
+        self.membership.board.remove_dead_if_free();
+        let member = self.membership.member;
+        self.words().take(member, None, true, now_ns()).or_else(|| {
+            self.move_right();
+            self.take_from_sleeper().or_else(|| self.take_overdue())
+        })
+    }
+
+    fn words(&self) -> Words<'a> {
+        self.membership.words()
+    }
+
+    fn take_from_sleeper(&mut self) -> Option<Turn> {
+        let (words, member) = (self.words(), self.membership.member);
+        let before = self.suspect.take();
+        let count = words.slots.len();
+        let mut others = (0..count).map(|offset| (self.next + offset) % count);
+        let slot =
+            before.map(|(slot, _)| slot).or_else(|| others.find(|&slot| words.is_usable(member, slot)))?;
+        let about = &words.slots[slot];
+        let state = about.state.load(Ordering::Acquire);
+        let sleeps = holder(state).is_some_and(|holder| {
+            holder < MEMBERS_MAX && !self.membership.board.runs(holder, about.thread.load(Ordering::Relaxed))
+        });
+        match before {
+            Some(before) if sleeps && before == (slot, state) => return self.seize(slot, state),
+            _ if sleeps => self.suspect = Some((slot, state)),
+            _ => self.next = slot + 1,
+        }
+        None
+    }
+
+    fn take_overdue(&self) -> Option<Turn> {
+        let (words, member) = (self.words(), self.membership.member);
+        words.slots.iter().enumerate().find_map(|(slot, about)| {
+            let state = about.state.load(Ordering::Acquire);
+            let since = about.wanted_ns.load(Ordering::Relaxed);
+            let is_overdue = is_wanted(state) && now_ns().saturating_sub(since) > LIMIT_NS;
+            (is_overdue && about.right() == Some(member)).then(|| self.seize(slot, state))?
+        })
+    }
+
+    fn seize(&self, slot: usize, state: u64) -> Option<Turn> {
+        let turn = self.words().replace(slot, state, self.membership.member, now_ns());
+        turn.inspect(|_| _ = self.words().slots[slot].seized.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Where there are more programs than processors, rights go round.
+    fn move_right(&self) {
+        let (words, member, now) = (self.words(), self.membership.member, now_ns());
+        if words.census().rights(member) > 0 {
+            return;
+        }
+        let Ok(_lock) = self.membership.board.lock(false) else { return }; // somebody else is at it
+        let about = |&slot: &usize| words.slots[slot].right_since_ns.load(Ordering::Relaxed);
+        let oldest = (0..words.slots.len()).filter(|&slot| words.is_usable(member, slot)).min_by_key(about);
+        if let Some(slot) = oldest.filter(|slot| now.saturating_sub(about(slot)) >= QUANTUM_NS) {
+            words.slots[slot].set_right(Some(member), now);
+        }
+    }
+}
+
+impl Board {
+    /// Whether the member's thread is running, or could.
+    fn runs(&self, member: usize, thread: u32) -> bool {
+        let pid = self.words().members[member].pid.load(Ordering::Relaxed);
+        let stat = fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).unwrap_or_default();
+        // The second field is the name in parentheses, which may hold anything.
+        stat.rfind(')').is_some_and(|end| stat[end + 1..].trim_start().starts_with('R'))
+    }
+
+    /// Frees what programs had that have ended, unless somebody else is at it.
+    fn remove_dead_if_free(&self) {
+        let is_dead = |member| self.words().is_there(member) && !self.lives(member);
+        if (0..MEMBERS_MAX).any(is_dead)
+            && let Ok(lock) = self.lock(false)
+        {
+            self.remove_dead(&lock, None);
+        }
+    }
+
+    /// Frees what programs had that have ended; and what process `renewed` had, which has become another program.
+    pub(super) fn remove_dead(&self, _lock: &Lock, renewed: Option<u32>) {
+        let words = self.words();
+        for member in (0..MEMBERS_MAX).filter(|&member| words.is_there(member)) {
+            let pid = words.members[member].pid.load(Ordering::Relaxed);
+            if Some(pid) == renewed || !self.lives(member) {
+                words.remove(member, now_ns(), wake_one);
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! A program on the board.
+
+use super::care::Care;
+use super::file::Board;
+use super::words::{MEMBERS_MAX, SLOTS_MAX, Turn, Words};
+use crate::HostError;
+use crate::clock::now_ns;
+use crate::futex;
+use crate::process::Pid;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// For how long a hungry worker sleeps before it looks whether all is well with the others.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// A program's place on a board. Dropping it gives everything back.
+#[derive(Debug)]
+pub struct Membership {
+    pub(super) board: Board,
+    pub(super) member: usize,
+    /// How many of its workers are hungry.
+    hungry: Mutex<usize>,
+    process: u32,
+}
+
+impl Membership {
+    /// The process comes to the board at `path`, which is made if there is none; its `workers` may use the processors `cpus`.
+    ///
+    /// # Errors
+    /// The board cannot be used, or is full.
+    pub fn join(path: &Path, workers: usize, cpus: &[u32]) -> Result<Membership, HostError> {
+        let board = Board::open_or_make(path)?;
+        let lock = board.lock(true)?;
+        let me = std::process::id();
+        board.remove_dead(&lock, Some(me));
+        let free = (0..MEMBERS_MAX).find(|&member| !board.words().is_there(member));
+        let Some(member) = free else {
+            return Err(HostError::NotABoard {
+                path: path.into(),
+                found: format!("{MEMBERS_MAX} programs are on it already"),
+            });
+        };
+        let words = board.words();
+        let place = &words.members[member];
+        place.workers.store(workers.min(SLOTS_MAX) as u32, Ordering::Relaxed);
+        place.number.store(words.header.joined.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        place.start_time.store(Pid::current().start_time().unwrap_or(0), Ordering::Relaxed);
+        place.usable.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        for cpu in cpus.iter().map(|&cpu| cpu as usize).filter(|&cpu| cpu < words.slots.len()) {
+            place.usable[cpu / 64].fetch_or(1 << (cpu % 64), Ordering::Relaxed);
+        }
+        place.pid.store(me, Ordering::Release);
+        words.share_out(now_ns());
+        drop(lock);
+        Ok(Membership { board, member, hungry: Mutex::new(0), process: me })
+    }
+
+    /// More workers of this process, or fewer.
+    ///
+    /// # Errors
+    /// The board's lock cannot be had.
+    pub fn set_workers(&self, workers: usize) -> Result<(), HostError> {
+        let _lock = self.board.lock(true)?;
+        self.words().members[self.member].workers.store(workers.min(SLOTS_MAX) as u32, Ordering::Relaxed);
+        self.words().share_out(now_ns());
+        Ok(())
+    }
+
+    pub(super) fn words(&self) -> Words<'_> {
+        self.board.words()
+    }
+
+    /// The process that has come: a fork's child is not on the board.
+    pub fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// What holds [`Turn::word`] as long as a turn on this processor is not over, and is not to be.
+    pub fn word(&self, cpu: u32) -> &AtomicU64 {
+        &self.words().slots[cpu as usize].state
+    }
+
+    /// A processor for one of the program's workers, if one is free for it: `last` rather than another.
+    pub fn try_take(&self, last: Option<u32>) -> Option<Turn> {
+        let turn = self.words().take(self.member, last.map(|cpu| cpu as usize), false, now_ns());
+        turn.inspect(|turn| self.note_thread(*turn))
+    }
+
+    /// The calling thread has this processor from now on.
+    pub fn note_thread(&self, turn: Turn) {
+        self.words().slots[turn.slot as usize].thread.store(current_thread(), Ordering::Relaxed);
+    }
+
+    /// A processor for one of the program's workers, for which this sleeps if it has to; `None` if the worker `is_elsewhere` meanwhile: whoever
+    /// makes it so calls [`Membership::rouse`].
+    pub fn take(&self, last: Option<u32>, is_elsewhere: impl Fn() -> bool) -> Option<Turn> {
+        self.try_take(last).or_else(|| self.take_hungry(last, is_elsewhere))
+    }
+
+    #[cold]
+    fn take_hungry(&self, last: Option<u32>, is_elsewhere: impl Fn() -> bool) -> Option<Turn> {
+        let _hunger = Hunger::begin(self);
+        let mut care = Care::new(self);
+        loop {
+            let words = self.words();
+            let news = words.news_before_look(self.member);
+            if let Some(turn) = self.try_take(last) {
+                return Some(turn);
+            }
+            if is_elsewhere() {
+                return None;
+            }
+            words.want_back(self.member, *self.hungry(), now_ns());
+            let word = &words.members[self.member].news;
+            if futex::wait(word, news, u32::MAX, Some(PATIENCE)) == futex::Woken::TimedOut
+                && let Some(turn) = care.take()
+            {
+                self.note_thread(turn);
+                return Some(turn);
+            }
+        }
+    }
+
+    /// The turn is over; nothing happens if the processor was taken from it meanwhile.
+    pub fn give(&self, turn: Turn) {
+        self.words().give(turn, wake_one);
+    }
+
+    /// All workers of this program that wait in [`Membership::take`] look whether they are to be elsewhere.
+    pub fn rouse(&self) {
+        let news = &self.words().members[self.member].news;
+        news.fetch_add(1, Ordering::AcqRel);
+        futex::wake(news, i32::MAX, u32::MAX);
+    }
+
+    fn hungry(&self) -> MutexGuard<'_, usize> {
+        self.hungry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return; // a fork's copy
+        }
+        // If the lock cannot be had: who finds that this process has ended does it.
+        if let Ok(_lock) = self.board.lock(true) {
+            self.words().remove(self.member, now_ns(), wake_one);
+        }
+    }
+}
+
+/// A worker is hungry as long as it lives.
+struct Hunger<'a>(&'a Membership);
+
+impl Hunger<'_> {
+    fn begin(membership: &Membership) -> Hunger<'_> {
+        let mut hungry = membership.hungry();
+        *hungry += 1;
+        if *hungry == 1 {
+            membership.words().begin_hunger(membership.member);
+        }
+        Hunger(membership)
+    }
+}
+
+impl Drop for Hunger<'_> {
+    fn drop(&mut self) {
+        let mut hungry = self.0.hungry();
+        *hungry -= 1;
+        self.0.words().end_hunger(self.0.member, *hungry == 0, wake_one);
+    }
+}
+
+pub(super) fn wake_one(news: &AtomicU32) {
+    futex::wake(news, 1, u32::MAX);
+}
+
+fn current_thread() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u32
+}

@@ -1,0 +1,163 @@
+//! Workers that lend processors to other programs, and borrow theirs: each runs tasks only while it has a processor of the node's board
+//! ([`castell_host::board`]).
+//!
+//! A worker that is about to sleep gives its processor up. One that has work and none takes one, and sleeps until it gets it. One whose processor is
+//! wanted back gives it up at the next task boundary. So nothing has to tell the runtime when to lend.
+
+use super::WorkerId;
+use crate::api::environment;
+use crate::error::TaskError;
+use castell_host::HostError;
+use castell_host::board::{Membership, Turn, default_path};
+use castell_host::topology::Processors;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// Says that programs share processors: a switch, or a path of their board.
+const VARIABLE: &str = "CASTELL_SHARE";
+const NEVER_HAD: u32 = u32::MAX;
+
+/// For threads that need no processor of the board.
+pub(crate) static NOTHING: AtomicU64 = AtomicU64::new(0);
+/// What differs from what [`NOTHING`] holds.
+const NO_TURN: u64 = u64::MAX;
+
+/// The processors that a runtime's workers have.
+pub(crate) struct Share {
+    membership: Arc<Membership>,
+    holds: Box<[Hold]>,
+}
+
+/// What one worker has; only the thread that is the worker uses it.
+#[repr(align(128))]
+struct Hold {
+    /// The processor that it has, or had last.
+    cpu: AtomicU32,
+    /// Of its turn; [`NO_TURN`]: it has none.
+    word: AtomicU64,
+}
+
+/// The process's place on its board, and how many workers it has said that it has.
+static HERE: Mutex<(Weak<Membership>, usize)> = Mutex::new((Weak::new(), 0));
+
+/// Where the environment says that the board lies, if processors are to be shared.
+fn wanted_by_environment() -> Option<PathBuf> {
+    let value = std::env::var_os(VARIABLE)?;
+    if value.to_str().is_some_and(|text| !text.contains('/')) {
+        return environment::switch(VARIABLE).then(default_path);
+    }
+    Some(value.into())
+}
+
+/// The process's place on the board at `path`, or on the one where it is already.
+fn join(path: &Path, workers: usize) -> Result<Arc<Membership>, HostError> {
+    let mut here = HERE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (known, count) = &mut *here;
+    if let Some(membership) = known.upgrade().filter(|known| known.process() == std::process::id()) {
+        if workers > *count {
+            *count = workers;
+            membership.set_workers(workers)?;
+        }
+        return Ok(membership);
+    }
+    let membership = Arc::new(Membership::join(path, workers, &Processors::usable().cpus)?);
+    *here = (Arc::downgrade(&membership), workers);
+    Ok(membership)
+}
+
+impl Share {
+    /// For so many workers, if processors are to be shared: because the program says so, or the environment unless the program says no.
+    ///
+    /// # Errors
+    /// The program says so, and it cannot be. What the environment says and cannot be is told on standard error.
+    pub(crate) fn wanted(
+        by_program: Option<bool>,
+        workers: usize,
+        is_bound: bool,
+    ) -> Result<Option<Share>, TaskError> {
+        let path = match by_program {
+            Some(false) => return Ok(None),
+            Some(true) => wanted_by_environment().unwrap_or_else(default_path),
+            None => match wanted_by_environment() {
+                Some(path) => path,
+                None => return Ok(None),
+            },
+        };
+        if is_bound {
+            castell_host::say("workers that are bound to processors share none with other programs");
+            return Ok(None);
+        }
+        match join(&path, workers) {
+            Ok(membership) => Ok(Some(Share::of(membership, workers))),
+            Err(error) if by_program.is_some() => Err(TaskError::Board(Arc::new(error))),
+            Err(error) => {
+                castell_host::say(&format!("processors are not shared: {error}"));
+                Ok(None)
+            }
+        }
+    }
+
+    fn of(membership: Arc<Membership>, workers: usize) -> Share {
+        let hold = |_| Hold { cpu: AtomicU32::new(NEVER_HAD), word: AtomicU64::new(NO_TURN) };
+        Share { membership, holds: (0..workers).map(hold).collect() }
+    }
+
+    fn hold(&self, worker: WorkerId) -> &Hold {
+        &self.holds[worker.index()]
+    }
+
+    /// What the worker's thread looks at, and what that holds as long as the thread goes on.
+    pub(crate) fn sign(&self, worker: WorkerId) -> (*const AtomicU64, u64) {
+        match self.turn(worker) {
+            Some(turn) => {
+                self.membership.note_thread(turn);
+                (self.membership.word(turn.cpu()), turn.word())
+            }
+            None => (&raw const NOTHING, NO_TURN),
+        }
+    }
+
+    fn turn(&self, worker: WorkerId) -> Option<Turn> {
+        let hold = self.hold(worker);
+        let word = hold.word.load(Ordering::Relaxed);
+        (word != NO_TURN).then(|| Turn::of(hold.cpu.load(Ordering::Relaxed), word))
+    }
+
+    /// Gives up what it has, and takes a processor if there is one for it.
+    pub(crate) fn try_take(&self, worker: WorkerId) -> bool {
+        self.give(worker);
+        self.note(worker, self.membership.try_take(self.last(worker)))
+    }
+
+    /// The same, and sleeps until there is one; false if the worker `is_elsewhere` meanwhile: whoever makes it so calls [`Share::rouse`].
+    pub(crate) fn take(&self, worker: WorkerId, is_elsewhere: impl Fn() -> bool) -> bool {
+        self.give(worker);
+        self.note(worker, self.membership.take(self.last(worker), is_elsewhere))
+    }
+
+    fn last(&self, worker: WorkerId) -> Option<u32> {
+        Some(self.hold(worker).cpu.load(Ordering::Relaxed)).filter(|&cpu| cpu != NEVER_HAD)
+    }
+
+    fn note(&self, worker: WorkerId, turn: Option<Turn>) -> bool {
+        let Some(turn) = turn else { return false };
+        let hold = self.hold(worker);
+        hold.cpu.store(turn.cpu(), Ordering::Relaxed);
+        hold.word.store(turn.word(), Ordering::Relaxed);
+        true
+    }
+
+    /// Gives up what it has, if anything.
+    pub(crate) fn give(&self, worker: WorkerId) {
+        if let Some(turn) = self.turn(worker) {
+            self.hold(worker).word.store(NO_TURN, Ordering::Relaxed);
+            self.membership.give(turn);
+        }
+    }
+
+    /// Those that sleep in [`Share::take`] look whether they are to be elsewhere.
+    pub(crate) fn rouse(&self) {
+        self.membership.rouse();
+    }
+}
