@@ -1,5 +1,6 @@
 //! `castell cpus` and a process that listens: this one.
 
+use castell_host::board::Membership;
 use castell_host::mailbox::{Mailbox, Place, default_path};
 use std::process::{Command, Output};
 
@@ -65,4 +66,38 @@ fn workers_are_listed_taken_and_given() {
     assert_eq!(gone.status.code(), Some(1));
     assert!(text(&gone.stderr).contains("CASTELL_TASKS_MAILBOX=1"), "{}", text(&gone.stderr));
     assert_eq!(castell(folder.path(), &["--take", "1"]).status.code(), Some(1));
+}
+
+#[test]
+fn the_board_says_who_has_which_processor() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let board = folder.path().join("board");
+    let show = |more: &[&str]| {
+        let file = board.to_str().expect("a path");
+        let output = castell(folder.path(), &[&["--node", "--board", file], more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    assert!(show(&[]).contains("no program shares processors"));
+    let membership = Membership::join(&board, 3, &[0]).expect("a board");
+    let turn = membership.try_take(None).expect("it is alone");
+    let shown: serde_json::Value = serde_json::from_str(&show(&["--json"])).expect("JSON");
+    let me = std::process::id();
+    assert_eq!(
+        shown["programs"],
+        serde_json::json!([{"pid": me, "workers": 3, "rights": 1, "held": 1, "hungry": false}])
+    );
+    let first = &shown["processors"][0];
+    assert_eq!(
+        (&first["right"], &first["holder"], &first["wanted"]),
+        (&me.into(), &me.into(), &false.into())
+    );
+    membership.give(turn);
+    let lines = show(&[]);
+    assert!(lines.contains("free") && lines.contains(&me.to_string()), "{lines}");
+    drop(membership);
+    assert!(show(&[]).contains("no program shares processors"));
+    std::fs::write(&board, "something else").expect("a file");
+    let output = castell(folder.path(), &["--node", "--board", board.to_str().expect("a path")]);
+    assert!(text(&output.stderr).contains("no board of processors"), "{}", text(&output.stderr));
 }

@@ -1,5 +1,6 @@
 //! The page about JSON in the book names every key that commands print.
 
+use castell_host::board::Membership;
 use castell_host::mailbox::{Mailbox, Place, default_path};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -58,6 +59,7 @@ const COMMANDS: [&str; 35] = [
     "tune --ops allreduce --ranks 2 --bytes 64 --rounds 1 --no-peers",
     "cpus --folder FOLDER",
     "cpus PID --folder FOLDER",
+    "cpus --node --board FOLDER/processors",
     "tasks simulate FOLDER/graph.goal --machine cpu:2",
     "top",
     "distances --functions --threads -- true",
@@ -85,6 +87,7 @@ fn every_key_stands_on_the_page() {
     let pid = std::process::id();
     let mailbox = Mailbox::create(&default_path(folder.path(), pid), &[Place { cpu: Some(0), kind: 0 }]);
     let _mailbox = mailbox.expect("a mailbox");
+    let _shared = Membership::join(&folder.path().join("processors"), 1, &[0]).expect("a board");
     for command in COMMANDS {
         let line = command
             .replace("FOLDER", folder.path().to_str().expect("a path"))
