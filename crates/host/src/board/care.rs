@@ -4,7 +4,7 @@
 //! |---|---|
 //! | a program that has ended without saying so | frees what that had |
 //! | a free processor that is left to somebody who does not take it | takes it |
-//! | a processor whose thread sleeps, is stopped or gone, in two looks during one turn | takes it |
+//! | a processor whose thread has slept, was stopped or gone from one look to the next | takes it |
 //! | a processor that it has the right to, wanted for a second, whose thread runs a very long task | takes it |
 //! | more programs than processors, and itself without a right | has the right that somebody else has had for longest |
 
@@ -25,8 +25,18 @@ pub(super) struct Care<'a> {
     membership: &'a Membership,
     /// Where it looks next for a thread that sleeps.
     next: usize,
-    /// A processor whose thread slept when it looked last, and its state then.
-    suspect: Option<(usize, u64)>,
+    /// A processor whose thread slept when it looked last.
+    suspect: Option<Suspect>,
+}
+
+/// A processor whose thread sleeps.
+#[derive(PartialEq, Eq)]
+struct Suspect {
+    slot: usize,
+    /// Of the processor.
+    state: u64,
+    /// How often the thread has left a processor so far.
+    switches: u64,
 }
 
 impl<'a> Care<'a> {
@@ -53,18 +63,21 @@ impl<'a> Care<'a> {
         let before = self.suspect.take();
         let count = words.slots.len();
         let mut others = (0..count).map(|offset| (self.next + offset) % count);
-        let slot =
-            before.map(|(slot, _)| slot).or_else(|| others.find(|&slot| words.is_usable(member, slot)))?;
+        let slot = before.as_ref().map(|before| before.slot);
+        let slot = slot.or_else(|| others.find(|&slot| words.is_usable(member, slot)))?;
         let about = &words.slots[slot];
         let state = about.state.load(Ordering::Acquire);
-        let sleeps = holder(state).is_some_and(|holder| {
-            holder < MEMBERS_MAX && !self.membership.board.runs(holder, about.thread.load(Ordering::Relaxed))
-        });
-        match before {
-            Some(before) if sleeps && before == (slot, state) => return self.seize(slot, state),
-            _ if sleeps => self.suspect = Some((slot, state)),
-            _ => self.next = slot + 1,
+        let thread = about.thread.load(Ordering::Relaxed);
+        let now = holder(state)
+            .filter(|holder| *holder < MEMBERS_MAX)
+            .and_then(|holder| self.membership.board.switches_of_sleeper(holder, thread))
+            .map(|switches| Suspect { slot, state, switches });
+        if now.is_none() {
+            self.next = slot + 1;
+        } else if now == before {
+            return self.seize(slot, state);
         }
+        self.suspect = now;
         None
     }
 
@@ -99,12 +112,17 @@ impl<'a> Care<'a> {
 }
 
 impl Board {
-    /// Whether the member's thread is running, or could.
-    fn runs(&self, member: usize, thread: u32) -> bool {
+    /// How often the member's thread has left a processor so far, if it is on none now and doesn't want one.
+    fn switches_of_sleeper(&self, member: usize, thread: u32) -> Option<u64> {
         let pid = self.words().members[member].pid.load(Ordering::Relaxed);
-        let stat = fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).unwrap_or_default();
-        // The second field is the name in parentheses, which may hold anything.
-        stat.rfind(')').is_some_and(|end| stat[end + 1..].trim_start().starts_with('R'))
+        let status = fs::read_to_string(format!("/proc/{pid}/task/{thread}/status")).unwrap_or_default();
+        let values = |name: &'static str| {
+            let is_it = move |line: &&str| line.split(':').next().is_some_and(|found| found.ends_with(name));
+            status.lines().filter(is_it).filter_map(|line| line.split_ascii_whitespace().nth(1))
+        };
+        // Both kinds, "voluntary_ctxt_switches" and "nonvoluntary_ctxt_switches".
+        let switches = values("voluntary_ctxt_switches").filter_map(|count| count.parse::<u64>().ok()).sum();
+        (values("State").next() != Some("R")).then_some(switches)
     }
 
     /// Frees what programs had that have ended, unless somebody else is at it.
