@@ -26,7 +26,7 @@ fn keys(value: &Value, into: &mut BTreeSet<String>) {
 }
 
 /// What commands print; `FOLDER` is one with a graph of tasks and a mailbox in it.
-const COMMANDS: [&str; 35] = [
+const COMMANDS: [&str; 36] = [
     "predict --simulate kernels --scale 64",
     "predict --simulate kernels --scale 64 chase triad",
     "goal check examples/goal/halo.goal",
