@@ -23,6 +23,7 @@ pub struct Membership {
     /// How many of its workers are hungry.
     hungry: Mutex<usize>,
     process: u32,
+    cpus: Vec<u32>,
 }
 
 impl Membership {
@@ -52,9 +53,10 @@ impl Membership {
             place.usable[cpu / 64].fetch_or(1 << (cpu % 64), Ordering::Relaxed);
         }
         place.pid.store(me, Ordering::Release);
+        words.count_present();
         words.share_out(now_ns());
         drop(lock);
-        Ok(Membership { board, member, hungry: Mutex::new(0), process: me })
+        Ok(Membership { board, member, hungry: Mutex::new(0), process: me, cpus: cpus.to_vec() })
     }
 
     /// More workers of this process, or fewer.
@@ -70,6 +72,16 @@ impl Membership {
 
     pub(super) fn words(&self) -> Words<'_> {
         self.board.words()
+    }
+
+    /// What it may use, as it said when it came.
+    pub fn cpus(&self) -> &[u32] {
+        &self.cpus
+    }
+
+    /// Whether no other program is on the board.
+    pub fn is_alone(&self) -> bool {
+        self.words().header.present.load(Ordering::Relaxed) <= 1
     }
 
     /// The process that has come: a fork's child is not on the board.

@@ -22,6 +22,8 @@ pub(super) struct Header {
     pub(super) slots: AtomicU32,
     /// Grows with every program that comes.
     pub(super) joined: AtomicU32,
+    /// How many programs are there now.
+    pub(super) present: AtomicU32,
     /// A bit a member: some of its workers have work and no processor.
     pub(super) hungry: AtomicU64,
 }
@@ -340,6 +342,12 @@ impl<'a> Words<'a> {
         }
     }
 
+    /// To be called by whoever holds the board's lock.
+    pub(super) fn count_present(&self) {
+        let present = (0..self.members.len()).filter(|&member| self.is_there(member)).count();
+        self.header.present.store(present as u32, Ordering::Relaxed);
+    }
+
     pub(super) fn is_there(&self, member: usize) -> bool {
         self.members[member].pid.load(Ordering::Acquire) != 0
     }
@@ -358,6 +366,7 @@ impl<'a> Words<'a> {
             }
         }
         self.members[member].pid.store(0, Ordering::Release);
+        self.count_present();
         self.share_out(now_ns);
         fence(Ordering::SeqCst);
         (0..self.slots.len()).filter(|&slot| self.is_free(slot)).for_each(|slot| self.offer(slot, &wake));

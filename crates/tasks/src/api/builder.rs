@@ -159,7 +159,8 @@ impl Builder {
 
     /// Whether it lends processors to other programs of this user while it has nothing to do, and borrows theirs: its workers run only as many at a
     /// time as it has processors on the node's board (`castell cpus --node` shows it). Each program has the right to an equal share, and has that back at
-    /// the next task boundary of who borrowed it. Without a call, what the environment variable `CASTELL_SHARE` says: a switch, or a path of a board.
+    /// the next task boundary of who borrowed it. While there are others, a worker is bound to the processor that it has, and so are threads that its
+    /// task starts. Without a call, what the environment variable `CASTELL_SHARE` says: a switch, or a path of a board.
     pub fn share(mut self, share: bool) -> Self {
         self.share = Some(share);
         self

@@ -10,6 +10,7 @@ use crate::error::TaskError;
 use castell_host::HostError;
 use castell_host::board::{Membership, Turn, default_path};
 use castell_host::topology::Processors;
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -66,6 +67,11 @@ fn join(path: &Path, workers: usize) -> Result<Arc<Membership>, HostError> {
     Ok(membership)
 }
 
+thread_local! {
+    /// To which processor the thread is bound.
+    static BOUND: Cell<u32> = const { Cell::new(NEVER_HAD) };
+}
+
 impl Share {
     /// For so many workers, if processors are to be shared: because the program says so, or the environment unless the program says no.
     ///
@@ -112,6 +118,7 @@ impl Share {
         match self.turn(worker) {
             Some(turn) => {
                 self.membership.note_thread(turn);
+                self.bind(turn);
                 (self.membership.word(turn.cpu()), turn.word())
             }
             None => (&raw const NOTHING, NO_TURN),
@@ -145,6 +152,7 @@ impl Share {
         let hold = self.hold(worker);
         hold.cpu.store(turn.cpu(), Ordering::Relaxed);
         hold.word.store(turn.word(), Ordering::Relaxed);
+        self.bind(turn);
         true
     }
 
@@ -153,6 +161,25 @@ impl Share {
         if let Some(turn) = self.turn(worker) {
             self.hold(worker).word.store(NO_TURN, Ordering::Relaxed);
             self.membership.give(turn);
+            self.unbind();
+        }
+    }
+
+    /// The calling thread runs where its turn is, since Linux may leave two threads on one processor. A program that is alone is left to Linux.
+    fn bind(&self, turn: Turn) {
+        if self.membership.is_alone() {
+            return self.unbind();
+        }
+        if BOUND.replace(turn.cpu()) != turn.cpu() {
+            // It was allowed when the program came to the board. If it is not any more, the system knows a better place.
+            let _ = castell_host::topology::move_thread(&[turn.cpu()]);
+        }
+    }
+
+    /// The calling thread may run anywhere: where it was, others do when it wakes.
+    fn unbind(&self) {
+        if BOUND.replace(NEVER_HAD) != NEVER_HAD {
+            let _ = castell_host::topology::move_thread(self.membership.cpus());
         }
     }
 
