@@ -10,6 +10,7 @@
 mod mirror;
 pub mod sandbox;
 mod script;
+mod seen;
 pub mod shipped;
 
 pub use script::{DEFINITIONS, Parameter, Script};

@@ -1,9 +1,9 @@
 //! What a script sees of a node: tables that follow the node and that the script cannot write to.
 
+use crate::seen::Seen;
 use castell_base::Time;
-use castell_strategy::{Collection, CollectionId, Node, Place, ResourceId};
-use mlua::{Lua, Table};
-use std::collections::BTreeMap;
+use castell_strategy::{Collection, CollectionId, Node, Place, Resource};
+use mlua::{Function, Lua, Table};
 
 /// Times as scripts have them.
 pub(crate) fn seconds(time: Time) -> f64 {
@@ -14,11 +14,12 @@ pub(crate) fn seconds(time: Time) -> f64 {
 pub(crate) struct Mirror {
     pub node: Table,
     sensors: Table,
+    write_node: Function,
+    governor: String,
+    write_resource: Function,
     waiting: List,
     resources: Vec<Slot>,
-    collections: BTreeMap<CollectionId, Table>,
-    /// No collection with a number below has yet to be seen.
-    next: CollectionId,
+    seen: Seen,
 }
 
 /// A queue as a script sees it.
@@ -30,6 +31,18 @@ struct List {
 struct Slot {
     table: Table,
     queue: List,
+    said: Option<Said>,
+}
+
+/// What a resource's table says.
+#[derive(Clone, Copy, PartialEq)]
+struct Said {
+    is_free: bool,
+    is_forbidden: bool,
+    length: usize,
+    running: Option<CollectionId>,
+    started: Option<Time>,
+    ends: Option<Time>,
 }
 
 impl Mirror {
@@ -38,7 +51,7 @@ impl Mirror {
         let (root, by_name, all) = (lua.create_table()?, lua.create_table()?, lua.create_table()?);
         let mut resources = Vec::new();
         for (at, resource) in node.resources().iter().enumerate() {
-            let slot = Slot { table: lua.create_table()?, queue: List::new(lua)? };
+            let slot = Slot { table: lua.create_table()?, queue: List::new(lua)?, said: None };
             slot.table.raw_set("name", resource.name.as_str())?;
             slot.table.raw_set("kind", resource.kind.name())?;
             slot.table.raw_set("index", at + 1)?;
@@ -54,19 +67,27 @@ impl Mirror {
         root.raw_set("sensors", &sensors)?;
         root.raw_set("waiting", &waiting.table)?;
         [&root, &by_name, &all, &sensors].into_iter().for_each(|table| table.set_readonly(true));
-        let (collections, next) = (BTreeMap::new(), CollectionId(0));
-        Ok(Mirror { node: root, sensors, waiting, resources, collections, next })
+        let functions = lua.load(include_str!("mirror.luau")).set_name("=castell").eval();
+        let (write_node, write_resource, describe, progress) = functions?;
+        let seen = Seen::new(lua, node, describe, progress)?;
+        let mirror = Mirror {
+            node: root,
+            sensors,
+            write_node,
+            governor: String::new(),
+            write_resource,
+            waiting,
+            resources,
+            seen,
+        };
+        Ok(mirror)
     }
 
     /// Follows the node.
     pub fn follow(&mut self, lua: &Lua, node: &Node) -> mlua::Result<()> {
         self.root(node)?;
-        for collection in node.collections_from(self.next) {
-            let table = described(lua, node, collection)?;
-            self.collections.insert(collection.id, table);
-            self.next = CollectionId(collection.id.0 + 1);
-        }
-        self.waiting.follow(node.waiting(), node, &self.collections)?;
+        self.seen.look(lua, node)?;
+        self.waiting.follow(node.waiting(), node, &mut self.seen)?;
         for (slot, resource) in self.resources.iter_mut().zip(node.resources()) {
             let (front, back) = resource.queue.as_slices();
             let joined;
@@ -76,36 +97,67 @@ impl Mirror {
                 joined = [front, back].concat();
                 &joined
             };
-            slot.queue.follow(ids, node, &self.collections)?;
-            let running = resource.running.and_then(|id| node.collection(id));
-            let table = &slot.table;
-            table.set_readonly(false);
-            table.raw_set("free", resource.is_free())?;
-            table.raw_set("forbidden", resource.is_forbidden)?;
-            table.raw_set("length", ids.len() + usize::from(running.is_some()))?;
-            let of = running.and_then(|running| self.collections.get(&running.id));
-            table.raw_set("running", of)?;
-            let started = running.and_then(|running| running.started);
-            table.raw_set("started", started.map(seconds))?;
-            table.raw_set("ends", running.and_then(ends).map(seconds))?;
-            table.set_readonly(true);
+            slot.queue.follow(ids, node, &mut self.seen)?;
+            slot.follow(&self.write_resource, resource, node, &mut self.seen)?;
         }
-        if self.collections.len() > node.collections().len() {
-            self.collections.retain(|id, _| node.collection(*id).is_some());
-        }
+        self.seen.forget_gone(node);
         Ok(())
     }
 
     fn root(&mut self, node: &Node) -> mlua::Result<()> {
         self.node.set_readonly(false);
-        self.node.raw_set("now", seconds(node.now()))?;
-        self.node.raw_set("governor", node.governor())?;
-        self.node.set_readonly(true);
-        self.sensors.set_readonly(false);
-        for (name, value) in node.sensors() {
-            self.sensors.raw_set(name.as_str(), *value)?;
+        self.write_node.call::<()>((&self.node, seconds(node.now())))?;
+        if self.governor != node.governor() {
+            node.governor().clone_into(&mut self.governor);
+            self.node.raw_set("governor", node.governor())?;
         }
-        self.sensors.set_readonly(true);
+        self.node.set_readonly(true);
+        if !node.sensors().is_empty() {
+            self.sensors.set_readonly(false);
+            for (name, value) in node.sensors() {
+                self.sensors.raw_set(name.as_str(), *value)?;
+            }
+            self.sensors.set_readonly(true);
+        }
+        Ok(())
+    }
+}
+
+impl Slot {
+    fn follow(
+        &mut self,
+        write: &Function,
+        resource: &Resource,
+        node: &Node,
+        seen: &mut Seen,
+    ) -> mlua::Result<()> {
+        let running = resource.running.and_then(|id| node.collection(id));
+        let says = Said {
+            is_free: resource.is_free(),
+            is_forbidden: resource.is_forbidden,
+            length: resource.queue.len() + usize::from(running.is_some()),
+            running: running.map(|running| running.id),
+            started: running.and_then(|running| running.started),
+            ends: running.and_then(ends),
+        };
+        let before = self.said.replace(says);
+        if before == Some(says) {
+            return Ok(());
+        }
+        seen.may_have_gone(before.and_then(|before| before.running).filter(|was| says.running != Some(*was)));
+        let table = running.map(|running| seen.up_to_date(running)).transpose()?;
+        let (started, ends) = (says.started.map(seconds), says.ends.map(seconds));
+        self.table.set_readonly(false);
+        write.call::<()>((
+            &self.table,
+            says.is_free,
+            says.is_forbidden,
+            says.length,
+            table,
+            started,
+            ends,
+        ))?;
+        self.table.set_readonly(true);
         Ok(())
     }
 }
@@ -118,12 +170,7 @@ impl List {
     }
 
     /// Becomes these collections. Usually one has gone or been added.
-    fn follow(
-        &mut self,
-        ids: &[CollectionId],
-        node: &Node,
-        tables: &BTreeMap<CollectionId, Table>,
-    ) -> mlua::Result<()> {
+    fn follow(&mut self, ids: &[CollectionId], node: &Node, seen: &mut Seen) -> mlua::Result<()> {
         if self.ids == ids {
             return Ok(());
         }
@@ -131,18 +178,19 @@ impl List {
         self.table.set_readonly(false);
         if self.ids.len() == ids.len() + 1 && self.ids[same + 1..] == ids[same..] {
             self.table.raw_remove(same + 1)?;
+            seen.may_have_gone([self.ids.remove(same)]);
         } else {
             for (at, id) in ids.iter().enumerate().skip(same) {
-                let table = &tables[id];
-                update(table, node, node.collection(*id).expect("it is in a queue"))?;
+                let table = seen.up_to_date(node.collection(*id).expect("it is in a queue"))?;
                 self.table.raw_set(at + 1, table)?;
             }
             for at in (ids.len()..self.ids.len()).rev() {
                 self.table.raw_set(at + 1, mlua::Nil)?;
             }
+            seen.may_have_gone(self.ids.drain(same..));
+            self.ids.extend(&ids[same..]);
         }
         self.table.set_readonly(true);
-        self.ids = ids.to_vec();
         Ok(())
     }
 }
@@ -151,39 +199,4 @@ impl List {
 fn ends(collection: &Collection) -> Option<Time> {
     let Place::Running(on) = collection.place else { return None };
     Some(collection.started? + collection.kernels.on(on)?.step_time?)
-}
-
-/// A collection as a script sees it.
-fn described(lua: &Lua, node: &Node, collection: &Collection) -> mlua::Result<Table> {
-    let name = |id: &ResourceId| node.resources()[id.0].name.as_str();
-    let (table, rankings, time) = (lua.create_table()?, lua.create_table()?, lua.create_table()?);
-    for (at, ranking) in collection.kernels.rankings().iter().enumerate() {
-        let order = lua.create_sequence_from(ranking.order.iter().map(name))?;
-        order.set_readonly(true);
-        rankings.raw_set(ranking.name.as_str(), &order)?;
-        if at == 0 {
-            table.raw_set("ranking", &order)?;
-        }
-    }
-    for kernel in collection.kernels.all() {
-        time.raw_set(name(&kernel.resource), kernel.step_time.map(seconds))?;
-    }
-    table.raw_set("id", collection.id.0)?;
-    table.raw_set("application", &*collection.application)?;
-    table.raw_set("rankings", &rankings)?;
-    table.raw_set("time", &time)?;
-    table.raw_set("steps", collection.steps)?;
-    table.raw_set("arrived", seconds(collection.arrived))?;
-    [&table, &rankings, &time].into_iter().for_each(|table| table.set_readonly(true));
-    update(&table, node, collection)?;
-    Ok(table)
-}
-
-/// What changes about a collection; it has been in another place since, whenever it does.
-fn update(table: &Table, node: &Node, collection: &Collection) -> mlua::Result<()> {
-    table.set_readonly(false);
-    table.raw_set("steps_done", collection.steps_done)?;
-    table.raw_set("last", collection.last.map(|last| node.resources()[last.0].name.as_str()))?;
-    table.set_readonly(true);
-    Ok(())
 }

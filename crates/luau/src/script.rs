@@ -4,7 +4,7 @@ use crate::mirror::Mirror;
 use crate::sandbox::{Limits, Printed, Sandbox};
 use castell_base::Time;
 use castell_strategy::{CollectionId, Decision, During, Fault, Node, ResourceId, Strategy};
-use mlua::{Function, Table, Value};
+use mlua::{Function, Lua, Table, Value};
 use std::collections::BTreeMap;
 
 /// The types of what scripts see, for editors (luau-lsp).
@@ -38,7 +38,23 @@ pub struct Script {
     sandbox: Sandbox,
     table: Table,
     choose: Function,
+    keys: Keys,
     mirror: Option<Mirror>,
+}
+
+/// Names of fields that are asked for at every decision; made once, since the machine makes strings slowly.
+struct Keys {
+    id: mlua::String,
+    name: mlua::String,
+    tick: mlua::String,
+    on_tick: mlua::String,
+}
+
+impl Keys {
+    fn new(lua: &Lua) -> mlua::Result<Keys> {
+        let key = |name: &str| lua.create_string(name);
+        Ok(Keys { id: key("id")?, name: key("name")?, tick: key("tick")?, on_tick: key("on_tick")? })
+    }
 }
 
 impl Script {
@@ -59,6 +75,7 @@ impl Script {
         interface(&table).map_err(|message| fault(format!("{name}: {message}")))?;
         let said = |key: &str| -> Option<String> { table.raw_get::<Option<String>>(key).ok().flatten() };
         let choose = table.raw_get("choose").map_err(|error| fault(error.to_string()))?;
+        let keys = Keys::new(&sandbox.lua).map_err(|error| fault(error.to_string()))?;
         let (called, description) = (said("name"), said("description").unwrap_or_default());
         Ok(Script {
             name: called.unwrap_or_else(|| name.into()),
@@ -66,6 +83,7 @@ impl Script {
             sandbox,
             table,
             choose,
+            keys,
             mirror: None,
         })
     }
@@ -151,8 +169,8 @@ impl Strategy for Script {
     }
 
     fn tick(&self) -> Option<Time> {
-        let interval_s = self.table.raw_get::<Option<f64>>("tick").ok().flatten()?;
-        let has_handler = self.table.raw_get::<Option<Function>>("on_tick").ok().flatten().is_some();
+        let interval_s = self.table.raw_get::<Option<f64>>(&self.keys.tick).ok().flatten()?;
+        let has_handler = self.table.raw_get::<Option<Function>>(&self.keys.on_tick).ok().flatten().is_some();
         (has_handler && interval_s > 0.0)
             .then(|| Time::from_ps_f64(interval_s.clamp(TICK_S_MIN, TICK_S_MAX) * 1e12))
     }
@@ -163,12 +181,12 @@ impl Strategy for Script {
         if collection.is_nil() {
             return Ok(None);
         }
-        let decision = decision(&collection, &resource, node);
+        let decision = decision(&self.keys, &collection, &resource, node);
         decision.map(Some).map_err(|message| self.fault(During::Choose, message))
     }
 
     fn on_tick(&mut self, node: &Node) -> Result<(), Fault> {
-        match self.table.raw_get::<Option<Function>>("on_tick") {
+        match self.table.raw_get::<Option<Function>>(&self.keys.on_tick) {
             Ok(Some(handler)) => self.called(During::Tick, handler, node),
             _ => Ok(()),
         }
@@ -200,9 +218,9 @@ fn parameter(value: &Value) -> Option<Parameter> {
 }
 
 /// What `choose` returned, as a decision.
-fn decision(collection: &Value, resource: &Value, node: &Node) -> Result<Decision, String> {
+fn decision(keys: &Keys, collection: &Value, resource: &Value, node: &Node) -> Result<Decision, String> {
     let id = match collection {
-        Value::Table(table) => table.raw_get::<Value>("id").ok().and_then(|id| number(&id)),
+        Value::Table(table) => table.raw_get::<Value>(&keys.id).ok().and_then(|id| number(&id)),
         other => number(other),
     };
     let id = id.filter(|id| *id >= 0.0 && id.fract() == 0.0 && *id < 9e15).ok_or_else(|| {
@@ -212,7 +230,7 @@ fn decision(collection: &Value, resource: &Value, node: &Node) -> Result<Decisio
         )
     })?;
     let name = match resource {
-        Value::Table(table) => table.raw_get::<Value>("name").unwrap_or(Value::Nil),
+        Value::Table(table) => table.raw_get::<Value>(&keys.name).unwrap_or(Value::Nil),
         other => other.clone(),
     };
     let name = name.as_string().map(mlua::String::to_string_lossy).ok_or_else(|| {
