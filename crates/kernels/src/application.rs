@@ -6,7 +6,7 @@ use crate::mailbox::State;
 use crate::protocol::Shape;
 use castell_host::{clock, futex};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
 /// How long a thread looks for an answer before it sleeps, where whoever answers has a processor of its own to do so.
@@ -148,7 +148,12 @@ impl Collection {
 }
 
 fn spin_ns() -> u64 {
-    if thread::available_parallelism().is_ok_and(|processors| processors.get() > 1) { SPIN_NS } else { 0 }
+    // Asked once: the answer is read from files of the control group, which takes ten times as long as the way to a daemon and back.
+    static SPIN: OnceLock<u64> = OnceLock::new();
+    *SPIN.get_or_init(|| match thread::available_parallelism() {
+        Ok(processors) if processors.get() > 1 => SPIN_NS,
+        _ => 0,
+    })
 }
 
 /// A slot that a run has; given up where the kernel panics.
