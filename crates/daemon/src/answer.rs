@@ -8,7 +8,7 @@ use castell_kernels::mailbox::Mailbox;
 use castell_kernels::protocol::{FromDaemon, ToDaemon, VERSION};
 use castell_kernels::{Held, Violation};
 use castell_policy::session::protocol::ProtocolError;
-use castell_strategy::Strategy;
+use castell_strategy::{Input, Strategy};
 use std::fs;
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl Daemon {
                 let refused = (level.is_empty() || level.len() > NAME_BYTES_MAX)
                     .then(|| format!("a level has a name of 1 to {NAME_BYTES_MAX} bytes"));
                 if refused.is_none() {
-                    self.desk.change(|keeper| keeper.set_governor(now(), &level));
+                    self.desk.change(now(), Input::Governor(level));
                 }
                 self.send(number, &FromDaemon::Done { refused })
             }
@@ -116,7 +116,7 @@ impl Daemon {
         if !value.is_finite() {
             return Some(format!("{name} cannot be {value}"));
         }
-        self.desk.change(|keeper| keeper.set_sensor(now(), name, value));
+        self.desk.change(now(), Input::Sensor(name.into(), value));
         None
     }
 
@@ -249,6 +249,6 @@ impl Daemon {
     }
 
     fn replace(&mut self, strategy: Box<dyn Strategy>) {
-        self.desk.change(|keeper| keeper.replace(now(), strategy));
+        self.desk.replace(now(), strategy);
     }
 }

@@ -10,7 +10,7 @@ use castell_host::signal::Signals;
 use castell_host::{clock, descriptor, epoll, say};
 use castell_kernels::Desk;
 use castell_kernels::mailbox::Mailbox;
-use castell_strategy::{Event, Happened, Keeper};
+use castell_strategy::{Event, Happened, Input, Keeper};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -200,7 +200,7 @@ impl Daemon {
 
     fn tick(&mut self) {
         if self.desk.is_open() && self.desk.keeper().next_tick().is_some_and(|due| due <= now()) {
-            self.desk.change(|keeper| keeper.tick(now()));
+            self.desk.change(now(), Input::Tick);
         }
     }
 

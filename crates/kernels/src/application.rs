@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
-/// How long a thread looks for an answer before it sleeps, where whoever answers has a processor of its own to do so.
+/// How long a thread looks for an answer before it sleeps, where whoever answers may have a processor of its own to do so.
 const SPIN_NS: u64 = 5_000;
+/// The same where that one is awake already, and looks at the mailbox by itself.
+const SPIN_WATCHED_NS: u64 = 20_000;
 
 /// Code for a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,17 +119,18 @@ impl Collection {
         let slot = self.shared.take_slot()?;
         let words = self.shared.mailbox().words();
         let mut held = Held { shared: &self.shared, slot, is_granted: false };
-        self.shared.said(slot, words.ask(slot, self.shape, steps, clock::now_ns()));
+        let mut rings = words.ask(slot, self.shape, steps, clock::now_ns());
+        self.shared.said(slot, rings);
         let mut waits = State::Asked;
         loop {
-            self.shared.wait_while(slot, waits, spin_ns());
+            self.shared.wait_while(slot, waits, spin_ns(rings));
             let said = words.slot(slot);
             match said.state {
                 Some(State::Granted) => {
                     held.is_granted = true;
                     run(Step { kernel: said.kernel as usize, step: said.steps_done });
                     held.is_granted = false;
-                    let rings = words.end_step(slot);
+                    rings = words.end_step(slot);
                     if said.steps_done + 1 >= steps {
                         // Nobody has to wait until that is heard: whoever uses the slot next looks.
                         std::mem::forget(held);
@@ -147,13 +150,15 @@ impl Collection {
     }
 }
 
-fn spin_ns() -> u64 {
+fn spin_ns(rings: bool) -> u64 {
     // Asked once: the answer is read from files of the control group, which takes ten times as long as the way to a daemon and back.
-    static SPIN: OnceLock<u64> = OnceLock::new();
-    *SPIN.get_or_init(|| match thread::available_parallelism() {
-        Ok(processors) if processors.get() > 1 => SPIN_NS,
-        _ => 0,
-    })
+    static HAS_OTHERS: OnceLock<bool> = OnceLock::new();
+    let has_others = || thread::available_parallelism().is_ok_and(|processors| processors.get() > 1);
+    match (HAS_OTHERS.get_or_init(has_others), rings) {
+        (false, _) => 0,
+        (true, true) => SPIN_NS,
+        (true, false) => SPIN_WATCHED_NS,
+    }
 }
 
 /// A slot that a run has; given up where the kernel panics.

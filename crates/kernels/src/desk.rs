@@ -5,7 +5,10 @@ use crate::mailbox::{Mailbox, SLOTS, Slot, State};
 use crate::protocol::{OnResource, SHAPES_MAX, Shape, ShownApplication, Status};
 use castell_base::Time;
 use castell_host::futex;
-use castell_strategy::{CollectionId, Event, Happened, Keeper, Kernels, Place, ResourceId};
+use castell_strategy::{
+    CollectionId, Event, Happened, Input, Keeper, Kernels, NodeError, Place, ResourceId, ResourceKind,
+    Strategy,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -83,6 +86,8 @@ pub struct Desk {
     is_open: bool,
     counts: Counts,
     log: Vec<Event>,
+    /// What has happened from outside, where somebody wants to know.
+    inputs: Option<Vec<(Time, Input)>>,
 }
 
 impl Desk {
@@ -95,6 +100,7 @@ impl Desk {
             is_open: false,
             counts: Counts::default(),
             log: Vec::new(),
+            inputs: None,
         }
     }
 
@@ -103,10 +109,32 @@ impl Desk {
         &self.keeper
     }
 
-    /// Something else happens to the node than collections: another strategy, the governor, a sensor, a tick.
-    pub fn change(&mut self, change: impl FnOnce(&mut Keeper)) {
-        change(&mut self.keeper);
+    /// The node gets a resource of this name, if it has none.
+    pub fn add_resource(&mut self, name: &str) {
+        self.keeper.node_mut().add_resource(name, ResourceKind::of(name));
+    }
+
+    /// Something else happens to the node than collections: the governor, a sensor, a tick.
+    pub fn change(&mut self, now: Time, input: Input) {
+        // They can always happen.
+        let _ = self.apply(now, input);
+        self.decide();
+    }
+
+    /// Another strategy takes over.
+    pub fn replace(&mut self, now: Time, strategy: Box<dyn Strategy>) {
+        self.keeper.replace(now, strategy);
         self.answer();
+    }
+
+    /// From now on what happens from outside is kept for [`take_inputs`](Desk::take_inputs).
+    pub fn keep_inputs(&mut self) {
+        self.inputs.get_or_insert_default();
+    }
+
+    /// What has happened from outside since this was called last, if it is kept: with the strategies, all that decisions follow from.
+    pub fn take_inputs(&mut self) -> Vec<(Time, Input)> {
+        self.inputs.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// What has happened on the node since this was called last.
@@ -125,11 +153,9 @@ impl Desk {
         let Some(gone) = self.members.remove(&member) else { return };
         for kept in gone.slots {
             if let Kept::Collection { id, .. } = kept {
-                self.whose.remove(&id);
-                self.keeper.withdraw(now, id);
+                self.withdraw(now, id);
             }
         }
-        self.answer();
     }
 
     /// An application registers the kernels of a computation, under the next number.
@@ -211,12 +237,11 @@ impl Desk {
                 wrong.push((member, violation));
             }
         }
-        self.answer();
         wrong
     }
 
     fn adopt(&mut self, now: Time, member: u64, slot: usize, said: Slot) {
-        let Some(found) = self.members.get_mut(&member) else { return };
+        let Some(found) = self.members.get(&member) else { return };
         let name = found.held.name.clone();
         let shape = found.shapes.get(said.shape as usize).and_then(Option::as_ref);
         let place = shape.and_then(|shape| {
@@ -224,10 +249,14 @@ impl Desk {
             Some((shape.kernels.clone(), shape.kernels.all()[at].resource))
         });
         let steps = said.steps.saturating_sub(said.steps_done);
-        let adopted = place.and_then(|(kernels, on)| self.keeper.adopt(now, name, kernels, steps, on).ok());
+        let adopted = place.and_then(|(kernels, on)| {
+            self.apply(now, Input::Adopt { application: name, kernels, steps, on }).ok().flatten()
+        });
         let (shape, done_before) = (said.shape, said.steps_done);
-        found.slots[slot] = adopted.map_or(Kept::Stray, |id| Kept::Collection { id, shape, done_before });
+        let kept = adopted.map_or(Kept::Stray, |id| Kept::Collection { id, shape, done_before });
+        self.keep(member, slot, kept);
         self.whose.extend(adopted.map(|id| (id, (member, slot))));
+        self.decide();
     }
 
     /// Looks at what the application has said since the last time; whether there was anything.
@@ -247,7 +276,6 @@ impl Desk {
         for slot in slots {
             self.hear(now, member, slot)?;
         }
-        self.answer();
         Ok(pending != 0)
     }
 
@@ -265,9 +293,10 @@ impl Desk {
             (Some(State::Asked), Kept::Collection { id, .. }) if self.runs_on(id).is_none() => {}
             // If it runs nowhere, that was heard before, and it waits for its next step.
             (Some(State::Ended), Kept::Collection { id, .. }) => {
-                self.runs_on(id)
-                    .into_iter()
-                    .for_each(|on| self.keeper.ended(now, on).expect("it runs there"));
+                if let Some(on) = self.runs_on(id) {
+                    self.apply(now, Input::Ended(on)).expect("it runs there");
+                    self.decide();
+                }
             }
             (Some(State::Ended), Kept::Stray) => {
                 self.keep(member, slot, Kept::Nothing);
@@ -279,8 +308,7 @@ impl Desk {
             (Some(State::Abandoned), kept) => {
                 self.keep(member, slot, Kept::Nothing);
                 if let Kept::Collection { id, .. } = kept {
-                    self.whose.remove(&id);
-                    self.keeper.withdraw(now, id);
+                    self.withdraw(now, id);
                 }
                 wake(words.finish(slot));
             }
@@ -299,16 +327,47 @@ impl Desk {
     }
 
     fn ask(&mut self, now: Time, member: u64, slot: usize, said: Slot, steps_done: u32) {
-        let Some(found) = self.members.get_mut(&member) else { return };
+        let Some(found) = self.members.get(&member) else { return };
         let shape = found.shapes.get(said.shape as usize).and_then(Option::as_ref);
         let (name, kernels) = (found.held.name.clone(), shape.map(|shape| shape.kernels.clone()));
         let steps = said.steps.saturating_sub(steps_done);
-        match kernels.and_then(|kernels| self.keeper.register(now, name, kernels, steps).ok()) {
+        let mailbox = found.held.mailbox.clone();
+        let came = kernels.and_then(|kernels| {
+            self.apply(now, Input::Register { application: name, kernels, steps }).ok().flatten()
+        });
+        match came {
             Some(id) => {
-                found.slots[slot] = Kept::Collection { id, shape: said.shape, done_before: steps_done };
+                self.keep(member, slot, Kept::Collection { id, shape: said.shape, done_before: steps_done });
                 self.whose.insert(id, (member, slot));
+                self.decide();
             }
-            None => wake(found.held.mailbox.words().refuse(slot)),
+            None => wake(mailbox.words().refuse(slot)),
+        }
+    }
+
+    fn withdraw(&mut self, now: Time, id: CollectionId) {
+        self.whose.remove(&id);
+        // It can always happen.
+        let _ = self.apply(now, Input::Withdraw(id));
+        self.decide();
+    }
+
+    fn apply(&mut self, now: Time, input: Input) -> Result<Option<CollectionId>, NodeError> {
+        match &mut self.inputs {
+            None => self.keeper.apply(now, input),
+            Some(inputs) => {
+                let came = self.keeper.apply(now, input.clone())?;
+                inputs.push((now, input));
+                Ok(came)
+            }
+        }
+    }
+
+    /// Tells applications each decision before the strategy is asked for the next one: a script takes longer than all the rest.
+    fn decide(&mut self) {
+        self.answer();
+        while self.keeper.decide() {
+            self.answer();
         }
     }
 

@@ -379,11 +379,7 @@ impl Alone {
 
     fn register(&mut self, shared: &Shared, shapes: &[Shape]) {
         for shape in shapes {
-            self.desk.change(|keeper| {
-                for (name, _) in &shape.kernels {
-                    keeper.node_mut().add_resource(name, ResourceKind::of(name));
-                }
-            });
+            shape.kernels.iter().for_each(|(name, _)| self.desk.add_resource(name));
             let answer = self.desk.register(0, shape).map_err(|error| error.to_string());
             shared.answer(self.registered, answer);
             self.registered += 1;

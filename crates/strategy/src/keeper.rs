@@ -1,6 +1,7 @@
 //! Asks a strategy, carries out what it says, and goes on with the last good one where it fails.
 
 use crate::collection::{CollectionId, Kernels};
+use crate::input::Input;
 use crate::node::{Decision, Node, NodeError, Refusal, ResourceId, Start};
 use castell_base::Time;
 use std::collections::BTreeMap;
@@ -159,6 +160,9 @@ impl Strategy for FirstFit {
 ///
 /// Whoever keeps it tells it what happens and when, and reads from the events what to start: a simulator in virtual time, a daemon by
 /// its clock. A strategy that fails is taken out; the last one that did not goes on with the queues as they are.
+///
+/// The methods named after what happens decide all that there is to decide then. Who wants to start what is decided before the strategy
+/// is asked for more calls [`apply`](Keeper::apply), and [`decide`](Keeper::decide) until it says no.
 pub struct Keeper {
     node: Node,
     strategy: Box<dyn Strategy>,
@@ -166,13 +170,22 @@ pub struct Keeper {
     next_tick: Option<Time>,
     interval: Option<Time>,
     events: Vec<Event>,
+    /// While there may be something to decide: how many decisions are too many.
+    moves_left: Option<usize>,
 }
 
 impl Keeper {
     /// The node's time is where it begins.
     pub fn new(node: Node, strategy: Box<dyn Strategy>) -> Keeper {
-        let mut keeper =
-            Keeper { node, strategy, last_good: None, next_tick: None, interval: None, events: Vec::new() };
+        let mut keeper = Keeper {
+            node,
+            strategy,
+            last_good: None,
+            next_tick: None,
+            interval: None,
+            events: Vec::new(),
+            moves_left: None,
+        };
         keeper.follow_interval();
         keeper
     }
@@ -212,7 +225,77 @@ impl Keeper {
         self.node.set_now(now);
         self.last_good = Some(std::mem::replace(&mut self.strategy, strategy));
         self.taken_over();
-        self.decide();
+        self.begin();
+        self.settle();
+    }
+
+    /// Something happens, and nothing is decided as yet. The number of the collection, where one comes.
+    ///
+    /// # Errors
+    /// See [`Node::register`], [`Node::adopt`] and [`Node::ended`]; nothing has changed then.
+    pub fn apply(&mut self, now: Time, input: Input) -> Result<Option<CollectionId>, NodeError> {
+        self.node.set_now(now);
+        let mut came = None;
+        match input {
+            Input::Register { application, kernels, steps } => {
+                let id = self.node.register(application, kernels, steps)?;
+                self.note(Happened::Arrived(id));
+                came = Some(id);
+            }
+            Input::Adopt { application, kernels, steps, on } => {
+                let collection = self.node.adopt(application, kernels, steps, on)?;
+                self.note(Happened::Adopted(Start { collection, resource: on }));
+                came = Some(collection);
+            }
+            Input::Ended(resource) => {
+                let (ended, start) = self.node.ended(resource)?;
+                let (collection, is_done) = (ended.collection, ended.is_done);
+                self.note(Happened::Ended { collection, resource, is_done });
+                start.into_iter().for_each(|start| self.note(Happened::Started(start)));
+            }
+            Input::Withdraw(id) if self.node.collection(id).is_some() => {
+                let start = self.node.withdraw(id);
+                self.note(Happened::Withdrawn(id));
+                start.into_iter().for_each(|start| self.note(Happened::Started(start)));
+            }
+            Input::Withdraw(_) => return Ok(None),
+            Input::Governor(level) => {
+                self.node.set_governor(&level);
+                self.note(Happened::Governor(level));
+            }
+            Input::Sensor(name, value) => self.node.set_sensor(&name, value),
+            Input::Tick if self.has_ticked(now) => {}
+            Input::Tick => return Ok(None),
+        }
+        self.begin();
+        Ok(came)
+    }
+
+    /// Asks the strategy for one decision and carries it out; whether there may be another one. One that only moves collections to and
+    /// fro is stopped.
+    pub fn decide(&mut self) -> bool {
+        let Some(moves_left) = self.moves_left else { return false };
+        // On an empty node there is nothing to say, and calls of scripts cost most of what a decision costs.
+        let is_empty = self.node.collections().len() == 0;
+        let chosen = if is_empty { Ok(None) } else { self.strategy.choose(&self.node) };
+        let carried_out =
+            match chosen {
+                Ok(None) => {
+                    self.moves_left = None;
+                    self.follow_interval();
+                    return false;
+                }
+                Ok(Some(decision)) if moves_left > 0 => self.carry_out(decision),
+                Ok(Some(_)) => Err(self
+                    .fault("it decides without end: collections are moved to and fro between queues".into())),
+                Err(fault) => Err(fault),
+            };
+        self.moves_left = Some(moves_left.saturating_sub(1));
+        if let Err(fault) = carried_out {
+            self.fall_back(fault);
+            self.begin();
+        }
+        true
     }
 
     /// A collection is registered.
@@ -226,30 +309,9 @@ impl Keeper {
         kernels: Arc<Kernels>,
         steps: u32,
     ) -> Result<CollectionId, NodeError> {
-        self.node.set_now(now);
-        let id = self.node.register(application, kernels, steps)?;
-        self.note(Happened::Arrived(id));
-        self.decide();
-        Ok(id)
-    }
-
-    /// A collection is taken over that runs already, with what is left of its steps.
-    ///
-    /// # Errors
-    /// See [`Node::adopt`].
-    pub fn adopt(
-        &mut self,
-        now: Time,
-        application: Arc<str>,
-        kernels: Arc<Kernels>,
-        steps: u32,
-        on: ResourceId,
-    ) -> Result<CollectionId, NodeError> {
-        self.node.set_now(now);
-        let collection = self.node.adopt(application, kernels, steps, on)?;
-        self.note(Happened::Adopted(Start { collection, resource: on }));
-        self.decide();
-        Ok(collection)
+        let came = self.apply(now, Input::Register { application, kernels, steps })?;
+        self.settle();
+        Ok(came.expect("a collection that was registered has a number"))
     }
 
     /// The step that ran on a resource has ended.
@@ -257,46 +319,49 @@ impl Keeper {
     /// # Errors
     /// Nothing runs there.
     pub fn ended(&mut self, now: Time, resource: ResourceId) -> Result<(), NodeError> {
-        self.node.set_now(now);
-        let (ended, start) = self.node.ended(resource)?;
-        self.note(Happened::Ended { collection: ended.collection, resource, is_done: ended.is_done });
-        start.into_iter().for_each(|start| self.note(Happened::Started(start)));
-        self.decide();
+        self.apply(now, Input::Ended(resource))?;
+        self.settle();
         Ok(())
     }
 
     /// A collection's application has gone.
     pub fn withdraw(&mut self, now: Time, id: CollectionId) {
-        self.node.set_now(now);
-        if self.node.collection(id).is_some() {
-            let start = self.node.withdraw(id);
-            self.note(Happened::Withdrawn(id));
-            start.into_iter().for_each(|start| self.note(Happened::Started(start)));
-            self.decide();
-        }
+        self.happens(now, Input::Withdraw(id));
     }
 
     /// The governor has another level.
     pub fn set_governor(&mut self, now: Time, level: &str) {
-        self.node.set_now(now);
-        self.node.set_governor(level);
-        self.note(Happened::Governor(level.into()));
-        self.decide();
+        self.happens(now, Input::Governor(level.into()));
     }
 
     /// A sensor says something else.
     pub fn set_sensor(&mut self, now: Time, name: &str, value: f64) {
-        self.node.set_now(now);
-        self.node.set_sensor(name, value);
-        self.decide();
+        self.happens(now, Input::Sensor(name.into(), value));
     }
 
     /// A tick, if one is due.
     pub fn tick(&mut self, now: Time) {
-        self.node.set_now(now);
-        let (Some(due), Some(interval)) = (self.next_tick, self.interval) else { return };
+        self.happens(now, Input::Tick);
+    }
+
+    fn happens(&mut self, now: Time, input: Input) {
+        self.apply(now, input).expect("only collections and resources can be wrong");
+        self.settle();
+    }
+
+    fn begin(&mut self) {
+        self.moves_left = Some(4 * self.node.collections().len() + 16);
+    }
+
+    fn settle(&mut self) {
+        while self.decide() {}
+    }
+
+    /// Whether a tick was due.
+    fn has_ticked(&mut self, now: Time) -> bool {
+        let (Some(due), Some(interval)) = (self.next_tick, self.interval) else { return false };
         if due > now {
-            return;
+            return false;
         }
         // Ticks that were missed, because the clock jumped, are not made up for.
         let missed = (now - due).0 / interval.0;
@@ -304,28 +369,7 @@ impl Keeper {
         if let Err(fault) = self.strategy.on_tick(&self.node) {
             self.fall_back(fault);
         }
-        self.decide();
-    }
-
-    /// Asks the strategy until it has nothing to say. One that only moves collections to and fro is stopped.
-    fn decide(&mut self) {
-        let mut moves_left = 4 * self.node.collections().len() + 16;
-        // On an empty node there is nothing to say, and calls of scripts cost most of what a decision costs.
-        while self.node.collections().len() > 0 {
-            let chosen = match self.strategy.choose(&self.node) {
-                Ok(None) => break,
-                Ok(Some(decision)) if moves_left > 0 => self.carry_out(decision),
-                Ok(Some(_)) => Err(self
-                    .fault("it decides without end: collections are moved to and fro between queues".into())),
-                Err(fault) => Err(fault),
-            };
-            moves_left = moves_left.saturating_sub(1);
-            if let Err(fault) = chosen {
-                self.fall_back(fault);
-                moves_left = 4 * self.node.collections().len() + 16;
-            }
-        }
-        self.follow_interval();
+        true
     }
 
     fn carry_out(&mut self, decision: Decision) -> Result<(), Fault> {

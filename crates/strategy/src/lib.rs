@@ -14,10 +14,12 @@ pub mod applications;
 pub mod check;
 mod collection;
 pub mod difference;
+mod input;
 mod keeper;
 mod node;
 pub mod simulate;
 
 pub use collection::{Collection, CollectionId, Kernel, Kernels, KernelsError, Place, Ranking};
+pub use input::Input;
 pub use keeper::{During, Event, Fault, FirstFit, Happened, Keeper, Strategy};
 pub use node::{Decision, Ended, Node, NodeError, Refusal, Resource, ResourceId, ResourceKind, Start};
