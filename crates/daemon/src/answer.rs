@@ -20,7 +20,7 @@ const LOADS_MAX: usize = 4;
 const NAME_BYTES_MAX: usize = 256;
 
 /// A strategy that was tried out, and who has asked for it.
-pub(crate) type Loaded = (Option<u64>, Result<Box<dyn Strategy>, String>);
+pub(crate) type Loaded = (Option<u64>, Result<(Source, Box<dyn Strategy>), String>);
 
 impl Daemon {
     /// Somebody has said something over his socket, or can hear again.
@@ -224,7 +224,7 @@ impl Daemon {
         self.loads += 1;
         let (post, bell) = (self.post.clone(), self.loaded.clone());
         thread::spawn(move || {
-            let checked = source.checked();
+            let checked = source.checked().map(|strategy| (source, strategy));
             // The daemon lives as long as its process.
             let _ = post.send((client, checked));
             let _ = rustix::io::write(&*bell, &1_u64.to_ne_bytes());
@@ -235,7 +235,7 @@ impl Daemon {
         let _ = rustix::io::read(&*self.loaded, &mut [0; 8]);
         while let Ok((client, checked)) = self.inbox.try_recv() {
             self.loads -= 1;
-            let refused = checked.map(|strategy| self.replace(strategy)).err();
+            let refused = checked.map(|(source, strategy)| self.replace(&source, strategy)).err();
             match client {
                 Some(client) => {
                     if let Err(lost) = self.send(client, &FromDaemon::Done { refused }) {
@@ -248,7 +248,11 @@ impl Daemon {
         }
     }
 
-    fn replace(&mut self, strategy: Box<dyn Strategy>) {
-        self.desk.replace(now(), strategy);
+    fn replace(&mut self, source: &Source, strategy: Box<dyn Strategy>) {
+        let now = now();
+        // What has happened before comes before it.
+        self.tell_log();
+        self.recording.iter_mut().for_each(|recording| recording.strategy(now, source));
+        self.desk.replace(now, strategy);
     }
 }

@@ -17,6 +17,7 @@ mod exposition;
 mod journal;
 mod load;
 pub mod metrics;
+pub mod recording;
 mod serve;
 
 pub use ask::ask;

@@ -6,6 +6,7 @@ use castell_luau::Script;
 use castell_luau::sandbox::Limits;
 use castell_strategy::check::{Finding, check};
 use castell_strategy::{Fault, Strategy};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Random nodes that a strategy is tried on before it takes over.
@@ -14,7 +15,7 @@ const NODES: u64 = 20;
 const CALL_MAX: Time = Time(2 * 1_000_000_000_000);
 
 /// Where a strategy comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// What errors call it.
     pub name: String,

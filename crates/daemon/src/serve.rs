@@ -3,6 +3,7 @@
 use crate::answer::Loaded;
 use crate::client::Client;
 use crate::journal::Journal;
+use crate::recording::Recording;
 use crate::{DaemonError, Source};
 use castell_base::Time;
 use castell_host::process::raise_open_files_limit;
@@ -51,6 +52,8 @@ pub struct Options {
     pub spin: Duration,
     /// By SIGHUP.
     pub reload: Option<Reload>,
+    /// Where all that happens is written down.
+    pub recording: Option<Recording>,
 }
 
 pub(crate) struct Daemon {
@@ -73,6 +76,7 @@ pub(crate) struct Daemon {
     /// Who was heard in this turn.
     pub(crate) active: Vec<u64>,
     pub(crate) spin: Duration,
+    pub(crate) recording: Option<Recording>,
 }
 
 /// Serves until SIGTERM or SIGINT: answers the applications of this user by what the keeper's strategy decides. `ready` is called when
@@ -80,12 +84,15 @@ pub(crate) struct Daemon {
 ///
 /// # Errors
 /// Another daemon is there, or the system refuses what is needed.
-pub fn serve(options: &Options, keeper: Keeper, ready: impl FnOnce()) -> Result<(), DaemonError> {
+pub fn serve(options: Options, keeper: Keeper, ready: impl FnOnce()) -> Result<(), DaemonError> {
     let signals = Signals::take_over(&[Signal::TERM, Signal::INT, Signal::HUP].map(Signal::as_raw))?;
     raise_open_files_limit();
     let _lock = lock(&options.socket)?;
-    let listener = listen(options)?;
-    let mut daemon = Daemon::new(options, keeper)?;
+    let listener = listen(&options)?;
+    let mut daemon = Daemon::new(&options, keeper)?;
+    if let Some(recording) = options.recording {
+        daemon.record(recording);
+    }
     let watch = |what: &OwnedFd, token| epoll::watch(&daemon.epoll, what, token, false);
     let watched = epoll::watch(&daemon.epoll, &listener, LISTENER, false)
         .and_then(|()| epoll::watch(&daemon.epoll, &signals, SIGNALS, false))
@@ -93,6 +100,7 @@ pub fn serve(options: &Options, keeper: Keeper, ready: impl FnOnce()) -> Result<
     watched.map_err(DaemonError::system("watch sockets"))?;
     ready();
     daemon.work(&listener, &signals, options.reload.as_ref());
+    daemon.recording.into_iter().for_each(Recording::end);
     if options.listener.is_none() {
         let _ = fs::remove_file(&options.socket);
     }
@@ -153,13 +161,20 @@ impl Daemon {
             active: Vec::new(),
             ready: Vec::new(),
             spin: options.spin,
+            recording: None,
         })
+    }
+
+    fn record(&mut self, recording: Recording) {
+        self.desk.keep_inputs();
+        self.recording = Some(recording);
     }
 
     fn work(&mut self, listener: &UnixListener, signals: &Signals, reload: Option<&Reload>) {
         loop {
             self.open_if_due();
             if self.ready.is_empty() {
+                self.recording.iter_mut().for_each(Recording::flush);
                 let patience = self.patience();
                 epoll::wait(&self.epoll, &mut self.ready, patience);
             }
@@ -204,9 +219,14 @@ impl Daemon {
         }
     }
 
-    /// What people have to know.
-    fn tell_log(&mut self) {
-        for Event { what, .. } in self.desk.take_log() {
+    /// What has happened goes into the recording, and what people have to know to standard error.
+    pub(crate) fn tell_log(&mut self) {
+        let log = self.desk.take_log();
+        if let Some(recording) = &mut self.recording {
+            self.desk.take_inputs().iter().for_each(|(at, input)| recording.input(*at, input));
+            log.iter().for_each(|event| recording.event(event));
+        }
+        for Event { what, .. } in log {
             match what {
                 Happened::Fault(fault) => say(&format!("strategy stopped: {fault}")),
                 Happened::Strategy(name) => say(&format!("strategy {name} decides")),
@@ -230,6 +250,7 @@ impl Daemon {
             for client in &active {
                 if self.serve(*client) {
                     heard = Instant::now();
+                    self.tell_log();
                 }
             }
             if glanced.elapsed() >= GLANCE {

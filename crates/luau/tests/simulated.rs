@@ -23,7 +23,7 @@ fn scenario(text: &str, governor: &str) -> Scenario {
 
 /// Every collection runs each of its steps once, after it arrived, where it has a kernel; no resource runs two at once.
 fn assert_sound(scenario: &Scenario, outcome: &Outcome) {
-    let instances: u32 = scenario.applications.iter().map(|application| application.instances).sum();
+    let instances: u32 = scenario.applications.iter().map(|application| application.arrivals.count()).sum();
     assert_eq!(outcome.jobs.len(), instances as usize);
     let mut steps = vec![0; outcome.jobs.len()];
     let mut until: BTreeMap<ResourceId, Time> = BTreeMap::new();

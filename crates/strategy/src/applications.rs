@@ -16,16 +16,46 @@ use std::sync::Arc;
 pub struct Application {
     /// Its name.
     pub name: Arc<str>,
-    /// How many collections it registers.
-    pub instances: u32,
-    /// In how many steps each runs.
+    /// In how many steps each of its collections runs.
     pub steps: u32,
-    /// When the first is registered.
-    pub arrival: Time,
-    /// How long after it the next one is.
-    pub every: Time,
+    /// When it registers them.
+    pub arrivals: Arrivals,
     /// What runs where; times are those of one step.
     pub kernels: Arc<Kernels>,
+}
+
+/// When collections are registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arrivals {
+    /// One after the other, always as long after it.
+    Regular {
+        /// The first.
+        first: Time,
+        /// How long after it the next one is.
+        every: Time,
+        /// How many.
+        count: u32,
+    },
+    /// One at each of these times, in their order.
+    At(Vec<Time>),
+}
+
+impl Arrivals {
+    /// How many.
+    pub fn count(&self) -> u32 {
+        match self {
+            Arrivals::Regular { count, .. } => *count,
+            Arrivals::At(times) => u32::try_from(times.len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// The time of each, by its number from 0 on.
+    pub fn time(&self, number: u32) -> Time {
+        match self {
+            Arrivals::Regular { first, every, .. } => *first + *every * u64::from(number),
+            Arrivals::At(times) => times[number as usize],
+        }
+    }
 }
 
 /// All applications and the resources that they have kernels for.
@@ -93,7 +123,7 @@ impl Applications {
                 )));
             }
             all.push(application);
-            let instances: u64 = all.iter().map(|application| u64::from(application.instances)).sum();
+            let instances: u64 = all.iter().map(|application| u64::from(application.arrivals.count())).sum();
             if instances > INSTANCES_MAX.into() || all.len() > APPLICATIONS_MAX {
                 return Err(at_line(number)(format!(
                     "more than {INSTANCES_MAX} instances or {APPLICATIONS_MAX} applications up to here"
@@ -191,7 +221,8 @@ fn application(line: &str, columns: &[Column], resources: &Names) -> Result<Appl
         KernelsError::Empty => format!("{name} has a time on no resource, so it could never run"),
         other => format!("{name}: {other}"),
     })?;
-    Ok(Application { name: name.into(), instances, steps, arrival, every, kernels: Arc::new(kernels) })
+    let arrivals = Arrivals::Regular { first: arrival, every, count: instances };
+    Ok(Application { name: name.into(), steps, arrivals, kernels: Arc::new(kernels) })
 }
 
 fn count(cell: &str, what: &str, most: u32) -> Result<u32, String> {

@@ -279,6 +279,11 @@ impl Node {
         Ok(())
     }
 
+    /// What each level of the governor forbids, where that was said.
+    pub fn forbidden(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = ResourceId>)> {
+        self.forbids.iter().map(|(level, ids)| (level.as_str(), ids.iter().copied()))
+    }
+
     /// Sets the governor's level. What runs on a resource that it forbids runs to the end of its step; what is queued there goes back to
     /// the front of the global queue.
     pub fn set_governor(&mut self, level: &str) {

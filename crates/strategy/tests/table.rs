@@ -11,8 +11,8 @@ fn all_columns_are_read() {
                 solve, 3, 4, 1.5, 0.25, gpu > one_core, one_core>gpu, 8, 2.5\nplain,,,,,,,1,\n";
     let read = Applications::read(text).expect("a table");
     let [solve, plain] = &read.all[..] else { panic!("{read:?}") };
-    assert_eq!((solve.instances, solve.steps, plain.instances, plain.steps), (3, 4, 1, 1));
-    assert_eq!((solve.arrival, solve.every), (Time::from_us(1_500_000), Time::from_us(250_000)));
+    assert_eq!((solve.arrivals.count(), solve.steps, plain.arrivals.count(), plain.steps), (3, 4, 1, 1));
+    assert_eq!([0, 2].map(|number| solve.arrivals.time(number)), [1_500_000, 2_000_000].map(Time::from_us));
     let gpu = solve.kernels.on(ResourceId(1)).expect("a kernel");
     assert_eq!(gpu.step_time, Some(Time::from_us(625_000)));
     let [performance, energy] = solve.kernels.rankings() else { panic!("{solve:?}") };
@@ -69,7 +69,7 @@ proptest! {
         if let Ok(read) = Applications::read(&text) {
             for application in &read.all {
                 let kernels = application.kernels.all();
-                prop_assert!(!kernels.is_empty() && application.instances > 0 && application.steps > 0);
+                prop_assert!(!kernels.is_empty() && application.arrivals.count() > 0 && application.steps > 0);
                 prop_assert!(kernels.iter().all(|kernel| kernel.step_time > Some(Time::ZERO)));
             }
         }

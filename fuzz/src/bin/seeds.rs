@@ -3,6 +3,7 @@
 use castell_cachesim::trace::{Event, TraceWriter};
 use castell_goal::schedule_set::ScheduleSet;
 use castell_goal::{binary, text};
+use castell_kernels::protocol::{Shape as KernelShape, ToDaemon};
 use castell_policy::session::protocol::{FromAgent, Part, ToAgent, ToKeeper, VERSION, Wanted, encode};
 use castell_policy::session::workload::Workload;
 use std::error::Error;
@@ -75,6 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
     sessions(&corpus("workload")?, &corpus("session_protocol")?)?;
     fs::write(corpus("access_trace")?.join("loop"), access_trace()?)?;
+    kernels(&corpus("kernels_protocol")?)?;
     println!("{seeds} texts, and what they compile to, in {}", root.join("corpus").display());
     Ok(())
 }
@@ -114,6 +116,31 @@ fn sessions(workloads: &Path, protocol: &Path) -> Result<(), Box<dyn Error>> {
     fs::write(protocol.join("keeper"), to_keeper.iter().flat_map(encode).collect::<Vec<u8>>())?;
     fs::write(protocol.join("agent"), answers.iter().flat_map(encode).collect::<Vec<u8>>())?;
     Ok(())
+}
+
+/// What an application says, and what it does with its mailbox.
+fn kernels(folder: &Path) -> std::io::Result<()> {
+    let kernels = vec![("one_core".to_owned(), Some(5)), ("gpu".to_owned(), None)];
+    let rankings = vec![("performance".to_owned(), vec!["gpu".to_owned(), "one_core".to_owned()])];
+    let said = [
+        ToDaemon::Hello { version: 1 },
+        ToDaemon::Shape(KernelShape { kernels, rankings }),
+        ToDaemon::Open {},
+        ToDaemon::Governor { level: "low".to_owned() },
+    ];
+    fs::write(folder.join("said"), said.iter().flat_map(encode).collect::<Vec<u8>>())?;
+    // Two ask, both are looked at, one ends, one is given up, one leaves.
+    let written = [
+        [0, 1, 0, 2],
+        [1, 2, 1, 1],
+        [10, 0, 0, 0],
+        [11, 0, 0, 0],
+        [2, 1, 0, 0],
+        [10, 0, 0, 0],
+        [5, 2, 0, 0],
+        [9, 0, 0, 0],
+    ];
+    fs::write(folder.join("written"), written.concat())
 }
 
 /// A loop over blocks, of two threads and another process.

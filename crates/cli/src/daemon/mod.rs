@@ -4,6 +4,7 @@ mod metrics;
 
 use crate::strategy::source::Source;
 use anyhow::{Context as _, bail};
+use castell_daemon::recording::Recording;
 use castell_daemon::{DaemonError, Options, expose, serve};
 use castell_host::{say, service};
 use castell_strategy::{Keeper, Node, ResourceKind};
@@ -20,6 +21,7 @@ Examples:
   castell daemon --resource gpu --resource one_core --forbid low:gpu --sensor battery=1
   castell daemon --strategy mine.luau:limit=9         SIGHUP reads mine.luau anew
   castell daemon --metrics 127.0.0.1:9464             http://127.0.0.1:9464/metrics tells Prometheus, and others, what it does
+  castell daemon --record monday.jsonl                then castell strategy simulate --recorded monday.jsonl
 
 Programs ask it through castell_kernels.h or the Rust library; `castell strategy status` shows what it does, `castell strategy load`
 exchanges its strategy, and `castell top` shows all of the node. Started by systemd it takes the socket that is handed over, and says when it
@@ -55,6 +57,9 @@ pub struct Args {
     /// Metrics may be read from other machines, too
     #[arg(long, requires = "metrics")]
     metrics_public: bool,
+    /// Write all that happens into a new file: castell strategy replay decides it once more, simulate --recorded under other strategies
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
 }
 
 /// Which daemon.
@@ -108,11 +113,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let reload = Box::new(move || {
         Source::find(&asked).map(|source| source.found).map_err(|error| format!("{error:#}"))
     });
+    let record = |path: &PathBuf| Recording::create(path, keeper.node(), &source.found);
     let options = Options {
         socket: socket.clone(),
         listener: handed.map(|(listener, _)| listener),
         spin: Duration::from_micros(args.spin_us),
         reload: Some(reload),
+        recording: args.record.as_ref().map(record).transpose()?,
     };
     let ready = || {
         say(&format!("the daemon listens at {}; {strategy} decides", socket.display()));
@@ -122,7 +129,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         tell_manager("READY=1");
     };
-    let outcome = serve(&options, keeper, ready);
+    let outcome = serve(options, keeper, ready);
     tell_manager("STOPPING=1");
     match outcome {
         Ok(()) => Ok(ExitCode::SUCCESS),

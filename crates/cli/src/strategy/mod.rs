@@ -5,6 +5,7 @@ mod diff;
 mod govern;
 mod list;
 mod load;
+mod replay;
 mod scenario;
 mod simulate;
 pub mod source;
@@ -27,6 +28,7 @@ enum Command {
     Diff(Box<diff::Args>),
     Status(status::Args),
     Load(load::Args),
+    Replay(replay::Args),
     Governor(govern::GovernorArgs),
     Sensor(govern::SensorArgs),
 }
@@ -40,6 +42,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Diff(args) => diff::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Load(args) => load::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Governor(args) => govern::governor(&args),
         Command::Sensor(args) => govern::sensor(&args),
     }

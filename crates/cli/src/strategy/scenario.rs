@@ -2,16 +2,24 @@
 
 use anyhow::{Context as _, bail};
 use castell_base::Time;
-use castell_strategy::applications::{Applications, INSTANCES_MAX};
+use castell_daemon::recording::{Day, day};
+use castell_host::say;
+use castell_strategy::applications::{Applications, Arrivals, INSTANCES_MAX};
 use castell_strategy::simulate::{Change, Machine, Scenario};
-use std::fs;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
 
 /// Applications, machine, governor, sensors.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ScenarioArgs {
     /// Table of applications: what each takes where (CSV: application, instances, RESOURCE_s, ...)
-    #[arg(long, value_name = "FILE")]
-    apps: String,
+    #[arg(long, value_name = "FILE", required_unless_present = "recorded")]
+    apps: Option<String>,
+    /// What a daemon has recorded (castell daemon --record): who registered what and when, as long as it took then, with the governor
+    /// and the sensors of that day
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["apps", "instances", "governor", "forbid", "sensor"])]
+    recorded: Option<PathBuf>,
     /// Other numbers of instances than the table's, as in lama_cg=24; 0 leaves an application out
     #[arg(long, value_name = "APPLICATION=N", value_parser = instances)]
     instances: Vec<(String, u32)>,
@@ -36,30 +44,54 @@ pub struct ScenarioArgs {
 }
 
 impl ScenarioArgs {
-    /// Reads the table and all that belongs to it.
+    /// Reads the table, or the recording, and all that belongs to it.
     pub fn scenario(&self) -> anyhow::Result<Scenario> {
-        let text = fs::read_to_string(&self.apps)
-            .with_context(|| format!("cannot read the table of applications `{}`", self.apps))?;
+        match (&self.recorded, &self.apps) {
+            (Some(path), _) => self.recorded(path),
+            (None, Some(path)) => self.table(path),
+            (None, None) => bail!("what is to be simulated? --apps names a table, --recorded a recording"),
+        }
+    }
+
+    fn recorded(&self, path: &Path) -> anyhow::Result<Scenario> {
+        let file =
+            File::open(path).with_context(|| format!("cannot read the recording {}", path.display()))?;
+        let day = day(BufReader::new(file)).with_context(|| path.display().to_string())?;
+        let Day { mut scenario, replay, done, withdrawn, unknown } = day;
+        say(&format!(
+            "recorded: {done} collections done within {}; left out: {withdrawn} whose application had gone, {unknown} kernels whose \
+             time nobody knows",
+            replay.until
+        ));
+        if scenario.applications.is_empty() {
+            bail!("{}: nothing was registered there that could be simulated", path.display());
+        }
+        self.furnish(&mut scenario.machine)?;
+        Ok(scenario)
+    }
+
+    fn table(&self, path: &str) -> anyhow::Result<Scenario> {
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("cannot read the table of applications `{path}`"))?;
         let mut applications =
-            Applications::read(&text).map_err(|error| anyhow::anyhow!("{}: {error}", self.apps))?;
+            Applications::read(&text).map_err(|error| anyhow::anyhow!("{path}: {error}"))?;
         let mut machine = Machine::of(&applications);
         for (name, count) in &self.instances {
             let all = &mut applications.all;
             let names =
                 || all.iter().map(|application| application.name.to_string()).collect::<Vec<_>>().join(", ");
             let Some(at) = all.iter().position(|application| *application.name == **name) else {
-                bail!(
-                    "--instances: there is no application `{name}` in {}; there are {}",
-                    self.apps,
-                    names()
-                );
+                bail!("--instances: there is no application `{name}` in {path}; there are {}", names());
             };
-            all[at].instances = *count;
+            if let Arrivals::Regular { count: instances, .. } = &mut all[at].arrivals {
+                *instances = *count;
+            }
         }
-        applications.all.retain(|application| application.instances > 0);
-        let count: u64 = applications.all.iter().map(|application| u64::from(application.instances)).sum();
+        applications.all.retain(|application| application.arrivals.count() > 0);
+        let counts = applications.all.iter().map(|application| u64::from(application.arrivals.count()));
+        let count: u64 = counts.sum();
         if count == 0 || count > INSTANCES_MAX.into() {
-            bail!("{}: {count} instances to simulate; there have to be 1 to {INSTANCES_MAX}", self.apps);
+            bail!("{path}: {count} instances to simulate; there have to be 1 to {INSTANCES_MAX}");
         }
         self.furnish(&mut machine)?;
         Ok(Scenario { applications: applications.all, machine, changes: self.changes()? })

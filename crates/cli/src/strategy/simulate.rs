@@ -20,6 +20,7 @@ Examples:
   castell strategy simulate banking constraint --apps vectors/strategy/kernel-times.csv --governor low
   castell strategy simulate banking:shared=false --apps vectors/strategy/kernel-times.csv --log
   castell strategy simulate mine.luau short-term --apps vectors/strategy/kernel-times.csv --svg plans.svg
+  castell strategy simulate --recorded monday.jsonl        a day of a daemon (castell daemon --record), as others would have decided
   castell strategy simulate long-term --apps vectors/strategy/kernel-times.csv --governor high,low@60 --forbid low:gpu
 
 A STRATEGY is the name of one that comes with castell (castell strategy list) or a file with a script (docs/src/strategies.md); values of
@@ -74,7 +75,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if args.json {
         let strategies: Vec<_> = rows.iter().map(row_json).collect();
-        let instances: u32 = scenario.applications.iter().map(|application| application.instances).sum();
+        let instances: u32 =
+            scenario.applications.iter().map(|application| application.arrivals.count()).sum();
         println!("{:#}", json!({"instances": instances, "strategies": strategies}));
     } else {
         print!("{}", table(&scenario, &rows));
@@ -157,7 +159,7 @@ fn plot(scenario: &Scenario, rows: &[Row]) -> GanttPlot {
     let counts: Vec<_> = scenario
         .applications
         .iter()
-        .map(|application| format!("{} {}", application.instances, application.name))
+        .map(|application| format!("{} {}", application.arrivals.count(), application.name))
         .collect();
     let panels = rows.iter().map(|row| GanttPanel {
         label: format!("{}: {}", row.asked, seconds(row.summary.makespan.0 as f64 / 1e12)),

@@ -208,9 +208,8 @@ fn arrivals(applications: &[Application]) -> Vec<(Time, usize, u32)> {
         .iter()
         .enumerate()
         .flat_map(|(at, application)| {
-            (0..application.instances).map(move |instance| {
-                (application.arrival + application.every * u64::from(instance), at, instance)
-            })
+            (0..application.arrivals.count())
+                .map(move |number| (application.arrivals.time(number), at, number))
         })
         .collect();
     arrivals.sort_unstable();
