@@ -80,7 +80,7 @@ impl Strategy for Compares {
 
 fn kernels(below: &mut impl FnMut(usize) -> usize) -> Arc<Kernels> {
     let all: Vec<Kernel> = (0..3)
-        .filter_map(|at| (below(3) > 0 || at == 0).then(|| (at, below(2) > 0)))
+        .filter_map(|at| if below(3) > 0 || at == 0 { Some((at, below(2) > 0)) } else { None })
         .map(|(at, is_known)| Kernel {
             resource: ResourceId(at),
             step_time: is_known.then(|| Time::from_us(7)),
