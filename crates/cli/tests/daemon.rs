@@ -18,6 +18,12 @@ use std::thread;
 use std::time::Duration;
 use with_daemon::{Daemon, RESOURCES, Seen, applications, kernel, start, wait_until};
 
+/// How often something is tried: so often, or as many times more as `CASTELL_TEST_TRIALS` says.
+fn trials(count: usize) -> usize {
+    let factor = std::env::var("CASTELL_TEST_TRIALS").ok().and_then(|text| text.parse().ok());
+    count * factor.unwrap_or(1)
+}
+
 #[test]
 fn applications_share_the_resources_of_a_node() {
     for options in [&["--spin-us", "0"][..], &["--spin-us", "50", "--strategy", "plan-ahead"]] {
@@ -46,7 +52,7 @@ fn a_daemon_that_is_killed_is_followed_by_another() {
     std::os::unix::fs::symlink(&socket, view.socket()).expect("a link");
     applications(&view, 3, &seen, || {
         let mut random = ChaCha8Rng::seed_from_u64(castell_host::clock::now_ns());
-        for _ in 0..25 {
+        for _ in 0..trials(25) {
             let before = seen.runs.load(Ordering::Relaxed);
             thread::sleep(Duration::from_millis(random.random_range(0..60)));
             let mut child = shared.lock().expect("no panic");
@@ -65,8 +71,10 @@ fn strategies_are_exchanged_under_load() {
     let daemon = Daemon::start(&[]);
     let seen = Seen::default();
     applications(&daemon, 3, &seen, || {
-        for name in
-            ["plan-ahead", "banking", "constraint", "short-term", "long-term"].iter().cycle().take(100)
+        for name in ["plan-ahead", "banking", "constraint", "short-term", "long-term"]
+            .iter()
+            .cycle()
+            .take(trials(100))
         {
             let output = daemon.strategy(&["load", name]);
             assert!(output.status.success(), "{name}: {output:?}");
@@ -167,8 +175,11 @@ fn applications_may_die_in_any_state() {
     let daemon = Daemon::start(&[]);
     let seen = Seen::default();
     let mut random = ChaCha8Rng::seed_from_u64(castell_host::clock::now_ns());
+    let descriptors =
+        || std::fs::read_dir(format!("/proc/{}/fd", daemon.child.id())).expect("it lives").count();
+    let before = descriptors();
     applications(&daemon, 1, &seen, || {
-        for _ in 0..15 {
+        for _ in 0..trials(15) {
             let mut children: Vec<Child> = (0..2)
                 .map(|_| {
                     let mut command = Command::new(std::env::current_exe().expect("this one"));
@@ -189,6 +200,8 @@ fn applications_may_die_in_any_state() {
         });
     });
     wait_until("all have gone", || daemon.is_empty());
+    // Bells, mailboxes and connections of the dead.
+    wait_until("nothing of them is left", || descriptors() <= before);
 }
 
 /// Sends bytes; all that is answered until the daemon closes the connection.
@@ -213,7 +226,7 @@ fn strangers_and_liars_are_sent_away() {
     let application = format!("{{\"application\":{{\"version\":{VERSION},\"name\":\"x\",\"pid\":1}}}}\n");
     assert!(converse(&daemon, application.as_bytes()).contains("brings its mailbox"));
     let mut random = ChaCha8Rng::seed_from_u64(castell_host::clock::now_ns());
-    for _ in 0..200 {
+    for _ in 0..trials(200) {
         let mut bytes = [hello.as_bytes(), application.as_bytes(), b"{\"status\":{}}\n"].concat();
         for _ in 0..random.random_range(1..9) {
             let at = random.random_range(0..bytes.len());
