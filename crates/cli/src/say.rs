@@ -18,6 +18,11 @@ pub fn describe(error: &anyhow::Error) -> String {
     text
 }
 
+/// What would steer a terminal is not for it: commands and applications are called what somebody likes.
+pub fn plain(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
 /// For people: with the lines that it is about, if it is about a text.
 fn with_excerpts(error: &anyhow::Error) -> Option<String> {
     let stream = Stream::error();

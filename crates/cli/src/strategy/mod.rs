@@ -9,7 +9,7 @@ mod replay;
 mod scenario;
 mod simulate;
 pub mod source;
-mod status;
+pub mod status;
 
 use std::process::ExitCode;
 

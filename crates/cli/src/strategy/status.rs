@@ -1,9 +1,10 @@
 //! `castell strategy status`.
 
 use crate::daemon::Place;
+use crate::say::{self, plain};
 use anyhow::bail;
 use castell_daemon::ask;
-use castell_kernels::protocol::{FromDaemon, Status, ToDaemon};
+use castell_kernels::protocol::{FromDaemon, OnResource, Status, ToDaemon};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -29,38 +30,58 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     match args.json {
         true => println!("{:#}", serde_json::to_value(&status)?),
-        false => print(&status),
+        false => lines(&status).iter().for_each(|line| println!("{line}")),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(status: &Status) {
-    println!(
-        "{} decides, governor {}; {} collections done in {} steps",
-        status.strategy, status.governor, status.done, status.steps
-    );
-    for (name, value) in status.shown.iter().chain(&status.sensors) {
-        println!("{name} is {value}");
+/// What a daemon does, for people: who decides, what the strategy and sensors say, what each resource does, what waits, who is registered.
+pub fn lines(status: &Status) -> Vec<String> {
+    let Status { strategy, governor, resources, waiting, applications, done, steps, .. } = status;
+    let done = format!("{done} done in {}", say::count(*steps as usize, "step"));
+    let mut lines = vec![format!("{} decides, governor {}; {done}", plain(strategy), plain(governor))];
+    let numbers = status.shown.iter().chain(&status.sensors);
+    let numbers: Vec<String> =
+        numbers.map(|(name, value)| format!("{} {}", plain(name), number(*value))).collect();
+    if !numbers.is_empty() {
+        lines.push(numbers.join(", "));
     }
-    let width = status.resources.iter().map(|on| on.resource.chars().count()).max().unwrap_or(0);
-    for on in &status.resources {
-        let runs = on.running.as_deref().unwrap_or(if on.forbidden { "forbidden" } else { "free" });
-        let queue = if on.queue.is_empty() { String::new() } else { format!(", then {}", few(&on.queue)) };
-        println!("{:width$}  {runs}{queue}", on.resource);
+    let width = resources.iter().map(|on| plain(&on.resource).chars().count()).max().unwrap_or(0);
+    lines.extend(resources.iter().map(|on| resource(on, width)));
+    if !waiting.is_empty() {
+        lines.push(format!("{} wait: {}", waiting.len(), few(waiting)));
     }
-    if !status.waiting.is_empty() {
-        println!("{} wait: {}", status.waiting.len(), few(&status.waiting));
+    if !applications.is_empty() {
+        let shown = applications.iter().map(|application| {
+            format!("{} ({}) {}", application.application, application.pid, application.collections)
+        });
+        let shown: Vec<String> = shown.collect();
+        lines.push(format!("{}: {}", say::count(shown.len(), "application"), few(&shown)));
     }
-    for application in &status.applications {
-        println!(
-            "{} (process {}): {} under way",
-            application.application, application.pid, application.collections
-        );
-    }
+    lines
+}
+
+fn number(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+fn resource(on: &OnResource, width: usize) -> String {
+    let runs = match (&on.running, on.forbidden) {
+        (Some(running), true) => format!("{} (drains)", plain(running)),
+        (Some(running), false) => plain(running),
+        (None, true) => "forbidden".to_owned(),
+        (None, false) => "free".to_owned(),
+    };
+    let queue = match on.queue.len() {
+        0 => String::new(),
+        length => format!(", then {length}: {}", few(&on.queue)),
+    };
+    format!("{:width$}  {runs}{queue}", plain(&on.resource))
 }
 
 /// The first of many.
 fn few(names: &[String]) -> String {
-    let shown = names.iter().take(6).map(String::as_str).collect::<Vec<_>>().join(", ");
-    if names.len() > 6 { format!("{shown}, ...") } else { shown }
+    let shown: Vec<String> = names.iter().take(6).map(|name| plain(name)).collect();
+    let rest = if names.len() > shown.len() { ", ..." } else { "" };
+    format!("{}{rest}", shown.join(", "))
 }

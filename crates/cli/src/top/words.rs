@@ -1,9 +1,8 @@
 //! A snapshot in words, for the screen and for `--once`.
 
 use super::snapshot::{Processor, Snapshot};
-use crate::say;
+use crate::say::{self, plain};
 use crate::session::{processors, words::time};
-use castell_kernels::protocol::{OnResource, Status};
 use castell_policy::session::protocol::Shown;
 
 /// The heads of the columns of [`session`].
@@ -69,63 +68,12 @@ fn state(shown: &Shown) -> &str {
     }
 }
 
-/// What the daemon does: who decides, what each resource does, what waits, and what its strategy and its sensors say.
+/// What the daemon does, or why that is not known.
 pub fn daemon(snapshot: &Snapshot) -> Vec<String> {
-    let Some(status) = &snapshot.daemon else {
-        return vec![snapshot.daemon_missing.clone().unwrap_or_default()];
-    };
-    let Status { strategy, governor, resources, waiting, applications, done, steps, .. } = status;
-    let done = format!("{done} done in {}", say::count(*steps as usize, "step"));
-    let mut lines = vec![format!("{} decides, governor {}; {done}", plain(strategy), plain(governor))];
-    let numbers = status.shown.iter().chain(&status.sensors);
-    let numbers: Vec<String> =
-        numbers.map(|(name, value)| format!("{} {}", plain(name), number(*value))).collect();
-    if !numbers.is_empty() {
-        lines.push(numbers.join(", "));
+    match &snapshot.daemon {
+        Some(status) => crate::strategy::status::lines(status),
+        None => vec![snapshot.daemon_missing.clone().unwrap_or_default()],
     }
-    let width = resources.iter().map(|on| plain(&on.resource).chars().count()).max().unwrap_or(0);
-    lines.extend(resources.iter().map(|on| resource(on, width)));
-    if !waiting.is_empty() {
-        lines.push(format!("{} wait: {}", waiting.len(), few(waiting)));
-    }
-    if !applications.is_empty() {
-        let shown = applications.iter().map(|application| {
-            format!("{} ({}) {}", application.application, application.pid, application.collections)
-        });
-        let shown: Vec<String> = shown.collect();
-        lines.push(format!("{}: {}", say::count(shown.len(), "application"), few(&shown)));
-    }
-    lines
-}
-
-fn number(value: f64) -> String {
-    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
-}
-
-fn resource(on: &OnResource, width: usize) -> String {
-    let runs = match (&on.running, on.forbidden) {
-        (Some(running), true) => format!("{} (drains)", plain(running)),
-        (Some(running), false) => plain(running),
-        (None, true) => "forbidden".to_owned(),
-        (None, false) => "free".to_owned(),
-    };
-    let queue = match on.queue.len() {
-        0 => String::new(),
-        length => format!(", then {length}: {}", few(&on.queue)),
-    };
-    format!("{:width$}  {runs}{queue}", plain(&on.resource))
-}
-
-/// The first of many.
-fn few(names: &[String]) -> String {
-    let shown: Vec<String> = names.iter().take(6).map(|name| plain(name)).collect();
-    let rest = if names.len() > shown.len() { ", ..." } else { "" };
-    format!("{}{rest}", shown.join(", "))
-}
-
-/// What would steer a terminal is not for it: commands and applications are called what somebody likes.
-pub fn plain(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
 /// No more columns than these; what is cut off is shown as cut off.
