@@ -61,24 +61,34 @@ pub struct RecordingError {
 
 /// What can be wrong about a line.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say it")]
 pub enum WhatIsWrong {
+    /// The file ends in the middle, or is no text.
     #[error("cannot be read: {0}")]
     Read(#[from] io::Error),
+    /// Other words.
     #[error("this is no line of a recording: {0}")]
     Line(#[from] serde_json::Error),
-    #[error("a recording begins with what the node was like; `castell daemon --record` makes one")]
+    /// The first line is another one, or there is a second of its kind.
+    #[error(
+        "a recording begins with what the node was like, and has that once; `castell daemon --record` makes one"
+    )]
     NoHead,
+    /// Another version of the file.
     #[error("this recording has version {0}; this castell reads {VERSION}")]
     Version(u32),
+    /// A script that is none.
     #[error(transparent)]
     Strategy(#[from] Fault),
+    /// What cannot happen to a node.
     #[error(transparent)]
     Node(#[from] NodeError),
+    /// A name that is not in the first line.
     #[error("there is no resource `{0}`")]
     Resource(String),
+    /// A number above those of the shapes so far.
     #[error("there is no shape {0}")]
     Shape(usize),
+    /// A shape that is none.
     #[error("these kernels are none: {0}")]
     Kernels(String),
 }
