@@ -212,26 +212,35 @@ impl Desk {
         let mut wrong = Vec::new();
         for member in members {
             let Some(found) = self.members.get(member) else { continue };
-            let words = found.held.mailbox.words();
+            let mailbox = found.held.mailbox.clone();
+            let words = mailbox.words();
             words.take_pending();
             for slot in 0..SLOTS {
                 let said = words.slot(slot);
-                match said.state {
-                    // A step runs, or has ended meanwhile: it is where it was granted.
-                    Some(State::Granted | State::Ended | State::Abandoned) => {
-                        slots.push((0, said.asked_ns, *member, slot, said));
-                    }
-                    Some(State::Asked) => slots.push((1, said.asked_ns, *member, slot, said)),
-                    Some(State::Free | State::Done | State::Refused) => {}
-                    None => wrong.push((*member, Violation { slot })),
+                // Who has answered last may have been killed before it woke whoever sleeps there.
+                if matches!(said.state, Some(State::Granted | State::Done | State::Refused)) {
+                    wake(Some(words.state_word(slot)));
                 }
+                match said.state {
+                    // Nothing of it runs any more: it waits for its next step, if it has one.
+                    Some(State::Ended | State::Abandoned) => self.keep(*member, slot, Kept::Stray),
+                    Some(State::Granted | State::Asked) => {}
+                    Some(State::Free | State::Done | State::Refused) => continue,
+                    None => {
+                        wrong.push((*member, Violation { slot }));
+                        continue;
+                    }
+                }
+                slots.push((said.state == Some(State::Asked), said.asked_ns, *member, slot, said));
             }
         }
         slots.sort_unstable_by_key(|(waits, asked_ns, member, slot, _)| (*waits, *asked_ns, *member, *slot));
-        for (waits, _, member, slot, said) in slots {
-            if waits == 0 {
-                self.adopt(now, member, slot, said);
-            }
+        // All that runs first, before anything is decided: where it runs nothing else may.
+        for (.., member, slot, said) in slots.iter().filter(|(.., said)| said.state == Some(State::Granted)) {
+            self.adopt(now, *member, *slot, *said);
+        }
+        self.answer();
+        for (_, _, member, slot, _) in slots {
             // An application may have gone on meanwhile.
             if let Err(violation) = self.hear(now, member, slot) {
                 wrong.push((member, violation));
@@ -256,7 +265,6 @@ impl Desk {
         let kept = adopted.map_or(Kept::Stray, |id| Kept::Collection { id, shape, done_before });
         self.keep(member, slot, kept);
         self.whose.extend(adopted.map(|id| (id, (member, slot))));
-        self.decide();
     }
 
     /// Looks at what the application has said since the last time; whether there was anything.
@@ -300,8 +308,12 @@ impl Desk {
             }
             (Some(State::Ended), Kept::Stray) => {
                 self.keep(member, slot, Kept::Nothing);
-                match said.steps_done.saturating_add(1) {
-                    done if done >= said.steps => wake(words.finish(slot)),
+                self.counts.steps += 1;
+                match said.steps_ended {
+                    done if done >= said.steps => {
+                        self.counts.done += 1;
+                        wake(words.finish(slot));
+                    }
                     done => self.ask(now, member, slot, said, done),
                 }
             }

@@ -29,3 +29,35 @@ fn what_has_ended_makes_room_before_what_is_asked() {
     assert_eq!(words.slot(ends).state, Some(State::Done));
     assert_eq!((words.slot(asks).state, words.slot(asks).kernel), (Some(State::Granted), 0));
 }
+
+/// Whoever decides is killed in the middle of a grant: of that nothing counts, and no step is left out.
+#[test]
+fn half_a_grant_is_none() {
+    let names = ["best", "second"].map(|name| (name.to_owned(), ResourceKind::Device));
+    let desk = || Desk::new(Keeper::new(Node::new(names.clone()).expect("two names"), Box::new(FirstFit)));
+    let mailbox = Arc::new(Mailbox::create().expect("there is memory"));
+    let come = |desk: &mut Desk| {
+        desk.join(0, Held { name: "a".into(), pid: 1, mailbox: mailbox.clone() });
+        let kernels = [("best", Some(1)), ("second", Some(2))].map(|(name, ns)| (name.to_owned(), ns));
+        desk.register(0, &Shape { kernels: kernels.to_vec(), rankings: Vec::new() }).expect("registered");
+        desk.take_in(Time::ZERO, 0).expect("all is right");
+        assert!(desk.open(Time::ZERO).is_empty());
+    };
+    let words = mailbox.words();
+    let (three, other) = (3, 4);
+    let mut first = desk();
+    come(&mut first);
+    let _ = words.ask(three, 0, 3, 1);
+    let _ = words.ask(other, 0, 1, 2);
+    assert!(first.serve(Time::from_ns(1), 0).expect("all is right"));
+    assert_eq!([three, other].map(|slot| words.slot(slot).kernel), [0, 1]);
+    let _ = words.end_step(three);
+    // What a grant writes before it is one: as if the first of three steps had ended on the other resource, where another one runs.
+    words.begin_grant(three, 1, 1);
+    drop(first);
+    let mut next = desk();
+    come(&mut next);
+    let said = words.slot(three);
+    assert_eq!((said.state, said.steps_done, said.kernel), (Some(State::Granted), 1, 0));
+    assert_eq!((words.slot(other).state, words.slot(other).kernel), (Some(State::Granted), 1));
+}

@@ -17,7 +17,8 @@ pub enum Input {
         /// In how many steps.
         steps: u32,
     },
-    /// A collection is taken over that runs already, with what is left of its steps.
+    /// A collection is taken over that runs already, with what is left of its steps. Nothing is decided by that; several may follow
+    /// each other.
     Adopt {
         /// Whose.
         application: Arc<str>,

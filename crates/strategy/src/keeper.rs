@@ -245,7 +245,8 @@ impl Keeper {
             Input::Adopt { application, kernels, steps, on } => {
                 let collection = self.node.adopt(application, kernels, steps, on)?;
                 self.note(Happened::Adopted(Start { collection, resource: on }));
-                came = Some(collection);
+                // Others may follow, and where those run nothing else may: the next input decides.
+                return Ok(Some(collection));
             }
             Input::Ended(resource) => {
                 let (ended, start) = self.node.ended(resource)?;

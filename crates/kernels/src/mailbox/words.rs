@@ -5,7 +5,7 @@ use castell_base::sync::{AtomicU32, Ordering, fence};
 /// Runs that an application can have under way at a time.
 pub const SLOTS: usize = 64;
 const MAGIC: u32 = u32::from_le_bytes(*b"ckrn");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const WATCHED: usize = 2;
 const PENDING: usize = 3;
 const HEADER: usize = 16;
@@ -60,10 +60,13 @@ pub struct Slot {
     pub shape: u32,
     /// How many steps.
     pub steps: u32,
-    /// How many of them are done.
+    /// How many of them were done when the last one was granted, and with which kernel of the shape's it runs: whole only while it is
+    /// granted, since whoever grants may be killed halfway.
     pub steps_done: u32,
-    /// Which kernel of the shape's runs.
+    /// See above.
     pub kernel: u32,
+    /// How many of them have ended, as the application says.
+    pub steps_ended: u32,
     /// Since when it asks, by the host's clock.
     pub asked_ns: u64,
 }
@@ -103,11 +106,18 @@ impl<'a> Words<'a> {
         self.word(slot, at).store(value, Ordering::Relaxed);
     }
 
+    /// The word on which whoever waits for an answer in this slot sleeps.
+    pub fn state_word(&self, slot: usize) -> &'a AtomicU32 {
+        self.word(slot, 0)
+    }
+
     /// All that a slot says. Acquire: what was written before its state is seen.
     pub fn slot(&self, slot: usize) -> Slot {
         let state = State::of(self.word(slot, 0).load(Ordering::Acquire));
-        let [shape, steps, steps_done, kernel, low, high] = [1, 2, 3, 4, 5, 6].map(|at| self.get(slot, at));
-        Slot { state, shape, steps, steps_done, kernel, asked_ns: u64::from(low) | u64::from(high) << 32 }
+        let [shape, steps, steps_done, kernel, low, high, steps_ended] =
+            [1, 2, 3, 4, 5, 6, 7].map(|at| self.get(slot, at));
+        let asked_ns = u64::from(low) | u64::from(high) << 32;
+        Slot { state, shape, steps, steps_done, kernel, steps_ended, asked_ns }
     }
 
     // What the application does.
@@ -115,7 +125,7 @@ impl<'a> Words<'a> {
     /// A collection of so many steps asks for a place. Whether the bell has to be rung.
     #[must_use]
     pub fn ask(&self, slot: usize, shape: u32, steps: u32, now_ns: u64) -> bool {
-        let values = [shape, steps, 0, 0, now_ns as u32, (now_ns >> 32) as u32];
+        let values = [shape, steps, 0, 0, now_ns as u32, (now_ns >> 32) as u32, 0];
         (1..).zip(values).for_each(|(at, value)| self.set(slot, at, value));
         self.say(slot, State::Asked)
     }
@@ -123,6 +133,8 @@ impl<'a> Words<'a> {
     /// The step that was granted has ended. Whether the bell has to be rung.
     #[must_use]
     pub fn end_step(&self, slot: usize) -> bool {
+        // A word of the application's own: the next grant writes over the other one before it is one.
+        self.set(slot, 7, self.get(slot, 3).wrapping_add(1));
         self.say(slot, State::Ended)
     }
 
@@ -190,11 +202,16 @@ impl<'a> Words<'a> {
         take(0) | take(1) << 32
     }
 
+    /// What is written before a step is granted, and counts for nothing until it is.
+    pub fn begin_grant(&self, slot: usize, kernel: u32, steps_done: u32) {
+        self.set(slot, 3, steps_done);
+        self.set(slot, 4, kernel);
+    }
+
     /// The next step may run with this kernel. The word to wake, if somebody sleeps on it.
     #[must_use]
     pub fn grant(&self, slot: usize, kernel: u32, steps_done: u32) -> Option<&'a AtomicU32> {
-        self.set(slot, 3, steps_done);
-        self.set(slot, 4, kernel);
+        self.begin_grant(slot, kernel, steps_done);
         self.answer(slot, State::Granted)
     }
 
