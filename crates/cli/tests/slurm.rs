@@ -289,7 +289,8 @@ fn a_castell_that_hangs_leaves_slurm_as_without_it() {
     fs::set_permissions(&castell, fs::Permissions::from_mode(0o755)).expect("a program");
     fs::write(
         &path,
-        text.replace("PATH=/", &format!("PATH={}:/", hangs.display())).replace("timeout 120", "timeout 20"),
+        text.replace("PATH=/", &format!("PATH={}:/", hangs.display()))
+            .replace("timeout -k 10 120", "timeout -k 1 20"),
     )
     .expect("a script");
     let Some(slurm) = start(2, &path, 2) else { return };
