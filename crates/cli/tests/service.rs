@@ -1,12 +1,14 @@
 //! `castell daemon` under a service manager: its units, sockets that are handed over, and what it says when it is ready.
 
+mod patience;
+
+use patience::{said, until};
 use std::io::{BufRead as _, BufReader};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const CASTELL: &str = env!("CARGO_BIN_EXE_castell");
 
@@ -42,19 +44,6 @@ fn daemon(folder: &Path) -> Command {
 fn status(socket: &Path) -> Output {
     let mut command = Command::new(CASTELL);
     command.args(["strategy", "status", "--socket"]).arg(socket).output().expect("castell starts")
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
-}
-
-#[track_caller]
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]

@@ -2,15 +2,16 @@
 
 #[path = "terminal/hand.rs"]
 mod hand;
+mod patience;
 mod terminal;
 
+use patience::{said, until};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
 use terminal::Terminal;
 
 const CASTELL: &str = env!("CARGO_BIN_EXE_castell");
@@ -93,19 +94,6 @@ impl Drop for World {
             let _ = child.kill();
             let _ = child.wait();
         }
-    }
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
-}
-
-#[track_caller]
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
-        thread::sleep(Duration::from_millis(20));
     }
 }
 

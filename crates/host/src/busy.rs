@@ -59,16 +59,7 @@ fn processor(line: &str) -> Option<(u32, Ticks)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn proc(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().expect("a folder");
-        for (name, text) in files {
-            let path = folder.path().join(name);
-            fs::create_dir_all(path.parent().expect("it has one")).expect("a folder");
-            fs::write(path, text).expect("a file");
-        }
-        folder
-    }
+    use crate::written::folder as proc;
 
     #[test]
     fn busy_is_what_is_not_idle() {

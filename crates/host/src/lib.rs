@@ -39,6 +39,8 @@ pub mod threads;
 pub mod topology;
 pub mod watched;
 pub mod watcher;
+#[cfg(test)]
+mod written;
 
 pub use error::HostError;
 pub use file::{Space, check_writable, file_system_space};

@@ -75,16 +75,7 @@ fn stalls(text: &str) -> Option<Stalls> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn proc(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().expect("a folder");
-        for (name, text) in files {
-            let path = folder.path().join(name);
-            fs::create_dir_all(path.parent().expect("it has one")).expect("a folder");
-            fs::write(path, text).expect("a file");
-        }
-        folder
-    }
+    use crate::written::folder as proc;
 
     #[test]
     fn pressure_is_read_where_there_is_one() {
