@@ -6,6 +6,7 @@
 
 mod ids;
 mod memory;
+mod moment;
 pub mod random;
 pub mod sync;
 mod threads;
@@ -13,5 +14,6 @@ mod time;
 
 pub use ids::{Rank, Tag};
 pub use memory::Lent;
+pub use moment::Moment;
 pub use threads::{Job, OwnThread, Threads};
 pub use time::{PerByte, QuantityError, Time};

@@ -142,19 +142,25 @@ impl FromStr for Time {
 /// In the longest unit of which there is at least one, exactly: what is printed reads as the same time.
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 == 0 {
-            return f.pad("0ns");
-        }
-        let (unit, length) = *UNITS.iter().rev().find(|(_, length)| *length <= self.0).expect("1 ps is");
-        let mut text = (self.0 / length).to_string();
-        let digits = length.ilog10() as usize;
-        let rest = self.0 % length;
-        if rest > 0 {
-            text += &format!(".{rest:0digits$}");
-            text.truncate(text.trim_end_matches('0').len());
-        }
-        f.pad(&(text + unit))
+        fmt_ps(self.0.into(), f)
     }
+}
+
+/// As [`Time`] is written.
+pub(crate) fn fmt_ps(ps: u128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if ps == 0 {
+        return f.pad("0ns");
+    }
+    let mut units = UNITS.iter().rev().map(|(unit, length)| (*unit, u128::from(*length)));
+    let (unit, length) = units.find(|(_, length)| *length <= ps).expect("1 ps is");
+    let mut text = (ps / length).to_string();
+    let digits = length.ilog10() as usize;
+    let rest = ps % length;
+    if rest > 0 {
+        text += &format!(".{rest:0digits$}");
+        text.truncate(text.trim_end_matches('0').len());
+    }
+    f.pad(&(text + unit))
 }
 
 /// A time for each byte, as an exact fraction: so many picoseconds for so many bytes.

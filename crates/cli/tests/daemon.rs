@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use with_daemon::{Daemon, RESOURCES, Seen, applications, kernel, start, wait_until};
 
 /// How often something is tried: so often, or as many times more as `CASTELL_TEST_TRIALS` says.
@@ -253,6 +253,62 @@ fn strangers_and_liars_are_sent_away() {
     assert!(greet(&mailbox.descriptor(), &file).contains("eventfd"));
     assert!(greet(&mailbox.descriptor(), &bell).contains("hello"));
     wait_until("all have gone", || daemon.is_empty());
+}
+
+/// Somebody asks without a pause, over several connections, all that can be asked: applications go on, and what was asked too fast is
+/// answered later, none of it left out.
+#[test]
+fn who_asks_without_a_pause_is_answered_slowly() {
+    const AT_ONCE: u64 = 64;
+    const A_SECOND: u64 = 250;
+    let daemon = Daemon::start(&[]);
+    let seen = Seen::default();
+    let ask = |connection: usize| {
+        let mut stream = UnixStream::connect(daemon.socket()).expect("it listens");
+        let begin = Instant::now();
+        let mut bytes = format!("{{\"hello\":{{\"version\":{VERSION}}}}}\n");
+        let questions = trials(800);
+        for number in 0..questions {
+            bytes += match (number + connection) % 3 {
+                0 => "{\"sensor\":{\"name\":\"battery\",\"value\":0.5}}\n",
+                1 => "{\"governor\":{\"level\":\"low\"}}\n",
+                _ => "{\"status\":{}}\n",
+            };
+        }
+        let mut reader = BufReader::new(stream.try_clone().expect("a descriptor"));
+        thread::scope(|scope| {
+            scope.spawn(move || stream.write_all(bytes.as_bytes()).expect("it is taken, if slowly"));
+            let mut line = String::new();
+            for answers in 0..=questions as u64 {
+                line.clear();
+                assert!(reader.read_line(&mut line).expect("text") > 0, "after {answers} answers");
+                assert!(!line.contains("not the time"), "{line}");
+                let may_be = AT_ONCE + begin.elapsed().as_millis() as u64 * A_SECOND / 1_000 + 1;
+                assert!(answers < may_be, "{answers} answers after {:?}", begin.elapsed());
+            }
+        });
+    };
+    applications(&daemon, 2, &seen, || {
+        thread::scope(|scope| {
+            let askers: Vec<_> = (0..4).map(|connection| scope.spawn(move || ask(connection))).collect();
+            while !askers.iter().all(|asker| asker.is_finished()) {
+                let before = seen.runs.load(Ordering::Relaxed);
+                wait_until("applications go on", || seen.runs.load(Ordering::Relaxed) > before + 20);
+            }
+        });
+    });
+    // Who goes in the middle of it is forgotten.
+    let descriptors =
+        || std::fs::read_dir(format!("/proc/{}/fd", daemon.child.id())).expect("it lives").count();
+    wait_until("all have gone", || daemon.is_empty());
+    let before = descriptors();
+    for _ in 0..20 {
+        let mut stream = UnixStream::connect(daemon.socket()).expect("it listens");
+        let hello = format!("{{\"hello\":{{\"version\":{VERSION}}}}}\n");
+        let questions = "{\"status\":{}}\n".repeat(500);
+        stream.write_all((hello + &questions).as_bytes()).expect("there is room for that");
+    }
+    wait_until("nothing of them is left", || descriptors() <= before);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! What the daemon does about what it is told.
 
 use crate::Source;
-use crate::client::{Client, Lost, Role};
+use crate::client::{Client, Lost, Next, Role};
 use crate::serve::{CLIENTS, Daemon, now};
-use castell_host::{epoll, say};
+use castell_host::{clock, epoll, say};
 use castell_kernels::mailbox::Mailbox;
 use castell_kernels::protocol::{FromDaemon, ToDaemon, VERSION};
 use castell_kernels::{Held, Violation};
@@ -16,6 +16,8 @@ use std::thread;
 
 /// Strategies that are being tried out at a time.
 const LOADS_MAX: usize = 4;
+/// What is answered of one connection before the others have their turn.
+const MESSAGES_A_TURN: usize = 16;
 /// Bytes of a governor's level or an application's name.
 const NAME_BYTES_MAX: usize = 256;
 
@@ -33,19 +35,57 @@ impl Daemon {
     fn hear_all(&mut self, number: u64) -> Result<(), Lost> {
         let Some(client) = self.clients.get_mut(&number) else { return Ok(()) };
         client.flush()?;
-        client.read()?;
-        while let Some(message) = self.clients.get_mut(&number).map_or(Ok(None), Client::next)? {
-            self.answer(number, message)?;
+        if client.is_left {
+            return Ok(());
         }
+        client.read()?;
+        self.answer_some(number)?;
         self.watch_again(number);
         Ok(())
     }
 
-    fn watch_again(&self, number: u64) {
-        if let Some(client) = self.clients.get(&number) {
-            // One that is watched already can be watched otherwise.
-            let _ = epoll::watch_again(&self.epoll, client, CLIENTS + 2 * number, true, client.has_unsent());
+    /// Answers what has come, but not so much that others have to wait for long.
+    fn answer_some(&mut self, number: u64) -> Result<(), Lost> {
+        for _ in 0..MESSAGES_A_TURN {
+            let Some(client) = self.clients.get_mut(&number) else { return Ok(()) };
+            match client.next(clock::now_ns())? {
+                Next::Message(message) => self.answer(number, message)?,
+                Next::Nothing => return Ok(()),
+                Next::Later { at_ns } => {
+                    self.leave_until(number, at_ns);
+                    return Ok(());
+                }
+            }
         }
+        self.leave_until(number, 0);
+        Ok(())
+    }
+
+    /// What this one has to say more is read after this time, and after the others had their turn.
+    fn leave_until(&mut self, number: u64, at_ns: u64) {
+        if let Some(client) = self.clients.get_mut(&number) {
+            client.is_left = true;
+            self.left.insert((at_ns, number));
+        }
+    }
+
+    /// Hears those whose time has come to say more.
+    pub(crate) fn hear_left(&mut self) {
+        let later = self.left.split_off(&(clock::now_ns() + 1, 0));
+        for (_, number) in std::mem::replace(&mut self.left, later) {
+            self.clients.get_mut(&number).into_iter().for_each(|client| client.is_left = false);
+            self.hear(number);
+        }
+    }
+
+    fn watch_again(&self, number: u64) {
+        let Some(client) = self.clients.get(&number) else { return };
+        let token = CLIENTS + 2 * number;
+        // One that is watched already can be watched otherwise.
+        let _ = match client.is_left {
+            true => epoll::leave_unread(&self.epoll, client, token, client.has_unsent()),
+            false => epoll::watch_again(&self.epoll, client, token, true, client.has_unsent()),
+        };
     }
 
     fn send(&mut self, number: u64, message: &FromDaemon) -> Result<(), Lost> {
@@ -58,7 +98,7 @@ impl Daemon {
     }
 
     fn answer(&mut self, number: u64, message: ToDaemon) -> Result<(), Lost> {
-        let role = self.clients.get(&number).map_or(Role::Unknown, |client| client.role);
+        let role = self.clients.get(&number).map_or(Role::Unknown, Client::role);
         match (role, message) {
             (Role::Unknown, ToDaemon::Hello { version } | ToDaemon::Application { version, .. })
                 if version != VERSION =>
@@ -122,7 +162,7 @@ impl Daemon {
 
     fn set_role(&mut self, number: u64, role: Role) {
         if let Some(client) = self.clients.get_mut(&number) {
-            client.role = role;
+            client.set_role(role);
         }
     }
 
@@ -146,7 +186,7 @@ impl Daemon {
         };
         client.bell = Some(bell);
         client.pid = i32::try_from(pid).unwrap_or(0);
-        client.role = Role::Application { is_open: false };
+        client.set_role(Role::Application { is_open: false });
         let written = self.journal.join(number, client.pid);
         self.note_journal(written);
         self.desk.join(number, Held { name: name.into(), pid, mailbox });
@@ -166,7 +206,7 @@ impl Daemon {
     /// From now on an application's mailbox counts.
     fn open(&mut self, number: u64) -> Result<(), Lost> {
         let Some(client) = self.clients.get_mut(&number) else { return Ok(()) };
-        client.role = Role::Application { is_open: true };
+        client.set_role(Role::Application { is_open: true });
         let bell = client.bell.as_ref().expect("an application has one");
         epoll::watch_changes(&self.epoll, bell, CLIENTS + 2 * number + 1).map_err(std::io::Error::from)?;
         if let Some(at) = self.expected.iter().position(|pid| *pid == client.pid) {
@@ -209,7 +249,7 @@ impl Daemon {
         if !matches!(lost, Lost::Gone) {
             say(&format!("a connection of process {} is closed: {lost}", client.pid));
         }
-        if let Role::Application { .. } = client.role {
+        if let Role::Application { .. } = client.role() {
             // What it has said before counts; what must not be said does not matter any more.
             let _ = self.desk.serve(now(), number);
             self.desk.leave(number, now());

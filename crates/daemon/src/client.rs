@@ -1,7 +1,8 @@
 //! A connection: lines in, with descriptors; lines out, as fast as the other side reads.
 
+use castell_host::bucket::Bucket;
 use castell_host::descriptor;
-use castell_kernels::protocol::{FromDaemon, ToDaemon};
+use castell_kernels::protocol::{FromDaemon, SHAPES_MAX, ToDaemon};
 use castell_policy::session::protocol::{Lines, ProtocolError, decode, encode};
 use rustix::io::Errno;
 use std::io;
@@ -12,6 +13,12 @@ use std::os::unix::net::UnixStream;
 const UNREAD_MAX: usize = 16 << 20;
 /// Descriptors that nobody has asked for.
 const DESCRIPTORS_MAX: usize = 2;
+
+/// What somebody may say at once, and a second: more is read later. Applications register all that they can when they come.
+const CONTROL: Bucket = Bucket::new(64, 250);
+const APPLICATION: Bucket = Bucket::new(SHAPES_MAX as u32 + 64, 1_000);
+/// What is left to be read waits until so much may be.
+const READ_AGAIN: u32 = 16;
 
 /// Who it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +31,27 @@ pub(crate) enum Role {
     Application { is_open: bool },
 }
 
+/// What comes next from somebody.
+pub(crate) enum Next {
+    Message(ToDaemon),
+    /// It has said too much: not before this time, by the host's clock.
+    Later {
+        at_ns: u64,
+    },
+    /// Nothing whole has come.
+    Nothing,
+}
+
 pub(crate) struct Client {
     stream: UnixStream,
     lines: Lines,
     pub(crate) descriptors: Vec<OwnedFd>,
     unsent: Vec<u8>,
-    pub(crate) role: Role,
+    role: Role,
+    /// How much more it may say.
+    bucket: Bucket,
+    /// It has said too much, or much: what is left is read later.
+    pub(crate) is_left: bool,
     /// Its bell, if it has one.
     pub(crate) bell: Option<OwnedFd>,
     pub(crate) pid: i32,
@@ -61,13 +83,18 @@ impl Client {
             descriptors: Vec::new(),
             unsent: Vec::new(),
             role: Role::Unknown,
+            bucket: CONTROL,
+            is_left: false,
             bell: None,
             pid: 0,
         })
     }
 
-    /// Reads once: how much others have to say waits for the next turn.
+    /// Reads once, unless there is something left that was read before: how much others have to say waits for the next turn.
     pub(crate) fn read(&mut self) -> Result<(), Lost> {
+        if self.lines.has_line() {
+            return Ok(());
+        }
         let mut bytes = [0; 16 << 10];
         match descriptor::receive_with(self.stream.as_fd(), &mut bytes, &mut self.descriptors) {
             Ok(0) => Err(Lost::Gone),
@@ -78,9 +105,27 @@ impl Client {
         }
     }
 
-    /// The next message that has come whole.
-    pub(crate) fn next(&mut self) -> Result<Option<ToDaemon>, Lost> {
-        Ok(self.lines.next_line().map(|line| decode(&line)).transpose()?)
+    pub(crate) fn role(&self) -> Role {
+        self.role
+    }
+
+    pub(crate) fn set_role(&mut self, role: Role) {
+        if matches!((self.role, role), (Role::Unknown, Role::Application { .. })) {
+            self.bucket = APPLICATION;
+        }
+        self.role = role;
+    }
+
+    /// The next message that has come whole, if it may say as much.
+    pub(crate) fn next(&mut self, now_ns: u64) -> Result<Next, Lost> {
+        if !self.lines.has_line() {
+            return Ok(Next::Nothing);
+        }
+        if !self.bucket.take(now_ns) {
+            return Ok(Next::Later { at_ns: self.bucket.when(READ_AGAIN) });
+        }
+        let line = self.lines.next_line().unwrap_or_default();
+        Ok(Next::Message(decode(&line)?))
     }
 
     pub(crate) fn send(&mut self, message: &FromDaemon) -> Result<(), Lost> {

@@ -32,7 +32,7 @@ impl Source {
     /// It is no strategy.
     pub fn script(&self, call_max: Time) -> Result<Script, Fault> {
         let begin_ns = clock::now_ns();
-        let now = Arc::new(move || Time::from_ns(clock::now_ns() - begin_ns));
+        let now = Arc::new(move || Time((clock::now_ns() - begin_ns).wrapping_mul(1_000)));
         let limits = Limits { time: Some((now, call_max)), ..Limits::default() };
         let mut script = Script::load(&self.name, &self.script, limits)?;
         for (name, value) in &self.parameters {

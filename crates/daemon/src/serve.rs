@@ -5,7 +5,7 @@ use crate::client::Client;
 use crate::journal::Journal;
 use crate::recording::Recording;
 use crate::{DaemonError, Source};
-use castell_base::Time;
+use castell_base::Moment;
 use castell_host::process::raise_open_files_limit;
 use castell_host::signal::Signals;
 use castell_host::{clock, descriptor, epoll, say};
@@ -14,7 +14,7 @@ use castell_kernels::mailbox::Mailbox;
 use castell_strategy::{Event, Happened, Input, Keeper};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Signal;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -26,6 +26,8 @@ use std::time::{Duration, Instant};
 
 /// Connections at a time: applications and others.
 const CLIENTS_MAX: usize = 2_000;
+/// Connections that come in one turn.
+const ACCEPTED_A_TURN: usize = 64;
 /// How long a daemon waits for the applications of the last one.
 const RETURN_WITHIN: Duration = Duration::from_secs(3);
 /// Applications that are looked at without being woken.
@@ -73,6 +75,8 @@ pub(crate) struct Daemon {
     pub(crate) loaded: Arc<OwnedFd>,
     /// What has happened, as it is told once.
     pub(crate) ready: Vec<u64>,
+    /// Who has said much, and when the rest of it is read.
+    pub(crate) left: BTreeSet<(u64, u64)>,
     /// Who was heard in this turn.
     pub(crate) active: Vec<u64>,
     pub(crate) spin: Duration,
@@ -159,6 +163,7 @@ impl Daemon {
             inbox,
             loaded: Arc::new(bell.map_err(DaemonError::system("make an eventfd"))?),
             active: Vec::new(),
+            left: BTreeSet::new(),
             ready: Vec::new(),
             spin: options.spin,
             recording: None,
@@ -191,6 +196,7 @@ impl Daemon {
                     _ => self.look((token - CLIENTS) / 2),
                 }
             }
+            self.hear_left();
             self.tick();
             self.tell_log();
             self.stay_awake();
@@ -199,11 +205,13 @@ impl Daemon {
 
     /// How long nothing has to be done without somebody saying so.
     fn patience(&self) -> Option<Duration> {
-        if !self.desk.is_open() {
-            return Some(self.open_by.saturating_duration_since(Instant::now()));
-        }
-        let tick = self.desk.keeper().next_tick()?;
-        Some(Duration::from_nanos(tick.saturating_sub(now()).0 / 1_000))
+        let until = |at_ns: u64| Duration::from_nanos(at_ns.saturating_sub(clock::now_ns()));
+        let left = self.left.first().map(|(at_ns, _)| until(*at_ns));
+        let due = match self.desk.is_open() {
+            false => Some(self.open_by.saturating_duration_since(Instant::now())),
+            true => self.desk.keeper().next_tick().map(|tick| Duration::from_nanos((tick - now()).0 / 1_000)),
+        };
+        left.into_iter().chain(due).min()
     }
 
     fn open_if_due(&mut self) {
@@ -246,7 +254,9 @@ impl Daemon {
         }
         self.mailboxes(&active, |mailbox| mailbox.words().watch());
         let (mut heard, mut glanced) = (Instant::now(), Instant::now());
-        while heard.elapsed() < self.spin {
+        // Whoever keeps the daemon awake does not keep a tick from coming.
+        let due = self.patience().map(|patience| heard + patience);
+        while heard.elapsed() < self.spin && due.is_none_or(|due| Instant::now() < due) {
             for client in &active {
                 if self.serve(*client) {
                     heard = Instant::now();
@@ -274,7 +284,8 @@ impl Daemon {
     }
 
     fn accept(&mut self, listener: &UnixListener) {
-        while let Ok((stream, _)) = listener.accept() {
+        for _ in 0..ACCEPTED_A_TURN {
+            let Ok((stream, _)) = listener.accept() else { return };
             let is_own = descriptor::peer_user(stream.as_fd()).ok() == Some(descriptor::own_user());
             if !is_own || self.clients.len() >= CLIENTS_MAX {
                 continue;
@@ -304,9 +315,9 @@ impl Daemon {
     }
 }
 
-/// The host's clock since this process has first asked: the books count picoseconds, and hold 213 days.
-pub(crate) fn now() -> Time {
+/// The host's clock since this process has first asked.
+pub(crate) fn now() -> Moment {
     static BEGIN_NS: OnceLock<u64> = OnceLock::new();
     let now_ns = clock::now_ns();
-    Time::from_ns(now_ns - BEGIN_NS.get_or_init(|| now_ns))
+    Moment::from_ns(now_ns - BEGIN_NS.get_or_init(|| now_ns))
 }

@@ -36,6 +36,14 @@ pub fn watch_again(
     epoll::modify(epoll, what, EventData::new_u64(token), flags(readable, writable))
 }
 
+/// What is watched already is not to be read for a while: it is told, once each, that the other side has gone and, if asked for, that it can be written.
+///
+/// # Errors
+/// The system has no memory left, or the descriptor is not watched.
+pub fn leave_unread(epoll: &OwnedFd, what: impl AsFd, token: u64, writable: bool) -> Result<(), Errno> {
+    epoll::modify(epoll, what, EventData::new_u64(token), flags(false, writable) | EventFlags::ET)
+}
+
 fn flags(readable: bool, writable: bool) -> EventFlags {
     let mut flags = EventFlags::empty();
     flags.set(EventFlags::IN, readable);

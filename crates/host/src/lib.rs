@@ -6,6 +6,7 @@
 pub mod abilities;
 pub mod barrier;
 pub mod board;
+pub mod bucket;
 pub mod busy;
 pub mod clock;
 pub mod conditions;

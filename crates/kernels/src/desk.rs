@@ -3,7 +3,7 @@
 use crate::KernelsError;
 use crate::mailbox::{Mailbox, SLOTS, Slot, State};
 use crate::protocol::{OnResource, SHAPES_MAX, Shape, ShownApplication, Status};
-use castell_base::Time;
+use castell_base::Moment;
 use castell_host::futex;
 use castell_strategy::{
     CollectionId, Event, Happened, Input, Keeper, Kernels, NodeError, Place, ResourceId, ResourceKind,
@@ -32,7 +32,7 @@ pub struct Counts {
     pub decisions: u64,
     /// Strategies that were stopped since they failed.
     pub faults: u64,
-    /// For how long collections have waited for their first step, together, in nanoseconds: 213 days would not do.
+    /// For how long collections have waited for their first step, together, in nanoseconds.
     pub waited_ns: u64,
 }
 
@@ -87,7 +87,7 @@ pub struct Desk {
     counts: Counts,
     log: Vec<Event>,
     /// What has happened from outside, where somebody wants to know.
-    inputs: Option<Vec<(Time, Input)>>,
+    inputs: Option<Vec<(Moment, Input)>>,
 }
 
 impl Desk {
@@ -115,14 +115,14 @@ impl Desk {
     }
 
     /// Something else happens to the node than collections: the governor, a sensor, a tick.
-    pub fn change(&mut self, now: Time, input: Input) {
+    pub fn change(&mut self, now: impl Into<Moment>, input: Input) {
         // They can always happen.
-        let _ = self.apply(now, input);
+        let _ = self.apply(now.into(), input);
         self.decide();
     }
 
     /// Another strategy takes over.
-    pub fn replace(&mut self, now: Time, strategy: Box<dyn Strategy>) {
+    pub fn replace(&mut self, now: impl Into<Moment>, strategy: Box<dyn Strategy>) {
         self.keeper.replace(now, strategy);
         self.answer();
     }
@@ -133,7 +133,7 @@ impl Desk {
     }
 
     /// What has happened from outside since this was called last, if it is kept: with the strategies, all that decisions follow from.
-    pub fn take_inputs(&mut self) -> Vec<(Time, Input)> {
+    pub fn take_inputs(&mut self) -> Vec<(Moment, Input)> {
         self.inputs.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
@@ -149,8 +149,9 @@ impl Desk {
     }
 
     /// The application has gone: what it had asked for is forgotten, and where it ran others may run.
-    pub fn leave(&mut self, member: u64, now: Time) {
+    pub fn leave(&mut self, member: u64, now: impl Into<Moment>) {
         let Some(gone) = self.members.remove(&member) else { return };
+        let now = now.into();
         for kept in gone.slots {
             if let Kept::Collection { id, .. } = kept {
                 self.withdraw(now, id);
@@ -188,10 +189,10 @@ impl Desk {
     ///
     /// # Errors
     /// Applications that have written what they must not.
-    pub fn open(&mut self, now: Time) -> Vec<(u64, Violation)> {
+    pub fn open(&mut self, now: impl Into<Moment>) -> Vec<(u64, Violation)> {
         self.is_open = true;
         let members = self.members.iter().filter(|(_, member)| member.is_in);
-        self.take_over(now, &members.map(|(number, _)| *number).collect::<Vec<_>>())
+        self.take_over(now.into(), &members.map(|(number, _)| *number).collect::<Vec<_>>())
     }
 
     /// All shapes of an application are registered that it had so far: from now on its mailbox counts, with what another desk may have
@@ -199,15 +200,17 @@ impl Desk {
     ///
     /// # Errors
     /// It has written what it must not.
-    pub fn take_in(&mut self, now: Time, member: u64) -> Result<(), Violation> {
+    pub fn take_in(&mut self, now: impl Into<Moment>, member: u64) -> Result<(), Violation> {
         self.members.get_mut(&member).into_iter().for_each(|member| member.is_in = true);
         match self.is_open {
-            true => self.take_over(now, &[member]).pop().map_or(Ok(()), |(_, violation)| Err(violation)),
+            true => {
+                self.take_over(now.into(), &[member]).pop().map_or(Ok(()), |(_, violation)| Err(violation))
+            }
             false => Ok(()),
         }
     }
 
-    fn take_over(&mut self, now: Time, members: &[u64]) -> Vec<(u64, Violation)> {
+    fn take_over(&mut self, now: Moment, members: &[u64]) -> Vec<(u64, Violation)> {
         let mut slots = Vec::new();
         let mut wrong = Vec::new();
         for member in members {
@@ -249,7 +252,7 @@ impl Desk {
         wrong
     }
 
-    fn adopt(&mut self, now: Time, member: u64, slot: usize, said: Slot) {
+    fn adopt(&mut self, now: Moment, member: u64, slot: usize, said: Slot) {
         let Some(found) = self.members.get(&member) else { return };
         let name = found.held.name.clone();
         let shape = found.shapes.get(said.shape as usize).and_then(Option::as_ref);
@@ -271,11 +274,12 @@ impl Desk {
     ///
     /// # Errors
     /// It has written what it must not: [`Desk::leave`] is next.
-    pub fn serve(&mut self, now: Time, member: u64) -> Result<bool, Violation> {
+    pub fn serve(&mut self, now: impl Into<Moment>, member: u64) -> Result<bool, Violation> {
         if !self.is_open {
             return Ok(false);
         }
         let Some(found) = self.members.get(&member).filter(|member| member.is_in) else { return Ok(false) };
+        let now = now.into();
         let mailbox = found.held.mailbox.clone();
         let pending = mailbox.words().take_pending();
         let mut slots: Vec<usize> = (0..SLOTS).filter(|slot| pending >> slot & 1 == 1).collect();
@@ -288,7 +292,7 @@ impl Desk {
     }
 
     /// Carries out what a slot says.
-    fn hear(&mut self, now: Time, member: u64, slot: usize) -> Result<(), Violation> {
+    fn hear(&mut self, now: Moment, member: u64, slot: usize) -> Result<(), Violation> {
         let Some(found) = self.members.get_mut(&member) else { return Ok(()) };
         let (mailbox, kept) = (found.held.mailbox.clone(), found.slots[slot]);
         let words = mailbox.words();
@@ -338,7 +342,7 @@ impl Desk {
         }
     }
 
-    fn ask(&mut self, now: Time, member: u64, slot: usize, said: Slot, steps_done: u32) {
+    fn ask(&mut self, now: Moment, member: u64, slot: usize, said: Slot, steps_done: u32) {
         let Some(found) = self.members.get(&member) else { return };
         let shape = found.shapes.get(said.shape as usize).and_then(Option::as_ref);
         let (name, kernels) = (found.held.name.clone(), shape.map(|shape| shape.kernels.clone()));
@@ -357,14 +361,14 @@ impl Desk {
         }
     }
 
-    fn withdraw(&mut self, now: Time, id: CollectionId) {
+    fn withdraw(&mut self, now: Moment, id: CollectionId) {
         self.whose.remove(&id);
         // It can always happen.
         let _ = self.apply(now, Input::Withdraw(id));
         self.decide();
     }
 
-    fn apply(&mut self, now: Time, input: Input) -> Result<Option<CollectionId>, NodeError> {
+    fn apply(&mut self, now: Moment, input: Input) -> Result<Option<CollectionId>, NodeError> {
         match &mut self.inputs {
             None => self.keeper.apply(now, input),
             Some(inputs) => {
@@ -429,10 +433,10 @@ impl Desk {
         wake(words.grant(*slot, number, done_before + collection.steps_done));
     }
 
-    fn count_wait(&mut self, at: Time, id: CollectionId) {
+    fn count_wait(&mut self, at: Moment, id: CollectionId) {
         let collection = self.keeper.node().collection(id).filter(|collection| collection.steps_done == 0);
         if let Some(collection) = collection {
-            self.counts.waited_ns += at.saturating_sub(collection.arrived).0 / 1_000;
+            self.counts.waited_ns += (at - collection.arrived).0 / 1_000;
         }
     }
 

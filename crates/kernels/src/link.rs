@@ -4,7 +4,7 @@
 use crate::mailbox::{Mailbox, SLOTS, State};
 use crate::protocol::{FromDaemon, Shape, ToDaemon, VERSION};
 use crate::{Desk, Held, KernelsError};
-use castell_base::Time;
+use castell_base::Moment;
 use castell_host::{HostError, clock, descriptor, futex};
 use castell_policy::session::protocol::{Lines, decode, encode};
 use castell_strategy::{FirstFit, Keeper, Node, ResourceKind};
@@ -412,6 +412,6 @@ impl Alone {
 }
 
 /// The host's clock, as the books have it.
-pub(crate) fn now() -> Time {
-    Time::from_ns(clock::now_ns())
+pub(crate) fn now() -> Moment {
+    Moment::from_ns(clock::now_ns())
 }

@@ -1,6 +1,6 @@
 //! What a desk answers, and in which order.
 
-use castell_base::Time;
+use castell_base::{Moment, Time};
 use castell_kernels::mailbox::{Mailbox, State};
 use castell_kernels::protocol::Shape;
 use castell_kernels::{Desk, Held};
@@ -60,4 +60,33 @@ fn half_a_grant_is_none() {
     let said = words.slot(three);
     assert_eq!((said.state, said.steps_done, said.kernel), (Some(State::Granted), 1, 0));
     assert_eq!((words.slot(other).state, words.slot(other).kernel), (Some(State::Granted), 1));
+}
+
+/// A desk whose clock says more than a [`Time`] can.
+#[test]
+fn years_later_waits_are_counted_and_what_ends_makes_room() {
+    let names = [("best".to_owned(), ResourceKind::Device)];
+    let mut desk = Desk::new(Keeper::new(Node::new(names).expect("a name"), Box::new(FirstFit)));
+    let mailbox = Arc::new(Mailbox::create().expect("there is memory"));
+    desk.join(0, Held { name: "a".into(), pid: 1, mailbox: mailbox.clone() });
+    let kernels = vec![("best".to_owned(), Some(1))];
+    desk.register(0, &Shape { kernels, rankings: Vec::new() }).expect("registered");
+    let end = Moment::from(Time::MAX);
+    assert!(desk.open(end).is_empty());
+    desk.take_in(end, 0).expect("nothing is in it");
+    let words = mailbox.words();
+    for at_s in 1..=3 {
+        // The second waits a second for the first.
+        let _ = words.ask(at_s, 0, 1, 0);
+        let now = end + Time::from_ns(at_s as u64 * 1_000_000_000);
+        assert!(desk.serve(now, 0).expect("all is right"));
+        let _ = words.ask(9 + at_s, 0, 1, 0);
+        assert!(desk.serve(now, 0).expect("all is right"));
+        let _ = words.end_step(at_s);
+        assert!(desk.serve(now + Time::from_ns(1_000_000_000), 0).expect("all is right"));
+        let _ = words.end_step(9 + at_s);
+        assert!(desk.serve(now + Time::from_ns(1_000_000_000), 0).expect("all is right"));
+        assert_eq!(desk.status().waited_ns, at_s as u64 * 1_000_000_000);
+    }
+    assert_eq!(desk.status().done, 6);
 }

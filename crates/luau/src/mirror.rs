@@ -1,7 +1,7 @@
 //! What a script sees of a node: tables that follow the node and that the script cannot write to.
 
 use crate::seen::Seen;
-use castell_base::Time;
+use castell_base::{Moment, Time};
 use castell_strategy::{Collection, CollectionId, Node, Place, Resource};
 use mlua::{Function, Lua, Table};
 
@@ -41,8 +41,8 @@ struct Said {
     is_forbidden: bool,
     length: usize,
     running: Option<CollectionId>,
-    started: Option<Time>,
-    ends: Option<Time>,
+    started: Option<Moment>,
+    ends: Option<Moment>,
 }
 
 impl Mirror {
@@ -106,7 +106,7 @@ impl Mirror {
 
     fn root(&mut self, node: &Node) -> mlua::Result<()> {
         self.node.set_readonly(false);
-        self.write_node.call::<()>((&self.node, seconds(node.now())))?;
+        self.write_node.call::<()>((&self.node, node.now().as_s_f64()))?;
         if self.governor != node.governor() {
             node.governor().clone_into(&mut self.governor);
             self.node.raw_set("governor", node.governor())?;
@@ -146,7 +146,7 @@ impl Slot {
         }
         seen.may_have_gone(before.and_then(|before| before.running).filter(|was| says.running != Some(*was)));
         let table = running.map(|running| seen.up_to_date(running)).transpose()?;
-        let (started, ends) = (says.started.map(seconds), says.ends.map(seconds));
+        let (started, ends) = (says.started.map(Moment::as_s_f64), says.ends.map(Moment::as_s_f64));
         self.table.set_readonly(false);
         write.call::<()>((
             &self.table,
@@ -196,7 +196,7 @@ impl List {
 }
 
 /// When the step that runs will end, if its kernel's time is known.
-fn ends(collection: &Collection) -> Option<Time> {
+fn ends(collection: &Collection) -> Option<Moment> {
     let Place::Running(on) = collection.place else { return None };
     Some(collection.started? + collection.kernels.on(on)?.step_time?)
 }

@@ -8,7 +8,7 @@ use castell_base::sync::{AtomicU64, Ordering};
 use mlua::{ChunkMode, Error, Function, Lua, LuaOptions, StdLib, Table, Value, Variadic, VmState};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A clock that the caller lends: time since some moment.
+/// A clock that the caller lends: time since some moment. Behind [`Time::MAX`] it may begin anew.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 
 /// What a script may use up.
@@ -78,8 +78,8 @@ pub(crate) struct Sandbox {
     pub lua: Lua,
     limits: Limits,
     steps_left: Arc<AtomicU64>,
-    /// When the call has to be over, in picoseconds of the lent clock.
-    deadline_ps: Arc<AtomicU64>,
+    /// When the call has begun, in picoseconds of the lent clock.
+    began_ps: Arc<AtomicU64>,
     pub printed: Printed,
 }
 
@@ -114,7 +114,7 @@ impl Sandbox {
             lua,
             limits,
             steps_left: Arc::new(AtomicU64::new(0)),
-            deadline_ps: Arc::new(AtomicU64::new(u64::MAX)),
+            began_ps: Arc::new(AtomicU64::new(0)),
             printed,
         };
         sandbox.watch();
@@ -125,8 +125,8 @@ impl Sandbox {
     pub fn limited<T>(&self, call: impl FnOnce() -> mlua::Result<T>) -> Result<T, String> {
         // Relaxed: the machine runs in this thread only.
         self.steps_left.store(self.limits.steps_max, Ordering::Relaxed);
-        if let Some((clock, longest)) = &self.limits.time {
-            self.deadline_ps.store((clock() + *longest).0, Ordering::Relaxed);
+        if let Some((clock, _)) = &self.limits.time {
+            self.began_ps.store(clock().0, Ordering::Relaxed);
         }
         call().map_err(|error| self.told(&error))
     }
@@ -143,11 +143,13 @@ impl Sandbox {
 
     /// Counts steps and looks at the clock.
     fn watch(&self) {
-        let (steps_left, deadline_ps) = (self.steps_left.clone(), self.deadline_ps.clone());
+        let (steps_left, began_ps) = (self.steps_left.clone(), self.began_ps.clone());
         let (steps_max, time) = (self.limits.steps_max, self.limits.time.clone());
         self.lua.set_interrupt(move |lua| {
             let left = steps_left.load(Ordering::Relaxed);
-            let is_time_up = |(clock, _): &&(Clock, Time)| clock().0 > deadline_ps.load(Ordering::Relaxed);
+            let is_time_up = |(clock, longest): &&(Clock, Time)| {
+                clock().0.wrapping_sub(began_ps.load(Ordering::Relaxed)) > longest.0
+            };
             if let Some((_, longest)) = time.as_ref().filter(|_| left % STEPS_A_LOOK == 0).filter(is_time_up)
             {
                 // Whoever catches the error gets it again at once.

@@ -51,7 +51,7 @@ impl Seen {
         for collection in node.collections_from(self.next) {
             let Collection { id, steps, steps_done, last, .. } = *collection;
             let shape = self.shapes.of(lua, node, &collection.kernels)?;
-            let (application, arrived) = (&*collection.application, seconds(collection.arrived));
+            let (application, arrived) = (&*collection.application, collection.arrived.as_s_f64());
             let words = (shape, id.0, application, steps, arrived, steps_done, self.name(last));
             let table = self.describe.call(words)?;
             self.by_id.insert(id, Described { table, steps_done, last });

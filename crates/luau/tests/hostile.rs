@@ -179,17 +179,23 @@ fn what_it_prints_is_bounded() {
 
 #[test]
 fn a_lent_clock_stops_what_is_slow() {
-    let ticks = std::sync::Mutex::new(0);
-    let clock = std::sync::Arc::new(move || {
-        let mut now = ticks.lock().expect("unharmed");
-        *now += 1;
-        Time::from_us(*now)
-    });
-    let limits = Limits { time: Some((clock, Time::from_us(20))), ..LIMITS };
-    let fault =
-        Script::load("slow.luau", "while true do pcall(function() while true do end end) end", limits);
-    let told = fault.err().expect("it is stopped").to_string();
-    assert!(told.contains("stopped after 20us"), "{told}");
+    // The second one begins anew in the middle.
+    for begin in [Time::ZERO, Time(Time::MAX.0 - Time::from_us(10).0)] {
+        let ticks = std::sync::Mutex::new(begin.0);
+        let looked = std::sync::Arc::new(std::sync::Mutex::new(0));
+        let looks = looked.clone();
+        let clock = std::sync::Arc::new(move || {
+            let mut now = ticks.lock().expect("unharmed");
+            *now = now.wrapping_add(Time::from_us(1).0);
+            *looks.lock().expect("unharmed") += 1;
+            Time(*now)
+        });
+        let limits = Limits { time: Some((clock, Time::from_us(20))), ..LIMITS };
+        let text = "while true do pcall(function() while true do end end) end";
+        let told = Script::load("slow.luau", text, limits).err().expect("it is stopped").to_string();
+        assert!(told.contains("stopped after 20us"), "{told}");
+        assert!(*looked.lock().expect("unharmed") > 20, "its time was not up before");
+    }
 }
 
 /// The queues go over to the new strategy and back, whatever it did.

@@ -3,7 +3,7 @@
 mod shipped;
 
 use castell_base::random::Key;
-use castell_base::{Rank, Time};
+use castell_base::{Moment, Rank, Time};
 use castell_luau::Script;
 use castell_luau::sandbox::Limits;
 use castell_luau::shipped::ALL;
@@ -187,7 +187,7 @@ impl Strategy for Clockwork {
     }
 
     fn on_tick(&mut self, node: &Node) -> Result<(), Fault> {
-        self.calls_ms.lock().expect("unharmed").push(node.now().0 / 1_000_000_000);
+        self.calls_ms.lock().expect("unharmed").push(node.now().since_beginning().0 / 1_000_000_000);
         Ok(())
     }
 }
@@ -207,7 +207,7 @@ fn ticks_can_be_changed_and_a_clock_may_jump() {
     assert_eq!(calls(), [85, 90]);
     // It goes back: nothing happens until it has caught up.
     (0..94).for_each(|ms| keeper.tick(MS(ms)));
-    assert_eq!((calls().len(), keeper.node().now()), (0, MS(94)));
+    assert_eq!((calls().len(), keeper.node().now()), (0, Moment::from(MS(94))));
     *interval_ms.lock().expect("unharmed") = 3;
     (94..107).for_each(|ms| keeper.tick(MS(ms)));
     assert_eq!(calls(), [100, 103, 106], "a new interval begins behind the call that changed it");
@@ -227,7 +227,49 @@ fn a_script_changes_its_own_interval() {
         at.push(next);
         keeper.tick(next);
     }
-    assert_eq!(at, [MS(1000), MS(3000)]);
+    assert_eq!(at, [MS(1000), MS(3000)].map(Moment::from));
+}
+
+/// A keeper that has run for longer than a [`Time`] can tell, with every strategy: it decides as it did in its first minute.
+#[test]
+fn years_later_all_is_as_in_the_beginning() {
+    let minute = |name: &str, begin: Moment| {
+        let mut node = node();
+        node.set_now(begin);
+        let mut keeper = Keeper::new(node, Box::new(shipped(name)));
+        let mut random = Key { seed: 7, rank: Rank(0), operation: 0 }.stream(0);
+        let mut below = move |end: usize| (random.next_u64() % end as u64) as usize;
+        let mut log = Vec::new();
+        for ms in (0..60_000).step_by(100) {
+            let now = begin + MS(ms);
+            if ms % 1_500 == 0 {
+                let kernels = some_kernels(&mut below);
+                keeper.register(now, "a".into(), kernels, 2).expect("it can run there");
+            }
+            if ms % 700 == 0 {
+                let running: Vec<_> = (0..3)
+                    .map(ResourceId)
+                    .filter(|id| keeper.node().resources()[id.0].running.is_some())
+                    .collect();
+                running.into_iter().for_each(|on| keeper.ended(now, on).expect("something runs"));
+            }
+            keeper.tick(now);
+            let next = keeper.next_tick().map(|next| next - begin);
+            log.push(format!("{next:?} {:?}", keeper.shown()));
+            log.extend(
+                keeper.take_events().iter().map(|event| format!("{} {:?}", event.at - begin, event.what)),
+            );
+        }
+        log
+    };
+    let end = Moment::from(Time::MAX);
+    for strategy in ALL {
+        let first = minute(strategy.name, Moment::ZERO);
+        assert!(first.len() > 700, "{}", strategy.name);
+        for begin in [Moment(end.0 - u128::from(MS(30_000).0)), Moment(end.0 * 20)] {
+            assert_eq!(minute(strategy.name, begin), first, "{}: from {begin} on", strategy.name);
+        }
+    }
 }
 
 #[test]

@@ -2,14 +2,16 @@
 
 mod shipped;
 
-use castell_base::Time;
+use castell_base::{Moment, Time};
+use castell_luau::Script;
 use castell_luau::shipped::ALL;
 use castell_strategy::applications::Applications;
 use castell_strategy::simulate::{Change, Machine, Outcome, Scenario, SimulateError, Summary, run};
-use castell_strategy::{Happened, ResourceId};
+use castell_strategy::{Decision, Fault, Happened, Node, ResourceId};
 use proptest::prelude::*;
 use shipped::shipped;
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 /// Figures of the paper's two applications, from the rules of section 3.2 and the times of section 3.3.
 const TIMES: &str = include_str!("../../../vectors/strategy/kernel-times.csv");
@@ -185,4 +187,101 @@ fn what_the_governor_forbids_drains() {
         outcome.stretches.iter().filter(|stretch| stretch.resource == ResourceId(1)).collect();
     assert_eq!(on_gpu.len(), 3, "the third runs to its end");
     assert_eq!(on_gpu[2].to, Time::from_ns(3_000_000_000));
+}
+
+const SECOND: u64 = 1_000_000_000_000;
+
+/// A tick as a strategy had it: when, and what it had left before.
+type Tick = (Moment, Option<f64>);
+
+/// A script whose ticks are written down.
+struct Watched(Script, Arc<Mutex<Vec<Tick>>>);
+
+impl castell_strategy::Strategy for Watched {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn tick(&self) -> Option<Time> {
+        self.0.tick()
+    }
+
+    fn choose(&mut self, node: &Node) -> Result<Option<Decision>, Fault> {
+        self.0.choose(node)
+    }
+
+    fn on_tick(&mut self, node: &Node) -> Result<(), Fault> {
+        let budget = self.0.shown().get("budget").copied();
+        self.1.lock().expect("unharmed").push((node.now(), budget));
+        self.0.on_tick(node)
+    }
+}
+
+/// What `banking` has left before each tick, by its rules, from what it has decided.
+fn budgets(outcome: &Outcome, ticks: &[Tick], is_low: impl Fn(Moment) -> bool) -> Vec<Option<f64>> {
+    let mut decided = outcome.events.iter().filter_map(|event| match event.what {
+        Happened::Decided(decision) => Some((event.at, [1, 5, 10][decision.resource.0])),
+        _ => None,
+    });
+    let mut next = decided.next();
+    let mut budget: Option<i32> = None;
+    let before = ticks.iter().map(|&(tick, _)| {
+        // What is decided at the moment of a tick follows it.
+        while let Some((_, cost)) = next.filter(|(at, _)| *at < tick) {
+            budget = Some(budget.unwrap_or(100) - cost);
+            next = decided.next();
+        }
+        let shown = budget.map(f64::from);
+        budget = budget.map(|credits| (credits + if is_low(tick) { 10 } else { 15 }).min(100));
+        shown
+    });
+    before.collect()
+}
+
+/// Two minutes, over and over again for three days: what happens in them is the same to the picosecond, ticks come when they are due, and budgets are
+/// what they have to be.
+#[test]
+fn nothing_drifts_in_three_days() {
+    const HOURS: u64 = 72;
+    let period = Time(120 * SECOND);
+    let periods = HOURS * 30;
+    let lines = format!("solve,{},10,7.3,3.1,2.7\nfit,{},15,4.1,2.3,\n", periods * 12, periods * 8);
+    let table = format!("application,instances,every_s,one_core_s,all_cores_s,gpu_s\n{lines}");
+    let mut scenario = scenario(&table, "high");
+    let levels = (0..2 * periods).map(|half| {
+        let level = ["high", "low"][half as usize % 2];
+        (Time(half * 60 * SECOND), Change::Governor(level.into()))
+    });
+    scenario.changes = levels.collect();
+    for strategy in ALL {
+        let ticks = Arc::new(Mutex::new(Vec::new()));
+        let watched = Watched(shipped(strategy.name), ticks.clone());
+        let outcome = run(&scenario, Box::new(watched)).unwrap_or_else(|error| panic!("{error}"));
+        let name = strategy.name;
+        assert_sound(&scenario, &outcome);
+        assert_eq!(outcome.jobs.len() as u64, periods * 20, "{name}");
+
+        // Where steps run in each period, from its beginning on: the first one begins with everything as it never is again.
+        let mut places: Vec<Vec<_>> = vec![Vec::new(); periods as usize];
+        for stretch in &outcome.stretches {
+            let within = (stretch.from.0 / period.0) as usize;
+            let begin = period * within as u64;
+            places[within].push((stretch.resource, stretch.from - begin, stretch.to - begin));
+        }
+        places.iter_mut().for_each(|period| period.sort_unstable());
+        for (number, period) in places.iter().enumerate().skip(2) {
+            assert_eq!(*period, places[1], "{name}: period {number} is another one");
+        }
+
+        let ticks = std::mem::take(&mut *ticks.lock().expect("unharmed"));
+        let Some(interval) = castell_strategy::Strategy::tick(&shipped(name)) else {
+            assert!(ticks.is_empty(), "{name}");
+            continue;
+        };
+        let due = (1..=outcome.makespan.0 / interval.0).map(|number| Moment::from(interval * number));
+        assert!(ticks.iter().map(|(at, _)| *at).eq(due), "{name}: ticks come when they are due");
+        let is_low = |at: Moment| at.since_beginning().0 / (60 * SECOND) % 2 == 1;
+        let shown: Vec<_> = ticks.iter().map(|(_, budget)| *budget).collect();
+        assert_eq!(shown, budgets(&outcome, &ticks, is_low), "{name}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Kernel collections: what an application can run where.
 
 use crate::ResourceId;
-use castell_base::Time;
+use castell_base::{Moment, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -129,9 +129,9 @@ pub struct Collection {
     /// How many of them are done.
     pub steps_done: u32,
     /// When it was registered.
-    pub arrived: Time,
+    pub arrived: Moment,
     /// When its step began, while it runs.
-    pub started: Option<Time>,
+    pub started: Option<Moment>,
     /// Where its last step ran or runs.
     pub last: Option<ResourceId>,
     /// Where it is.

@@ -3,11 +3,11 @@
 use crate::keeper::Happened;
 use crate::node::{Decision, ResourceId};
 use crate::simulate::Outcome;
-use castell_base::Time;
+use castell_base::Moment;
 use std::collections::BTreeMap;
 
 /// A decision and when it was made.
-pub type Timed = (Time, Decision);
+pub type Timed = (Moment, Decision);
 
 /// What is different between two outcomes of one scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]

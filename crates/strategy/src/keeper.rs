@@ -3,7 +3,7 @@
 use crate::collection::{CollectionId, Kernels};
 use crate::input::Input;
 use crate::node::{Decision, Node, NodeError, Refusal, ResourceId, Start};
-use castell_base::Time;
+use castell_base::{Moment, Time};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ pub struct Fault {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// When.
-    pub at: Time,
+    pub at: Moment,
     /// What.
     pub what: Happened,
 }
@@ -167,7 +167,7 @@ pub struct Keeper {
     node: Node,
     strategy: Box<dyn Strategy>,
     last_good: Option<Box<dyn Strategy>>,
-    next_tick: Option<Time>,
+    next_tick: Option<Moment>,
     interval: Option<Time>,
     events: Vec<Event>,
     /// While there may be something to decide: how many decisions are too many.
@@ -211,7 +211,7 @@ impl Keeper {
     }
 
     /// When the next tick is due.
-    pub fn next_tick(&self) -> Option<Time> {
+    pub fn next_tick(&self) -> Option<Moment> {
         self.next_tick
     }
 
@@ -221,8 +221,8 @@ impl Keeper {
     }
 
     /// Another strategy takes over, with all queues as they are; the one before it is kept for the case that it fails.
-    pub fn replace(&mut self, now: Time, strategy: Box<dyn Strategy>) {
-        self.node.set_now(now);
+    pub fn replace(&mut self, now: impl Into<Moment>, strategy: Box<dyn Strategy>) {
+        self.node.set_now(now.into());
         self.last_good = Some(std::mem::replace(&mut self.strategy, strategy));
         self.taken_over();
         self.begin();
@@ -233,7 +233,8 @@ impl Keeper {
     ///
     /// # Errors
     /// See [`Node::register`], [`Node::adopt`] and [`Node::ended`]; nothing has changed then.
-    pub fn apply(&mut self, now: Time, input: Input) -> Result<Option<CollectionId>, NodeError> {
+    pub fn apply(&mut self, now: impl Into<Moment>, input: Input) -> Result<Option<CollectionId>, NodeError> {
+        let now = now.into();
         self.node.set_now(now);
         let mut came = None;
         match input {
@@ -305,7 +306,7 @@ impl Keeper {
     /// See [`Node::register`].
     pub fn register(
         &mut self,
-        now: Time,
+        now: impl Into<Moment>,
         application: Arc<str>,
         kernels: Arc<Kernels>,
         steps: u32,
@@ -319,33 +320,33 @@ impl Keeper {
     ///
     /// # Errors
     /// Nothing runs there.
-    pub fn ended(&mut self, now: Time, resource: ResourceId) -> Result<(), NodeError> {
+    pub fn ended(&mut self, now: impl Into<Moment>, resource: ResourceId) -> Result<(), NodeError> {
         self.apply(now, Input::Ended(resource))?;
         self.settle();
         Ok(())
     }
 
     /// A collection's application has gone.
-    pub fn withdraw(&mut self, now: Time, id: CollectionId) {
-        self.happens(now, Input::Withdraw(id));
+    pub fn withdraw(&mut self, now: impl Into<Moment>, id: CollectionId) {
+        self.happens(now.into(), Input::Withdraw(id));
     }
 
     /// The governor has another level.
-    pub fn set_governor(&mut self, now: Time, level: &str) {
-        self.happens(now, Input::Governor(level.into()));
+    pub fn set_governor(&mut self, now: impl Into<Moment>, level: &str) {
+        self.happens(now.into(), Input::Governor(level.into()));
     }
 
     /// A sensor says something else.
-    pub fn set_sensor(&mut self, now: Time, name: &str, value: f64) {
-        self.happens(now, Input::Sensor(name.into(), value));
+    pub fn set_sensor(&mut self, now: impl Into<Moment>, name: &str, value: f64) {
+        self.happens(now.into(), Input::Sensor(name.into(), value));
     }
 
     /// A tick, if one is due.
-    pub fn tick(&mut self, now: Time) {
-        self.happens(now, Input::Tick);
+    pub fn tick(&mut self, now: impl Into<Moment>) {
+        self.happens(now.into(), Input::Tick);
     }
 
-    fn happens(&mut self, now: Time, input: Input) {
+    fn happens(&mut self, now: Moment, input: Input) {
         self.apply(now, input).expect("only collections and resources can be wrong");
         self.settle();
     }
@@ -359,14 +360,15 @@ impl Keeper {
     }
 
     /// Whether a tick was due.
-    fn has_ticked(&mut self, now: Time) -> bool {
+    fn has_ticked(&mut self, now: Moment) -> bool {
         let (Some(due), Some(interval)) = (self.next_tick, self.interval) else { return false };
         if due > now {
             return false;
         }
         // Ticks that were missed, because the clock jumped, are not made up for.
-        let missed = (now - due).0 / interval.0;
-        self.next_tick = Some(due + interval * (missed + 1));
+        let interval = u128::from(interval.0);
+        let missed = (now.0 - due.0) / interval;
+        self.next_tick = Some(Moment(due.0 + interval * (missed + 1)));
         if let Err(fault) = self.strategy.on_tick(&self.node) {
             self.fall_back(fault);
         }

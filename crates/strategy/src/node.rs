@@ -1,7 +1,7 @@
 //! A node's books: collections, queues, what runs, what the governor forbids.
 
 use crate::collection::{Collection, CollectionId, Kernels, Place};
-use castell_base::Time;
+use castell_base::Moment;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -151,7 +151,7 @@ pub enum NodeError {
 /// No collection is in two places or runs twice, no resource runs two, and none is forgotten before its last step has ended.
 #[derive(Clone, Debug)]
 pub struct Node {
-    now: Time,
+    now: Moment,
     resources: Vec<Resource>,
     waiting: Vec<CollectionId>,
     collections: BTreeMap<CollectionId, Collection>,
@@ -184,7 +184,7 @@ impl Node {
             return Err(NodeError::Resources("none".into()));
         }
         Ok(Node {
-            now: Time::ZERO,
+            now: Moment::ZERO,
             resources,
             waiting: Vec::new(),
             collections: BTreeMap::new(),
@@ -210,12 +210,12 @@ impl Node {
     }
 
     /// What time it is, as far as the node was told.
-    pub fn now(&self) -> Time {
+    pub fn now(&self) -> Moment {
         self.now
     }
 
     /// Time goes on; a clock that goes back is not followed.
-    pub fn set_now(&mut self, now: Time) {
+    pub fn set_now(&mut self, now: Moment) {
         self.now = self.now.max(now);
     }
 

@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         });
         println!(
             "{:#}",
-            json!({"inputs": inputs, "events": events, "until_s": until.0 as f64 / 1e12, "is_cut": is_cut, "difference": difference})
+            json!({"inputs": inputs, "events": events, "until_s": until.as_s_f64(), "is_cut": is_cut, "difference": difference})
         );
         return Ok(if found.difference.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }

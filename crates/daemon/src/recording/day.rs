@@ -1,7 +1,7 @@
 //! A recorded day as a scenario, to be simulated under other strategies.
 
 use super::replay::{RecordingError, Replay, Seen, replay};
-use castell_base::Time;
+use castell_base::{Moment, Time};
 use castell_strategy::applications::{Application, Arrivals};
 use castell_strategy::simulate::{Change, Machine, MachineResource, Scenario};
 use castell_strategy::{CollectionId, Happened, Input, Kernel, Kernels, Ranking, ResourceId};
@@ -46,7 +46,7 @@ struct Gathered {
     /// What comes next, before it has a number.
     coming: Option<Kind>,
     collections: BTreeMap<CollectionId, (Kind, Time)>,
-    started: BTreeMap<ResourceId, Time>,
+    started: BTreeMap<ResourceId, Moment>,
     /// Of an application's kernels: how long all steps took together, and how many they were.
     took: BTreeMap<(Arc<str>, usize, ResourceId), (u64, u64)>,
     withdrawn: BTreeSet<CollectionId>,
@@ -73,7 +73,7 @@ impl Gathered {
                 self.changes
                     .extend(sensors.map(|(name, value)| (Time::ZERO, Change::Sensor(name.clone(), *value))));
             }
-            Seen::Input(at, input) => self.input(at, input),
+            Seen::Input(at, input) => self.input(at.since_beginning(), input),
             Seen::Event(event) => self.event(event.at, &event.what),
         }
     }
@@ -96,13 +96,14 @@ impl Gathered {
         }
     }
 
-    fn event(&mut self, at: Time, what: &Happened) {
+    fn event(&mut self, at: Moment, what: &Happened) {
         match what {
             Happened::Arrived(id) => {
-                self.collections.extend(self.coming.take().map(|kind| (*id, (kind, at))));
+                self.collections.extend(self.coming.take().map(|kind| (*id, (kind, at.since_beginning()))));
             }
             Happened::Adopted(start) => {
-                self.collections.extend(self.coming.take().map(|kind| (start.collection, (kind, at))));
+                self.collections
+                    .extend(self.coming.take().map(|kind| (start.collection, (kind, at.since_beginning()))));
                 // It ran before that, nobody knows how long.
                 self.started.remove(&start.resource);
             }

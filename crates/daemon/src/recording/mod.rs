@@ -26,41 +26,41 @@ enum Line {
     /// Kernels that collections are made of; they are numbered from 0 in the order of the file.
     Shape(Shape),
     Register {
-        at_ps: u64,
+        at_ps: u128,
         application: String,
         shape: usize,
         steps: u32,
     },
     Adopt {
-        at_ps: u64,
+        at_ps: u128,
         application: String,
         shape: usize,
         steps: u32,
         on: String,
     },
     Ended {
-        at_ps: u64,
+        at_ps: u128,
         on: String,
     },
     Withdraw {
-        at_ps: u64,
+        at_ps: u128,
         collection: u64,
     },
     Governor {
-        at_ps: u64,
+        at_ps: u128,
         level: String,
     },
     Sensor {
-        at_ps: u64,
+        at_ps: u128,
         name: String,
         value: Exact,
     },
     Tick {
-        at_ps: u64,
+        at_ps: u128,
     },
     /// Another strategy takes over.
     Strategy {
-        at_ps: u64,
+        at_ps: u128,
         strategy: Source,
     },
     /// A line of the log.
@@ -97,5 +97,47 @@ impl TryFrom<String> for Exact {
 
     fn try_from(text: String) -> Result<Exact, Self::Error> {
         Ok(Exact(text.parse()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use castell_base::{Moment, Time};
+    use castell_strategy::{Input, Keeper, Kernel, Kernels, Node, ResourceId, ResourceKind};
+    use std::io::BufReader;
+    use std::sync::Arc;
+
+    /// As `serve` does, between 0 and the year after next.
+    #[test]
+    fn a_recording_of_years_is_replayed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("years.jsonl");
+        let node = || Node::new([("gpu".to_owned(), ResourceKind::Device)]).expect("a name");
+        let script = castell_luau::shipped::named("banking").expect("it comes with castell").text.into();
+        let source = Source { name: "banking".into(), script, parameters: Vec::new() };
+        let mut recording = Recording::create(&path, &node(), &source).expect("it can be made");
+        let mut keeper = Keeper::new(node(), source.strategy().expect("a strategy"));
+        keeper.take_events();
+        let kernel = Kernel { resource: ResourceId(0), step_time: Some(Time::from_us(1)) };
+        let kernels = Arc::new(Kernels::new(vec![kernel], Vec::new()).expect("kernels"));
+        for days in (0..700).step_by(10) {
+            let at = |s: u64| Moment::from_ns((days * 86_400 + s) * 1_000_000_000);
+            let application = "a".into();
+            let register = Input::Register { application, kernels: kernels.clone(), steps: 1 };
+            for (now, input) in
+                [(at(1), register), (at(7), Input::Tick), (at(8), Input::Ended(ResourceId(0)))]
+            {
+                keeper.apply(now, input.clone()).expect("it can happen");
+                while keeper.decide() {}
+                recording.input(now, &input);
+                keeper.take_events().iter().for_each(|event| recording.event(event));
+            }
+        }
+        recording.end();
+        let file = BufReader::new(std::fs::File::open(&path).expect("it is there"));
+        let replayed = replay(file, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((replayed.difference, replayed.is_cut, replayed.inputs), (None, false, 210));
+        assert!(replayed.until > Moment::from(Time::MAX), "{}", replayed.until);
     }
 }

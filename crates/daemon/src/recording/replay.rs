@@ -3,7 +3,7 @@
 use super::write::log_line;
 use super::{Exact, Head, Line, VERSION};
 use crate::Source;
-use castell_base::Time;
+use castell_base::Moment;
 use castell_kernels::protocol::Shape;
 use castell_strategy::{
     CollectionId, Event, Fault, Input, Keeper, Kernels, Node, NodeError, ResourceId, ResourceKind,
@@ -18,7 +18,7 @@ pub enum Seen<'a> {
     /// The node as it was before anything happened.
     Begin(&'a Node),
     /// Something happens from outside.
-    Input(Time, &'a Input),
+    Input(Moment, &'a Input),
     /// Something was decided, or follows.
     Event(&'a Event),
 }
@@ -35,7 +35,7 @@ pub struct Replay {
     /// The daemon was killed while it recorded, so that the end may be missing.
     pub is_cut: bool,
     /// When the last thing happened.
-    pub until: Time,
+    pub until: Moment,
 }
 
 /// A line of the log that is another one this time.
@@ -103,7 +103,7 @@ pub fn replay(file: impl BufRead, watch: &mut dyn FnMut(Seen<'_>)) -> Result<Rep
     let at = |line: usize| move |what: WhatIsWrong| RecordingError { line, what };
     let keeper = parse(&first).and_then(begin).map_err(at(1))?;
     let resources = keeper.node().resources().iter().map(|resource| resource.name.clone()).collect();
-    let replay = Replay { inputs: 0, events: 0, difference: None, is_cut: true, until: Time::ZERO };
+    let replay = Replay { inputs: 0, events: 0, difference: None, is_cut: true, until: Moment::ZERO };
     let mut run = Run { keeper, resources, shapes: Vec::new(), log: VecDeque::new(), replay };
     watch(Seen::Begin(run.keeper.node()));
     for (number, line) in (2..).zip(lines) {
@@ -176,9 +176,9 @@ impl Run {
         Ok(())
     }
 
-    fn time(&mut self, at_ps: u64) -> Time {
-        self.replay.until = self.replay.until.max(Time(at_ps));
-        Time(at_ps)
+    fn time(&mut self, at_ps: u128) -> Moment {
+        self.replay.until = self.replay.until.max(Moment(at_ps));
+        Moment(at_ps)
     }
 
     fn follow(&mut self, watch: &mut dyn FnMut(Seen<'_>)) {

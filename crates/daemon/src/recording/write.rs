@@ -2,7 +2,7 @@
 
 use super::{Exact, Head, Line, VERSION};
 use crate::{DaemonError, Source};
-use castell_base::Time;
+use castell_base::Moment;
 use castell_host::say;
 use castell_kernels::protocol::Shape;
 use castell_strategy::{Event, Input, Kernels, Node, ResourceId};
@@ -50,7 +50,7 @@ impl Recording {
     }
 
     /// Something happened.
-    pub(crate) fn input(&mut self, at: Time, input: &Input) {
+    pub(crate) fn input(&mut self, at: Moment, input: &Input) {
         let at_ps = at.0;
         let line = match input {
             Input::Register { application, kernels, steps } => Line::Register {
@@ -76,7 +76,7 @@ impl Recording {
     }
 
     /// Another strategy takes over.
-    pub(crate) fn strategy(&mut self, at: Time, strategy: &Source) {
+    pub(crate) fn strategy(&mut self, at: Moment, strategy: &Source) {
         self.line(&Line::Strategy { at_ps: at.0, strategy: strategy.clone() });
     }
 

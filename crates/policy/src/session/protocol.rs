@@ -382,6 +382,11 @@ impl Lines {
         Ok(())
     }
 
+    /// Whether there is a whole line.
+    pub fn has_line(&self) -> bool {
+        self.bytes.contains(&b'\n')
+    }
+
     /// Takes the next whole line.
     pub fn next_line(&mut self) -> Option<Vec<u8>> {
         let end = self.bytes.iter().position(|byte| *byte == b'\n')?;

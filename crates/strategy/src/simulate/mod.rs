@@ -12,7 +12,7 @@ use crate::applications::{Application, Applications};
 use crate::collection::CollectionId;
 use crate::keeper::{Event, Fault, Happened, Keeper, Strategy};
 use crate::node::{Node, NodeError, ResourceId, ResourceKind};
-use castell_base::Time;
+use castell_base::{Moment, Time};
 use progress::Progress;
 
 /// A resource as the simulator knows it.
@@ -241,7 +241,7 @@ impl Run<'_> {
         }
         let ended = self.progress.next_end();
         let change = self.changes.last().map(|(at, _)| *at);
-        let tick = self.keeper.next_tick();
+        let tick = self.keeper.next_tick().map(Moment::since_beginning);
         let arrival = self.arrivals.last().map(|(at, ..)| *at);
         let times = [ended.map(|(at, _)| at), change, tick, arrival];
         let Some(now) = times.into_iter().flatten().min() else { return Err(self.stalled()) };
@@ -305,9 +305,14 @@ impl Run<'_> {
         for event in self.keeper.take_events() {
             match &event.what {
                 Happened::Fault(fault) => {
-                    return Err(SimulateError::Fault { fault: fault.clone(), at: event.at });
+                    return Err(SimulateError::Fault {
+                        fault: fault.clone(),
+                        at: event.at.since_beginning(),
+                    });
                 }
-                Happened::Started(start) => self.start(event.at, start.collection, start.resource),
+                Happened::Started(start) => {
+                    self.start(event.at.since_beginning(), start.collection, start.resource)
+                }
                 Happened::Decided(_) => self.idle_ticks = 0,
                 _ => {}
             }
@@ -331,7 +336,7 @@ impl Run<'_> {
         let node = self.keeper.node();
         SimulateError::Stalled {
             strategy: self.keeper.strategy().into(),
-            at: node.now(),
+            at: node.now().since_beginning(),
             waiting: node.collections().len(),
             all: self.outcome.jobs.len(),
         }
