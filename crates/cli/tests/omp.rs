@@ -103,6 +103,10 @@ fn launchers_hand_it_on() {
         library.display()
     );
     assert_eq!(out, expected, "{err}");
+    let (out, err) = texts(&bench.castell(&["--dry-run", "--share"], &[&program]));
+    let expected =
+        format!("LD_PRELOAD={} CASTELL_SHARE=1 OMP_WAIT_POLICY=passive {program}\n", library.display());
+    assert_eq!(out, expected, "{err}");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Barriers: castell's first, in which threads run the team's tasks until all have come and none is left; then that of the library below,
-//! through which all pass at once.
+//! through which all pass at once. Where programs share processors, nobody waits for one between the two.
 
 use crate::below;
 use crate::place::Place;
+use std::ffi::c_void;
 
 /// All threads of the region meet, and no task is left; at once if it was cancelled and `yields` to that.
 pub(crate) fn meet(yields: bool) {
@@ -14,13 +15,24 @@ pub(crate) fn meet(yields: bool) {
     unsafe { place.member().barrier(yields) };
 }
 
+/// The calling thread waits by `wait` in the library below, for others that may need its processor.
+pub(crate) fn wait_below<R>(wait: impl FnOnce() -> R) -> R {
+    let place = Place::current();
+    place.inspect(|place| place.stand_back());
+    let result = wait();
+    place.inspect(|place| place.go_on());
+    result
+}
+
 macro_rules! barriers {
     ($($name:ident($($argument:ident: $type:ty)?) $(-> $result:ty)?, $yields:literal;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($argument: $type)?) $(-> $result)? {
             meet($yields);
             // SAFETY: passed on.
-            unsafe { below::$name($($argument)?) }
+            let result = unsafe { below::$name($($argument)?) };
+            Place::current().inspect(|place| place.go_on());
+            result
         }
     )*};
 }
@@ -33,4 +45,20 @@ barriers! {
     GOMP_sections_end(), false;
     GOMP_sections_end_cancel() -> bool, true;
     GOMP_workshare_task_reduction_unregister(cancelled: bool), true;
+}
+
+macro_rules! waits {
+    ($($name:ident($($argument:ident: $type:ty)?) $(-> $result:ty)?;)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name($($argument: $type)?) $(-> $result)? {
+            // SAFETY: passed on.
+            wait_below(|| unsafe { below::$name($($argument)?) })
+        }
+    )*};
+}
+
+waits! {
+    GOMP_single_copy_start() -> *mut c_void;
+    GOMP_single_copy_end(data: *mut c_void);
+    GOMP_ordered_start();
 }

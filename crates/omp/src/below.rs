@@ -77,6 +77,9 @@ below! {
     fn GOMP_sections_end();
     fn GOMP_sections_end_cancel() -> bool;
     fn GOMP_workshare_task_reduction_unregister(cancelled: bool);
+    fn GOMP_single_copy_start() -> *mut c_void;
+    fn GOMP_single_copy_end(data: *mut c_void);
+    fn GOMP_ordered_start();
     fn GOMP_target_ext(device: c_int, body: Body, count: usize, addresses: *mut *mut c_void, sizes: *mut usize, kinds: *mut u16, flags: c_uint, depend: *mut *mut c_void, arguments: *mut *mut c_void);
     fn GOMP_target_update_ext(device: c_int, count: usize, addresses: *mut *mut c_void, sizes: *mut usize, kinds: *mut u16, flags: c_uint, depend: *mut *mut c_void);
     fn GOMP_target_enter_exit_data(device: c_int, count: usize, addresses: *mut *mut c_void, sizes: *mut usize, kinds: *mut u16, flags: c_uint, depend: *mut *mut c_void);
@@ -96,6 +99,7 @@ below! {
     fn __kmpc_barrier_master_nowait(location: *mut c_void, thread: c_int) -> c_int;
     fn __kmpc_reduce(location: *mut c_void, thread: c_int, count: c_int, bytes: usize, data: *mut c_void, combine: *mut c_void, lock: *mut c_void) -> c_int;
     fn __kmpc_copyprivate(location: *mut c_void, thread: c_int, bytes: usize, data: *mut c_void, copy: *mut c_void, has: c_int);
+    fn __kmpc_ordered(location: *mut c_void, thread: c_int);
     fn __kmpc_omp_taskwait(location: *mut c_void, thread: c_int) -> c_int;
     fn __kmpc_cancel(location: *mut c_void, thread: c_int, which: c_int) -> c_int;
     fn __kmpc_cancellationpoint(location: *mut c_void, thread: c_int, which: c_int) -> c_int;
@@ -128,5 +132,6 @@ below! {
     fn omp_get_num_threads() -> c_int;
     fn omp_get_thread_num() -> c_int;
     fn omp_get_cancellation() -> c_int;
+    fn omp_get_proc_bind() -> c_int;
     fn omp_get_max_task_priority() -> c_int;
 }

@@ -128,6 +128,7 @@ impl<'a> Place<'a> {
             // SAFETY: begun on this thread, and all that ran in it has returned.
             Some(begun) => unsafe { self.member.end_task(begun) },
         }
+        self.go_on(); // a task boundary like any other
     }
 
     /// Whether the current task is final.
@@ -167,6 +168,17 @@ impl<'a> Place<'a> {
     /// Cancels the region.
     pub(crate) fn cancel_region(&self) {
         self.member.cancel();
+    }
+
+    /// The thread goes on with what the program wants: it sleeps until it has a processor, if programs share them.
+    #[inline]
+    pub(crate) fn go_on(&self) {
+        self.member.go_on();
+    }
+
+    /// The thread is about to wait in the library below, until it [goes on](Place::go_on).
+    pub(crate) fn stand_back(&self) {
+        self.member.stand_back();
     }
 
     /// The threads of the team.

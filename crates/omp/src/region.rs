@@ -88,7 +88,13 @@ fn enter<R>(body: Body, data: *mut c_void, start: impl FnOnce(Body, *mut c_void)
     let region = Region { body, data, crew: Crew::new() };
     let result = start(run, (&raw const region).cast_mut().cast());
     region.crew.end();
+    go_on_outside();
     result
+}
+
+/// The calling thread is behind a region that it had come to, perhaps inside of another one.
+pub(crate) fn go_on_outside() {
+    Place::current().inspect(|place| place.go_on());
 }
 
 /// Teams that no region uses, and the process whose they are: in a fork their queues may be in any state.
@@ -127,6 +133,16 @@ static FINISH: extern "C" fn() = finish;
 extern "C" fn finish() {
     cpus::end();
     write_recorded();
+    leave_board();
+}
+
+/// What the process has on the node's board goes with its last team.
+fn leave_board() {
+    if let Ok(mut teams) = TEAMS.try_lock()
+        && teams.0 == std::process::id()
+    {
+        teams.1.clear();
+    }
 }
 
 /// What was recorded is written, of the team that ran most tasks.
@@ -150,7 +166,9 @@ fn write_recorded() {
 /// Without one, tasks run where they are created.
 fn new_team(size: usize) -> Option<Team> {
     let limits = Limits { hard: u64::MAX, ..Limits::for_workers(size) };
-    let mut builder = Runtime::builder().limits(limits);
+    // SAFETY: a query without arguments.
+    let is_bound = unsafe { below::omp_get_proc_bind() } != 0;
+    let mut builder = Runtime::builder().limits(limits).bind(is_bound);
     // SAFETY: a query without arguments.
     if unsafe { below::omp_get_max_task_priority() } > 0
         && std::env::var_os("CASTELL_TASKS_SCHEDULER").is_none()

@@ -229,6 +229,8 @@ pub(crate) unsafe fn create(
     if place.is_region_cancelled() {
         return;
     }
+    // Who creates for long is at no other boundary.
+    place.go_on();
     let block = Block {
         body: argument.body,
         // GCC's code ends in the body what it has copied there: libgomp runs such bodies, too.

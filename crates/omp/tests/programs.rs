@@ -1,63 +1,20 @@
 //! Programs give the same results with castell's library as with libgomp: C, C++ and Fortran of GCC, C and C++ of clang, on one to eight
 //! threads, also more than there are processors. What clang's do without castell is not asked: libomp 14 hangs in some and aborts in others.
 
+mod compiled;
+
 use castell_host::mailbox::Agent;
+use compiled::{PATIENCE, Program, door};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Threads of a region.
 const THREADS: [u32; 4] = [1, 2, 3, 8];
-/// Nothing here takes a second; what does not end hangs.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-struct Program {
-    /// By GCC, for libgomp.
-    path: PathBuf,
-    /// By clang, for libomp.
-    by_llvm: Option<PathBuf>,
-}
-
 impl Program {
-    /// Compiles a source of `tests/programs`.
-    fn new(source: &str) -> Program {
-        Program::compile(&Path::new("tests/programs").join(source))
-    }
-
-    /// Compiles a source below this crate's folder, for this test alone: what another test of the same source runs
-    /// meanwhile must not be written over.
-    fn compile(source: &Path) -> Program {
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
-        let thread = std::thread::current();
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(thread.name().expect("tests have names"));
-        std::fs::create_dir_all(&folder).expect("the target folder can be written");
-        let path = folder.join(from.file_stem().expect("sources have names"));
-        const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-Werror", "-foffload=disable"];
-        // What stands in a depend clause only counts as unused.
-        const C: &[&str] = &["-std=gnu11", "-Wno-unused-variable"];
-        const CPP: &[&str] = &["-std=c++17"];
-        let (gcc, clang, standard): (_, _, &[&str]) = match from.extension().and_then(|end| end.to_str()) {
-            Some("c") => ("gcc", Some("clang"), C),
-            Some("cpp") => ("g++", Some("clang++"), CPP),
-            _ => ("gfortran", None, &[]),
-        };
-        let made = |compiler: &str, options: &[&str], path: PathBuf| {
-            let mut command = Command::new(compiler);
-            command.args(["-O1", "-g", "-fopenmp", "-pthread"]).args(standard).args(options).arg(&from);
-            let output = command.arg("-o").arg(&path).output();
-            let output =
-                output.unwrap_or_else(|error| panic!("{compiler}: {error}; `cargo xtask setup` installs it"));
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{compiler} {}:\n{said}", source.display());
-            path
-        };
-        let by_llvm = clang.map(|clang| made(clang, &["-w"], path.with_extension("llvm")));
-        Program { path: made(gcc, &STRICT, path), by_llvm }
-    }
-
     /// What it prints.
     fn output(
         &self,
@@ -67,31 +24,6 @@ impl Program {
         door: Option<&Path>,
     ) -> String {
         Program::run(&self.path, arguments, threads, variables, door)
-    }
-
-    fn run(
-        path: &Path,
-        arguments: &[&str],
-        threads: u32,
-        variables: &[(&str, &str)],
-        door: Option<&Path>,
-    ) -> String {
-        let mut command = Command::new("timeout");
-        command.arg(PATIENCE.as_secs().to_string()).arg(path).args(arguments);
-        command.env("OMP_NUM_THREADS", threads.to_string()).envs(variables.iter().copied());
-        if let Some(door) = door {
-            command.env("LD_PRELOAD", door);
-        }
-        let output = command.output().expect("timeout is a part of every system");
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        let with = if door.is_some() { "with" } else { "without" };
-        assert!(
-            output.status.success() && !err.contains("castell"),
-            "{} {arguments:?} on {threads} threads, {with} castell, ended with {}:\n{out}{err}",
-            path.display(),
-            output.status
-        );
-        out.into_owned()
     }
 
     /// Runs it with and without castell.
@@ -104,15 +36,6 @@ impl Program {
             }
         }
     }
-}
-
-/// The library, built with this test.
-fn door() -> PathBuf {
-    let test = std::env::current_exe().expect("a program knows its path");
-    let folder = test.parent().expect("tests lie in a folder");
-    let door = folder.join("libcastell_omp.so");
-    assert!(door.exists(), "{} was not built with this test", door.display());
-    door
 }
 
 #[test]

@@ -17,6 +17,7 @@ Examples:
   castell omp --stats --timeline tasks.json -- ./program      what its tasks did, for Perfetto
   castell omp --record tasks.goal -- ./program && castell tasks simulate tasks.goal --machine cpu:64    on other machines
   castell omp --malleable -- ./program & castell cpus $! --take 1        its second thread takes no more tasks
+  castell omp --share -- ./program         lends processors to other programs that do so, and borrows theirs
   castell omp -- mpirun -n 2 ./program     in each process of an MPI job
   mpirun -n 2 castell omp -- ./program     the same; behind launchers that castell doesn't know, too
   castell mpi -- mpirun -n 2 castell omp -- ./hybrid         an MPI program's collective calls on castell as well
@@ -51,6 +52,9 @@ pub struct Args {
     /// Let `castell cpus` take threads away from its tasks while it runs, and give them back
     #[arg(long)]
     malleable: bool,
+    /// Lend processors to other programs of yours that share them while its threads wait, and borrow theirs
+    #[arg(long)]
+    share: bool,
     /// Do not say what is preloaded
     #[arg(short, long)]
     quiet: bool,
@@ -96,6 +100,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if args.malleable {
         variables.push(("CASTELL_TASKS_MAILBOX".to_owned(), "1".into()));
+    }
+    if args.share {
+        variables.push(("CASTELL_SHARE".to_owned(), "1".into()));
+        if std::env::var_os("OMP_WAIT_POLICY").is_none() {
+            // Threads without a region must not spin where others run.
+            variables.push(("OMP_WAIT_POLICY".to_owned(), "passive".into()));
+        }
     }
     let files = [
         ("--timeline", "CASTELL_TASKS_TRACE", &args.timeline),

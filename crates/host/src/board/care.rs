@@ -5,7 +5,8 @@
 //! | a program that has ended without saying so | frees what that had |
 //! | a free processor that is left to somebody who does not take it | takes it |
 //! | a processor whose thread has slept, was stopped or gone from one look to the next | takes it |
-//! | a processor that it has the right to, wanted for a second, whose thread runs a very long task | takes it |
+//! | a processor that another thread of its program has had for 100 ms | wants it: it is its turn |
+//! | a processor that it has the right to, or its program has, wanted for a second, whose thread runs a very long task | takes it |
 //! | more programs than processors, and itself without a right | has the right that somebody else has had for longest |
 
 use super::file::{Board, Lock};
@@ -17,6 +18,8 @@ use std::sync::atomic::Ordering;
 
 /// For so long the right to a processor stays with one program where there are more programs than processors.
 const QUANTUM_NS: u64 = 10_000_000;
+/// After so long it is another thread's turn where a program has fewer processors than threads with work.
+const TURN_NS: u64 = 100_000_000;
 /// After so long a processor that is wanted back is taken back whatever its thread does: it may wait for what the one that wants it has to do.
 const LIMIT_NS: u64 = 1_000_000_000;
 
@@ -50,6 +53,7 @@ impl<'a> Care<'a> {
         let member = self.membership.member;
         self.words().take(member, None, true, now_ns()).or_else(|| {
             self.move_right();
+            self.want_of_sibling();
             self.take_from_sleeper().or_else(|| self.take_overdue())
         })
     }
@@ -87,8 +91,22 @@ impl<'a> Care<'a> {
             let state = about.state.load(Ordering::Acquire);
             let since = about.wanted_ns.load(Ordering::Relaxed);
             let is_overdue = is_wanted(state) && now_ns().saturating_sub(since) > LIMIT_NS;
-            (is_overdue && about.right() == Some(member)).then(|| self.seize(slot, state))?
+            let is_own = about.right() == Some(member) || holder(state) == Some(member);
+            (is_overdue && is_own).then(|| self.seize(slot, state))?
         })
+    }
+
+    /// Threads of one program take turns: one may do nothing but wait for what another has to do, without telling anybody.
+    fn want_of_sibling(&self) {
+        let (words, member, now) = (self.words(), self.membership.member, now_ns());
+        let long_had = words.slots.iter().find(|about| {
+            let state = about.state.load(Ordering::Acquire);
+            let since = about.since_ns.load(Ordering::Relaxed);
+            holder(state) == Some(member) && !is_wanted(state) && now.saturating_sub(since) > TURN_NS
+        });
+        if let Some(about) = long_had {
+            about.want(about.state.load(Ordering::Acquire), now);
+        }
     }
 
     fn seize(&self, slot: usize, state: u64) -> Option<Turn> {

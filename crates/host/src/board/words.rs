@@ -140,6 +140,14 @@ impl Slot {
     }
 }
 
+impl Slot {
+    /// The processor is wanted back, if its state is still this one. If not, somebody else has it now, or nobody: then whoever wants it looks again anyway.
+    pub(super) fn want(&self, state: u64, now_ns: u64) {
+        self.wanted_ns.store(now_ns, Ordering::Relaxed);
+        let _ = self.state.compare_exchange(state, state | WANTED, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
 impl<'a> Words<'a> {
     fn state(&self, slot: usize) -> &'a AtomicU64 {
         &self.slots[slot].state
@@ -296,11 +304,7 @@ impl<'a> Words<'a> {
         };
         let wanted = lent().filter(|(_, state)| is_wanted(*state)).count();
         let more = lent().filter(|(_, state)| !is_wanted(*state)).take(lacks.saturating_sub(wanted));
-        for (slot, state) in more {
-            slot.wanted_ns.store(now_ns, Ordering::Relaxed);
-            // If it has changed, somebody else has it now, or nobody: then this one looks again anyway.
-            let _ = slot.state.compare_exchange(state, state | WANTED, Ordering::AcqRel, Ordering::Relaxed);
-        }
+        more.for_each(|(slot, state)| slot.want(state, now_ns));
     }
 
     /// Who has the right to what: each member as much as the others as far as it has workers for it, and what it had before if it

@@ -78,6 +78,7 @@ unsafe fn start(location: Location, microtask: Microtask, words: SmallVec<[usize
     // SAFETY: the caller's promise.
     unsafe { below::fork_call(location, run, (&raw const region).cast()) };
     region.crew.end();
+    region::go_on_outside();
 }
 
 /// `registers`: the words that came in registers; `stack`: those behind.

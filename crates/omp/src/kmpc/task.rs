@@ -116,6 +116,8 @@ pub(super) unsafe fn submit(task: NonNull<Part>, lists: Option<&Lists>, is_defer
             Head::end(task, fork::number());
         };
     }
+    // Who creates for long is at no other boundary.
+    place.go_on();
     let context = place.member().context();
     let values = own::values();
     let block = Block {

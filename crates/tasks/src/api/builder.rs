@@ -83,7 +83,8 @@ impl Builder {
     }
 
     /// Whether each worker's threads are bound to a processor of their own, with the tree mirroring this machine's NUMA
-    /// nodes. Not without a call, nor for a described machine: several runtimes would sit on the same processors.
+    /// nodes. Not without a call, nor for a described machine: several runtimes would sit on the same processors. A [`Team`](crate::Team)'s threads
+    /// are bound by who lends them, if this says so.
     pub fn bind(mut self, bind: bool) -> Self {
         self.bind = bind;
         self
@@ -200,9 +201,10 @@ impl Builder {
     /// What its threads share: threads of its own, or such as somebody lends.
     pub(crate) fn shared(&self, is_lent: bool) -> Result<Arc<Shared>, TaskError> {
         let options = self.options(environment::lookup(SCHEDULER))?;
-        let plan = self.plan()?;
-        let is_bound = plan.cpus.iter().any(|cpus| !cpus.is_empty());
-        let share = if is_lent { None } else { Share::wanted(self.share, plan.workers(), is_bound)? };
+        // Lent threads are where their owner binds them.
+        let plan = self.plan(self.bind && !is_lent)?;
+        let is_bound = self.bind && is_lent || plan.cpus.iter().any(|cpus| !cpus.is_empty());
+        let share = Share::wanted(self.share, plan.workers(), is_bound)?;
         let wanted = Wanted::from_environment();
         let records = self.record || wanted.any();
         let timeline = castell_host::journal::of_this_process().cloned();
@@ -236,8 +238,8 @@ impl Builder {
     }
 
     /// A leaf a worker, on the NUMA nodes that are described.
-    fn plan(&self) -> Result<Plan, TaskError> {
-        let Some(description) = &self.topology else { return Ok(Plan::new(self.workers, self.bind)) };
+    fn plan(&self, bind: bool) -> Result<Plan, TaskError> {
+        let Some(description) = &self.topology else { return Ok(Plan::new(self.workers, bind)) };
         let described: Topology = description.parse()?;
         let count = self.workers.unwrap_or(described.leaves());
         if count == described.leaves() {

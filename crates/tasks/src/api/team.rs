@@ -128,8 +128,24 @@ impl Member {
     /// No other thread is this member, until it has [left](Member::leave). All members of the team come, and go together, by
     /// [`Member::last_barrier`].
     pub unsafe fn enter(&self) {
+        let outer = Thread::current();
         std::mem::forget(self.thread.enter());
+        outer.into_iter().for_each(|outer| self.thread.take_over_processor(outer));
+        self.go_on();
         self.begin_implicit_task();
+    }
+
+    /// The calling thread does what the program wants, for which it needs a processor if [programs share them](Builder::share): it sleeps until it has
+    /// one. It may have none after [`Member::barrier`] and [`Member::stand_back`].
+    #[inline]
+    pub fn go_on(&self) {
+        self.thread.ensure_processor();
+    }
+
+    /// The calling thread is about to wait for others by means that are not the runtime's: until it [goes on](Member::go_on) its processor is for
+    /// others, if programs share them.
+    pub fn stand_back(&self) {
+        self.thread.give_processor();
     }
 
     /// The calling thread, which is this member, is it no more.
@@ -138,6 +154,10 @@ impl Member {
     /// It has passed [`Member::last_barrier`], and [left](Member::leave) what it entered later.
     pub unsafe fn leave(&self) {
         self.thread.exit();
+        match Thread::current() {
+            Some(outer) => outer.take_over_processor(&self.thread),
+            None => self.thread.give_processor(),
+        }
     }
 
     /// The thread's number in its team.
@@ -216,6 +236,7 @@ impl Member {
                 free = None;
                 self.thread.tell_ended();
                 shared.scheduler.clear(self.worker);
+                self.thread.give_processor();
                 shared.workers.stand_aside(self.worker);
             } else {
                 free.get_or_insert_with(|| shared.workers.aside().free());

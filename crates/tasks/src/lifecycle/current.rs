@@ -152,6 +152,17 @@ impl Thread {
         }
     }
 
+    /// The calling thread was `other` until now, and is this one with the processor that it had.
+    pub(crate) fn take_over_processor(&self, other: &Thread) {
+        if let (Some(worker), Some(share)) = (self.worker.get(), self.shared.workers.share())
+            && let (Some(as_worker), Some(before)) = (other.worker.get(), other.shared.workers.share())
+        {
+            share.take_over(worker, before, as_worker);
+            other.see_processor();
+        }
+        self.see_processor();
+    }
+
     /// Gives up its worker's processor, if it has one.
     pub(crate) fn give_processor(&self) {
         if let (Some(worker), Some(share)) = (self.worker.get(), self.shared.workers.share()) {

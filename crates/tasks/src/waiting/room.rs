@@ -65,8 +65,10 @@ fn wait_for_others(thread: &Thread, low: u64) {
     while thread.shared.counts.live() > low && leaves_to_others(thread, &mut yielding) {
         thread.tell_ended();
         thread.worker.get().into_iter().for_each(|worker| thread.shared.scheduler.clear(worker));
+        thread.give_processor();
         std::thread::sleep(NAP);
     }
+    thread.ensure_processor();
 }
 
 fn help(thread: &Thread, task: &Task, low: u64) {

@@ -270,6 +270,7 @@ impl<'a> Waiter<'a> {
     fn block_lent(&mut self, worker: WorkerId, sleep: impl FnOnce(Option<Duration>)) {
         let scheduler = &self.thread.shared.scheduler;
         if let Some(own) = self.own
+            && !self.thread.lacks_processor()
             && !leaves_to_others(self.thread, &mut self.yielding)
             && let Some(found) = scheduler.seek_descendant(worker, own)
         {

@@ -67,9 +67,12 @@ fn join(path: &Path, workers: usize) -> Result<Arc<Membership>, HostError> {
     Ok(membership)
 }
 
+/// It may be bound to what the thread that has started it was bound to.
+const INHERITED: u32 = u32::MAX - 1;
+
 thread_local! {
-    /// To which processor the thread is bound.
-    static BOUND: Cell<u32> = const { Cell::new(NEVER_HAD) };
+    /// To which processor the thread is bound; [`NEVER_HAD`]: to none.
+    static BOUND: Cell<u32> = const { Cell::new(INHERITED) };
 }
 
 impl Share {
@@ -129,6 +132,19 @@ impl Share {
         let hold = self.hold(worker);
         let word = hold.word.load(Ordering::Relaxed);
         (word != NO_TURN).then(|| Turn::of(hold.cpu.load(Ordering::Relaxed), word))
+    }
+
+    /// The worker's thread was a worker of `other` until now, and is this one with the turn that it had; nothing if it had none, or if the two
+    /// don't share in the same program: a fork's child is not its parent.
+    pub(crate) fn take_over(&self, worker: WorkerId, other: &Share, as_worker: WorkerId) {
+        if let Some(turn) = other.turn(as_worker)
+            && Arc::ptr_eq(&self.membership, &other.membership)
+        {
+            other.hold(as_worker).word.store(NO_TURN, Ordering::Relaxed);
+            let hold = self.hold(worker);
+            hold.cpu.store(turn.cpu(), Ordering::Relaxed);
+            hold.word.store(turn.word(), Ordering::Relaxed);
+        }
     }
 
     /// Gives up what it has, and takes a processor if there is one for it.
