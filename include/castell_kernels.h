@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 enum {
-    CASTELL_KERNELS_ERR_ARGUMENT = -1, /* an argument that cannot be, or kernels of no use on this node */
+    CASTELL_KERNELS_ERR_ARGUMENT = -1, /* an argument that cannot be, kernels of no use on this node, a strategy that is none */
     CASTELL_KERNELS_ERR_SYSTEM = -3,   /* no memory, descriptors or threads left */
     CASTELL_KERNELS_ERR_REFUSED = -4,  /* the collection cannot run, or its application was closed */
     CASTELL_KERNELS_ERR_INTERNAL = -99 /* a bug of the library */
@@ -39,6 +39,25 @@ int castell_application_open(castell_application **application, const char *name
 int castell_application_close(castell_application *application);
 /* 1 while a daemon decides, 0 while the program does. */
 int castell_application_has_daemon(const castell_application *application);
+
+/* A strategy of the application's own: it says onto which resource each of the application's collections goes, and in which order; the
+ * daemon's says when. `script` is its text in Luau, or NULL for one that comes with castell, by its name, with parameters behind a colon
+ * ("constraint:limit_high=9"); `name` is what errors call it. The daemon tries it out first, and this waits for that; one that fails
+ * later is stopped, and the daemon's decides alone again. It replaces the one before; NULL and NULL give that up. Without a daemon
+ * nobody reads it, and rankings decide: a daemon that comes gets it. docs/src/strategies.md explains what it sees. */
+int castell_application_strategy(castell_application *application, const char *name, const char *script);
+/* The same with the script in a file. */
+int castell_application_strategy_file(castell_application *application, const char *path);
+
+enum {
+    CASTELL_STRATEGY_NONE = 0,    /* the application has brought none */
+    CASTELL_STRATEGY_ALONE = 1,   /* there is no daemon: the rankings decide */
+    CASTELL_STRATEGY_TRIED = 2,   /* the daemon tries it out */
+    CASTELL_STRATEGY_DECIDES = 3, /* it decides where */
+    CASTELL_STRATEGY_STOPPED = 4  /* it was refused, or has failed: the daemon's decides alone */
+};
+/* What became of it. Why it was stopped is written to `why`, `size` bytes at most with the 0 at the end, if that is not NULL. */
+int castell_application_strategy_state(const castell_application *application, char *why, size_t size);
 
 /* Code for a resource. */
 typedef struct castell_kernel {

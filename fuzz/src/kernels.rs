@@ -8,7 +8,8 @@ use castell_kernels::mailbox::{Mailbox, SLOTS};
 use castell_kernels::protocol::{FromDaemon, Shape, ToDaemon};
 use castell_kernels::{Desk, Held};
 use castell_policy::session::protocol::{LINE_BYTES_MAX, Lines, decode, encode};
-use castell_strategy::{FirstFit, Keeper, Node, ResourceKind};
+use castell_strategy::own::{Chosen, Own, Ticket};
+use castell_strategy::{FirstFit, Input, Keeper, Node, ResourceId, ResourceKind};
 use std::sync::Arc;
 
 /// Words in front of the slots, and of a slot.
@@ -38,12 +39,13 @@ pub fn anything_said(bytes: &[u8]) {
 }
 
 /// Four bytes are something that one of two applications writes, or that happens: no desk breaks, no resource has two, and what was
-/// decided follows from what happened.
+/// decided follows from what happened. Applications bring strategies of their own and give them up; these may also choose anything.
 pub fn anything_written(bytes: &[u8]) {
     let mailboxes = [mailbox(), mailbox()];
     let mut desk = desk();
     desk.keep_inputs();
     let mut wrong = desk.open(Time::ZERO);
+    let mut owns: [Option<Own>; 2] = [None, None];
     for (member, mailbox) in (0..).zip(&mailboxes) {
         come(&mut desk, member, mailbox, Time::ZERO);
     }
@@ -66,6 +68,19 @@ pub fn anything_written(bytes: &[u8]) {
                 desk.leave(member, now);
                 come(&mut desk, member, &mailboxes[member as usize], now);
             }
+            5 => match one % 8 {
+                0 => {
+                    desk.set_own(now, member);
+                    owns[member as usize] = Some(Own::new(desk.keeper().node(), Box::new(FirstFit)));
+                }
+                1 => desk.end_own(now, member),
+                2 => desk.change(now, Input::Governor(["high", "low"][usize::from(other % 2)].into())),
+                3 => {
+                    let (ticket, resource) = (Ticket(u64::from(other)), ResourceId(usize::from(other % 3)));
+                    desk.own_says(now, member, &[Chosen { ticket, resource }]);
+                }
+                _ => tell(&mut desk, &mut owns, now),
+            },
             _ => wrong.extend(desk.serve(now, member).err().map(|violation| (member, violation))),
         }
         // As the daemon does: who writes what it must not is sent away; it may come again.
@@ -83,6 +98,16 @@ pub fn anything_written(bytes: &[u8]) {
         while keeper.decide() {}
     }
     assert_eq!(keeper.take_events(), desk.take_log());
+}
+
+/// Own strategies hear what has happened, and what they choose counts.
+fn tell(desk: &mut Desk, owns: &mut [Option<Own>; 2], now: Time) {
+    for (member, news) in desk.take_news() {
+        if let Some(own) = &mut owns[member as usize] {
+            let chosen = own.hear(now, news).expect("this strategy does not fail");
+            desk.own_says(now, member, &chosen);
+        }
+    }
 }
 
 fn come(desk: &mut Desk, member: u64, mailbox: &Arc<Mailbox>, now: Time) {
@@ -106,7 +131,9 @@ fn mailbox() -> Arc<Mailbox> {
 
 fn node() -> Node {
     let names = ["one_core", "all_cores", "gpu"].map(|name| (name.to_owned(), ResourceKind::of(name)));
-    Node::new(names).expect("three names")
+    let mut node = Node::new(names).expect("three names");
+    node.set_forbidden("low", &["gpu".to_owned()]).expect("it is there");
+    node
 }
 
 fn desk() -> Desk {

@@ -78,7 +78,7 @@ impl Daemon {
         }
     }
 
-    fn watch_again(&self, number: u64) {
+    pub(crate) fn watch_again(&self, number: u64) {
         let Some(client) = self.clients.get(&number) else { return };
         let token = CLIENTS + 2 * number;
         // One that is watched already can be watched otherwise.
@@ -88,7 +88,7 @@ impl Daemon {
         };
     }
 
-    fn send(&mut self, number: u64, message: &FromDaemon) -> Result<(), Lost> {
+    pub(crate) fn send(&mut self, number: u64, message: &FromDaemon) -> Result<(), Lost> {
         self.clients.get_mut(&number).map_or(Ok(()), |client| client.send(message))
     }
 
@@ -115,6 +115,7 @@ impl Daemon {
                 let refused = self.desk.register(number, &shape).err().map(|error| error.to_string());
                 self.send(number, &FromDaemon::Registered { refused })
             }
+            (Role::Application { .. }, ToDaemon::Own(strategy)) => self.bring(number, strategy),
             (Role::Application { is_open: false }, ToDaemon::Open {}) => self.open(number),
             (Role::Control, ToDaemon::Status {}) => {
                 let status = FromDaemon::Status(self.desk.status());
@@ -244,7 +245,7 @@ impl Daemon {
         self.lose(number, &Lost::Gone);
     }
 
-    fn lose(&mut self, number: u64, lost: &Lost) {
+    pub(crate) fn lose(&mut self, number: u64, lost: &Lost) {
         let Some(client) = self.clients.remove(&number) else { return };
         if !matches!(lost, Lost::Gone) {
             say(&format!("a connection of process {} is closed: {lost}", client.pid));
@@ -252,6 +253,7 @@ impl Daemon {
         if let Role::Application { .. } = client.role() {
             // What it has said before counts; what must not be said does not matter any more.
             let _ = self.desk.serve(now(), number);
+            self.own.leave(number);
             self.desk.leave(number, now());
             let written = self.journal.leave(number);
             self.note_journal(written);

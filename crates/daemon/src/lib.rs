@@ -17,6 +17,7 @@ mod exposition;
 mod journal;
 mod load;
 pub mod metrics;
+mod own;
 pub mod recording;
 mod serve;
 

@@ -3,6 +3,7 @@
 use crate::answer::Loaded;
 use crate::client::Client;
 use crate::journal::Journal;
+use crate::own::OwnStrategies;
 use crate::recording::Recording;
 use crate::{DaemonError, Source};
 use castell_base::Moment;
@@ -38,6 +39,7 @@ const GLANCE: Duration = Duration::from_micros(20);
 const LISTENER: u64 = 0;
 const SIGNALS: u64 = 1;
 const LOADED: u64 = 2;
+const OWN: u64 = 3;
 /// Of client n: 2 n further on is its socket, and behind that its bell.
 pub(crate) const CLIENTS: u64 = 16;
 
@@ -73,6 +75,7 @@ pub(crate) struct Daemon {
     pub(crate) post: Sender<Loaded>,
     pub(crate) inbox: Receiver<Loaded>,
     pub(crate) loaded: Arc<OwnedFd>,
+    pub(crate) own: OwnStrategies,
     /// What has happened, as it is told once.
     pub(crate) ready: Vec<u64>,
     /// Who has said much, and when the rest of it is read.
@@ -100,7 +103,8 @@ pub fn serve(options: Options, keeper: Keeper, ready: impl FnOnce()) -> Result<(
     let watch = |what: &OwnedFd, token| epoll::watch(&daemon.epoll, what, token, false);
     let watched = epoll::watch(&daemon.epoll, &listener, LISTENER, false)
         .and_then(|()| epoll::watch(&daemon.epoll, &signals, SIGNALS, false))
-        .and_then(|()| watch(&daemon.loaded, LOADED));
+        .and_then(|()| watch(&daemon.loaded, LOADED))
+        .and_then(|()| watch(daemon.own.bell(), OWN));
     watched.map_err(DaemonError::system("watch sockets"))?;
     ready();
     daemon.work(&listener, &signals, options.reload.as_ref());
@@ -148,7 +152,10 @@ impl Daemon {
         let journal = Journal::new(options.socket.with_extension("journal"));
         let expected = journal.living();
         let (post, inbox) = channel();
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let bell = || {
+            let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+            made.map_err(DaemonError::system("make an eventfd"))
+        };
         Ok(Daemon {
             epoll: epoll::epoll().map_err(DaemonError::system("watch sockets"))?,
             desk: Desk::new(keeper),
@@ -161,7 +168,8 @@ impl Daemon {
             loads: 0,
             post,
             inbox,
-            loaded: Arc::new(bell.map_err(DaemonError::system("make an eventfd"))?),
+            loaded: Arc::new(bell()?),
+            own: OwnStrategies::new(bell()?),
             active: Vec::new(),
             left: BTreeSet::new(),
             ready: Vec::new(),
@@ -192,6 +200,7 @@ impl Daemon {
                         }
                     }
                     LOADED => self.take_loaded(),
+                    OWN => self.hear_own(),
                     _ if token % 2 == 0 => self.hear((token - CLIENTS) / 2),
                     _ => self.look((token - CLIENTS) / 2),
                 }
@@ -209,7 +218,7 @@ impl Daemon {
         let left = self.left.first().map(|(at_ns, _)| until(*at_ns));
         let due = match self.desk.is_open() {
             false => Some(self.open_by.saturating_duration_since(Instant::now())),
-            true => self.desk.keeper().next_tick().map(|tick| Duration::from_nanos((tick - now()).0 / 1_000)),
+            true => self.desk.keeper().next_tick().map(|tick| pause(tick, now())),
         };
         left.into_iter().chain(due).min()
     }
@@ -227,8 +236,9 @@ impl Daemon {
         }
     }
 
-    /// What has happened goes into the recording, and what people have to know to standard error.
+    /// What has happened goes into the recording and to own strategies, and what people have to know to standard error.
     pub(crate) fn tell_log(&mut self) {
+        self.tell_own();
         let log = self.desk.take_log();
         if let Some(recording) = &mut self.recording {
             self.desk.take_inputs().iter().for_each(|(at, input)| recording.input(*at, input));
@@ -313,6 +323,11 @@ impl Daemon {
         }
         false
     }
+}
+
+/// How long it is until then.
+pub(crate) fn pause(until: Moment, now: Moment) -> Duration {
+    Duration::from_nanos((until - now).0 / 1_000)
 }
 
 /// The host's clock since this process has first asked.

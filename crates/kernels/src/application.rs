@@ -1,9 +1,9 @@
 //! An application and the kernels that it has for its computations.
 
-use crate::KernelsError;
 use crate::link::Shared;
 use crate::mailbox::State;
-use crate::protocol::Shape;
+use crate::protocol::{OwnStrategy, Shape};
+use crate::{KernelsError, OwnState};
 use castell_host::{clock, futex};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -91,6 +91,26 @@ impl Application {
             rankings: rankings.iter().map(|ranking| (ranking.name.clone(), ranking.order.clone())).collect(),
         };
         Ok(Collection { shape: self.shared.register(shape)?, shared: self.shared.clone() })
+    }
+
+    /// Brings a strategy for this application's own collections, in place of one that it has brought before: it says onto which resource
+    /// each goes, and in which order; the node's says when. A daemon reads and tries it out first, and this waits for that; where there is
+    /// none yet, a later one does ([`OwnState::Alone`]).
+    ///
+    /// # Errors
+    /// It is no strategy, or fails when it is tried out: the node's decides.
+    pub fn bring_strategy(&self, strategy: OwnStrategy) -> Result<OwnState, KernelsError> {
+        self.shared.bring(strategy)
+    }
+
+    /// Gives up the strategy that it has brought: the node's decides.
+    pub fn give_up_strategy(&self) {
+        self.shared.give_up_own();
+    }
+
+    /// Who decides about this application's collections now. A strategy that fails is stopped at any time.
+    pub fn own_strategy(&self) -> OwnState {
+        self.shared.own().state()
     }
 
     /// Whether a daemon decides now, and not the application itself.

@@ -18,6 +18,8 @@ mod error;
 mod link;
 pub mod mailbox;
 #[cfg(not(loom))]
+mod own;
+#[cfg(not(loom))]
 mod place;
 #[cfg(not(loom))]
 pub mod protocol;
@@ -28,5 +30,7 @@ pub use application::{Application, Collection, Kernel, Ranking, Step};
 pub use desk::{Counts, Desk, Held, Violation};
 #[cfg(not(loom))]
 pub use error::KernelsError;
+#[cfg(not(loom))]
+pub use own::OwnState;
 #[cfg(not(loom))]
 pub use place::{VARIABLE, socket};

@@ -2,6 +2,7 @@
 //! itself where there is none.
 
 use crate::mailbox::{Mailbox, SLOTS, State};
+use crate::own::Stand;
 use crate::protocol::{FromDaemon, Shape, ToDaemon, VERSION};
 use crate::{Desk, Held, KernelsError};
 use castell_base::Moment;
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     freed: Condvar,
     shapes: Mutex<Vec<Told>>,
     answered: Condvar,
+    own: Stand,
     has_daemon: AtomicBool,
     is_closed: AtomicBool,
 }
@@ -60,7 +62,7 @@ struct Told {
     answer: Option<Result<(), String>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
@@ -90,6 +92,7 @@ impl Shared {
             freed: Condvar::new(),
             shapes: Mutex::new(Vec::new()),
             answered: Condvar::new(),
+            own: Stand::new(),
             has_daemon: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
         })
@@ -101,6 +104,16 @@ impl Shared {
 
     pub(crate) fn mailbox(&self) -> &Mailbox {
         &self.mailbox
+    }
+
+    /// The strategy that it has brought.
+    pub(crate) fn own(&self) -> &Stand {
+        &self.own
+    }
+
+    /// Something has changed that whoever decides has to be told over the socket.
+    pub(crate) fn nudge(&self) {
+        ring(&self.nudge);
     }
 
     pub(crate) fn has_daemon(&self) -> bool {
@@ -172,7 +185,7 @@ impl Shared {
         let mut shapes = lock(&self.shapes);
         let number = shapes.len();
         shapes.push(Told { shape, answer: None });
-        ring(&self.nudge);
+        self.nudge();
         loop {
             match &shapes[number].answer {
                 Some(Ok(())) => return Ok(u32::try_from(number).expect("there are few")),
@@ -189,7 +202,8 @@ impl Shared {
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
-        ring(&self.nudge);
+        self.nudge();
+        self.own.close();
         // With the locks held, so that whoever is about to wait has not looked yet, or waits by now.
         drop(lock(&self.shapes));
         self.answered.notify_all();
@@ -266,13 +280,18 @@ struct Connection {
     told: usize,
     /// Shapes of which the answer has come.
     answers: usize,
+    /// Which version of the application's own strategy was told.
+    own: u64,
+    /// How many own strategies were.
+    owns: u64,
 }
 
 impl Connection {
     /// Nothing where nobody listens, or whoever does will not have us.
     fn open(shared: &Shared, socket: &Path) -> Option<Connection> {
         let stream = UnixStream::connect(socket).ok()?;
-        let mut connection = Connection { stream, lines: Lines::default(), told: 0, answers: 0 };
+        let (lines, told, answers) = (Lines::default(), 0, 0);
+        let mut connection = Connection { stream, lines, told, answers, own: 0, owns: 0 };
         let hello = ToDaemon::Application {
             version: VERSION,
             name: shared.name.to_string(),
@@ -309,6 +328,10 @@ impl Connection {
             self.told += 1;
             self.send(&ToDaemon::Shape(shape))?;
         }
+        if let Some((version, strategy)) = shared.own.to_tell(self.own) {
+            (self.own, self.owns) = (version, self.owns + 1);
+            self.send(&ToDaemon::Own(strategy))?;
+        }
         Some(())
     }
 
@@ -342,9 +365,15 @@ impl Connection {
         if ready[0] {
             self.read()?;
             while let Some(line) = self.lines.next_line() {
-                if let FromDaemon::Registered { refused } = decode(&line).ok()? {
-                    shared.answer(self.answers, refused.map_or(Ok(()), Err));
-                    self.answers += 1;
+                match decode(&line).ok()? {
+                    FromDaemon::Registered { refused } => {
+                        shared.answer(self.answers, refused.map_or(Ok(()), Err));
+                        self.answers += 1;
+                    }
+                    FromDaemon::Own { number, stopped } if number == self.owns => {
+                        shared.own.answer(self.own, stopped);
+                    }
+                    _ => {}
                 }
             }
         }
@@ -370,6 +399,7 @@ impl Alone {
             Held { name: shared.name.clone(), pid: std::process::id(), mailbox: shared.mailbox.clone() },
         );
         let mut alone = Alone { desk, registered: 0, looked: Instant::now() };
+        shared.own.alone();
         alone.register(shared, &shared.shapes_from(0));
         // Itself it does not write what it must not.
         let _ = alone.desk.take_in(now(), 0);
@@ -397,6 +427,7 @@ impl Alone {
             if ready.is_ok_and(|ready| ready[1]) {
                 silence(&shared.nudge);
                 self.register(shared, &shared.shapes_from(self.registered));
+                shared.own.alone();
             }
         }
         words.watch();

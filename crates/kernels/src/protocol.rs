@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// This version; another one is refused.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Computations that an application can register.
 pub const SHAPES_MAX: usize = 1 << 10;
 /// Kernels of one computation, and rankings of them.
@@ -35,6 +35,8 @@ pub enum ToDaemon {
     },
     /// The kernels of a computation. They are numbered from 0 in the order in which they are registered.
     Shape(Shape),
+    /// The application brings a strategy for its own collections, or gives up the one that it has brought.
+    Own(Option<OwnStrategy>),
     /// All that was registered before was told: from now on the mailbox counts.
     Open {},
     /// What the node does now.
@@ -82,6 +84,13 @@ pub enum FromDaemon {
         /// A sentence.
         refused: Option<String>,
     },
+    /// The application's own strategy decides from now on; or why it was refused, or stopped, and does not.
+    Own {
+        /// Which of those that the application has brought, counted from 1.
+        number: u64,
+        /// A sentence.
+        stopped: Option<String>,
+    },
     /// A command was carried out, or why not.
     Done {
         /// A sentence.
@@ -89,6 +98,30 @@ pub enum FromDaemon {
     },
     /// What the node does now.
     Status(Status),
+}
+
+/// A strategy for an application's own collections.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnStrategy {
+    /// What errors call it.
+    pub name: String,
+    /// The script; none: the one of this name that comes with castell.
+    pub script: Option<String>,
+    /// Parameters that are set, by name.
+    pub parameters: Vec<(String, String)>,
+}
+
+/// Parameters as people write them: `key=value,key=value`.
+///
+/// # Errors
+/// A part that is none: a sentence.
+pub fn parameters(text: &str) -> Result<Vec<(String, String)>, String> {
+    let parts = text.split(',').filter(|part| !part.is_empty()).map(|part| {
+        let pair = part.split_once('=').map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()));
+        pair.ok_or_else(|| format!("`{part}` is no parameter: write NAME:key=value,key=value"))
+    });
+    parts.collect()
 }
 
 /// The kernels of a computation, by the names of resources.
@@ -204,4 +237,18 @@ pub struct ShownApplication {
     pub pid: u32,
     /// Its collections that are not done.
     pub collections: u64,
+    /// Its own strategy, if it has brought one.
+    pub strategy: Option<ShownOwn>,
+}
+
+/// An application's own strategy as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShownOwn {
+    /// Its name.
+    pub name: String,
+    /// Whether it decides: it is tried out before, and does not any more when it was stopped.
+    pub decides: bool,
+    /// Why it was refused or stopped.
+    pub stopped: Option<String>,
 }

@@ -10,12 +10,16 @@ const SAID: &str = r#"{"hello":{"version":1}}
 {"application":{"version":1,"name":"a","pid":7}}
 {"shape":{"kernels":[["one_core",5],["gpu",null]],"rankings":[["performance",["gpu","one_core"]],["energy",["one_core","gpu"]]]}}
 {"shape":{"kernels":[["fpga",5]],"rankings":[]}}
+{"own":{"name":"mine","script":"return {}","parameters":[]}}
+{"own":{"name":"banking","script":null,"parameters":[["limit","9"]]}}
+{"own":null}
 {"open":{}}
 {"status":{}}
 {"load":{"name":"mine","script":"return {}","parameters":[["limit","9"]]}}
 {"governor":{"level":"low"}}
 {"sensor":{"name":"battery","value":0.5}}
 {"done":{"refused":null}}
+{"own":{"number":1,"stopped":"why"}}
 {"status":{"strategy":"a","governor":"high","resources":[],"waiting":[],"applications":[],"done":1,"steps":2}}
 "#;
 

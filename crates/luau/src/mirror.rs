@@ -39,6 +39,7 @@ struct Slot {
 struct Said {
     is_free: bool,
     is_forbidden: bool,
+    is_busy: bool,
     length: usize,
     running: Option<CollectionId>,
     started: Option<Moment>,
@@ -135,6 +136,7 @@ impl Slot {
         let says = Said {
             is_free: resource.is_free(),
             is_forbidden: resource.is_forbidden,
+            is_busy: resource.is_busy,
             length: resource.queue.len() + usize::from(running.is_some()),
             running: running.map(|running| running.id),
             started: running.and_then(|running| running.started),
@@ -152,6 +154,7 @@ impl Slot {
             &self.table,
             says.is_free,
             says.is_forbidden,
+            says.is_busy,
             says.length,
             table,
             started,

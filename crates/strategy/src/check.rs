@@ -60,11 +60,48 @@ pub fn check(
     seed: u64,
     nodes: u64,
 ) -> Result<Report, Fault> {
+    check_on(&Setting { node: None, kernels: &[] }, make, seed, nodes)
+}
+
+/// The same on nodes that begin like this one, with an application's kernels: for its own strategy, which may know its node and what it
+/// can run. Without kernels collections have one for each resource.
+///
+/// # Errors
+/// `make` fails.
+pub fn check_own(
+    own: &Node,
+    kernels: &[Arc<Kernels>],
+    make: &mut dyn FnMut() -> Result<Box<dyn Strategy>, Fault>,
+    seed: u64,
+    nodes: u64,
+) -> Result<Report, Fault> {
+    let all = (0..own.resources().len()).map(|at| Kernel { resource: ResourceId(at), step_time: None });
+    let all = Kernels::new(all.collect(), Vec::new()).map(Arc::new);
+    let all = all.as_ref().map(std::slice::from_ref).unwrap_or_default();
+    let kernels = if kernels.is_empty() { all } else { kernels };
+    check_on(&Setting { node: Some(own.of_application()), kernels }, make, seed, nodes)
+}
+
+/// What is not left to chance.
+struct Setting<'a> {
+    node: Option<Node>,
+    /// None: any.
+    kernels: &'a [Arc<Kernels>],
+}
+
+fn check_on(
+    setting: &Setting<'_>,
+    make: &mut dyn FnMut() -> Result<Box<dyn Strategy>, Fault>,
+    seed: u64,
+    nodes: u64,
+) -> Result<Report, Fault> {
     let mut report = Report::default();
     for number in 0..nodes {
-        let random = Random(Key { seed, rank: Rank(0), operation: number }.stream(0));
+        let mut random = Random(Key { seed, rank: Rank(0), operation: number }.stream(0));
         report.nodes += 1;
-        if let Some(wrong) = one_node(random, make()?, make()?, number, &mut report) {
+        let node = setting.node.clone().unwrap_or_else(|| node(&mut random));
+        let strategies = [make()?, make()?];
+        if let Some(wrong) = one_node(random, (&node, setting.kernels), strategies, number, &mut report) {
             report.wrong = Some(wrong);
             break;
         }
@@ -84,17 +121,16 @@ impl Random {
 
 fn one_node(
     mut random: Random,
-    strategy: Box<dyn Strategy>,
-    twin: Box<dyn Strategy>,
+    (node, kernels): (&Node, &[Arc<Kernels>]),
+    twins: [Box<dyn Strategy>; 2],
     number: u64,
     report: &mut Report,
 ) -> Option<Wrong> {
-    let node = node(&mut random);
-    let mut keepers = [Keeper::new(node.clone(), strategy), Keeper::new(node, twin)];
+    let mut keepers = twins.map(|strategy| Keeper::new(node.clone(), strategy));
     let mut now = Time::ZERO;
     for step in 0..random.below(STEPS_MAX) as usize {
         now += Time::from_us(random.below(4_000_000));
-        happen(&mut random, &mut keepers, now);
+        happen(&mut random, kernels, &mut keepers, now);
         let [one, other] = keepers.each_mut().map(Keeper::take_events);
         report.happened += 1;
         report.decisions +=
@@ -158,7 +194,7 @@ fn kernels(random: &mut Random, resources: usize) -> Arc<Kernels> {
 }
 
 /// Something happens, to both alike.
-fn happen(random: &mut Random, keepers: &mut [Keeper; 2], now: Time) {
+fn happen(random: &mut Random, given: &[Arc<Kernels>], keepers: &mut [Keeper; 2], now: Time) {
     let node = keepers[0].node();
     let running: Vec<_> =
         (0..node.resources().len()).filter(|at| node.resources()[*at].running.is_some()).collect();
@@ -166,7 +202,11 @@ fn happen(random: &mut Random, keepers: &mut [Keeper; 2], now: Time) {
     let all: Vec<CollectionId> = node.collections().map(|collection| collection.id).collect();
     match random.below(10) {
         0..=3 => {
-            let (kernels, steps) = (kernels(random, resources), 1 + random.below(3) as u32);
+            let kernels = match given {
+                [] => kernels(random, resources),
+                given => given[random.below(given.len() as u64) as usize].clone(),
+            };
+            let steps = 1 + random.below(3) as u32;
             let name: Arc<str> = ["solver", "product", "filter"][random.below(3) as usize].into();
             for keeper in keepers.iter_mut() {
                 keeper

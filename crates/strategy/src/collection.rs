@@ -98,6 +98,14 @@ impl Kernels {
         self.kernels.iter().find(|kernel| kernel.resource == resource)
     }
 
+    /// With the kernel for this resource only, if there is one.
+    pub fn only(&self, resource: ResourceId) -> Option<Kernels> {
+        let kernel = *self.on(resource)?;
+        let rankings = self.rankings.iter();
+        let rankings = rankings.map(|ranking| Ranking { name: ranking.name.clone(), order: vec![resource] });
+        Some(Kernels { kernels: vec![kernel], rankings: rankings.collect() })
+    }
+
     /// The rankings; the first is the one that strategies go by.
     pub fn rankings(&self) -> &[Ranking] {
         &self.rankings

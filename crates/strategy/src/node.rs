@@ -1,5 +1,7 @@
 //! A node's books: collections, queues, what runs, what the governor forbids.
 
+mod line;
+
 use crate::collection::{Collection, CollectionId, Kernels, Place};
 use castell_base::Moment;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -44,6 +46,8 @@ pub struct Resource {
     pub queue: VecDeque<CollectionId>,
     /// The governor forbids it: what runs there ends, and nothing starts.
     pub is_forbidden: bool,
+    /// Somebody runs there who is not on this node: it is [an application's own](Node::of_application).
+    pub is_busy: bool,
 }
 
 impl Resource {
@@ -159,6 +163,8 @@ pub struct Node {
     governor: String,
     forbids: BTreeMap<String, BTreeSet<ResourceId>>,
     sensors: BTreeMap<String, f64>,
+    /// What starts here stands in line elsewhere.
+    is_own: bool,
 }
 
 impl Node {
@@ -178,6 +184,7 @@ impl Node {
                 running: None,
                 queue: VecDeque::new(),
                 is_forbidden: false,
+                is_busy: false,
             });
         }
         if resources.is_empty() {
@@ -192,6 +199,7 @@ impl Node {
             governor: "high".into(),
             forbids: BTreeMap::new(),
             sensors: BTreeMap::new(),
+            is_own: false,
         })
     }
 
@@ -204,6 +212,7 @@ impl Node {
                 running: None,
                 queue: VecDeque::new(),
                 is_forbidden: false,
+                is_busy: false,
             });
             ResourceId(self.resources.len() - 1)
         })
@@ -435,7 +444,7 @@ impl Node {
         resource.running = Some(id);
         let collection = self.collections.get_mut(&id).expect("what is queued is known");
         (collection.place, collection.last, collection.started) =
-            (Place::Running(on), Some(on), Some(self.now));
+            (Place::Running(on), Some(on), (!self.is_own).then_some(self.now));
         Some(Start { collection: id, resource: on })
     }
 }

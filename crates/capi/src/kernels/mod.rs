@@ -1,5 +1,7 @@
 //! What `include/castell_kernels.h` declares.
 
+mod own;
+
 use crate::tasks::failure::{ARGUMENT, Failure, START, TASK, castell_tasks_error, status};
 use castell_kernels::{Application, Collection, Kernel, KernelsError, Ranking};
 use std::ffi::{CStr, c_char, c_int, c_void};

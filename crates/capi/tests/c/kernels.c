@@ -53,6 +53,20 @@ int main(void) {
     CHECK(castell_application_open(&application, "kernels") == 0);
     CHECK(castell_application_has_daemon(application) == 0);
 
+    /* Nobody is there who could read a strategy: it waits for a daemon, and the ranking decides. */
+    char why[8] = "before";
+    CHECK(castell_application_strategy_state(application, why, sizeof why) == CASTELL_STRATEGY_NONE && !why[0]);
+    CHECK(castell_application_strategy(application, "mine", "return {}") == 0);
+    CHECK(castell_application_strategy_state(application, NULL, 0) == CASTELL_STRATEGY_ALONE);
+    CHECK(castell_application_strategy(application, "banking:limit", NULL) == CASTELL_KERNELS_ERR_ARGUMENT);
+    CHECK(strstr(castell_kernels_error(), "`limit` is no parameter"));
+    CHECK(castell_application_strategy(application, NULL, "return {}") == CASTELL_KERNELS_ERR_ARGUMENT);
+    CHECK(castell_application_strategy(NULL, "banking", NULL) == CASTELL_KERNELS_ERR_ARGUMENT);
+    CHECK(castell_application_strategy_file(application, "/there/is/no.luau") == CASTELL_KERNELS_ERR_ARGUMENT);
+    CHECK(strstr(castell_kernels_error(), "/there/is/no.luau"));
+    CHECK(castell_application_strategy(application, NULL, NULL) == 0);
+    CHECK(castell_application_strategy_state(application, NULL, 0) == CASTELL_STRATEGY_NONE);
+
     CHECK(castell_collection_register(&collection, application, kernels, 2, &energy, 1) == 0);
     uint32_t next = 0;
     CHECK(castell_collection_run(collection, &next, 1) == 0);

@@ -29,14 +29,8 @@ impl Source {
             Some((name, parameters)) => (name, parameters),
             None => (asked, ""),
         };
-        let parameters = parameters.split(',').filter(|part| !part.is_empty()).map(|part| {
-            let pair =
-                part.split_once('=').map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()));
-            pair.with_context(|| {
-                format!("`{asked}`: `{part}` is no parameter: write NAME:key=value,key=value")
-            })
-        });
-        let parameters = parameters.collect::<anyhow::Result<Vec<_>>>()?;
+        let parameters = castell_kernels::protocol::parameters(parameters)
+            .map_err(|reason| anyhow::anyhow!("`{asked}`: {reason}"))?;
         let script = match shipped::named(name) {
             Some(shipped) => shipped.text.to_owned(),
             None => read(name)?,

@@ -53,10 +53,25 @@ pub fn lines(status: &Status) -> Vec<String> {
     }
     if !applications.is_empty() {
         let shown = applications.iter().map(|application| {
-            format!("{} ({}) {}", application.application, application.pid, application.collections)
+            let own = match &application.strategy {
+                None => String::new(),
+                Some(own) if own.decides => format!(" by its own {}", own.name),
+                Some(own) if own.stopped.is_some() => format!(" (its own {} was stopped)", own.name),
+                Some(own) => format!(" (its own {} is tried out)", own.name),
+            };
+            format!("{} ({}) {}{own}", application.application, application.pid, application.collections)
         });
         let shown: Vec<String> = shown.collect();
         lines.push(format!("{}: {}", say::count(shown.len(), "application"), few(&shown)));
+        for application in applications {
+            if let Some(reason) = application.strategy.as_ref().and_then(|own| own.stopped.as_ref()) {
+                lines.push(format!(
+                    "own strategy of {} stopped: {}",
+                    plain(&application.application),
+                    plain(reason)
+                ));
+            }
+        }
     }
     lines
 }

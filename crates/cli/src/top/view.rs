@@ -274,7 +274,12 @@ pub(super) mod tests {
                 on("gpu", None, &[], true),
             ],
             waiting: vec!["matrix#9".into(), "lama\x1b[2J#4".into()],
-            applications: vec![ShownApplication { application: "matrix".into(), pid: 31, collections: 4 }],
+            applications: vec![ShownApplication {
+                application: "matrix".into(),
+                pid: 31,
+                collections: 4,
+                strategy: None,
+            }],
             done: 12,
             steps: 30,
             decisions: 33,

@@ -16,7 +16,7 @@ use castell_kernels::protocol::Shape;
 use serde::{Deserialize, Serialize};
 
 /// The version of the file.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -62,6 +62,13 @@ enum Line {
     Strategy {
         at_ps: u128,
         strategy: Source,
+    },
+    /// An application's own strategy has a say from now on, or none any more. What it chose are the collections that follow, with one kernel
+    /// and one step each: for whoever reads, and nothing follows from it.
+    Own {
+        at_ps: u128,
+        application: String,
+        strategy: Option<Source>,
     },
     /// A line of the log.
     Log(String),

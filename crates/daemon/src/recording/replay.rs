@@ -74,7 +74,7 @@ pub enum WhatIsWrong {
     )]
     NoHead,
     /// Another version of the file.
-    #[error("this recording has version {0}; this castell reads {VERSION}")]
+    #[error("this recording has version {0}; this castell reads 1 to {VERSION}")]
     Version(u32),
     /// A script that is none.
     #[error(transparent)]
@@ -153,6 +153,10 @@ impl Run {
                 self.follow(watch);
                 return Ok(());
             }
+            Line::Own { at_ps, .. } => {
+                self.time(at_ps);
+                return Ok(());
+            }
             Line::Register { at_ps, application, shape, steps } => {
                 let kernels = self.kernels(shape)?;
                 (at_ps, Input::Register { application: application.into(), kernels, steps })
@@ -214,7 +218,8 @@ impl Run {
 fn begin(line: Line) -> Result<Keeper, WhatIsWrong> {
     let Line::Recording(head) = line else { return Err(WhatIsWrong::NoHead) };
     let Head { version, resources, forbids, governor, sensors, strategy } = head;
-    if version != VERSION {
+    // What is new in the second is what nothing follows from.
+    if !(1..=VERSION).contains(&version) {
         return Err(WhatIsWrong::Version(version));
     }
     let mut node = Node::new(resources.into_iter().map(|name| {

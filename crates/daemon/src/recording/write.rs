@@ -80,6 +80,12 @@ impl Recording {
         self.line(&Line::Strategy { at_ps: at.0, strategy: strategy.clone() });
     }
 
+    /// An application's own strategy has a say from now on, or none. What it chooses is registered, and so is recorded as such.
+    pub(crate) fn own(&mut self, at: Moment, application: &str, strategy: Option<&Source>) {
+        let (application, strategy) = (application.to_owned(), strategy.cloned());
+        self.line(&Line::Own { at_ps: at.0, application, strategy });
+    }
+
     /// Something was decided.
     pub(crate) fn event(&mut self, event: &Event) {
         let line = log_line(event, &self.resources);

@@ -1,15 +1,18 @@
 //! Answers what is asked in mailboxes: between them and the node's books.
 
+mod own;
+
 use crate::KernelsError;
 use crate::mailbox::{Mailbox, SLOTS, Slot, State};
-use crate::protocol::{OnResource, SHAPES_MAX, Shape, ShownApplication, Status};
+use crate::protocol::{OnResource, SHAPES_MAX, Shape, ShownApplication, ShownOwn, Status};
 use castell_base::Moment;
 use castell_host::futex;
+use castell_strategy::own::Told;
 use castell_strategy::{
     CollectionId, Event, Happened, Input, Keeper, Kernels, NodeError, Place, ResourceId, ResourceKind,
     Strategy,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -56,6 +59,15 @@ enum Kept {
         id: CollectionId,
         shape: u32,
         done_before: u32,
+        /// Steps that are not in the books as yet: about each of them the application's own strategy decides.
+        after: u32,
+    },
+    /// The application's own strategy has not said where the next step is to run.
+    Own {
+        shape: u32,
+        steps_done: u32,
+        steps_left: u32,
+        since: Moment,
     },
     /// A step that runs although the books have no place for it: another desk has granted it.
     Stray,
@@ -65,6 +77,9 @@ struct Registered {
     kernels: Arc<Kernels>,
     /// Which of the application's kernels each of those is.
     numbers: Vec<u32>,
+    /// With one of its kernels only, as the application's own strategy sends it somewhere; made once, since whoever knows kernels knows
+    /// them by their address.
+    only: BTreeMap<ResourceId, Arc<Kernels>>,
 }
 
 struct Member {
@@ -73,6 +88,10 @@ struct Member {
     slots: [Kept; SLOTS],
     /// What stands in its mailbox counts: all of its shapes are registered.
     is_in: bool,
+    /// What its own strategy has to be told, if it has one.
+    own: Option<own::Books>,
+    /// What there is to say of that one, also when it was stopped.
+    shown_own: Option<ShownOwn>,
 }
 
 /// A node's keeper with the mailboxes of its applications.
@@ -88,6 +107,10 @@ pub struct Desk {
     log: Vec<Event>,
     /// What has happened from outside, where somebody wants to know.
     inputs: Option<Vec<(Moment, Input)>>,
+    /// Of collections that own strategies know.
+    next_ticket: u64,
+    /// Members whose own strategies have to be told something.
+    with_news: BTreeSet<u64>,
 }
 
 impl Desk {
@@ -101,6 +124,8 @@ impl Desk {
             counts: Counts::default(),
             log: Vec::new(),
             inputs: None,
+            next_ticket: 0,
+            with_news: BTreeSet::new(),
         }
     }
 
@@ -116,9 +141,13 @@ impl Desk {
 
     /// Something else happens to the node than collections: the governor, a sensor, a tick.
     pub fn change(&mut self, now: impl Into<Moment>, input: Input) {
+        let (now, is_for_own) = (now.into(), !matches!(input, Input::Tick));
         // They can always happen.
-        let _ = self.apply(now.into(), input);
+        let _ = self.apply(now, input);
         self.decide();
+        if is_for_own {
+            self.node_changed(now);
+        }
     }
 
     /// Another strategy takes over.
@@ -144,14 +173,16 @@ impl Desk {
 
     /// An application comes, under a number of its own.
     pub fn join(&mut self, member: u64, held: Held) {
-        let member_of_it = Member { held, shapes: Vec::new(), slots: [Kept::Nothing; SLOTS], is_in: false };
-        self.members.insert(member, member_of_it);
+        let (slots, shapes) = ([Kept::Nothing; SLOTS], Vec::new());
+        let joined = Member { held, shapes, slots, is_in: false, own: None, shown_own: None };
+        self.members.insert(member, joined);
     }
 
     /// The application has gone: what it had asked for is forgotten, and where it ran others may run.
     pub fn leave(&mut self, member: u64, now: impl Into<Moment>) {
         let Some(gone) = self.members.remove(&member) else { return };
         let now = now.into();
+        self.with_news.remove(&member);
         for kept in gone.slots {
             if let Kept::Collection { id, .. } = kept {
                 self.withdraw(now, id);
@@ -172,7 +203,9 @@ impl Desk {
         }
         let registered = shape.on(self.keeper.node());
         let (kept, answer) = match registered {
-            Ok((kernels, numbers)) => (Some(Registered { kernels: Arc::new(kernels), numbers }), Ok(())),
+            Ok((kernels, numbers)) => {
+                (Some(Registered { kernels: Arc::new(kernels), numbers, only: BTreeMap::new() }), Ok(()))
+            }
             Err(reason) => (None, Err(KernelsError::Registration(reason))),
         };
         member.shapes.push(kept);
@@ -265,7 +298,7 @@ impl Desk {
             self.apply(now, Input::Adopt { application: name, kernels, steps, on }).ok().flatten()
         });
         let (shape, done_before) = (said.shape, said.steps_done);
-        let kept = adopted.map_or(Kept::Stray, |id| Kept::Collection { id, shape, done_before });
+        let kept = adopted.map_or(Kept::Stray, |id| Kept::Collection { id, shape, done_before, after: 0 });
         self.keep(member, slot, kept);
         self.whose.extend(adopted.map(|id| (id, (member, slot))));
     }
@@ -303,11 +336,13 @@ impl Desk {
             (Some(State::Free | State::Granted | State::Done | State::Refused), _) => {}
             (Some(State::Asked), Kept::Nothing) => self.ask(now, member, slot, said, 0),
             (Some(State::Asked), Kept::Collection { id, .. }) if self.runs_on(id).is_none() => {}
+            (Some(State::Asked | State::Ended), Kept::Own { .. }) => {}
             // If it runs nowhere, that was heard before, and it waits for its next step.
             (Some(State::Ended), Kept::Collection { id, .. }) => {
                 if let Some(on) = self.runs_on(id) {
                     self.apply(now, Input::Ended(on)).expect("it runs there");
                     self.decide();
+                    self.go_on_without_own(now, member, slot);
                 }
             }
             (Some(State::Ended), Kept::Stray) => {
@@ -323,6 +358,7 @@ impl Desk {
             }
             (Some(State::Abandoned), kept) => {
                 self.keep(member, slot, Kept::Nothing);
+                self.own_is_over(member, slot, Told::Gone);
                 if let Kept::Collection { id, .. } = kept {
                     self.withdraw(now, id);
                 }
@@ -348,12 +384,18 @@ impl Desk {
         let (name, kernels) = (found.held.name.clone(), shape.map(|shape| shape.kernels.clone()));
         let steps = said.steps.saturating_sub(steps_done);
         let mailbox = found.held.mailbox.clone();
+        if kernels.is_some() && steps > 0 && found.own.is_some() {
+            let kept = Kept::Own { shape: said.shape, steps_done, steps_left: steps, since: now };
+            self.hold(member, slot, kept);
+            return;
+        }
         let came = kernels.and_then(|kernels| {
             self.apply(now, Input::Register { application: name, kernels, steps }).ok().flatten()
         });
         match came {
             Some(id) => {
-                self.keep(member, slot, Kept::Collection { id, shape: said.shape, done_before: steps_done });
+                let (shape, done_before) = (said.shape, steps_done);
+                self.keep(member, slot, Kept::Collection { id, shape, done_before, after: 0 });
                 self.whose.insert(id, (member, slot));
                 self.decide();
             }
@@ -406,11 +448,8 @@ impl Desk {
                 Happened::Fault(_) => self.counts.faults += 1,
                 Happened::Ended { collection, is_done, .. } => {
                     self.counts.steps += 1;
-                    self.counts.done += u64::from(is_done);
                     if is_done && let Some((member, slot)) = self.whose.remove(&collection) {
-                        let member = self.members.get_mut(&member).expect("who has collections is there");
-                        member.slots[slot] = Kept::Nothing;
-                        wake(member.held.mailbox.words().finish(slot));
+                        self.end(event.at, member, slot);
                     }
                 }
                 _ => {}
@@ -419,24 +458,46 @@ impl Desk {
         }
     }
 
+    /// A collection is out of the books: it is over, or its next step is its own strategy's.
+    fn end(&mut self, now: Moment, number: u64, slot: usize) {
+        let member = self.members.get_mut(&number).expect("who has collections is there");
+        match member.slots[slot] {
+            Kept::Collection { shape, done_before, after, .. } if after > 0 => {
+                let (steps_done, steps_left) = (done_before + 1, after);
+                self.own_ended(number, slot, Kept::Own { shape, steps_done, steps_left, since: now });
+            }
+            _ => {
+                member.slots[slot] = Kept::Nothing;
+                wake(member.held.mailbox.words().finish(slot));
+                self.counts.done += 1;
+                self.own_is_over(number, slot, Told::Ended);
+            }
+        }
+    }
+
     fn grant(&mut self, id: CollectionId, on: ResourceId) {
-        let Some((member, slot)) = self.whose.get(&id) else { return };
-        let (Some(member), Some(collection)) = (self.members.get(member), self.keeper.node().collection(id))
+        let Some(&(number, slot)) = self.whose.get(&id) else { return };
+        self.own_began(number, slot);
+        let (Some(member), Some(collection)) = (self.members.get(&number), self.keeper.node().collection(id))
         else {
             return;
         };
         let words = member.held.mailbox.words();
-        let Kept::Collection { shape, done_before, .. } = member.slots[*slot] else { return };
+        let Kept::Collection { shape, done_before, .. } = member.slots[slot] else { return };
         let shape = member.shapes[shape as usize].as_ref().expect("it was registered with that");
         let at = shape.kernels.all().iter().position(|kernel| kernel.resource == on);
         let number = shape.numbers[at.expect("it runs where it has a kernel")];
-        wake(words.grant(*slot, number, done_before + collection.steps_done));
+        wake(words.grant(slot, number, done_before + collection.steps_done));
     }
 
     fn count_wait(&mut self, at: Moment, id: CollectionId) {
+        let is_first = |(member, slot): &(u64, usize)| {
+            let kept = self.members.get(member).map(|member| member.slots[*slot]);
+            !matches!(kept, Some(Kept::Collection { done_before: 1.., .. }))
+        };
         let collection = self.keeper.node().collection(id).filter(|collection| collection.steps_done == 0);
-        if let Some(collection) = collection {
-            self.counts.waited_ns += (at - collection.arrived).0 / 1_000;
+        if let Some(collection) = collection.filter(|_| self.whose.get(&id).is_none_or(is_first)) {
+            self.counts.waited(at, collection.arrived);
         }
     }
 
@@ -463,6 +524,7 @@ impl Desk {
             application: member.held.name.to_string(),
             pid: member.held.pid,
             collections: member.slots.iter().filter(|kept| **kept != Kept::Nothing).count() as u64,
+            strategy: member.shown_own.clone(),
         });
         Status {
             strategy: self.keeper.strategy().into(),
