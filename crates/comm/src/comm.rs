@@ -5,11 +5,13 @@ use castell_coll::collective::Element;
 use castell_coll::pool::{AllocationError, SharedBuffer};
 use castell_coll::{Communicator, join};
 use castell_engine::Process;
+use castell_host::board::{self, Counted};
 use castell_launch::bootstrap::{self, BootstrapError, HostFunctions, Membership};
 use castell_shm::job::{Job, JobError, JobOptions};
 use castell_shm::watch::Watch;
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// This process's membership in its group. Clones share it; all methods may be called from any thread.
 ///
@@ -30,13 +32,16 @@ use std::os::fd::OwnedFd;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Comm(Process);
+pub struct Comm {
+    process: Process,
+    _counted: Option<Arc<Counted>>,
+}
 
 impl Deref for Comm {
     type Target = Process;
 
     fn deref(&self) -> &Process {
-        &self.0
+        &self.process
     }
 }
 
@@ -93,9 +98,10 @@ impl Comm {
         }
         let looks_itself = !membership.is_supervised && membership.processes_visible && job.ranks() > 1;
         let watch = looks_itself.then(|| Watch::new(job.ranks()));
+        let counted = counted(); // the engine asks how it waits
         let process = join(job, membership.rank, watch).map_err(group)?;
         process.note_if_wanted();
-        Ok(Comm(process))
+        Ok(Comm { process, _counted: counted })
     }
 
     /// Joins a job, whose ranks somebody watches, as `rank`.
@@ -103,7 +109,8 @@ impl Comm {
     /// # Panics
     /// Each rank is joined by exactly one process, once.
     pub fn join(job: Job, rank: Rank) -> Comm {
-        Comm(join(job, rank, None).unwrap_or_else(|error| panic!("{error}")))
+        let process = join(job, rank, None).unwrap_or_else(|error| panic!("{error}"));
+        Comm { process, _counted: None }
     }
 
     /// All ranks. Each call gives another handle to the same communicator: their calls count as one sequence.
@@ -118,6 +125,14 @@ impl Comm {
     pub fn allocate<T: Element>(&self, count: usize) -> Result<SharedBuffer<T>, AllocationError> {
         SharedBuffer::new(self, count)
     }
+}
+
+/// The calling thread computes on a processor of the node's board, and lends it while it waits, if programs share processors.
+fn counted() -> Option<Arc<Counted>> {
+    let counted = board::join(&board::wanted()?, 1).and_then(Counted::begin);
+    let counted =
+        counted.inspect_err(|error| castell_host::say(&format!("processors are not shared: {error}")));
+    Some(Arc::new(counted.ok()?))
 }
 
 /// Makes the segment of a group, where none is there yet.

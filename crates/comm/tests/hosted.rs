@@ -5,8 +5,12 @@ use castell_base::Rank;
 use castell_comm::Comm;
 use castell_comm::bootstrap::{BootstrapError, HostFunctions};
 use castell_comm::collective::Reduction;
+use castell_host::board::{Board, Membership};
 use castell_host::process::{self, Ended};
 use castell_host::shm::Segment;
+use castell_host::topology::Processors;
+use std::cell::Cell;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -72,10 +76,11 @@ impl HostFunctions for Forked<'_> {
 
 fn main() {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let cases: [(&str, fn()); 3] = [
+    let cases: [(&str, fn()); 4] = [
         ("forked_ranks_join", forked_ranks_join),
         ("several_hosts_are_refused", several_hosts_are_refused),
         ("the_dead_are_named", the_dead_are_named),
+        ("who_waits_lends_its_processor", who_waits_lends_its_processor),
     ];
     for (name, case) in
         cases.iter().filter(|(name, _)| wanted.as_deref().is_none_or(|part| name.contains(part)))
@@ -152,4 +157,86 @@ fn the_dead_are_named() {
         0
     });
     assert_eq!(ended, [Ended::Exited(0), Ended::Killed(libc::SIGKILL), Ended::Exited(0)]);
+}
+
+/// Words of the segment behind the first, which counts.
+const GO: usize = 1;
+const LENT: usize = 2;
+const ROUNDS: u64 = 20;
+
+/// Waits until something is so, awake: who is counted would lend what it has if it slept.
+fn spin_until(is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(60), "it never is");
+        std::thread::yield_now();
+    }
+}
+
+/// Two ranks, and somebody who borrows the processor of the one that waits: it has that back when its message comes, whatever the borrower does.
+fn who_waits_lends_its_processor() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("board");
+    // SAFETY: this process has one thread.
+    unsafe { std::env::set_var("CASTELL_SHARE", &path) };
+    let cpus: Vec<u32> = Processors::usable().cpus.into_iter().take(2).collect();
+    let ended = fork(3, |_| None, &|forked| {
+        castell_host::topology::move_thread(&cpus).expect("these may be used");
+        forked.ranks = 2;
+        match forked.rank {
+            2 => borrow(forked, &path, &cpus),
+            _ => wait_in_turns(forked),
+        }
+        0
+    });
+    assert_eq!(ended, [Ended::Exited(0); 3]);
+    let board = Board::open(&path).expect("a board").expect("it is there");
+    assert_eq!(board.programs(), [], "all have left");
+    // SAFETY: this process has one thread.
+    unsafe { std::env::remove_var("CASTELL_SHARE") };
+}
+
+/// Rank 0 waits for rank 1, which comes when somebody has borrowed rank 0's processor.
+fn wait_in_turns(forked: &mut Forked) {
+    let words = forked.board.words();
+    let comm = Comm::init_by(forked).expect("a group");
+    for round in 1..=ROUNDS {
+        if forked.rank == 1 {
+            spin_until(|| words[LENT].load(Ordering::SeqCst) >= 2 * round);
+        }
+        comm.world().barrier().expect("both come");
+        if forked.rank == 0 {
+            words[GO].store(round, Ordering::SeqCst);
+        }
+        // The borrower sees who has it while both compute.
+        spin_until(|| words[LENT].load(Ordering::SeqCst) > 2 * round);
+        comm.world().barrier().expect("both come");
+    }
+    comm.finalize();
+}
+
+fn borrow(forked: &Forked, path: &Path, cpus: &[u32]) {
+    let words = forked.board.words();
+    spin_until(|| {
+        Board::open(path).is_ok_and(|board| board.is_some_and(|board| board.programs().len() == 2))
+    });
+    let board = Board::open(path).expect("a board").expect("it is there");
+    let place = Membership::join(path, 1, cpus).expect("there is room");
+    for round in 1..=ROUNDS {
+        let taken = Cell::new(None);
+        spin_until(|| {
+            // Without being hungry: nobody is asked for anything.
+            taken.set(place.try_take(None));
+            taken.get().is_some()
+        });
+        let turn = taken.get().expect("it was just there");
+        words[LENT].store(2 * round, Ordering::SeqCst);
+        spin_until(|| words[GO].load(Ordering::SeqCst) == round);
+        assert_ne!(place.word(turn.cpu()).load(Ordering::SeqCst), turn.word(), "it is still the borrower's");
+        let lending = board.lendings()[turn.cpu() as usize];
+        assert!(lending.holder.is_some_and(|holder| holder != std::process::id()), "{lending:?}");
+        assert!(lending.right == lending.holder && lending.seized >= 1, "{lending:?}");
+        place.give(turn); // which it has no more
+        words[LENT].store(2 * round + 1, Ordering::SeqCst);
+    }
 }

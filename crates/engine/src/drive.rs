@@ -16,6 +16,7 @@ use super::programs::Programs;
 use super::turn::Engine;
 use crate::board::Describe;
 use castell_base::Rank;
+use castell_host::board::Lent;
 use castell_host::clock;
 use castell_shm::doorbell::{Doorbell, Sleeper, Ticket};
 use castell_shm::job::Job;
@@ -45,11 +46,13 @@ impl Patience {
     const OVERSUBSCRIBED: Patience = Patience { spins: 0, yields: 100, is_frugal: true };
 
     fn of(job: &Job) -> Patience {
-        match job.ranks().cmp(&job.processors_of_joined()) {
+        let patience = match job.ranks().cmp(&job.processors_of_joined()) {
             Less => Patience::ALONE,
             Equal => Patience { is_frugal: true, ..Patience::ALONE },
             Greater => Patience::OVERSUBSCRIBED,
-        }
+        };
+        // Who lends its processor lets others run by that: on a busy node a yield may last for as long as others like.
+        if Lent::is_wanted() { Patience { yields: 0, ..patience } } else { patience }
     }
 }
 
@@ -336,6 +339,7 @@ impl Shared {
 
     /// Another application thread drives: sleeps until the run is done or the driver leaves.
     fn wait_beside(&self, state: &Arc<HandleState>) {
+        let _lent = Lent::begin();
         self.others.beside.fetch_add(1, Ordering::SeqCst);
         self.others.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(state));
         if self.app_drives.load(Ordering::SeqCst) && !state.is_done() {
@@ -366,6 +370,8 @@ impl Shared {
     ) {
         self.app_drives.store(true, Ordering::Relaxed);
         engine.is_late = false;
+        // Before it sleeps for the first time it lends its processor, until it goes on.
+        let mut lent = None;
         let patience = self.patience();
         let rings_later = RINGS_LATER_TURNS.min(patience.spins + 2);
         let (mut idle, mut nap) = (0, NAPS[0]);
@@ -402,6 +408,7 @@ impl Shared {
                     meanwhile();
                     (at_most, nap) = (nap, NAPS[1].min(nap * 2));
                 }
+                lent = lent.or_else(Lent::begin);
                 self.sleep_as_waiter(&mut engine, is_done, at_most);
                 engine.look_around();
                 // One more round of yields before the next sleep, no more spinning.

@@ -67,7 +67,7 @@ pub const GROUPS: [Group; 7] = [
             variable(
                 "CASTELL_SHARE",
                 "`1` or `0`, or a file with a `/`",
-                "lends processors to other programs that say so while there is nothing to do, and borrows theirs; the file is the board on which they do",
+                "lends processors to other programs that say so while there is nothing to do, or while a rank waits, and borrows theirs; the file is the board on which they do",
             ),
             variable(
                 "CASTELL_TASKS_DEBUG",

@@ -7,7 +7,7 @@
 //! | a processor whose thread has slept, was stopped or gone from one look to the next | takes it |
 //! | a processor that another thread of its program has had for 100 ms | wants it: it is its turn |
 //! | a processor that it has the right to, or its program has, wanted for a second, whose thread runs a very long task | takes it |
-//! | more programs than processors, and itself without a right | has the right that somebody else has had for longest |
+//! | more programs than processors, and itself without a right | has the right that somebody else has had for longest; that of a program that never waits after a second |
 
 use super::file::{Board, Lock};
 use super::membership::{Membership, wake_one};
@@ -17,7 +17,7 @@ use std::fs;
 use std::sync::atomic::Ordering;
 
 /// For so long the right to a processor stays with one program where there are more programs than processors.
-const QUANTUM_NS: u64 = 10_000_000;
+pub(super) const QUANTUM_NS: u64 = 10_000_000;
 /// After so long it is another thread's turn where a program has fewer processors than threads with work.
 const TURN_NS: u64 = 100_000_000;
 /// After so long a processor that is wanted back is taken back whatever its thread does: it may wait for what the one that wants it has to do.
@@ -26,6 +26,8 @@ const LIMIT_NS: u64 = 1_000_000_000;
 /// What a hungry worker remembers from one look to the next.
 pub(super) struct Care<'a> {
     membership: &'a Membership,
+    /// Since when it is hungry.
+    since_ns: u64,
     /// Where it looks next for a thread that sleeps.
     next: usize,
     /// A processor whose thread slept when it looked last.
@@ -44,7 +46,7 @@ struct Suspect {
 
 impl<'a> Care<'a> {
     pub(super) fn new(membership: &'a Membership) -> Care<'a> {
-        Care { membership, next: 0, suspect: None }
+        Care { membership, since_ns: now_ns(), next: 0, suspect: None }
     }
 
     /// Looks once; a processor, if that gives one.
@@ -121,11 +123,12 @@ impl<'a> Care<'a> {
             return;
         }
         let Ok(_lock) = self.membership.board.lock(false) else { return }; // somebody else is at it
-        let about = |&slot: &usize| words.slots[slot].right_since_ns.load(Ordering::Relaxed);
-        let oldest = (0..words.slots.len()).filter(|&slot| words.is_usable(member, slot)).min_by_key(about);
-        if let Some(slot) = oldest.filter(|slot| now.saturating_sub(about(slot)) >= QUANTUM_NS) {
-            words.slots[slot].set_right(Some(member), now);
-        }
+        let has_waited = now.saturating_sub(self.since_ns) >= LIMIT_NS;
+        let may_take = |has_it: Option<usize>, since_ns| {
+            let never_waits = has_it.is_some_and(|has_it| words.never_waits(has_it));
+            now.saturating_sub(since_ns) >= QUANTUM_NS && (!never_waits || has_waited)
+        };
+        words.take_right(member, may_take, now);
     }
 }
 

@@ -47,7 +47,7 @@ pub struct Lending {
     pub lent: u64,
     /// How often it was given back since it was wanted.
     pub returned: u64,
-    /// How often it was taken from a thread that slept or was stopped in the middle of a task.
+    /// How often it was taken from a thread in the middle of a task: it slept or was stopped, or a rank has it back at once.
     pub seized: u64,
 }
 

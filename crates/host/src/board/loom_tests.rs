@@ -139,3 +139,55 @@ fn a_turn_that_was_taken_away_frees_nothing() {
         assert_eq!(words.take(2, None, false, 0).is_some(), gave);
     });
 }
+
+/// It gets it from the borrower, from the one that waits, or when both have given it up; and the one that waits gets it in the end.
+#[test]
+fn who_has_it_back_at_once_leaves_nobody_asleep() {
+    check(&[0], |memory| {
+        let borrowed = memory.words().take(1, None, false, 0).expect("nobody has it");
+        let waiter = {
+            let memory = Arc::clone(&memory);
+            thread::spawn(move || {
+                let turn = memory.take(2);
+                memory.words().give(turn, |_| ());
+            })
+        };
+        let owner = {
+            let memory = Arc::clone(&memory);
+            thread::spawn(move || {
+                let words = memory.words();
+                words.reclaim(0, None, 0).into_iter().for_each(|turn| {
+                    assert!(words.give(turn, |_| ()), "nobody takes it from who has the right");
+                });
+            })
+        };
+        memory.words().give(borrowed, |_| ());
+        owner.join().expect("it does not wait");
+        waiter.join().expect("it gets it");
+        assert_eq!(memory.words().hungry(), 0);
+    });
+}
+
+/// One is told of a processor and goes elsewhere without it: the other one hears of it.
+#[test]
+fn who_goes_on_without_a_processor_tells_others_of_it() {
+    check(&[0], |memory| {
+        let held = memory.words().take(1, None, false, 0).expect("nobody has it");
+        let leaver = {
+            let memory = Arc::clone(&memory);
+            thread::spawn(move || {
+                let words = memory.words();
+                words.begin_hunger(0);
+                words.news_before_look(0);
+                // Whoever has the right is told first.
+                let turn = words.take(0, None, false, 0);
+                words.end_hunger(0, true, |_| ());
+                turn.into_iter().for_each(|turn| assert!(words.give(turn, |_| ()), "nobody takes it away"));
+            })
+        };
+        let waiter = worker(&memory, 2);
+        memory.words().give(held, |_| ());
+        leaver.join().expect("it does not wait");
+        waiter.join().expect("it gets it");
+    });
+}

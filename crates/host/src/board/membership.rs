@@ -1,6 +1,6 @@
 //! A program on the board.
 
-use super::care::Care;
+use super::care::{Care, QUANTUM_NS};
 use super::file::Board;
 use super::words::{MEMBERS_MAX, SLOTS_MAX, Turn, Words};
 use crate::HostError;
@@ -34,7 +34,16 @@ impl Membership {
     pub fn join(path: &Path, workers: usize, cpus: &[u32]) -> Result<Membership, HostError> {
         let board = Board::open_or_make(path)?;
         let lock = board.lock(true)?;
-        let me = std::process::id();
+        let (me, image) = (std::process::id(), image());
+        let cpus = cpus.to_vec();
+        if let Some(member) = board.words().place_of(me, image) {
+            let place = &board.words().members[member];
+            place.users.fetch_add(1, Ordering::Relaxed);
+            place.workers.fetch_max(workers.min(SLOTS_MAX) as u32, Ordering::Relaxed);
+            board.words().share_out(now_ns());
+            drop(lock);
+            return Ok(Membership { board, member, hungry: Mutex::new(0), process: me, cpus });
+        }
         board.remove_dead(&lock, Some(me));
         let free = (0..MEMBERS_MAX).find(|&member| !board.words().is_there(member));
         let Some(member) = free else {
@@ -46,6 +55,9 @@ impl Membership {
         let words = board.words();
         let place = &words.members[member];
         place.workers.store(workers.min(SLOTS_MAX) as u32, Ordering::Relaxed);
+        place.image.store(image, Ordering::Relaxed);
+        place.users.store(1, Ordering::Relaxed);
+        place.never_waits.store(0, Ordering::Relaxed);
         place.number.store(words.header.joined.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         place.start_time.store(Pid::current().start_time().unwrap_or(0), Ordering::Relaxed);
         place.usable.iter().for_each(|word| word.store(0, Ordering::Relaxed));
@@ -56,7 +68,7 @@ impl Membership {
         words.count_present();
         words.share_out(now_ns());
         drop(lock);
-        Ok(Membership { board, member, hungry: Mutex::new(0), process: me, cpus: cpus.to_vec() })
+        Ok(Membership { board, member, hungry: Mutex::new(0), process: me, cpus })
     }
 
     /// More workers of this process, or fewer.
@@ -100,6 +112,42 @@ impl Membership {
         turn.inspect(|turn| self.note_thread(*turn))
     }
 
+    /// A processor for a thread that does not wait: one that the program has the right to, whoever has it, or a free one.
+    pub fn take_at_once(&self, last: Option<u32>) -> Option<Turn> {
+        let reclaim = || self.words().reclaim(self.member, last.map(|cpu| cpu as usize), now_ns());
+        let turn = reclaim().or_else(|| {
+            self.take_right_back();
+            reclaim()
+        });
+        turn.inspect(|turn| self.note_thread(*turn))
+    }
+
+    /// Somebody who waited for very long has the right to what this had.
+    fn take_right_back(&self) {
+        let (words, now) = (self.words(), now_ns());
+        if words.census().rights(self.member) > 0 {
+            return;
+        }
+        let may_take = |has_it: Option<usize>, since_ns| {
+            let never_waits = has_it.is_some_and(|has_it| words.never_waits(has_it));
+            !never_waits && now.saturating_sub(since_ns) >= QUANTUM_NS
+        };
+        if let Ok(_lock) = self.board.lock(false) {
+            words.take_right(self.member, may_take, now);
+        }
+    }
+
+    /// The program has threads that never wait for a processor: [`Membership::take_at_once`].
+    ///
+    /// # Errors
+    /// The board's lock cannot be had.
+    pub(super) fn never_wait(&self) -> Result<(), HostError> {
+        let _lock = self.board.lock(true)?;
+        self.words().members[self.member].never_waits.store(1, Ordering::Relaxed);
+        self.words().share_out(now_ns());
+        Ok(())
+    }
+
     /// The calling thread has this processor from now on.
     pub fn note_thread(&self, turn: Turn) {
         self.words().slots[turn.slot as usize].thread.store(current_thread(), Ordering::Relaxed);
@@ -117,6 +165,7 @@ impl Membership {
         let mut care = Care::new(self);
         loop {
             let words = self.words();
+            words.begin_hunger(self.member); // another library of the process may have ended it
             let news = words.news_before_look(self.member);
             if let Some(turn) = self.try_take(last) {
                 return Some(turn);
@@ -158,7 +207,9 @@ impl Drop for Membership {
             return; // a fork's copy
         }
         // If the lock cannot be had: who finds that this process has ended does it.
-        if let Ok(_lock) = self.board.lock(true) {
+        if let Ok(_lock) = self.board.lock(true)
+            && self.words().members[self.member].users.fetch_sub(1, Ordering::Relaxed) == 1
+        {
             self.words().remove(self.member, now_ns(), wake_one);
         }
     }
@@ -186,10 +237,59 @@ impl Drop for Hunger<'_> {
     }
 }
 
+/// Of this process until it executes another program: the system gives each one random bytes.
+fn image() -> u64 {
+    // SAFETY: asks for a number: where 16 bytes lie that nobody changes, or 0.
+    let bytes = unsafe { libc::getauxval(libc::AT_RANDOM) } as *const [u64; 2];
+    // SAFETY: as above.
+    unsafe { bytes.as_ref() }.map_or(0, |words| words[1])
+}
+
 pub(super) fn wake_one(news: &AtomicU32) {
     futex::wake(news, 1, u32::MAX);
 }
 
 fn current_thread() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_libraries_of_one_process_have_one_place() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("board");
+        let one = Membership::join(&path, 1, &[0, 1]).expect("it can be made");
+        let turn = one.try_take(Some(0)).expect("nobody has it");
+        let other = Membership::join(&path, 2, &[0, 1]).expect("there is room");
+        assert!(one.is_alone() && other.is_alone());
+        let programs = || one.board.programs();
+        assert_eq!((programs().len(), programs()[0].workers, programs()[0].held), (1, 2, 1));
+        assert!(other.try_take(None).expect("the other one").cpu() != turn.cpu());
+        drop(other);
+        assert_eq!((programs().len(), programs()[0].held), (1, 2), "the first one is still there");
+        one.give(turn);
+        assert_eq!(programs()[0].held, 1);
+    }
+
+    #[test]
+    fn who_does_not_wait_has_back_at_once_what_it_has_the_right_to() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("board");
+        let place = Membership::join(&path, 1, &[0]).expect("it can be made");
+        let turn = place.take_at_once(None).expect("nobody has it");
+        assert_eq!(place.take_at_once(None), None, "it has what it has the right to");
+        place.give(turn);
+        // Another program borrows it.
+        let member = place.member;
+        let words = place.words();
+        words.members[member + 1].usable[0].store(1, Ordering::Relaxed);
+        let borrowed = words.take(member + 1, None, false, now_ns()).expect("it is free");
+        let back = place.take_at_once(Some(0)).expect("it has the right to it");
+        assert!(!words.give(borrowed, wake_one), "the borrower's turn is over");
+        assert_eq!(place.word(0).load(Ordering::Relaxed), back.word());
+        place.give(back);
+    }
 }

@@ -47,7 +47,7 @@ pub(super) struct Slot {
     pub(super) lent: AtomicU64,
     /// How often it was given back since it was wanted.
     pub(super) returned: AtomicU64,
-    /// How often it was taken from a thread that slept, was stopped, or had not come to the end of its task for very long.
+    /// How often it was taken from a thread that slept, was stopped, had not come to the end of its task for very long, or has to make room at once.
     pub(super) seized: AtomicU64,
 }
 
@@ -63,6 +63,11 @@ pub(super) struct Member {
     pub(super) number: AtomicU32,
     /// Grows with everything that its hungry workers are to look at; futex.
     pub(super) news: AtomicU32,
+    /// Of the process: what it was executed with, and how many have this place there: libraries that know nothing of each other.
+    pub(super) image: AtomicU64,
+    pub(super) users: AtomicU32,
+    /// Whether it has threads that are counted while they compute, and never wait for a processor: such have their rights first, and keep them.
+    pub(super) never_waits: AtomicU32,
     pub(super) usable: [AtomicU64; SLOTS_MAX / 64],
 }
 
@@ -197,6 +202,24 @@ impl<'a> Words<'a> {
         })
     }
 
+    /// A processor that `member` has the right to, `last` rather than another and a free one rather than one that others have; else any that is free.
+    pub(super) fn reclaim(&self, member: usize, last: Option<usize>, now_ns: u64) -> Option<Turn> {
+        let is_own =
+            |slot: &usize| self.slots[*slot].right() == Some(member) && self.is_usable(member, *slot);
+        let last = last.filter(|slot| *slot < self.slots.len());
+        let own = || last.into_iter().chain(0..self.slots.len()).filter(is_own);
+        let free = own().find_map(|slot| self.take_free(slot, member, now_ns));
+        let borrowed = || {
+            own().find_map(|slot| {
+                let seen = self.state(slot).load(Ordering::Relaxed);
+                let turn = holder(seen).filter(|holder| *holder != member);
+                let turn = turn.and_then(|_| self.replace(slot, seen, member, now_ns));
+                turn.inspect(|_| _ = self.slots[slot].seized.fetch_add(1, Ordering::Relaxed))
+            })
+        };
+        free.or_else(borrowed).or_else(|| self.take(member, last, false, now_ns))
+    }
+
     fn is_free(&self, slot: usize) -> bool {
         holder(self.state(slot).load(Ordering::Relaxed)).is_none()
     }
@@ -270,7 +293,9 @@ impl<'a> Words<'a> {
 
     /// The first worker of the member is hungry from now on.
     pub(super) fn begin_hunger(&self, member: usize) {
-        self.header.hungry.fetch_or(1 << member, Ordering::AcqRel);
+        if self.hungry() & 1 << member == 0 {
+            self.header.hungry.fetch_or(1 << member, Ordering::AcqRel);
+        }
     }
 
     /// Before each look of a hungry worker: what changes later, changes the number. The number that says so.
@@ -314,9 +339,9 @@ impl<'a> Words<'a> {
             (0..self.members.len()).filter(|&member| self.is_there(member)).collect();
         members.sort_by_key(|&member| self.members[member].number.load(Ordering::Relaxed));
         let usable = |member: usize| (0..self.slots.len()).filter(move |&slot| self.is_usable(member, slot));
-        // Who can use few processors chooses first.
+        // Who never waits chooses first, then who can use few processors.
         let mut choosers = members.clone();
-        choosers.sort_by_key(|&member| usable(member).count());
+        choosers.sort_by_key(|&member| (!self.never_waits(member), usable(member).count()));
         let mut rights: Vec<Option<usize>> = vec![None; self.slots.len()];
         let mut counts = [0_u32; MEMBERS_MAX];
         loop {
@@ -350,6 +375,36 @@ impl<'a> Words<'a> {
     pub(super) fn count_present(&self) {
         let present = (0..self.members.len()).filter(|&member| self.is_there(member)).count();
         self.header.present.store(present as u32, Ordering::Relaxed);
+    }
+
+    pub(super) fn never_waits(&self, member: usize) -> bool {
+        self.members[member].never_waits.load(Ordering::Relaxed) != 0
+    }
+
+    /// The member takes over the right that has been with another one for longest, if `may_take` says so of who has it and since when. To be called by
+    /// whoever holds the board's lock.
+    pub(super) fn take_right(
+        &self,
+        member: usize,
+        may_take: impl Fn(Option<usize>, u64) -> bool,
+        now_ns: u64,
+    ) {
+        let since = |slot: &usize| self.slots[*slot].right_since_ns.load(Ordering::Relaxed);
+        let is_there = |slot: &usize| {
+            let has_it = self.slots[*slot].right().filter(|right| *right < self.members.len());
+            self.is_usable(member, *slot) && may_take(has_it, since(slot))
+        };
+        if let Some(slot) = (0..self.slots.len()).filter(is_there).min_by_key(since) {
+            self.slots[slot].set_right(Some(member), now_ns);
+        }
+    }
+
+    /// Where this very process is already.
+    pub(super) fn place_of(&self, pid: u32, image: u64) -> Option<usize> {
+        let is_it = |member: &Member| {
+            member.pid.load(Ordering::Acquire) == pid && member.image.load(Ordering::Relaxed) == image
+        };
+        (0..self.members.len()).find(|&member| image != 0 && is_it(&self.members[member]))
     }
 
     pub(super) fn is_there(&self, member: usize) -> bool {

@@ -5,18 +5,12 @@
 //! wanted back gives it up at the next task boundary. So nothing has to tell the runtime when to lend.
 
 use super::WorkerId;
-use crate::api::environment;
 use crate::error::TaskError;
-use castell_host::HostError;
-use castell_host::board::{Membership, Turn, default_path};
-use castell_host::topology::Processors;
+use castell_host::board::{self, Membership, Turn, default_path};
 use std::cell::Cell;
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Says that programs share processors: a switch, or a path of their board.
-const VARIABLE: &str = "CASTELL_SHARE";
 const NEVER_HAD: u32 = u32::MAX;
 
 /// For threads that need no processor of the board.
@@ -39,34 +33,6 @@ struct Hold {
     word: AtomicU64,
 }
 
-/// The process's place on its board, and how many workers it has said that it has.
-static HERE: Mutex<(Weak<Membership>, usize)> = Mutex::new((Weak::new(), 0));
-
-/// Where the environment says that the board lies, if processors are to be shared.
-fn wanted_by_environment() -> Option<PathBuf> {
-    let value = std::env::var_os(VARIABLE)?;
-    if value.to_str().is_some_and(|text| !text.contains('/')) {
-        return environment::switch(VARIABLE).then(default_path);
-    }
-    Some(value.into())
-}
-
-/// The process's place on the board at `path`, or on the one where it is already.
-fn join(path: &Path, workers: usize) -> Result<Arc<Membership>, HostError> {
-    let mut here = HERE.lock().unwrap_or_else(PoisonError::into_inner);
-    let (known, count) = &mut *here;
-    if let Some(membership) = known.upgrade().filter(|known| known.process() == std::process::id()) {
-        if workers > *count {
-            *count = workers;
-            membership.set_workers(workers)?;
-        }
-        return Ok(membership);
-    }
-    let membership = Arc::new(Membership::join(path, workers, &Processors::usable().cpus)?);
-    *here = (Arc::downgrade(&membership), workers);
-    Ok(membership)
-}
-
 /// It may be bound to what the thread that has started it was bound to.
 const INHERITED: u32 = u32::MAX - 1;
 
@@ -87,8 +53,8 @@ impl Share {
     ) -> Result<Option<Share>, TaskError> {
         let path = match by_program {
             Some(false) => return Ok(None),
-            Some(true) => wanted_by_environment().unwrap_or_else(default_path),
-            None => match wanted_by_environment() {
+            Some(true) => board::wanted().unwrap_or_else(default_path),
+            None => match board::wanted() {
                 Some(path) => path,
                 None => return Ok(None),
             },
@@ -97,7 +63,7 @@ impl Share {
             castell_host::say("workers that are bound to processors share none with other programs");
             return Ok(None);
         }
-        match join(&path, workers) {
+        match board::join(&path, workers) {
             Ok(membership) => Ok(Some(Share::of(membership, workers))),
             Err(error) if by_program.is_some() => Err(TaskError::Board(Arc::new(error))),
             Err(error) => {
