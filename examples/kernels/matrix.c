@@ -1,17 +1,20 @@
 /* Matrix products that can be computed on one core or on all of them: the node's daemon, or this program where there is none, says where
  * each runs.
  *
- *     matrix [SIZE [PRODUCTS [THREADS]]]     by default 256 24 4
+ *     matrix [SIZE [PRODUCTS [THREADS [gpu]]]]     by default 256 24 4
  *
- * With SIZE 0 the kernels do nothing, and what is left is the way to the daemon and back.
+ * With SIZE 0 the kernels do nothing, and what is left is the way to the daemon and back. With `gpu` there is a third kernel, through OpenCL:
+ * PoCL runs it on the processors where there is no GPU. The program then measures each kernel first, and tells the daemon what it takes.
  *
  * SPDX-License-Identifier: Apache-2.0 OR MIT */
 #define _DEFAULT_SOURCE
+#include "kernels/opencl.h"
 #include <castell_kernels.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +22,7 @@ typedef struct product {
     int size, cores;
     const double *a, *b;
     double *c;
+    double took;
 } product;
 
 typedef struct rows {
@@ -26,9 +30,17 @@ typedef struct rows {
     int first, end;
 } rows;
 
-static atomic_int left, on[2];
+static atomic_int left, on[3];
 static int size = 256, products = 24, threads = 4;
 static castell_collection *collection;
+static opencl device;
+static double *took; /* by each product, in seconds */
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec + time.tv_nsec / 1e9;
+}
 
 static void *multiply(void *argument) {
     const rows *part = argument;
@@ -41,16 +53,9 @@ static void *multiply(void *argument) {
     return NULL;
 }
 
-static void one_core(void *argument, uint32_t step) {
-    (void)step;
-    product *p = argument;
-    multiply(&(rows){p, 0, p->size});
-    on[0]++;
-}
+static void on_one_core(product *p) { multiply(&(rows){p, 0, p->size}); }
 
-static void all_cores(void *argument, uint32_t step) {
-    (void)step;
-    product *p = argument;
+static void on_all_cores(product *p) {
     pthread_t helpers[p->cores];
     rows parts[p->cores];
     for (int i = 0; i < p->cores && p->size > 0; i++) {
@@ -58,8 +63,24 @@ static void all_cores(void *argument, uint32_t step) {
         if (pthread_create(&helpers[i], NULL, multiply, &parts[i]) != 0) abort();
     }
     for (int i = 0; i < p->cores && p->size > 0; i++) pthread_join(helpers[i], NULL);
-    on[1]++;
 }
+
+static void on_gpu(product *p) {
+    if (p->size > 0) opencl_product(&device, p->size, p->a, p->b, p->c);
+}
+
+static void (*const kernels_of[])(product *) = {on_one_core, on_all_cores, on_gpu};
+
+static void run(int kernel, product *p) {
+    double begin = now();
+    kernels_of[kernel](p);
+    p->took = now() - begin;
+    on[kernel]++;
+}
+
+static void one_core(void *p, uint32_t step) { (void)step, run(0, p); }
+static void all_cores(void *p, uint32_t step) { (void)step, run(1, p); }
+static void gpu(void *p, uint32_t step) { (void)step, run(2, p); }
 
 static double *filled(double value) {
     double *matrix = malloc(((size_t)size * size + 1) * sizeof *matrix);
@@ -68,50 +89,84 @@ static double *filled(double value) {
     return matrix;
 }
 
+static product begin_product(void) {
+    return (product){size, (int)sysconf(_SC_NPROCESSORS_ONLN), filled(2), filled(3), filled(0), 0};
+}
+
+static void end_product(product *p) { free((void *)p->a), free((void *)p->b), free(p->c); }
+
 static void *work(void *unused) {
-    product p = {size, (int)sysconf(_SC_NPROCESSORS_ONLN), filled(2), filled(3), filled(0)};
-    while (atomic_fetch_sub(&left, 1) > 0) {
+    product p = begin_product();
+    for (int number; (number = atomic_fetch_sub(&left, 1)) > 0;) {
+        for (int i = 0; i < size * size; i++) p.c[i] = 0;
         if (castell_collection_run(collection, &p, 1) != 0) {
             fprintf(stderr, "matrix: %s\n", castell_kernels_error());
             exit(1);
         }
+        took[number - 1] = p.took;
         for (int i = 0; i < size * size; i++) {
             if (p.c[i] != 6. * size) abort(); /* each element is right, wherever it was computed */
         }
     }
-    free((void *)p.a), free((void *)p.b), free(p.c);
+    end_product(&p);
     return unused;
+}
+
+/* The second of two runs alone: the first one builds and warms up. */
+static double measured(int kernel) {
+    product p = begin_product();
+    run(kernel, &p), run(kernel, &p);
+    on[kernel] = 0;
+    end_product(&p);
+    return p.took;
+}
+
+static int by_value(const void *one, const void *other) {
+    double difference = *(const double *)one - *(const double *)other;
+    return (difference > 0) - (difference < 0);
 }
 
 int main(int count, char **words) {
     if (count > 1) size = atoi(words[1]);
     if (count > 2) products = atoi(words[2]);
     if (count > 3) threads = atoi(words[3]);
-    if (size < 0 || size > 8192 || products < 1 || threads < 1 || threads > 256) {
-        fprintf(stderr, "usage: matrix [SIZE [PRODUCTS [THREADS]]]\n");
+    int has_gpu = count > 4 && strcmp(words[4], "gpu") == 0;
+    if (size < 0 || size > 8192 || products < 1 || threads < 1 || threads > 256 || count > 4 + has_gpu) {
+        fprintf(stderr, "usage: matrix [SIZE [PRODUCTS [THREADS [gpu]]]]\n");
         return 2;
     }
+    if (has_gpu && !opencl_open(&device)) {
+        fprintf(stderr, "matrix: there is no OpenCL here (Debian has it as pocl-opencl-icd)\n");
+        return 1;
+    }
     castell_application *application;
-    const castell_kernel kernels[] = {{"one_core", one_core, 0}, {"all_cores", all_cores, 0}};
+    castell_kernel kernels[] = {{"one_core", one_core, 0}, {"all_cores", all_cores, 0}, {"gpu", gpu, 0}};
     const char *const order[] = {"all_cores", "one_core"};
     const castell_ranking performance = {"performance", order, 2};
+    for (int i = 0; has_gpu && i < 3; i++) kernels[i].step_s = measured(i);
     if (castell_application_open(&application, "matrix") != 0 ||
-        castell_collection_register(&collection, application, kernels, 2, &performance, 1) != 0) {
+        castell_collection_register(&collection, application, kernels, 2 + has_gpu, &performance, !has_gpu) != 0) {
         fprintf(stderr, "matrix: %s\n", castell_kernels_error());
         return 1;
     }
     left = products;
-    struct timespec begin, end;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
+    if (!(took = calloc(products, sizeof *took))) abort();
+    double begin = now();
     pthread_t workers[threads];
     for (int i = 0; i < threads; i++) {
         if (pthread_create(&workers[i], NULL, work, NULL) != 0) abort();
     }
     for (int i = 0; i < threads; i++) pthread_join(workers[i], NULL);
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    double us = (end.tv_sec - begin.tv_sec) * 1e6 + (end.tv_nsec - begin.tv_nsec) / 1e3;
-    printf("%d products, %s: %d on one core, %d on all; %.2f us each\n", products,
-           castell_application_has_daemon(application) ? "by the daemon" : "by itself", on[0], on[1], us / products);
+    double us = (now() - begin) * 1e6;
+    printf("%d products, %s: %d on one core, %d on all", products,
+           castell_application_has_daemon(application) ? "by the daemon" : "by itself", on[0], on[1]);
+    if (has_gpu) {
+        qsort(took, products, sizeof *took, by_value);
+        printf(", %d on the GPU (alone %.0f, %.0f and %.0f us; median %.0f us)", on[2], kernels[0].step_s * 1e6,
+               kernels[1].step_s * 1e6, kernels[2].step_s * 1e6, took[products / 2] * 1e6);
+    }
+    printf("; %.2f us each\n", us / products);
+    free(took);
     castell_collection_free(collection);
     castell_application_close(application);
     return 0;

@@ -15,11 +15,7 @@ fn programs_of_one_process_do_what_the_header_says() {
         let program = installed.compile(&source);
         print!("{}: {}", source.display(), output(Command::new(&program).env("CASTELL_DAEMON", "none")));
     }
-    for source in sources("examples/kernels") {
-        let mut program = Command::new(installed.compile(&source));
-        let said = output(program.args(["64", "40"]).env("CASTELL_DAEMON", "none"));
-        assert!(said.starts_with("40 products, by itself: "), "{said}");
-    }
+    run_kernels_alone(&installed);
     for source in sources("crates/capi/tests/c/ranks") {
         let program = installed.compile(&source);
         for ranks in 1..=8 {
@@ -30,6 +26,22 @@ fn programs_of_one_process_do_what_the_header_says() {
     }
     link_statically(&installed);
     run_the_documentation(&installed);
+}
+
+/// The examples with kernels for several resources, where there is no daemon.
+fn run_kernels_alone(installed: &Installed) {
+    let times = installed::root().join("vectors/strategy/kernel-times.csv");
+    let times = times.to_str().expect("text");
+    for source in sources("examples/kernels") {
+        let program = installed.compile(&source);
+        let run = |words: &[&str]| output(Command::new(&program).args(words).env("CASTELL_DAEMON", "none"));
+        if source.ends_with("paced.c") {
+            let said = run(&[times, "0.001", "matrix_multiply", "40"]);
+            assert!(said.starts_with("40 matrix_multiply, by itself: "), "{said}");
+        } else {
+            assert!(run(&["64", "40"]).starts_with("40 products, by itself: "));
+        }
+    }
 }
 
 /// The documentation's example, as it stands there.

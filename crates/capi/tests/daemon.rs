@@ -1,6 +1,8 @@
-//! A C program with a strategy of its own, and a real daemon.
+//! C programs and a real daemon: with a strategy of their own, and with kernels for a device.
 
 mod installed;
+#[path = "../../host/tests/skipped/mod.rs"]
+mod skipped;
 
 use installed::{Installed, output, root};
 use std::io::{BufRead as _, BufReader};
@@ -17,19 +19,59 @@ impl Drop for Daemon {
     }
 }
 
-#[test]
-fn a_c_program_brings_its_own_strategy() {
-    let installed = Installed::new("capi-own-strategy");
+/// A daemon of a node with these resources, and where it listens.
+fn start(installed: &Installed, resources: &[&str]) -> (Daemon, PathBuf) {
     let socket = installed.prefix.join("daemon.sock");
-    let program = installed.compile(&root().join("crates/capi/tests/c/daemon/own.c"));
     let mut daemon = Command::new(installed.prefix.join("bin/castell"));
-    daemon.args(["daemon", "--resource", "one_core", "--resource", "gpu", "--socket"]).arg(&socket);
+    daemon.args(["daemon", "--socket"]).arg(&socket);
+    daemon.args(resources.iter().flat_map(|resource| ["--resource", resource]));
     let mut daemon = Daemon(daemon.stderr(Stdio::piped()).spawn().expect("castell can be started"));
     let mut said = String::new();
     let mut lines = BufReader::new(daemon.0.stderr.take().expect("piped"));
     lines.read_line(&mut said).expect("text");
     assert!(said.contains("listens at"), "{said}");
     std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+    (daemon, socket)
+}
+
+/// All numbers in a text.
+fn numbers(text: &str) -> Vec<u32> {
+    text.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Processors, PoCL on the same processors, and a device that only takes its time: two programs share them.
+#[test]
+fn kernels_run_on_devices_where_the_daemon_says() {
+    let installed = Installed::new("capi-kernels-on-devices");
+    let (_daemon, socket) = start(&installed, &["one_core", "all_cores", "gpu"]);
+    let start = |source: &str, words: &[&str]| {
+        let program = installed.compile(&root().join("examples/kernels").join(source));
+        let mut command = Command::new(program);
+        command.args(words).env("CASTELL_DAEMON", &socket).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("it was compiled")
+    };
+    let times = root().join("vectors/strategy/kernel-times.csv");
+    let paced = start("paced.c", &[times.to_str().expect("text"), "0.002", "matrix_multiply", "60"]);
+    let matrix = start("matrix.c", &["96", "80", "70", "gpu"]);
+    let [paced, matrix] = [paced, matrix].map(|child| child.wait_with_output().expect("it ends"));
+    let said = String::from_utf8_lossy(&paced.stdout);
+    assert!(paced.status.success() && said.starts_with("60 matrix_multiply, by the daemon: "), "{paced:?}");
+    assert_eq!(numbers(&said)[1..4].iter().sum::<u32>(), 60, "{said}");
+    if String::from_utf8_lossy(&matrix.stderr).contains("there is no OpenCL here") {
+        skipped::skip("opencl", "there is none");
+        return;
+    }
+    let said = String::from_utf8_lossy(&matrix.stdout);
+    assert!(matrix.status.success() && said.starts_with("80 products, by the daemon: "), "{matrix:?}");
+    assert_eq!(numbers(&said)[1..4].iter().sum::<u32>(), 80, "{said}");
+    assert!(said.contains(" on the GPU (alone "), "{said}");
+}
+
+#[test]
+fn a_c_program_brings_its_own_strategy() {
+    let installed = Installed::new("capi-own-strategy");
+    let program = installed.compile(&root().join("crates/capi/tests/c/daemon/own.c"));
+    let (_daemon, socket) = start(&installed, &["one_core", "gpu"]);
 
     let file = |name: &str, text: &str| -> PathBuf {
         let path = installed.prefix.join(name);
@@ -62,8 +104,7 @@ fn a_c_program_brings_its_own_strategy() {
         said.starts_with("brought 0, state 4, daemon 1: ") && said.contains("steps: does a loop"),
         "{said}"
     );
-    let numbers: Vec<u32> =
-        said.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();
+    let numbers = numbers(&said);
     assert_eq!(numbers[3] + numbers[4], 100, "no step is lost: {said}");
     assert!(numbers[3] > 0 && numbers[4] > 0, "first by its own, then by the daemon's: {said}");
     // Nobody can read it, and the program runs by its ranking.

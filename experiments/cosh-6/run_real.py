@@ -1,0 +1,202 @@
+"""Figures 2 to 5 of the paper about VarySched once more, on this machine: real processes, whose kernels a daemon starts.
+
+    python3 experiments/cosh-6/run_real.py PREFIX [REPEATS [products|paced]]     writes real.csv, real.md and real.svg
+
+PREFIX is where castell is installed (cargo xtask install). `examples/kernels/matrix.c` multiplies matrices on one core, all cores and through OpenCL,
+`examples/kernels/paced.c` sleeps the paper's times, divided by 100. With `products` or `paced` only those are run anew, and the others taken from real.csv.
+"""
+import csv
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+PREFIX = Path(sys.argv[1]).resolve()
+REPEATS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+ONLY = sys.argv[3] if len(sys.argv) > 3 else ""
+CASTELL = PREFIX / "bin/castell"
+TIMES = ROOT / "vectors/strategy/kernel-times.csv"
+FACTOR = 0.01
+STRATEGIES = ["short-term", "long-term", "banking", "constraint", "plan-ahead"]
+LEVELS = ["high", "low"]
+RESOURCES = ["one_core", "all_cores", "gpu"]
+# Processes: their application and how many runs of it.
+PACED = {
+    "100 products, paced": [("matrix_multiply", 50), ("matrix_multiply", 50)],
+    "25 solvers, paced": [("lama_cg", 25)],
+    "100 products and 25 solvers, paced": [("matrix_multiply", 50), ("matrix_multiply", 50), ("lama_cg", 25)],
+}
+PRODUCTS = "100 products, real"
+
+
+def compiled(name, folder):
+    program = folder / name
+    subprocess.run(["gcc", "-std=c11", "-O3", "-march=native", "-pthread", "-I", ROOT / "examples", "-I", PREFIX / "include", ROOT / f"examples/kernels/{name}.c",
+                    "-o", program, "-L", PREFIX / "lib", "-lcastell", f"-Wl,-rpath,{PREFIX / 'lib'}"], check=True)
+    return program
+
+
+def scaled(strategy, folder):
+    """Banking refills its budget every five seconds; where all takes a hundredth, every twentieth."""
+    if strategy != "banking":
+        return strategy
+    text = subprocess.run([CASTELL, "strategy", "list", strategy], check=True, capture_output=True, text=True).stdout
+    assert "tick = 5," in text
+    path = folder / "banking.luau"
+    path.write_text(text.replace("tick = 5,", f"tick = {5 * FACTOR},"))
+    return str(path)
+
+
+def run(strategy, level, commands, folder):
+    """What the programs say that a fresh daemon has had under this strategy, and the load of the machine before."""
+    socket = Path(tempfile.mkdtemp(dir=folder)) / "daemon.sock"
+    words = [word for resource in RESOURCES for word in ("--resource", resource)]
+    daemon = subprocess.Popen([CASTELL, "daemon", "--socket", socket, *words, "--strategy", scaled(strategy, folder)], stderr=subprocess.PIPE, text=True)
+    try:
+        assert "listens at" in daemon.stderr.readline()
+        subprocess.run([CASTELL, "strategy", "governor", level, "--socket", socket], check=True)
+        load = os.getloadavg()[0]
+        environment = {**os.environ, "CASTELL_DAEMON": str(socket)}
+        begin = time.monotonic()
+        started = [subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True, env=environment) for command in commands]
+        said = [program.communicate()[0] for program in started]
+        took = time.monotonic() - begin
+        assert all(program.returncode == 0 for program in started), said
+        assert all("by the daemon" in text for text in said), said
+        return said, took, load
+    finally:
+        daemon.terminate()
+        daemon.wait()
+
+
+def paced(program, strategy, level, workload, folder):
+    said, took, load = run(strategy, level, [[program, TIMES, FACTOR, name, count] for name, count in PACED[workload]], folder)
+    medians = [float(re.search(r"median ([\d.]+) s", text).group(1)) for text in said]
+    # All start within milliseconds; connecting and ending counts, too.
+    on = [sum(int(re.search(rf"(\d+) on {resource}", text).group(1)) for text in said) for resource in RESOURCES]
+    return {"makespan_s": round(took, 4), "median_s": round(statistics.mean(medians[-2:] if len(medians) == 2 else medians[-1:]), 5), "on": on, "load": load}
+
+
+def products(program, strategy, level, folder):
+    said, _, load = run(strategy, level, [[program, 256, 100, 64, "gpu"]], folder)
+    text = said[0]
+    on = [int(re.search(pattern, text).group(1)) for pattern in (r"(\d+) on one core", r"(\d+) on all", r"(\d+) on the GPU")]
+    each = float(re.search(r"; ([\d.]+) us each", text).group(1))
+    median = float(re.search(r"median (\d+) us", text).group(1))
+    return {"makespan_s": round(each * 100 / 1e6, 4), "median_s": median / 1e6, "on": on, "load": load}
+
+
+def simulated(workload, level):
+    counts = {"matrix_multiply": 0, "lama_cg": 0}
+    for name, count in PACED[workload]:
+        counts[name] += count
+    instances = [word for name, count in counts.items() for word in ("--instances", f"{name}={count}")]
+    command = [CASTELL, "strategy", "simulate", *STRATEGIES, "--apps", TIMES, "--governor", level, *instances, "--json"]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["strategies"]
+    return {strategy: one["makespan_s"] * FACTOR for strategy, one in zip(STRATEGIES, found)}
+
+
+def measure():
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        matrix, paces = compiled("matrix", folder), compiled("paced", folder)
+        for repeat in range(REPEATS):
+            for workload in ([] if ONLY == "paced" else [PRODUCTS]) + ([] if ONLY == "products" else list(PACED)):
+                for level in LEVELS:
+                    for strategy in STRATEGIES:
+                        found = products(matrix, strategy, level, folder) if workload == PRODUCTS else paced(paces, strategy, level, workload, folder)
+                        one_core, all_cores, gpu = found["on"]
+                        rows.append({"workload": workload, "governor": level, "strategy": strategy, "repeat": repeat, "makespan_s": found["makespan_s"],
+                                     "median_s": found["median_s"], "one_core": one_core, "all_cores": all_cores, "gpu": gpu, "load": round(found["load"], 2)})
+                        print(rows[-1], file=sys.stderr)
+    return rows
+
+
+def written(rows):
+    if ONLY:
+        with open(HERE / "real.csv", newline="") as file:
+            kept = [row for row in csv.DictReader(file) if (row["workload"] == PRODUCTS) != (ONLY == "products")]
+        rows = sorted(rows + kept, key=lambda row: row["workload"])
+    with open(HERE / "real.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    with open(HERE / "real.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def all_of(rows, workload, level, strategy, key):
+    return [float(row[key]) for row in rows if (row["workload"], row["governor"], row["strategy"]) == (workload, level, strategy)]
+
+
+def table(rows):
+    lines = ["Medians of the runs (the shortest to the longest); high / low.", ""]
+    for workload in [PRODUCTS, *PACED]:
+        expected = {level: simulated(workload, level) for level in LEVELS} if workload in PACED else None
+        more = " | simulated |" if expected else " |"
+        lines += [f"**{workload}**", "", "| strategy | makespan | median of one run | where (one core, all, GPU)" + more, "|---" * (5 if expected else 4) + "|"]
+        for strategy in STRATEGIES:
+            cells = []
+            for key, digits in (("makespan_s", 2), ("median_s", 4)):
+                parts = []
+                for level in LEVELS:
+                    values = all_of(rows, workload, level, strategy, key)
+                    text = f"{statistics.median(values):.{digits}f} s"
+                    parts.append(text + (f" ({min(values):.{digits}f} to {max(values):.{digits}f})" if key == "makespan_s" else ""))
+                cells.append(" / ".join(parts))
+            where = (", ".join(f"{statistics.median(all_of(rows, workload, level, strategy, on)):.0f}" for on in RESOURCES) for level in LEVELS)
+            cells.append(" / ".join(where))
+            if expected:
+                cells.append(" / ".join(f"{expected[level][strategy]:.2f} s" for level in LEVELS))
+            lines.append(f"| {strategy} | " + " | ".join(cells) + " |")
+        lines.append("")
+    loads = [float(row["load"]) for row in rows]
+    lines.append(f"Load of the machine ({os.cpu_count()} processors) before a run, mean over one minute: {min(loads):.1f} to {max(loads):.1f}, in the middle {statistics.median(loads):.1f}; "
+                 f"{len(rows) // (len(STRATEGIES) * len(LEVELS) * (1 + len(PACED)))} runs each.")
+    (HERE / "real.md").write_text("\n".join(lines) + "\n")
+
+
+def panel(out, rows, x, y, title, workload, key):
+    """Two bars a strategy, high and low, with the shortest and the longest run."""
+    values = [[all_of(rows, workload, level, strategy, key) for level in LEVELS] for strategy in STRATEGIES]
+    top = max(max(run) for pair in values for run in pair)
+    width, height = 340, 170
+    at = lambda seconds: y + 30 + height * (1 - seconds / (top * 1.1))
+    out.append(f'<text x="{x}" y="{y + 14}" font-size="13">{title}</text>')
+    for part in range(5):
+        seconds = top * part / 4
+        out.append(f'<path d="M{x + 40} {at(seconds):.1f}H{x + 40 + width}" stroke="#ddd"/><text x="{x + 36}" y="{at(seconds) + 4:.1f}" text-anchor="end">{seconds:.3g} s</text>')
+    pitch = width / len(STRATEGIES)
+    for column, (strategy, pair) in enumerate(zip(STRATEGIES, values)):
+        for number, (runs, colour) in enumerate(zip(pair, ("#0072b2", "#e69f00"))):
+            wide = pitch * 0.36
+            left, middle = x + 40 + column * pitch + pitch * 0.12 + number * (wide + 2), statistics.median(runs)
+            out.append(f'<rect x="{left:.1f}" y="{at(middle):.1f}" width="{wide:.1f}" height="{at(0) - at(middle):.1f}" fill="{colour}"/>'
+                       f'<path d="M{left + wide / 2:.1f} {at(min(runs)):.1f}V{at(max(runs)):.1f}" stroke="#000"/>')
+        out.append(f'<text x="{x + 40 + column * pitch + pitch / 2:.1f}" y="{at(0) + 14:.1f}" text-anchor="middle">{strategy}</text>')
+
+
+def draw(rows):
+    out = ['<svg xmlns="http://www.w3.org/2000/svg" width="820" height="530" viewBox="0 0 820 530" font-family="sans-serif" font-size="10" role="img">',
+           '<rect width="820" height="530" fill="#fff"/>']
+    panel(out, rows, 15, 10, "2: makespan of 100 matrix products", PRODUCTS, "makespan_s")
+    panel(out, rows, 425, 10, "3: median runtime of a matrix product", PRODUCTS, "median_s")
+    panel(out, rows, 15, 260, "4: makespan of 25 solvers, paced (1/100)", "25 solvers, paced", "makespan_s")
+    panel(out, rows, 425, 260, "5: median runtime of a solver, paced (1/100)", "25 solvers, paced", "median_s")
+    for number, (level, colour) in enumerate(zip(LEVELS, ("#0072b2", "#e69f00"))):
+        out.append(f'<rect x="{55 + number * 80}" y="506" width="12" height="12" fill="{colour}"/><text x="{73 + number * 80}" y="516">{level}</text>')
+    out.append('<text x="225" y="516">lines: the shortest and the longest run</text>')
+    (HERE / "real.svg").write_text("\n".join(out) + "\n</svg>\n")
+
+
+rows = written(measure())
+table(rows)
+draw(rows)
