@@ -121,7 +121,7 @@ def measure():
 
 
 def written(rows):
-    if ONLY:
+    if ONLY and (HERE / "real.csv").exists():
         with open(HERE / "real.csv", newline="") as file:
             kept = [row for row in csv.DictReader(file) if (row["workload"] == PRODUCTS) != (ONLY == "products")]
         rows = sorted(rows + kept, key=lambda row: row["workload"])
@@ -198,5 +198,6 @@ def draw(rows):
 
 
 rows = written(measure())
-table(rows)
-draw(rows)
+if {row["workload"] for row in rows} == {PRODUCTS, *PACED}:
+    table(rows)
+    draw(rows)

@@ -197,7 +197,10 @@ fn at_random(seed: u64) {
     let mut scene = Scene::new(2);
     let mut replayed = Keeper::new(scene.desk.keeper().node().clone(), Box::new(FirstFit));
     let (mut left, mut ran, mut wanted) = (60, 0, 0);
+    let mut turns = 0;
     while left > 0 || (0..2).any(|member| (0..SLOTS).any(|slot| is_under_way(&scene, member, slot))) {
+        turns += 1;
+        assert!(turns < 100_000, "something is never run");
         let (member, slot) = (random.random_range(0..2), random.random_range(0..12));
         match random.random_range(0..if left > 0 { 14 } else { 10 }) {
             0..=7 => {
