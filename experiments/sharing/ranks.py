@@ -15,8 +15,8 @@ HERE = pathlib.Path(__file__).parent
 CPUS = ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("CASTELL_")}
 ENDLESS = 1_000_000
-TASKS, TASK_US, PHASES = 400, 100, 50
-COMPUTE_US, ROUNDS_OF_RANKS, CALLS, HAND_BACKS = 2000, 1000, 50_000, 300
+TASKS, TASK_US, PHASES = 400, 100, 25
+COMPUTE_US, ROUNDS_OF_RANKS, CALLS, HAND_BACKS = 2000, 500, 20_000, 200
 
 
 class Node:
@@ -69,11 +69,15 @@ def main():
         for number in range(rounds):
             for what, way, figure in measure(node):
                 rows.append({"round": number, "what": what, "way": way, "figure": f"{figure:.3f}", "load": f"{os.getloadavg()[0]:.2f}"})
+            write(rows)
+    report(rows)
+
+
+def write(rows):
     with open(HERE / "ranks.csv", "w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys())
         writer.writeheader()
         writer.writerows(rows)
-    report(rows)
 
 
 def report(rows):

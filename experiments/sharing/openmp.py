@@ -1,0 +1,78 @@
+"""As run.py, with the same program of OpenMP's tasks: shared by castell, with one processor each, as Linux has it, and by DLB's LeWI.
+
+    clang -O2 -fopenmp experiments/sharing/phases.c -o phases && cargo build --release -p castell-omp
+    python3 experiments/sharing/openmp.py ./phases target/release/libcastell_omp.so [--rounds N] [--dlb libdlb.so]     writes openmp.csv and openmp.md
+"""
+import argparse
+import csv
+import os
+import pathlib
+import statistics
+import subprocess
+import tempfile
+
+HERE = pathlib.Path(__file__).parent
+PHASES, TASKS, TASK_US, PAUSE_MS = 16, 400, 100, 20
+CPUS = [str(cpu) for cpu in sorted(os.sched_getaffinity(0))[:2]]
+BOTH = ",".join(CPUS)
+NAMES = ("CASTELL_", "OMP_", "KMP_", "DLB_")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(NAMES)}
+
+
+def pair(program, cpus, threads, more):
+    """Phases a second of both together; the second begins when the first pauses for the first time."""
+    words = [PHASES, TASKS, TASK_US, PAUSE_MS]
+    delay = TASKS * TASK_US // len(CPUS) // 1000
+    environment = ENVIRONMENT | {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive"} | more
+
+    def start(cpus, *words):
+        command = ["taskset", "-c", cpus, program, *map(str, words)]
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    both = [start(cpus[0], *words), start(cpus[1], *words, delay)]
+    return sum(PHASES / float(process.communicate()[0].split()[1]) for process in both)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("library")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--dlb")
+    args = parser.parse_args()
+    program, rows = os.path.abspath(args.program), []
+    with tempfile.TemporaryDirectory() as folder:
+        shared = {"CASTELL_SHARE": folder + "/board", "LD_PRELOAD": os.path.abspath(args.library)}
+        ways = {
+            "castell, shared": lambda: pair(program, [BOTH, BOTH], 2, shared),
+            "halves": lambda: pair(program, CPUS, 1, {}),
+            "Linux alone": lambda: pair(program, [BOTH, BOTH], 2, {}),
+        }
+        if args.dlb:
+            # Each comes with a processor of its own and borrows the other one.
+            dlb = {"DLB_ARGS": "--lewi --ompt --quiet", "LD_PRELOAD": os.path.abspath(args.dlb)}
+            ways["DLB (LeWI)"] = lambda: pair(program, CPUS, 2, dlb)
+        for number in range(args.rounds):
+            # In turns, and each time another one first.
+            names = list(ways)[number % len(ways):] + list(ways)[:number % len(ways)]
+            for name in names:
+                load = os.getloadavg()[0]
+                rows.append({"round": number, "way": name, "phases_per_s": f"{ways[name]():.3f}", "load": f"{load:.2f}"})
+    with open(HERE / "openmp.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+    report(rows, list(ways))
+
+
+def report(rows, ways):
+    of = {way: [float(row["phases_per_s"]) for row in rows if row["way"] == way] for way in ways}
+    lines = ["| way | phases a second, median | least | most | castell's to it, median of the rounds' |", "|---|---|---|---|---|"]
+    for way, values in of.items():
+        ratio = statistics.median(own / other for own, other in zip(of[ways[0]], values))
+        lines.append(f"| {way} | {statistics.median(values):.1f} | {min(values):.1f} | {max(values):.1f} | {ratio:.2f} |")
+    (HERE / "openmp.md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
+main()
