@@ -122,7 +122,7 @@ fn come(desk: &mut Desk, member: u64, mailbox: &Arc<Mailbox>, now: Time) {
 }
 
 fn held(mailbox: &Arc<Mailbox>) -> Held {
-    Held { name: "any".into(), pid: 1, mailbox: mailbox.clone() }
+    Held { name: "any".into(), pid: 1, user: 1, mailbox: mailbox.clone() }
 }
 
 fn mailbox() -> Arc<Mailbox> {

@@ -3,20 +3,39 @@
 use crate::AgentError;
 use crate::keepers::{Keepers, News as Kept};
 use crate::machine::Machine;
-use crate::serve::News;
-use crate::sessions::Sessions;
+use crate::news::{Life, News, Watcher};
+use crate::sessions::{Books, Reported, Sessions};
+use crate::store::Store;
+use castell_host::descriptor::own_user;
 use castell_policy::session::Rules;
 use castell_policy::session::protocol::{FromAgent, FromKeeper, ToAgent, VERSION, check_version};
+use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 pub(crate) struct Agent {
     sessions: Sessions,
+    store: Store,
+    /// Somebody else keeps the sessions from now on.
+    is_over: bool,
 }
 
 impl Agent {
-    pub(crate) fn new(machine: Machine, keepers: Keepers, rules: Rules, post: Sender<News>) -> Agent {
-        Agent { sessions: Sessions::new(machine, keepers, rules, post) }
+    pub(crate) fn new(
+        machine: Machine,
+        keepers: Keepers,
+        rules: Rules,
+        post: Sender<News>,
+        store: Store,
+    ) -> Agent {
+        Agent { sessions: Sessions::new(machine, keepers, rules, post), store, is_over: false }
+    }
+
+    /// Goes on from what another agent has left.
+    pub(crate) fn restore(&mut self, books: Books) {
+        if let Err(reason) = self.sessions.restore(books) {
+            castell_host::say(&self.store.set_aside(&reason));
+        }
     }
 
     /// Ends what sessions left whose runners have died together with their agent.
@@ -24,41 +43,71 @@ impl Agent {
         self.sessions.clean(abandoned);
     }
 
-    /// Until there has been no session for `idle`.
-    pub(crate) fn work(&mut self, inbox: &Receiver<News>, idle: Duration) -> Result<(), AgentError> {
+    /// Until another agent takes over, or there has been no session for as long as its life lasts then. `watcher` hears which sessions
+    /// stand still, whenever these are others.
+    pub(crate) fn work(
+        &mut self,
+        inbox: &Receiver<News>,
+        life: Life,
+        watcher: Option<&Watcher>,
+    ) -> Result<(), AgentError> {
         let mut quiet = Instant::now();
+        let mut standing = BTreeSet::new();
         loop {
             if self.has_work() {
                 quiet = Instant::now();
             }
-            let until = self.sessions.orders.until().unwrap_or(quiet + idle);
-            let patience = until.saturating_duration_since(Instant::now()).min(Duration::from_secs(1));
+            let end = life.after(quiet);
+            let patience = self.patience(end);
             match inbox.recv_timeout(patience) {
                 Ok(news) => self.hear(news)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
             self.sessions.give_up();
+            self.sessions.resume_if_all_are_back();
+            // Before it is carried out: whoever goes on from there does it then.
+            self.store.write(self.sessions.books().as_ref());
+            if self.is_over {
+                self.sessions.clients.close();
+                return Ok(());
+            }
             self.sessions.carry_out();
-            if !self.has_work() && quiet.elapsed() >= idle {
+            if let Some(watcher) = watcher {
+                let now = self.sessions.standing();
+                if now != standing {
+                    watcher(&now);
+                    standing = now;
+                }
+            }
+            if !self.has_work() && end.is_some_and(|end| Instant::now() >= end) {
                 return Ok(());
             }
         }
+    }
+
+    /// How long nothing has to be done without somebody saying so.
+    fn patience(&self, end: Option<Instant>) -> Duration {
+        let until = self.sessions.orders.until().or(end);
+        let patience = until.map(|until| until.saturating_duration_since(Instant::now()));
+        patience.unwrap_or(Duration::MAX).min(Duration::from_secs(1))
     }
 
     fn has_work(&self) -> bool {
         !self.sessions.clients.is_empty() || !self.sessions.is_empty()
     }
 
-    /// Closes all connections: nobody is told anything any more, and lets everything go on.
-    pub(crate) fn let_go(&mut self) {
+    /// Lets everything go on: nobody decides about these sessions any more.
+    pub(crate) fn let_go(&mut self, reason: &str) {
+        self.store.write(None::<&Books>);
+        self.sessions.clients.tell_all(&FromAgent::LetGo { reason: reason.into() });
         self.sessions.clients.close();
         self.sessions.keepers.close();
     }
 
     fn hear(&mut self, news: News) -> Result<(), AgentError> {
         match news {
-            News::Came(client, stream) => self.sessions.clients.came(client, stream),
+            News::Came(client, stream, peer) => self.sessions.clients.came(client, stream, peer),
             News::Said(client, message) => self.hear_client(client, message),
             News::Gone(client) => {
                 let Some(gone) = self.sessions.clients.gone(client) else { return Ok(()) };
@@ -83,7 +132,7 @@ impl Agent {
     fn hear_client(&mut self, client: u64, message: ToAgent) {
         let sessions = &mut self.sessions;
         let Some(known) = sessions.clients.get_mut(client) else { return };
-        let session = known.session;
+        let (session, peer) = (known.session, known.peer);
         match message {
             ToAgent::Hello { version } => {
                 known.greeted = true;
@@ -97,10 +146,20 @@ impl Agent {
                 sessions.clients.refuse(client, "a connection has one session");
             }
             ToAgent::Run(wanted) => sessions.run(client, *wanted),
+            ToAgent::Return { .. } if session.is_some() => {
+                sessions.clients.refuse(client, "a connection has one session");
+            }
+            ToAgent::Return { mark, started, suspended, paused, parts } => {
+                sessions.return_to(client, &mark, paused, Reported { started, suspended, parts });
+            }
+            ToAgent::HandOver {} | ToAgent::Policy { .. } if peer.user != own_user() => {
+                sessions.clients.refuse(client, "only the user whose agent this is does that");
+            }
+            ToAgent::HandOver {} => self.is_over = true,
             ToAgent::Done {} => session.into_iter().for_each(|id| sessions.orders.runner_did(id)),
             ToAgent::Paused { paused } => session.into_iter().for_each(|id| sessions.pause(id, paused)),
             ToAgent::Join { mark } => {
-                let joined = sessions.join(&mark);
+                let joined = sessions.join(&mark, peer);
                 match sessions.clients.get_mut(client) {
                     Some(known) if joined.is_some() => known.joined = joined,
                     _ => sessions.clients.refuse(client, "there is no such session to join"),
@@ -111,12 +170,12 @@ impl Agent {
                 session.into_iter().for_each(|id| sessions.leave(id, false));
             }
             ToAgent::List {} => {
-                let list = sessions.list();
+                let list = sessions.list(peer);
                 sessions.clients.tell(client, &list);
             }
             ToAgent::Order { session, order } => sessions.order(client, session, order),
             ToAgent::Policy { policy } => sessions.govern(client, &policy),
-            ToAgent::Explain { session } => match sessions.explain(session) {
+            ToAgent::Explain { session } => match sessions.explain(session, peer) {
                 Ok(explained) => sessions.clients.tell(client, &explained),
                 Err(reason) => sessions.clients.refuse(client, reason),
             },

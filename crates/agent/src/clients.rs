@@ -1,5 +1,6 @@
 //! The agent's end of the connections of runners, and of others who ask.
 
+use castell_host::descriptor::Peer;
 use castell_policy::session::SessionId;
 use castell_policy::session::protocol::{FromAgent, encode};
 use std::collections::BTreeMap;
@@ -10,8 +11,6 @@ use std::time::Duration;
 
 /// Who does not read for so long is stopped, or dead.
 const SENT_WITHIN: Duration = Duration::from_secs(2);
-/// Connections at a time.
-const CLIENTS_MAX: usize = 4_096;
 
 /// All connections, by number.
 #[derive(Default)]
@@ -19,6 +18,7 @@ pub(crate) struct Clients(BTreeMap<u64, Client>);
 
 pub(crate) struct Client {
     stream: UnixStream,
+    pub(crate) peer: Peer,
     pub(crate) greeted: bool,
     /// What it runs.
     pub(crate) session: Option<SessionId>,
@@ -27,12 +27,10 @@ pub(crate) struct Client {
 }
 
 impl Clients {
-    /// One more; who is too many is closed at once.
-    pub(crate) fn came(&mut self, client: u64, stream: UnixStream) {
+    /// One more.
+    pub(crate) fn came(&mut self, client: u64, stream: UnixStream, peer: Peer) {
         let _ = stream.set_write_timeout(Some(SENT_WITHIN));
-        if self.0.len() < CLIENTS_MAX {
-            self.0.insert(client, Client { stream, greeted: false, session: None, joined: None });
-        }
+        self.0.insert(client, Client { stream, peer, greeted: false, session: None, joined: None });
     }
 
     /// Its connection is closed.
@@ -66,6 +64,13 @@ impl Clients {
             eprintln!("castell: cannot tell runner {client}: {error}");
             let _ = known.stream.shutdown(Shutdown::Both);
         }
+    }
+
+    /// Tells all that run something.
+    pub(crate) fn tell_all(&mut self, message: &FromAgent) {
+        let running: Vec<u64> =
+            self.0.iter().filter(|(_, client)| client.session.is_some()).map(|(number, _)| *number).collect();
+        running.into_iter().for_each(|number| self.tell(number, message));
     }
 
     /// Closes all connections.

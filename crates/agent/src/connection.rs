@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// How long an agent that was just started may take to listen, beside what it waits for nodes.
 const STARTING: Duration = Duration::from_secs(10);
+/// How long one that listens may take to greet: it may be stopped.
+const GREETED_WITHIN: Duration = Duration::from_secs(5);
 
 pub(crate) struct Connection {
     stream: UnixStream,
@@ -91,12 +93,17 @@ impl Connection {
 
     fn greet(stream: UnixStream, relay: Option<Child>) -> Result<Connection, AgentError> {
         let mut connection = Connection { stream, lines: Lines::default(), relay };
-        connection.send(&ToAgent::Hello { version: VERSION })?;
+        let within =
+            |time| connection.stream.set_read_timeout(time).map_err(AgentError::system("limit a wait"));
+        within(connection.relay.is_none().then_some(GREETED_WITHIN))?;
+        // One that has closed the connection may have said why.
+        let _ = connection.send(&ToAgent::Hello { version: VERSION });
         match connection.wait()? {
             FromAgent::Hello { version } => check_version(version)?,
             FromAgent::Refused { reason } => return Err(AgentError::Refused(reason)),
             _ => return Err(AgentError::Gone),
         }
+        connection.stream.set_read_timeout(None).map_err(AgentError::system("limit a wait"))?;
         Ok(connection)
     }
 
@@ -171,6 +178,11 @@ pub fn steer(
         }
     }
     Ok(answer)
+}
+
+/// Asks the agent that keeps the sessions to leave them to whoever waits for its lock.
+pub(crate) fn ask_to_hand_over(place: &Place) -> Result<(), AgentError> {
+    Connection::existing(place, None)?.send(&ToAgent::HandOver {})
 }
 
 /// All sessions of an agent; none where no agent listens.

@@ -47,12 +47,14 @@ impl Keepers {
         Keepers { allocation: None, keepers: Vec::new(), attempts: 0, post: channel().0 }
     }
 
-    /// Starts one on each node, and says what these have. `post` hears of them from then on.
+    /// Starts one on each node, and says what these have. `post` hears of them from then on. Sessions of these marks stay there as they
+    /// are; others are let go on.
     ///
     /// # Errors
     /// One cannot be started, or does not answer.
     pub(crate) fn start(
         allocation: &Allocation,
+        known: &[String],
         forward: impl Fn(News) + Send + 'static,
     ) -> Result<(Keepers, Vec<Node>, Vec<String>), AgentError> {
         let (post, inbox) = channel();
@@ -63,7 +65,7 @@ impl Keepers {
             keepers.keepers.push(keeper);
         }
         for node in 0..allocation.nodes.len() {
-            keepers.send(node, &ToKeeper::Hello { version: VERSION, known: Vec::new() });
+            keepers.send(node, &ToKeeper::Hello { version: VERSION, known: known.to_vec() });
         }
         let (nodes, abandoned) = keepers.hear_all(&inbox)?;
         thread::spawn(move || inbox.into_iter().for_each(forward));

@@ -3,7 +3,7 @@
 //!
 //! What it refuses to do: decide (that is `policy`'s scheduler), or speak another language than `policy`'s protocol. Start at [`run`],
 //! which is around a program, and [`serve`], which is the agent: `agent` hears who says what, `sessions` does what follows from it, in the
-//! order that `orders` keeps. [`Tree`] are the processes of a session, also those that left its process group or terminal.
+//! order that `orders` keeps, and what the next agent needs goes into a `store`: an agent may be killed at any moment. [`Tree`] are the processes of a session, also those that left its process group or terminal.
 #![forbid(unsafe_code)]
 
 mod agent;
@@ -16,7 +16,9 @@ mod guard;
 mod hear;
 mod keeper;
 mod keepers;
+mod listen;
 mod machine;
+mod news;
 mod orders;
 mod place;
 mod relay;
@@ -24,7 +26,9 @@ mod runner;
 mod serve;
 mod sessions;
 mod spawned;
+mod store;
 mod tree;
+mod workers;
 
 pub use allocation::{Allocation, here};
 pub use connection::{list, steer};
@@ -32,9 +36,10 @@ pub use environment::{HOSTS, PROGRAM, REMOTE, SOCKET};
 pub use error::AgentError;
 pub use guard::guard;
 pub use keeper::keep;
+pub use news::{Life, Watcher};
 pub use place::Place;
 pub use relay::relay;
 pub use runner::{Asked, run};
-pub use serve::serve;
+pub use serve::{Options, serve};
 pub use spawned::{Granted, ask, become_member, watch};
-pub use tree::Tree;
+pub use tree::{MARK, NO_MARK, Tree, mark_of};

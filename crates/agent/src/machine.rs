@@ -3,11 +3,13 @@
 use castell_host::topology::Processors;
 use castell_policy::session::protocol::Part;
 use castell_policy::session::{Cluster, NodeId, Placement, Shape};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What a node has.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Node {
     pub(crate) name: String,
     /// Processors, core by core.
@@ -37,7 +39,7 @@ impl Node {
 /// A cluster, and which processor each slot is.
 pub(crate) struct Machine {
     pub(crate) cluster: Cluster,
-    nodes: Vec<Node>,
+    pub(crate) nodes: Vec<Node>,
     /// By slot.
     cpus: Vec<u32>,
 }

@@ -12,6 +12,8 @@ const DONE_MAX: Duration = Duration::from_secs(10);
 pub(crate) struct Orders {
     todo: VecDeque<Decision>,
     awaited: Option<Awaited>,
+    /// Nothing is done before.
+    held: Option<Instant>,
 }
 
 /// Whose stopping or moving the rest waits for.
@@ -29,8 +31,31 @@ impl Orders {
         self.todo.extend(decisions);
     }
 
-    /// The next decision; none while somebody is awaited.
+    /// Nothing is done before this time, or before [`begin_anew`](Orders::begin_anew).
+    pub(crate) fn hold(&mut self, until: Instant) {
+        self.held = Some(until);
+    }
+
+    /// Forgets what was to be done, of which nobody was told anything while it was held; what is added from now on is done.
+    pub(crate) fn begin_anew(&mut self) {
+        *self = Orders::default();
+    }
+
+    /// Whether all is held.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Whether it is time to begin with what is held.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.held.is_some_and(|until| Instant::now() >= until)
+    }
+
+    /// The next decision; none while somebody is awaited, or all is held.
     pub(crate) fn next(&mut self) -> Option<Decision> {
+        if self.held.is_some() {
+            return None;
+        }
         let is_late = |awaited: &Awaited| Instant::now() >= awaited.until;
         if self.awaited.as_ref().is_some_and(|awaited| !awaited.is_done() && !is_late(awaited)) {
             return None;
@@ -41,7 +66,7 @@ impl Orders {
 
     /// Whether all is carried out, and nobody is awaited.
     pub(crate) fn is_idle(&self) -> bool {
-        self.todo.is_empty() && self.awaited.is_none()
+        self.todo.is_empty() && self.awaited.is_none() && self.held.is_none()
     }
 
     /// The rest waits until a session's runner, if it has one that can be told, and these keepers have done what they were told last.
@@ -50,9 +75,9 @@ impl Orders {
         self.awaited = Some(Awaited { session, runner, turn, keepers, until });
     }
 
-    /// Until when somebody is awaited at most, if anybody is.
+    /// Until when somebody is awaited or all is held at most, if so.
     pub(crate) fn until(&self) -> Option<Instant> {
-        self.awaited.as_ref().map(|awaited| awaited.until)
+        self.held.or(self.awaited.as_ref().map(|awaited| awaited.until))
     }
 
     /// A session's runner has done what it was told.

@@ -1,7 +1,11 @@
 //! Where an agent listens: a socket per user and allocation, in a folder that only the user may enter.
 
 use crate::AgentError;
-use std::path::PathBuf;
+use castell_host::NODE_FOLDER;
+use std::path::{Path, PathBuf};
+
+/// The socket for all users of a node.
+const NODE_NAME: &str = "sessions.sock";
 
 /// The files of one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,22 +30,35 @@ impl Place {
         }
     }
 
-    /// The usual place: of the batch job that this process is in, or else of the host.
+    /// Where the daemon for all users of a node keeps their sessions.
+    pub fn of_node() -> Place {
+        Place::at(Path::new(NODE_FOLDER).join(NODE_NAME))
+    }
+
+    /// The usual place: of the batch job that this process is in, or else of the host, or of all users of the node.
     ///
     /// # Errors
     /// The folder cannot be made, or is not the user's own.
     pub fn usual() -> Result<Place, AgentError> {
-        let folder = castell_host::runtime_folder()?;
         let job = std::env::var("SLURM_JOB_ID")
             .ok()
             .filter(|job| job.bytes().all(|byte| byte.is_ascii_alphanumeric()));
-        let name = job.map_or("host".to_owned(), |job| format!("slurm-{job}"));
-        Ok(Place { socket: folder.join(format!("sessions-{name}.sock")), named: false })
+        let Some(job) = job else {
+            let (socket, named) = castell_host::find_listener("sessions-host.sock", NODE_NAME)?;
+            return Ok(Place { socket, named });
+        };
+        let socket = castell_host::runtime_folder()?.join(format!("sessions-slurm-{job}.sock"));
+        Ok(Place { socket, named: false })
     }
 
     /// Held by the agent as long as it lives.
     pub(crate) fn lock(&self) -> PathBuf {
         self.socket.with_extension("lock")
+    }
+
+    /// What the next agent needs.
+    pub(crate) fn books(&self) -> PathBuf {
+        self.socket.with_extension("books")
     }
 
     /// What the agent writes.

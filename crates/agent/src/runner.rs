@@ -5,6 +5,7 @@ use crate::connection::Connection;
 use crate::environment::{self, Environment, PROGRAM, SOCKET};
 use crate::guard::Guarded;
 use crate::tree::{MARK, Tree};
+use crate::workers::MAILBOX;
 use crate::{AgentError, Allocation, Place};
 use castell_host::descriptor::wait_readable;
 use castell_host::process::{Birth, Ended, Pid, Process, adopt_orphans, spawn};
@@ -18,10 +19,16 @@ use std::os::fd::{AsFd as _, AsRawFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What is left of a session when its program has ended gets so long to end.
 const GRACE: Duration = Duration::from_secs(5);
+/// When there has been no agent for so long, the runner starts one.
+const AGENT_AFTER: Duration = Duration::from_secs(2);
+/// When there has been none for so long, the session goes on by itself.
+const ALONE_AFTER: Duration = Duration::from_secs(10);
+/// How often an agent is looked for then.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A session to run.
 #[derive(Clone, Debug)]
@@ -57,8 +64,6 @@ pub fn run(
         libc::SIGCHLD,
     ];
     let signals = Signals::take_over(&signals)?;
-    // Before orphans are adopted: an agent that this starts must be none of the session's processes.
-    let mut connection = Connection::open(place, asked.allocation.as_ref(), start_agent)?;
     adopt_orphans()?;
     let mut tree = Tree::of(std::process::id()).expect("this process lives");
     // On other nodes, and so on all, keepers stop processes one by one.
@@ -74,13 +79,17 @@ pub fn run(
     wanted.mark = tree.mark().to_owned();
     let words: Vec<_> = asked.command.iter().map(|word| word.to_string_lossy()).collect();
     wanted.command = words.join(" ");
-    connection.send(&ToAgent::Run(Box::new(wanted)))?;
+    let agent = ask(asked, place, start_agent, &wanted)?;
     let mut runner = Runner {
         asked,
+        place,
+        start_agent,
+        lost: None,
         tree,
         guarded,
         signals,
-        agent: Some(connection),
+        wanted,
+        agent: Some(agent),
         folder: environment::folder(&place.socket),
         named_socket: place.named.then(|| place.socket.clone()),
         environment: None,
@@ -99,13 +108,41 @@ pub fn run(
     code
 }
 
+/// Asks for the session; an agent that goes away meanwhile was killed, and the next one is asked.
+fn ask(
+    asked: &Asked,
+    place: &Place,
+    start_agent: &dyn Fn() -> io::Result<()>,
+    wanted: &Wanted,
+) -> Result<Connection, AgentError> {
+    let begun = Instant::now();
+    loop {
+        let connection = Connection::open(place, asked.allocation.as_ref(), start_agent);
+        let said = connection.and_then(|mut connection| {
+            connection.send(&ToAgent::Run(Box::new(wanted.clone())))?;
+            Ok(connection)
+        });
+        match said {
+            Err(AgentError::Gone) if begun.elapsed() < ALONE_AFTER => {
+                thread::sleep(Duration::from_millis(10))
+            }
+            said => return said,
+        }
+    }
+}
+
 struct Runner<'a> {
     asked: &'a Asked,
+    place: &'a Place,
+    start_agent: &'a dyn Fn() -> io::Result<()>,
     tree: Tree,
     guarded: Option<Guarded>,
     signals: Signals,
-    /// None when it has gone away: then the session goes on by itself.
+    wanted: Wanted,
+    /// None when it has gone away: then the next one is looked for.
     agent: Option<Connection>,
+    /// Since the agent has gone away, and until the next one has the session in its books.
+    lost: Option<Lost>,
     /// For files that the program's environment names.
     folder: PathBuf,
     /// Where those find the agent whom the program starts, if not at the usual place.
@@ -120,6 +157,18 @@ struct Runner<'a> {
     say: &'a dyn Fn(&str),
 }
 
+/// Between two agents.
+struct Lost {
+    since: Instant,
+    /// When the next one is looked for.
+    look: Instant,
+    pause: Duration,
+    /// This runner has started one.
+    has_started: bool,
+    /// The session goes on by itself.
+    is_alone: bool,
+}
+
 impl Runner<'_> {
     fn work(&mut self) -> Result<i32, AgentError> {
         loop {
@@ -128,12 +177,17 @@ impl Runner<'_> {
             }
             let mut watched = vec![self.signals.as_fd()];
             watched.extend(self.agent.as_ref().map(Connection::as_fd));
-            let ready = wait_readable(&watched, -1)?;
+            let look = self.lost.as_ref().filter(|_| self.agent.is_none()).map(|lost| lost.look);
+            let patience = look.map(|look| look.saturating_duration_since(Instant::now()).as_millis() as i32);
+            let ready = wait_readable(&watched, patience.map_or(-1, |ms| ms + 1))?;
             while let Some(arrived) = self.signals.next() {
                 self.signal(arrived.signal, arrived.from_kernel);
             }
             if ready.get(1) == Some(&true) {
                 self.hear()?;
+            }
+            if self.code.is_none() && self.agent.is_none() {
+                self.look_for_agent()?;
             }
         }
     }
@@ -156,21 +210,102 @@ impl Runner<'_> {
             self.act(message)?;
         }
         if lost {
-            self.agent = None;
-            if self.program.is_none() && self.code.is_none() {
-                return Err(AgentError::Gone);
-            }
-            (self.say)("the agent of the sessions is gone: this one goes on by itself");
-            self.suspended = false;
-            self.tree.go_on();
-            self.let_go_elsewhere();
+            self.lose();
         }
         Ok(())
     }
 
+    /// The agent has gone away: all stays as it is until there is another one.
+    fn lose(&mut self) {
+        self.agent = None;
+        let now = Instant::now();
+        let lost = Lost {
+            since: now,
+            look: now,
+            pause: Duration::from_millis(10),
+            has_started: false,
+            is_alone: false,
+        };
+        self.lost.get_or_insert(lost).look = now;
+    }
+
+    fn look_for_agent(&mut self) -> Result<(), AgentError> {
+        let Some(lost) = self.lost.as_mut().filter(|lost| Instant::now() >= lost.look) else { return Ok(()) };
+        match Connection::existing(self.place, self.asked.allocation.as_ref()) {
+            Ok(mut agent) => {
+                let return_ = ToAgent::Return {
+                    mark: self.tree.mark().to_owned(),
+                    started: self.program.is_some(),
+                    suspended: self.suspended,
+                    paused: false,
+                    parts: self.parts.clone(),
+                };
+                if agent.send(&return_).is_ok() {
+                    self.agent = Some(agent);
+                    return Ok(());
+                }
+            }
+            Err(AgentError::NoAgent { .. } | AgentError::Unreached { .. } | AgentError::Gone) => {}
+            Err(error) => return self.be_alone_for_good(error),
+        }
+        lost.look = Instant::now() + lost.pause;
+        lost.pause = (2 * lost.pause).min(LOOK_AGAIN);
+        if lost.since.elapsed() >= AGENT_AFTER && !lost.has_started {
+            lost.has_started = true;
+            if let Err(error) = (self.start_agent)() {
+                (self.say)(&format!(
+                    "the agent of the sessions is gone, and no other one can be started: {error}"
+                ));
+            }
+        }
+        if lost.since.elapsed() >= ALONE_AFTER && !lost.is_alone {
+            lost.is_alone = true;
+            if self.program.is_none() {
+                return Err(AgentError::Gone);
+            }
+            (self.say)(
+                "the agent of the sessions is gone: this one goes on by itself until there is another one",
+            );
+            self.go_on();
+        }
+        Ok(())
+    }
+
+    /// The next agent will not have the session.
+    fn be_alone_for_good(&mut self, reason: AgentError) -> Result<(), AgentError> {
+        (self.agent, self.lost) = (None, None);
+        if self.program.is_none() {
+            return Err(reason);
+        }
+        (self.say)(&format!("{reason}: this session goes on by itself"));
+        self.go_on();
+        Ok(())
+    }
+
+    fn go_on(&mut self) {
+        self.suspended = false;
+        self.tree.go_on();
+        self.let_go_elsewhere();
+    }
+
     fn act(&mut self, message: FromAgent) -> Result<(), AgentError> {
         match message {
+            // The last agent was killed before it had written the session down: it is a new one here.
+            FromAgent::Refused { .. } if self.lost.is_some() && self.program.is_none() => {
+                self.lost = None;
+                let wanted = Box::new(self.wanted.clone());
+                self.tell(&ToAgent::Run(wanted));
+            }
+            FromAgent::Refused { reason } if self.lost.is_some() => {
+                self.be_alone_for_good(AgentError::Refused(reason))?;
+            }
             FromAgent::Refused { reason } => return Err(AgentError::Refused(reason)),
+            FromAgent::Returned { session } => {
+                if self.lost.take().is_some_and(|lost| lost.is_alone) {
+                    (self.say)(&format!("there is an agent again: this is session {session}"));
+                }
+            }
+            FromAgent::LetGo { reason } => self.be_alone_for_good(AgentError::Refused(reason))?,
             FromAgent::Waits { session } => (self.say)(&format!("session {session} waits for processors")),
             FromAgent::Start { parts, remote, .. } => self.start(parts, &remote)?,
             FromAgent::Suspend {} => {
@@ -206,6 +341,9 @@ impl Runner<'_> {
         let (program, arguments) = self.asked.command.split_first().expect("there is a program");
         let mut command = Command::new(program);
         command.args(arguments).env(MARK, self.tree.mark()).env(PROGRAM, &self.asked.castell);
+        if std::env::var_os(MAILBOX).is_none() {
+            command.env(MAILBOX, "1");
+        }
         if let Some(socket) = &self.named_socket {
             command.env(SOCKET, socket);
         }

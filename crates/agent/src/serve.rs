@@ -1,70 +1,116 @@
 //! An agent's beginning and end: one thread hears each runner and each keeper, [`Agent`] decides about all that they say.
 
 use crate::agent::Agent;
-use crate::hear::hear;
-use crate::keepers::{Keepers, News as Kept};
+use crate::connection::ask_to_hand_over;
+use crate::keepers::Keepers;
+use crate::listen::{listen, open_to};
 use crate::machine::{Machine, Node};
+use crate::news::{Life, News, Watcher};
+use crate::sessions::Books;
+use crate::store::Store;
 use crate::{AgentError, Allocation, Place};
+use castell_host::say;
+use castell_host::users::Others;
+use castell_policy::session::Rules;
 use castell_policy::session::protocol::{FromAgent, ToAgent, encode};
-use castell_policy::session::{Rules, SessionId};
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::os::unix::net::UnixListener;
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Keeps the sessions of a place until none has been there for `idle`: of this host, or of all nodes of an allocation. Returns at once
-/// where another agent does that already.
+/// What an agent needs.
+pub struct Options<'a> {
+    /// Where it listens.
+    pub place: &'a Place,
+    /// The policy at the beginning, if no other agent has left sessions. Only its own user sets another one.
+    pub rules: Rules,
+    /// Who may have sessions here, beside its own user.
+    pub others: Others,
+    /// How long it keeps sessions.
+    pub life: Life,
+    /// The nodes of the sessions; none for this host.
+    pub allocation: Option<&'a Allocation>,
+    /// Who wants to know which sessions stand still.
+    pub watcher: Option<Watcher>,
+}
+
+/// Keeps the sessions of a place: of this host, or of all nodes of an allocation. Goes on from where another agent was killed, or has handed
+/// over: what runs goes on running, what is suspended stays so until its turn comes.
 ///
 /// # Errors
 /// The socket cannot be had, or a node cannot be reached any more. A node that cannot be reached in the first place is told to whoever
 /// asks for a session.
-pub fn serve(
-    place: &Place,
-    rules: Rules,
-    idle: Duration,
-    allocation: Option<&Allocation>,
-) -> Result<(), AgentError> {
-    let lock = File::create(place.lock()).map_err(AgentError::system("make the agent's lock"))?;
-    match rustix::fs::flock(lock.as_fd(), rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(()),
-        result => result.map_err(|error| AgentError::system("lock the agent's place")(error.into()))?,
-    }
+pub fn serve(options: Options) -> Result<(), AgentError> {
+    let Options { place, rules, others, life, allocation, watcher } = options;
+    let Some(_lock) = lock(place, life)? else { return Ok(()) };
     // Left by an agent that died: the lock says that none lives.
     let _ = fs::remove_file(&place.socket);
+    let store = Store::new(place.books());
+    let books: Option<Books> = store.read().unwrap_or_else(|reason| {
+        say(&reason);
+        None
+    });
+    let books = books.filter(Books::is_of_now);
     let (post, inbox) = channel();
     let news = post.clone();
     let forward = move |kept| drop(news.send(News::Kept(kept)));
     let started = match allocation {
         None => Ok((Keepers::none(), vec![Node::here()], Vec::new())),
-        Some(allocation) => Keepers::start(allocation, forward),
+        Some(allocation) => {
+            let known = books.as_ref().map_or_else(Vec::new, Books::marks);
+            Keepers::start(allocation, &known, forward)
+        }
     };
     let listener = UnixListener::bind(&place.socket)
         .map_err(AgentError::system(format!("listen at {}", place.socket.display())))?;
+    open_to(&place.socket, &others)?;
     let news = post.clone();
-    thread::spawn(move || listen(&listener, &news));
+    thread::spawn(move || listen(&listener, &others, &news));
     // Nobody may have a session where a node does not answer in the first place; if it is lost later, the next agent tries again.
-    let started = started.inspect_err(|error| refuse_all(&inbox, &error.to_string(), idle));
+    let started = started.inspect_err(|error| refuse_all(&inbox, &error.to_string(), life));
     let result = started.and_then(|(keepers, nodes, abandoned)| {
         let machine = Machine::new(nodes).ok_or(AgentError::NoProcessors)?;
-        let mut agent = Agent::new(machine, keepers, rules, post);
+        let mut agent = Agent::new(machine, keepers, rules, post, store);
         agent.clean(&abandoned);
-        agent.work(&inbox, idle).inspect_err(|_| agent.let_go())
+        books.into_iter().for_each(|books| agent.restore(books));
+        agent.work(&inbox, life, watcher.as_ref()).inspect_err(|error| agent.let_go(&error.to_string()))
     });
     let _ = fs::remove_file(&place.socket);
     result
 }
 
+/// Held as long as an agent lives; none where another one does, and this one is not to last.
+fn lock(place: &Place, life: Life) -> Result<Option<File>, AgentError> {
+    let lock = File::create(place.lock()).map_err(AgentError::system("make the agent's lock"))?;
+    let take = |how| rustix::fs::flock(lock.as_fd(), how);
+    let taken = match (take(FlockOperation::NonBlockingLockExclusive), life) {
+        (Err(Errno::WOULDBLOCK), Life::Idle(_)) => return Ok(None),
+        (Err(Errno::WOULDBLOCK), Life::Lasting) => {
+            if let Err(error) = ask_to_hand_over(place) {
+                say(&format!("whoever keeps the sessions now does so until they have ended ({error})"));
+            }
+            take(FlockOperation::LockExclusive)
+        }
+        (taken, _) => taken,
+    };
+    taken.map_err(|error| AgentError::system("lock the agent's place")(error.into()))?;
+    Ok(Some(lock))
+}
+
 /// Tells whoever asks why there can be no session, for so long.
-fn refuse_all(inbox: &Receiver<News>, reason: &str, time: Duration) {
-    let until = Instant::now() + time;
+fn refuse_all(inbox: &Receiver<News>, reason: &str, life: Life) {
+    let until = life.after(Instant::now());
     let mut streams = BTreeMap::new();
-    while let Ok(news) = inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
+    let left = || until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+    while let Ok(news) = inbox.recv_timeout(left()) {
         match news {
-            News::Came(client, stream) => drop(streams.insert(client, stream)),
+            News::Came(client, stream, _) => drop(streams.insert(client, stream)),
             News::Said(client, ToAgent::Hello { .. }) => {
                 if let Some(mut stream) = streams.remove(&client) {
                     // Who has gone away needs no reason.
@@ -73,37 +119,5 @@ fn refuse_all(inbox: &Receiver<News>, reason: &str, time: Duration) {
             }
             _ => {}
         }
-    }
-}
-
-/// What the deciding thread hears.
-pub(crate) enum News {
-    Came(u64, UnixStream),
-    Said(u64, ToAgent),
-    /// The connection is closed, or speaks another language.
-    Gone(u64),
-    /// Nothing is left on this host of a session that has ended.
-    Cleaned(SessionId),
-    /// From a keeper.
-    Kept(Kept),
-}
-
-fn listen(listener: &UnixListener, news: &Sender<News>) {
-    for (client, stream) in (0..).zip(listener.incoming()) {
-        let Ok(stream) = stream else { continue };
-        let own = castell_host::descriptor::own_user();
-        if castell_host::descriptor::peer_user(stream.as_fd()).ok() != Some(own) {
-            continue;
-        }
-        let Ok(reading) = stream.try_clone() else { continue };
-        let news = news.clone();
-        if news.send(News::Came(client, stream)).is_err() {
-            return;
-        }
-        thread::spawn(move || {
-            // Whatever the reason: the connection is of no more use.
-            let _ = hear(reading, |message| news.send(News::Said(client, message)).is_ok());
-            let _ = news.send(News::Gone(client));
-        });
     }
 }

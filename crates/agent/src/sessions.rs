@@ -1,14 +1,19 @@
 //! All sessions: what the policy's scheduler decides about them goes to their runners and to the keepers.
 
+mod restore;
 mod steer;
 
+pub(crate) use self::restore::{Books, Reported};
 use self::steer::Promised;
 use crate::clients::Clients;
 use crate::keepers::Keepers;
 use crate::machine::Machine;
+use crate::news::News;
 use crate::orders::Orders;
-use crate::serve::News;
 use crate::{AgentError, Tree};
+use castell_host::clock;
+use castell_host::descriptor::{Peer, own_user};
+use castell_host::users::name_of;
 use castell_policy::session::protocol::{FromAgent, Part, ToKeeper, Wanted};
 use castell_policy::session::{Decision, Event, Rules, Scheduler, SessionId, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,8 +28,15 @@ const JOINED_WITHIN: Duration = Duration::from_secs(60);
 
 /// A session beside what the scheduler knows.
 struct Live {
-    client: u64,
+    /// Its runner, or who has asked for it; none where another agent had started it, and it has not come back as yet.
+    client: Option<u64>,
+    /// What it has said when it came back.
+    reported: Option<Reported>,
+    /// When this agent came to know of it.
+    missing_since: Instant,
     wanted: Wanted,
+    /// Whose it is.
+    user: u32,
     parts: Vec<Part>,
     /// By the policy, as far as its decisions are carried out.
     suspended: bool,
@@ -34,6 +46,21 @@ struct Live {
     spawned: Option<Spawned>,
     /// The nodes where something of it may be left, once it has ended.
     leaving: Option<BTreeSet<usize>>,
+}
+
+impl Live {
+    /// Whether this is one who does with it as he likes.
+    fn is_of(&self, peer: Peer) -> bool {
+        peer.user == self.user || peer.user == own_user()
+    }
+
+    /// What it runs, as far as this is one who is told.
+    fn command_for(&self, peer: Peer) -> String {
+        match self.is_of(peer) {
+            true => self.wanted.command.clone(),
+            false => format!("(of {})", name_of(self.user)),
+        }
+    }
 }
 
 /// A session without a runner.
@@ -49,7 +76,6 @@ pub(crate) struct Sessions {
     pub(crate) orders: Orders,
     scheduler: Scheduler,
     live: BTreeMap<SessionId, Live>,
-    began: Instant,
     next: u64,
     /// The last number that keepers were told to answer with.
     turn: u64,
@@ -66,7 +92,6 @@ impl Sessions {
             clients: Clients::default(),
             orders: Orders::default(),
             live: BTreeMap::new(),
-            began: Instant::now(),
             next: 1,
             turn: 0,
             promised: Vec::new(),
@@ -90,6 +115,8 @@ impl Sessions {
     }
 
     fn admit(&mut self, client: u64, mut wanted: Wanted) -> Result<SessionId, String> {
+        let peer = self.clients.get_mut(client).expect("it asked").peer;
+        self.check_owner(peer, &mut wanted)?;
         if wanted.slots == 0 {
             wanted.slots = self.machine.cluster.num_slots() as u32;
         }
@@ -107,7 +134,10 @@ impl Sessions {
         let request = Event::Request(id, wanted.request());
         let decisions = self.scheduler.handle(self.now(), request).map_err(|refused| refused.to_string())?;
         let live = Live {
-            client,
+            client: Some(client),
+            reported: None,
+            missing_since: Instant::now(),
+            user: peer.user,
             wanted,
             parts: Vec::new(),
             suspended: false,
@@ -119,6 +149,33 @@ impl Sessions {
         self.clients.get_mut(client).expect("it asked").session = Some(id);
         self.orders.add(decisions);
         Ok(id)
+    }
+
+    /// Processes are found, stopped and ended by a session's mark: what other users say of theirs has to be true.
+    fn check_owner(&self, peer: Peer, wanted: &mut Wanted) -> Result<(), String> {
+        if peer.user == own_user() {
+            return Ok(());
+        }
+        wanted.pid = peer.pid;
+        let own = Tree::of(peer.pid)
+            .ok_or("its process is in another PID namespace, and cannot be seen from here")?;
+        let is_its = match &wanted.spawned_by {
+            None => wanted.mark == own.mark(),
+            Some(parent) => {
+                let of_it = |live: &&Live| live.wanted.mark == *parent && live.user == peer.user;
+                let number = own.mark().split('@').next().unwrap_or_default();
+                self.live.values().any(|live| of_it(&live)) && wanted.mark == format!("{parent}/{number}")
+            }
+        };
+        match &wanted.policy {
+            _ if !is_its => Err("the mark is not that of the process that asks".into()),
+            Some(name) if name.parse() != Ok(*self.scheduler.rules()) => Err(format!(
+                "the sessions of this node run under {}, and only {} changes that: leave --policy out",
+                self.scheduler.rules(),
+                name_of(own_user()),
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// The first session chooses the policy.
@@ -169,15 +226,15 @@ impl Sessions {
             if is_spawned && matches!(message, FromAgent::Start { .. }) {
                 live.spawned = Some(Spawned { joined: 0, until: Some(Instant::now() + JOINED_WITHIN) });
                 // Who asked for it is not its runner, and may go.
-                if let Some(known) = self.clients.get_mut(client) {
+                if let Some(known) = client.and_then(|client| self.clients.get_mut(client)) {
                     known.session = None;
                 }
             }
             // Before the runner, which starts what keepers look for.
             self.hold(id);
-            self.clients.tell(client, &message);
+            client.into_iter().for_each(|client| self.clients.tell(client, &message));
             if await_it {
-                let runner = !is_spawned && self.clients.is_there(client);
+                let runner = !is_spawned && client.is_some_and(|client| self.clients.is_there(client));
                 self.orders.wait_for(id, runner, self.turn, self.keepers.all().collect());
             }
         }
@@ -206,8 +263,10 @@ impl Sessions {
     }
 
     /// A process joins a session that was spawned, which this gives if there is one.
-    pub(crate) fn join(&mut self, mark: &str) -> Option<SessionId> {
-        let of_it = |(_, live): &(&SessionId, &mut Live)| live.wanted.mark == mark && live.leaving.is_none();
+    pub(crate) fn join(&mut self, mark: &str, peer: Peer) -> Option<SessionId> {
+        let of_it = |(_, live): &(&SessionId, &mut Live)| {
+            live.wanted.mark == mark && live.leaving.is_none() && live.is_of(peer)
+        };
         let (id, live) = self.live.iter_mut().find(of_it)?;
         let spawned = live.spawned.as_mut()?;
         spawned.joined += 1;
@@ -316,14 +375,20 @@ impl Sessions {
         Ok(())
     }
 
-    pub(crate) fn list(&self) -> FromAgent {
-        let sessions = self.live.iter().map(|(id, live)| self.shown(*id, live)).collect();
+    /// The marks of those that stand still.
+    pub(crate) fn standing(&self) -> BTreeSet<String> {
+        let stand = self.live.values().filter(|live| live.suspended || live.paused);
+        stand.map(|live| live.wanted.mark.clone()).collect()
+    }
+
+    pub(crate) fn list(&self, peer: Peer) -> FromAgent {
+        let sessions = self.live.iter().map(|(id, live)| self.shown(*id, live, peer)).collect();
         FromAgent::Sessions { policy: self.scheduler.rules().to_string(), sessions }
     }
 
-    /// Milliseconds since the agent began.
+    /// Milliseconds of a clock that all agents of this host have in common, and that nobody sets.
     fn now(&self) -> u64 {
-        self.began.elapsed().as_millis() as u64
+        clock::now_ns() / 1_000_000
     }
 }
 

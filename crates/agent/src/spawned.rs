@@ -17,6 +17,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+/// How often an agent is looked for where it has gone away.
+const LOOK_AGAIN_MS: i32 = 100;
+
 /// A session that is spawned: what its processes have to have in their environment, and where they go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
@@ -87,8 +90,28 @@ pub fn watch(place: &Place, allocation: Option<&Allocation>, pid: u32, mark: &st
     while !process.has_ended() && mark_of(raw.map_or(0, Pid::raw)).as_deref() != Some(mark) {
         thread::sleep(Duration::from_millis(2));
     }
-    let mut connection = Connection::existing(place, allocation)?;
-    connection.send(&ToAgent::Join { mark: mark.to_owned() })?;
-    while !wait_readable(&[process.as_fd()], -1)?[0] {}
-    Ok(())
+    let join = || {
+        let mut connection = Connection::existing(place, allocation)?;
+        connection.send(&ToAgent::Join { mark: mark.to_owned() })?;
+        Ok::<_, AgentError>(connection)
+    };
+    let mut agent = Some(join()?);
+    loop {
+        let mut watched = vec![process.as_fd()];
+        watched.extend(agent.as_ref().map(Connection::as_fd));
+        let ready = wait_readable(&watched, if agent.is_some() { -1 } else { LOOK_AGAIN_MS })?;
+        if ready[0] {
+            return Ok(());
+        }
+        // The agent may have gone away: the next one has to know of this, too.
+        match &mut agent {
+            Some(connection) if ready[1] => {
+                if connection.fill().is_err() {
+                    agent = None;
+                }
+            }
+            Some(_) => {}
+            None => agent = join().ok(),
+        }
+    }
 }

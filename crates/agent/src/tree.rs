@@ -5,6 +5,7 @@
 //! can ignore either; new ones that appear meanwhile are found in another round.
 
 use crate::allocation::here;
+use crate::workers;
 use castell_host::freezer::Freezer;
 use castell_host::process::Pid;
 use rustix::process::Signal;
@@ -15,7 +16,7 @@ use std::{fs, thread};
 /// The variable in the environment of a session's processes.
 pub const MARK: &str = "CASTELL_SESSION";
 /// Its value in processes that a runner starts for itself.
-pub(crate) const NO_MARK: &str = "-";
+pub const NO_MARK: &str = "-";
 /// A process that the system is busy with may need a moment to stand still.
 const FROZEN_WITHIN: Duration = Duration::from_secs(5);
 /// Rounds in which processes that appear while others are stopped are looked for.
@@ -52,6 +53,12 @@ impl Tree {
         let runner = own.filter(|(_, _, node)| *node == here());
         let runner = runner.filter(|(pid, start, _)| lives(*pid, *start)).map(|(pid, ..)| pid);
         Tree { runner, mark: mark.to_owned(), group: None }
+    }
+
+    /// Whether a mark's runner lives, if it is on this host.
+    pub(crate) fn runner_lives(mark: &str) -> Option<bool> {
+        let (pid, start, _) = parse(mark).filter(|(.., node)| *node == here())?;
+        Some(lives(pid, start))
     }
 
     /// The same, whose program is put into a control group.
@@ -191,8 +198,9 @@ impl Tree {
         }
     }
 
-    /// Pins all of their threads to these processors.
+    /// Pins all of their threads to these processors. Programs of castell's tasks run as many workers then.
     pub fn pin(&self, cpus: &[u32]) {
+        workers::fit(&self.members(), cpus);
         self.pin_if(cpus, |_| true);
     }
 
@@ -257,8 +265,9 @@ pub(crate) fn numbers(folder: &str) -> Vec<i32> {
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The mark in a process's environment; none of other users' processes, nor of those of another job, or another node that is this host.
-pub(crate) fn mark_of(pid: i32) -> Option<String> {
+/// The mark in a process's environment; none of processes that this one may not look at, nor of those of another job, of another node that
+/// is this host, or of a container, where numbers of processes mean others.
+pub fn mark_of(pid: i32) -> Option<String> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let value = |name: &str| {
         let mut entries = environment.split(|byte| *byte == 0);
@@ -269,7 +278,10 @@ pub(crate) fn mark_of(pid: i32) -> Option<String> {
         (Some(theirs), Ok(ours)) => theirs != ours.as_bytes(),
         _ => false,
     };
-    let is_ours = !is_elsewhere("SLURM_JOB_ID") && !is_elsewhere("SLURMD_NODENAME");
+    let numbers = |process: &str| fs::read_link(format!("/proc/{process}/ns/pid")).ok();
+    let is_ours = !is_elsewhere("SLURM_JOB_ID")
+        && !is_elsewhere("SLURMD_NODENAME")
+        && numbers(&pid.to_string()) == numbers("self");
     is_ours.then(|| String::from_utf8(mark.to_vec()).ok()).flatten()
 }
 

@@ -1,12 +1,18 @@
 //! Sessions on this host, with real programs: suspended ones stand still, whatever their processes do, and nothing stays frozen,
 //! whoever dies. The test starts itself as runner (`run`) and as agent (`agent`).
 
-use castell_agent::{AgentError, Asked, Place, Tree, list, run, serve, steer};
+use castell_agent::{AgentError, Asked, Life, MARK, NO_MARK, Options, Place, Tree, list, run, serve, steer};
+use castell_host::mailbox::{Agent, FOLDER, Mailbox, Place as At, default_path};
 use castell_host::topology::{Processors, parse_list};
-use castell_policy::session::protocol::{Explained, FromAgent, Order, Shown, ToAgent, Wanted};
+use castell_host::users::Others;
+use castell_policy::session::protocol::{
+    Explained, FromAgent, Order, Shown, ToAgent, VERSION, Wanted, encode,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -16,15 +22,37 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.get(1).map(String::as_str) {
         Some("run") => as_runner(&arguments[2..]),
-        Some("agent") => {
-            let place = Place::at(&arguments[2]);
-            serve(&place, "wait".parse().expect("a policy"), Duration::from_secs(1), None).expect("an agent");
-        }
+        Some("agent") => as_agent(&arguments[2], Life::Idle(Duration::from_secs(1))),
+        Some("lasting") => as_agent(&arguments[2], Life::Lasting),
+        Some("workers") => as_workers(Path::new(&arguments[2])),
         Some("session") => {
             castell_agent::guard(Path::new(&arguments[3]), std::io::stdin()).expect("a guard");
         }
         _ => tests(arguments.get(1).map_or("", String::as_str)),
     }
+}
+
+/// A program that listens as castell's tasks do, and writes down how many of its workers run.
+fn as_workers(file: &Path) {
+    let path = default_path(Path::new(FOLDER), std::process::id());
+    assert_eq!(std::env::var("CASTELL_TASKS_MAILBOX").as_deref(), Ok("1"));
+    let count = Processors::usable().cpus.len();
+    let mailbox = Mailbox::create(&path, &vec![At { cpu: None, kind: 0 }; count]).expect("a mailbox");
+    loop {
+        let attended = mailbox.attend(|_, _| true);
+        let running =
+            Agent::open(&path).expect("it is there").workers().iter().filter(|it| it.enabled).count();
+        fs::write(file.with_extension("new"), running.to_string()).expect("a file");
+        fs::rename(file.with_extension("new"), file).expect("a file");
+        mailbox.sleep(attended);
+    }
+}
+
+fn as_agent(socket: &str, life: Life) {
+    let rules = "wait".parse().expect("a policy");
+    let others = Others::Nobody;
+    serve(Options { place: &Place::at(socket), rules, others, life, allocation: None, watcher: None })
+        .expect("an agent");
 }
 
 /// `run SOCKET POLICY SLOTS CMD…`
@@ -39,6 +67,9 @@ fn as_runner(arguments: &[String]) {
         castell: std::env::current_exe().expect("a program"),
     };
     let start = || {
+        if place.socket.with_extension("no-agent").exists() {
+            return Err(std::io::Error::other("there shall be none"));
+        }
         let program = std::env::current_exe()?;
         // As a daemon is: in a session of its own, and nobody's child for long.
         let mut starter = Command::new("setsid");
@@ -47,6 +78,7 @@ fn as_runner(arguments: &[String]) {
             .arg(program)
             .arg("agent")
             .arg(&place.socket)
+            .env(MARK, NO_MARK)
             .stdin(Stdio::null())
             .stdout(Stdio::null());
         starter.status().map(drop)
@@ -61,14 +93,20 @@ fn as_runner(arguments: &[String]) {
 type Case = (&'static str, fn(&World));
 
 fn tests(filter: &str) {
-    let cases: [Case; 13] = [
+    let cases: [Case; 19] = [
         ("suspended sessions stand still", suspended_sessions_stand_still),
         ("a killed runner leaves nothing", a_killed_runner_leaves_nothing),
-        ("a killed agent leaves nothing frozen", a_killed_agent_leaves_nothing_frozen),
+        ("sessions outlive their agent", sessions_outlive_their_agent),
+        ("who waits keeps its turn", who_waits_keeps_its_turn),
+        ("an agent hands over", an_agent_hands_over),
+        ("without any agent all go on", without_any_agent_all_go_on),
+        ("agents killed at any moment", agents_killed_at_any_moment),
+        ("clients that do as they like", clients_that_do_as_they_like),
         ("killed runner and agent leave nothing frozen", killed_runner_and_agent_leave_nothing_frozen),
         ("stopping and continuing the runner", stopping_and_continuing_the_runner),
         ("waiting, and giving up", waiting_and_giving_up),
         ("stepping aside", stepping_aside),
+        ("workers step aside", workers_step_aside),
         ("what never fits", what_never_fits),
         ("its user stops a session", its_user_stops_a_session),
         ("a stopped session makes room", a_stopped_session_makes_room),
@@ -251,18 +289,198 @@ fn a_killed_runner_leaves_nothing(world: &World) {
     assert_eq!(short.0.wait().expect("it ends").code(), Some(7));
 }
 
-fn a_killed_agent_leaves_nothing_frozen(world: &World) {
-    let long = world.stubborn("surpass");
-    let mut short = world.until_told("surpass");
+/// Who is suspended stays so while there is no agent, and goes on when its turn comes under the next one, which runners start.
+fn sessions_outlive_their_agent(world: &World) {
+    let mut long = world.stubborn("surpass");
+    let short = world.until_told("surpass");
     wait_for("the short one runs", || world.started());
     stand_still(&long);
+    let before = world.sessions();
+    signal(agent(&world.place.socket), Signal::KILL);
+    wait_for("there is another agent", || world.sessions().len() == 2);
+    stand_still(&long);
+    let after = world.sessions();
+    let known = |shown: &Shown| (shown.session, shown.state.clone(), shown.pid, shown.parts.clone());
+    assert_eq!(after.iter().map(known).collect::<Vec<_>>(), before.iter().map(known).collect::<Vec<_>>());
+    assert!(after[1].for_ms > before[1].for_ms, "time goes on");
+    let third = world.start("surpass", world.slots, "sleep 0.1; exit 5");
+    assert_eq!(wait(third), Some(5), "it surpasses both, and ends");
+    wait_for("they are as before", || world.states() == ["suspended", "running"]);
+    world.tell();
+    assert_eq!(wait(short), Some(7));
+    wait_for("the long one runs again", || world.states() == ["running"]);
+    moves(&long);
+    signal(long.0.id(), Signal::TERM);
+    assert_eq!(long.0.wait().expect("it ends").code(), Some(143));
+}
+
+fn wait(mut session: Running) -> Option<i32> {
+    session.0.wait().expect("it ends").code()
+}
+
+/// Whoever waits does not lose its turn; whose runner dies while there is no agent is seen to by the next one.
+fn who_waits_keeps_its_turn(world: &World) {
+    let long = world.stubborn("wait");
+    let next = world.start("wait", world.slots, "exit 4");
+    wait_for("it waits", || world.states() == ["running", "waiting"]);
+    let last = world.start("wait", world.slots, "exit 5");
+    wait_for("both wait", || world.states() == ["running", "waiting", "waiting"]);
+    let all = members(&long);
+    signal(agent(&world.place.socket), Signal::KILL);
+    signal(long.0.id(), Signal::KILL);
+    assert_eq!((wait(next), wait(last)), (Some(4), Some(5)));
+    assert!(times(&all).iter().all(Option::is_none), "nothing is left of the first");
+}
+
+/// Who is to last gets the sessions from whoever has them.
+fn an_agent_hands_over(world: &World) {
+    let long = world.stubborn("surpass");
+    let short = world.until_told("surpass");
+    wait_for("the short one runs", || world.started());
+    let first = agent(&world.place.socket);
+    let mut lasting = Command::new(std::env::current_exe().expect("a program"));
+    let lasting = Running(lasting.arg("lasting").arg(&world.place.socket).spawn().expect("it starts"));
+    wait_for("the first one has ended", || times(&[first]) == [None]);
+    wait_for("the other one knows all", || world.states() == ["suspended", "running"]);
+    stand_still(&long);
+    world.tell();
+    assert_eq!(wait(short), Some(7));
+    wait_for("the long one runs again", || world.states() == ["running"]);
+    moves(&long);
+    drop(lasting);
+    wait_for("its runner starts another one", || world.states() == ["running"]);
+}
+
+/// Where nobody can be an agent nothing stays frozen, and the next one finds what there is.
+fn without_any_agent_all_go_on(world: &World) {
+    let long = world.stubborn("surpass");
+    let short = world.until_told("surpass");
+    wait_for("the short one runs", || world.started());
+    let obstacle = world.place.socket.with_extension("no-agent");
+    fs::write(&obstacle, "").expect("a file");
     signal(agent(&world.place.socket), Signal::KILL);
     moves(&long);
     world.tell();
-    assert_eq!(short.0.wait().expect("it ends").code(), Some(7));
-    // The next session finds nobody, and starts another agent.
-    let mut next = world.start("wait", 1, "exit 3");
-    assert_eq!(next.0.wait().expect("it ends").code(), Some(3));
+    assert_eq!(wait(short), Some(7));
+    fs::remove_file(&obstacle).expect("it is there");
+    assert_eq!(wait(world.start("surpass", world.slots, "exit 3")), Some(3));
+    wait_for("the long one is known", || world.states() == ["running"]);
+    moves(&long);
+}
+
+/// Agents are killed at any moment, while sessions come and go.
+fn agents_killed_at_any_moment(world: &World) {
+    let trials: u64 = number("CASTELL_TEST_TRIALS").unwrap_or(1);
+    let mut random = Random::new();
+    let mut below = |limit| random.below(limit);
+    let mut running: Vec<(Running, i32)> = Vec::new();
+    let mut kills = 0;
+    for round in 0..30 * trials {
+        let slots = 1 + below(world.slots as u64) as usize;
+        let code = 2 + below(100) as i32;
+        let script = format!("sleep 0.{:03}; exit {code}", below(60));
+        running.push((world.start("surpass", slots, &script), code));
+        sleep(Duration::from_millis(below(40)));
+        if round % 2 == 0
+            && let Some(agent) = find_agent(&world.place.socket)
+        {
+            signal(agent, Signal::KILL);
+            kills += 1;
+        }
+        if running.len() > 6 {
+            let (session, code) = running.remove(0);
+            assert_eq!(wait(session), Some(code), "after {kills} kills");
+        }
+    }
+    for (session, code) in running {
+        assert_eq!(wait(session), Some(code), "after {kills} kills");
+    }
+    wait_for("nothing is left", || world.sessions().is_empty());
+    println!("{kills} agents killed");
+}
+
+/// Clients of all kinds, most of which do not know how to behave: nothing of them stays.
+fn clients_that_do_as_they_like(world: &World) {
+    let trials: u64 = number("CASTELL_TEST_TRIALS").unwrap_or(1);
+    let mut random = Random::new();
+    let session = world.until_told("surpass");
+    wait_for("it runs", || world.started());
+    // No process of this user has this number and began then.
+    let mark = |which: u64| format!("{}-{which}@{}", i32::MAX, castell_agent::here());
+    let mut kept = Vec::new();
+    for which in 0..500 * trials {
+        let Ok(mut stream) = UnixStream::connect(&world.place.socket) else { panic!("the agent has died") };
+        let run = Wanted { slots: 1, pid: 1, mark: mark(which), ..Wanted::default() };
+        let messages = [
+            ToAgent::Hello { version: VERSION + random.below(2) as u32 },
+            ToAgent::Run(Box::new(run)),
+            ToAgent::Run(Box::new(Wanted {
+                slots: u32::MAX,
+                spawned_by: Some(mark(0)),
+                ..Wanted::default()
+            })),
+            ToAgent::Return {
+                mark: mark(which),
+                started: true,
+                suspended: true,
+                paused: false,
+                parts: Vec::new(),
+            },
+            ToAgent::Join { mark: mark(which) },
+            ToAgent::Paused { paused: true },
+            ToAgent::Done {},
+            ToAgent::Ended {},
+            ToAgent::List {},
+            ToAgent::Order { session: random.below(20), order: Order::Priority { priority: 3 } },
+            ToAgent::Policy { policy: "nonsense".into() },
+            ToAgent::Explain { session: 1 },
+        ];
+        if random.below(4) > 0 {
+            let _ = stream.write_all(&encode(&ToAgent::Hello { version: VERSION }));
+        }
+        for _ in 0..random.below(6) {
+            let message = encode(&messages[random.below(messages.len() as u64) as usize]);
+            let cut = if random.below(8) == 0 {
+                random.below(message.len() as u64) as usize
+            } else {
+                message.len()
+            };
+            // It may have been sent away.
+            let _ = stream.write_all(&message[..cut]);
+        }
+        if random.below(8) == 0 {
+            let _ = stream.write_all(&random.below(u64::MAX).to_le_bytes());
+        }
+        match random.below(10) {
+            0 => kept.push(stream),
+            1 => drop(kept.pop()),
+            _ => {}
+        }
+    }
+    drop(kept);
+    wait_for("nothing is left of them", || world.states() == ["running"]);
+    world.tell();
+    assert_eq!(wait(session), Some(7));
+}
+
+/// Numbers that follow from a seed, which is printed.
+struct Random(u64);
+
+impl Random {
+    fn new() -> Random {
+        let seed = number("CASTELL_TEST_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+        println!("CASTELL_TEST_SEED={seed}");
+        Random(seed)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok())
 }
 
 /// Where there is a freezer all processes are let go on, else the program is.
@@ -281,13 +499,17 @@ fn killed_runner_and_agent_leave_nothing_frozen(world: &World) {
         times(going_on).iter().zip(&before).all(|(now, before)| now.is_some() && now > before)
     });
     // The next agent ends what nobody answers for.
-    let mut next = world.start("wait", 1, "exit 3");
+    let mut next = world.start("surpass", 1, "exit 3");
     assert_eq!(next.0.wait().expect("it ends").code(), Some(3));
     wait_for("all of its processes have ended", || times(&all).iter().all(Option::is_none));
 }
 
-/// The process that holds the lock's file open as its agent.
 fn agent(socket: &Path) -> u32 {
+    find_agent(socket).expect("an agent")
+}
+
+/// The process that is the agent of a socket, if there is one.
+fn find_agent(socket: &Path) -> Option<u32> {
     let wanted = format!("agent\0{}\0", socket.display());
     let processes = fs::read_dir("/proc")
         .expect("processes")
@@ -296,7 +518,7 @@ fn agent(socket: &Path) -> u32 {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).ends_with(&wanted)
     };
-    processes.into_iter().find(is_agent).expect("an agent")
+    processes.into_iter().find(is_agent)
 }
 
 fn is_stopped(process: u32) -> bool {
@@ -354,6 +576,25 @@ fn stepping_aside(world: &World) {
     world.tell();
     assert_eq!(short.0.wait().expect("it ends").code(), Some(7));
     wait_for("they are back", || allowed() == before);
+}
+
+/// Programs of castell's tasks run as many workers as their session has processors.
+fn workers_step_aside(world: &World) {
+    if world.slots < 2 {
+        println!("workers step aside: there is one processor only, and nowhere to step");
+        return;
+    }
+    let me = std::env::current_exe().expect("a program");
+    let long = world.start("sidestep", world.slots, &format!("{} workers running", me.display()));
+    let running = || fs::read_to_string(world.folder.path().join("running")).unwrap_or_default();
+    wait_for("all of them run", || running() == world.slots.to_string());
+    let short = world.until_told("sidestep");
+    wait_for("one has none any more", || running() == (world.slots - 1).to_string());
+    world.tell();
+    assert_eq!(wait(short), Some(7));
+    wait_for("all of them run again", || running() == world.slots.to_string());
+    signal(long.0.id(), Signal::TERM);
+    assert_eq!(wait(long), Some(143));
 }
 
 fn what_never_fits(world: &World) {

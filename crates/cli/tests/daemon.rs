@@ -1,7 +1,10 @@
 //! `castell daemon` with applications that are threads of this process, or processes of their own, and that live and die as they like.
 
+#[path = "with_daemon/applications.rs"]
+mod applications;
 mod with_daemon;
 
+use applications::{Seen, applications, open, signal, wait_until};
 use castell_host::descriptor;
 use castell_kernels::Application;
 use castell_kernels::mailbox::Mailbox;
@@ -16,7 +19,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
-use with_daemon::{Daemon, RESOURCES, Seen, applications, kernel, start, wait_until};
+use with_daemon::{Daemon, RESOURCES, kernel, start};
 
 /// How often something is tried: so often, or as many times more as `CASTELL_TEST_TRIALS` says.
 fn trials(count: usize) -> usize {
@@ -111,10 +114,10 @@ fn a_script_is_read_anew_by_a_signal() {
     let daemon = Daemon::start(&["--strategy", script.to_str().expect("text")]);
     assert_eq!(daemon.status()["strategy"], "first");
     std::fs::write(&script, text("second")).expect("written");
-    daemon.signal("-HUP");
+    signal(&daemon, "-HUP");
     wait_until("it decides", || daemon.status()["strategy"] == "second");
     std::fs::write(&script, "nothing").expect("written");
-    daemon.signal("-HUP");
+    signal(&daemon, "-HUP");
     assert_eq!(daemon.status()["strategy"], "second");
 }
 
@@ -142,7 +145,7 @@ fn who_started_alone_joins_the_daemon_and_leaves_it_when_it_ends() {
 #[test]
 fn the_governor_and_sensors_are_told() {
     let daemon = Daemon::start(&["--forbid", "low:gpu,all_cores", "--sensor", "battery=1"]);
-    let application = daemon.open("one");
+    let application = open(&daemon, "one");
     let collection = application.register(&RESOURCES.map(kernel), &[]).expect("sound");
     assert!(daemon.strategy(&["governor", "low"]).status.success());
     for _ in 0..20 {
@@ -172,7 +175,8 @@ fn lives_until_it_is_killed() {
 
 #[test]
 fn applications_may_die_in_any_state() {
-    let daemon = Daemon::start(&[]);
+    // Who keeps sessions opens descriptors of its own.
+    let daemon = Daemon::start(&["--sessions", "none"]);
     let seen = Seen::default();
     let mut random = ChaCha8Rng::seed_from_u64(castell_host::clock::now_ns());
     let descriptors =

@@ -1,13 +1,16 @@
 //! Applications that bring strategies for their own collections to a daemon: good ones, and those that would do harm.
 
+#[path = "with_daemon/applications.rs"]
+mod applications;
 mod with_daemon;
 
+use applications::{Seen, applications, open, signal, wait_until};
 use castell_kernels::protocol::OwnStrategy;
 use castell_kernels::{Application, Collection, OwnState};
 use serde_json::Value;
 use std::process::Command;
 use std::sync::atomic::Ordering;
-use with_daemon::{Daemon, RESOURCES, Seen, applications, kernel, start, wait_until};
+use with_daemon::{Daemon, RESOURCES, kernel, start};
 
 /// Everything to the GPU, the last that came first.
 const TO_THE_GPU: &str = "
@@ -37,7 +40,7 @@ fn kernels_of(collection: &Collection, runs: u32) -> Vec<usize> {
 #[test]
 fn an_own_strategy_says_where_until_it_is_given_up() {
     let daemon = Daemon::start(&[]);
-    let (one, other) = (daemon.open("one"), daemon.open("other"));
+    let (one, other) = (open(&daemon, "one"), open(&daemon, "other"));
     let collection = |application: &Application| {
         application.register(&RESOURCES.map(kernel), &[]).expect("kernels for what is there")
     };
@@ -113,7 +116,7 @@ fn one_that_fails_harms_nobody_else() {
                 end
                 return {{ choose = choose }}"
             );
-            let application = daemon.open(name);
+            let application = open(&daemon, name);
             let collection = application.register(&RESOURCES.map(kernel), &[]).expect("sound");
             application.bring_strategy(script(name, &text)).unwrap_or_else(|error| panic!("{name}: {error}"));
             let before = seen.runs.load(Ordering::Relaxed);
@@ -145,7 +148,7 @@ fn one_that_fails_harms_nobody_else() {
 fn it_is_with_the_next_daemon_as_well() {
     let mut daemon = Daemon::start(&[]);
     let socket = daemon.socket();
-    let (mine, stopped) = (daemon.open("mine"), daemon.open("stopped"));
+    let (mine, stopped) = (open(&daemon, "mine"), open(&daemon, "stopped"));
     let collection = mine.register(&RESOURCES.map(kernel), &[]).expect("sound");
     mine.bring_strategy(script("mine.luau", TO_THE_GPU)).expect("it is sound");
     stopped.bring_strategy(script("bad.luau", "return 3")).expect_err("it is none");
@@ -193,7 +196,7 @@ fn without_a_daemon_it_waits_for_one() {
     let daemon = Daemon { folder, child };
     wait_until("it decides", || application.own_strategy() == OwnState::Decides);
     assert_eq!(kernels_of(&collection, 3), [2; 6]);
-    daemon.signal("-TERM");
+    signal(&daemon, "-TERM");
     wait_until("it is alone", || application.own_strategy() == OwnState::Alone);
     assert_eq!(kernels_of(&collection, 3), [0; 6]);
 }
@@ -205,7 +208,7 @@ fn what_it_chose_is_recorded_and_decided_alike() {
     let mut daemon = Daemon::start(&["--record", day.to_str().expect("text"), "--forbid", "low:gpu"]);
     let seen = Seen::default();
     applications(&daemon, 2, &seen, || {
-        let mine = daemon.open("mine");
+        let mine = open(&daemon, "mine");
         let collection = mine.register(&RESOURCES.map(kernel), &[]).expect("sound");
         mine.bring_strategy(script("mine.luau", TO_THE_GPU)).expect("it is sound");
         kernels_of(&collection, 50);
@@ -218,7 +221,7 @@ fn what_it_chose_is_recorded_and_decided_alike() {
         kernels_of(&collection, 10);
     });
     wait_until("all have gone", || daemon.is_empty());
-    daemon.signal("-TERM");
+    signal(&daemon, "-TERM");
     daemon.child.wait().expect("it ends");
     let replay = Command::new(env!("CARGO_BIN_EXE_castell")).args(["strategy", "replay"]).arg(&day).output();
     let replay = replay.expect("castell can be started");

@@ -1,13 +1,16 @@
 //! What a daemon records, decided once more.
 
+#[path = "with_daemon/applications.rs"]
+mod applications;
 mod with_daemon;
 
+use applications::{Seen, applications, signal, wait_until};
 use castell_kernels::Application;
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::Ordering;
-use with_daemon::{Daemon, Seen, applications, kernel, wait_until};
+use with_daemon::{Daemon, kernel};
 
 /// All that decides stands in a recording: strategies that are exchanged, a bad one, the governor, a sensor, applications that go.
 #[test]
@@ -55,7 +58,7 @@ fn a_recorded_day_is_decided_alike() {
     // It has no end as yet.
     let running = told(&replay(day));
     assert_eq!((&running["difference"], &running["is_cut"]), (&Value::Null, &Value::Bool(true)));
-    daemon.signal("-TERM");
+    signal(&daemon, "-TERM");
     daemon.child.wait().expect("it ends");
     let whole = replay(day);
     assert!(whole.status.success(), "{whole:?}");

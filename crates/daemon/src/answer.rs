@@ -1,8 +1,10 @@
 //! What the daemon does about what it is told.
 
 use crate::Source;
-use crate::client::{Client, Lost, Next, Role};
+use crate::client::{Lost, Next, Role};
 use crate::serve::{CLIENTS, Daemon, now};
+use castell_host::descriptor::own_user;
+use castell_host::users::name_of;
 use castell_host::{clock, epoll, say};
 use castell_kernels::mailbox::Mailbox;
 use castell_kernels::protocol::{FromDaemon, ToDaemon, VERSION};
@@ -98,7 +100,8 @@ impl Daemon {
     }
 
     fn answer(&mut self, number: u64, message: ToDaemon) -> Result<(), Lost> {
-        let role = self.clients.get(&number).map_or(Role::Unknown, Client::role);
+        let Some(client) = self.clients.get(&number) else { return Ok(()) };
+        let (role, is_own) = (client.role(), client.peer.user == own_user());
         match (role, message) {
             (Role::Unknown, ToDaemon::Hello { version } | ToDaemon::Application { version, .. })
                 if version != VERSION =>
@@ -118,8 +121,21 @@ impl Daemon {
             (Role::Application { .. }, ToDaemon::Own(strategy)) => self.bring(number, strategy),
             (Role::Application { is_open: false }, ToDaemon::Open {}) => self.open(number),
             (Role::Control, ToDaemon::Status {}) => {
-                let status = FromDaemon::Status(self.desk.status());
+                let status = match is_own {
+                    true => self.desk.status(),
+                    false => self.desk.status_for(client.peer.user),
+                };
+                let status = FromDaemon::Status(status);
                 self.send(number, &status)
+            }
+            (Role::Control, ToDaemon::Load { .. } | ToDaemon::Governor { .. } | ToDaemon::Sensor { .. })
+                if !is_own =>
+            {
+                let owner = name_of(own_user());
+                self.send(
+                    number,
+                    &FromDaemon::Done { refused: Some(format!("only {owner} looks after this daemon")) },
+                )
             }
             (Role::Control, ToDaemon::Load { name, script, parameters }) => {
                 if self.loads >= LOADS_MAX {
@@ -186,11 +202,14 @@ impl Daemon {
             Err(error) => return self.refuse(number, error.to_string()),
         };
         client.bell = Some(bell);
+        // Others may say nothing wrong about it.
+        let (user, pid) =
+            (client.peer.user, if client.peer.user == own_user() { pid } else { client.peer.pid });
         client.pid = i32::try_from(pid).unwrap_or(0);
         client.set_role(Role::Application { is_open: false });
         let written = self.journal.join(number, client.pid);
         self.note_journal(written);
-        self.desk.join(number, Held { name: name.into(), pid, mailbox });
+        self.desk.join(number, Held { name: name.into(), pid, user, mailbox });
         self.send(number, &FromDaemon::Hello { version: VERSION })
     }
 
@@ -214,7 +233,9 @@ impl Daemon {
             self.expected.swap_remove(at);
         }
         self.mailboxes(&[number], |mailbox| _ = mailbox.words().unwatch());
-        if let Err(violation) = self.desk.take_in(now(), number) {
+        if !self.park_if_it_stands(number)
+            && let Err(violation) = self.desk.take_in(now(), number)
+        {
             self.violated(number, violation);
         }
         Ok(())

@@ -24,7 +24,11 @@ pub fn ask(socket: &Path, message: &ToDaemon) -> Result<FromDaemon, DaemonError>
     let mut bytes = encode(&ToDaemon::Hello { version: VERSION });
     bytes.extend(encode(message));
     let asked = stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.write_all(&bytes));
-    asked.map_err(|error| silent(error.to_string()))?;
+    // One that has closed the connection may have said why.
+    asked.or_else(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(silent(error.to_string())),
+    })?;
     let mut lines = Lines::default();
     let mut greeted = false;
     loop {

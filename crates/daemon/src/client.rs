@@ -1,7 +1,7 @@
 //! A connection: lines in, with descriptors; lines out, as fast as the other side reads.
 
 use castell_host::bucket::Bucket;
-use castell_host::descriptor;
+use castell_host::descriptor::{self, Peer};
 use castell_kernels::protocol::{FromDaemon, SHAPES_MAX, ToDaemon};
 use castell_policy::session::protocol::{Lines, ProtocolError, decode, encode};
 use rustix::io::Errno;
@@ -44,6 +44,7 @@ pub(crate) enum Next {
 
 pub(crate) struct Client {
     stream: UnixStream,
+    pub(crate) peer: Peer,
     lines: Lines,
     pub(crate) descriptors: Vec<OwnedFd>,
     unsent: Vec<u8>,
@@ -55,6 +56,10 @@ pub(crate) struct Client {
     /// Its bell, if it has one.
     pub(crate) bell: Option<OwnedFd>,
     pub(crate) pid: i32,
+    /// Of the session that its process is in, as soon as somebody wants to know; empty if it is in none.
+    pub(crate) mark: Option<String>,
+    /// Its session stands still.
+    pub(crate) is_parked: bool,
 }
 
 /// Why a connection is given up.
@@ -75,10 +80,11 @@ pub(crate) enum Lost {
 }
 
 impl Client {
-    pub(crate) fn new(stream: UnixStream) -> io::Result<Client> {
+    pub(crate) fn new(stream: UnixStream, peer: Peer) -> io::Result<Client> {
         stream.set_nonblocking(true)?;
         Ok(Client {
             stream,
+            peer,
             lines: Lines::default(),
             descriptors: Vec::new(),
             unsent: Vec::new(),
@@ -87,7 +93,14 @@ impl Client {
             is_left: false,
             bell: None,
             pid: 0,
+            mark: None,
+            is_parked: false,
         })
+    }
+
+    /// An application whose mailbox counts.
+    pub(crate) fn is_open(&self) -> bool {
+        self.role == Role::Application { is_open: true }
     }
 
     /// Reads once, unless there is something left that was read before: how much others have to say waits for the next turn.

@@ -58,11 +58,9 @@ impl Journal {
         self.write()
     }
 
-    /// Never seen half written: the old one or the new one.
     fn write(&self) -> io::Result<()> {
-        let next = self.path.with_extension("journal-next");
         let text: String = self.members.values().map(|(pid, started)| format!("{pid} {started}\n")).collect();
-        fs::write(&next, text).and_then(|()| fs::rename(&next, &self.path))
+        castell_host::replace_file(&self.path, text.as_bytes())
     }
 }
 

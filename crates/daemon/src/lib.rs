@@ -5,6 +5,8 @@
 //! another one. The daemon keeps nothing that its applications do not keep, too: it may be killed at any moment, and the next one
 //! finds in their mailboxes who waits and what runs. Which applications it has to wait for then stands in a `journal`.
 //!
+//! Sessions, of which `castell_agent` has the rules, are kept by the same process: what stands still gets no kernels.
+//!
 //! It chooses nothing and runs nothing: `castell_strategy` chooses, applications run. Start at [`serve`]; [`ask`] is for whoever
 //! looks after it.
 #![forbid(unsafe_code)]
@@ -20,9 +22,11 @@ pub mod metrics;
 mod own;
 pub mod recording;
 mod serve;
+mod sessions;
 
 pub use ask::ask;
 pub use error::DaemonError;
 pub use exposition::expose;
 pub use load::Source;
 pub use serve::{Options, Reload, serve};
+pub use sessions::Sessions;

@@ -5,20 +5,24 @@ use crate::client::Client;
 use crate::journal::Journal;
 use crate::own::OwnStrategies;
 use crate::recording::Recording;
+use crate::sessions::{Sessions, Standing};
 use crate::{DaemonError, Source};
 use castell_base::Moment;
 use castell_host::process::raise_open_files_limit;
 use castell_host::signal::Signals;
+use castell_host::users::Others;
 use castell_host::{clock, descriptor, epoll, say};
 use castell_kernels::Desk;
 use castell_kernels::mailbox::Mailbox;
+use castell_kernels::protocol::FromDaemon;
 use castell_strategy::{Event, Happened, Input, Keeper};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -40,6 +44,7 @@ const LISTENER: u64 = 0;
 const SIGNALS: u64 = 1;
 const LOADED: u64 = 2;
 const OWN: u64 = 3;
+const STANDING: u64 = 4;
 /// Of client n: 2 n further on is its socket, and behind that its bell.
 pub(crate) const CLIENTS: u64 = 16;
 
@@ -58,6 +63,10 @@ pub struct Options {
     pub reload: Option<Reload>,
     /// Where all that happens is written down.
     pub recording: Option<Recording>,
+    /// The sessions that it keeps as well.
+    pub sessions: Option<Sessions>,
+    /// Who else is served on this node.
+    pub others: Others,
 }
 
 pub(crate) struct Daemon {
@@ -84,6 +93,9 @@ pub(crate) struct Daemon {
     pub(crate) active: Vec<u64>,
     pub(crate) spin: Duration,
     pub(crate) recording: Option<Recording>,
+    /// Which sessions stand still.
+    pub(crate) standing: Arc<Standing>,
+    others: Others,
 }
 
 /// Serves until SIGTERM or SIGINT: answers the applications of this user by what the keeper's strategy decides. `ready` is called when
@@ -104,8 +116,10 @@ pub fn serve(options: Options, keeper: Keeper, ready: impl FnOnce()) -> Result<(
     let watched = epoll::watch(&daemon.epoll, &listener, LISTENER, false)
         .and_then(|()| epoll::watch(&daemon.epoll, &signals, SIGNALS, false))
         .and_then(|()| watch(&daemon.loaded, LOADED))
-        .and_then(|()| watch(daemon.own.bell(), OWN));
+        .and_then(|()| watch(daemon.own.bell(), OWN))
+        .and_then(|()| watch(&daemon.standing.bell, STANDING));
     watched.map_err(DaemonError::system("watch sockets"))?;
+    options.sessions.into_iter().for_each(|sessions| sessions.keep(&daemon.standing, &daemon.others));
     ready();
     daemon.work(&listener, &signals, options.reload.as_ref());
     daemon.recording.into_iter().for_each(Recording::end);
@@ -124,7 +138,14 @@ fn listen(options: &Options) -> Result<UnixListener, DaemonError> {
             UnixListener::bind(&options.socket)
         }
     };
-    let listener = listen().and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
+    let open = |listener: UnixListener| {
+        if options.others != Others::Nobody {
+            // Who is served is asked of the system when somebody has connected.
+            fs::set_permissions(&options.socket, Permissions::from_mode(0o666))?;
+        }
+        listener.set_nonblocking(true).map(|()| listener)
+    };
+    let listener = listen().and_then(open);
     listener.map_err(DaemonError::system(format!("listen at {}", options.socket.display())))
 }
 
@@ -175,6 +196,8 @@ impl Daemon {
             ready: Vec::new(),
             spin: options.spin,
             recording: None,
+            standing: Arc::new(Standing::new()?),
+            others: options.others.clone(),
         })
     }
 
@@ -201,6 +224,7 @@ impl Daemon {
                     }
                     LOADED => self.take_loaded(),
                     OWN => self.hear_own(),
+                    STANDING => self.look_who_stands(),
                     _ if token % 2 == 0 => self.hear((token - CLIENTS) / 2),
                     _ => self.look((token - CLIENTS) / 2),
                 }
@@ -296,17 +320,30 @@ impl Daemon {
     fn accept(&mut self, listener: &UnixListener) {
         for _ in 0..ACCEPTED_A_TURN {
             let Ok((stream, _)) = listener.accept() else { return };
-            let is_own = descriptor::peer_user(stream.as_fd()).ok() == Some(descriptor::own_user());
-            if !is_own || self.clients.len() >= CLIENTS_MAX {
+            let Ok(peer) = descriptor::peer(stream.as_fd()) else { continue };
+            let reason = match (self.others.admit(peer.user), self.has_room_for(peer.user)) {
+                (false, _) => Some("this daemon does not serve you (castell daemon --allow)"),
+                (true, false) => Some("there are too many connections: ask again later"),
+                (true, true) => None,
+            };
+            let Ok(mut client) = Client::new(stream, peer) else { continue };
+            if let Some(reason) = reason {
+                // As far as that goes at once; then it is closed.
+                let _ = client.send(&FromDaemon::Refused { reason: reason.into() });
                 continue;
             }
-            let Ok(client) = Client::new(stream) else { continue };
             let number = self.next;
             if epoll::watch(&self.epoll, &client, CLIENTS + 2 * number, false).is_ok() {
                 self.clients.insert(number, client);
                 self.next += 1;
             }
         }
+    }
+
+    /// No other user has more than half of all connections.
+    fn has_room_for(&self, user: u32) -> bool {
+        let of_user = || self.clients.values().filter(|client| client.peer.user == user).count();
+        self.clients.len() < CLIENTS_MAX && (user == descriptor::own_user() || of_user() < CLIENTS_MAX / 2)
     }
 
     /// Whether to end.

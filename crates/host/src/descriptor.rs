@@ -100,8 +100,22 @@ pub fn receive_with(
     Ok(received.bytes)
 }
 
+/// The process at the other end of a Unix socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The user that it ran as when it connected.
+    pub user: u32,
+    /// Its number; 0 in another PID namespace that this process does not see.
+    pub pid: u32,
+}
+
 /// The user that the process at the other end of a Unix socket ran as when it connected.
 pub fn peer_user(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    Ok(peer(socket)?.user)
+}
+
+/// Who is at the other end of a Unix socket.
+pub fn peer(socket: BorrowedFd<'_>) -> io::Result<Peer> {
     // By hand, since rustix takes the process number 0, which a peer in another PID namespace has, for a failure.
     let mut credentials = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut bytes = size_of_val(&credentials) as libc::socklen_t;
@@ -110,7 +124,10 @@ pub fn peer_user(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let result = unsafe {
         libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, target, &mut bytes)
     };
-    if result == 0 { Ok(credentials.uid) } else { Err(io::Error::last_os_error()) }
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Peer { user: credentials.uid, pid: credentials.pid as u32 })
 }
 
 /// The user that this process runs as.

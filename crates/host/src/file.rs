@@ -1,4 +1,4 @@
-//! Files that are written at the end of something long, and the room for them.
+//! Files that are written at the end of something long, or never seen half written, and the room for them.
 
 use std::fs::File;
 use std::io;
@@ -35,4 +35,21 @@ pub fn check_writable(path: &Path) -> io::Result<()> {
         std::fs::remove_file(path)?;
     }
     Ok(())
+}
+
+/// Writes a file that is never seen half written: whoever reads it finds the old one or the new one, also if this process is killed. Only
+/// one process at a time writes a file so.
+///
+/// # Errors
+/// It cannot be written; the old one is as it was.
+pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".next");
+    let next = path.with_file_name(name);
+    let written = std::fs::write(&next, bytes).and_then(|()| std::fs::rename(&next, path));
+    if written.is_err() {
+        // Half of it takes room where there is none.
+        let _ = std::fs::remove_file(&next);
+    }
+    written
 }

@@ -4,7 +4,22 @@ use crate::HostError;
 use crate::descriptor::own_user;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+
+/// The folder of what serves all users of a node.
+pub const NODE_FOLDER: &str = "/run/castell";
+
+/// Where this user's programs find what listens under this name: in the user's own folder, or where nobody listens there and the node has
+/// one for all users, at that; whether it is the node's.
+///
+/// # Errors
+/// See [`runtime_folder`].
+pub fn find_listener(own: &str, node: &str) -> Result<(PathBuf, bool), HostError> {
+    let (own, node) = (runtime_folder()?.join(own), Path::new(NODE_FOLDER).join(node));
+    let of_node = node.exists() && UnixStream::connect(&own).is_err();
+    Ok((if of_node { node } else { own }, of_node))
+}
 
 /// The folder in which this user's castell programs find each other on this host; it is made if it is not there. Only the user may
 /// enter it.

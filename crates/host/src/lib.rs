@@ -38,12 +38,13 @@ pub mod symbols;
 #[cfg(feature = "threads")]
 pub mod threads;
 pub mod topology;
+pub mod users;
 pub mod watched;
 pub mod watcher;
 #[cfg(test)]
 mod written;
 
 pub use error::HostError;
-pub use file::{Space, check_writable, file_system_space};
-pub use folder::runtime_folder;
+pub use file::{Space, check_writable, file_system_space, replace_file};
+pub use folder::{NODE_FOLDER, find_listener, runtime_folder};
 pub use say::say;

@@ -396,7 +396,12 @@ impl Alone {
         let mut desk = Desk::new(Keeper::new(node, Box::new(FirstFit)));
         desk.join(
             0,
-            Held { name: shared.name.clone(), pid: std::process::id(), mailbox: shared.mailbox.clone() },
+            Held {
+                name: shared.name.clone(),
+                pid: std::process::id(),
+                user: descriptor::own_user(),
+                mailbox: shared.mailbox.clone(),
+            },
         );
         let mut alone = Alone { desk, registered: 0, looked: Instant::now() };
         shared.own.alone();

@@ -6,7 +6,11 @@ use std::path::PathBuf;
 /// The environment variable that names the daemon's socket; `none` for no daemon.
 pub const VARIABLE: &str = "CASTELL_DAEMON";
 
-/// The daemon's socket for this user, as the environment has it or at the usual place; none: there shall be no daemon.
+/// What the socket is called in its folder.
+pub const NAME: &str = "daemon.sock";
+
+/// The daemon's socket for this user, as the environment has it or at the usual place: the user's own, or the node's; none: there shall
+/// be no daemon.
 ///
 /// # Errors
 /// The usual folder cannot be made, or is not the user's own.
@@ -14,6 +18,6 @@ pub fn socket() -> Result<Option<PathBuf>, KernelsError> {
     match std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
         Some(named) if named == "none" => Ok(None),
         Some(named) => Ok(Some(named.into())),
-        None => Ok(Some(castell_host::runtime_folder()?.join("daemon.sock"))),
+        None => Ok(Some(castell_host::find_listener(NAME, NAME)?.0)),
     }
 }

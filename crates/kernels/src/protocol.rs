@@ -235,10 +235,12 @@ pub struct ShownApplication {
     pub application: String,
     /// Its process.
     pub pid: u32,
-    /// Its collections that are not done.
+    /// Its collections that are not done; none of those that wait while it is stopped.
     pub collections: u64,
     /// Its own strategy, if it has brought one.
     pub strategy: Option<ShownOwn>,
+    /// Its session is stopped or suspended: nothing is granted to it meanwhile.
+    pub parked: bool,
 }
 
 /// An application's own strategy as it is shown.

@@ -13,7 +13,7 @@ fn what_has_ended_makes_room_before_what_is_asked() {
     let names = ["best", "second"].map(|name| (name.to_owned(), ResourceKind::Device));
     let mut desk = Desk::new(Keeper::new(Node::new(names).expect("two names"), Box::new(FirstFit)));
     let mailbox = Arc::new(Mailbox::create().expect("there is memory"));
-    desk.join(0, Held { name: "a".into(), pid: 1, mailbox: mailbox.clone() });
+    desk.join(0, Held { name: "a".into(), pid: 1, user: 1, mailbox: mailbox.clone() });
     let kernels = [("best", Some(1)), ("second", Some(2))].map(|(name, ns)| (name.to_owned(), ns)).to_vec();
     desk.register(0, &Shape { kernels, rankings: Vec::new() }).expect("registered");
     assert!(desk.open(Time::ZERO).is_empty());
@@ -37,7 +37,7 @@ fn half_a_grant_is_none() {
     let desk = || Desk::new(Keeper::new(Node::new(names.clone()).expect("two names"), Box::new(FirstFit)));
     let mailbox = Arc::new(Mailbox::create().expect("there is memory"));
     let come = |desk: &mut Desk| {
-        desk.join(0, Held { name: "a".into(), pid: 1, mailbox: mailbox.clone() });
+        desk.join(0, Held { name: "a".into(), pid: 1, user: 1, mailbox: mailbox.clone() });
         let kernels = [("best", Some(1)), ("second", Some(2))].map(|(name, ns)| (name.to_owned(), ns));
         desk.register(0, &Shape { kernels: kernels.to_vec(), rankings: Vec::new() }).expect("registered");
         desk.take_in(Time::ZERO, 0).expect("all is right");
@@ -68,7 +68,7 @@ fn years_later_waits_are_counted_and_what_ends_makes_room() {
     let names = [("best".to_owned(), ResourceKind::Device)];
     let mut desk = Desk::new(Keeper::new(Node::new(names).expect("a name"), Box::new(FirstFit)));
     let mailbox = Arc::new(Mailbox::create().expect("there is memory"));
-    desk.join(0, Held { name: "a".into(), pid: 1, mailbox: mailbox.clone() });
+    desk.join(0, Held { name: "a".into(), pid: 1, user: 1, mailbox: mailbox.clone() });
     let kernels = vec![("best".to_owned(), Some(1))];
     desk.register(0, &Shape { kernels, rankings: Vec::new() }).expect("registered");
     let end = Moment::from(Time::MAX);

@@ -30,7 +30,7 @@ impl Scene {
         let mailboxes: Vec<_> =
             (0..applications).map(|_| Arc::new(Mailbox::create().expect("memory"))).collect();
         for (member, mailbox) in (0..).zip(&mailboxes) {
-            desk.join(member, Held { name: "any".into(), pid: 1, mailbox: mailbox.clone() });
+            desk.join(member, Held { name: "any".into(), pid: 1, user: 1, mailbox: mailbox.clone() });
             for names in [&NAMES[..], &["gpu", "one_core"]] {
                 let kernels = names.iter().map(|name| ((*name).to_owned(), Some(5))).collect();
                 desk.register(member, &Shape { kernels, rankings: Vec::new() }).expect("they are there");

@@ -23,6 +23,8 @@ enum Step {
     Say(usize, i32, Option<u64>),
     /// Another policy takes over.
     Rules(Rules),
+    /// Whoever decides dies, and another one goes on from what was saved.
+    Restart,
 }
 
 fn request() -> impl Strategy<Value = Request> {
@@ -54,6 +56,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => any::<usize>().prop_map(Step::Resume),
         1 => say.prop_map(|(which, priority, estimate)| Step::Say(which, priority, estimate)),
         1 => rules().prop_map(Step::Rules),
+        2 => Just(Step::Restart),
     ];
     proptest::collection::vec(step, 1..120)
 }
@@ -178,6 +181,14 @@ impl World {
                 }
                 Err(other) => panic!("{other}"),
             },
+            Step::Restart => {
+                let saved = serde_json::to_vec(&self.scheduler.saved()).expect("it is text");
+                let saved = serde_json::from_slice(&saved).expect("what was written");
+                let (scheduler, decisions) =
+                    Scheduler::restore(cluster(), saved, self.now).expect("nothing has changed");
+                self.scheduler = scheduler;
+                self.carry_out(decisions);
+            }
         }
         self.check();
     }
@@ -318,6 +329,17 @@ impl World {
     }
 }
 
+fn collect_numbers<'a>(value: &'a mut serde_json::Value, numbers: &mut Vec<&'a mut serde_json::Value>) {
+    match value {
+        serde_json::Value::Number(_) => numbers.push(value),
+        serde_json::Value::Array(all) => all.iter_mut().for_each(|value| collect_numbers(value, numbers)),
+        serde_json::Value::Object(all) => {
+            all.iter_mut().for_each(|(_, value)| collect_numbers(value, numbers));
+        }
+        _ => {}
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -326,6 +348,31 @@ proptest! {
         let mut world = World::new(rules);
         steps.iter().for_each(|step| world.take(step));
         world.drain();
+    }
+
+    /// Numbers that somebody has changed are refused, or are another state that is sound.
+    #[test]
+    fn what_was_changed_meanwhile_does_no_harm(
+        steps in steps(), rules in rules(), changes in proptest::collection::vec((any::<usize>(), any::<u64>()), 1..4),
+    ) {
+        let mut world = World::new(rules);
+        steps.iter().for_each(|step| world.take(step));
+        let mut saved = serde_json::to_value(world.scheduler.saved()).expect("it is text");
+        for (which, number) in changes {
+            let mut numbers = Vec::new();
+            collect_numbers(&mut saved["sessions"], &mut numbers);
+            let count = numbers.len().max(1);
+            if let Some(place) = numbers.into_iter().nth(which % count) {
+                *place = if number % 3 == 0 { number.into() } else { (number % 20).into() };
+            }
+        }
+        let Ok(saved) = serde_json::from_value(saved) else { return Ok(()) };
+        let Ok((mut scheduler, _)) = Scheduler::restore(cluster(), saved, world.now) else { return Ok(()) };
+        let all: Vec<SessionId> = scheduler.saved().states().map(|(id, _)| id).collect();
+        for (at, id) in all.into_iter().enumerate() {
+            scheduler.handle(world.now + at as u64, Event::End(id)).expect("it is there");
+        }
+        prop_assert_eq!(scheduler.counts(), [0, 0, 0]);
     }
 
     #[test]
@@ -684,5 +731,40 @@ fn why_it_waits_and_until_when() {
         let suspended = scheduler.explain(20, SessionId(0)).expect("it is suspended");
         assert_eq!((suspended.ran, suspended.begins), (10, Some(210)));
         assert_eq!((suspended.suspensions, &suspended.suspended_by[..]), (1, &[SessionId(1)][..]));
+    }
+}
+
+#[test]
+fn what_cannot_have_been_saved_is_refused() {
+    let mut scheduler = flat(2, 2, Policy::Surpass);
+    asked(&mut scheduler, 0, 1, Request::new(4));
+    asked(&mut scheduler, 1, 2, Request { memory_bytes: 7, ..Request::new(2) });
+    asked(&mut scheduler, 2, 3, Request { with: Some(SessionId(2)), ..Request::new(1) });
+    let saved = scheduler.saved();
+    let states: Vec<_> = saved.states().collect();
+    assert_eq!(states[..2], [(SessionId(1), State::Suspended), (SessionId(2), State::Running)]);
+    let restore = |saved, nodes| {
+        let cluster = Cluster::uniform(nodes, Shape::flat(2)).expect("a cluster");
+        Scheduler::restore(cluster, saved, 9).map(|(scheduler, decisions)| (scheduler.saved(), decisions))
+    };
+    assert_eq!(restore(saved.clone(), 2), Ok((saved.clone(), Vec::new())));
+    assert!(restore(saved.clone(), 1).is_err(), "another cluster");
+    let text = serde_json::to_string(&saved).expect("it is text");
+    let broken = [
+        (r#""policy":"surpass""#, r#""policy":"wait""#),
+        (r#""state":"suspended""#, r#""state":"waiting""#),
+        (r#""state":"suspended""#, r#""state":"running""#),
+        (r#""arrival":1"#, r#""arrival":0"#),
+        (r#""arrivals":3"#, r#""arrivals":1"#),
+        (r#""runs":[[0,4]]"#, r#""runs":[[1,4]]"#),
+        (r#""runs":[[0,4]]"#, r#""runs":[[4294967295,4]]"#),
+        (r#""runs":[[0,4]]"#, r#""runs":[[0,0]]"#),
+        (r#""per_process":1"#, r#""per_process":0"#),
+        (r#""starts":3"#, r#""starts":0"#),
+    ];
+    for (before, after) in broken {
+        assert!(text.contains(before), "{before} in {text}");
+        let saved = serde_json::from_str(&text.replacen(before, after, 1)).expect("it has the form");
+        assert!(restore(saved, 2).is_err(), "{after}");
     }
 }

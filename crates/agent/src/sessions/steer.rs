@@ -1,6 +1,8 @@
 //! What people ask about sessions and do to them. Whoever gives an order hears when it is carried out.
 
 use super::{Live, Sessions};
+use castell_host::descriptor::Peer;
+use castell_host::users::name_of;
 use castell_policy::session::protocol::{Explained, FromAgent, Holder, Order, Shown};
 use castell_policy::session::{Event, Explanation, Holding, Refused, Rules, SessionId, State};
 
@@ -22,8 +24,12 @@ impl Sessions {
     /// Does to a session what somebody wants.
     pub(crate) fn order(&mut self, client: u64, session: u64, order: Order) {
         let id = SessionId(session);
+        let peer = self.clients.get_mut(client).expect("it asked").peer;
         let outcome = match order {
             _ if self.has_promise(client) => Err("one order at a time".into()),
+            _ if self.live.get(&id).is_some_and(|live| !live.is_of(peer)) => {
+                Err(format!("session {session} is another user's"))
+            }
             Order::Stop {} => self.steer(id, Event::Stop(id)),
             Order::Resume {} => self.resume(id),
             Order::End {} => self.end(id),
@@ -82,10 +88,15 @@ impl Sessions {
         let live = self.there(id)?;
         match live.wanted.spawned_by {
             Some(_) => self.leave(id, true),
-            None => {
-                let client = live.client;
-                self.clients.tell(client, &FromAgent::End {});
-            }
+            None => match live.client {
+                Some(client) => self.clients.tell(client, &FromAgent::End {}),
+                None => {
+                    return Err(format!(
+                        "the runner of session {session} has not come back after its agent had gone: ask again in a moment",
+                        session = id.0
+                    ));
+                }
+            },
         }
         Ok(Until::Ended(id))
     }
@@ -133,7 +144,10 @@ impl Sessions {
         self.promised = later;
         for Promised { client, until } in due {
             let session = match until {
-                Until::CarriedOut(id) => id.and_then(|id| Some(self.shown(id, self.live.get(&id)?))),
+                Until::CarriedOut(id) => id.and_then(|id| {
+                    let peer = self.clients.get_mut(client)?.peer;
+                    Some(self.shown(id, self.live.get(&id)?, peer))
+                }),
                 Until::Ended(_) => None,
             };
             let policy = self.scheduler.rules().to_string();
@@ -142,7 +156,7 @@ impl Sessions {
     }
 
     /// A session in a list.
-    pub(super) fn shown(&self, id: SessionId, live: &Live) -> Shown {
+    pub(super) fn shown(&self, id: SessionId, live: &Live, peer: Peer) -> Shown {
         Shown {
             session: id.0,
             state: self.scheduler.state(id).map_or("ending", name).into(),
@@ -153,7 +167,8 @@ impl Sessions {
             priority: live.wanted.priority,
             parts: live.parts.clone(),
             pid: live.wanted.pid,
-            command: live.wanted.command.clone(),
+            user: name_of(live.user),
+            command: live.command_for(peer),
         }
     }
 
@@ -161,15 +176,18 @@ impl Sessions {
     ///
     /// # Errors
     /// There is no such session.
-    pub(crate) fn explain(&self, session: u64) -> Result<FromAgent, String> {
+    pub(crate) fn explain(&self, session: u64, peer: Peer) -> Result<FromAgent, String> {
         let (id, now) = (SessionId(session), self.now());
         let live = self.there(id)?;
+        if !live.is_of(peer) {
+            return Err(format!("session {session} is another user's"));
+        }
         let explanation = self.scheduler.explain(now, id).ok_or("it has just ended")?;
-        let holders = explanation.holders.iter().map(|holding| self.holder(holding)).collect();
+        let holders = explanation.holders.iter().map(|holding| self.holder(holding, peer)).collect();
         let Explanation { ran, free, before, begins, suspensions, suspended_by, stops, .. } = explanation;
         let numbers = |ids: Vec<SessionId>| ids.into_iter().map(|id| id.0).collect();
         Ok(FromAgent::Explained(Box::new(Explained {
-            shown: self.shown(id, live),
+            shown: self.shown(id, live, peer),
             policy: self.scheduler.rules().to_string(),
             estimate_ms: live.wanted.estimate_ms,
             ran_ms: ran,
@@ -183,14 +201,14 @@ impl Sessions {
         })))
     }
 
-    fn holder(&self, holding: &Holding) -> Holder {
+    fn holder(&self, holding: &Holding, peer: Peer) -> Holder {
         let live = self.live.get(&holding.session);
         Holder {
             session: holding.session.0,
             state: name(holding.state).into(),
             slots: holding.slots,
             left_ms: holding.left,
-            command: live.map_or_else(String::new, |live| live.wanted.command.clone()),
+            command: live.map_or_else(String::new, |live| live.command_for(peer)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `castell daemon --metrics`: where they are, and what they are made of.
 
-use crate::session::{allocation, usual_place};
+use crate::session::allocation;
 use crate::top::{Source, list, status};
 use anyhow::{Context as _, bail};
 use castell_agent::{Allocation, Place};
@@ -36,12 +36,12 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Those of the daemon at this socket.
+    /// Those of the daemon at this socket, and whoever keeps the sessions there.
     ///
     /// # Errors
     /// It cannot be said where sessions are.
-    pub fn find(socket: &Path) -> anyhow::Result<Sources> {
-        Ok(Sources { daemon: socket.to_owned(), sessions: usual_place()?, allocation: allocation()? })
+    pub fn find(socket: &Path, sessions: Place) -> anyhow::Result<Sources> {
+        Ok(Sources { daemon: socket.to_owned(), sessions, allocation: allocation()? })
     }
 
     /// How the node is, whenever that is called. Starts threads: signals have to be taken over before.

@@ -2,15 +2,21 @@
 
 mod metrics;
 
+use crate::session::{allocation, place_of_daemon, usual_place};
 use crate::strategy::source::Source;
 use anyhow::{Context as _, bail};
+use castell_agent::Place as SessionPlace;
 use castell_daemon::recording::Recording;
-use castell_daemon::{DaemonError, Options, expose, serve};
-use castell_host::{say, service};
+use castell_daemon::{DaemonError, Options, Sessions, expose, serve};
+use castell_host::users::{Others, user_named};
+use castell_host::{NODE_FOLDER, say, service};
+use castell_policy::session::Rules;
 use castell_strategy::{Keeper, Node, ResourceKind};
+use std::fs::DirBuilder;
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -20,19 +26,27 @@ Examples:
   castell daemon --resource one_core --resource all_cores --resource gpu --strategy plan-ahead
   castell daemon --resource gpu --resource one_core --forbid low:gpu --sensor battery=1
   castell daemon --strategy mine.luau:limit=9         SIGHUP reads mine.luau anew
+  castell daemon --node --session-policy sidestep     as root, for all users of the node
   castell daemon --metrics 127.0.0.1:9464             http://127.0.0.1:9464/metrics tells Prometheus, and others, what it does
+  castell daemon --session-policy sidestep            castell session run asks it, whatever --policy is left out
   castell daemon --record monday.jsonl                then castell strategy simulate --recorded monday.jsonl
 
 Programs ask it through castell_kernels.h or the Rust library; `castell strategy status` shows what it does, `castell strategy load`
 exchanges its strategy, and `castell top` shows all of the node. Started by systemd it takes the socket that is handed over, and says when it
-is ready: the units are in packaging/systemd. It may be killed and started again at any moment: programs go on, and nothing that they wait for is lost.";
+is ready: the units are in packaging/systemd. It may be killed and started again at any moment: programs and sessions go on, and nothing that they wait for is lost.";
 
-/// Decide which kernels of this user's programs run when, and on which resource of this node, until SIGTERM or Ctrl-C
+/// Keep sessions on this node, and decide which kernels of programs run when and where, until SIGTERM or Ctrl-C
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     place: Place,
+    /// Serve all users of this node, at /run/castell, where their programs look if they have no daemon of their own; for root
+    #[arg(long, conflicts_with_all = ["socket", "allow"])]
+    node: bool,
+    /// Serve these users, too (all: everybody on this node); whoever starts the daemon alone looks after it
+    #[arg(long, value_name = "USER,..", value_delimiter = ',')]
+    allow: Vec<String>,
     /// A resource that runs one kernel at a time; again for more (default: one_core and all_cores)
     #[arg(long = "resource", value_name = "NAME")]
     resources: Vec<String>,
@@ -57,6 +71,13 @@ pub struct Args {
     /// Metrics may be read from other machines, too
     #[arg(long, requires = "metrics")]
     metrics_public: bool,
+    /// Where it keeps sessions (castell session --socket); none keeps none (default: where castell session looks, or PATH.sessions.sock
+    /// beside a --socket of its own)
+    #[arg(long, value_name = "PATH|none")]
+    sessions: Option<PathBuf>,
+    /// The policy of sessions, until somebody wants another one: wait, surpass, overbook, sidestep or give-way
+    #[arg(long, value_name = "POLICY", default_value = "wait")]
+    session_policy: Rules,
     /// Write all that happens into a new file: castell strategy replay decides it once more, simulate --recorded under other strategies
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -74,6 +95,15 @@ impl Place {
     /// The one that this option names, if it names one.
     pub fn at(socket: Option<PathBuf>) -> Place {
         Place { socket }
+    }
+
+    /// The socket of a daemon that is to be this user's.
+    fn find_own(&self) -> anyhow::Result<PathBuf> {
+        let socket = self.find()?;
+        match socket.starts_with(NODE_FOLDER) {
+            true => Ok(castell_host::runtime_folder()?.join(castell_kernels::NAME)),
+            false => Ok(socket),
+        }
     }
 
     /// The socket.
@@ -97,11 +127,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let handed = handed(service::take_listeners()?)?;
     let socket = match &handed {
         Some((_, path)) => path.clone(),
-        None => args.place.find()?,
+        None if args.node => node_socket()?,
+        None => args.place.find_own()?,
     };
+    let others = others(&args)?;
+    let sessions = sessions(&args, &socket)?;
     let metrics = match args.metrics {
         Some(address) => {
-            Some((metrics::listen(address, args.metrics_public)?, metrics::Sources::find(&socket)?))
+            let place = sessions.as_ref().map_or_else(usual_place, |sessions| Ok(sessions.place.clone()))?;
+            Some((metrics::listen(address, args.metrics_public)?, metrics::Sources::find(&socket, place)?))
         }
         None => None,
     };
@@ -120,6 +154,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         spin: Duration::from_micros(args.spin_us),
         reload: Some(reload),
         recording: args.record.as_ref().map(record).transpose()?,
+        sessions,
+        others,
     };
     let ready = || {
         say(&format!("the daemon listens at {}; {strategy} decides", socket.display()));
@@ -136,6 +172,43 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Err(error @ DaemonError::Taken { .. }) => bail!("{error}; another one needs a --socket of its own"),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Where a daemon for all users listens.
+fn node_socket() -> anyhow::Result<PathBuf> {
+    let folder = Path::new(NODE_FOLDER);
+    let made = DirBuilder::new().mode(0o755).recursive(true).create(folder);
+    made.with_context(|| format!("cannot make {NODE_FOLDER}: --node is for root"))?;
+    Ok(folder.join(castell_kernels::NAME))
+}
+
+/// Who else is served.
+fn others(args: &Args) -> anyhow::Result<Others> {
+    if args.node || args.allow.iter().any(|name| name == "all") {
+        return Ok(Others::Everybody);
+    }
+    if args.allow.is_empty() {
+        return Ok(Others::Nobody);
+    }
+    let number = |name: &String| {
+        user_named(name).with_context(|| format!("--allow {name}: there is no such user on this node"))
+    };
+    Ok(Others::These(args.allow.iter().map(number).collect::<anyhow::Result<_>>()?))
+}
+
+/// The sessions that it keeps, if any.
+fn sessions(args: &Args, socket: &Path) -> anyhow::Result<Option<Sessions>> {
+    let place = match &args.sessions {
+        Some(path) if path.as_os_str() == "none" => return Ok(None),
+        Some(path) => SessionPlace::at(std::path::absolute(path)?),
+        None => place_of_daemon(socket)?,
+    };
+    let allocation = allocation()?;
+    if allocation.as_ref().is_some_and(|allocation| !allocation.begins_here()) {
+        say("this is not the first node of the allocation, which has the sessions: this daemon keeps none");
+        return Ok(None);
+    }
+    Ok(Some(Sessions { place, rules: args.session_policy, allocation }))
 }
 
 /// The socket that a service manager has opened, and where it is.

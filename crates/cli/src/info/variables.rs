@@ -62,7 +62,7 @@ pub const GROUPS: [Group; 7] = [
             variable(
                 "CASTELL_TASKS_MAILBOX",
                 "`1`, or a file",
-                "`castell cpus` may take workers away from the program and give them back",
+                "`castell cpus`, and whoever moves the program's session to fewer processors, may take workers away from it and give them back; within `castell session run` the default is 1",
             ),
             variable(
                 "CASTELL_SHARE",

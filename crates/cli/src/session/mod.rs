@@ -9,7 +9,7 @@ mod steer;
 pub(crate) mod words;
 
 pub(crate) use self::allocation::allocation;
-pub(crate) use self::run::{PlaceArgs, processors, usual_place};
+pub(crate) use self::run::{PlaceArgs, place_of_daemon, processors, usual_place};
 pub(crate) use self::steer::explanation;
 use std::process::ExitCode;
 

@@ -4,7 +4,12 @@ use super::allocation::allocation;
 use crate::launch::parse_duration;
 use crate::say;
 use anyhow::Context as _;
-use castell_agent::{Allocation, Asked, Place, keep, list as ask_for_list, run as run_session, serve};
+use castell_agent::{
+    Allocation, Asked, Life, MARK, NO_MARK, Options, Place, keep, list as ask_for_list, run as run_session,
+    serve,
+};
+use castell_host::NODE_FOLDER;
+use castell_host::users::Others;
 use castell_policy::session::protocol::{FromAgent, Part, Shown, Wanted};
 use castell_policy::session::{Policy, Rules};
 use serde_json::json;
@@ -12,7 +17,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -123,6 +128,17 @@ pub(crate) struct PlaceArgs {
     socket: Option<PathBuf>,
 }
 
+/// Where a daemon keeps sessions that listens at this socket: at the usual place, or beside a socket that is not the usual one.
+pub(crate) fn place_of_daemon(socket: &Path) -> anyhow::Result<Place> {
+    if socket == castell_host::runtime_folder()?.join(castell_kernels::NAME) {
+        return usual_place();
+    }
+    if socket == Path::new(NODE_FOLDER).join(castell_kernels::NAME) {
+        return Ok(Place::of_node());
+    }
+    Ok(Place::at(std::path::absolute(socket.with_extension("sessions.sock"))?))
+}
+
 /// Where the sessions are that nobody has named.
 pub(crate) fn usual_place() -> anyhow::Result<Place> {
     PlaceArgs { socket: None }.place()
@@ -162,6 +178,12 @@ pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
 /// Starts an agent that outlives whoever starts it: in a session of its own, without a terminal, nobody's child; on the first node of
 /// an allocation.
 fn start_agent(place: &Place, allocation: Option<&Allocation>) -> io::Result<()> {
+    if place.socket.starts_with(NODE_FOLDER) {
+        return Err(io::Error::other(format!(
+            "the daemon of this node does not answer at {}: whoever looks after the node has to start it",
+            place.socket.display()
+        )));
+    }
     let log = OpenOptions::new().create(true).append(true).open(place.log())?;
     let mut arguments = vec!["session".to_owned(), "agent".into()];
     arguments.extend(place.options());
@@ -177,6 +199,8 @@ fn start_agent(place: &Place, allocation: Option<&Allocation>) -> io::Result<()>
     let mut command = Command::new("setsid");
     command.arg("--fork").arg(agent.get_program()).args(agent.get_args());
     command.envs(agent.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    // It is no part of whatever session this is in.
+    command.env(MARK, NO_MARK);
     command.current_dir("/").stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
     let status = command.status()?;
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("setsid: {status}"))) }
@@ -184,7 +208,14 @@ fn start_agent(place: &Place, allocation: Option<&Allocation>) -> io::Result<()>
 
 /// `castell session agent`.
 pub fn agent(args: AgentArgs) -> anyhow::Result<ExitCode> {
-    serve(&args.place.place()?, Rules::new(Policy::Wait), args.idle, allocation()?.as_ref())?;
+    serve(Options {
+        place: &args.place.place()?,
+        rules: Rules::new(Policy::Wait),
+        others: Others::Nobody,
+        life: Life::Idle(args.idle),
+        allocation: allocation()?.as_ref(),
+        watcher: None,
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -59,7 +59,11 @@ pub fn lines(status: &Status) -> Vec<String> {
                 Some(own) if own.stopped.is_some() => format!(" (its own {} was stopped)", own.name),
                 Some(own) => format!(" (its own {} is tried out)", own.name),
             };
-            format!("{} ({}) {}{own}", application.application, application.pid, application.collections)
+            let parked = if application.parked { ", stands still" } else { "" };
+            format!(
+                "{} ({}) {}{own}{parked}",
+                application.application, application.pid, application.collections
+            )
         });
         let shown: Vec<String> = shown.collect();
         lines.push(format!("{}: {}", say::count(shown.len(), "application"), few(&shown)));

@@ -203,6 +203,7 @@ mod tests {
             priority: 0,
             parts: vec![Part { node: node.into(), cpus: vec![1, 3], slots: 2 }],
             pid: 1,
+            user: "alice".into(),
             command: "x".into(),
         };
         let all = [

@@ -237,6 +237,7 @@ pub(super) mod tests {
             priority: -1,
             parts: vec![Part { node: castell_agent::here(), cpus: vec![0, 1], slots: 2 }],
             pid: 7,
+            user: "alice".into(),
             command: format!("./program {number}"),
         };
         let processor = |cpu| Processor {
@@ -279,6 +280,7 @@ pub(super) mod tests {
                 pid: 31,
                 collections: 4,
                 strategy: None,
+                parked: false,
             }],
             done: 12,
             steps: 30,

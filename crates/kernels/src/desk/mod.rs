@@ -46,6 +46,8 @@ pub struct Held {
     pub name: Arc<str>,
     /// Its process.
     pub pid: u32,
+    /// The user that its process runs as.
+    pub user: u32,
     /// Its mailbox.
     pub mailbox: Arc<Mailbox>,
 }
@@ -86,12 +88,14 @@ struct Member {
     held: Held,
     shapes: Vec<Option<Registered>>,
     slots: [Kept; SLOTS],
-    /// What stands in its mailbox counts: all of its shapes are registered.
+    /// What stands in its mailbox counts: all of its shapes are registered, and it does not stand still.
     is_in: bool,
     /// What its own strategy has to be told, if it has one.
     own: Option<own::Books>,
     /// What there is to say of that one, also when it was stopped.
     shown_own: Option<ShownOwn>,
+    /// It is stopped.
+    is_parked: bool,
 }
 
 /// A node's keeper with the mailboxes of its applications.
@@ -174,7 +178,8 @@ impl Desk {
     /// An application comes, under a number of its own.
     pub fn join(&mut self, member: u64, held: Held) {
         let (slots, shapes) = ([Kept::Nothing; SLOTS], Vec::new());
-        let joined = Member { held, shapes, slots, is_in: false, own: None, shown_own: None };
+        let joined =
+            Member { held, shapes, slots, is_in: false, is_parked: false, own: None, shown_own: None };
         self.members.insert(member, joined);
     }
 
@@ -184,6 +189,23 @@ impl Desk {
         let now = now.into();
         self.with_news.remove(&member);
         for kept in gone.slots {
+            if let Kept::Collection { id, .. } = kept {
+                self.withdraw(now, id);
+            }
+        }
+    }
+
+    /// An application is stopped: others may run where it runs, and nothing is granted to it until it is [taken in](Desk::take_in) again.
+    /// Then what runs goes on where it is, beside whoever has come there meanwhile, and what waits waits anew.
+    pub fn park(&mut self, now: impl Into<Moment>, member: u64) {
+        let now = now.into();
+        // What it has said before it was stopped counts; whether it must not say that is seen when it goes on.
+        let _ = self.serve(now, member);
+        let Some(parked) = self.members.get_mut(&member) else { return };
+        (parked.is_in, parked.is_parked) = (false, true);
+        let slots = std::mem::replace(&mut parked.slots, [Kept::Nothing; SLOTS]);
+        for (slot, kept) in slots.into_iter().enumerate() {
+            self.own_is_over(member, slot, Told::Gone);
             if let Kept::Collection { id, .. } = kept {
                 self.withdraw(now, id);
             }
@@ -234,7 +256,9 @@ impl Desk {
     /// # Errors
     /// It has written what it must not.
     pub fn take_in(&mut self, now: impl Into<Moment>, member: u64) -> Result<(), Violation> {
-        self.members.get_mut(&member).into_iter().for_each(|member| member.is_in = true);
+        if let Some(member) = self.members.get_mut(&member) {
+            (member.is_in, member.is_parked) = (true, false);
+        }
         match self.is_open {
             true => {
                 self.take_over(now.into(), &[member]).pop().map_or(Ok(()), |(_, violation)| Err(violation))
@@ -508,10 +532,23 @@ impl Desk {
 
     /// For people.
     pub fn status(&self) -> Status {
+        self.status_of(|_| true)
+    }
+
+    /// For one user, without the names of others' applications.
+    pub fn status_for(&self, user: u32) -> Status {
+        self.status_of(|member| member.held.user == user)
+    }
+
+    fn status_of(&self, is_shown: impl Fn(&Member) -> bool) -> Status {
         let node = self.keeper.node();
+        let shown = |member: &Member| match is_shown(member) {
+            true => member.held.name.to_string(),
+            false => "(another user's)".into(),
+        };
         let name = |id: &CollectionId| {
-            let application = node.collection(*id).map_or("", |collection| &collection.application);
-            format!("{application}#{}", id.0)
+            let member = self.whose.get(id).and_then(|(member, _)| self.members.get(member));
+            format!("{}#{}", member.map_or_else(String::new, shown), id.0)
         };
         let names = |ids: &mut dyn Iterator<Item = &CollectionId>| ids.map(name).collect::<Vec<_>>();
         let resources = node.resources().iter().map(|resource| OnResource {
@@ -521,10 +558,11 @@ impl Desk {
             forbidden: resource.is_forbidden,
         });
         let applications = self.members.values().map(|member| ShownApplication {
-            application: member.held.name.to_string(),
+            application: shown(member),
             pid: member.held.pid,
             collections: member.slots.iter().filter(|kept| **kept != Kept::Nothing).count() as u64,
             strategy: member.shown_own.clone(),
+            parked: member.is_parked,
         });
         Status {
             strategy: self.keeper.strategy().into(),

@@ -8,7 +8,7 @@
 //! [`resources`](Cluster) says what there is, `request` what is asked and answered, [`Rules`] what is decided by; `occupancy` counts
 //! slots and memory and finds places, `turns` says who is next, `backfill` lets others go first, `holders` knows whose slots can be had,
 //! `preempt` suspends and continues, `sidestep` pins. What people do to their sessions meanwhile is in `steer`, what becomes of them under
-//! another policy in `succession`, and why one waits in `explain`.
+//! another policy in `succession`, why one waits in `explain`, and what outlives whoever decides in `saved`.
 
 mod backfill;
 mod explain;
@@ -20,6 +20,7 @@ mod record;
 mod request;
 mod resources;
 mod rules;
+mod saved;
 mod scheduler;
 mod sidestep;
 pub mod simulate;
@@ -33,4 +34,5 @@ pub use record::State;
 pub use request::{Decision, Event, Refused, Request, SessionId};
 pub use resources::{Cluster, ClusterError, Level, NodeId, Placement, SLOTS_MAX, Shape, Slot};
 pub use rules::{NoPolicy, Policy, Rules};
+pub use saved::{NotRestored, Saved};
 pub use scheduler::Scheduler;

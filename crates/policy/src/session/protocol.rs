@@ -4,7 +4,8 @@
 //! A runner asks with [`ToAgent::Run`] and hears [`FromAgent::Start`], at once or later; from then on it carries out what it is told,
 //! and says [`ToAgent::Done`] when a suspension or a move is complete, so that others can start. It ends with [`ToAgent::Ended`], by itself
 //! or after [`FromAgent::End`];
-//! a connection that closes without it means that the runner died, and the agent ends what that left.
+//! a connection that closes without it means that the runner died, and the agent ends what that left. Where it is the agent that
+//! dies, or hands over, runners keep their sessions as they are and come to the next one with [`ToAgent::Return`].
 //!
 //! Where an allocation has nodes, a *keeper* on each does the same to what a session has there: it hears with [`ToKeeper::Hold`] how
 //! the processes of a session have to be, whenever that changes, and again all of it when it had to be started anew.
@@ -13,7 +14,7 @@ use super::request::Request;
 use serde::{Deserialize, Serialize};
 
 /// This version; another one is refused.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Longer lines are refused.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
@@ -28,6 +29,21 @@ pub enum ToAgent {
     },
     /// Wants to run a session.
     Run(Box<Wanted>),
+    /// Runs a session that it has asked another agent for, of which this one has the books; [`FromAgent::Returned`] says that it has.
+    Return {
+        /// Which.
+        mark: String,
+        /// Whether it was told to start it.
+        started: bool,
+        /// Whether its processes stand still, since it was told so.
+        suspended: bool,
+        /// Whether somebody has stopped the runner.
+        paused: bool,
+        /// Where they are.
+        parts: Vec<Part>,
+    },
+    /// Keeps sessions itself from now on: the agent ends, and leaves all as it is.
+    HandOver {},
     /// The last suspension or move is complete.
     Done {},
     /// Somebody has stopped the runner, as Ctrl-Z does, or lets it go on.
@@ -145,6 +161,11 @@ pub enum FromAgent {
         /// Its number.
         session: u64,
     },
+    /// The agent has the session in its books; what has to be another way is told next.
+    Returned {
+        /// Its number.
+        session: u64,
+    },
     /// Start on these processors.
     Start {
         /// Its number.
@@ -165,6 +186,11 @@ pub enum FromAgent {
     },
     /// End it.
     End {},
+    /// Let it go on by itself: the agent cannot go on, and no other one will.
+    LetGo {
+        /// A sentence.
+        reason: String,
+    },
     /// An order is carried out.
     Ordered {
         /// The policy.
@@ -273,7 +299,9 @@ pub struct Shown {
     pub parts: Vec<Part>,
     /// The process that runs it.
     pub pid: u32,
-    /// What it runs.
+    /// Whose it is.
+    pub user: String,
+    /// What it runs; of other users' sessions nobody is told.
     pub command: String,
 }
 

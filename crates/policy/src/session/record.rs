@@ -5,6 +5,7 @@ use super::request::{Request, SessionId};
 use super::resources::Placement;
 use super::rules::{Policy, Rules};
 use super::turns::Turn;
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
@@ -12,7 +13,8 @@ use std::collections::VecDeque;
 pub(crate) const SUSPENDED_BY_MAX: usize = 16;
 
 /// Where a session is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum State {
     /// Has not been started yet.
     Waiting,
@@ -23,7 +25,8 @@ pub enum State {
 }
 
 /// One session.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Session {
     pub(crate) request: Request,
     pub(crate) state: State,

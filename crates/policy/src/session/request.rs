@@ -2,13 +2,15 @@
 
 use super::resources::{Level, Placement};
 use super::rules::{Policy, Rules};
+use serde::{Deserialize, Serialize};
 
 /// The number of a session; whoever asks gives it, each once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SessionId(pub u64);
 
 /// What a session needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Processes.
     pub processes: u32,

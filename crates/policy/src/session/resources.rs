@@ -1,5 +1,6 @@
 //! What there is: nodes of sockets of cores of hardware threads, each hardware thread a slot.
 
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// A hardware thread: slots of all nodes are numbered through, and within a node by socket, core and thread.
@@ -49,7 +50,8 @@ impl Shape {
 }
 
 /// A level of the hierarchy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Level {
     /// A hardware thread.
     #[default]
@@ -155,7 +157,8 @@ impl Cluster {
 }
 
 /// Which slots a session's processes have: process by process, each as many.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Placement {
     /// In runs of neighbours: first slot, how many.
     runs: Vec<(u32, u32)>,
@@ -195,7 +198,7 @@ impl Placement {
 
     /// Runs of neighbouring slots.
     pub fn runs(&self) -> impl Iterator<Item = Range<usize>> + '_ {
-        self.runs.iter().map(|(first, length)| *first as usize..(*first + *length) as usize)
+        self.runs.iter().map(|(first, length)| *first as usize..*first as usize + *length as usize)
     }
 
     /// The nodes in it, each once, where processes of a node stand together.

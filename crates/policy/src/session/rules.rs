@@ -1,10 +1,12 @@
 //! The policies by name, and the bounds that keep everybody moving.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// What happens to a session for which too few slots are free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Policy {
     /// It waits; others that do not delay it may go first.
     Wait,
@@ -60,7 +62,8 @@ impl fmt::Display for Policy {
 pub struct NoPolicy(String);
 
 /// A policy and its bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Rules {
     /// The policy.
     pub policy: Policy,

@@ -122,6 +122,11 @@ impl Scheduler {
         self.sessions.get(&id)?.home.as_ref()
     }
 
+    /// Where a session's processes are now, if it was started: at home, or aside.
+    pub fn pinned(&self, id: SessionId) -> Option<&Placement> {
+        self.aside.pin(id).or_else(|| self.home(id))
+    }
+
     /// How many wait for their turn, have their slots, and are suspended without them.
     pub fn counts(&self) -> [usize; 3] {
         [self.waiting.len(), self.running.len(), self.suspended.len()]
@@ -167,7 +172,7 @@ impl Scheduler {
     }
 
     /// Whether a request can ever be fulfilled.
-    fn check(&self, request: &Request) -> Result<(), Refused> {
+    pub(super) fn check(&self, request: &Request) -> Result<(), Refused> {
         if request.processes == 0 || request.threads == 0 {
             return Err(Refused::Nothing);
         }

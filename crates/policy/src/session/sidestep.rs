@@ -48,6 +48,11 @@ impl Aside {
         self.pinned.keys().copied()
     }
 
+    /// Where a session is pinned, if that is elsewhere than at home.
+    pub(crate) fn pin(&self, id: SessionId) -> Option<&Placement> {
+        self.pinned.get(&id)
+    }
+
     /// It has ended.
     pub(crate) fn left(&mut self, id: SessionId, nodes: &[NodeId]) {
         for node in nodes {

@@ -23,26 +23,31 @@ impl Scheduler {
         next.groups = std::mem::take(&mut self.groups);
         next.sessions = std::mem::take(&mut self.sessions);
         next.sessions.values_mut().for_each(|session| session.due = session.due_under(&rules));
-        let mut all: Vec<SessionId> = next.sessions.keys().copied().collect();
-        // Who has stepped aside for whom depends on who was started first.
-        all.sort_unstable_by_key(|id| (next.sessions[id].started, *id));
         for id in self.aside.pinned() {
             let home = next.sessions[&id].home.clone().expect("it was started");
             decisions.push(Decision::Repin(id, home));
         }
-        for id in all {
-            match next.sessions[&id].state {
-                State::Waiting => next.wait_again(id),
-                State::Running | State::Suspended => next.settle(now, id, decisions),
-            }
-        }
+        next.settle_all(now, decisions);
         *self = next;
         self.give_turns(now, decisions);
         Ok(())
     }
 
+    /// Notes all sessions, as they are, wherever else sessions are noted.
+    pub(super) fn settle_all(&mut self, now: u64, decisions: &mut Vec<Decision>) {
+        let mut all: Vec<SessionId> = self.sessions.keys().copied().collect();
+        // Who has stepped aside for whom depends on who was started first.
+        all.sort_unstable_by_key(|id| (self.sessions[id].started, *id));
+        for id in all {
+            match self.sessions[&id].state {
+                State::Waiting => self.wait_again(id),
+                State::Running | State::Suspended => self.settle(now, id, decisions),
+            }
+        }
+    }
+
     /// Whether the sessions could be as they are under these rules.
-    fn check_successor(&self, rules: &Rules) -> Result<(), Refused> {
+    pub(super) fn check_successor(&self, rules: &Rules) -> Result<(), Refused> {
         let policy = rules.policy;
         let stays = |session: &Session| match session.state {
             State::Waiting => false,

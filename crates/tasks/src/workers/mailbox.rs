@@ -3,7 +3,7 @@
 use super::{WorkerId, Workers};
 use crate::error::TaskError;
 use crate::lifecycle::shared::Shared;
-use castell_host::mailbox::{FOLDER, Mailbox, Place, default_path};
+use castell_host::mailbox::{Agent, FOLDER, Mailbox, Place, default_path};
 use castell_sched::LeafId;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,12 @@ pub fn mailbox_from_environment() -> Option<PathBuf> {
     let value = std::env::var_os(VARIABLE)?;
     match value.to_str() {
         Some("" | "0" | "off") => None,
-        Some("1" | "on") => Some(default_path(Path::new(FOLDER), std::process::id())),
+        Some("1" | "on") => {
+            let path = default_path(Path::new(FOLDER), std::process::id());
+            // Another runtime of this process has it.
+            let is_taken = Agent::open(&path).is_ok_and(|agent| agent.owner() == std::process::id());
+            (!is_taken).then_some(path)
+        }
         _ => Some(value.into()),
     }
 }

@@ -1,0 +1,218 @@
+//! A daemon for several users of a node: each has sessions and kernels, and only his own are his business. Needs root, as such a daemon
+//! does, and programs that other users can read.
+
+mod patience;
+mod with_daemon;
+
+use castell_kernels::Application;
+use castell_policy::session::protocol::{FromAgent, ToAgent, VERSION, Wanted, decode, encode};
+use patience::{said, until};
+use serde_json::Value;
+use std::fs::{self, Permissions};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+use with_daemon::{Daemon, kernel};
+
+const CASTELL: &str = env!("CARGO_BIN_EXE_castell");
+const ALICE: u32 = 3001;
+const BOB: u32 = 3002;
+const EVE: u32 = 3003;
+/// Where this test, started once more as another user's program, finds its folder.
+const FOLDER: &str = "CASTELL_TEST_FOLDER";
+
+fn folder() -> Option<PathBuf> {
+    std::env::var_os(FOLDER).map(PathBuf::from)
+}
+
+/// A program whose kernel runs until there is a file.
+#[test]
+fn program() {
+    let Some(folder) = folder() else { return };
+    let application = Application::open("secret").expect("opens");
+    until("it has a daemon", || application.has_daemon());
+    let collection = application.register(&[kernel("gpu")], &[]).expect("a kernel");
+    let run = collection.run(1, |_| {
+        while !folder.join("go").exists() {
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+    run.expect("it runs");
+}
+
+/// A program that says that it is somebody else's session.
+#[test]
+fn forger() {
+    let Some(folder) = folder() else { return };
+    let mark = fs::read_to_string(folder.join("mark")).expect("a mark");
+    let wanted = |spawned_by| Wanted { slots: 1, mark: mark.clone(), spawned_by, ..Wanted::default() };
+    let run = |wanted| ToAgent::Run(Box::new(wanted));
+    let parts = Vec::new();
+    let return_ =
+        ToAgent::Return { mark: mark.clone(), started: true, suspended: false, paused: false, parts };
+    for forged in [
+        run(wanted(None)),
+        run(wanted(Some(mark.clone()))),
+        ToAgent::Join { mark: mark.clone() },
+        return_,
+        ToAgent::HandOver {},
+    ] {
+        let mut stream = UnixStream::connect(folder.join("daemon.sessions.sock")).expect("an agent");
+        let said = [encode(&ToAgent::Hello { version: VERSION }), encode(&forged)].concat();
+        stream.write_all(&said).expect("it listens");
+        let answers = BufReader::new(stream).lines().take(2).map(|line| line.expect("a line"));
+        let answers: Vec<FromAgent> =
+            answers.map(|line| decode(line.as_bytes()).expect("a message")).collect();
+        assert!(matches!(answers[1], FromAgent::Refused { .. }), "{forged:?}: {answers:?}");
+    }
+}
+
+/// Whatever is another user's ends with this.
+struct Beside(Child);
+
+impl Beside {
+    fn code(mut self) -> Option<i32> {
+        self.0.wait().expect("a child").code()
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if let Ok(None) = self.0.try_wait() {
+            let _ = Command::new("kill").arg(self.0.id().to_string()).status();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+struct World {
+    daemon: Daemon,
+}
+
+impl World {
+    /// None where it cannot be shown.
+    fn new() -> Option<World> {
+        let options = ["--allow", "3001,3002", "--session-policy", "surpass"];
+        if castell_host::descriptor::own_user() != 0 {
+            return None;
+        }
+        let daemon = Daemon::start(&options);
+        fs::set_permissions(daemon.folder.path(), Permissions::from_mode(0o755)).expect("ours");
+        let world = World { daemon };
+        let reads = world.as_user(ALICE, Path::new(CASTELL), &["--version"]).output();
+        reads.is_ok_and(|output| output.status.success()).then_some(world)
+    }
+
+    fn folder(&self) -> &Path {
+        self.daemon.folder.path()
+    }
+
+    fn as_user(&self, user: u32, program: &Path, words: &[&str]) -> Command {
+        let number = user.to_string();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", &number, "--regid", &number, "--clear-groups"]).arg(program).args(words);
+        command
+            .env(FOLDER, self.folder())
+            .env("CASTELL_DAEMON", self.daemon.socket())
+            .env_remove("XDG_RUNTIME_DIR");
+        command.env("CASTELL_SESSION_SOCKET", self.folder().join("daemon.sessions.sock"));
+        command.current_dir("/").stdin(Stdio::null());
+        command
+    }
+
+    fn castell(&self, user: u32, words: &[&str]) -> Output {
+        self.as_user(user, Path::new(CASTELL), words).output().expect("it starts")
+    }
+
+    /// This test's function as another user's program.
+    fn role(&self, user: u32, session: &[&str], role: &str) -> Command {
+        let me = std::env::current_exe().expect("a test");
+        let me = me.to_str().expect("text");
+        match session {
+            [] => self.as_user(user, Path::new(me), &[role, "--exact"]),
+            words => self.as_user(user, Path::new(CASTELL), &[words, &["--", me, role, "--exact"]].concat()),
+        }
+    }
+
+    #[track_caller]
+    fn refused(&self, user: u32, words: &[&str], why: &str) {
+        let output = self.castell(user, words);
+        assert!(!output.status.success() && said(&output).contains(why), "{words:?}: {}", said(&output));
+    }
+
+    fn sessions(&self, user: u32) -> Vec<Value> {
+        let output = self.castell(user, &["session", "list", "--json"]);
+        let list: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        list["sessions"].as_array().cloned().unwrap_or_default()
+    }
+
+    fn states(&self) -> Vec<Value> {
+        self.sessions(ALICE).iter().map(|session| session["state"].clone()).collect()
+    }
+}
+
+#[test]
+fn each_user_has_his_own() {
+    let Some(world) = World::new() else { return };
+    let alices = Beside(world.role(ALICE, &["session", "run"], "program").spawn().expect("it starts"));
+    until("her kernel runs", || said(&world.daemon.strategy(&["status"])).contains("secret#1"));
+    let shown = world.sessions(ALICE);
+    assert!(shown[0]["command"].as_str().is_some_and(|command| command.ends_with("program --exact")));
+
+    // Others see that there is something, and no more.
+    let shown = world.sessions(BOB);
+    assert_eq!((&shown[0]["user"], &shown[0]["command"]), (&"3001".into(), &"(of 3001)".into()));
+    let status = said(&world.castell(BOB, &["strategy", "status"]));
+    assert!(status.contains("(another user's)#1") && !status.contains("secret"), "{status}");
+    for command in ["stop", "resume", "end", "explain"] {
+        world.refused(BOB, &["session", command, "1"], "session 1 is another user's");
+    }
+    world.refused(BOB, &["session", "set", "1", "--priority", "3"], "another user's");
+    world.refused(BOB, &["session", "set", "--policy", "wait"], "only the user whose agent this is");
+    world.refused(BOB, &["session", "run", "--policy", "wait", "--", "true"], "only root changes that");
+    world.refused(BOB, &["strategy", "governor", "low"], "only root looks after this daemon");
+    world.refused(BOB, &["strategy", "load", "banking"], "only root looks after this daemon");
+    world.refused(EVE, &["strategy", "status"], "this daemon does not serve you");
+    world.refused(EVE, &["session", "run", "--", "true"], "does not serve you");
+    assert!(world.sessions(EVE).is_empty());
+
+    // Nor can they say that it is theirs.
+    let process = shown[0]["pid"].as_u64().expect("a process") as u32;
+    let mark = castell_agent::Tree::of(process).expect("it lives").mark().to_owned();
+    fs::write(world.folder().join("mark"), mark).expect("a file");
+    let forger = world.role(BOB, &[], "forger").output().expect("it starts");
+    assert!(forger.status.success(), "{}", said(&forger));
+    assert_eq!(world.states(), ["running"]);
+
+    // The policy is the same for all; whoever looks after the node looks after all.
+    let wait =
+        format!("while ! [ -e {} ]; do sleep 0.05; done; exit 4", world.folder().join("end").display());
+    let bobs = world.as_user(BOB, Path::new(CASTELL), &["session", "run", "--", "sh", "-c", &wait]).spawn();
+    let bobs = Beside(bobs.expect("it starts"));
+    until("hers is suspended", || world.states() == ["suspended", "running"]);
+    for (command, states) in [("stop", ["running", "suspended"]), ("resume", ["suspended", "running"])] {
+        let output = world.castell(0, &["session", command, "2"]);
+        assert!(output.status.success(), "{}", said(&output));
+        until("that is so", || world.states() == states);
+    }
+    fs::write(world.folder().join("end"), "").expect("a file");
+    assert_eq!(bobs.code(), Some(4));
+    fs::write(world.folder().join("go"), "").expect("a file");
+    assert_eq!(alices.code(), Some(0));
+    until("all has ended", || world.sessions(ALICE).is_empty() && world.daemon.is_empty());
+}
+
+#[test]
+fn users_are_named() {
+    let output =
+        Command::new(CASTELL).args(["daemon", "--allow", "no-such-user"]).output().expect("it starts");
+    assert!(
+        said(&output).contains("--allow no-such-user: there is no such user on this node"),
+        "{}",
+        said(&output)
+    );
+}

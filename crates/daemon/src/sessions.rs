@@ -1,0 +1,98 @@
+//! Sessions in the same daemon: an agent of them in a thread of its own, and what it has in common with kernels. While a session stands
+//! still, its programs get no kernels, and where theirs ran others may.
+
+use crate::DaemonError;
+use crate::serve::{Daemon, now};
+use castell_agent::{Allocation, Life, Place, Watcher, mark_of};
+use castell_host::say;
+use castell_host::users::Others;
+use castell_policy::session::Rules;
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+/// The sessions that a daemon keeps.
+pub struct Sessions {
+    /// Where their runners find it.
+    pub place: Place,
+    /// Their policy, until somebody wants another one.
+    pub rules: Rules,
+    /// Their nodes, of which this is the first; none for this host alone.
+    pub allocation: Option<Allocation>,
+}
+
+/// The marks of sessions that stand still, and who is rung for when these are others.
+pub(crate) struct Standing {
+    marks: Mutex<BTreeSet<String>>,
+    pub(crate) bell: OwnedFd,
+}
+
+impl Standing {
+    pub(crate) fn new() -> Result<Standing, DaemonError> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let bell = bell.map_err(DaemonError::system("make an eventfd"))?;
+        Ok(Standing { marks: Mutex::default(), bell })
+    }
+
+    fn set(&self, marks: &BTreeSet<String>) {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner).clone_from(marks);
+        // A bell that rings already is enough.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
+
+    fn has(&self, mark: &str) -> bool {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner).contains(mark)
+    }
+}
+
+impl Sessions {
+    /// Keeps them as long as this process lives.
+    pub(crate) fn keep(self, standing: &Arc<Standing>, others: &Others) {
+        let (standing, others) = (standing.clone(), others.clone());
+        thread::spawn(move || {
+            let watcher: Watcher = Box::new(move |marks| standing.set(marks));
+            let Sessions { place, rules, allocation } = self;
+            let options = castell_agent::Options {
+                place: &place,
+                rules,
+                others,
+                life: Life::Lasting,
+                allocation: allocation.as_ref(),
+                watcher: Some(watcher),
+            };
+            if let Err(error) = castell_agent::serve(options) {
+                say(&format!("this daemon keeps no sessions any more: {error}"));
+            }
+        });
+    }
+}
+
+impl Daemon {
+    /// Other sessions stand still than before.
+    pub(crate) fn look_who_stands(&mut self) {
+        let _ = rustix::io::read(&self.standing.bell, &mut [0; 8]);
+        let numbers: Vec<u64> = self.clients.keys().copied().collect();
+        numbers.into_iter().for_each(|number| _ = self.park_if_it_stands(number));
+    }
+
+    /// Parks an application whose session stands still, or takes it in again; whether it is parked.
+    pub(crate) fn park_if_it_stands(&mut self, number: u64) -> bool {
+        let Some(client) = self.clients.get_mut(&number).filter(|client| client.is_open()) else {
+            return false;
+        };
+        let mark = client.mark.get_or_insert_with(|| mark_of(client.pid).unwrap_or_default());
+        let stands = self.standing.has(mark);
+        match (stands, std::mem::replace(&mut client.is_parked, stands)) {
+            (true, false) => self.desk.park(now(), number),
+            (false, true) => {
+                if let Err(violation) = self.desk.take_in(now(), number) {
+                    self.violated(number, violation);
+                }
+            }
+            _ => {}
+        }
+        stands
+    }
+}
