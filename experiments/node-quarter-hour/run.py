@@ -1,8 +1,8 @@
 """A quarter of an hour of one node with two users: sessions and kernels under one daemon, which is killed in the middle.
 
-    cargo build --release -p castell-cli -p castell-capi
-    gcc -O2 -Iinclude examples/kernels/matrix.c -o target/matrix -Ltarget/release -lcastell -Wl,-rpath,$PWD/target/release -lpthread
-    python3 experiments/node-quarter-hour/run.py target/release/castell target/matrix [MINUTES]    as root; writes transcript.txt
+    cargo build -p castell-cli -p castell-capi
+    gcc -O2 -Iinclude -Iexamples examples/kernels/matrix.c -o target/matrix -Ltarget/debug -lcastell -lpthread -ldl
+    python3 experiments/node-quarter-hour/run.py target/debug/castell target/matrix [MINUTES]    as root; writes transcript.txt
 
 Alice (user 3001) has a simulation that runs all the time, on all processors; Bob (3002) comes now and then with an analysis. Both programs
 have their matrix products computed on one core or on all, as the daemon says.
@@ -28,9 +28,7 @@ class Node:
         self.folder.chmod(0o755)
         # Where other users can read them.
         self.castell, self.matrix = (shutil.copy(path, self.folder) for path in (castell, matrix))
-        library = pathlib.Path(castell).parent / "libcastell.so"
-        if library.exists():
-            shutil.copy(library, self.folder)
+        shutil.copy(pathlib.Path(castell).parent / "libcastell.so", self.folder / "libcastell.so.0.1")
         self.transcript = open(HERE / "transcript.txt", "w", buffering=1)
         self.beside = []
         self.daemon, self.days = None, 0
@@ -82,9 +80,10 @@ class Node:
         words += ["--session-policy", "surpass", "--forbid", "low:all_cores", "--record", str(day)]
         self.shown("root", f"castell daemon --allow 3001,3002 --session-policy surpass --forbid low:all_cores --record day-{self.days}.jsonl &")
         self.daemon = subprocess.Popen(**self.command("root", words), stderr=subprocess.DEVNULL)
-        until = time.monotonic() + 20
-        while not (self.folder / "daemon.sessions.sock").exists() and time.monotonic() < until:
-            time.sleep(0.05)
+        for words in (["castell", "strategy", "status"], ["castell", "session", "set", "--policy", "surpass"]):
+            # Until both answer.
+            while subprocess.run(**self.command("root", words), capture_output=True).returncode:
+                time.sleep(0.05)
 
     def reap(self):
         for entry in [entry for entry in self.beside if entry[2].poll() is not None]:

@@ -13,6 +13,9 @@ use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+/// So much is heard before something is done about it.
+const HEARD_A_TURN: usize = 64;
+
 pub(crate) struct Agent {
     sessions: Sessions,
     store: Store,
@@ -60,7 +63,11 @@ impl Agent {
             let end = life.after(quiet);
             let patience = self.patience(end);
             match inbox.recv_timeout(patience) {
-                Ok(news) => self.hear(news)?,
+                // What has come meanwhile as well: all of it is written down at once.
+                Ok(news) => {
+                    let more = inbox.try_iter().take(HEARD_A_TURN);
+                    std::iter::once(news).chain(more).try_for_each(|news| self.hear(news))?;
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }

@@ -2,6 +2,8 @@
 
 use crate::AgentError;
 use castell_host::NODE_FOLDER;
+use castell_host::descriptor::own_user;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// The socket for all users of a node.
@@ -49,6 +51,12 @@ impl Place {
         };
         let socket = castell_host::runtime_folder()?.join(format!("sessions-slurm-{job}.sock"));
         Ok(Place { socket, named: false })
+    }
+
+    /// Whether this user may start an agent there: not where another user's daemon keeps sessions.
+    pub(crate) fn is_own(&self) -> bool {
+        let folder = self.socket.parent().and_then(|folder| folder.metadata().ok());
+        folder.is_some_and(|folder| folder.uid() == own_user())
     }
 
     /// Held by the agent as long as it lives.

@@ -250,7 +250,7 @@ impl Runner<'_> {
         }
         lost.look = Instant::now() + lost.pause;
         lost.pause = (2 * lost.pause).min(LOOK_AGAIN);
-        if lost.since.elapsed() >= AGENT_AFTER && !lost.has_started {
+        if lost.since.elapsed() >= AGENT_AFTER && !lost.has_started && self.place.is_own() {
             lost.has_started = true;
             if let Err(error) = (self.start_agent)() {
                 (self.say)(&format!(

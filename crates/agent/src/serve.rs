@@ -38,6 +38,8 @@ pub struct Options<'a> {
     pub allocation: Option<&'a Allocation>,
     /// Who wants to know which sessions stand still.
     pub watcher: Option<Watcher>,
+    /// Called when it listens.
+    pub ready: Box<dyn FnOnce() + Send>,
 }
 
 /// Keeps the sessions of a place: of this host, or of all nodes of an allocation. Goes on from where another agent was killed, or has handed
@@ -47,7 +49,7 @@ pub struct Options<'a> {
 /// The socket cannot be had, or a node cannot be reached any more. A node that cannot be reached in the first place is told to whoever
 /// asks for a session.
 pub fn serve(options: Options) -> Result<(), AgentError> {
-    let Options { place, rules, others, life, allocation, watcher } = options;
+    let Options { place, rules, others, life, allocation, watcher, ready } = options;
     let Some(_lock) = lock(place, life)? else { return Ok(()) };
     // Left by an agent that died: the lock says that none lives.
     let _ = fs::remove_file(&place.socket);
@@ -70,6 +72,7 @@ pub fn serve(options: Options) -> Result<(), AgentError> {
     let listener = UnixListener::bind(&place.socket)
         .map_err(AgentError::system(format!("listen at {}", place.socket.display())))?;
     open_to(&place.socket, &others)?;
+    ready();
     let news = post.clone();
     thread::spawn(move || listen(&listener, &others, &news));
     // Nobody may have a session where a node does not answer in the first place; if it is lost later, the next agent tries again.

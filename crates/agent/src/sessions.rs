@@ -7,7 +7,7 @@ pub(crate) use self::restore::{Books, Reported};
 use self::steer::Promised;
 use crate::clients::Clients;
 use crate::keepers::Keepers;
-use crate::machine::Machine;
+use crate::machine::{Machine, Node};
 use crate::news::News;
 use crate::orders::Orders;
 use crate::{AgentError, Tree};
@@ -117,6 +117,7 @@ impl Sessions {
     fn admit(&mut self, client: u64, mut wanted: Wanted) -> Result<SessionId, String> {
         let peer = self.clients.get_mut(client).expect("it asked").peer;
         self.check_owner(peer, &mut wanted)?;
+        self.look_at_processors();
         if wanted.slots == 0 {
             wanted.slots = self.machine.cluster.num_slots() as u32;
         }
@@ -175,6 +176,21 @@ impl Sessions {
                 name_of(own_user()),
             )),
             _ => Ok(()),
+        }
+    }
+
+    /// Processors come and go (hot-plugging, the control group of whoever keeps sessions): the first session has those that there are.
+    /// Sessions that run keep what they were given, where the system moves them.
+    fn look_at_processors(&mut self) {
+        if !self.live.is_empty() || !self.keepers.all().is_empty() {
+            return;
+        }
+        let now = vec![Node::here()];
+        if now != self.machine.nodes
+            && let Some(machine) = Machine::new(now)
+        {
+            self.scheduler = Scheduler::new(machine.cluster.clone(), *self.scheduler.rules());
+            self.machine = machine;
         }
     }
 

@@ -1,14 +1,16 @@
 //! Sessions in the node's daemon: it may be killed while they run, gets those that somebody else keeps, and what stands still gets no
 //! kernels.
 
+mod beside;
 mod patience;
 mod with_daemon;
 
+use beside::Beside;
 use castell_kernels::Application;
 use patience::{said, until};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use std::{fs, thread};
@@ -36,24 +38,6 @@ fn program() {
 
 struct World {
     daemon: Daemon,
-}
-
-/// A session beside the test, which ends with it.
-struct Beside(Child);
-
-impl Beside {
-    fn code(mut self) -> Option<i32> {
-        self.0.wait().expect("a child").code()
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        if let Ok(None) = self.0.try_wait() {
-            let _ = Command::new("kill").arg(self.0.id().to_string()).status();
-            let _ = self.0.wait();
-        }
-    }
 }
 
 impl World {

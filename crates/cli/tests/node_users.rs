@@ -1,9 +1,11 @@
 //! A daemon for several users of a node: each has sessions and kernels, and only his own are his business. Needs root, as such a daemon
 //! does, and programs that other users can read.
 
+mod beside;
 mod patience;
 mod with_daemon;
 
+use beside::Beside;
 use castell_kernels::Application;
 use castell_policy::session::protocol::{FromAgent, ToAgent, VERSION, Wanted, decode, encode};
 use patience::{said, until};
@@ -13,7 +15,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 use with_daemon::{Daemon, kernel};
@@ -68,24 +70,6 @@ fn forger() {
         let answers: Vec<FromAgent> =
             answers.map(|line| decode(line.as_bytes()).expect("a message")).collect();
         assert!(matches!(answers[1], FromAgent::Refused { .. }), "{forged:?}: {answers:?}");
-    }
-}
-
-/// Whatever is another user's ends with this.
-struct Beside(Child);
-
-impl Beside {
-    fn code(mut self) -> Option<i32> {
-        self.0.wait().expect("a child").code()
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        if let Ok(None) = self.0.try_wait() {
-            let _ = Command::new("kill").arg(self.0.id().to_string()).status();
-            let _ = self.0.wait();
-        }
     }
 }
 

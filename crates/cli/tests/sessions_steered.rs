@@ -1,13 +1,15 @@
 //! `castell session stop`, `resume`, `end`, `set` and `explain`, on sessions that run on this host.
 
+mod beside;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
 
+use beside::Beside;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const CASTELL: &str = env!("CARGO_BIN_EXE_castell");
@@ -16,22 +18,6 @@ const CASTELL: &str = env!("CARGO_BIN_EXE_castell");
 struct World {
     folder: tempfile::TempDir,
     socket: String,
-}
-
-/// A session that runs beside the test and ends with it.
-struct Beside(Child);
-
-impl Beside {
-    fn code(mut self) -> Option<i32> {
-        self.0.wait().expect("a child").code()
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 impl World {

@@ -10,8 +10,13 @@ use castell_policy::session::Rules;
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
+
+/// Until then an agent listens that nobody is in the way of.
+const READY_WITHIN: Duration = Duration::from_secs(2);
 
 /// The sessions that a daemon keeps.
 pub struct Sessions {
@@ -48,9 +53,11 @@ impl Standing {
 }
 
 impl Sessions {
-    /// Keeps them as long as this process lives.
+    /// Keeps them as long as this process lives. Returns when runners find it, unless that takes longer than usual: another agent may have
+    /// to hand over, or does not.
     pub(crate) fn keep(self, standing: &Arc<Standing>, others: &Others) {
         let (standing, others) = (standing.clone(), others.clone());
+        let (ready, is_ready) = channel::<()>();
         thread::spawn(move || {
             let watcher: Watcher = Box::new(move |marks| standing.set(marks));
             let Sessions { place, rules, allocation } = self;
@@ -61,11 +68,14 @@ impl Sessions {
                 life: Life::Lasting,
                 allocation: allocation.as_ref(),
                 watcher: Some(watcher),
+                ready: Box::new(move || drop(ready)),
             };
             if let Err(error) = castell_agent::serve(options) {
                 say(&format!("this daemon keeps no sessions any more: {error}"));
             }
         });
+        // Nothing is sent: it is told by being dropped.
+        let _ = is_ready.recv_timeout(READY_WITHIN);
     }
 }
 

@@ -2,17 +2,16 @@
 //! tasks ran.
 
 mod compiled;
+#[path = "../../tasks/tests/stamps/mod.rs"]
+mod stamps;
 
 use castell_host::board::Board;
-use castell_host::topology::Processors;
 use compiled::{PATIENCE, Program, door};
+use stamps::{Stamp, eventually, overlap, processors};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// When a task ran, nanoseconds of the monotonic clock.
-type Stamp = (u64, u64);
+use std::time::Duration;
 
 /// A board, and the program that comes to it.
 struct Node {
@@ -75,38 +74,7 @@ fn said(child: Child) -> String {
 /// When its tasks ran.
 fn stamps(child: Child) -> Vec<Stamp> {
     let text = said(child);
-    let stamp = |line: &str| {
-        let (begin, end) = line.strip_prefix("ran ")?.split_once(' ')?;
-        Some((begin.parse().expect("a number"), end.parse().expect("a number")))
-    };
-    text.lines().filter_map(stamp).collect()
-}
-
-/// The most that ran at the same time.
-fn overlap(stamps: &[Stamp]) -> usize {
-    let begins = stamps.iter().map(|stamp| (stamp.0, 1));
-    let ends = stamps.iter().map(|stamp| (stamp.1, -1));
-    let mut events: Vec<(u64, i64)> = begins.chain(ends).collect();
-    events.sort_unstable();
-    let mut running = 0;
-    let after = events.into_iter().map(|(_, change)| {
-        running += change;
-        running
-    });
-    after.max().unwrap_or(0) as usize
-}
-
-/// Until something is so, for a minute at most.
-fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !is_so() {
-        assert!(since.elapsed() < Duration::from_secs(60), "never: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-fn processors() -> usize {
-    Processors::usable().count()
+    stamps::read(&text)
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! Programs on one node that lend processors to each other: real processes with a board of their own, told apart by when their tasks ran.
 
+mod stamps;
+
 use castell_host::board::Board;
-use castell_host::topology::Processors;
 use castell_tasks::Runtime;
+use stamps::{Stamp, eventually, overlap, processors};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What a child is to do; this program starts itself again with it.
 const ROLE: &str = "CASTELL_TEST_SHARE_ROLE";
@@ -20,9 +22,6 @@ struct Phases {
     task_us: u64,
     pause_ms: u64,
 }
-
-/// When a task ran, nanoseconds of the monotonic clock.
-type Stamp = (u64, u64);
 
 impl Phases {
     fn start(self, board: &Path, workers: Option<usize>) -> Child {
@@ -48,28 +47,7 @@ fn stamps(child: Child) -> Vec<Stamp> {
     let output = child.wait_with_output().expect("ends");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     let text = String::from_utf8(output.stdout).expect("text");
-    let stamp = |line: &str| {
-        let (begin, end) = line.strip_prefix("ran ")?.split_once(' ')?;
-        Some((begin.parse().expect("a number"), end.parse().expect("a number")))
-    };
-    text.lines().filter_map(stamp).collect()
-}
-
-/// The most tasks that ran at the same time.
-fn overlap(stamps: &[Stamp]) -> usize {
-    let begins = stamps.iter().map(|stamp| (stamp.0, 1));
-    let ends = stamps.iter().map(|stamp| (stamp.1, -1));
-    let mut events: Vec<(u64, i64)> = begins.chain(ends).collect();
-    events.sort_unstable();
-    let mut running = 0;
-    events
-        .into_iter()
-        .map(|(_, change)| {
-            running += change;
-            running as usize
-        })
-        .max()
-        .unwrap_or(0)
+    stamps::read(&text)
 }
 
 fn spin(time: Duration) -> Stamp {
@@ -185,19 +163,6 @@ fn board_in(folder: &tempfile::TempDir) -> std::path::PathBuf {
 
 fn look(path: &Path) -> Board {
     Board::open(path).expect("a board").expect("it is there")
-}
-
-/// Until something is so, for a minute at most.
-fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !is_so() {
-        assert!(since.elapsed() < Duration::from_secs(60), "never: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-fn processors() -> usize {
-    Processors::usable().count()
 }
 
 #[test]

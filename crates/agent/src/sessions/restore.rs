@@ -10,6 +10,7 @@ use castell_policy::session::{Decision, Event, Saved, Scheduler, SessionId, Stat
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// How long nothing is done until all runners are back: some may be stopped themselves.
@@ -55,8 +56,9 @@ impl Books {
 
 /// Which start of the system this is; empty where it does not tell.
 fn boot() -> String {
-    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    text.trim().to_owned()
+    static BOOT: OnceLock<String> = OnceLock::new();
+    let read = || fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    BOOT.get_or_init(|| read().trim().to_owned()).clone()
 }
 
 /// How a session is, as its runner says when it comes back.

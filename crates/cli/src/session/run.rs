@@ -215,6 +215,7 @@ pub fn agent(args: AgentArgs) -> anyhow::Result<ExitCode> {
         life: Life::Idle(args.idle),
         allocation: allocation()?.as_ref(),
         watcher: None,
+        ready: Box::new(|| {}),
     })?;
     Ok(ExitCode::SUCCESS)
 }

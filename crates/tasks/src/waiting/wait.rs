@@ -253,6 +253,8 @@ impl<'a> Waiter<'a> {
     /// while another thread is that worker.
     fn block(&mut self, sleep: impl FnOnce(Option<Duration>)) {
         let Some(worker) = self.thread.worker.get() else { return sleep(None) };
+        // What this waits for may be among it: who leaves everything to others does not look for tasks, which would tell it.
+        self.thread.tell_ended();
         self.thread.shared.scheduler.leave(worker);
         self.looks = 0;
         if self.thread.shared.workers.are_lent() {
