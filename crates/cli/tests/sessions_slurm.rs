@@ -328,7 +328,9 @@ fn whoever_dies_sessions_go_on() {
     let all: Vec<u32> =
         allocation.castells("agent").into_iter().chain(allocation.keepers().into_values()).collect();
     assert_eq!(all.len(), 5);
-    all.into_iter().for_each(kill);
+    // At once, as far as that goes: keepers end with their agent.
+    let killed = Command::new("kill").arg("-KILL").args(all.iter().map(u32::to_string)).output();
+    killed.expect("kill can be started");
     wait_for("another agent and its keepers", || allocation.keepers().len() == 4);
     wait_for("it knows all", || allocation.states() == ["suspended", "running"]);
     // Keepers that lived longer than the agent may have let it go on meanwhile.
@@ -461,7 +463,9 @@ fn launchers_find_the_nodes_of_a_session() {
     for launcher in launchers {
         let mut words = vec![CASTELL, "session", "run", "-n", "4", "--"];
         words.extend(launcher);
-        let output = allocation.command(&words).output().expect("castell can be started");
+        // All nodes are this host: Open MPI's daemons would write one file of hwloc's at the same time, and now and then one crashes.
+        let mut command = allocation.command(&words);
+        let output = command.env("OMPI_MCA_rtc", "^hwloc").output().expect("castell can be started");
         let said = String::from_utf8_lossy(&output.stdout);
         let mut nodes: Vec<&str> =
             said.lines().filter_map(|line| line.strip_prefix("node ")?.get(..2)).collect();
