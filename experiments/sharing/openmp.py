@@ -36,13 +36,13 @@ def pair(program, cpus, threads, more):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
-    parser.add_argument("library")
+    parser.add_argument("door")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--dlb")
     args = parser.parse_args()
     program, rows = os.path.abspath(args.program), []
     with tempfile.TemporaryDirectory() as folder:
-        shared = {"CASTELL_SHARE": folder + "/board", "LD_PRELOAD": os.path.abspath(args.library)}
+        shared = {"CASTELL_SHARE": folder + "/board", "LD_PRELOAD": os.path.abspath(args.door)}
         ways = {
             "castell, shared": lambda: pair(program, [BOTH, BOTH], 2, shared),
             "halves": lambda: pair(program, CPUS, 1, {}),

@@ -60,7 +60,7 @@ impl Store {
         let outcome = match bytes.is_empty() {
             true if self.path.exists() => fs::remove_file(&self.path),
             true => Ok(()),
-            false => replace_file(&self.path, &bytes),
+            false => replace_file(&self.path, &bytes, 0o600),
         };
         match outcome {
             Ok(()) => (self.written, self.fails) = (Some(bytes), false),
@@ -91,6 +91,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn what_is_read_is_what_was_written() {
@@ -100,6 +101,8 @@ mod tests {
         assert_eq!(store.read::<Vec<u32>>(), Ok(None));
         store.write(Some(&vec![1, 2, 3]));
         assert_eq!(Store::new(path.clone()).read(), Ok(Some(vec![1, 2, 3])));
+        let mode = fs::metadata(&path).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "what users run is nobody else's business");
         let whole = fs::read(&path).expect("a file");
         for broken in (0..whole.len()).map(|at| [&whole[..at], b"X", &whole[at + 1..]].concat()) {
             fs::write(&path, broken).expect("a file");

@@ -60,7 +60,7 @@ impl Journal {
 
     fn write(&self) -> io::Result<()> {
         let text: String = self.members.values().map(|(pid, started)| format!("{pid} {started}\n")).collect();
-        castell_host::replace_file(&self.path, text.as_bytes())
+        castell_host::replace_file(&self.path, text.as_bytes(), 0o600)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Files that are written at the end of something long, or never seen half written, and the room for them.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// The room of a file system.
@@ -38,15 +39,16 @@ pub fn check_writable(path: &Path) -> io::Result<()> {
 }
 
 /// Writes a file that is never seen half written: whoever reads it finds the old one or the new one, also if this process is killed. Only
-/// one process at a time writes a file so.
+/// one process at a time writes a file so. Others may do with it what `mode` says, less this process's mask.
 ///
 /// # Errors
 /// It cannot be written; the old one is as it was.
-pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn replace_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".next");
     let next = path.with_file_name(name);
-    let written = std::fs::write(&next, bytes).and_then(|()| std::fs::rename(&next, path));
+    let file = File::options().write(true).create(true).truncate(true).mode(mode).open(&next);
+    let written = file.and_then(|mut file| file.write_all(bytes)).and_then(|()| std::fs::rename(&next, path));
     if written.is_err() {
         // Half of it takes room where there is none.
         let _ = std::fs::remove_file(&next);

@@ -7,8 +7,7 @@ mod stamps;
 
 use castell_host::board::Board;
 use compiled::{PATIENCE, Program, door};
-use stamps::{Stamp, eventually, overlap, processors};
-use std::io::{BufRead as _, BufReader};
+use stamps::{Stamp, end, eventually, has_begun, overlap, processors};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -51,16 +50,8 @@ impl Node {
 
     /// A program that always has tasks, and has begun.
     fn holder(&self, threads: usize) -> Child {
-        let mut child = self.start(threads, "hold");
-        let mut lines = BufReader::new(child.stdout.as_mut().expect("piped")).lines();
-        assert!(lines.any(|line| line.expect("text") == "begins"));
-        child
+        has_begun(self.start(threads, "hold"))
     }
-}
-
-fn end(mut child: Child) {
-    drop(child.stdin.take());
-    assert!(child.wait().expect("ends").success());
 }
 
 /// Waits for the child's end; what it said.

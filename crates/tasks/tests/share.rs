@@ -4,8 +4,8 @@ mod stamps;
 
 use castell_host::board::Board;
 use castell_tasks::Runtime;
-use stamps::{Stamp, eventually, overlap, processors};
-use std::io::{BufRead as _, BufReader, Write as _};
+use stamps::{Stamp, end, eventually, has_begun, overlap, processors};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
@@ -141,15 +141,7 @@ fn hold() {
 
 /// A child that holds, and has begun.
 fn holder(board: &Path) -> Child {
-    let mut child = start(board, "hold");
-    let mut lines = BufReader::new(child.stdout.as_mut().expect("piped")).lines();
-    assert!(lines.any(|line| line.expect("text") == "begins"));
-    child
-}
-
-fn end(mut child: Child) {
-    drop(child.stdin.take());
-    assert!(child.wait().expect("ends").success());
+    has_begun(start(board, "hold"))
 }
 
 fn signal(child: &Child, signal: &str) {

@@ -311,7 +311,7 @@ fn write(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
         std::fs::create_dir_all(folder).with_context(what)?;
     }
     // Whole or not at all, also where ranks read it at this moment.
-    castell_host::replace_file(path, contents).with_context(what)
+    castell_host::replace_file(path, contents, 0o666).with_context(what)
 }
 
 /// Runs the chosen allreduce of the smallest size once, on the most ranks that a drawing is readable with, and draws it.

@@ -1,6 +1,8 @@
 //! When tasks ran in other processes, as these say it line by line, and how many ran at the same time.
 
 use castell_host::topology::Processors;
+use std::io::{BufRead as _, BufReader};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 /// When a task ran, nanoseconds of the monotonic clock.
@@ -13,6 +15,19 @@ pub fn read(text: &str) -> Vec<Stamp> {
         Some((begin.parse().expect("a number"), end.parse().expect("a number")))
     };
     text.lines().filter_map(stamp).collect()
+}
+
+/// A program that says so has begun.
+pub fn has_begun(mut child: Child) -> Child {
+    let mut lines = BufReader::new(child.stdout.as_mut().expect("piped")).lines();
+    assert!(lines.any(|line| line.expect("text") == "begins"));
+    child
+}
+
+/// A program that reads its input until there is no more of it ends well.
+pub fn end(mut child: Child) {
+    drop(child.stdin.take());
+    assert!(child.wait().expect("ends").success());
 }
 
 /// The most that ran at the same time.
