@@ -293,6 +293,11 @@ pub fn classify(readings: &Readings, thresholds: &Thresholds) -> Decision {
     Decision { class, path, confidence: confidence(class, readings, thresholds), readings: *readings }
 }
 
+/// The class alone: without how sure it is, which costs a thousand times as much.
+pub fn class_of(readings: &Readings, thresholds: &Thresholds) -> Class {
+    class_at(readings, thresholds.l1_middle(), thresholds.reuse)
+}
+
 /// Down the tree; the answer to the question `turned` is turned round.
 fn walk(readings: &Readings, active: f64, reuse: f64, turned: Option<Question>) -> (Class, Vec<Step>) {
     let (private, shared) = (readings.l2_reuse(), readings.llc_reuse());
@@ -330,7 +335,7 @@ fn confidence(class: Class, readings: &Readings, thresholds: &Thresholds) -> f64
                 };
                 for part in 0..count {
                     let active = low * (high / low).powf((part as f64 + 0.5) / count as f64);
-                    same += usize::from(class_of(&moved, active, thresholds.reuse) == class);
+                    same += usize::from(class_at(&moved, active, thresholds.reuse) == class);
                 }
             }
         }
@@ -339,7 +344,7 @@ fn confidence(class: Class, readings: &Readings, thresholds: &Thresholds) -> f64
 }
 
 /// As [`walk`], without the way.
-fn class_of(readings: &Readings, active: f64, reuse: f64) -> Class {
+fn class_at(readings: &Readings, active: f64, reuse: f64) -> Class {
     let (private, shared) = (readings.l2_reuse(), readings.llc_reuse());
     if readings.l1 < active {
         Class::N

@@ -4,10 +4,9 @@
 //! moment, and each interval with it is compared with the one without it beside it, in an order that is drawn anew for each pair.
 
 mod parties;
-mod statistics;
 
+pub use castell_interference::estimate::{Estimate, pairs_min};
 pub use parties::side_by_side;
-pub use statistics::{Estimate, pairs_min};
 
 use crate::probe::{Dependence, Distance, Order, Pattern, PatternError, Probe, ProbeError};
 use castell_host::process::Ended;
