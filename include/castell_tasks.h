@@ -117,6 +117,7 @@ enum {
     CASTELL_FINAL = 1,      /* its children run at once, in place */
     CASTELL_WAIT = 2,       /* its accesses are released together, when all its descendants are done */
     CASTELL_UNDEFERRED = 4, /* its creator waits for it: if(0) */
+    CASTELL_RANKED = 16,     /* of castell_submit_versions: they stand best first, whatever they take */
     CASTELL_BY_REFERENCE = 8 /* `argument` is passed as it is, not copied; `argument_bytes` is ignored */
 };
 
@@ -134,6 +135,20 @@ typedef struct castell_task {
 /* [task] Creates a task that calls `body` with a copy of the `argument_bytes` bytes at `argument`. `task` may be NULL. */
 int castell_submit(void (*body)(void *), const void *argument, size_t argument_bytes, const castell_access *accesses,
                    size_t access_count, const castell_task *task);
+/* A body for workers of one kind. */
+typedef struct castell_version {
+    unsigned device; /* 0: the processors; else the kind of devices */
+    void (*body)(void *argument);
+    double seconds; /* what it takes, which is believed; 0: nobody knows, it is measured */
+} castell_version;
+
+/* [task] A task with several bodies, of which exactly one runs, and no castell_task.device. Those for kinds of which the runtime has no
+ * worker are left out; if none is left, the task fails. Which one runs is decided when the task becomes ready: the one that is
+ * expected to be over first, by what those with the same label took so far (a unit of `cost`) and by what is queued; each is tried
+ * once. The rest is as for castell_submit. */
+int castell_submit_versions(const castell_version *versions, size_t version_count, const void *argument,
+                            size_t argument_bytes, const castell_access *accesses, size_t access_count,
+                            const castell_task *task);
 /* [task] Creates a task for every `grain` numbers from `first` up to `end`, none included, and passes each its range. The
  * accesses are those of every one of them; `argument` is not copied, and `task->destroy` gets it once, after the last. */
 int castell_taskloop(void (*body)(void *argument, size_t first, size_t end), void *argument, size_t first, size_t end,

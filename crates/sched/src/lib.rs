@@ -21,6 +21,7 @@ pub mod simulate;
 mod threshold;
 mod topology;
 pub mod tree;
+pub mod versions;
 
 pub use central::Central;
 pub use error::SchedError;

@@ -155,6 +155,25 @@ pub enum TaskError {
         /// The kind.
         kind: u8,
     },
+    /// A task has versions, and none for any worker of this runtime.
+    #[error(
+        "task `{label}` was not created: it has versions for {kinds}, and this runtime has no worker of such a kind; give it one for the \
+         processors, or register a device when the runtime is built"
+    )]
+    NoVersion {
+        /// The task that was to be created.
+        label: String,
+        /// What it has versions for, for people.
+        kinds: String,
+    },
+    /// A task has two versions for one kind of workers.
+    #[error("task `{label}` was not created: it has two versions for {kind}, of which only one can ever run")]
+    VersionTwice {
+        /// The task that was to be created.
+        label: String,
+        /// The kind, for people.
+        kind: String,
+    },
     /// A device was registered under a kind that devices cannot have.
     #[error("devices have kinds from 1 to 7, not {kind}; 0 stands for the processors")]
     NotADevice {

@@ -42,6 +42,7 @@ pub use api::{
     replay,
     runtime::Runtime,
     team::{BegunTask, Member, Team},
+    versions,
 };
 pub use castell_sched::Kind as LeafKind;
 #[cfg(not(loom))]

@@ -3,10 +3,11 @@
 //! While a thread describes, the functions that create tasks add to its graph instead.
 
 use super::failure::{ARGUMENT, Failure, in_task};
-use castell_tasks::Context;
 use castell_tasks::dependences::Declaration;
 use castell_tasks::replay::TaskGraph;
 use castell_tasks::task::Attributes;
+use castell_tasks::versions::Versions;
+use castell_tasks::{Context, LeafKind};
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 
@@ -52,12 +53,13 @@ pub(super) fn check_flags(attributes: &Attributes, refused: u32) -> Result<(), F
     Ok(())
 }
 
-/// Adds a task to what the calling thread describes; `made` is called only if it can be.
+/// Adds a task to what the calling thread describes; `made` is called only if it can be. The body gets the kind of workers that run it.
 ///
 /// # Safety
 /// As for `castell_submit`, for every call of the body.
-pub(super) unsafe fn describe<B: Fn() + Send + Sync + 'static>(
+pub(super) unsafe fn describe<B: Fn(LeafKind) + Send + Sync + 'static>(
     attributes: Attributes,
+    versions: Option<Versions>,
     declared: &[Declaration],
     made: impl FnOnce() -> B,
 ) -> Result<(), Failure> {
@@ -65,12 +67,22 @@ pub(super) unsafe fn describe<B: Fn() + Send + Sync + 'static>(
         let graph = graph.as_mut().ok_or_else(|| Failure::new(ARGUMENT, "nothing is described here"))?;
         TaskGraph::check(declared)?;
         let body = made();
-        let run = move |_: &Context<'_>, iteration| {
+        let run = move |iteration, kind| {
             let _entered = Entered(ITERATION.replace(Some(iteration)));
-            body();
+            body(kind);
         };
         // SAFETY: the caller's promise.
-        unsafe { graph.task_with(attributes, declared, run) }?;
+        unsafe {
+            match versions {
+                None => graph.task_with(attributes, declared, move |context: &Context<'_>, iteration| {
+                    run(iteration, context.kind());
+                }),
+                Some(versions) => {
+                    let run = move |_: &Context<'_>, iteration, kind| run(iteration, kind);
+                    graph.task_with_versions(attributes, versions, declared, run)
+                }
+            }
+        }?;
         Ok(())
     })
 }

@@ -8,5 +8,6 @@ mod iterate;
 mod reduction;
 mod runtime;
 mod submit;
+mod versions;
 mod vertices;
 mod world;

@@ -42,7 +42,7 @@ pub struct castell_task {
     label: *const c_char,
     priority: c_int,
     cost: c_uint,
-    flags: c_uint,
+    pub(super) flags: c_uint,
     destroy: Option<Function>,
     device: c_uint,
 }
@@ -74,16 +74,16 @@ pub unsafe extern "C" fn castell_submit(
         // SAFETY: the caller's promise.
         unsafe {
             let (attributes, destroy, by_reference) = described(task.as_ref())?;
-            let accesses = list(accesses, access_count)?;
+            let accesses = list(accesses, access_count, "accesses")?;
             let bytes = if by_reference { &[] } else { bytes(argument, argument_bytes)? };
             if iterate::is_describing() {
                 iterate::check_flags(&attributes, flag::FINAL | flag::UNDEFERRED)?;
                 return with_task_declarations(accesses, |declared| {
                     let made = || {
                         let argument = Argument::new(argument, bytes, by_reference, destroy);
-                        move || body(argument.start())
+                        move |_| body(argument.start())
                     };
-                    iterate::describe(attributes, declared, made).map(|()| 0)
+                    iterate::describe(attributes, None, declared, made).map(|()| 0)
                 })?;
             }
             with_task_declarations(accesses, |declared| {
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn castell_submit(
 }
 
 /// An argument on its way to a body, and what is called with it at the end.
-struct Argument {
+pub(super) struct Argument {
     by_reference: *mut c_void,
     copy: Option<Box<[u128]>>,
     destroy: Option<Function>,
@@ -113,7 +113,12 @@ unsafe impl Send for Argument {}
 unsafe impl Sync for Argument {}
 
 impl Argument {
-    fn new(start: *const c_void, bytes: &[u8], by_reference: bool, destroy: Option<Function>) -> Argument {
+    pub(super) fn new(
+        start: *const c_void,
+        bytes: &[u8],
+        by_reference: bool,
+        destroy: Option<Function>,
+    ) -> Argument {
         if by_reference {
             return Argument { by_reference: start.cast_mut(), copy: None, destroy };
         }
@@ -123,7 +128,7 @@ impl Argument {
         Argument { by_reference: std::ptr::null_mut(), copy: Some(copy), destroy }
     }
 
-    fn start(&self) -> *mut c_void {
+    pub(super) fn start(&self) -> *mut c_void {
         self.copy.as_ref().map_or(self.by_reference, |copy| copy.as_ptr().cast_mut().cast())
     }
 }
@@ -172,7 +177,7 @@ pub unsafe extern "C" fn castell_taskloop(
         // SAFETY: the caller's promise.
         unsafe {
             let (attributes, destroy, _) = described(task.as_ref())?;
-            let accesses = list(accesses, access_count)?;
+            let accesses = list(accesses, access_count, "accesses")?;
             with_task_declarations(accesses, |declared| {
                 let argument = Arc::new(Argument::new(argument, &[], true, destroy));
                 for start in (first..end).step_by(grain.max(1)) {
@@ -206,7 +211,7 @@ pub unsafe extern "C" fn castell_taskfor(
         // SAFETY: the caller's promise.
         unsafe {
             let (attributes, destroy, _) = described(task.as_ref())?;
-            let accesses = list(accesses, access_count)?;
+            let accesses = list(accesses, access_count, "accesses")?;
             with_task_declarations(accesses, |declared| {
                 let argument = Argument::new(argument, &[], true, destroy);
                 let reductions = Reductions::among(accesses);
@@ -262,7 +267,11 @@ pub unsafe extern "C" fn castell_taskwait_on(accesses: *const castell_access, ac
     in_task(|context| {
         iterate::refuse_describing("castell_taskwait_on")?;
         // SAFETY: the caller's promise.
-        unsafe { with_declarations(list(accesses, access_count)?, |declared| context.wait_for(declared)) }??;
+        unsafe {
+            with_declarations(list(accesses, access_count, "accesses")?, |declared| {
+                context.wait_for(declared)
+            })
+        }??;
         Ok(0)
     })
 }
@@ -275,7 +284,7 @@ pub unsafe extern "C" fn castell_release(accesses: *const castell_access, access
         iterate::refuse_describing("castell_release")?;
         // SAFETY: the caller's promise.
         unsafe {
-            with_declarations(list(accesses, access_count)?, |declared| {
+            with_declarations(list(accesses, access_count, "accesses")?, |declared| {
                 declared.iter().for_each(|declared| context.release(*declared));
             })?;
         }
@@ -318,7 +327,9 @@ pub extern "C" fn castell_is_final() -> c_int {
 ///
 /// # Safety
 /// The label is NULL or a string that stays.
-unsafe fn described(task: Option<&castell_task>) -> Result<(Attributes, Option<Function>, bool), Failure> {
+pub(super) unsafe fn described(
+    task: Option<&castell_task>,
+) -> Result<(Attributes, Option<Function>, bool), Failure> {
     let Some(task) = task else { return Ok((Attributes::NONE, None, false)) };
     let label = if task.label.is_null() {
         ""
@@ -344,11 +355,11 @@ pub(super) fn kind(number: c_uint) -> Result<LeafKind, Failure> {
 }
 
 /// # Safety
-/// `count` accesses can be read at `start` for as long as the result is used.
-unsafe fn list<'a>(start: *const castell_access, count: usize) -> Result<&'a [castell_access], Failure> {
+/// `count` of them can be read at `start` for as long as the result is used; `what` is what people call them.
+pub(super) unsafe fn list<'a, T>(start: *const T, count: usize, what: &str) -> Result<&'a [T], Failure> {
     match (start.is_null(), count) {
         (_, 0) => Ok(&[]),
-        (true, _) => Err(Failure::new(ARGUMENT, format!("{count} accesses at NULL"))),
+        (true, _) => Err(Failure::new(ARGUMENT, format!("{count} {what} at NULL"))),
         // SAFETY: the caller's promise.
         (false, _) => Ok(unsafe { std::slice::from_raw_parts(start, count) }),
     }
@@ -356,7 +367,7 @@ unsafe fn list<'a>(start: *const castell_access, count: usize) -> Result<&'a [ca
 
 /// # Safety
 /// As for [`list`].
-unsafe fn bytes<'a>(start: *const c_void, count: usize) -> Result<&'a [u8], Failure> {
+pub(super) unsafe fn bytes<'a>(start: *const c_void, count: usize) -> Result<&'a [u8], Failure> {
     match (start.is_null(), count) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(Failure::new(ARGUMENT, format!("an argument of {count} bytes at NULL"))),
@@ -366,7 +377,7 @@ unsafe fn bytes<'a>(start: *const c_void, count: usize) -> Result<&'a [u8], Fail
 }
 
 /// As [`with_declarations`], for what one task declares: contradictions are refused before anything happens.
-fn with_task_declarations<R>(
+pub(super) fn with_task_declarations<R>(
     accesses: &[castell_access],
     action: impl FnOnce(&[Declaration]) -> R,
 ) -> Result<R, Failure> {

@@ -414,6 +414,78 @@ static void alternate(void *unused) {
     CHECK(castell_submit(on_device, &place, sizeof place, &access, 1, &device) == CASTELL_ERR_ARGUMENT);
 }
 
+/* Each version says where it runs, and does the same. */
+struct versioned {
+    int *value;
+    int add;
+};
+static int by_version[2], destroyed;
+
+static void by_processor(void *argument) {
+    struct versioned *it = argument;
+    CHECK(castell_device_handle() == NULL);
+    *it->value += it->add;
+    by_version[0]++;
+}
+
+static void by_device(void *argument) {
+    struct versioned *it = argument;
+    CHECK(castell_device_handle() != NULL);
+    *it->value += it->add;
+    by_version[1]++;
+}
+
+static void by_neither(void *argument) {
+    (void)argument;
+    CHECK(0);
+}
+
+static void destroy(void *argument) { destroyed += ((struct versioned *)argument)->add; }
+
+static const castell_version all_versions[] = {{.body = by_processor}, {3, by_device, 0}, {5, by_neither, 0}};
+
+static int describe_versions(void *argument) {
+    castell_access access = whole(CASTELL_INOUT, ((struct versioned *)argument)->value, sizeof(int));
+    castell_task task = {.label = "described", .destroy = destroy};
+    return castell_submit_versions(all_versions, 3, argument, sizeof(struct versioned), &access, 1, &task);
+}
+
+static void versions(void *unused) {
+    (void)unused;
+    static int value;
+    static long sum;
+    castell_access access = whole(CASTELL_INOUT, &value, sizeof value);
+    castell_access reduces = whole(CASTELL_REDUCTION, &sum, sizeof sum);
+    reduces.reduction = &add_longs;
+    castell_access both[2] = {access, reduces};
+    castell_task task = {.label = "versions", .destroy = destroy, .cost = 2};
+    struct versioned it = {&value, 1};
+    for (int round = 0; round < 20; ++round) {
+        task.flags = round % 2 ? CASTELL_RANKED : 0;
+        CHECK(castell_submit_versions(all_versions, 3, &it, sizeof it, both, 2, &task) == 0);
+    }
+    CHECK(castell_taskwait() == 0 && value == 20 && destroyed == 20);
+    CHECK(by_version[0] > 0 && by_version[1] > 0 && by_version[0] + by_version[1] == 20);
+    it.add = 3;
+    CHECK(castell_iterate(describe_versions, &it, 10) == 0 && value == 50 && destroyed == 23);
+
+    CHECK(castell_submit_versions(all_versions + 2, 1, &it, sizeof it, &access, 1, &task) == 0);
+    CHECK(castell_taskwait() == CASTELL_ERR_TASK && strstr(castell_tasks_error(), "devices of kind 5") != NULL);
+    CHECK(destroyed == 26);
+    const castell_version twice[2] = {{3, by_device, 0}, {3, by_device, 0}}, nobody = {8, by_device, 0};
+    const castell_version empty = {0, NULL, 0}, before = {0, by_processor, -1};
+    CHECK(castell_submit_versions(twice, 2, &it, sizeof it, &access, 1, &task) == CASTELL_ERR_ARGUMENT);
+    CHECK(strstr(castell_tasks_error(), "version 1 of the task is the second one") != NULL);
+    CHECK(castell_submit_versions(&nobody, 1, &it, sizeof it, &access, 1, &task) == CASTELL_ERR_ARGUMENT);
+    CHECK(castell_submit_versions(&empty, 1, &it, sizeof it, &access, 1, &task) == CASTELL_ERR_ARGUMENT);
+    CHECK(castell_submit_versions(&before, 1, &it, sizeof it, &access, 1, &task) == CASTELL_ERR_ARGUMENT);
+    CHECK(castell_submit_versions(NULL, 2, &it, sizeof it, &access, 1, &task) == CASTELL_ERR_ARGUMENT);
+    CHECK(castell_submit_versions(NULL, 0, &it, sizeof it, &access, 1, &task) == CASTELL_ERR_ARGUMENT);
+    task.device = 3;
+    CHECK(castell_submit_versions(all_versions, 3, &it, sizeof it, &access, 1, &task) == CASTELL_ERR_ARGUMENT);
+    CHECK(castell_taskwait() == 0 && destroyed == 26);
+}
+
 static void devices(void) {
     int ran = 0;
     castell_device device = {.kind = 3, .handle = &ran};
@@ -421,6 +493,7 @@ static void devices(void) {
     castell_runtime *runtime;
     CHECK(castell_start(&runtime, &options) == 0);
     CHECK(castell_run(runtime, alternate, NULL) == 0);
+    CHECK(castell_run(runtime, versions, NULL) == 0);
     CHECK(castell_stop(runtime) == 0 && ran == 5);
     device.kind = 0;
     CHECK(castell_start(&runtime, &options) == CASTELL_ERR_START);

@@ -11,6 +11,7 @@ use crate::lifecycle::assembly::Assembly;
 use crate::lifecycle::counts::{Counts, Limits};
 use crate::lifecycle::places::Places;
 use crate::lifecycle::shared::{Roots, Shared};
+use crate::lifecycle::versions::Deciding;
 use crate::memory::{Memory, MemoryOptions};
 use crate::scheduler::Scheduler;
 use crate::waiting::services::Services;
@@ -217,6 +218,7 @@ impl Builder {
         Ok(Arc::new(Shared {
             memory: Memory::new(self.memory, &plan.numa()),
             worker_count: plan.cpu_workers(),
+            versions: Deciding::new(plan.of_kinds()),
             devices,
             scheduler: Scheduler::new(options, &plan.topology, self.seed),
             workers: Workers::new(&plan, self.stack_bytes, is_lent, share),
@@ -232,7 +234,7 @@ impl Builder {
             services: Services::default(),
             journal: debug.then(Journal::default),
             suspended: Suspended::default(),
-            recorder: records.then(|| Recorder::new(plan.workers(), wanted)),
+            recorder: records.then(|| Recorder::new(plan.kinds(), wanted)),
             process: std::process::id(),
         }))
     }

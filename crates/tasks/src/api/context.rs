@@ -27,8 +27,8 @@ pub struct Context<'t> {
 /// A task that is about to be created: [`Context::task`].
 #[must_use = "`submit` or `spawn` creates the task"]
 pub struct NewTask<'c, 't> {
-    context: &'c Context<'t>,
-    attributes: Attributes,
+    pub(super) context: &'c Context<'t>,
+    pub(super) attributes: Attributes,
 }
 
 impl<'t> Context<'t> {
@@ -170,6 +170,11 @@ impl<'t> Context<'t> {
         handle.downcast_ref()
     }
 
+    /// The kind of workers that run this task: of a task with versions, that of the one that was chosen.
+    pub fn kind(&self) -> LeafKind {
+        crate::scheduler::schedulable::Schedulable::kind(self.current())
+    }
+
     /// The NUMA node on which most of this task's data was written last, as the scheduler was told when it became ready; `None`:
     /// nothing was known, there is one node, or the scheduler does not look (`locality=off`, and any but the tree).
     pub fn place(&self) -> Option<usize> {
@@ -252,7 +257,7 @@ impl<'t> Context<'t> {
     {
         let checked = self.check_passed_on(declared);
         // SAFETY: the caller's promise.
-        unsafe { self.begin(attributes, declared, 1, checked, body) };
+        unsafe { self.begin(attributes, declared, 1, checked, body, |_| ()) };
     }
 
     /// In the debug mode: whether the current task declared what it passes on to a child.
@@ -272,18 +277,19 @@ impl<'t> Context<'t> {
         check_declared(self.current(), access)
     }
 
-    /// Creates a record and starts its life; with `checked` an error, as one that has failed already.
+    /// Creates a record, has it prepared, and starts its life; with `checked` an error, as one that has failed already.
     ///
     /// # Safety
     /// As for [`Context::submit_raw`]; `references` are passed to the caller, except for the first.
     #[inline]
-    unsafe fn begin<F, R>(
+    pub(crate) unsafe fn begin<F, R>(
         &self,
         mut attributes: Attributes,
         declared: &[Declaration],
         references: u32,
         checked: Result<(), TaskError>,
         body: F,
+        prepare: impl FnOnce(&Task),
     ) -> TaskRef
     where
         F: FnOnce(&Context<'_>) -> R + Send + 'static,
@@ -299,6 +305,7 @@ impl<'t> Context<'t> {
         unsafe {
             let references = references + u32::from(undeferred);
             let task = create(self.thread, parent, attributes, declared.len(), references, body);
+            prepare(task.as_ref());
             if let Some(error) = refused {
                 refuse(task, *error);
             }
@@ -339,7 +346,9 @@ impl<'t> Context<'t> {
         let settled =
             checked.and_then(|()| settled_for(attributes.label, declared, room.get_or_insert_default()));
         let checked = settled.and_then(|settled| {
-            check_kind(&self.thread.shared, attributes.kind, attributes.label)?;
+            if attributes.flags & flag::VERSIONED == 0 {
+                check_kind(&self.thread.shared, attributes.kind, attributes.label)?;
+            }
             make_room(self.thread, attributes.label)?;
             Ok(settled)
         });
@@ -484,6 +493,6 @@ impl NewTask<'_, '_> {
         let declared = declarations.as_slice();
         // SAFETY: the guards give access to what was declared, and the types let a body pass on no more than it was
         // given; the data is kept by what was stored.
-        unsafe { self.context.begin(self.attributes, declared, references, checked, run) }
+        unsafe { self.context.begin(self.attributes, declared, references, checked, run, |_| ()) }
     }
 }

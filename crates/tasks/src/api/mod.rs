@@ -10,3 +10,4 @@ mod loops;
 pub mod replay;
 pub mod runtime;
 pub mod team;
+pub mod versions;

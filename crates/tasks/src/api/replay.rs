@@ -10,12 +10,15 @@
 
 use crate::api::context::Context;
 use crate::api::data::{Accesses, Declarations};
+use crate::api::versions::{self, Also, NoBody, RepeatedBodies};
 use crate::dependences::{Declaration, Kind};
 use crate::diagnostics::record::graph::Dependences;
 use crate::error::TaskError;
 use crate::lifecycle::extras::Life;
 use crate::lifecycle::task::{Attributes, flag};
 use castell_base::sync::{AtomicU32, AtomicU64, Ordering};
+use castell_sched::Kind as LeafKind;
+use castell_sched::versions::Versions;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +29,8 @@ const ITERATIONS_AT_ONCE: u64 = 32;
 /// How long a task whose events are not fulfilled sleeps before it looks again.
 const NAP: Duration = Duration::from_micros(20);
 
-/// What a task of a graph does in an iteration, counted from 0.
-type Body = Arc<dyn Fn(&Context<'_>, u64) + Send + Sync>;
+/// What a task of a graph does in an iteration, counted from 0, on workers of this kind.
+type Body = Arc<dyn Fn(&Context<'_>, u64, LeafKind) + Send + Sync>;
 
 /// The tasks of an iteration, to be run several times: [`TaskGraph::run`]. It borrows the data that its tasks access.
 ///
@@ -66,6 +69,8 @@ pub struct TaskGraph<'d> {
 /// What was said of a task.
 struct Described {
     attributes: Attributes,
+    /// If it has several bodies, which ones.
+    versions: Option<Versions>,
     declared: Vec<Declaration>,
     body: Body,
 }
@@ -73,6 +78,7 @@ struct Described {
 /// A task.
 struct Node {
     attributes: Attributes,
+    versions: Option<Versions>,
     body: Body,
     /// What it waits for in the first iteration, and in every other.
     first: u32,
@@ -125,6 +131,49 @@ impl<'d> TaskGraph<'d> {
         accesses: A,
         body: impl for<'t> Fn(&Context<'_>, u64, A::Guards<'t>) + Send + Sync + 'static,
     ) -> Result<(), TaskError> {
+        self.describe(context, attributes, None, accesses, move |context, iteration, _, guards| {
+            body(context, iteration, guards);
+        })
+    }
+
+    /// [`TaskGraph::add`] for a task with [versions](crate::versions): in each iteration one of them is chosen when it is ready.
+    ///
+    /// ```
+    /// use castell_tasks::{LeafKind, Runtime, data::Data, replay::TaskGraph, task::Attributes};
+    ///
+    /// let runtime = Runtime::builder().workers(2).device(LeafKind::ACCELERATOR, ()).build()?;
+    /// let count = runtime.run(|context| {
+    ///     let mut count = Data::new(0_u64);
+    ///     let mut graph = TaskGraph::new();
+    ///     let attributes = Attributes { label: "count", ..Attributes::NONE };
+    ///     let versions = graph.add_versions(context, attributes, count.write());
+    ///     let versions = versions.version(LeafKind::CPU, |_, _, mut count| *count += 1);
+    ///     versions.version(LeafKind::ACCELERATOR, |_, _, mut count| *count += 1).add()?;
+    ///     graph.run(context, 10)?;
+    ///     drop(graph);
+    ///     count.get(context).copied()
+    /// })??;
+    /// assert_eq!(count, 10);
+    /// # Ok::<(), castell_tasks::TaskError>(())
+    /// ```
+    pub fn add_versions<'g, 'c, 't, A: Accesses + 'd>(
+        &'g mut self,
+        context: &'c Context<'t>,
+        attributes: Attributes,
+        accesses: A,
+    ) -> GraphVersions<'g, 'd, 'c, 't, A, NoBody> {
+        let (versions, bodies) = (Versions::default(), NoBody);
+        GraphVersions { graph: self, context, attributes, accesses, versions, bodies, refused: None }
+    }
+
+    fn describe<A: Accesses + 'd>(
+        &mut self,
+        context: &Context<'_>,
+        attributes: Attributes,
+        versions: Option<Versions>,
+        accesses: A,
+        body: impl for<'t> Fn(&Context<'_>, u64, LeafKind, A::Guards<'t>) + Send + Sync + 'static,
+    ) -> Result<(), TaskError> {
         let mut declarations = Declarations::new();
         accesses.declare(context.current(), &mut declarations)?;
         declarations.check_disjoint(attributes.label)?;
@@ -146,11 +195,11 @@ impl<'d> TaskGraph<'d> {
         // SAFETY: the guards are for what was declared; what they borrow is borrowed for as long as the graph exists, and the task
         // that owns the rest is the only one that runs it and waits for it.
         unsafe {
-            self.task_with(attributes, &declared, move |context, iteration| {
+            self.push(attributes, versions, &declared, move |context, iteration, kind| {
                 let stored = &stored;
                 // SAFETY: the task runs, and no other guards of it are left.
                 let guards = A::guards(&stored.0);
-                body(context, iteration, guards);
+                body(context, iteration, kind, guards);
             })
         }
     }
@@ -200,6 +249,39 @@ impl<'d> TaskGraph<'d> {
         declared: &[Declaration],
         body: impl Fn(&Context<'_>, u64) + Send + Sync + 'static,
     ) -> Result<(), TaskError> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.push(attributes, None, declared, move |context, iteration, _| body(context, iteration))
+        }
+    }
+
+    /// [`TaskGraph::task`] for a task with [versions](crate::versions): `body` gets the kind of the one that was chosen.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn task_with_versions(
+        &mut self,
+        attributes: Attributes,
+        versions: Versions,
+        declared: &[Declaration],
+        body: impl Fn(&Context<'_>, u64, LeafKind) + Send + Sync + 'static,
+    ) -> Result<(), TaskError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.push(attributes, Some(versions), declared, body) }
+    }
+
+    /// # Safety
+    /// As for [`TaskGraph::task`].
+    unsafe fn push(
+        &mut self,
+        attributes: Attributes,
+        versions: Option<Versions>,
+        declared: &[Declaration],
+        body: impl Fn(&Context<'_>, u64, LeafKind) + Send + Sync + 'static,
+    ) -> Result<(), TaskError> {
         TaskGraph::check(declared)?;
         let in_order = |access: &Declaration| match access.kind {
             Kind::Commutative => Declaration { kind: Kind::InOut, ..*access },
@@ -207,7 +289,7 @@ impl<'d> TaskGraph<'d> {
         };
         let declared = declared.iter().map(in_order).collect();
         let attributes = Attributes { flags: 0, ..attributes };
-        self.described.push(Described { attributes, declared, body: Arc::new(body) });
+        self.described.push(Described { attributes, versions, declared, body: Arc::new(body) });
         self.nodes = None;
         Ok(())
     }
@@ -262,6 +344,64 @@ impl<'d> TaskGraph<'d> {
     }
 }
 
+/// A task with versions that is about to be added to a graph: [`TaskGraph::add_versions`].
+#[must_use = "`add` adds the task"]
+pub struct GraphVersions<'g, 'd, 'c, 't, A, V> {
+    graph: &'g mut TaskGraph<'d>,
+    context: &'c Context<'t>,
+    attributes: Attributes,
+    accesses: A,
+    versions: Versions,
+    bodies: V,
+    refused: Option<TaskError>,
+}
+
+impl<'g, 'd, 'c, 't, A: Accesses + 'd, V> GraphVersions<'g, 'd, 'c, 't, A, V> {
+    /// One more version, for workers of this kind.
+    pub fn version<F>(self, kind: LeafKind, body: F) -> GraphVersions<'g, 'd, 'c, 't, A, Also<V, F>>
+    where
+        F: for<'b> Fn(&Context<'_>, u64, A::Guards<'b>) + Send + Sync + 'static,
+    {
+        let GraphVersions { graph, context, attributes, accesses, mut versions, bodies, refused } = self;
+        let refused = refused.or(versions::add(&mut versions, kind, attributes.label).err());
+        let bodies = Also::new(bodies, kind, body);
+        GraphVersions { graph, context, attributes, accesses, versions, bodies, refused }
+    }
+
+    /// How long the version takes that was added last: this is believed, whatever is measured.
+    pub fn taking(mut self, time: Duration) -> Self {
+        versions::take(&mut self.versions, time);
+        self
+    }
+
+    /// The versions were added best first: see [`NewVersions::ranked`](crate::versions::NewVersions::ranked).
+    pub fn ranked(mut self) -> Self {
+        self.versions.is_ranked = true;
+        self
+    }
+
+    /// Adds it.
+    ///
+    /// # Errors
+    /// As for [`TaskGraph::add`]; or two versions are for one kind. That there is no worker for any of them fails the run.
+    pub fn add(self) -> Result<(), TaskError>
+    where
+        V: RepeatedBodies<A> + Send + Sync + 'static,
+    {
+        let GraphVersions { graph, context, attributes, accesses, versions, bodies, refused } = self;
+        refused.map_or(Ok(()), Err)?;
+        graph.describe(
+            context,
+            attributes,
+            Some(versions),
+            accesses,
+            move |context, iteration, kind, guards| {
+                bodies.call(kind, context, iteration, guards);
+            },
+        )
+    }
+}
+
 /// Finds the edges.
 fn link(described: &[Described]) -> Arc<[Node]> {
     let count = described.len();
@@ -297,6 +437,7 @@ fn link(described: &[Described]) -> Arc<[Node]> {
         next.push(index as u32);
         nodes.push(Node {
             attributes: task.attributes,
+            versions: task.versions,
             body: Arc::clone(&task.body),
             first,
             each: first + from_last + 1,
@@ -311,15 +452,25 @@ fn link(described: &[Described]) -> Arc<[Node]> {
 
 /// Creates a task that runs from this one on.
 fn start(context: &Context<'_>, nodes: &Arc<[Node]>, number: usize, iterations: u64) {
-    let attributes = nodes[number].attributes;
+    let Node { attributes, versions, .. } = nodes[number];
     let nodes = Arc::clone(nodes);
     // SAFETY: the promise of whoever added the tasks; the counts order them.
-    unsafe { context.submit_raw(attributes, &[], move |context| follow(context, &nodes, number, iterations)) }
+    unsafe {
+        match versions {
+            None => context.submit_raw(attributes, &[], move |context| {
+                follow(context, &nodes, number, iterations);
+            }),
+            Some(versions) => context.submit_versions_raw(attributes, versions, &[], move |context, _| {
+                follow(context, &nodes, number, iterations);
+            }),
+        }
+    }
 }
 
 /// Runs a task whose count is zero, and of those that this releases one after the other, if nobody wants to see them apart.
 fn follow(context: &Context<'_>, nodes: &Arc<[Node]>, number: usize, iterations: u64) {
-    let apart = context.is_recorded();
+    // What a version takes is its own time.
+    let apart = context.is_recorded() || nodes[number].versions.is_some();
     let mut current = Some(number);
     while let Some(number) = current.take() {
         let node = &nodes[number];
@@ -334,7 +485,9 @@ fn follow(context: &Context<'_>, nodes: &Arc<[Node]>, number: usize, iterations:
             // Acquire and release: what was written before, counts included, is seen by whoever runs it.
             if nodes[successor as usize].missing.fetch_sub(1, Ordering::AcqRel) == 1 {
                 let successor = successor as usize;
-                if current.is_none() && !apart && nodes[successor].attributes.kind == node.attributes.kind {
+                let next = &nodes[successor];
+                let is_alike = next.attributes.kind == node.attributes.kind && next.versions.is_none();
+                if current.is_none() && !apart && is_alike {
                     current = Some(successor);
                 } else {
                     start(context, nodes, successor, iterations);
@@ -347,7 +500,7 @@ fn follow(context: &Context<'_>, nodes: &Arc<[Node]>, number: usize, iterations:
 /// Runs a body, and waits for what it leaves behind; false if it failed.
 fn run_body(context: &Context<'_>, node: &Node, iteration: u64) -> bool {
     let task = context.current();
-    let leaves_some = task.children.watch(|| (node.body)(context, iteration));
+    let leaves_some = task.children.watch(|| (node.body)(context, iteration, context.kind()));
     // For its own, and then as well for those of whoever it is run behind.
     if leaves_some && let Err(error) = context.taskwait() {
         context.fail(error);

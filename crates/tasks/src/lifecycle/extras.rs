@@ -4,9 +4,10 @@ use crate::error::Fault;
 use crate::lifecycle::ancestry::Above;
 use crate::lifecycle::group::Group;
 use crate::lifecycle::task::Task;
+use crate::lifecycle::versions::Version;
 use castell_base::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// What few tasks need.
@@ -25,6 +26,8 @@ pub struct Extras {
     pub(crate) suspension: Mutex<Suspension>,
     /// Called when it and its descendants are done.
     pub(crate) completion: Mutex<Option<Completion>>,
+    /// If it has several bodies: which ones, and what was chosen.
+    pub(crate) version: OnceLock<Box<Version>>,
     /// Called at the end of its body, by the thread that ran it.
     pub(crate) at_end_of_body: Mutex<Option<AtEnd>>,
 }

@@ -29,3 +29,5 @@ pub(crate) mod places;
 pub(crate) mod shared;
 #[cfg(not(loom))]
 pub mod task;
+#[cfg(not(loom))]
+pub(crate) mod versions;

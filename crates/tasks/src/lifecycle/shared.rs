@@ -8,6 +8,7 @@ use crate::lifecycle::assembly::Assembly;
 use crate::lifecycle::counts::Counts;
 use crate::lifecycle::places::Places;
 use crate::lifecycle::task::Task;
+use crate::lifecycle::versions::Deciding;
 use crate::memory::Memory;
 use crate::scheduler::Scheduler;
 use crate::waiting::services::Services;
@@ -46,6 +47,8 @@ pub struct Shared {
     /// Workers for ordinary tasks.
     pub(crate) worker_count: usize,
     pub(crate) devices: Devices,
+    /// Which version of a task runs, where it has several.
+    pub(crate) versions: Deciding,
     /// The process that built it: threads do not survive a fork.
     pub(crate) process: u32,
 }

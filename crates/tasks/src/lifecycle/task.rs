@@ -25,6 +25,7 @@ use crate::lifecycle::events::Events;
 use crate::lifecycle::extras::{Extras, Life};
 use crate::lifecycle::group::Group;
 use crate::lifecycle::shared::Shared;
+use crate::lifecycle::versions;
 use crate::scheduler::schedulable::Schedulable;
 use castell_base::sync::{AtomicPtr, AtomicU32, Ordering};
 use castell_sched::Kind as LeafKind;
@@ -90,13 +91,18 @@ pub mod flag {
     /// What its children access has nothing to do with what it accesses itself: they wait for each other only, and nobody who waits for it
     /// waits for them. So it is in OpenMP.
     pub const APART: u32 = 1 << 19;
+    /// It has several bodies, and [`UNDECIDED`](super::UNDECIDED) stands for its kind until one of them is chosen.
+    pub const VERSIONED: u32 = 1 << 20;
     /// Its body has asked to be called again.
     pub const SUSPENDED: u32 = 1 << 14;
     /// Its body is called again, or has been.
     pub const REPEATED: u32 = 1 << 15;
-    /// From this bit on, three bits tell which kind of leaf runs it.
+    /// From this bit on, four bits tell which kind of leaf runs it.
     pub(crate) const KIND_SHIFT: u32 = 24;
 }
+
+/// The kind of a task of which no version has been chosen: that of no worker.
+pub(crate) const UNDECIDED: LeafKind = LeafKind(LeafKind::COUNT as u8);
 
 /// The record. Only `task.rs` and `execute.rs` make and dispose of it.
 #[repr(C, align(64))]
@@ -355,6 +361,12 @@ impl Task {
         self.flags.fetch_and(!mask, Ordering::AcqRel);
     }
 
+    /// Workers of this kind run it, which was [`UNDECIDED`] so far.
+    pub(crate) fn decide(&self, kind: LeafKind) {
+        let change = u32::from(UNDECIDED.0 ^ kind.0) << flag::KIND_SHIFT;
+        self.flags.fetch_xor(change, Ordering::AcqRel);
+    }
+
     /// Whether anybody but its own life holds a reference.
     #[inline]
     pub(crate) fn is_shared(&self) -> bool {
@@ -576,6 +588,12 @@ unsafe impl Schedulable for Task {
     #[inline]
     fn kind(&self) -> LeafKind {
         LeafKind((self.flags.load(Ordering::Relaxed) >> flag::KIND_SHIFT) as u8)
+    }
+
+    #[cold]
+    unsafe fn decide(task: TaskRef) -> Option<LeafKind> {
+        // SAFETY: the caller's promise.
+        unsafe { versions::decide(task) }
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use super::stations::Stations;
 use super::tree::Queued;
 use super::{LOOKS_FOR_DESCENDANT, fences};
-use crate::scheduler::schedulable::Schedulable;
+use crate::scheduler::schedulable::{Schedulable, kind_of};
 use castell_base::sync::{AtomicUsize, Ordering};
 use castell_sched::{Kind, Options, ReadyQueue, Topology};
 use std::ptr::NonNull;
@@ -34,8 +34,10 @@ impl<T: Schedulable> Central<T> {
     }
 
     pub(super) fn add(&self, stations: &Stations<T>, task: NonNull<T>) {
-        // SAFETY: in the scheduler from now on, so alive.
-        let (kind, priority) = unsafe { (task.as_ref().kind(), task.as_ref().priority()) };
+        // SAFETY: in the scheduler from now on, so alive, and in no list.
+        let Some(kind) = (unsafe { kind_of(task) }) else { return };
+        // SAFETY: as above.
+        let priority = unsafe { task.as_ref() }.priority();
         if self.polling_slots
             && stations.any_idle(kind)
             && let Some(claim) = stations.claim(kind, None)

@@ -9,7 +9,7 @@
 use super::stations::Stations;
 use super::tree::Queued;
 use super::{LOOKS_FOR_DESCENDANT, fences};
-use crate::scheduler::schedulable::Schedulable;
+use crate::scheduler::schedulable::{Schedulable, kind_of};
 use castell_base::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, spin_hint};
 use castell_sched::{Kind, Options, ReadyQueue, Topology};
 use std::cell::UnsafeCell;
@@ -94,8 +94,8 @@ impl<T: Schedulable> Delegation<T> {
 
     /// Adds a task; `worker` is the calling thread's.
     pub(super) fn add(&self, stations: &Stations<T>, worker: Option<usize>, task: NonNull<T>) {
-        // SAFETY: in the scheduler from now on, so alive.
-        let kind = unsafe { task.as_ref() }.kind();
+        // SAFETY: in the scheduler from now on, so alive, and in no list.
+        let Some(kind) = (unsafe { kind_of(task) }) else { return };
         match worker {
             Some(worker) => self.add_to_ring(worker, task),
             None => {

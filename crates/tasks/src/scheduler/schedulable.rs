@@ -21,6 +21,14 @@ pub unsafe trait Schedulable: Sized {
     fn kind(&self) -> Kind {
         Kind::CPU
     }
+    /// What is to run one whose [`kind`](Schedulable::kind) is none yet, now that it is ready. `None`: it is somebody else's now, who adds it once more.
+    ///
+    /// # Safety
+    /// `task` is alive, in no list, and not touched any more after `None`.
+    unsafe fn decide(_task: NonNull<Self>) -> Option<Kind> {
+        unreachable!("its kind is one of {}", Kind::COUNT)
+    }
+
     /// Whether this was created, directly or not, by `ancestor`.
     fn descends_from(&self, ancestor: &Self) -> bool;
 
@@ -30,6 +38,18 @@ pub unsafe trait Schedulable: Sized {
     fn may_run_above(&self, waiter: &Self) -> bool {
         self.descends_from(waiter)
     }
+}
+
+/// What runs a task that has become ready; see [`Schedulable::decide`].
+///
+/// # Safety
+/// As there.
+#[inline]
+pub(super) unsafe fn kind_of<T: Schedulable>(task: NonNull<T>) -> Option<Kind> {
+    // SAFETY: the caller's promise.
+    let kind = unsafe { task.as_ref() }.kind();
+    // SAFETY: as above.
+    if kind.index() < Kind::COUNT { Some(kind) } else { unsafe { T::decide(task) } }
 }
 
 /// A list of ready tasks through their links: what completing a task made ready, oldest first.

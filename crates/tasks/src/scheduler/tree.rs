@@ -11,7 +11,7 @@ use super::fences;
 use super::line::Line;
 use super::stations::{SLOT_TASKS, Stations};
 use super::{LOOKS_FOR_DESCENDANT, Mark};
-use crate::scheduler::schedulable::Schedulable;
+use crate::scheduler::schedulable::{Schedulable, kind_of};
 use crate::workers::WorkerId;
 use castell_base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use castell_sched::tree::KEEP;
@@ -272,7 +272,7 @@ impl<T: Schedulable> Tree<T> {
             || (self.options.locality && record.place().is_some_and(|numa| usize::from(numa) != leaf.numa))
             || !leaf.enabled.load(Ordering::Relaxed);
         if elsewhere {
-            return self.add_elsewhere(stations, Some(leaf.numa), task);
+            return self.add_other(stations, leaf, task, created);
         }
         // SAFETY: the calling thread is this worker.
         let length = unsafe {
@@ -286,6 +286,20 @@ impl<T: Schedulable> Tree<T> {
         if stations.any_idle(leaf.kind) || length > self.limit.load(Ordering::Relaxed) as usize {
             let kept = if created { self.keep_lone(stations, leaf, length) } else { 0 };
             self.settle(stations, leaf.worker, kept);
+        }
+    }
+
+    /// [`Tree::add_own`] for a task that is not, as far as is known, for the leaf.
+    #[cold]
+    fn add_other(&self, stations: &Stations<T>, leaf: &Leaf<T>, task: NonNull<T>, created: bool) {
+        // SAFETY: in the scheduler from now on, so alive.
+        let before = unsafe { task.as_ref() }.kind();
+        // SAFETY: as above, and in no list.
+        let Some(kind) = (unsafe { kind_of(task) }) else { return };
+        if kind != before && kind == leaf.kind {
+            self.add_own(stations, leaf, task, created);
+        } else {
+            self.add_elsewhere(stations, Some(leaf.numa), task);
         }
     }
 
@@ -322,8 +336,10 @@ impl<T: Schedulable> Tree<T> {
     /// Adds a task that its adder's leaf cannot or shall not run: to an idle worker, to the node of its place, or above.
     #[cold]
     pub(super) fn add_elsewhere(&self, stations: &Stations<T>, numa: Option<usize>, task: NonNull<T>) {
-        // SAFETY: in the scheduler from now on, so alive.
-        let (kind, place) = unsafe { (task.as_ref().kind(), task.as_ref().place()) };
+        // SAFETY: in the scheduler from now on, so alive, and in no list.
+        let Some(kind) = (unsafe { kind_of(task) }) else { return };
+        // SAFETY: as above.
+        let place = unsafe { task.as_ref() }.place();
         let place = place.map(usize::from).filter(|&numa| self.options.locality && numa < self.numa.len());
         let numa = place.or(numa);
         if self.options.polling_slots

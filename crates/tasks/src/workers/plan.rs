@@ -79,6 +79,18 @@ impl Plan {
         self.topology.all().filter(|&leaf| self.topology.kind_of(leaf) == Kind::CPU).count()
     }
 
+    /// What each worker runs.
+    pub fn kinds(&self) -> Vec<Kind> {
+        self.topology.all().map(|leaf| self.topology.kind_of(leaf)).collect()
+    }
+
+    /// How many workers there are of each kind.
+    pub fn of_kinds(&self) -> [u64; Kind::COUNT] {
+        let mut counts = [0; Kind::COUNT];
+        self.kinds().iter().for_each(|kind| counts[kind.index()] += 1);
+        counts
+    }
+
     /// How many workers.
     pub fn workers(&self) -> usize {
         self.topology.leaves()

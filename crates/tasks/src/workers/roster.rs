@@ -124,6 +124,14 @@ impl Roster {
         self.spare.push(Arc::clone(seat));
     }
 
+    /// How many workers of each kind are not taken away.
+    pub(super) fn enabled_of_kinds(&self) -> [u64; Kind::COUNT] {
+        let mut counts = [0; Kind::COUNT];
+        let enabled = self.kinds.iter().zip(&self.enabled).filter(|(_, enabled)| **enabled);
+        enabled.for_each(|(kind, _)| counts[kind.index()] += 1);
+        counts
+    }
+
     /// Notes that a worker is taken away; false, and nothing happens, if it is the last of its kind.
     pub(super) fn disable(&mut self, worker: WorkerId) -> bool {
         let alike = |other: usize| self.enabled[other] && self.kinds[other] == self.kinds[worker.index()];

@@ -221,6 +221,7 @@ impl Workers {
         if !roster.disable(worker) {
             return Err(TaskError::LastWorker { worker: worker.index() });
         }
+        shared.versions.set_workers(roster.enabled_of_kinds());
         shared.scheduler.set_enabled(worker, false);
         if workers.are_lent {
             workers.aside.take(worker);
@@ -249,6 +250,7 @@ impl Workers {
         }
         let heir = roster.enable(worker);
         workers.note_wanting(&roster);
+        shared.versions.set_workers(roster.enabled_of_kinds());
         let started = match heir {
             Some(Heir::Nobody) => workers.start_thread(shared, worker),
             Some(Heir::Thread(seat)) => {

@@ -2,6 +2,7 @@
 
 use super::{Level, Recording, Wanted};
 use castell_base::Rank;
+use castell_sched::Kind as LeafKind;
 use castell_trace::{Activity, Counter, Rows, Span, Timeline, write_chrome, write_paraver};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -149,31 +150,34 @@ impl Recording {
             self.workers
         );
         let mut workers: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-        let mut labels: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        let mut labels: BTreeMap<(&str, LeafKind), Vec<u64>> = BTreeMap::new();
         let mut delays = Vec::new();
         for (index, task) in self.tasks.iter().enumerate() {
             let Some((begin, _, worker)) = task.ran else { continue };
             let of_worker = workers.entry(worker).or_default();
             *of_worker = (of_worker.0 + 1, of_worker.1 + task.own_ns());
-            labels
-                .entry(if task.label.is_empty() { UNNAMED } else { task.label })
-                .or_default()
-                .push(task.own_ns());
+            let label = if task.label.is_empty() { UNNAMED } else { task.label };
+            let kind = self.kind_of(task).unwrap_or(LeafKind::CPU);
+            labels.entry((label, kind)).or_default().push(task.own_ns());
             delays.push(begin.saturating_sub(self.ready_ns(index)));
         }
         for (worker, (tasks, busy)) in workers {
             let share = 100.0 * busy as f64 / span.max(1) as f64;
             let _ = writeln!(text, "  worker {worker:3}: {tasks:9} tasks, busy {share:5.1} %");
         }
-        for (label, mut times) in labels {
+        for ((label, kind), mut times) in labels {
             times.sort_unstable();
             let (sum, count) = (times.iter().sum::<u64>(), times.len());
             let (mean, median, max) = (sum / count as u64, times[count / 2], times[count - 1]);
+            let place = match kind {
+                LeafKind::CPU => String::new(),
+                LeafKind(kind) => format!(" on devices of kind {kind}"),
+            };
             let rate = self.ns_per_cost(if label == UNNAMED { "" } else { label });
             let rate = rate.map_or(String::new(), |rate| format!(", {rate:.3} ns a unit of cost"));
             let _ = writeln!(
                 text,
-                "  {label}: {count} tasks, mean {mean} ns, median {median} ns, longest {max} ns{rate}"
+                "  {label}{place}: {count} tasks, mean {mean} ns, median {median} ns, longest {max} ns{rate}"
             );
         }
         text.push_str(&self.parallelism());

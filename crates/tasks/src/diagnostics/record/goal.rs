@@ -1,6 +1,7 @@
 //! A recording as a graph in GOAL text.
 
 use super::Recording;
+use castell_sched::Kind as LeafKind;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
@@ -181,6 +182,9 @@ impl Graph<'_> {
         write!(out, ", created {} ns", task.created_ns)?;
         if let Some((begin, end, worker)) = task.ran {
             write!(out, ", ran {begin} to {end} ns on worker {worker}")?;
+            if let Some(kind) = self.recording.kind_of(task).filter(|&kind| kind != LeafKind::CPU) {
+                write!(out, " (devices of kind {})", kind.0)?;
+            }
         }
         for access in &task.declared {
             let weak = if access.weak { "weak " } else { "" };

@@ -19,6 +19,7 @@ use crate::api::environment;
 use crate::dependences::Declaration;
 use crate::lifecycle::current::Thread;
 use crate::lifecycle::task::{Task, flag};
+use castell_sched::Kind;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -135,6 +136,8 @@ struct Note {
 pub(crate) struct Recorder {
     start: Instant,
     wanted: Wanted,
+    /// By worker.
+    kinds: Vec<Kind>,
     created: AtomicU32,
     /// A list a worker, and one for all other threads.
     lists: Box<[List]>,
@@ -154,9 +157,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Recorder {
-    /// For so many workers.
-    pub(crate) fn new(workers: usize, wanted: Wanted) -> Recorder {
+    /// For workers of these kinds.
+    pub(crate) fn new(kinds: Vec<Kind>, wanted: Wanted) -> Recorder {
+        let workers = kinds.len();
         Recorder {
+            kinds,
             start: Instant::now(),
             wanted,
             created: AtomicU32::new(0),
@@ -316,7 +321,8 @@ impl Recorder {
         let is_whole = self.created.load(Ordering::Relaxed) <= TASKS_MAX;
         let mut levels = lock(&self.levels).clone();
         levels.sort_by_key(|level| level.ns);
-        Recording { levels, ..Recording::of(&notes, self.lists.len() as u32 - 1, is_whole) }
+        let kinds = self.kinds.clone();
+        Recording { levels, kinds, ..Recording::of(&notes, self.lists.len() as u32 - 1, is_whole) }
     }
 
     /// Writes what was wanted. What cannot be written is said on standard error: nobody could be told otherwise.

@@ -5,6 +5,7 @@ use super::outside::{Outside, Outsiders};
 use super::rounds::{Round, Rounds};
 use super::{Awaited, Event, Maker, Note};
 use crate::dependences::Declaration;
+use castell_sched::Kind as LeafKind;
 use std::collections::HashMap;
 
 /// What tasks did: [`Runtime::recording`](crate::Runtime::recording).
@@ -14,6 +15,8 @@ pub struct Recording {
     pub tasks: Vec<Recorded>,
     /// How many workers there were; a larger number of a worker stands for all other threads.
     pub workers: u32,
+    /// What each worker runs; those that are missing are processors.
+    pub kinds: Vec<LeafKind>,
     /// Whether all tasks are in it: beyond four million none is noted.
     pub is_whole: bool,
     /// The scheduler's queues, looked at now and then, in order of time.
@@ -239,6 +242,12 @@ impl Recording {
             .filter(alike)
             .fold((0, 0), |(ns, cost), task| (ns + task.own_ns(), cost + u64::from(task.cost)));
         (cost > 0).then(|| ns as f64 / cost as f64)
+    }
+
+    /// The kind of workers that ran it.
+    pub fn kind_of(&self, task: &Recorded) -> Option<LeafKind> {
+        let kind = |worker: u32| self.kinds.get(worker as usize).copied().unwrap_or(LeafKind::CPU);
+        task.ran.map(|(.., worker)| kind(worker))
     }
 
     /// From notes in order of time.
