@@ -16,6 +16,7 @@ fn programs_of_one_process_do_what_the_header_says() {
         print!("{}: {}", source.display(), output(Command::new(&program).env("CASTELL_DAEMON", "none")));
     }
     run_kernels_alone(&installed);
+    run_versions_alone(&installed);
     for source in sources("crates/capi/tests/c/ranks") {
         let program = installed.compile(&source);
         for ranks in 1..=8 {
@@ -42,6 +43,16 @@ fn run_kernels_alone(installed: &Installed) {
             assert!(run(&["64", "40"]).starts_with("40 products, by itself: "));
         }
     }
+}
+
+/// The example whose tasks have versions, where there is no daemon.
+fn run_versions_alone(installed: &Installed) {
+    let program = installed.compile(&installed::root().join("examples/tasks/product.c"));
+    let said = output(Command::new(&program).args(["5", "32"]).env("CASTELL_DAEMON", "none"));
+    let counts: Vec<u32> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
+    assert!(matches!(counts[..], [125, here, there] if here > 0 && here + there == 125), "{said}");
+    // Each version that there is was tried.
+    assert!(counts[2] > 0 || said.ends_with("a device that is not here\n"), "{said}");
 }
 
 /// The documentation's example, as it stands there.

@@ -423,8 +423,8 @@ impl NewTask<'_, '_> {
         self
     }
 
-    /// An estimate of the work in it, in units of the program's own. It changes no decision: recordings relate times to it
-    /// ([`record`](crate::record)), and take it for the time of tasks that did not run.
+    /// An estimate of the work in it, in units of the program's own. It changes no decision but which version runs ([`NewTask::versions`]): recordings
+    /// relate times to it ([`record`](crate::record)), and take it for the time of tasks that did not run.
     pub fn cost(mut self, cost: u32) -> Self {
         self.attributes.cost = cost;
         self
