@@ -221,8 +221,8 @@ impl Chooser {
 
     /// What was measured, by label and kind.
     pub fn measured(&self) -> Vec<Measured> {
-        let of_label = |(label, times): (&Box<str>, &[Times; Kind::COUNT])| {
-            let label = label.to_string();
+        let of_label = |(label, times): (&str, &[Times; Kind::COUNT])| {
+            let label = label.to_owned();
             let kinds = (0..).map(Kind).zip(*times).filter(|(_, times)| times.runs > 0);
             let measured = kinds.map(move |(kind, Times { runs, mean_ns, .. })| Measured {
                 label: label.clone(),
@@ -232,7 +232,8 @@ impl Chooser {
             });
             measured.collect::<Vec<_>>()
         };
-        let mut all: Vec<Measured> = self.labels.iter().flat_map(of_label).collect();
+        let mut all: Vec<Measured> =
+            self.labels.iter().map(|(label, times)| (&**label, times)).flat_map(of_label).collect();
         all.sort_by(|one, other| (&one.label, one.kind).cmp(&(&other.label, other.kind)));
         all
     }

@@ -306,8 +306,9 @@ fn a_graph_chooses_in_each_iteration() {
                     let attributes = Attributes { label: "triple", ..Attributes::NONE };
                     let part = values.part(place..place + 1);
                     let versions = graph.add_versions(context, attributes, part.write());
-                    let versions =
-                        versions.version(CPU, |_, iteration, mut value| value[0] = value[0].wrapping_mul(3).wrapping_add(iteration));
+                    let versions = versions.version(CPU, |_, iteration, mut value| {
+                        value[0] = value[0].wrapping_mul(3).wrapping_add(iteration)
+                    });
                     let versions = versions.version(FAR, |context, iteration, mut value| {
                         kinds[context.kind().index()].fetch_add(1, Ordering::Relaxed);
                         value[0] = value[0].wrapping_mul(3).wrapping_add(iteration);

@@ -11,7 +11,7 @@ use crate::api::runtime::Runtime;
 use crate::dependences::Declaration;
 use crate::error::TaskError;
 use crate::lifecycle::task::{Attributes, TaskRef, UNDECIDED, flag};
-use crate::lifecycle::versions::{Version, run};
+use crate::lifecycle::versions::Version;
 use castell_sched::Kind;
 pub use castell_sched::versions::{Measured, Versions};
 use std::marker::PhantomData;
@@ -268,7 +268,7 @@ impl<'t> Context<'t> {
         });
         attributes.flags |= flag::VERSIONED;
         attributes.kind = UNDECIDED;
-        let run = |context: &Context<'_>| run(context.current(), |kind| body(context, kind));
+        let run = |context: &Context<'_>| context.current().run_version(|kind| body(context, kind));
         // SAFETY: the caller's promise.
         unsafe {
             self.begin(attributes, declared, references, checked, run, |task| {

@@ -11,7 +11,6 @@ use crate::lifecycle::current::Thread;
 use crate::lifecycle::extras::Completion;
 use crate::lifecycle::group::Group;
 use crate::lifecycle::task::{Attributes, Birth, Parts, Run, Task, TaskRef, Verb, flag};
-use crate::lifecycle::versions;
 use crate::scheduler::schedulable::{ReadyList, Schedulable as _};
 use crate::waiting::suspend;
 use castell_base::sync::Ordering;
@@ -556,7 +555,7 @@ fn settle(record: &Task) {
         parent.note_fault(fault);
     }
     record.end_life();
-    versions::settle(record);
+    record.end_version();
     let completion = record.extras().completion.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(Completion { callback, argument }) = completion {
         // SAFETY: the promise of whoever asked for it.

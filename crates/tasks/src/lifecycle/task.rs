@@ -25,7 +25,7 @@ use crate::lifecycle::events::Events;
 use crate::lifecycle::extras::{Extras, Life};
 use crate::lifecycle::group::Group;
 use crate::lifecycle::shared::Shared;
-use crate::lifecycle::versions;
+use crate::lifecycle::versions::{Facts, Version};
 use crate::scheduler::schedulable::Schedulable;
 use castell_base::sync::{AtomicPtr, AtomicU32, Ordering};
 use castell_sched::Kind as LeafKind;
@@ -361,10 +361,42 @@ impl Task {
         self.flags.fetch_and(!mask, Ordering::AcqRel);
     }
 
-    /// Workers of this kind run it, which was [`UNDECIDED`] so far.
-    pub(crate) fn decide(&self, kind: LeafKind) {
-        let change = u32::from(UNDECIDED.0 ^ kind.0) << flag::KIND_SHIFT;
-        self.flags.fetch_xor(change, Ordering::AcqRel);
+    /// Which versions there are of it, if it has several.
+    pub(crate) fn version(&self) -> Option<&Version> {
+        // SAFETY: lives as long as the record.
+        let extras = unsafe { self.extras.load(Ordering::Acquire).as_ref() };
+        extras.and_then(|extras| extras.version.get()).map(|version| &**version)
+    }
+
+    /// It is ready: one of its versions is chosen, whose kind was [`UNDECIDED`] so far.
+    fn choose_version(&self) -> LeafKind {
+        let version = self.version().expect("a task without a kind has versions");
+        // SAFETY: what threads share outlives the tasks.
+        let kind = unsafe { &*self.shared }.versions.decide(version, self.facts());
+        self.flags.fetch_xor(u32::from(UNDECIDED.0 ^ kind.0) << flag::KIND_SHIFT, Ordering::AcqRel);
+        kind
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { label: self.label(), cost: self.cost, is_poisoned: self.has(flag::POISONED) }
+    }
+
+    /// Calls its body for the kind that was chosen.
+    pub(crate) fn run_version<R>(&self, body: impl FnOnce(LeafKind) -> R) -> R {
+        self.version().into_iter().for_each(Version::begin);
+        let result = body(self.kind());
+        // A body that panics does not come here, and what has events goes on.
+        if self.events.pending() == 1 {
+            self.end_version();
+        }
+        result
+    }
+
+    /// What was chosen is over.
+    pub(crate) fn end_version(&self) {
+        // SAFETY: what threads share outlives the tasks.
+        let deciding = unsafe { &(*self.shared).versions };
+        self.version().into_iter().for_each(|version| version.end(deciding, self.facts()));
     }
 
     /// Whether anybody but its own life holds a reference.
@@ -593,7 +625,7 @@ unsafe impl Schedulable for Task {
     #[cold]
     unsafe fn decide(task: TaskRef) -> Option<LeafKind> {
         // SAFETY: the caller's promise.
-        unsafe { versions::decide(task) }
+        Some(unsafe { task.as_ref() }.choose_version())
     }
 
     #[inline]

@@ -4,13 +4,20 @@
 //! for whom a task is: nobody else's path gets longer. What was chosen is told when the task's body is over, if it waits for no events
 //! then, and otherwise when it is done.
 
-use crate::lifecycle::task::{Task, TaskRef, flag};
-use crate::scheduler::schedulable::Schedulable as _;
 use castell_host::clock::now_ns;
 use castell_sched::Kind;
 use castell_sched::versions::{Choice, Chooser, Measured, Outcome, Versions, Wish};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// What is known of a task besides its versions.
+#[derive(Clone, Copy)]
+pub(crate) struct Facts {
+    pub(crate) label: &'static str,
+    pub(crate) cost: u32,
+    /// It is skipped, or has failed.
+    pub(crate) is_poisoned: bool,
+}
 
 /// Which versions there are of a task, and what was chosen.
 pub(crate) struct Version {
@@ -33,22 +40,23 @@ impl Version {
         }
     }
 
-    /// Tells once how it ended.
-    fn tell(&self, task: &Task, outcome: Outcome) {
-        let Some(&choice) = self.choice.get() else { return };
-        if !self.is_told.swap(true, Ordering::Relaxed) {
-            // SAFETY: what threads share outlives the tasks.
-            let deciding = unsafe { &(*task.shared).versions };
-            deciding.chooser().ended(task.label(), task.cost, choice, outcome);
-        }
+    /// Its body begins.
+    pub(crate) fn begin(&self) {
+        self.began_ns.store(now_ns(), Ordering::Relaxed);
     }
 
-    fn outcome(&self, task: &Task) -> Outcome {
-        match self.began_ns.load(Ordering::Relaxed) {
-            0 => Outcome::Skipped,
-            _ if task.has(flag::POISONED) => Outcome::Failed,
-            began => Outcome::Ran(now_ns().saturating_sub(began)),
+    /// Its task is over, or all that it did with its worker: said once, whoever comes first.
+    pub(crate) fn end(&self, deciding: &Deciding, facts: Facts) {
+        let Some(&choice) = self.choice.get() else { return };
+        if self.is_told.swap(true, Ordering::Relaxed) {
+            return;
         }
+        let outcome = match self.began_ns.load(Ordering::Relaxed) {
+            0 => Outcome::Skipped,
+            _ if facts.is_poisoned => Outcome::Failed,
+            began => Outcome::Ran(now_ns().saturating_sub(began)),
+        };
+        deciding.chooser().ended(facts.label, facts.cost, choice, outcome);
     }
 }
 
@@ -73,48 +81,18 @@ impl Deciding {
         self.chooser().measured()
     }
 
-    fn chooser(&self) -> MutexGuard<'_, Chooser> {
-        self.chooser.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The task is ready: what runs it from now on.
-///
-/// # Safety
-/// It is alive, and in no list.
-pub(crate) unsafe fn decide(task: TaskRef) -> Option<Kind> {
-    // SAFETY: the caller's promise.
-    let record = unsafe { task.as_ref() };
-    let version = record.extras().version.get().expect("a task without a kind has versions");
-    // SAFETY: what threads share outlives the tasks.
-    let deciding = unsafe { &(*record.shared).versions };
-    let kind = if record.has(flag::POISONED) {
-        version.versions.kinds()[0] // somebody has to skip it
-    } else {
-        let wish = Wish { label: record.label(), cost: record.cost, versions: &version.versions };
-        let choice = deciding.chooser().choose(&wish);
+    /// The task is ready: the kind of workers that run it.
+    pub(crate) fn decide(&self, version: &Version, facts: Facts) -> Kind {
+        if facts.is_poisoned {
+            return version.versions.kinds()[0]; // somebody has to skip it
+        }
+        let wish = Wish { label: facts.label, cost: facts.cost, versions: &version.versions };
+        let choice = self.chooser().choose(&wish);
         // It becomes ready once.
         version.choice.get_or_init(|| choice).kind
-    };
-    record.decide(kind);
-    Some(kind)
-}
-
-/// Calls the body of the current task for the kind that was chosen.
-pub(crate) fn run<R>(task: &Task, body: impl FnOnce(Kind) -> R) -> R {
-    let Some(version) = task.extras().version.get() else { return body(task.kind()) };
-    version.began_ns.store(now_ns(), Ordering::Relaxed);
-    let result = body(task.kind());
-    // A body that panics does not come here, and what has events goes on.
-    if task.events.pending() == 1 {
-        version.tell(task, version.outcome(task));
     }
-    result
-}
 
-/// The task is done.
-pub(crate) fn settle(task: &Task) {
-    if let Some(version) = task.extras().version.get() {
-        version.tell(task, version.outcome(task));
+    fn chooser(&self) -> MutexGuard<'_, Chooser> {
+        self.chooser.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
