@@ -419,7 +419,7 @@ struct versioned {
     int *value;
     int add;
 };
-static int by_version[2], destroyed;
+static int by_version[2], ended;
 
 static void by_processor(void *argument) {
     struct versioned *it = argument;
@@ -440,13 +440,13 @@ static void by_neither(void *argument) {
     CHECK(0);
 }
 
-static void destroy(void *argument) { destroyed += ((struct versioned *)argument)->add; }
+static void count_ended(void *argument) { ended += ((struct versioned *)argument)->add; }
 
 static const castell_version all_versions[] = {{.body = by_processor}, {3, by_device, 0}, {5, by_neither, 0}};
 
 static int describe_versions(void *argument) {
     castell_access access = whole(CASTELL_INOUT, ((struct versioned *)argument)->value, sizeof(int));
-    castell_task task = {.label = "described", .destroy = destroy};
+    castell_task task = {.label = "described", .destroy = count_ended};
     return castell_submit_versions(all_versions, 3, argument, sizeof(struct versioned), &access, 1, &task);
 }
 
@@ -458,20 +458,20 @@ static void versions(void *unused) {
     castell_access reduces = whole(CASTELL_REDUCTION, &sum, sizeof sum);
     reduces.reduction = &add_longs;
     castell_access both[2] = {access, reduces};
-    castell_task task = {.label = "versions", .destroy = destroy, .cost = 2};
+    castell_task task = {.label = "versions", .destroy = count_ended, .cost = 2};
     struct versioned it = {&value, 1};
     for (int round = 0; round < 20; ++round) {
         task.flags = round % 2 ? CASTELL_RANKED : 0;
         CHECK(castell_submit_versions(all_versions, 3, &it, sizeof it, both, 2, &task) == 0);
     }
-    CHECK(castell_taskwait() == 0 && value == 20 && destroyed == 20);
+    CHECK(castell_taskwait() == 0 && value == 20 && ended == 20);
     CHECK(by_version[0] > 0 && by_version[1] > 0 && by_version[0] + by_version[1] == 20);
     it.add = 3;
-    CHECK(castell_iterate(describe_versions, &it, 10) == 0 && value == 50 && destroyed == 23);
+    CHECK(castell_iterate(describe_versions, &it, 10) == 0 && value == 50 && ended == 23);
 
     CHECK(castell_submit_versions(all_versions + 2, 1, &it, sizeof it, &access, 1, &task) == 0);
     CHECK(castell_taskwait() == CASTELL_ERR_TASK && strstr(castell_tasks_error(), "devices of kind 5") != NULL);
-    CHECK(destroyed == 26);
+    CHECK(ended == 26);
     const castell_version twice[2] = {{3, by_device, 0}, {3, by_device, 0}}, nobody = {8, by_device, 0};
     const castell_version empty = {0, NULL, 0}, before = {0, by_processor, -1};
     CHECK(castell_submit_versions(twice, 2, &it, sizeof it, &access, 1, &task) == CASTELL_ERR_ARGUMENT);
@@ -483,7 +483,7 @@ static void versions(void *unused) {
     CHECK(castell_submit_versions(NULL, 0, &it, sizeof it, &access, 1, &task) == CASTELL_ERR_ARGUMENT);
     task.device = 3;
     CHECK(castell_submit_versions(all_versions, 3, &it, sizeof it, &access, 1, &task) == CASTELL_ERR_ARGUMENT);
-    CHECK(castell_taskwait() == 0 && destroyed == 26);
+    CHECK(castell_taskwait() == 0 && ended == 26);
 }
 
 static void devices(void) {
