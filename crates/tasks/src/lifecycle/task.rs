@@ -91,7 +91,7 @@ pub mod flag {
     /// What its children access has nothing to do with what it accesses itself: they wait for each other only, and nobody who waits for it
     /// waits for them. So it is in OpenMP.
     pub const APART: u32 = 1 << 19;
-    /// It has several bodies, and [`UNDECIDED`](super::UNDECIDED) stands for its kind until one of them is chosen.
+    /// It has several bodies; until one of them is chosen its kind is that of no worker.
     pub const VERSIONED: u32 = 1 << 20;
     /// Its body has asked to be called again.
     pub const SUSPENDED: u32 = 1 << 14;
