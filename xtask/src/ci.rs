@@ -2,6 +2,7 @@
 //! here fails unless it may be missing; the last line counts.
 
 use crate::command::{host, succeed};
+use crate::failures::{self, Failures};
 use crate::skips::{self, Skips};
 use crate::{fuzz, instructions, limit, readme, setup, tidy};
 use anyhow::bail;
@@ -20,7 +21,13 @@ pub struct Args {
     steps: Vec<String>,
 }
 
-type Step = (&'static str, fn(&Path, &Skips) -> anyhow::Result<()>);
+/// What steps note while they run.
+struct Notes {
+    skips: Skips,
+    failures: Failures,
+}
+
+type Step = (&'static str, fn(&Path, &Notes) -> anyhow::Result<()>);
 
 const STEPS: [Step; 10] = [
     ("format", |root, _| cargo(root, &["fmt", "--all", "--check"], &[])),
@@ -41,7 +48,7 @@ const STEPS: [Step; 10] = [
 
 /// Runs the steps and lists what failed.
 pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
-    let skips = Skips::none_yet(root)?;
+    let notes = Notes { skips: Skips::none_yet(root)?, failures: Failures::none_yet(root)? };
     let (mut times, mut failures) = (Vec::new(), Vec::new());
     let mut step = |name: &'static str, step: &dyn Fn() -> anyhow::Result<()>| {
         println!("== {name}");
@@ -58,16 +65,20 @@ pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     }
     for (name, run) in STEPS {
         if args.steps.is_empty() || args.steps.iter().any(|wanted| wanted == name) {
-            step(name, &|| run(root, &skips));
+            step(name, &|| run(root, &notes));
         }
     }
-    step("skips", &|| skips.report());
+    step("skips", &|| notes.skips.report());
+    let failed_tests = notes.failures.report()?;
     for (name, ended, seconds) in &times {
         println!("{name:12} {ended} {seconds:6.0} s");
     }
     println!("{:12}        {:6.0} s", "all", times.iter().map(|(.., seconds)| seconds).sum::<f64>());
     for failure in &failures {
         println!("failed: {failure}");
+    }
+    for failed in &failed_tests {
+        println!("failed in {failed}");
     }
     println!("{} passed, {} failed", times.len() - failures.len(), failures.len());
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -84,13 +95,14 @@ fn run_tidy(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run_tests(root: &Path, skips: &Skips) -> anyhow::Result<()> {
+fn run_tests(root: &Path, notes: &Notes) -> anyhow::Result<()> {
     let mut tests = Command::new("cargo");
     tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]).current_dir(root);
     // Each test program is run by this one, so that one that hangs doesn't take the others with it.
     let runner = format!("CARGO_TARGET_{}_RUNNER", host()?.to_uppercase().replace('-', "_"));
     let limit = format!("{} limit {}", std::env::current_exe()?.display(), limit::SECONDS);
-    succeed(tests.env(skips::VARIABLE, skips.file()).env(runner, limit))
+    tests.env(skips::VARIABLE, notes.skips.file()).env(failures::VARIABLE, notes.failures.folder());
+    succeed(tests.env(runner, limit))
 }
 
 /// The lock-free types under loom's exhaustive scheduler: another `cfg`, so another target folder.
@@ -122,10 +134,10 @@ fn run_loom(root: &Path) -> anyhow::Result<()> {
     cargo(root, &arguments, &environment)
 }
 
-fn count_instructions(root: &Path, skips: &Skips) -> anyhow::Result<()> {
+fn count_instructions(root: &Path, notes: &Notes) -> anyhow::Result<()> {
     match instructions::check(root, false)? {
         instructions::Outcome::Kept => Ok(()),
-        instructions::Outcome::NoValgrind => skips.note("valgrind", "not installed"),
+        instructions::Outcome::NoValgrind => notes.skips.note("valgrind", "not installed"),
     }
 }
 
@@ -138,9 +150,9 @@ fn run_readme(root: &Path) -> anyhow::Result<()> {
     succeed(command.current_dir(root))
 }
 
-fn build_book(root: &Path, skips: &Skips) -> anyhow::Result<()> {
+fn build_book(root: &Path, notes: &Notes) -> anyhow::Result<()> {
     if setup::find_program("mdbook").is_none() {
-        return skips.note("mdbook", "not installed");
+        return notes.skips.note("mdbook", "not installed");
     }
     let book = ["build", "docs", "--dest-dir", "../target/book"];
     succeed(Command::new("mdbook").args(book).current_dir(root))

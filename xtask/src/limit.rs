@@ -1,10 +1,13 @@
 //! A time limit for each test program: one that hangs is described and killed, and the others still run.
 
+use crate::failures::{self, Listener};
 use crate::setup;
 use anyhow::Context as _;
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::{Command, ExitCode, Stdio};
+use std::io::{stderr, stdout};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,21 +30,39 @@ pub struct Args {
 /// It cannot be started.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let program = &args.command[0];
-    let mut child =
-        Command::new(program).args(&args.command[1..]).spawn().with_context(|| format!("start {program}"))?;
-    let (began, limit) = (Instant::now(), Duration::from_secs(args.seconds));
+    let mut command = Command::new(program);
+    command.args(&args.command[1..]);
+    let folder = std::env::var_os(failures::VARIABLE).map(PathBuf::from);
+    let Some(folder) = folder else {
+        let mut child = command.spawn().with_context(|| format!("start {program}"))?;
+        return Ok(ExitCode::from(wait(&mut child, program, args.seconds)?));
+    };
+    // What it starts in turn is its own affair.
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).env_remove(failures::VARIABLE);
+    let mut child = command.spawn().with_context(|| format!("start {program}"))?;
+    let mut listener = Listener::new();
+    child.stdout.take().into_iter().for_each(|from| listener.hear(from, stdout()));
+    child.stderr.take().into_iter().for_each(|from| listener.hear(from, stderr()));
+    let code = wait(&mut child, program, args.seconds)?;
+    let said = listener.last_words();
+    if code != 0 {
+        failures::keep(&folder, program, &said)?;
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// How it ended; what takes too long is described and killed.
+fn wait(child: &mut Child, program: &str, seconds: u64) -> anyhow::Result<u8> {
+    let (began, limit) = (Instant::now(), Duration::from_secs(seconds));
     while began.elapsed() < limit {
         if let Some(status) = child.try_wait()? {
             use std::os::unix::process::ExitStatusExt as _;
             let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
-            return Ok(u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from));
+            return Ok(u8::try_from(code).unwrap_or(1));
         }
         thread::sleep(Duration::from_millis(5));
     }
-    println!(
-        "{program} has not ended after {} s; it and what it started, with where each thread is:",
-        args.seconds
-    );
+    println!("{program} has not ended after {seconds} s; it and what it started, with where each thread is:");
     let family = descendants(child.id());
     family.iter().for_each(|process| describe(*process));
     for process in family.iter().rev() {
@@ -49,7 +70,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let _ = Command::new("kill").args(["-KILL", &process.to_string()]).stderr(Stdio::null()).status();
     }
     child.wait()?;
-    Ok(ExitCode::from(124))
+    Ok(124)
 }
 
 /// The process and all that descend from it, parents first.

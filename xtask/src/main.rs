@@ -5,6 +5,7 @@
 
 mod ci;
 mod command;
+mod failures;
 mod fuzz;
 mod install;
 mod instructions;
