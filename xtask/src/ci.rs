@@ -1,11 +1,13 @@
 //! Everything that has to hold, step by step. A failing step does not stop the others, and what cannot run
 //! here fails unless it may be missing; the last line counts.
 
+use crate::ahead::Ahead;
 use crate::command::{host, succeed};
 use crate::failures::{self, Failures};
 use crate::skips::{self, Skips};
 use crate::{fuzz, instructions, limit, readme, setup, tidy};
 use anyhow::bail;
+use std::cell::RefCell;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -17,7 +19,7 @@ pub struct Args {
     #[arg(long)]
     setup: bool,
     /// Only these steps (default: all)
-    #[arg(value_name = "STEP", value_parser = STEPS.map(|(name, _)| name))]
+    #[arg(value_name = "STEP", value_parser = STEPS.map(|step| step.name))]
     steps: Vec<String>,
 }
 
@@ -25,30 +27,61 @@ pub struct Args {
 struct Notes {
     skips: Skips,
     failures: Failures,
+    /// What later steps will build.
+    builds: RefCell<Vec<Command>>,
+    ahead: RefCell<Option<Ahead>>,
 }
 
-type Step = (&'static str, fn(&Path, &Notes) -> anyhow::Result<()>);
+struct Step {
+    name: &'static str,
+    run: fn(&Path, &Notes) -> anyhow::Result<()>,
+    /// What it builds first, if that can be done while tests run.
+    builds: fn(&Path) -> anyhow::Result<Vec<Command>>,
+}
 
 const STEPS: [Step; 10] = [
-    ("format", |root, _| cargo(root, &["fmt", "--all", "--check"], &[])),
-    ("tidy", |root, _| run_tidy(root)),
-    ("clippy", |root, _| {
+    Step::new("format", |root, _| cargo(root, &["fmt", "--all", "--check"], &[])),
+    Step::new("tidy", |root, _| run_tidy(root)),
+    Step::new("clippy", |root, _| {
         cargo(root, &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])
     }),
-    ("rustdoc", |root, _| {
+    Step::new("rustdoc", |root, _| {
         cargo(root, &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])
     }),
-    ("test", run_tests),
-    ("loom", |root, _| run_loom(root)),
-    ("instructions", count_instructions),
-    ("readme", |root, _| run_readme(root)),
-    ("fuzz", |root, _| fuzz::run(root, &fuzz::Args::FOR_TESTS).map(drop)),
-    ("book", build_book),
+    Step::new("test", run_tests),
+    Step {
+        builds: |root| Ok(vec![loom(root, &["--no-run"])]),
+        ..Step::new("loom", |root, _| succeed(&mut loom(root, &[])))
+    },
+    Step { builds: |root| Ok(instructions::builds(root)), ..Step::new("instructions", count_instructions) },
+    Step {
+        builds: |root| Ok(vec![fuzz::build(root)?]),
+        ..Step::new("fuzz", |root, _| fuzz::run(root, &fuzz::Args::FOR_TESTS).map(drop))
+    },
+    // Behind all builds: it measures this machine.
+    Step { builds: |root| Ok(vec![build_program(root)]), ..Step::new("readme", run_readme) },
+    Step::new("book", build_book),
 ];
+
+impl Step {
+    const fn new(name: &'static str, run: fn(&Path, &Notes) -> anyhow::Result<()>) -> Step {
+        Step { name, run, builds: |_| Ok(Vec::new()) }
+    }
+}
 
 /// Runs the steps and lists what failed.
 pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
-    let notes = Notes { skips: Skips::none_yet(root)?, failures: Failures::none_yet(root)? };
+    let steps: Vec<&Step> = STEPS
+        .iter()
+        .filter(|step| args.steps.is_empty() || args.steps.iter().any(|wanted| wanted == step.name))
+        .collect();
+    let builds = steps.iter().map(|step| (step.builds)(root)).collect::<Result<Vec<_>, _>>()?;
+    let notes = Notes {
+        skips: Skips::none_yet(root)?,
+        failures: Failures::none_yet(root)?,
+        builds: RefCell::new(builds.into_iter().flatten().collect()),
+        ahead: RefCell::default(),
+    };
     let (mut times, mut failures) = (Vec::new(), Vec::new());
     let mut step = |name: &'static str, step: &dyn Fn() -> anyhow::Result<()>| {
         println!("== {name}");
@@ -63,10 +96,8 @@ pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     if args.setup {
         step("setup", &|| setup::run(root, &setup::FOR_TESTS));
     }
-    for (name, run) in STEPS {
-        if args.steps.is_empty() || args.steps.iter().any(|wanted| wanted == name) {
-            step(name, &|| run(root, &notes));
-        }
+    for Step { name, run, .. } in steps {
+        step(name, &|| run(root, &notes));
     }
     step("skips", &|| notes.skips.report());
     let failed_tests = notes.failures.report()?;
@@ -96,6 +127,8 @@ fn run_tidy(root: &Path) -> anyhow::Result<()> {
 }
 
 fn run_tests(root: &Path, notes: &Notes) -> anyhow::Result<()> {
+    cargo(root, &["test", "--workspace", "--locked", "--no-run"], &[])?;
+    *notes.ahead.borrow_mut() = Some(Ahead::start(root, notes.builds.take()));
     let mut tests = Command::new("cargo");
     tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]).current_dir(root);
     // Each test program is run by this one, so that one that hangs doesn't take the others with it.
@@ -106,32 +139,20 @@ fn run_tests(root: &Path, notes: &Notes) -> anyhow::Result<()> {
 }
 
 /// The lock-free types under loom's exhaustive scheduler: another `cfg`, so another target folder.
-fn run_loom(root: &Path) -> anyhow::Result<()> {
-    let arguments = [
-        "test",
-        "--release",
-        "--locked",
-        "--lib",
-        "-p",
-        "castell-shm",
-        "-p",
-        "castell-queues",
-        "-p",
-        "castell-tasks",
-        "-p",
-        "castell-host",
-        "-p",
-        "castell-kernels",
-        "--target-dir",
-        "target/loom",
-    ];
+fn loom(root: &Path, arguments: &[&str]) -> Command {
+    let mut tests = Command::new("cargo");
+    tests.args(["test", "--release", "--locked", "--lib", "--target-dir", "target/loom"]);
+    for room in ["shm", "queues", "tasks", "host", "kernels"] {
+        tests.args(["-p", &format!("castell-{room}")]);
+    }
     // What makes the shipped binary fast to run makes this one slow to build.
-    let environment = [
+    tests.envs([
         ("RUSTFLAGS", "--cfg loom"),
         ("CARGO_PROFILE_RELEASE_LTO", "off"),
         ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
-    ];
-    cargo(root, &arguments, &environment)
+    ]);
+    tests.args(arguments).current_dir(root);
+    tests
 }
 
 fn count_instructions(root: &Path, notes: &Notes) -> anyhow::Result<()> {
@@ -141,8 +162,16 @@ fn count_instructions(root: &Path, notes: &Notes) -> anyhow::Result<()> {
     }
 }
 
+/// The program as the README's main job has it built.
+fn build_program(root: &Path) -> Command {
+    let mut build = Command::new("cargo");
+    build.args(["build", "--release", "--locked", "-p", "castell-cli"]).current_dir(root);
+    build
+}
+
 /// The README's main job, as the README has it.
-fn run_readme(root: &Path) -> anyhow::Result<()> {
+fn run_readme(root: &Path, notes: &Notes) -> anyhow::Result<()> {
+    notes.ahead.take().into_iter().for_each(Ahead::wait);
     let mut command = Command::new("bash");
     command.args(["-euc", &readme::command(root, 1)?]);
     // What is tuned while other tests run is not worth keeping for the user.

@@ -6,7 +6,8 @@
 use crate::command::{host, succeed};
 use anyhow::{Context as _, bail};
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Arguments of `cargo xtask fuzz`.
@@ -47,34 +48,68 @@ pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(unknown) = args.targets.iter().find(|name| !known.contains(name)) {
         bail!("there is no fuzz target `{unknown}`; there are {}", known.join(", "));
     }
-    let host = host()?;
-    succeed(
-        Command::new("cargo")
-            .args(["build", "--release", "--locked", "--bins", "--manifest-path", "fuzz/Cargo.toml"])
-            .args(["--target-dir", "target/fuzz", "--target", &host])
-            .env("RUSTC_BOOTSTRAP", "1")
-            .env("RUSTFLAGS", FLAGS)
-            .current_dir(root),
-    )?;
-    let programs = root.join("target/fuzz").join(&host).join("release");
+    succeed(&mut build(root)?)?;
+    let programs = root.join("target/fuzz").join(host()?).join("release");
     succeed(&mut Command::new(programs.join("seeds")))?;
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     // libFuzzer takes 0 for "choose one".
     let seed = args.seed.unwrap_or(since.subsec_nanos() | 1);
-    for target in known.iter().filter(|name| args.targets.is_empty() || args.targets.contains(name)) {
-        println!("fuzz: {target}, seed {seed} (cargo xtask fuzz {target} --seed {seed})");
-        let artifacts = root.join("fuzz/artifacts").join(target);
-        std::fs::create_dir_all(&artifacts)?;
-        succeed(
-            Command::new(programs.join(target))
-                .arg(root.join("fuzz/corpus").join(target))
-                .arg(format!("-artifact_prefix={}/", artifacts.display()))
-                .args([format!("-runs={}", args.runs), format!("-seed={seed}")])
-                .args([format!("-timeout={TIMEOUT_S}"), "-max_len=4096".to_owned()])
-                .args(["-print_final_stats=1", "-verbosity=0"]),
-        )?;
+    let wanted: Vec<&String> =
+        known.iter().filter(|name| args.targets.is_empty() || args.targets.contains(name)).collect();
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let failures = std::thread::scope(|scope| {
+        let fuzz_some = || {
+            let targets = std::iter::from_fn(|| wanted.get(next.fetch_add(1, Ordering::Relaxed)));
+            targets
+                .filter_map(|target| fuzz_one(root, &programs, target, args.runs, seed).err())
+                .map(|error| format!("{error:#}"))
+                .collect::<Vec<String>>()
+        };
+        let fuzzers: Vec<_> = (0..threads).map(|_| scope.spawn(fuzz_some)).collect();
+        let joined = fuzzers.into_iter().map(|fuzzer| fuzzer.join().expect("a panic is one of ours"));
+        joined.flatten().collect::<Vec<String>>()
+    });
+    if !failures.is_empty() {
+        bail!("{}", failures.join("; "));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs one target; what it says is printed when it has ended, since others run beside it.
+fn fuzz_one(root: &Path, programs: &Path, target: &str, runs: u64, seed: u32) -> anyhow::Result<()> {
+    let again = format!("cargo xtask fuzz {target} --runs {runs} --seed {seed}");
+    println!("fuzz: {target}, seed {seed} ({again})");
+    let artifacts = root.join("fuzz/artifacts").join(target);
+    std::fs::create_dir_all(&artifacts)?;
+    let output = Command::new(programs.join(target))
+        .arg(root.join("fuzz/corpus").join(target))
+        .arg(format!("-artifact_prefix={}/", artifacts.display()))
+        .args([format!("-runs={runs}"), format!("-seed={seed}")])
+        .args([format!("-timeout={TIMEOUT_S}"), "-max_len=4096".to_owned()])
+        .args(["-print_final_stats=1", "-verbosity=0"])
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("{target} cannot be started"))?;
+    let said =
+        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+    println!("-- {target}: {}\n{said}", output.status);
+    if !output.status.success() {
+        bail!("{target} ended with {} (`{again}`)", output.status);
+    }
+    Ok(())
+}
+
+/// Builds all targets.
+pub fn build(root: &Path) -> anyhow::Result<Command> {
+    let mut build = Command::new("cargo");
+    build
+        .args(["build", "--release", "--locked", "--bins", "--manifest-path", "fuzz/Cargo.toml"])
+        .args(["--target-dir", "target/fuzz", "--target", &host()?])
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("RUSTFLAGS", FLAGS)
+        .current_dir(root);
+    Ok(build)
 }
 
 /// The targets, in order of their names.

@@ -3,6 +3,7 @@
 //! Start at [`tidy`] for the rules and at [`ci`] for the list of steps.
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod ci;
 mod command;
 mod failures;

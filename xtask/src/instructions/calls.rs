@@ -4,6 +4,7 @@
 //! exported functions and writes it down after each call. The ranks meet before each, and the least is taken: the other rank has
 //! been there already and is awake, so that nothing is waited for and nobody woken.
 
+use super::Build;
 use crate::install::Version;
 use anyhow::{Context as _, bail};
 use std::fmt::Write as _;
@@ -35,6 +36,9 @@ const PATHS: [CallPath; 6] = [
     CallPath { name: "c-barrier-one", path: "barrier", ranks: 1, functions: &["castell_barrier"] },
 ];
 
+/// The library as it is shipped.
+pub const BUILD: Build = Build { selection: &["-p", "castell-capi"], lto: "thin" };
+
 /// Of which the least is taken: a busy machine lets the ranks meet in some of them only.
 const CALLS: u32 = 400;
 /// Rank 0 is counted.
@@ -65,9 +69,9 @@ pub fn count(
     Ok(())
 }
 
-/// The library as it is shipped, the program against it, and the launcher as tests have it.
+/// The library, the program against it, and the launcher as tests have it.
 fn build(root: &Path) -> anyhow::Result<()> {
-    super::build(root, &["-p", "castell-capi"], "thin")?;
+    BUILD.run(root)?;
     let built = root.join(super::TARGET).join("release");
     super::locals::check(&built.join("deps"))?;
     let soname = built.join(Version::of_workspace(root)?.soname());

@@ -91,17 +91,35 @@ fn is_longer(stored: Option<f64>, count: f64) -> bool {
     stored.is_some_and(|stored| count > stored * (1.0 + TOLERANCE))
 }
 
-/// Builds what is counted as it is shipped, so that nobody's settings change the counts; `lto` as in Cargo.
-fn build(root: &Path, selection: &[&str], lto: &str) -> anyhow::Result<()> {
-    let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--release", "--locked", "--target-dir", TARGET]).args(selection);
-    cargo.envs([
-        ("CARGO_PROFILE_RELEASE_LTO", lto),
-        ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1"),
-        ("CARGO_PROFILE_RELEASE_INCREMENTAL", "false"),
-        locals::FLAG,
-    ]);
-    finish(root, cargo, "cargo")
+/// Builds what is counted as it is shipped, so that nobody's settings change the counts.
+pub fn builds(root: &Path) -> Vec<Command> {
+    [tasks::BUILD, calls::BUILD].map(|build| build.command(root)).into()
+}
+
+/// What `cargo build` is told.
+struct Build {
+    selection: &'static [&'static str],
+    /// As in Cargo.
+    lto: &'static str,
+}
+
+impl Build {
+    fn command(&self, root: &Path) -> Command {
+        let mut cargo = Command::new("cargo");
+        cargo.args(["build", "--release", "--locked", "--target-dir", TARGET]).args(self.selection);
+        cargo.envs([
+            ("CARGO_PROFILE_RELEASE_LTO", self.lto),
+            ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1"),
+            ("CARGO_PROFILE_RELEASE_INCREMENTAL", "false"),
+            locals::FLAG,
+        ]);
+        cargo.current_dir(root);
+        cargo
+    }
+
+    fn run(&self, root: &Path) -> anyhow::Result<()> {
+        finish(root, self.command(root), "cargo")
+    }
 }
 
 /// Runs a command without input.

@@ -1,8 +1,13 @@
 //! The task runtime's hot paths, on one worker.
 
+use super::Build;
 use anyhow::{Context as _, bail};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
+
+/// The program that runs them.
+pub const BUILD: Build = Build { selection: &["-p", "castell-tasks", "--example", "hot_paths"], lto: "off" };
 
 /// The paths of crates/tasks/examples/hot_paths.rs, and tasks of each for so many repeats.
 const PATHS: [&str; 8] = ["queue", "empty", "access", "chain", "wave", "stencil", "windows", "fib"];
@@ -11,9 +16,13 @@ const REPEATS: [u64; 2] = [6400, 25_600];
 
 /// Tells `note` of each path and its instructions a task.
 pub fn count(root: &Path, valgrind: &Path, mut note: impl FnMut(&'static str, f64)) -> anyhow::Result<()> {
-    super::build(root, &["-p", "castell-tasks", "--example", "hot_paths"], "off")?;
+    BUILD.run(root)?;
     for path in PATHS {
-        let [short, long] = REPEATS.map(|repeats| count_run(root, valgrind, path, repeats));
+        // Each is one thread, and counts do not depend on who else computes.
+        let [short, long] = thread::scope(|scope| {
+            let counts = REPEATS.map(|repeats| scope.spawn(move || count_run(root, valgrind, path, repeats)));
+            counts.map(|count| count.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
         let ((few, few_tasks), (many, many_tasks)) = (short?, long?);
         note(path, (many - few) / (many_tasks - few_tasks));
     }
