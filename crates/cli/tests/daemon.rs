@@ -156,6 +156,67 @@ fn the_governor_and_sensors_are_told() {
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("no sensor `power`; it has: battery"));
 }
 
+/// On a tree of files as a laptop with a power cap has them.
+#[test]
+fn the_governor_follows_battery_and_cap() {
+    let sys = tempfile::tempdir().expect("a folder");
+    let put = |folder: &str, files: &[(&str, &str)]| {
+        let folder = sys.path().join("class").join(folder);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        files.iter().for_each(|(name, says)| std::fs::write(folder.join(name), says).expect("a file"));
+    };
+    let mains = |online: &str| put("power_supply/AC", &[("type", "Mains"), ("online", online)]);
+    let charge = |percent: &str| {
+        put("power_supply/BAT0", &[("type", "Battery"), ("status", "Discharging"), ("capacity", percent)])
+    };
+    let cap = |watts: &str| {
+        let limit = format!("{watts}000000");
+        put(
+            "powercap/intel-rapl:0",
+            &[
+                ("name", "package-0"),
+                ("enabled", "1"),
+                ("constraint_0_max_power_uw", "45000000"),
+                ("constraint_0_power_limit_uw", &limit),
+            ],
+        );
+    };
+    let root = sys.path().to_str().expect("text");
+    let follow = ["--on-battery", "low", "--capped", "middle", "--sensor", "battery", "--sys", root];
+    // Without any of that it is told, and the daemon refuses what the machine cannot say.
+    let mut refused = Command::new(env!("CARGO_BIN_EXE_castell"));
+    let refused =
+        refused.args(["daemon", "--socket"]).arg(sys.path().join("none.sock")).args(follow).output();
+    let said = String::from_utf8_lossy(&refused.expect("castell can be started").stderr).into_owned();
+    assert!(said.contains("this machine has no battery: say what it says, as in battery=0.9"), "{said}");
+    mains("1");
+    charge("80");
+    cap("45");
+    let daemon = Daemon::start(&follow);
+    let level = || daemon.status()["governor"].as_str().expect("a level").to_owned();
+    let battery = || daemon.status()["sensors"]["battery"].as_f64().expect("a number");
+    assert_eq!((level(), battery()), ("high".into(), 0.8));
+    cap("15");
+    wait_until("it is capped", || level() == "middle");
+    mains("0");
+    charge("79");
+    wait_until("it is on battery", || level() == "low" && battery() == 0.79);
+    // Who says otherwise has the last word, until something changes.
+    assert!(daemon.strategy(&["governor", "high"]).status.success());
+    charge("78");
+    wait_until("the battery is told on", || battery() == 0.78);
+    assert_eq!(level(), "high");
+    cap("45");
+    mains("1");
+    charge("77");
+    wait_until("the battery is told on", || battery() == 0.77);
+    assert_eq!(level(), "high");
+    cap("15");
+    wait_until("it is capped again", || level() == "middle");
+    cap("45");
+    wait_until("it is free again", || level() == "high");
+}
+
 /// A process that runs kernels until it is killed; it is this test program, started by the test below.
 #[test]
 fn lives_until_it_is_killed() {

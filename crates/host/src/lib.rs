@@ -24,6 +24,7 @@ pub mod mailbox;
 pub mod memory;
 pub mod packet;
 pub mod perf;
+pub mod power;
 pub mod pressure;
 pub mod process;
 pub mod remote;

@@ -1,6 +1,7 @@
 //! `castell daemon`.
 
 mod metrics;
+mod power;
 
 use crate::session::{allocation, place_of_daemon, usual_place};
 use crate::strategy::source::Source;
@@ -25,6 +26,7 @@ Examples:
   castell daemon                                      two resources: one core, and all cores
   castell daemon --resource one_core --resource all_cores --resource gpu --strategy plan-ahead
   castell daemon --resource gpu --resource one_core --forbid low:gpu --sensor battery=1
+  castell daemon --resource gpu --resource one_core --forbid low:gpu --on-battery low --sensor battery    on a laptop
   castell daemon --strategy mine.luau:limit=9         SIGHUP reads mine.luau anew
   castell daemon --node --session-policy sidestep     as root, for all users of the node
   castell daemon --metrics 127.0.0.1:9464             http://127.0.0.1:9464/metrics tells Prometheus, and others, what it does
@@ -59,7 +61,17 @@ pub struct Args {
     /// The governor's level at the beginning
     #[arg(long, value_name = "LEVEL", default_value = "high")]
     governor: String,
-    /// A sensor that strategies may ask, and what it says at the beginning; `castell strategy sensor` says more later
+    /// The governor's level while this machine runs on its battery
+    #[arg(long, value_name = "LEVEL")]
+    on_battery: Option<String>,
+    /// The governor's level while the processors may take less power than they could (powercap)
+    #[arg(long, value_name = "LEVEL")]
+    capped: Option<String>,
+    /// Where the machine says what its power comes from
+    #[arg(long, value_name = "FOLDER", default_value = "/sys")]
+    sys: PathBuf,
+    /// A sensor that strategies may ask, and what it says at the beginning; `castell strategy sensor` says more later. battery without a
+    /// value is as full as the machine's is
     #[arg(long, value_name = "NAME=VALUE")]
     sensor: Vec<String>,
     /// How many microseconds it looks out for more after an answer before it sleeps: answers come sooner, and a processor is kept busy
@@ -139,6 +151,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         None => None,
     };
+    let follower = power::Follower::of(&args)?;
     let source = Source::find(&args.strategy)?;
     let mut keeper = Keeper::new(node(&args)?, source.found.checked().map_err(anyhow::Error::msg)?);
     keeper.take_events();
@@ -163,6 +176,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             say(&format!("metrics are at http://{address}/metrics"));
             expose(listener, sources.start());
         }
+        follower.into_iter().for_each(|follower| follower.start(&socket));
         tell_manager("READY=1");
     };
     let outcome = serve(options, keeper, ready);
@@ -248,7 +262,11 @@ fn node(args: &Args) -> anyhow::Result<Node> {
         node.set_forbidden(level, &names).with_context(|| format!("--forbid {text}"))?;
     }
     for text in &args.sensor {
-        let (name, value) = reading(text).with_context(|| format!("--sensor {text}"))?;
+        let said = match text.contains('=') {
+            true => reading(text),
+            false => power::measured(text, &args.sys).map(|value| (&text[..], value)),
+        };
+        let (name, value) = said.with_context(|| format!("--sensor {text}"))?;
         node.set_sensor(name, value);
     }
     node.set_governor(&args.governor);
