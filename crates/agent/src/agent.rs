@@ -72,6 +72,7 @@ impl Agent {
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
             self.sessions.give_up();
+            self.sessions.look_now_and_then();
             self.sessions.resume_if_all_are_back();
             // Before it is carried out: whoever goes on from there does it then.
             self.store.write(self.sessions.books().as_ref());

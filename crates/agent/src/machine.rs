@@ -2,9 +2,9 @@
 
 use castell_host::topology::Processors;
 use castell_policy::session::protocol::Part;
-use castell_policy::session::{Cluster, NodeId, Placement, Shape};
+use castell_policy::session::{Cluster, NodeId, Placement, Shape, Slot};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// What a node has.
@@ -42,6 +42,8 @@ pub(crate) struct Machine {
     pub(crate) nodes: Vec<Node>,
     /// By slot.
     cpus: Vec<u32>,
+    /// Those that were taken away since.
+    gone: BTreeSet<u32>,
 }
 
 impl Machine {
@@ -49,10 +51,32 @@ impl Machine {
     pub(crate) fn new(nodes: Vec<Node>) -> Option<Machine> {
         let cluster = Cluster::new(nodes.iter().map(Node::shape).collect()).ok()?;
         let cpus = nodes.iter().flat_map(|node| node.cores.concat()).collect();
-        Some(Machine { cluster, nodes, cpus })
+        Some(Machine { cluster, nodes, cpus, gone: BTreeSet::new() })
     }
 
-    /// The processors of a placement, node by node.
+    /// Only these of one node's processors are there now. Gives the slots that are offline, if they are others than before. Without any
+    /// of them nothing changes: somebody has to run somewhere.
+    pub(crate) fn only(&mut self, usable: &[u32]) -> Option<BTreeSet<Slot>> {
+        let gone: BTreeSet<u32> = self.cpus.iter().copied().filter(|cpu| !usable.contains(cpu)).collect();
+        if gone == self.gone || gone.len() == self.cpus.len() {
+            return None;
+        }
+        self.gone = gone;
+        let is_gone = |(_, cpu): &(usize, &u32)| self.gone.contains(cpu);
+        Some(self.cpus.iter().enumerate().filter(is_gone).map(|(slot, _)| Slot(slot as u32)).collect())
+    }
+
+    /// How many slots have a processor.
+    pub(crate) fn online(&self) -> u32 {
+        self.cpus.iter().filter(|cpu| !self.gone.contains(cpu)).count() as u32
+    }
+
+    /// The processors that are gone.
+    pub(crate) fn gone(&self) -> Vec<u32> {
+        self.gone.iter().copied().collect()
+    }
+
+    /// The processors of a placement, node by node; whose processors are all gone, shares those that are left.
     pub(crate) fn parts(&self, placement: &Placement) -> Vec<Part> {
         let mut parts: BTreeMap<NodeId, Part> = BTreeMap::new();
         for slot in placement.slots() {
@@ -68,6 +92,12 @@ impl Machine {
         let each_once = |mut part: Part| {
             part.cpus.sort_unstable();
             part.cpus.dedup();
+            if !self.gone.is_empty() {
+                part.cpus.retain(|cpu| !self.gone.contains(cpu));
+                if part.cpus.is_empty() {
+                    part.cpus = self.cpus.iter().copied().filter(|cpu| !self.gone.contains(cpu)).collect();
+                }
+            }
             part
         };
         parts.into_values().map(each_once).collect()
@@ -80,4 +110,23 @@ fn memory_bytes() -> u64 {
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kb = total.and_then(|total| total.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
     kb.map_or(u64::MAX, |kb| kb * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_lost_its_processors_shares_those_that_are_left() {
+        let cores = vec![vec![2, 6], vec![3, 7]];
+        let node = Node { name: "here".into(), cores, memory_bytes: u64::MAX };
+        let mut machine = Machine::new(vec![node]).expect("a machine");
+        assert_eq!(machine.only(&[2, 3, 6, 7, 9]), None, "all are there");
+        assert_eq!(machine.only(&[2, 7]), Some(BTreeSet::from([Slot(1), Slot(2)])));
+        assert_eq!((machine.online(), machine.gone()), (2, vec![3, 6]));
+        assert_eq!(machine.only(&[7, 2]), None, "as before");
+        assert_eq!(machine.only(&[]), None, "somebody has to run somewhere");
+        assert_eq!(machine.online(), 2);
+        assert_eq!(machine.only(&[2, 3, 6, 7]), Some(BTreeSet::new()));
+    }
 }

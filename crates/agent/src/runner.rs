@@ -338,20 +338,9 @@ impl Runner<'_> {
 
     fn start(&mut self, parts: Vec<Part>, remote: &[String]) -> Result<(), AgentError> {
         self.parts = parts;
-        let (program, arguments) = self.asked.command.split_first().expect("there is a program");
-        let mut command = Command::new(program);
-        command.args(arguments).env(MARK, self.tree.mark()).env(PROGRAM, &self.asked.castell);
-        if std::env::var_os(MAILBOX).is_none() {
-            command.env(MAILBOX, "1");
-        }
-        if let Some(socket) = &self.named_socket {
-            command.env(SOCKET, socket);
-        }
         if self.asked.allocation.is_some() {
             let made = Environment::of(&self.parts, remote, &self.asked.castell, self.folder.clone());
-            let environment = made.map_err(AgentError::system("write files for launchers"))?;
-            command.envs(&environment.variables);
-            self.environment = Some(environment);
+            self.environment = Some(made.map_err(AgentError::system("write files for launchers"))?);
         }
         // Should this process be killed: the agent ends what is left, and where there is none either, nothing stays stopped.
         let group = self.guarded.as_ref().and_then(|guarded| guarded.freezer.entrance().ok());
@@ -361,8 +350,30 @@ impl Runner<'_> {
             group: group.as_ref().map(AsRawFd::as_raw_fd),
             ..Birth::default()
         };
-        self.program = Some(spawn(&mut command, &birth)?);
+        let mut started = spawn(&mut self.command(), &birth);
+        if started.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL))
+            && !birth.cpus.is_empty()
+        {
+            // Its processors were taken away since the agent has looked; it is told where to go when the agent looks again.
+            started = spawn(&mut self.command(), &Birth { cpus: Vec::new(), ..birth });
+        }
+        self.program = Some(started?);
         Ok(())
+    }
+
+    /// The program with its arguments and its environment.
+    fn command(&self) -> Command {
+        let (program, arguments) = self.asked.command.split_first().expect("there is a program");
+        let mut command = Command::new(program);
+        command.args(arguments).env(MARK, self.tree.mark()).env(PROGRAM, &self.asked.castell);
+        if std::env::var_os(MAILBOX).is_none() {
+            command.env(MAILBOX, "1");
+        }
+        if let Some(socket) = &self.named_socket {
+            command.env(SOCKET, socket);
+        }
+        command.envs(self.environment.iter().flat_map(|environment| &environment.variables));
+        command
     }
 
     /// What it has on the node of this process; nothing where that is outside of the allocation.

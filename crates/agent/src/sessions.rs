@@ -13,6 +13,7 @@ use crate::orders::Orders;
 use crate::{AgentError, Tree};
 use castell_host::clock;
 use castell_host::descriptor::{Peer, own_user};
+use castell_host::topology::{Processors, print_list};
 use castell_host::users::name_of;
 use castell_policy::session::protocol::{FromAgent, Part, ToKeeper, Wanted};
 use castell_policy::session::{Decision, Event, Rules, Scheduler, SessionId, State};
@@ -25,6 +26,8 @@ use std::time::{Duration, Instant};
 const GRACE: Duration = Duration::from_secs(5);
 /// A session that was spawned ends when no process has joined it by then.
 const JOINED_WITHIN: Duration = Duration::from_secs(60);
+/// How often it is looked which processors there are.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A session beside what the scheduler knows.
 struct Live {
@@ -81,6 +84,8 @@ pub(crate) struct Sessions {
     turn: u64,
     promised: Vec<Promised>,
     post: Sender<News>,
+    /// When it was last asked which processors there are.
+    looked: Instant,
 }
 
 impl Sessions {
@@ -96,6 +101,7 @@ impl Sessions {
             turn: 0,
             promised: Vec::new(),
             post,
+            looked: Instant::now(),
         }
     }
 
@@ -119,7 +125,7 @@ impl Sessions {
         self.check_owner(peer, &mut wanted)?;
         self.look_at_processors();
         if wanted.slots == 0 {
-            wanted.slots = self.machine.cluster.num_slots() as u32;
+            wanted.slots = self.machine.online();
         }
         if let Some(name) = &wanted.policy {
             self.expect_policy(name)?;
@@ -179,19 +185,53 @@ impl Sessions {
         }
     }
 
+    /// Looks which processors there are, if that was not done just now.
+    pub(crate) fn look_now_and_then(&mut self) {
+        if self.looked.elapsed() >= LOOK_EVERY {
+            self.look_at_processors();
+        }
+    }
+
     /// Processors come and go (hot-plugging, the control group of whoever keeps sessions): the first session has those that there are.
-    /// Sessions that run keep what they were given, where the system moves them.
+    /// Whose are taken away later, shares what is left until they are back, and nobody is given any of them; more than there were at the
+    /// first session are given to nobody. Processors of other nodes are their keepers' affair.
     fn look_at_processors(&mut self) {
-        if !self.live.is_empty() || !self.keepers.all().is_empty() {
+        self.looked = Instant::now();
+        if !self.keepers.all().is_empty() {
+            return;
+        }
+        if !self.live.is_empty() {
+            self.use_only(&Processors::usable().cpus);
             return;
         }
         let now = vec![Node::here()];
-        if now != self.machine.nodes
+        if (now != self.machine.nodes || !self.machine.gone().is_empty())
             && let Some(machine) = Machine::new(now)
         {
             self.scheduler = Scheduler::new(machine.cluster.clone(), *self.scheduler.rules());
             self.machine = machine;
         }
+    }
+
+    fn use_only(&mut self, usable: &[u32]) {
+        let Some(offline) = self.machine.only(usable) else { return };
+        castell_host::say(&match &self.machine.gone()[..] {
+            [] => "all processors of the sessions are back".to_owned(),
+            gone => format!(
+                "processors {} were taken away: sessions on them share the others, and nobody is given them",
+                print_list(gone)
+            ),
+        });
+        let decisions = self.scheduler.handle(self.now(), Event::Offline(offline));
+        let mut decisions = decisions.expect("slots of this cluster");
+        for (id, live) in self.live.iter().filter(|(_, live)| !live.parts.is_empty()) {
+            let Some(pinned) = self.scheduler.pinned(*id) else { continue };
+            let moves = |decision: &Decision| matches!(decision, Decision::Repin(other, _) if other == id);
+            if self.machine.parts(pinned) != live.parts && !decisions.iter().any(moves) {
+                decisions.push(Decision::Repin(*id, pinned.clone()));
+            }
+        }
+        self.orders.add(decisions);
     }
 
     /// The first session chooses the policy.

@@ -1,9 +1,13 @@
 //! Sessions on this host, with real programs: suspended ones stand still, whatever their processes do, and nothing stays frozen,
 //! whoever dies. The test starts itself as runner (`run`) and as agent (`agent`).
 
+mod processors;
+#[path = "../../host/tests/skipped/mod.rs"]
+mod skipped;
+
 use castell_agent::{AgentError, Asked, Life, MARK, NO_MARK, Options, Place, Tree, list, run, serve, steer};
 use castell_host::mailbox::{Agent, FOLDER, Mailbox, Place as At, default_path};
-use castell_host::topology::{Processors, parse_list, print_list};
+use castell_host::topology::{Processors, parse_list};
 use castell_host::users::Others;
 use castell_policy::session::protocol::{
     Explained, FromAgent, Order, Shown, ToAgent, VERSION, Wanted, encode,
@@ -93,7 +97,7 @@ fn as_runner(arguments: &[String]) {
 type Case = (&'static str, fn(&World));
 
 fn tests(filter: &str) {
-    let cases: [Case; 20] = [
+    let cases: [Case; 21] = [
         ("suspended sessions stand still", suspended_sessions_stand_still),
         ("a killed runner leaves nothing", a_killed_runner_leaves_nothing),
         ("sessions outlive their agent", sessions_outlive_their_agent),
@@ -107,7 +111,8 @@ fn tests(filter: &str) {
         ("waiting, and giving up", waiting_and_giving_up),
         ("stepping aside", stepping_aside),
         ("workers step aside", workers_step_aside),
-        ("processors come and go", processors_come_and_go),
+        ("processors come and go", processors::come_and_go),
+        ("processors are taken from sessions that run", processors::are_taken_from_sessions_that_run),
         ("what never fits", what_never_fits),
         ("its user stops a session", its_user_stops_a_session),
         ("a stopped session makes room", a_stopped_session_makes_room),
@@ -550,20 +555,23 @@ fn waiting_and_giving_up(world: &World) {
     assert_eq!(other.0.wait().expect("it ends").code(), Some(7));
 }
 
+/// The processors that are allowed to all of a session's processes.
+fn allowed(session: &Running) -> Vec<Vec<u32>> {
+    let list = |pid: u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        parse_list(line.trim()).ok()
+    };
+    members(session).into_iter().filter_map(list).collect()
+}
+
 fn stepping_aside(world: &World) {
     if world.slots < 2 {
         println!("stepping aside: there is one processor only, and nowhere to step");
         return;
     }
     let long = world.stubborn("sidestep");
-    let allowed = || -> Vec<Vec<u32>> {
-        let list = |pid: u32| {
-            let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-            let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-            parse_list(line.trim()).ok()
-        };
-        members(&long).into_iter().filter_map(list).collect()
-    };
+    let allowed = || allowed(&long);
     let before = allowed();
     assert!(before.iter().all(|cpus| cpus.len() == world.slots));
     let mut short = world.until_told("sidestep");
@@ -596,47 +604,6 @@ fn workers_step_aside(world: &World) {
     wait_for("all of them run again", || running() == world.slots.to_string());
     signal(long.0.id(), Signal::TERM);
     assert_eq!(wait(long), Some(143));
-}
-
-/// An agent that lasts has the processors that there are when nobody has any.
-fn processors_come_and_go(world: &World) {
-    if world.slots < 2 {
-        println!("processors come and go: there is one only");
-        return;
-    }
-    let mut lasting = Command::new(std::env::current_exe().expect("a program"));
-    let lasting = Running(lasting.arg("lasting").arg(&world.place.socket).spawn().expect("it starts"));
-    let bind = |cpus: &str| {
-        let bound =
-            Command::new("taskset").args(["-a", "-p", "-c", cpus, &lasting.0.id().to_string()]).output();
-        assert!(bound.expect("taskset").status.success());
-    };
-    let has = |count: usize| {
-        // All that there are.
-        let session =
-            world.start("wait", 0, "touch started; while [ ! -e end ]; do sleep 0.01; done; exit 7");
-        wait_for("it runs", || world.started());
-        assert_eq!(world.sessions()[0].parts[0].cpus.len(), count);
-        session
-    };
-    let end = |session: Running| {
-        world.tell();
-        assert_eq!(wait(session), Some(7));
-        wait_for("it is forgotten", || world.sessions().is_empty());
-        for file in ["started", "end"] {
-            fs::remove_file(world.folder.path().join(file)).expect("a file");
-        }
-    };
-    wait_for("it listens", || UnixStream::connect(&world.place.socket).is_ok());
-    let all = Processors::usable().cpus.clone();
-    let list = print_list(&all);
-    let first = has(all.len());
-    bind(&all[0].to_string());
-    end(first);
-    let second = has(1);
-    bind(&list);
-    end(second);
-    end(has(all.len()));
 }
 
 fn what_never_fits(world: &World) {

@@ -238,11 +238,14 @@ fn allowed(pid: u32) -> Option<String> {
     Some(line.trim().to_owned())
 }
 
+/// Nodes alone may take a minute until castell is started on all of them.
+const PATIENCE: Duration = Duration::from_secs(180);
+
 #[track_caller]
 fn wait_for(what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "waited for a minute: {what}");
+        assert!(begun.elapsed() < PATIENCE, "waited for {} s: {what}", PATIENCE.as_secs());
         sleep(Duration::from_millis(20));
     }
 }

@@ -3,10 +3,10 @@
 
 use super::{JOINED_WITHIN, Live, Sessions, Spawned};
 use crate::Tree;
-use crate::machine::Node;
+use crate::machine::{Machine, Node};
 use castell_host::say;
 use castell_policy::session::protocol::{FromAgent, Part, Wanted};
-use castell_policy::session::{Decision, Event, Saved, Scheduler, SessionId, State};
+use castell_policy::session::{Decision, Event, Saved, Scheduler, SessionId, Slot, State};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -103,15 +103,13 @@ impl Sessions {
     /// # Errors
     /// It cannot be; nothing has changed then.
     pub(crate) fn restore(&mut self, books: Books) -> Result<(), String> {
-        if books.nodes != self.machine.nodes {
-            return Err("the processors or the memory of its nodes are others now".into());
-        }
+        let (machine, offline) = self.machine_of(&books.nodes)?;
         let known: BTreeSet<SessionId> = books.scheduler.states().map(|(id, _)| id).collect();
-        let cluster = self.machine.cluster.clone();
-        let restored = Scheduler::restore(cluster, books.scheduler, self.now());
+        let cluster = machine.cluster.clone();
+        let restored = Scheduler::restore(cluster, books.scheduler, offline, self.now());
         // All that has to be done is found out when it is known how the sessions are.
         let (scheduler, _) = restored.map_err(|error| error.to_string())?;
-        self.scheduler = scheduler;
+        (self.machine, self.scheduler) = (machine, scheduler);
         self.next = books.next.max(known.last().map_or(0, |last| last.0 + 1));
         for (number, Entry { wanted, user, spawned, leaving }) in books.sessions {
             let id = SessionId(number);
@@ -147,6 +145,23 @@ impl Sessions {
         // The last keepers may have let go on what they had stopped.
         self.live.keys().copied().collect::<Vec<_>>().into_iter().for_each(|id| self.hold(id));
         Ok(())
+    }
+
+    /// The machine of the last agent, and the slots that are offline: some processors may be gone since.
+    fn machine_of(&self, nodes: &[Node]) -> Result<(Machine, BTreeSet<Slot>), String> {
+        let others = || "the processors or the memory of its nodes are others now".to_owned();
+        let mut machine = Machine::new(nodes.to_vec()).ok_or_else(others)?;
+        if nodes == self.machine.nodes {
+            return Ok((machine, BTreeSet::new()));
+        }
+        let ([now], [then]) = (&self.machine.nodes[..], nodes) else { return Err(others()) };
+        let (usable, before) = (now.cores.concat(), then.cores.concat());
+        let is_it = now.name == then.name && now.memory_bytes == then.memory_bytes;
+        if !is_it || !usable.iter().any(|cpu| before.contains(cpu)) {
+            return Err(others());
+        }
+        let offline = machine.only(&usable).unwrap_or_default();
+        Ok((machine, offline))
     }
 
     /// Where a session has to be.

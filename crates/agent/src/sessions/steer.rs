@@ -184,7 +184,8 @@ impl Sessions {
         }
         let explanation = self.scheduler.explain(now, id).ok_or("it has just ended")?;
         let holders = explanation.holders.iter().map(|holding| self.holder(holding, peer)).collect();
-        let Explanation { ran, free, before, begins, suspensions, suspended_by, stops, .. } = explanation;
+        let Explanation { ran, free, offline, before, begins, suspensions, suspended_by, stops, .. } =
+            explanation;
         let numbers = |ids: Vec<SessionId>| ids.into_iter().map(|id| id.0).collect();
         Ok(FromAgent::Explained(Box::new(Explained {
             shown: self.shown(id, live, peer),
@@ -192,6 +193,7 @@ impl Sessions {
             estimate_ms: live.wanted.estimate_ms,
             ran_ms: ran,
             free,
+            offline,
             before: numbers(before),
             holders,
             begins_in_ms: begins.map(|begins| begins.saturating_sub(now)),

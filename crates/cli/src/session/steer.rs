@@ -224,7 +224,7 @@ fn begins(shown: &Shown) -> &'static str {
 }
 
 fn what(explained: &Explained) -> String {
-    let Explained { shown, free, before, .. } = explained;
+    let Explained { shown, free, offline, before, .. } = explained;
     let Shown { session, for_ms, .. } = shown;
     let (slots, so_long) = (count_processors(shown.slots.into()), time(*for_ms));
     let where_it_is = super::run::processors(shown);
@@ -233,12 +233,16 @@ fn what(explained: &Explained) -> String {
             format!("session {session} was stopped by its user before it began; it wants {slots}")
         }
         ("waiting", false) => {
+            let gone = match offline {
+                0 => String::new(),
+                some => format!(" ({some} more taken away for now)"),
+            };
             let before = match &before[..] {
                 [] => "its turn is next".to_owned(),
                 some => format!("before it: {}", list(some)),
             };
             format!(
-                "session {session} has waited for {so_long}: it wants {slots}, of which {free} are free; {before}"
+                "session {session} has waited for {so_long}: it wants {slots}, of which {free} are free{gone}; {before}"
             )
         }
         ("running", _) if shown.paused => {

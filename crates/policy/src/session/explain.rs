@@ -21,6 +21,8 @@ pub struct Explanation {
     pub slots: u64,
     /// Slots on which nothing runs.
     pub free: u64,
+    /// Slots whose processors were taken away.
+    pub offline: u64,
     /// Whose turn comes before its own, if it waits, in this order.
     pub before: Vec<SessionId>,
     /// Who has slots, if it waits; else who has some of its slots as well. By number.
@@ -69,6 +71,7 @@ impl Scheduler {
             ran: session.ran + if runs { now.saturating_sub(session.since) } else { 0 },
             slots: self.slots_of(&session.request),
             free: self.occupancy.free_total(),
+            offline: self.offline.len() as u64,
             before,
             holders: self.holders_beside(now, id),
             begins,

@@ -1,7 +1,7 @@
 //! Who has which slot, where sessions are suspended: whose slots a newcomer can have, and which suspended session can go on.
 
 use super::request::SessionId;
-use super::resources::Placement;
+use super::resources::{Placement, Slot};
 use std::collections::{BTreeSet, HashMap};
 
 /// Among sessions that suspend each other, the larger one goes first: priority, then arrival.
@@ -38,7 +38,7 @@ struct Suspended {
 #[derive(Clone, Debug)]
 pub(crate) struct Holders {
     slots: Vec<Vec<Claim>>,
-    /// How many sessions of a slot were surpassed so often that nobody may do so again.
+    /// How many sessions of a slot were surpassed so often that nobody may do so again; one more where the slot is offline.
     left_alone: Vec<u32>,
     suspended: HashMap<SessionId, Suspended>,
     /// Suspended sessions that nobody of another group is in the way of, by arrival.
@@ -118,6 +118,12 @@ impl Holders {
             let count = &mut self.left_alone[slot];
             *count = if begins { *count + 1 } else { *count - 1 };
         }
+    }
+
+    /// Nobody may have these slots who does not have them already.
+    pub(crate) fn withdraw(&mut self, slots: &BTreeSet<Slot>) {
+        self.thresholds = None;
+        slots.iter().for_each(|slot| self.left_alone[slot.0 as usize] += 1);
     }
 
     /// The suspended session that came last before this arrival, of those that could go on.

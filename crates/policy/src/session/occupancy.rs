@@ -2,6 +2,7 @@
 
 use super::request::Request;
 use super::resources::{Cluster, Level, NodeId, Placement, Slot};
+use std::collections::BTreeSet;
 
 /// A slot that cannot be had.
 pub(crate) const NOT_USABLE: u16 = u16::MAX;
@@ -16,6 +17,8 @@ pub(crate) struct Occupancy {
     running: Vec<u16>,
     /// Suspended sessions whose slot it is.
     suspended: Vec<u16>,
+    /// Whether nobody may be given it for now: it counts nowhere below.
+    offline: Vec<bool>,
     /// Slots of each node on which nothing runs.
     free: Vec<u32>,
     free_total: u64,
@@ -60,6 +63,7 @@ impl Occupancy {
         Occupancy {
             running: vec![0; slots],
             suspended: vec![0; slots],
+            offline: vec![false; slots],
             free_total: slots as u64,
             vacant_total: slots as u64,
             crowds: std::array::from_fn(|crowd| if crowd == 0 { slots as u64 } else { 0 }),
@@ -67,6 +71,33 @@ impl Occupancy {
             memory_left,
             cluster,
         }
+    }
+
+    /// The same without some slots.
+    ///
+    /// # Panics
+    /// Somebody is there already.
+    pub(crate) fn without(mut self, offline: &BTreeSet<Slot>) -> Occupancy {
+        for slot in offline {
+            let at = slot.0 as usize;
+            assert!(self.holders(at) == 0, "slots go offline before sessions are noted");
+            self.offline[at] = true;
+            self.crowds[0] -= 1;
+            self.free[self.cluster.node_of(*slot).0 as usize] -= 1;
+            self.free_total -= 1;
+            self.vacant_total -= 1;
+        }
+        self
+    }
+
+    /// Whether nobody may be given a slot for now.
+    pub(crate) fn is_offline(&self, slot: usize) -> bool {
+        self.offline[slot]
+    }
+
+    /// Slots that are not offline.
+    pub(crate) fn online_total(&self) -> u64 {
+        self.offline.iter().filter(|offline| !**offline).count() as u64
     }
 
     /// Slots on which nothing runs.
@@ -85,19 +116,23 @@ impl Occupancy {
         self.crowds[..counted].iter().sum()
     }
 
-    /// How many sessions run on a slot.
+    /// How many sessions run on a slot; [`NOT_USABLE`] where it is offline.
     pub(crate) fn running(&self, slot: usize) -> u16 {
-        self.running[slot]
+        if self.offline[slot] { NOT_USABLE } else { self.running[slot] }
     }
 
-    /// How many sessions have a slot, suspended ones as well.
+    /// How many sessions have a slot, suspended ones as well; [`NOT_USABLE`] where it is offline.
     pub(crate) fn holders(&self, slot: usize) -> u16 {
-        self.running[slot] + self.suspended[slot]
+        if self.offline[slot] { NOT_USABLE } else { self.running[slot] + self.suspended[slot] }
     }
 
     /// A session runs there from now on.
     pub(crate) fn run(&mut self, placement: &Placement) {
         for slot in placement.runs().flatten() {
+            if self.offline[slot] {
+                self.running[slot] += 1;
+                continue;
+            }
             self.crowds[crowd(self.running[slot])] -= 1;
             self.running[slot] += 1;
             self.crowds[crowd(self.running[slot])] += 1;
@@ -112,6 +147,10 @@ impl Occupancy {
     /// It does not any more.
     pub(crate) fn stop(&mut self, placement: &Placement) {
         for slot in placement.runs().flatten() {
+            if self.offline[slot] {
+                self.running[slot] -= 1;
+                continue;
+            }
             self.crowds[crowd(self.running[slot])] -= 1;
             self.running[slot] -= 1;
             self.crowds[crowd(self.running[slot])] += 1;
@@ -129,6 +168,9 @@ impl Occupancy {
             let before = self.holders(slot);
             let count = &mut self.suspended[slot];
             *count = if holds { *count + 1 } else { *count - 1 };
+            if self.offline[slot] {
+                continue;
+            }
             self.vacant_total -= u64::from(before == 0);
             self.vacant_total += u64::from(self.holders(slot) == 0);
         }

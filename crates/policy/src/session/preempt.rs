@@ -73,8 +73,8 @@ impl Scheduler {
             None => self.occupancy.holders(slot).min(1).into(),
             Some(left) => u64::MAX - left,
         };
-        let slots =
-            (0..self.occupancy.cluster.num_slots()).filter(|slot| holders.left_on(*slot, now) >= Some(gap));
+        let slots = (0..self.occupancy.cluster.num_slots())
+            .filter(|slot| !self.occupancy.is_offline(*slot) && holders.left_on(*slot, now) >= Some(gap));
         let mut usable: Vec<(u64, usize)> = slots.map(|slot| (order(slot), slot)).collect();
         if (usable.len() as u64) < wanted {
             return Some(None);
@@ -191,7 +191,8 @@ impl Scheduler {
     pub(super) fn go_on(&mut self, now: u64, decisions: &mut Vec<Decision>) {
         let mut arrival = u64::MAX;
         loop {
-            if self.occupancy.free_total() == 0 {
+            // Slots that are offline are not counted, but whose they are, goes on there.
+            if self.occupancy.free_total() == 0 && self.offline.is_empty() {
                 return;
             }
             let holders = self.holders.as_ref().expect("it suspends");

@@ -14,7 +14,7 @@ use super::request::Request;
 use serde::{Deserialize, Serialize};
 
 /// This version; another one is refused.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Longer lines are refused.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
@@ -319,6 +319,8 @@ pub struct Explained {
     pub ran_ms: u64,
     /// Slots on which nothing runs.
     pub free: u64,
+    /// Slots whose processors were taken away.
+    pub offline: u64,
     /// Whose turn comes before its own, if it waits.
     pub before: Vec<u64>,
     /// Who has slots, if it waits; else who has some of its own as well.

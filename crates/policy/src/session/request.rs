@@ -1,8 +1,9 @@
 //! What is asked, what is answered.
 
-use super::resources::{Level, Placement};
+use super::resources::{Level, Placement, Slot};
 use super::rules::{Policy, Rules};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// The number of a session; whoever asks gives it, each once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -63,6 +64,9 @@ pub enum Event {
     Estimate(SessionId, Option<u64>),
     /// Another policy decides about all sessions, as they are.
     Rules(Rules),
+    /// These slots are offline now, and no others: their processors were taken away. Who has some keeps them, and shares what is left
+    /// of its nodes until they are back; nobody is given any meanwhile.
+    Offline(BTreeSet<Slot>),
 }
 
 /// What has to be done, in this order.
@@ -146,6 +150,14 @@ pub enum Refused {
         most: u16,
         /// The policy that was to take over.
         policy: Policy,
+    },
+    /// There never was such a slot.
+    #[error("there is no slot {slot}: there are {there}, from 0")]
+    NoSlot {
+        /// Its number.
+        slot: u32,
+        /// How many there are.
+        there: u64,
     },
     /// There is no such session (any more).
     #[error("there is no session {}", session.0)]

@@ -56,7 +56,7 @@ impl Scheduler {
         Saved { rules, sessions, arrivals, starts, priorities }
     }
 
-    /// Goes on from what was saved, on the same cluster, and says what to do now. How often those that wait were overtaken is counted
+    /// Goes on from what was saved, on the same cluster, of which these slots are offline now, and says what to do now. How often those that wait were overtaken is counted
     /// anew, and nothing is promised to them as yet; under sidestep all are told again where they are pinned.
     ///
     /// # Errors
@@ -64,11 +64,12 @@ impl Scheduler {
     pub fn restore(
         cluster: Cluster,
         saved: Saved,
+        offline: BTreeSet<Slot>,
         now: u64,
     ) -> Result<(Scheduler, Vec<Decision>), NotRestored> {
         check(&cluster, &saved, now)?;
         let Saved { rules, sessions, arrivals, starts, priorities } = saved;
-        let mut scheduler = Scheduler::new(cluster, rules);
+        let mut scheduler = Scheduler::without(cluster, rules, offline);
         (scheduler.arrivals, scheduler.starts, scheduler.priorities) = (arrivals, starts, priorities);
         sessions.iter().try_for_each(|(_, session)| scheduler.check(&session.request))?;
         scheduler.groups = groups(&sessions);

@@ -4,7 +4,7 @@ use super::holders::Holders;
 use super::occupancy::{NOT_USABLE, Occupancy, per_process};
 use super::record::{Session, State};
 use super::request::{Decision, Event, Refused, Request, SessionId};
-use super::resources::{Cluster, Placement};
+use super::resources::{Cluster, Placement, Slot};
 use super::rules::{Policy, Rules};
 use super::sidestep;
 use super::turns::{Turn, Turns, Wish};
@@ -17,6 +17,8 @@ pub struct Scheduler {
     pub(super) occupancy: Occupancy,
     /// With the same capacity and nothing in it: what fits at all.
     empty: Occupancy,
+    /// Whose processors were taken away.
+    pub(super) offline: BTreeSet<Slot>,
     pub(super) sessions: HashMap<SessionId, Session>,
     pub(super) waiting: Turns,
     /// Who has which slot, under policies that suspend.
@@ -44,13 +46,22 @@ pub struct Scheduler {
 impl Scheduler {
     /// Nothing runs yet.
     pub fn new(cluster: Cluster, rules: Rules) -> Scheduler {
-        let occupancy = Occupancy::new(cluster);
-        let holders = rules.policy.suspends().then(|| Holders::new(occupancy.cluster.num_slots()));
+        Scheduler::without(cluster, rules, BTreeSet::new())
+    }
+
+    /// The same where some slots are offline.
+    pub(super) fn without(cluster: Cluster, rules: Rules, offline: BTreeSet<Slot>) -> Scheduler {
+        let occupancy = Occupancy::new(cluster).without(&offline);
+        let mut holders = rules.policy.suspends().then(|| Holders::new(occupancy.cluster.num_slots()));
+        if let Some(holders) = &mut holders {
+            holders.withdraw(&offline);
+        }
         Scheduler {
+            offline,
             disregarded: vec![0; occupancy.cluster.num_slots()],
             aside: sidestep::Aside::new(occupancy.cluster.num_nodes()),
             rules,
-            empty: occupancy.clone(),
+            empty: Occupancy::new(occupancy.cluster.clone()),
             occupancy,
             sessions: HashMap::new(),
             waiting: Turns::default(),
@@ -75,7 +86,9 @@ impl Scheduler {
         match event {
             Event::Request(id, request) => {
                 let turn = self.admit(now, id, request)?;
-                self.arrived(now, turn, &mut decisions);
+                if self.waiting.contains(&turn) {
+                    self.arrived(now, turn, &mut decisions);
+                }
             }
             Event::End(id) => {
                 self.remove(id)?;
@@ -86,6 +99,7 @@ impl Scheduler {
             Event::Priority(id, priority) => self.prioritise(now, id, priority, &mut decisions)?,
             Event::Estimate(id, estimate) => self.estimate(now, id, estimate, &mut decisions)?,
             Event::Rules(rules) => self.take_over(now, rules, &mut decisions)?,
+            Event::Offline(slots) => self.withdraw(now, slots, &mut decisions)?,
         }
         if self.rules.policy == Policy::Sidestep {
             sidestep::repin(self, &mut decisions);
@@ -127,7 +141,8 @@ impl Scheduler {
         self.aside.pin(id).or_else(|| self.home(id))
     }
 
-    /// How many wait for their turn, have their slots, and are suspended without them.
+    /// How many wait for their turn, have their slots, and are suspended without them. Those are not counted that wait for slots which are
+    /// offline.
     pub fn counts(&self) -> [usize; 3] {
         [self.waiting.len(), self.running.len(), self.suspended.len()]
     }
@@ -157,10 +172,18 @@ impl Scheduler {
         let session = Session::new(request, self.arrivals, now, group, &self.rules);
         self.arrivals += 1;
         let turn = session.turn(id);
-        let wish = self.wish(&session);
-        self.waiting.insert(turn, wish);
         self.sessions.insert(id, session);
+        self.await_turn(id);
         Ok(turn)
+    }
+
+    /// Puts a session among those that wait for their turns, if what is online suffices for it: who waits for more holds up nobody.
+    pub(super) fn await_turn(&mut self, id: SessionId) {
+        let session = &self.sessions[&id];
+        if self.offline.is_empty() || self.fits(&self.empty.clone().without(&self.offline), &session.request)
+        {
+            self.waiting.insert(session.turn(id), self.wish(session));
+        }
     }
 
     /// There is a session of this priority.
@@ -181,8 +204,7 @@ impl Scheduler {
         if wanted > there {
             return Err(Refused::TooManySlots { wanted, there });
         }
-        let simple = per_process == 1 && request.memory_bytes == 0 && request.per_node_max.is_none();
-        if simple || self.empty.compact(request, 0, |_| 0).is_some() {
+        if self.fits(&self.empty, request) {
             return Ok(());
         }
         let fits =
@@ -198,6 +220,16 @@ impl Scheduler {
             memory_bytes: request.memory_bytes,
             fitting: low,
         })
+    }
+
+    /// Whether a request fits where nobody is.
+    fn fits(&self, empty: &Occupancy, request: &Request) -> bool {
+        let wanted = self.slots_of(request);
+        let simple = wanted == u64::from(request.processes)
+            && request.memory_bytes == 0
+            && request.per_node_max.is_none();
+        wanted <= empty.online_total()
+            && (simple || empty.compact(request, 0, |slot| empty.running(slot)).is_some())
     }
 
     /// A session has ended, whatever it was doing.

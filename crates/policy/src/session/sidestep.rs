@@ -65,7 +65,7 @@ impl Aside {
 
 /// Pins anew on the nodes that have changed, and says whose processes move.
 pub(super) fn repin(scheduler: &mut Scheduler, decisions: &mut Vec<Decision>) {
-    let Scheduler { aside, sessions, occupancy, .. } = scheduler;
+    let Scheduler { aside, sessions, occupancy, offline, .. } = scheduler;
     let cluster = &occupancy.cluster;
     let mut touched = BTreeSet::new();
     for node in std::mem::take(&mut aside.changed) {
@@ -75,7 +75,7 @@ pub(super) fn repin(scheduler: &mut Scheduler, decisions: &mut Vec<Decision>) {
         }
         let residents = aside.residents[node.0 as usize].iter();
         let residents: Vec<Resident> = residents.map(|(id, home)| (*id, &sessions[id], &home[..])).collect();
-        let after = pins(cluster, node, &residents);
+        let after = pins(cluster, node, offline, &residents);
         let before = &mut aside.pins[node.0 as usize];
         for ((id, _, home), (_, slots)) in residents.iter().zip(&after) {
             if find(before, *id).unwrap_or(home) != slots {
@@ -128,10 +128,15 @@ fn find(pins: &Pins, id: SessionId) -> Option<&[Slot]> {
 
 /// A slot belongs to the session that was started last. Processes of others that were there go to slots of the node that belong to
 /// nobody, to their own session or to one that was started before it, the least crowded first; where there is no such slot, to those of
-/// the first that was started after it.
-fn pins(cluster: &Cluster, node: NodeId, sessions: &[Resident]) -> Pins {
+/// the first that was started after it. Slots that are offline are nobody's, and nobody goes there.
+fn pins(cluster: &Cluster, node: NodeId, offline: &BTreeSet<Slot>, sessions: &[Resident]) -> Pins {
     let range = cluster.slots(node);
     let at = |slot: Slot| slot.0 as usize - range.start;
+    let online: Vec<usize> =
+        (0..range.len()).filter(|slot| !offline.contains(&Slot((slot + range.start) as u32))).collect();
+    if online.is_empty() {
+        return sessions.iter().map(|(id, _, home)| (*id, home.to_vec())).collect();
+    }
     let mut newest: Vec<Option<usize>> = vec![None; range.len()];
     let mut order: Vec<usize> = (0..sessions.len()).collect();
     order.sort_by_key(|index| sessions[*index].1.started);
@@ -144,7 +149,8 @@ fn pins(cluster: &Cluster, node: NodeId, sessions: &[Resident]) -> Pins {
     }
     let group = |index: usize| sessions[index].1.group;
     let displaced = |index: usize, slots: &[Slot]| {
-        slots.iter().any(|slot| newest[at(*slot)].is_some_and(|owner| group(owner) != group(index)))
+        let taken = |slot: &Slot| newest[at(*slot)].is_some_and(|owner| group(owner) != group(index));
+        slots.iter().any(|slot| offline.contains(slot) || taken(slot))
     };
     let mut crowd = vec![0u32; range.len()];
     for index in 0..sessions.len() {
@@ -158,12 +164,12 @@ fn pins(cluster: &Cluster, node: NodeId, sessions: &[Resident]) -> Pins {
             newest[*slot]
                 .is_none_or(|owner| group(owner) == group(index) || sessions[owner].1.started < started)
         };
-        let mut candidates: Vec<usize> = (0..range.len()).filter(open).collect();
+        let mut candidates: Vec<usize> = online.iter().copied().filter(open).collect();
         if candidates.is_empty() {
             // All slots belong to sessions that were started later: the first of those shares.
             let age = |slot: &usize| newest[*slot].map(|owner| sessions[owner].1.started);
-            let oldest = (0..range.len()).map(|slot| age(&slot)).min();
-            candidates = (0..range.len()).filter(|slot| Some(age(slot)) == oldest).collect();
+            let oldest = online.iter().map(age).min();
+            candidates = online.iter().copied().filter(|slot| Some(age(slot)) == oldest).collect();
         }
         let pinned = &mut pins[index].1;
         for slots in processes(index) {

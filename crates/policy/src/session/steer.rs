@@ -65,9 +65,11 @@ impl Scheduler {
         self.reservation = None;
         match session.state {
             State::Waiting => {
-                let (turn, wish) = (session.turn(id), self.wish(&self.sessions[&id]));
-                self.waiting.insert(turn, wish);
-                self.arrived(now, turn, decisions);
+                let turn = session.turn(id);
+                self.await_turn(id);
+                if self.waiting.contains(&turn) {
+                    self.arrived(now, turn, decisions);
+                }
             }
             State::Running => {
                 session.since = now;

@@ -2,8 +2,10 @@
 
 use super::record::{Session, State};
 use super::request::{Decision, Refused, SessionId};
+use super::resources::Slot;
 use super::rules::{Policy, Rules};
 use super::scheduler::Scheduler;
+use std::collections::BTreeSet;
 
 impl Scheduler {
     /// Decides by other rules from now on. Where nobody is suspended under them, those that were go on; how often those that wait were
@@ -18,7 +20,29 @@ impl Scheduler {
             return Ok(());
         }
         self.check_successor(&rules)?;
-        let mut next = Scheduler::new(self.cluster().clone(), rules);
+        self.begin_anew(now, rules, self.offline.clone(), decisions);
+        Ok(())
+    }
+
+    /// These slots are offline from now on, and no others.
+    pub(super) fn withdraw(
+        &mut self,
+        now: u64,
+        offline: BTreeSet<Slot>,
+        decisions: &mut Vec<Decision>,
+    ) -> Result<(), Refused> {
+        if let Some(slot) = offline.last().filter(|slot| slot.0 as usize >= self.cluster().num_slots()) {
+            return Err(Refused::NoSlot { slot: slot.0, there: self.cluster().num_slots() as u64 });
+        }
+        if offline != self.offline {
+            self.begin_anew(now, self.rules, offline, decisions);
+        }
+        Ok(())
+    }
+
+    /// All sessions under another scheduler, as they are.
+    fn begin_anew(&mut self, now: u64, rules: Rules, offline: BTreeSet<Slot>, decisions: &mut Vec<Decision>) {
+        let mut next = Scheduler::without(self.cluster().clone(), rules, offline);
         (next.arrivals, next.starts, next.priorities) = (self.arrivals, self.starts, self.priorities);
         next.groups = std::mem::take(&mut self.groups);
         next.sessions = std::mem::take(&mut self.sessions);
@@ -30,7 +54,6 @@ impl Scheduler {
         next.settle_all(now, decisions);
         *self = next;
         self.give_turns(now, decisions);
-        Ok(())
     }
 
     /// Notes all sessions, as they are, wherever else sessions are noted.
@@ -84,9 +107,7 @@ impl Scheduler {
         let session = self.sessions.get_mut(&id).expect("it is there");
         session.promise = None;
         if !session.stopped {
-            let turn = session.turn(id);
-            let wish = self.wish(&self.sessions[&id]);
-            self.waiting.insert(turn, wish);
+            self.await_turn(id);
         }
     }
 
