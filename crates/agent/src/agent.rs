@@ -3,13 +3,12 @@
 use crate::AgentError;
 use crate::keepers::{Keepers, News as Kept};
 use crate::machine::Machine;
-use crate::news::{Life, News, Watcher};
+use crate::news::{Life, Marks, News, Watcher};
 use crate::sessions::{Books, Reported, Sessions};
 use crate::store::Store;
 use castell_host::descriptor::own_user;
 use castell_policy::session::Rules;
 use castell_policy::session::protocol::{FromAgent, FromKeeper, ToAgent, VERSION, check_version};
-use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
@@ -47,7 +46,7 @@ impl Agent {
     }
 
     /// Until another agent takes over, or there has been no session for as long as its life lasts then. `watcher` hears which sessions
-    /// stand still, whenever these are others.
+    /// stand still and which run, whenever these are others.
     pub(crate) fn work(
         &mut self,
         inbox: &Receiver<News>,
@@ -55,7 +54,7 @@ impl Agent {
         watcher: Option<&Watcher>,
     ) -> Result<(), AgentError> {
         let mut quiet = Instant::now();
-        let mut standing = BTreeSet::new();
+        let mut marks = Marks::default();
         loop {
             if self.has_work() {
                 quiet = Instant::now();
@@ -82,10 +81,10 @@ impl Agent {
             }
             self.sessions.carry_out();
             if let Some(watcher) = watcher {
-                let now = self.sessions.standing();
-                if now != standing {
+                let now = self.sessions.marks();
+                if now != marks {
                     watcher(&now);
-                    standing = now;
+                    marks = now;
                 }
             }
             if !self.has_work() && end.is_some_and(|end| Instant::now() >= end) {

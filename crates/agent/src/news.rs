@@ -27,8 +27,17 @@ impl Life {
     }
 }
 
-/// Hears the marks of the sessions that stand still.
-pub type Watcher = Box<dyn Fn(&BTreeSet<String>) + Send>;
+/// The sessions of an agent that have processes, by their marks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Those that stand still.
+    pub standing: BTreeSet<String>,
+    /// Those that run, on this host at least.
+    pub running: BTreeSet<String>,
+}
+
+/// Hears which sessions stand still and which run, whenever these are others.
+pub type Watcher = Box<dyn Fn(&Marks) + Send>;
 
 /// What the deciding thread hears.
 pub(crate) enum News {

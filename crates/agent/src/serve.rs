@@ -53,7 +53,8 @@ pub fn serve(options: Options) -> Result<(), AgentError> {
     let Some(_lock) = lock(place, life)? else { return Ok(()) };
     // Left by an agent that died: the lock says that none lives.
     let _ = fs::remove_file(&place.socket);
-    let store = Store::new(place.books());
+    let store =
+        Store::new(place.books(), "castell sessions 1", "what the last agent wrote about its sessions");
     let books: Option<Books> = store.read().unwrap_or_else(|reason| {
         say(&reason);
         None

@@ -8,9 +8,9 @@ use self::steer::Promised;
 use crate::clients::Clients;
 use crate::keepers::Keepers;
 use crate::machine::{Machine, Node};
-use crate::news::News;
+use crate::news::{Marks, News};
 use crate::orders::Orders;
-use crate::{AgentError, Tree};
+use crate::{AgentError, Tree, here};
 use castell_host::clock;
 use castell_host::descriptor::{Peer, own_user};
 use castell_host::topology::{Processors, print_list};
@@ -431,10 +431,17 @@ impl Sessions {
         Ok(())
     }
 
-    /// The marks of those that stand still.
-    pub(crate) fn standing(&self) -> BTreeSet<String> {
-        let stand = self.live.values().filter(|live| live.suspended || live.paused);
-        stand.map(|live| live.wanted.mark.clone()).collect()
+    /// Those that stand still, and those that run here.
+    pub(crate) fn marks(&self) -> Marks {
+        let here = here();
+        let stands = |live: &Live| live.suspended || live.paused;
+        let runs = |live: &Live| {
+            !stands(live) && live.leaving.is_none() && live.parts.iter().any(|part| part.node == here)
+        };
+        let of = |is_meant: &dyn Fn(&Live) -> bool| {
+            self.live.values().filter(|live| is_meant(live)).map(|live| live.wanted.mark.clone()).collect()
+        };
+        Marks { standing: of(&stands), running: of(&runs) }
     }
 
     pub(crate) fn list(&self, peer: Peer) -> FromAgent {

@@ -14,6 +14,7 @@ mod goal;
 mod info;
 mod lab;
 mod launch;
+mod learned;
 mod model;
 mod mpi;
 mod omp;
@@ -81,6 +82,7 @@ enum Command {
     Profile(profile::Args),
     Profiles(profiles::Args),
     Slowdown(slowdown::Args),
+    Learned(learned::Args),
     Omp(omp::Args),
     Fit(fit::Args),
     Predict(Box<predict::Args>),
@@ -123,6 +125,7 @@ fn main() -> ExitCode {
         Command::Profile(args) => profile::run(args),
         Command::Profiles(args) => profiles::run(args),
         Command::Slowdown(args) => slowdown::run(args),
+        Command::Learned(args) => learned::run(args),
         Command::Omp(args) => omp::run(&args),
         Command::Fit(args) => fit::run(args),
         Command::Predict(args) => predict::run(*args),

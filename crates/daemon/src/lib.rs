@@ -17,6 +17,7 @@ mod client;
 mod error;
 mod exposition;
 mod journal;
+pub mod learn;
 mod load;
 pub mod metrics;
 mod own;

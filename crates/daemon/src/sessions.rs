@@ -2,8 +2,9 @@
 //! still, its programs get no kernels, and where theirs ran others may.
 
 use crate::DaemonError;
+use crate::learn::Learning;
 use crate::serve::{Daemon, now};
-use castell_agent::{Allocation, Life, Place, Watcher, mark_of};
+use castell_agent::{Allocation, Life, Marks, Place, Watcher, mark_of};
 use castell_host::say;
 use castell_host::users::Others;
 use castell_policy::session::Rules;
@@ -11,7 +12,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -26,11 +27,15 @@ pub struct Sessions {
     pub rules: Rules,
     /// Their nodes, of which this is the first; none for this host alone.
     pub allocation: Option<Allocation>,
+    /// What is learned of them, if anything.
+    pub learning: Option<Learning>,
 }
 
 /// The marks of sessions that stand still, and who is rung for when these are others.
 pub(crate) struct Standing {
-    marks: Mutex<BTreeSet<String>>,
+    marks: Mutex<Marks>,
+    /// Told when somebody runs.
+    runs: Condvar,
     pub(crate) bell: OwnedFd,
 }
 
@@ -38,17 +43,30 @@ impl Standing {
     pub(crate) fn new() -> Result<Standing, DaemonError> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let bell = bell.map_err(DaemonError::system("make an eventfd"))?;
-        Ok(Standing { marks: Mutex::default(), bell })
+        Ok(Standing { marks: Mutex::default(), runs: Condvar::new(), bell })
     }
 
-    fn set(&self, marks: &BTreeSet<String>) {
+    fn set(&self, marks: &Marks) {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner).clone_from(marks);
+        self.runs.notify_all();
         // A bell that rings already is enough.
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 
     fn has(&self, mark: &str) -> bool {
-        self.marks.lock().unwrap_or_else(PoisonError::into_inner).contains(mark)
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner).standing.contains(mark)
+    }
+
+    /// The sessions that run. Waits until there are some; calls `before` if it has to.
+    pub(crate) fn running(&self, before: &mut dyn FnMut()) -> BTreeSet<String> {
+        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        if marks.running.is_empty() {
+            drop(marks);
+            before();
+            marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        }
+        let nobody = |marks: &mut Marks| marks.running.is_empty();
+        self.runs.wait_while(marks, nobody).unwrap_or_else(PoisonError::into_inner).running.clone()
     }
 }
 
@@ -56,11 +74,15 @@ impl Sessions {
     /// Keeps them as long as this process lives. Returns when runners find it, unless that takes longer than usual: another agent may have
     /// to hand over, or does not.
     pub(crate) fn keep(self, standing: &Arc<Standing>, others: &Others) {
+        if let Some(learning) = self.learning.clone() {
+            let standing = standing.clone();
+            learning.start(Box::new(move |before| standing.running(before)));
+        }
         let (standing, others) = (standing.clone(), others.clone());
         let (ready, is_ready) = channel::<()>();
         thread::spawn(move || {
             let watcher: Watcher = Box::new(move |marks| standing.set(marks));
-            let Sessions { place, rules, allocation } = self;
+            let Sessions { place, rules, allocation, .. } = self;
             let options = castell_agent::Options {
                 place: &place,
                 rules,

@@ -7,6 +7,7 @@ use crate::session::{allocation, place_of_daemon, usual_place};
 use crate::strategy::source::Source;
 use anyhow::{Context as _, bail};
 use castell_agent::Place as SessionPlace;
+use castell_daemon::learn::Learning;
 use castell_daemon::recording::Recording;
 use castell_daemon::{DaemonError, Options, Sessions, expose, serve};
 use castell_host::users::{Others, user_named};
@@ -31,6 +32,7 @@ Examples:
   castell daemon --node --session-policy sidestep     as root, for all users of the node
   castell daemon --metrics 127.0.0.1:9464             http://127.0.0.1:9464/metrics tells Prometheus, and others, what it does
   castell daemon --session-policy sidestep            castell session run asks it, whatever --policy is left out
+  castell daemon --learn off                          castell learned shows what it has learned of sessions otherwise
   castell daemon --record monday.jsonl                then castell strategy simulate --recorded monday.jsonl
 
 Programs ask it through castell_kernels.h or the Rust library; `castell strategy status` shows what it does, `castell strategy load`
@@ -90,9 +92,24 @@ pub struct Args {
     /// The policy of sessions, until somebody wants another one: wait, surpass, overbook, sidestep or give-way
     #[arg(long, value_name = "POLICY", default_value = "wait")]
     session_policy: Rules,
+    /// Learn how much the programs of sessions slow each other: watch looks at them once a second and disturbs nobody, off learns nothing
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Learn::Watch)]
+    learn: Learn,
+    /// Where that is kept (default: where castell learned looks)
+    #[arg(long, value_name = "FILE")]
+    learned: Option<PathBuf>,
     /// Write all that happens into a new file: castell strategy replay decides it once more, simulate --recorded under other strategies
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+}
+
+/// How it learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Learn {
+    /// Not at all
+    Off,
+    /// From what runs
+    Watch,
 }
 
 /// Which daemon.
@@ -222,7 +239,22 @@ fn sessions(args: &Args, socket: &Path) -> anyhow::Result<Option<Sessions>> {
         say("this is not the first node of the allocation, which has the sessions: this daemon keeps none");
         return Ok(None);
     }
-    Ok(Some(Sessions { place, rules: args.session_policy, allocation }))
+    Ok(Some(Sessions { place, rules: args.session_policy, allocation, learning: learning(args) }))
+}
+
+/// What it learns of them. Without a place to keep it, nothing.
+fn learning(args: &Args) -> Option<Learning> {
+    if args.learn == Learn::Off {
+        return None;
+    }
+    let file = args.learned.clone().map_or_else(|| crate::learned::usual_file(args.node), Ok);
+    match file.and_then(|file| Ok(std::path::absolute(file)?)) {
+        Ok(file) => Some(Learning { file }),
+        Err(error) => {
+            say(&format!("nothing is learned of what runs here: {error:#}"));
+            None
+        }
+    }
 }
 
 /// The socket that a service manager has opened, and where it is.

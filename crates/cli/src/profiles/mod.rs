@@ -1,10 +1,9 @@
 //! `castell profiles`: profiles that were kept, by program.
 
-mod binary;
 mod machine;
 mod store;
 
-pub use binary::{Binary, Remembered};
+pub use castell_prof::binary::{Binary, Remembered};
 pub use machine::private_bytes;
 pub use store::{Asked, By, Entry, Found, MACHINE, Store, label};
 

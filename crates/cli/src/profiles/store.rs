@@ -1,6 +1,6 @@
 //! Profiles of programs in a folder: a file each, beside what is known of the machine; `castell predict --train` reads the same.
 
-use super::binary::Binary;
+use super::Binary;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 use std::path::{Path, PathBuf};

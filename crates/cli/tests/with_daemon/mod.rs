@@ -58,6 +58,8 @@ pub fn start(socket: &Path, options: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_castell"));
     command.args(["daemon", "--socket"]).arg(socket);
     command.args(RESOURCES.iter().flat_map(|resource| ["--resource", resource]));
+    // What it learns is not the user's.
+    command.env("XDG_DATA_HOME", socket.parent().expect("a folder"));
     let mut child = command.args(options).stderr(Stdio::piped()).spawn().expect("castell can be started");
     let mut said = BufReader::new(child.stderr.take().expect("piped"));
     let mut line = String::new();

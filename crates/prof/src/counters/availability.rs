@@ -1,7 +1,7 @@
 //! What can be counted here, and why not.
 
-use super::Processor;
 use super::tables::{SOFTWARE, Table};
+use super::{Counted, Processor};
 use castell_host::perf::{Counter, Event, Target};
 use std::io;
 use std::path::Path;
@@ -112,6 +112,13 @@ impl Plan {
             group.iter().all(|(_, event)| Counter::open(*event, Target::Started, None).is_ok())
         });
         Plan { processor, hardware, groups }
+    }
+
+    /// All events, not counted in any thread yet.
+    pub fn counted(&self) -> Counted {
+        Counted::new(
+            self.groups.iter().map(|group| group.iter().map(|(_, event)| *event).collect()).collect(),
+        )
     }
 
     /// The names of all events, group by group.

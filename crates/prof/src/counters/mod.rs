@@ -4,12 +4,14 @@
 //! others are not. [`watch`] reads them while a program runs; a [`Recording`] keeps the readings and turns them into flows.
 
 pub mod availability;
+mod counted;
 pub mod processor;
 pub mod recording;
 pub mod tables;
 mod watch;
 
 pub use availability::{Plan, Unavailable};
+pub use counted::Counted;
 pub use processor::Processor;
 pub use recording::{Flows, Recording, RecordingError, Sample};
 pub use tables::Table;

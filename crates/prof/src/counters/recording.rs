@@ -1,5 +1,6 @@
 //! Readings of counters over time, as they are kept, and the flows that follow from them.
 
+use super::Plan;
 use super::tables::Links;
 use castell_interference::{Readings, class::ClassError};
 use serde::{Deserialize, Serialize};
@@ -93,6 +94,22 @@ impl Flows {
 }
 
 impl Recording {
+    /// Of what was read of the events of a plan.
+    pub fn of(plan: &Plan, program: String, samples: Vec<Sample>) -> Recording {
+        let table = plan.hardware.as_ref().ok();
+        Recording {
+            version: 1,
+            program,
+            processor: plan.processor.to_string(),
+            table: table.map_or_else(String::new, |table| table.name.clone()),
+            notes: plan.notes(),
+            links: table.map(|table| table.links.clone()),
+            bytes: table.map_or([64.0, 8.0], |table| [table.line_bytes, table.load_bytes]),
+            events: plan.events(),
+            samples,
+        }
+    }
+
     /// Reads one.
     ///
     /// # Errors

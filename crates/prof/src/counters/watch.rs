@@ -1,12 +1,11 @@
 //! Reads counters while a program runs.
 
 use super::recording::Sample;
-use super::{Plan, Recording};
+use super::{Counted, Plan, Recording};
 use castell_host::descriptor::wait_readable;
-use castell_host::perf::{Counter, Target};
+use castell_host::perf::Target;
 use castell_host::process::{Pid, Process};
 use castell_host::signal::{Signals, restore_defaults_in};
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd as _;
@@ -82,6 +81,7 @@ pub fn watch(
         Subject::Command(words) => {
             // The counters count what this thread starts: they are there before the command is.
             reading
+                .counted
                 .open(Target::Started)
                 .map_err(|error| WatchError::System { what: "open counters", error })?;
             reading.sample(Instant::now(), 0.0);
@@ -202,8 +202,7 @@ fn start(words: &[OsString]) -> Result<Child, WatchError> {
 /// Counters that are open, and what was read of them.
 struct Reading<'a> {
     plan: &'a Plan,
-    /// A set of counters a thread that is watched; of a command there is one.
-    sets: Vec<Vec<Counter>>,
+    counted: Counted,
     samples: Vec<Sample>,
     /// Readings are made this many times further apart than at the beginning.
     every_nth: u32,
@@ -211,66 +210,22 @@ struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     fn new(plan: &'a Plan) -> Reading<'a> {
-        Reading { plan, sets: Vec::new(), samples: Vec::new(), every_nth: 1 }
+        Reading { plan, counted: plan.counted(), samples: Vec::new(), every_nth: 1 }
     }
 
-    fn open(&mut self, target: Target) -> io::Result<()> {
-        let mut set: Vec<Counter> = Vec::new();
-        for group in &self.plan.groups {
-            let leader = set.len();
-            for (_, event) in group {
-                let counter = Counter::open(*event, target, set.get(leader))?;
-                set.push(counter);
-            }
-        }
-        self.sets.push(set);
-        Ok(())
-    }
-
-    /// Opens counters for each thread of a process and of its children. Those that they start meanwhile are found by looking again.
+    /// Counts in a process that runs already.
     fn attach(&mut self, pid: Pid) -> Result<(), WatchError> {
-        castell_host::process::raise_open_files_limit();
-        let mut known = BTreeSet::new();
-        for _ in 0..LOOKS {
-            let mut is_new = false;
-            for thread in threads_of(pid) {
-                if !known.insert(thread) {
-                    continue;
-                }
-                is_new = true;
-                let target = Pid::from_raw(thread).ok_or(WatchError::NoProcess(pid))?;
-                match self.open(Target::Thread(target)) {
-                    Ok(()) => {}
-                    Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-                    Err(error) => {
-                        let processor = &self.plan.processor;
-                        let root = std::path::Path::new("/");
-                        let why =
-                            super::Unavailable::explain("task-clock", &error, processor, root).to_string();
-                        return Err(WatchError::NotAllowed { pid, why });
-                    }
-                }
-            }
-            if !is_new {
-                break;
-            }
-        }
-        if self.sets.is_empty() { Err(WatchError::NoProcess(pid)) } else { Ok(()) }
+        self.counted.attach(pid).map_err(|error| {
+            let root = std::path::Path::new("/");
+            let why =
+                super::Unavailable::explain("task-clock", &error, &self.plan.processor, root).to_string();
+            WatchError::NotAllowed { pid, why }
+        })?;
+        if self.counted.is_empty() { Err(WatchError::NoProcess(pid)) } else { Ok(()) }
     }
 
     fn sample(&mut self, _begin: Instant, seconds: f64) {
-        let events = self.plan.groups.iter().map(Vec::len).sum();
-        let mut counts = vec![[0u64; 3]; events];
-        for set in &self.sets {
-            for (sum, counter) in counts.iter_mut().zip(set) {
-                // A counter that cannot be read counts as one that never ran.
-                let count = counter.read().unwrap_or_default();
-                for (sum, more) in sum.iter_mut().zip([count.value, count.enabled_ns, count.running_ns]) {
-                    *sum += more;
-                }
-            }
-        }
-        self.samples.push(Sample { seconds, counts });
+        self.samples.push(Sample { seconds, counts: self.counted.read() });
         if self.samples.len() > SAMPLES_MAX {
             let mut at = 0;
             self.samples.retain(|_| {
@@ -282,41 +237,6 @@ impl<'a> Reading<'a> {
     }
 
     fn into_recording(self, plan: &Plan, program: String) -> Recording {
-        let table = plan.hardware.as_ref().ok();
-        Recording {
-            version: 1,
-            program,
-            processor: plan.processor.to_string(),
-            table: table.map_or_else(String::new, |table| table.name.clone()),
-            notes: plan.notes(),
-            links: table.map(|table| table.links.clone()),
-            bytes: table.map_or([64.0, 8.0], |table| [table.line_bytes, table.load_bytes]),
-            events: plan.events(),
-            samples: self.samples,
-        }
+        Recording::of(plan, program, self.samples)
     }
-}
-
-/// How often new threads are looked for before watching begins.
-const LOOKS: usize = 10;
-
-/// The threads of a process and of all processes below it, as far as they are there.
-fn threads_of(pid: Pid) -> Vec<i32> {
-    let mut threads = Vec::new();
-    let mut processes = vec![pid.raw()];
-    while let Some(process) = processes.pop() {
-        let Ok(entries) = std::fs::read_dir(format!("/proc/{process}/task")) else { continue };
-        let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        for thread in numbers {
-            threads.push(thread);
-            let children = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/children"));
-            processes.extend(
-                children
-                    .unwrap_or_default()
-                    .split_ascii_whitespace()
-                    .filter_map(|text| text.parse::<i32>().ok()),
-            );
-        }
-    }
-    threads
 }

@@ -12,6 +12,8 @@ pub enum Axis {
     Seconds,
     /// Bytes, by powers of two.
     Bytes,
+    /// Hours.
+    Hours,
 }
 
 /// A line: points in the order of the axis; where one is missing the line is interrupted.
@@ -100,7 +102,8 @@ impl Scale {
         let step = round_step((self.last - self.first) / 8.0);
         let first = (self.first / step).ceil() as i64;
         let ticks = (first..first + 12).map(|at| at as f64 * step).filter(|place| *place <= self.last);
-        ticks.map(|place| (place, format!("{} s", short(place)))).collect()
+        let unit = if self.axis == Axis::Hours { "h" } else { "s" };
+        ticks.map(|place| (place, format!("{} {unit}", short(place)))).collect()
     }
 }
 

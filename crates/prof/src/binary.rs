@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -23,7 +25,9 @@ const SCRIPTS: [&str; 9] = ["jar", "jl", "js", "lua", "pl", "py", "R", "rb", "sh
 /// A file as it was when it was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binary {
+    /// Where it was found.
     pub path: PathBuf,
+    /// Its size.
     pub bytes: u64,
     /// In hexadecimal digits.
     pub sha256: String,
@@ -45,21 +49,57 @@ impl Binary {
         Binary::of_file(&path)
     }
 
+    /// The file of the program that a process runs: of an interpreter or a launcher, the first program that it was given. The name is that of
+    /// the program also where the file is only to be had through `/proc`, since it was removed.
+    pub fn of_process(pid: i32) -> Option<Running> {
+        let proc = PathBuf::from(format!("/proc/{pid}"));
+        let (exe, target) = (proc.join("exe"), std::fs::read_link(proc.join("exe")).ok()?);
+        let named = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if RUNNERS.contains(&stem(&target)) {
+            let words = std::fs::read(proc.join("cmdline")).unwrap_or_default();
+            let words = words.split(|byte| *byte == 0).skip(1).filter(|word| !word.starts_with(b"-"));
+            let folder = std::fs::read_link(proc.join("cwd")).unwrap_or_default();
+            let paths =
+                words.filter(|word| !word.is_empty()).map(|word| folder.join(OsStr::from_bytes(word)));
+            let given = paths.filter(|path| is_program(path)).find(|path| !RUNNERS.contains(&stem(path)));
+            if let Some(path) = given {
+                return Some(Running { name: named(&path), path, is_runner: false });
+            }
+        }
+        let name = named(&target);
+        let name = name.strip_suffix(" (deleted)").unwrap_or(&name).to_owned();
+        Some(Running { path: exe, name, is_runner: RUNNERS.contains(&stem(&target)) })
+    }
+
+    /// The file itself; `None` if it cannot be read.
     pub fn of_file(path: &Path) -> Option<Binary> {
         let metadata = std::fs::metadata(path).ok()?;
         let path = path.canonicalize().ok()?;
         Some(Binary { bytes: metadata.len(), sha256: hash(&path, &metadata)?, path })
     }
 
+    /// As it stands in a profile.
     pub fn to_json(&self) -> Value {
         json!({"sha256": self.sha256, "bytes": self.bytes, "path": self.path.display().to_string()})
     }
 
+    /// As it stood in a profile.
     pub fn of_json(value: &Value) -> Option<Binary> {
         let sha256 = value["sha256"].as_str().filter(|digits| digits.len() == 64 && digits.is_ascii())?;
         let path = value["path"].as_str().unwrap_or_default();
         Some(Binary { path: PathBuf::from(path), bytes: value["bytes"].as_u64()?, sha256: sha256.to_owned() })
     }
+}
+
+/// The program that a process runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// Where it can be read.
+    pub path: PathBuf,
+    /// Its file's name.
+    pub name: String,
+    /// It is a shell or the like, and was given no program.
+    pub is_runner: bool,
 }
 
 /// The file's name up to digits and dots at its end: `python3.12` is `python`.
@@ -120,7 +160,13 @@ impl Remembered {
 
     /// The hash of a regular file whose size is one of `sizes`, which are those of all profiles: no other can be of any use.
     pub fn hash(&mut self, path: &Path, sizes: &[u64]) -> Option<String> {
-        let of = std::fs::metadata(path).ok().filter(|of| of.is_file() && sizes.contains(&of.len()))?;
+        std::fs::metadata(path).ok().filter(|of| of.is_file() && sizes.contains(&of.len()))?;
+        self.hash_of(path)
+    }
+
+    /// The hash of a regular file.
+    pub fn hash_of(&mut self, path: &Path) -> Option<String> {
+        let of = std::fs::metadata(path).ok().filter(Metadata::is_file)?;
         let times = [of.mtime(), of.mtime_nsec(), of.ctime(), of.ctime_nsec()];
         let key = format!("{}:{}:{}:{times:?}", of.dev(), of.ino(), of.len());
         if let Some(known) = self.known.get(&key) {
@@ -173,6 +219,38 @@ mod tests {
         assert_eq!(of(&["nice", "-n", "5", &bt]), Some("bt".into()));
         assert_eq!(of(&["/nowhere/bt"]), None);
         assert_eq!(of(&["/dev/zero"]), None);
+    }
+
+    #[test]
+    fn the_program_of_a_process_is_what_its_interpreter_runs() {
+        let folder = tempfile::tempdir().expect("a folder");
+        program(folder.path(), "waits.sh", "read line\n");
+        let start = |words: &[&str]| {
+            let mut command = std::process::Command::new(words[0]);
+            command.args(&words[1..]).current_dir(folder.path()).stdin(std::process::Stdio::piped());
+            command.spawn().expect("it starts")
+        };
+        for (words, wanted) in [
+            (&["sh", "-e", "waits.sh"][..], ("waits.sh", false)),
+            (&["cat"], ("cat", false)),
+            (&["sh"], ("sh", true)),
+        ] {
+            let mut child = start(words);
+            let running = loop {
+                // Until it is itself.
+                let running = Binary::of_process(child.id() as i32).expect("it runs");
+                if running.name == wanted.0 || running.is_runner == wanted.1 && wanted.0 == "sh" {
+                    break running;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            };
+            assert_eq!(running.is_runner, wanted.1);
+            let hash = Remembered::default().hash_of(&running.path);
+            assert!(hash.is_some() && hash == Remembered::default().hash_of(&running.path));
+            child.kill().expect("it ends");
+            child.wait().expect("it ends");
+        }
+        assert_eq!(Binary::of_process(i32::MAX), None);
     }
 
     #[test]

@@ -1,0 +1,99 @@
+//! Learns how much the sessions of this node slow each other, while they run.
+//!
+//! A thread of its own looks at them once a second (`watch`), compares paces around changes (`castell_interference::learn`), and keeps what it
+//! has learned in a [`Knowledge`], a file that outlives daemons. It sleeps while nothing runs, disturbs no program, and where counters may
+//! not be read it says so once, and ends. Where the processor has none, bytes that a program reads and writes stand for its instructions.
+
+mod knowledge;
+mod watch;
+
+pub use knowledge::{Knowledge, Step};
+
+use castell_host::say;
+use castell_interference::learn::{Changes, Windows};
+use castell_prof::counters::{Plan, Unavailable};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+use watch::Watch;
+
+/// A look.
+const EVERY: Duration = Duration::from_secs(1);
+/// What was learned is written so often; a daemon that is killed loses no more.
+const KEPT_EVERY: Duration = Duration::from_secs(5);
+
+/// Waits until sessions run, and says which, by their marks; calls what it is given before it waits.
+pub(crate) type Running = Box<dyn Fn(&mut dyn FnMut()) -> BTreeSet<String> + Send>;
+
+/// What a daemon does to learn.
+#[derive(Clone, Debug)]
+pub struct Learning {
+    /// Where what was learned is kept.
+    pub file: PathBuf,
+}
+
+impl Learning {
+    /// Goes on as long as this process lives.
+    pub(crate) fn start(self, running: Running) {
+        let named = thread::Builder::new().name("learning".to_owned());
+        if let Err(error) = named.spawn(move || self.work(&running)) {
+            say(&format!("nothing is learned of what runs here: {error}"));
+        }
+    }
+
+    fn work(&self, running: &Running) {
+        // Until the first session there is nothing to say.
+        let _ = running(&mut || ());
+        let plan = Plan::of_machine(Path::new("/"));
+        if let Err(why) = &plan.hardware {
+            if matches!(why, Unavailable::Denied { .. }) {
+                say(&format!("nothing is learned of what runs here: {why}; --learn off says so beforehand"));
+                return;
+            }
+            say(&format!(
+                "{why}: only of programs that read or write steadily it can be learned how much they slow each other"
+            ));
+        }
+        let mut knowledge = Knowledge::open(&self.file, &machine(&plan));
+        let mut watch = Watch::new(plan);
+        let mut changes = Changes::new(Windows::default());
+        let (begin, mut kept) = (Instant::now(), Instant::now());
+        loop {
+            let running = running(&mut || {
+                knowledge.keep();
+                changes = Changes::new(Windows::default());
+            });
+            let now_s = now_s();
+            let looks = watch.look(&running, |step| knowledge.take(now_s, step));
+            let at_s = begin.elapsed().as_secs_f64();
+            // Of a session that cannot be watched nothing is known but that it is there.
+            let is_known = |name: &str| !name.is_empty();
+            for seen in changes.look(at_s, looks) {
+                if is_known(&seen.program)
+                    && is_known(&seen.neighbour)
+                    && seen.instead_of.as_deref().is_none_or(is_known)
+                {
+                    knowledge.take(now_s, Step::Compared(seen));
+                }
+            }
+            if kept.elapsed() >= KEPT_EVERY {
+                knowledge.keep();
+                kept = Instant::now();
+            }
+            thread::sleep(EVERY);
+        }
+    }
+}
+
+/// What was learned holds on machines of this kind.
+fn machine(plan: &Plan) -> String {
+    let caches = castell_prof::caches::of_machine(Path::new("/"));
+    let last = caches.iter().max_by_key(|cache| cache.level).map_or(0, |cache| cache.bytes);
+    format!("{}, {} KiB in the last cache", plan.processor, last / 1024)
+}
+
+/// Seconds since 1970.
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
