@@ -1,4 +1,4 @@
-//! C programs and a real daemon: with a strategy of their own, and with kernels for a device.
+//! C programs and a real daemon: with a strategy of their own, with kernels for a device, and tasks with versions.
 
 mod installed;
 #[path = "../../host/tests/skipped/mod.rs"]
@@ -110,4 +110,80 @@ fn a_c_program_brings_its_own_strategy() {
     // Nobody can read it, and the program runs by its ranking.
     let alone = output(Command::new(&program).arg(&gpu).arg("50").env("CASTELL_DAEMON", "none"));
     assert!(alone.starts_with("brought 0, state 1, daemon 0: 100 on one core, 0 on the GPU;"), "{alone}");
+}
+
+/// What tasks have of a node, as the runtime calls it.
+const OF_TASKS: [&str; 3] = ["one_core", "gpu", "device_7"];
+
+/// Starts random graphs of tasks with versions, and reads what they say.
+fn random_tasks(program: &std::path::Path, socket: &std::path::Path, words: [u32; 3]) -> Child {
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", "300"]).arg(program).args(words.map(|word| word.to_string()));
+    command.env("CASTELL_DAEMON", socket).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("it was compiled")
+}
+
+fn are_all_done(child: Child, tasks: u32) -> String {
+    let ended = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(ended.status.success(), "{said}{}", String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(numbers(&said)[0], tasks, "{said}");
+    assert_eq!(numbers(&said)[1..].iter().sum::<u32>(), tasks, "{said}");
+    said
+}
+
+fn trials() -> u32 {
+    std::env::var("CASTELL_TEST_TRIALS").ok().and_then(|trials| trials.parse().ok()).unwrap_or(1)
+}
+
+/// Asks the daemon something.
+fn ask(installed: &Installed, words: &[&str]) -> String {
+    let mut command = Command::new(installed.prefix.join("bin/castell"));
+    output(command.arg("strategy").args(words).arg("--socket").arg(installed.prefix.join("daemon.sock")))
+}
+
+/// Each task is a collection of the daemon's, whichever strategy decides.
+#[test]
+fn versions_of_tasks_run_where_the_daemon_says() {
+    let installed = Installed::new("capi-versions");
+    let program = installed.compile(&root().join("crates/capi/tests/c/daemon/versions.c"));
+    let (_daemon, socket) = start(&installed, &OF_TASKS);
+    let seed = std::process::id();
+    let mut rounds = 0;
+    for _ in 0..trials() {
+        let mut child = random_tasks(&program, &socket, [seed + rounds, 200, 10]);
+        rounds += 10;
+        let mut strategies = ["long-term", "plan-ahead", "short-term"].iter().cycle();
+        while child.try_wait().expect("a child").is_none() {
+            ask(&installed, &["load", strategies.next().expect("endless")]);
+        }
+        are_all_done(child, 2000);
+    }
+    let status = ask(&installed, &["status", "--json"]);
+    let done = status.split("\"done\":").nth(1).and_then(|rest| numbers(rest).first().copied());
+    assert_eq!(done, Some(200 * rounds), "{status}");
+    assert!(status.contains("\"faults\":0") || status.contains("\"faults\": 0"), "{status}");
+}
+
+/// Daemons are killed and others come: no task is lost or run twice.
+#[test]
+fn versions_of_tasks_outlive_daemons() {
+    let installed = Installed::new("capi-versions-killed");
+    let program = installed.compile(&root().join("crates/capi/tests/c/daemon/versions.c"));
+    let seed = std::process::id();
+    for trial in 0..trials() {
+        let (mut daemon, socket) = start(&installed, &OF_TASKS);
+        let mut child = random_tasks(&program, &socket, [seed + trial, 300, 12]);
+        let mut kills = 0;
+        while child.try_wait().expect("a child").is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(40 + 30 * (kills % 5)));
+            drop(daemon);
+            // One time in four it stays away for so long that the tasks are decided without it.
+            std::thread::sleep(std::time::Duration::from_millis(if kills % 4 == 3 { 2500 } else { 20 }));
+            daemon = start(&installed, &OF_TASKS).0;
+            kills += 1;
+        }
+        are_all_done(child, 3600);
+        assert!(kills > 0, "it was over before a daemon was killed");
+    }
 }

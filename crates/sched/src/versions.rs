@@ -162,9 +162,19 @@ impl Chooser {
         if is_trial {
             self.times_mut(wish.label)[kind.index()].is_tried = true;
         }
-        let backlog = &mut self.backlog[kind.index()];
-        (backlog.tasks, backlog.ns) = (backlog.tasks + 1, backlog.ns.saturating_add(expected_ns));
-        Choice { kind, expected_ns, is_trial }
+        self.note(Choice { kind, expected_ns, is_trial })
+    }
+
+    /// Somebody else has chosen the version for this kind.
+    pub fn assign(&mut self, wish: &Wish<'_>, kind: Kind) -> Choice {
+        let expected_ns = self.expected_ns(wish, kind).unwrap_or(0);
+        self.note(Choice { kind, expected_ns, is_trial: false })
+    }
+
+    fn note(&mut self, choice: Choice) -> Choice {
+        let backlog = &mut self.backlog[choice.kind.index()];
+        (backlog.tasks, backlog.ns) = (backlog.tasks + 1, backlog.ns.saturating_add(choice.expected_ns));
+        choice
     }
 
     fn decide(&self, wish: &Wish<'_>) -> (Kind, bool) {
@@ -254,7 +264,8 @@ impl Chooser {
         self.labels.entry(label.into()).or_default()
     }
 
-    fn expected_ns(&self, wish: &Wish<'_>, kind: Kind) -> Option<u64> {
+    /// What the version for this kind is expected to take, in nanoseconds, as far as is known.
+    pub fn expected_ns(&self, wish: &Wish<'_>, kind: Kind) -> Option<u64> {
         if let Some(given) = wish.versions.given_ns(kind) {
             return Some(given);
         }

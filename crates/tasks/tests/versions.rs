@@ -23,7 +23,7 @@ const NOWHERE: LeafKind = LeafKind(3);
 struct Device(LeafKind);
 
 fn runtime(scheduler: &str) -> Runtime {
-    let builder = Runtime::builder().workers(2).scheduler(scheduler);
+    let builder = Runtime::builder().daemon(None).workers(2).scheduler(scheduler);
     builder.device(NEAR, Device(NEAR)).device(FAR, Device(FAR)).build().expect("threads start")
 }
 
@@ -343,7 +343,7 @@ fn a_graph_chooses_in_each_iteration() {
 
 #[test]
 fn which_version_ran_is_in_recordings() {
-    let builder = Runtime::builder().workers(1).device(NEAR, Device(NEAR)).record(true);
+    let builder = Runtime::builder().daemon(None).workers(1).device(NEAR, Device(NEAR)).record(true);
     let runtime = builder.build().expect("threads start");
     eight_on_both(&runtime);
     let recording = runtime.recording().expect("asked for");
@@ -372,7 +372,8 @@ fn eight_on_both(runtime: &Runtime) {
 
 #[test]
 fn workers_come_and_go_meanwhile() {
-    let builder = Runtime::builder().workers(2).device(NEAR, Device(NEAR)).device(NEAR, Device(NEAR));
+    let builder =
+        Runtime::builder().daemon(None).workers(2).device(NEAR, Device(NEAR)).device(NEAR, Device(NEAR));
     let runtime = builder.build().expect("threads start");
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {

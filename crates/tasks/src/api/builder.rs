@@ -9,6 +9,7 @@ use crate::diagnostics::stall::{Report, Stall, Stalls};
 use crate::error::TaskError;
 use crate::lifecycle::assembly::Assembly;
 use crate::lifecycle::counts::{Counts, Limits};
+use crate::lifecycle::grants::{Daemon, Grants};
 use crate::lifecycle::places::Places;
 use crate::lifecycle::shared::{Roots, Shared};
 use crate::lifecycle::versions::Deciding;
@@ -45,6 +46,8 @@ pub struct Builder {
     devices: Devices,
     mailbox: Option<PathBuf>,
     share: Option<bool>,
+    daemon: Daemon,
+    resources: Vec<(Kind, String)>,
 }
 
 impl Default for Builder {
@@ -64,6 +67,8 @@ impl Default for Builder {
             devices: Devices::default(),
             mailbox: None,
             share: None,
+            daemon: Daemon::default(),
+            resources: Vec::new(),
         }
     }
 }
@@ -176,6 +181,21 @@ impl Builder {
         self
     }
 
+    /// What the node's daemon (`castell daemon`) calls workers of this `kind`, for tasks with versions. Without a call `one_core` for the processors, `gpu` for
+    /// kind 1, and `device_2` and so on for the others.
+    pub fn resource(mut self, kind: Kind, name: &str) -> Self {
+        self.resources.retain(|(other, _)| *other != kind);
+        self.resources.extend((kind.index() < Kind::COUNT).then(|| (kind, name.to_owned())));
+        self
+    }
+
+    /// The socket of the daemon that decides about tasks with versions, or none: the runtime decides by itself. Without a call, what the environment variable
+    /// `CASTELL_DAEMON` says, or the usual place. It is looked for when the first such task is ready.
+    pub fn daemon(mut self, socket: Option<PathBuf>) -> Self {
+        self.daemon = Daemon::At(socket);
+        self
+    }
+
     /// The scheduler: the program's wish, that of whoever starts it, or the usual one.
     fn options(&self, from_environment: Option<String>) -> Result<Options, TaskError> {
         match (&self.scheduler, from_environment) {
@@ -218,7 +238,7 @@ impl Builder {
         Ok(Arc::new(Shared {
             memory: Memory::new(self.memory, &plan.numa()),
             worker_count: plan.cpu_workers(),
-            versions: Deciding::new(plan.of_kinds()),
+            versions: Deciding::new(plan.of_kinds(), Grants::new(self.daemon.clone(), &self.resources)),
             devices,
             scheduler: Scheduler::new(options, &plan.topology, self.seed),
             workers: Workers::new(&plan, self.stack_bytes, is_lent, share),

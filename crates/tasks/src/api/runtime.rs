@@ -185,6 +185,7 @@ impl Drop for Runtime {
             return; // a fork's copy: its threads are not here
         }
         self.shared.roots.wait();
+        self.shared.versions.stop();
         Workers::stop(&self.shared);
         self.shared.services.stop();
         self.shared.suspended.stop();

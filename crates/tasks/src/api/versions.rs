@@ -268,7 +268,9 @@ impl<'t> Context<'t> {
         });
         attributes.flags |= flag::VERSIONED;
         attributes.kind = UNDECIDED;
-        let run = |context: &Context<'_>| context.current().run_version(|kind| body(context, kind));
+        let run = |context: &Context<'_>| {
+            context.current().run_version(context.thread(), |kind| body(context, kind))
+        };
         // SAFETY: the caller's promise.
         unsafe {
             self.begin(attributes, declared, references, checked, run, |task| {

@@ -16,6 +16,8 @@ pub enum Why {
     Paused,
     /// Its body is over, and external events are not fulfilled.
     Events,
+    /// It has several versions, and the node's daemon has not granted a place to one of them.
+    Grant,
 }
 
 /// A task that has waited for the world outside.
@@ -49,6 +51,7 @@ impl fmt::Display for Stall {
             let why = match why {
                 Why::Paused => "is paused, and nobody has unblocked it",
                 Why::Events => "waits for external events",
+                Why::Grant => "waits for a place that the node's daemon grants",
             };
             write!(f, "\n  task `{label}` {why}, since {:.1} s", age.as_secs_f64())?;
             list_held_up(f, held_up)?;

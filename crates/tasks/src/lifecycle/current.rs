@@ -3,6 +3,7 @@
 use crate::lifecycle::children::{Left, Sleeper};
 use crate::lifecycle::counts::Counters;
 use crate::lifecycle::execute::finish_for_last;
+use crate::lifecycle::grants::Place;
 use crate::lifecycle::group::Group;
 use crate::lifecycle::shared::Shared;
 use crate::lifecycle::task::Task;
@@ -11,7 +12,7 @@ use crate::scheduler::Leaf;
 use crate::workers::share::NOTHING;
 use crate::workers::{Taken, WorkerId};
 use castell_base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,6 +58,8 @@ pub struct Thread {
     /// The word on which this thread sleeps while its task waits.
     bell: AtomicU32,
     outer: Cell<*const Thread>,
+    /// What the node's daemon has granted to tasks on this thread's stack.
+    places: RefCell<Vec<Arc<Place>>>,
 }
 
 /// What a body did without having declared it: where, and whether it wrote.
@@ -88,6 +91,7 @@ impl Thread {
             undeclared: Cell::new(None),
             bell: AtomicU32::new(0),
             outer: Cell::new(std::ptr::null()),
+            places: RefCell::default(),
         };
         thread.set_worker(worker);
         thread
@@ -368,8 +372,18 @@ impl Thread {
         true
     }
 
+    /// Calls a body that has been granted this place, if any: it goes back at the latest where the thread sleeps.
+    pub(crate) fn with_place<R>(&self, place: Option<&Arc<Place>>, body: impl FnOnce() -> R) -> R {
+        let Some(place) = place else { return body() };
+        self.places.borrow_mut().push(Arc::clone(place));
+        let _held = PlaceHeld(self);
+        body()
+    }
+
     /// Blocks by `block` while another thread may use this one's CPU.
     pub(crate) fn without_cpu<R>(&self, block: impl FnOnce() -> R) -> R {
+        // What is waited for may need them.
+        self.places.borrow().iter().for_each(|place| place.give_back());
         let Some(worker) = self.worker.get() else { return block() };
         let workers = &self.shared.workers;
         if !workers.hand_over(&self.shared, worker) {
@@ -407,6 +421,15 @@ impl Sleeper for Thread {
 impl Drop for Thread {
     fn drop(&mut self) {
         self.tell_ended();
+    }
+}
+
+/// Takes the place out that was pushed last.
+struct PlaceHeld<'a>(&'a Thread);
+
+impl Drop for PlaceHeld<'_> {
+    fn drop(&mut self) {
+        self.0.places.borrow_mut().pop();
     }
 }
 

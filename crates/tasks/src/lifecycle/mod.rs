@@ -22,6 +22,8 @@ pub mod extras;
 #[cfg(not(loom))]
 pub(crate) mod forked;
 #[cfg(not(loom))]
+pub(crate) mod grants;
+#[cfg(not(loom))]
 pub(crate) mod group;
 #[cfg(not(loom))]
 pub(crate) mod places;

@@ -17,12 +17,14 @@
 //! | `references` | 1 for its life, plus handles and accesses still linked | its memory is given back |
 
 use crate::dependences::{Access, Domain, Kind};
+use crate::diagnostics::stall::Why;
 use crate::error::Fault;
 use crate::lifecycle::ancestry::{self, Above, Kin};
 use crate::lifecycle::children::Children;
 use crate::lifecycle::current::Thread;
 use crate::lifecycle::events::Events;
 use crate::lifecycle::extras::{Extras, Life};
+use crate::lifecycle::grants::Place;
 use crate::lifecycle::group::Group;
 use crate::lifecycle::shared::Shared;
 use crate::lifecycle::versions::{Facts, Version};
@@ -369,12 +371,25 @@ impl Task {
     }
 
     /// It is ready: one of its versions is chosen, whose kind was [`UNDECIDED`] so far.
-    fn choose_version(&self) -> LeafKind {
+    fn choose_version(&self, granted: Option<(LeafKind, Arc<Place>)>) -> LeafKind {
         let version = self.version().expect("a task without a kind has versions");
         // SAFETY: what threads share outlives the tasks.
-        let kind = unsafe { &*self.shared }.versions.decide(version, self.facts());
+        let kind = unsafe { &*self.shared }.versions.decide(version, self.facts(), granted);
         self.flags.fetch_xor(u32::from(UNDECIDED.0 ^ kind.0) << flag::KIND_SHIFT, Ordering::AcqRel);
         kind
+    }
+
+    /// Whether an ancestor has a place of the daemon's: then it is inside of that one.
+    fn has_place_above(&self) -> bool {
+        let mut above = self.parent();
+        while let Some(task) = above {
+            let has_place = || task.version().and_then(Version::place).is_some_and(|place| place.is_held());
+            if task.has(flag::VERSIONED) && has_place() {
+                return true;
+            }
+            above = task.parent();
+        }
+        false
     }
 
     fn facts(&self) -> Facts {
@@ -382,9 +397,9 @@ impl Task {
     }
 
     /// Calls its body for the kind that was chosen.
-    pub(crate) fn run_version<R>(&self, body: impl FnOnce(LeafKind) -> R) -> R {
+    pub(crate) fn run_version<R>(&self, thread: &Thread, body: impl FnOnce(LeafKind) -> R) -> R {
         self.version().into_iter().for_each(Version::begin);
-        let result = body(self.kind());
+        let result = thread.with_place(self.version().and_then(Version::place), || body(self.kind()));
         // A body that panics does not come here, and what has events goes on.
         if self.events.pending() == 1 {
             self.end_version();
@@ -593,6 +608,58 @@ impl Task {
     }
 }
 
+/// A task with versions is ready: the kind of workers that run it, or nothing if the node's daemon is asked, whose answer hands it on.
+///
+/// # Safety
+/// It is alive, in no list, and the caller's no more where there is no kind.
+unsafe fn ask_or_choose(task: TaskRef) -> Option<LeafKind> {
+    // SAFETY: the caller's promise.
+    let record = unsafe { task.as_ref() };
+    // SAFETY: what threads share outlives the tasks.
+    let shared = unsafe { &*record.shared };
+    if record.has(flag::POISONED) || !shared.versions.has_daemon() || record.has_place_above() {
+        return Some(record.choose_version(None));
+    }
+    // SAFETY: whoever has a record of a runtime keeps what its threads share.
+    let kept = unsafe {
+        Arc::increment_strong_count(record.shared);
+        Arc::from_raw(record.shared)
+    };
+    let waiting = Waiting(task);
+    let answer = move |granted| {
+        let Waiting(task) = waiting.whole();
+        kept.stall.forget(task);
+        // SAFETY: it has waited for this, in no list, and is handed on once.
+        unsafe {
+            task.as_ref().choose_version(granted);
+            kept.scheduler.add(task, None);
+        }
+    };
+    shared.stall.expect_pauses();
+    shared.stall.enter(record, Why::Grant);
+    let versions = record.version().expect("a task without a kind has versions").versions();
+    let facts = record.facts();
+    // From here on somebody else may have run it.
+    if shared.versions.ask(versions, facts, Box::new(answer)) {
+        return None;
+    }
+    shared.stall.forget(task);
+    Some(record.choose_version(None))
+}
+
+/// A task that waits for a grant, by address.
+struct Waiting(TaskRef);
+
+// SAFETY: it is in no list: who has this is the only one who has it.
+unsafe impl Send for Waiting {}
+
+impl Waiting {
+    /// All of it: a closure would capture the address alone.
+    fn whole(self) -> Waiting {
+        self
+    }
+}
+
 /// As much of a label as a record can tell the length of.
 #[cold]
 fn shortened(label: &'static str) -> &'static str {
@@ -625,7 +692,7 @@ unsafe impl Schedulable for Task {
     #[cold]
     unsafe fn decide(task: TaskRef) -> Option<LeafKind> {
         // SAFETY: the caller's promise.
-        Some(unsafe { task.as_ref() }.choose_version())
+        unsafe { ask_or_choose(task) }
     }
 
     #[inline]

@@ -1,14 +1,16 @@
-//! Tasks with several bodies, of which one runs: which one is decided when a task becomes ready, by who hands it to the scheduler.
+//! Tasks with several bodies, of which one runs: which one is decided when a task becomes ready, by who hands it to the scheduler,
+//! or by the node's daemon ([`grants`](crate::lifecycle::grants)).
 //!
 //! Until then the kind in its record is that of no worker ([`UNDECIDED`](crate::lifecycle::task::UNDECIDED)), which the scheduler finds where it looks
 //! for whom a task is: nobody else's path gets longer. What was chosen is told when the task's body is over, if it waits for no events
 //! then, and otherwise when it is done.
 
+use crate::lifecycle::grants::{Answer, Grants, Place, Request};
 use castell_host::clock::now_ns;
 use castell_sched::Kind;
 use castell_sched::versions::{Choice, Chooser, Measured, Outcome, Versions, Wish};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What is known of a task besides its versions.
 #[derive(Clone, Copy)]
@@ -23,6 +25,8 @@ pub(crate) struct Facts {
 pub(crate) struct Version {
     versions: Versions,
     choice: OnceLock<Choice>,
+    /// Where the node's daemon has given it one.
+    place: OnceLock<Arc<Place>>,
     /// When its body began; 0: it has not.
     began_ns: AtomicU64,
     /// Whoever decides has been told that it is over.
@@ -35,9 +39,20 @@ impl Version {
         Version {
             versions,
             choice: OnceLock::new(),
+            place: OnceLock::new(),
             began_ns: AtomicU64::new(0),
             is_told: AtomicBool::new(false),
         }
+    }
+
+    /// Which ones there are.
+    pub(crate) fn versions(&self) -> Versions {
+        self.versions
+    }
+
+    /// The place that the node's daemon has given it, if it has.
+    pub(crate) fn place(&self) -> Option<&Arc<Place>> {
+        self.place.get()
     }
 
     /// Its body begins.
@@ -57,18 +72,40 @@ impl Version {
             began => Outcome::Ran(now_ns().saturating_sub(began)),
         };
         deciding.chooser().ended(facts.label, facts.cost, choice, outcome);
+        self.place().into_iter().for_each(|place| place.give_back());
     }
 }
 
 /// Who decides in a runtime.
 pub(crate) struct Deciding {
     chooser: Mutex<Chooser>,
+    grants: Arc<Grants>,
 }
 
 impl Deciding {
-    /// For so many workers of each kind.
-    pub(crate) fn new(workers: [u64; Kind::COUNT]) -> Deciding {
-        Deciding { chooser: Mutex::new(Chooser::new(workers)) }
+    /// For so many workers of each kind, and under a daemon that `grants` may find.
+    pub(crate) fn new(workers: [u64; Kind::COUNT], grants: Grants) -> Deciding {
+        Deciding { chooser: Mutex::new(Chooser::new(workers)), grants: Arc::new(grants) }
+    }
+
+    /// Whether a daemon decides, as far as is known.
+    pub(crate) fn has_daemon(&self) -> bool {
+        self.grants.may_answer()
+    }
+
+    /// Asks the daemon about a ready task; `answer` hands it to [`Deciding::decide`] once more. False if nobody can be asked.
+    pub(crate) fn ask(&self, versions: Versions, facts: Facts, answer: Answer) -> bool {
+        let Facts { label, cost, .. } = facts;
+        let takes_ns = {
+            let (chooser, wish) = (self.chooser(), Wish { label, cost, versions: &versions });
+            versions.kinds().iter().map(|&kind| chooser.expected_ns(&wish, kind)).collect()
+        };
+        self.grants.ask(Request { label, versions, takes_ns, answer })
+    }
+
+    /// No task is left: ends the threads that ask.
+    pub(crate) fn stop(&self) {
+        self.grants.stop();
     }
 
     /// Workers were taken away or given back.
@@ -81,13 +118,24 @@ impl Deciding {
         self.chooser().measured()
     }
 
-    /// The task is ready: the kind of workers that run it.
-    pub(crate) fn decide(&self, version: &Version, facts: Facts) -> Kind {
+    /// The task is ready: the kind of workers that run it, which is that for which it was given a place, if it was.
+    pub(crate) fn decide(
+        &self,
+        version: &Version,
+        facts: Facts,
+        granted: Option<(Kind, Arc<Place>)>,
+    ) -> Kind {
         if facts.is_poisoned {
             return version.versions.kinds()[0]; // somebody has to skip it
         }
         let wish = Wish { label: facts.label, cost: facts.cost, versions: &version.versions };
-        let choice = self.chooser().choose(&wish);
+        let choice = match granted {
+            Some((kind, place)) => {
+                version.place.get_or_init(|| place);
+                self.chooser().assign(&wish, kind)
+            }
+            None => self.chooser().choose(&wish),
+        };
         // It becomes ready once.
         version.choice.get_or_init(|| choice).kind
     }
