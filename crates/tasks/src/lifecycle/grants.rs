@@ -13,6 +13,7 @@ use castell_sched::Kind;
 use castell_sched::versions::Versions;
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
@@ -38,6 +39,8 @@ pub(crate) struct Grants {
     resources: [String; Kind::COUNT],
     socket: OnceLock<Option<PathBuf>>,
     application: OnceLock<Option<Application>>,
+    /// Somebody has answered: from here on the application knows whether that is a daemon.
+    is_settled: AtomicBool,
     collections: Mutex<HashMap<Described, Option<Collection>>>,
     line: Mutex<Line>,
     changed: Condvar,
@@ -119,6 +122,7 @@ impl Grants {
             resources,
             socket: OnceLock::new(),
             application: OnceLock::new(),
+            is_settled: AtomicBool::new(false),
             collections: Mutex::default(),
             line: Mutex::default(),
             changed: Condvar::new(),
@@ -127,10 +131,10 @@ impl Grants {
 
     /// Whether to ask: there is a daemon, as far as is known.
     pub(crate) fn may_answer(&self) -> bool {
-        match self.application.get() {
-            None => self.socket().is_some(),
-            Some(application) => application.as_ref().is_some_and(Application::has_daemon),
+        if !self.is_settled.load(Ordering::Acquire) {
+            return self.socket().is_some();
         }
+        self.application.get().and_then(Option::as_ref).is_some_and(Application::has_daemon)
     }
 
     fn socket(&self) -> &Option<PathBuf> {
@@ -202,7 +206,10 @@ impl Grants {
     /// What the task's label is registered as; none while no daemon answers, or if it wants none of it.
     fn collection(&self, request: &Request) -> Option<Collection> {
         let open = || Application::open_at(&program(), self.socket().as_deref()).ok();
-        let application = self.application.get_or_init(open).as_ref()?;
+        let Some(application) = self.application.get_or_init(open) else {
+            self.is_settled.store(true, Ordering::Release);
+            return None;
+        };
         let Request { label, versions, takes_ns, .. } = request;
         let (kinds, is_ranked) = (versions.kinds().to_vec(), versions.is_ranked);
         let known = takes_ns.iter().map(Option::is_some).collect();
@@ -221,6 +228,7 @@ impl Grants {
         let ranking = is_ranked.then(|| Ranking { name: "performance".to_owned(), order: resources.clone() });
         // Waits for whoever decides; what it wants none of is decided here for good.
         let registered = application.register(&kernels.collect::<Vec<_>>(), ranking.as_slice()).ok();
+        self.is_settled.store(true, Ordering::Release);
         collections.insert(described, registered.clone());
         registered.filter(|_| application.has_daemon())
     }
