@@ -8,6 +8,7 @@ mod skipped;
 
 use installed::{Installed, output, root, sources};
 use skipped::skip;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -128,15 +129,13 @@ fn cmake_finds_the_library_and_the_launcher() {
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(root().join("examples")).arg("-B").arg(&build);
     output(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", installed().prefix.display())));
-    output(Command::new("cmake").arg("--build").arg(&build).args([
-        "--target",
-        "forward_c",
-        "forward_cpp",
-        "tasks_cholesky",
-        "tasks_heat",
-        "tasks_multiaxpy",
-        "tasks_nqueens",
-    ]));
+    let sources = std::fs::read_dir(root().join("examples/tasks")).expect("examples");
+    let stems = sources.filter_map(|source| Some(source.ok()?.path().file_stem()?.to_str()?.to_owned()));
+    let tasks: BTreeSet<String> = stems.map(|stem| format!("tasks_{stem}")).collect();
+    assert!(tasks.len() >= 4, "{tasks:?}");
+    let targets =
+        ["--target", "forward_c", "forward_cpp"].into_iter().chain(tasks.iter().map(String::as_str));
+    output(Command::new("cmake").arg("--build").arg(&build).args(targets));
     let tests = output(Command::new("ctest").current_dir(&build).args([
         "--no-tests=error",
         "-R",

@@ -154,7 +154,8 @@ const PROCESSES_MAX: usize = 10_000;
 
 impl Programs {
     /// The program on which these processes have spent most time since they were last looked at, by the hash of its file, and its name. Of
-    /// a shell that waits for a program it is the program, of an interpreter its script.
+    /// a shell that waits for a program it is the program, of an interpreter its script. None has been seen as long as no time was spent:
+    /// a process that is about to become a program still has the file of who has started it.
     fn busiest(&mut self, processes: &[u32]) -> Option<(String, String)> {
         // By name and file: shells that were given no program count only where there is nothing else.
         let mut spent: BTreeMap<String, (bool, u64, PathBuf)> = BTreeMap::new();
@@ -167,8 +168,8 @@ impl Programs {
         if self.ticks.len() > PROCESSES_MAX {
             self.ticks.clear();
         }
-        let (name, (.., path)) =
-            spent.into_iter().max_by_key(|(_, (is_program, ticks, _))| (*is_program, *ticks))?;
+        let seen = spent.into_iter().filter(|(_, (_, ticks, _))| *ticks > 0);
+        let (name, (.., path)) = seen.max_by_key(|(_, (is_program, ticks, _))| (*is_program, *ticks))?;
         Some((self.remembered.hash_of(&path)?, name))
     }
 }

@@ -9,7 +9,7 @@ use crate::diagnostics::stall::{Report, Stall, Stalls};
 use crate::error::TaskError;
 use crate::lifecycle::assembly::Assembly;
 use crate::lifecycle::counts::{Counts, Limits};
-use crate::lifecycle::grants::{Daemon, Grants};
+use crate::lifecycle::grants::{Daemon, Granting, Grants};
 use crate::lifecycle::places::Places;
 use crate::lifecycle::shared::{Roots, Shared};
 use crate::lifecycle::versions::Deciding;
@@ -213,14 +213,19 @@ impl Builder {
     /// A description that cannot be read, a device under a kind that devices cannot have, a mailbox that cannot be made, or a thread that could not be
     /// started.
     pub fn build(self) -> Result<Runtime, TaskError> {
-        let runtime = Runtime::around(self.shared(false)?);
+        let grants = Arc::new(Grants::new(self.daemon.clone(), &self.resources));
+        let runtime = Runtime::around(self.shared(false, Some(grants))?);
         let mailbox = self.mailbox.or_else(mailbox_from_environment);
         runtime.start_threads(mailbox.as_deref(), self.watchdog)?;
         Ok(runtime)
     }
 
-    /// What its threads share: threads of its own, or such as somebody lends.
-    pub(crate) fn shared(&self, is_lent: bool) -> Result<Arc<Shared>, TaskError> {
+    /// What its threads share: threads of its own, or such as somebody lends; and who asks the node's daemon, if anybody does.
+    pub(crate) fn shared(
+        &self,
+        is_lent: bool,
+        grants: Option<Arc<dyn Granting>>,
+    ) -> Result<Arc<Shared>, TaskError> {
         let options = self.options(environment::lookup(SCHEDULER))?;
         // Lent threads are where their owner binds them.
         let plan = self.plan(self.bind && !is_lent)?;
@@ -238,7 +243,7 @@ impl Builder {
         Ok(Arc::new(Shared {
             memory: Memory::new(self.memory, &plan.numa()),
             worker_count: plan.cpu_workers(),
-            versions: Deciding::new(plan.of_kinds(), Grants::new(self.daemon.clone(), &self.resources)),
+            versions: Deciding::new(plan.of_kinds(), grants),
             devices,
             scheduler: Scheduler::new(options, &plan.topology, self.seed),
             workers: Workers::new(&plan, self.stack_bytes, is_lent, share),

@@ -53,7 +53,7 @@ impl Builder {
     /// # Errors
     /// A description that cannot be read.
     pub fn team(self, size: usize) -> Result<Team, TaskError> {
-        let shared = self.workers(size).shared(true)?;
+        let shared = self.workers(size).shared(true, None)?;
         let member = |worker| Member {
             thread: Thread::new(&shared, Some(WorkerId(worker))),
             worker: WorkerId(worker),

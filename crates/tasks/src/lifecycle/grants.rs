@@ -32,7 +32,20 @@ pub(crate) enum Daemon {
     At(Option<PathBuf>),
 }
 
-/// Who asks for places.
+/// Who asks for places. Whoever makes none does not link what they need: OpenMP's library.
+pub(crate) trait Granting: Send + Sync {
+    /// Whether to ask: there is a daemon, as far as is known.
+    fn may_answer(&self) -> bool;
+
+    /// Puts a task into the line; the answer comes from another thread, perhaps at once. False, and it is dropped, if no thread can be had
+    /// that would wait for it.
+    fn ask(self: Arc<Self>, request: Request) -> bool;
+
+    /// Ends the threads: no task is left.
+    fn stop(&self);
+}
+
+/// Those of a runtime with threads of its own.
 pub(crate) struct Grants {
     daemon: Daemon,
     /// What the node calls workers of each kind.
@@ -129,37 +142,12 @@ impl Grants {
         }
     }
 
-    /// Whether to ask: there is a daemon, as far as is known.
-    pub(crate) fn may_answer(&self) -> bool {
-        if !self.is_settled.load(Ordering::Acquire) {
-            return self.socket().is_some();
-        }
-        self.application.get().and_then(Option::as_ref).is_some_and(Application::has_daemon)
-    }
-
     fn socket(&self) -> &Option<PathBuf> {
         self.socket.get_or_init(|| match &self.daemon {
             Daemon::At(socket) => socket.clone(),
             // Who has no folder for sockets has no daemon.
             Daemon::Usual => castell_kernels::socket().ok().flatten(),
         })
-    }
-
-    /// Puts a task into the line; the answer comes from another thread, perhaps at once. False, and it is dropped, if no thread can be had that would wait for it.
-    pub(crate) fn ask(self: &Arc<Self>, request: Request) -> bool {
-        let mut line = lock(&self.line);
-        if line.waiting.len() >= line.idle && line.threads.len() < SLOTS {
-            let grants = Arc::clone(self);
-            let builder = std::thread::Builder::new().name("castell-grants".to_owned());
-            line.threads.extend(builder.stack_size(STACK_BYTES).spawn(move || grants.serve()).ok());
-        }
-        if line.threads.is_empty() {
-            return false;
-        }
-        line.waiting.push_back(request);
-        drop(line);
-        self.changed.notify_one();
-        true
     }
 
     fn serve(&self) {
@@ -232,9 +220,33 @@ impl Grants {
         collections.insert(described, registered.clone());
         registered.filter(|_| application.has_daemon())
     }
+}
 
-    /// Ends the threads: no task is left.
-    pub(crate) fn stop(&self) {
+impl Granting for Grants {
+    fn may_answer(&self) -> bool {
+        if !self.is_settled.load(Ordering::Acquire) {
+            return self.socket().is_some();
+        }
+        self.application.get().and_then(Option::as_ref).is_some_and(Application::has_daemon)
+    }
+
+    fn ask(self: Arc<Self>, request: Request) -> bool {
+        let mut line = lock(&self.line);
+        if line.waiting.len() >= line.idle && line.threads.len() < SLOTS {
+            let grants = Arc::clone(&self);
+            let builder = std::thread::Builder::new().name("castell-grants".to_owned());
+            line.threads.extend(builder.stack_size(STACK_BYTES).spawn(move || grants.serve()).ok());
+        }
+        if line.threads.is_empty() {
+            return false;
+        }
+        line.waiting.push_back(request);
+        drop(line);
+        self.changed.notify_one();
+        true
+    }
+
+    fn stop(&self) {
         let threads = {
             let mut line = lock(&self.line);
             line.stopping = true;

@@ -5,7 +5,7 @@
 //! for whom a task is: nobody else's path gets longer. What was chosen is told when the task's body is over, if it waits for no events
 //! then, and otherwise when it is done.
 
-use crate::lifecycle::grants::{Answer, Grants, Place, Request};
+use crate::lifecycle::grants::{Answer, Granting, Place, Request};
 use castell_host::clock::now_ns;
 use castell_sched::Kind;
 use castell_sched::versions::{Choice, Chooser, Measured, Outcome, Versions, Wish};
@@ -79,33 +79,34 @@ impl Version {
 /// Who decides in a runtime.
 pub(crate) struct Deciding {
     chooser: Mutex<Chooser>,
-    grants: Arc<Grants>,
+    grants: Option<Arc<dyn Granting>>,
 }
 
 impl Deciding {
-    /// For so many workers of each kind, and under a daemon that `grants` may find.
-    pub(crate) fn new(workers: [u64; Kind::COUNT], grants: Grants) -> Deciding {
-        Deciding { chooser: Mutex::new(Chooser::new(workers)), grants: Arc::new(grants) }
+    /// For so many workers of each kind, and under a daemon where somebody can ask one.
+    pub(crate) fn new(workers: [u64; Kind::COUNT], grants: Option<Arc<dyn Granting>>) -> Deciding {
+        Deciding { chooser: Mutex::new(Chooser::new(workers)), grants }
     }
 
     /// Whether a daemon decides, as far as is known.
     pub(crate) fn has_daemon(&self) -> bool {
-        self.grants.may_answer()
+        self.grants.as_ref().is_some_and(|grants| grants.may_answer())
     }
 
     /// Asks the daemon about a ready task; `answer` hands it to [`Deciding::decide`] once more. False if nobody can be asked.
     pub(crate) fn ask(&self, versions: Versions, facts: Facts, answer: Answer) -> bool {
+        let Some(grants) = &self.grants else { return false };
         let Facts { label, cost, .. } = facts;
         let takes_ns = {
             let (chooser, wish) = (self.chooser(), Wish { label, cost, versions: &versions });
             versions.kinds().iter().map(|&kind| chooser.expected_ns(&wish, kind)).collect()
         };
-        self.grants.ask(Request { label, versions, takes_ns, answer })
+        Arc::clone(grants).ask(Request { label, versions, takes_ns, answer })
     }
 
     /// No task is left: ends the threads that ask.
     pub(crate) fn stop(&self) {
-        self.grants.stop();
+        self.grants.iter().for_each(|grants| grants.stop());
     }
 
     /// Workers were taken away or given back.
