@@ -267,13 +267,22 @@ impl<T: Schedulable> Tree<T> {
     #[inline]
     pub(super) fn add_own(&self, stations: &Stations<T>, leaf: &Leaf<T>, task: NonNull<T>, created: bool) {
         // SAFETY: in the scheduler from now on, so alive.
-        let record = unsafe { task.as_ref() };
-        let elsewhere = record.kind() != leaf.kind
-            || (self.options.locality && record.place().is_some_and(|numa| usize::from(numa) != leaf.numa))
-            || !leaf.enabled.load(Ordering::Relaxed);
-        if elsewhere {
+        if unsafe { self.is_for_others(leaf, task.as_ref()) } {
             return self.add_other(stations, leaf, task, created);
         }
+        self.put(stations, leaf, task, created);
+    }
+
+    #[inline]
+    fn is_for_others(&self, leaf: &Leaf<T>, record: &T) -> bool {
+        record.kind() != leaf.kind
+            || (self.options.locality && record.place().is_some_and(|numa| usize::from(numa) != leaf.numa))
+            || !leaf.enabled.load(Ordering::Relaxed)
+    }
+
+    /// Puts a task for the leaf into its queue.
+    #[inline]
+    fn put(&self, stations: &Stations<T>, leaf: &Leaf<T>, task: NonNull<T>, created: bool) {
         // SAFETY: the calling thread is this worker.
         let length = unsafe {
             leaf.own.own(|own| {
@@ -296,8 +305,9 @@ impl<T: Schedulable> Tree<T> {
         let before = unsafe { task.as_ref() }.kind();
         // SAFETY: as above, and in no list.
         let Some(kind) = (unsafe { kind_of(task) }) else { return };
-        if kind != before && kind == leaf.kind {
-            self.add_own(stations, leaf, task, created);
+        // SAFETY: as above. Without recursion, so that the usual case is inlined.
+        if kind != before && !unsafe { self.is_for_others(leaf, task.as_ref()) } {
+            self.put(stations, leaf, task, created);
         } else {
             self.add_elsewhere(stations, Some(leaf.numa), task);
         }
