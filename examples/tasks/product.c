@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 OR MIT */
 #define _DEFAULT_SOURCE
-#include "kernels/opencl.h"
+#include "../kernels/opencl.h"
 #include <castell_tasks.h>
 #include <stdatomic.h>
 #include <stdio.h>
