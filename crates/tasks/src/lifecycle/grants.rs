@@ -32,7 +32,7 @@ pub(crate) enum Daemon {
     At(Option<PathBuf>),
 }
 
-/// Who asks for places. Whoever makes none does not link what they need: OpenMP's library.
+/// Who asks for places. Teams of lent threads have nobody who does, so that OpenMP's library asks no daemon.
 pub(crate) trait Granting: Send + Sync {
     /// Whether to ask: there is a daemon, as far as is known.
     fn may_answer(&self) -> bool;
