@@ -181,6 +181,7 @@ impl Agent {
                 sessions.clients.tell(client, &list);
             }
             ToAgent::Order { session, order } => sessions.order(client, session, order),
+            ToAgent::Count { mark } => sessions.count(client, &mark),
             ToAgent::Policy { policy } => sessions.govern(client, &policy),
             ToAgent::Explain { session } => match sessions.explain(session, peer) {
                 Ok(explained) => sessions.clients.tell(client, &explained),

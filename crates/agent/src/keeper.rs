@@ -93,8 +93,10 @@ impl<W: Write> Keeper<W> {
                 if suspended {
                     tree.stop();
                 }
-                if moved && !cpus.is_empty() {
-                    tree.pin(&cpus);
+                match (moved, cpus.is_empty()) {
+                    (_, true) => {}
+                    (true, false) => tree.pin(&cpus),
+                    (false, false) => tree.fit(&cpus),
                 }
                 if !suspended && before.is_some_and(|before| before.suspended) {
                     tree.go_on();

@@ -43,4 +43,4 @@ pub use runner::{Asked, run};
 pub use serve::{Options, serve};
 pub use spawned::{Granted, ask, become_member, watch};
 pub use store::Store;
-pub use tree::{MARK, NO_MARK, Tree, mark_of};
+pub use tree::{MARK, NO_MARK, Tree, mark_of, named_in};

@@ -200,8 +200,13 @@ impl Tree {
 
     /// Pins all of their threads to these processors. Programs of castell's tasks run as many workers then.
     pub fn pin(&self, cpus: &[u32]) {
-        workers::fit(&self.members(), cpus);
+        self.fit(cpus);
         self.pin_if(cpus, |_| true);
+    }
+
+    /// Programs of castell's tasks run as many workers as there are processors, but for those that were taken away by hand.
+    pub(crate) fn fit(&self, cpus: &[u32]) {
+        workers::fit(|| self.members(), cpus);
     }
 
     /// Pins those of their threads to these processors that may run elsewhere.
@@ -291,6 +296,11 @@ fn parse(mark: &str) -> Option<(i32, u64, &str)> {
     let (process, node) = mark.split_once('@')?;
     let (pid, start) = process.split_once('-')?;
     Some((pid.parse().ok()?, start.parse().ok()?, node))
+}
+
+/// The process that a mark is called after: who runs the session, or has spawned it.
+pub fn named_in(mark: &str) -> Option<u32> {
+    mark.rsplit('/').next()?.split('-').next()?.parse().ok()
 }
 
 /// Whether this is the mark of a session that another's program has spawned.

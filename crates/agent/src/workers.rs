@@ -7,12 +7,16 @@ use std::path::Path;
 /// Has a program's runtime make a mailbox, unless its user has said otherwise.
 pub(crate) const MAILBOX: &str = "CASTELL_TASKS_MAILBOX";
 
-/// Asks those of these processes that listen for as many workers as there are processors. Nobody waits for that: a task that is long ends
-/// when it does.
-pub(crate) fn fit(processes: &[u32], cpus: &[u32]) {
+/// Asks those of a session's processes that listen for as many workers as there are processors. Nobody waits for that: a task that is long
+/// ends when it does.
+pub(crate) fn fit(processes: impl FnOnce() -> Vec<u32>, cpus: &[u32]) {
     let found = found_in(Path::new(FOLDER)).unwrap_or_default();
-    let listening = found.iter().filter_map(|path| Agent::open(path).ok());
-    for agent in listening.filter(|agent| processes.contains(&agent.owner())) {
+    let listening: Vec<Agent> = found.iter().filter_map(|path| Agent::open(path).ok()).collect();
+    if listening.is_empty() {
+        return;
+    }
+    let processes = processes();
+    for agent in listening.iter().filter(|agent| processes.contains(&agent.owner())) {
         let (take, give) = change(&agent.workers(), cpus);
         if !take.is_empty() || !give.is_empty() {
             // Who has ended meanwhile has no workers.
@@ -22,14 +26,15 @@ pub(crate) fn fit(processes: &[u32], cpus: &[u32]) {
 }
 
 /// Which workers have to stop, and which may run again: those that are bound to other processors, and of all others as many as there is
-/// no processor for. Workers of devices stay.
+/// no processor for. Who was taken away by hand stays so, and takes nobody's place. Workers of devices stay.
 fn change(workers: &[WorkerState], cpus: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let (mut take, mut give) = (Vec::new(), Vec::new());
-    let bound = |state: &&WorkerState| state.place.cpu.is_some_and(|cpu| cpus.contains(&cpu));
+    let bound = |state: &&WorkerState| !state.held && state.place.cpu.is_some_and(|cpu| cpus.contains(&cpu));
     let on_cores = || workers.iter().filter(|state| state.place.kind == 0);
     let mut left = cpus.len().saturating_sub(on_cores().filter(bound).count());
     for (number, state) in workers.iter().enumerate().filter(|(_, state)| state.place.kind == 0) {
         let runs = match state.place.cpu {
+            _ if state.held => false,
             Some(cpu) => cpus.contains(&cpu),
             None => {
                 let runs = left > 0;
@@ -52,7 +57,7 @@ mod tests {
     use castell_host::mailbox::Place;
 
     fn worker(cpu: Option<u32>, kind: u8, wanted: bool) -> WorkerState {
-        WorkerState { place: Place { cpu, kind }, wanted, enabled: wanted }
+        WorkerState { place: Place { cpu, kind }, wanted, enabled: wanted, held: false }
     }
 
     #[test]
@@ -62,6 +67,15 @@ mod tests {
         assert_eq!(change(&free([true, true, false, false]), &[0, 1, 2, 3, 4]), (vec![], vec![2, 3]));
         assert_eq!(change(&free([false, true, true, false]), &[1]), (vec![1, 2], vec![0]));
         assert_eq!(change(&free([true, true, false, false]), &[1, 2]), (vec![], vec![]));
+    }
+
+    #[test]
+    fn who_was_taken_by_hand_runs_nowhere() {
+        let held = |state: WorkerState| WorkerState { held: true, ..state };
+        let workers = [held(worker(None, 0, true)), worker(None, 0, false), held(worker(None, 0, false))];
+        assert_eq!(change(&workers, &[0, 1, 2]), (vec![0], vec![1]));
+        let bound = [held(worker(Some(3), 0, true)), worker(None, 0, false)];
+        assert_eq!(change(&bound, &[3]), (vec![0], vec![1]));
     }
 
     #[test]

@@ -5,8 +5,9 @@ mod processors;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
 
-use castell_agent::{AgentError, Asked, Life, MARK, NO_MARK, Options, Place, Tree, list, run, serve, steer};
-use castell_host::mailbox::{Agent, FOLDER, Mailbox, Place as At, default_path};
+use castell_agent::{AgentError, Asked, Life, MARK, NO_MARK, Options, Place, Tree, list, mark_of, named_in, run, serve, steer,
+};
+use castell_host::mailbox::{Agent, FOLDER, Mailbox, Place as At, default_path, found_in};
 use castell_host::topology::{Processors, parse_list};
 use castell_host::users::Others;
 use castell_policy::session::protocol::{
@@ -602,6 +603,27 @@ fn workers_step_aside(world: &World) {
     world.tell();
     assert_eq!(wait(short), Some(7));
     wait_for("all of them run again", || running() == world.slots.to_string());
+    // Whom somebody has taken away by hand comes back only by hand, however the session moves.
+    let program = found_in(Path::new(FOLDER)).expect("a folder");
+    let program = program.iter().filter_map(|path| Agent::open(path).ok());
+    let of_it = |it: &Agent| mark_of(it.owner() as i32).and_then(|mark| named_in(&mark)) == Some(long.0.id());
+    let program = { program }.find(of_it).expect("it listens");
+    let mark = mark_of(program.owner() as i32).expect("it is of a session");
+    let count = || {
+        let steered = steer(&world.place, None, &[ToAgent::Count { mark: mark.clone() }]);
+        assert!(matches!(steered, Ok(FromAgent::Ordered { session: Some(_), .. })), "{steered:?}");
+    };
+    program.hold(&[0], &[]).expect("there is such a worker");
+    count();
+    wait_for("one is taken by hand", || running() == (world.slots - 1).to_string());
+    assert!(!program.workers()[0].wanted);
+    let short = world.until_told("sidestep");
+    world.tell();
+    assert_eq!(wait(short), Some(7));
+    assert_eq!(running(), (world.slots - 1).to_string());
+    program.hold(&[], &[0]).expect("there is such a worker");
+    count();
+    wait_for("it is given back", || running() == world.slots.to_string());
     signal(long.0.id(), Signal::TERM);
     assert_eq!(wait(long), Some(143));
 }

@@ -1,7 +1,9 @@
 //! `castell cpus`.
 
+mod ask;
 mod node;
 
+use crate::session::PlaceArgs;
 use anyhow::{Context, bail};
 use castell_host::mailbox::{Agent, FOLDER, default_path, found_in};
 use castell_host::topology::parse_list;
@@ -23,6 +25,10 @@ Examples:
 
 A worker that is taken away ends the task that it runs, and what it had queued goes to others. The last worker of a kind is \
 refused, which is an error. Of an OpenMP program, worker n is the thread with that number in each team.
+
+A program within `castell session run` has as many workers as its session has processors: whoever keeps the sessions (the node's daemon, \
+where it runs) is told, and leaves out those that were taken away here, also when it moves the session. A worker that is given back has to \
+wait until the session has a processor for it, which is said.
 
 Exit code: 0 if all was done, 1 if something was refused or nobody answered, 2 for wrong usage.";
 
@@ -53,6 +59,8 @@ pub struct Args {
     /// Where programs put their mailboxes
     #[arg(long, value_name = "FOLDER", default_value = FOLDER)]
     folder: PathBuf,
+    #[command(flatten)]
+    place: PlaceArgs,
     /// How long to wait for the program's answer, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     wait: f64,
@@ -78,26 +86,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let numbers = |list: &Option<String>| list.as_deref().map_or(Ok(Vec::new()), parse_list);
     let (take, give) = (numbers(&args.take)?, numbers(&args.give)?);
     let changes = !take.is_empty() || !give.is_empty();
-    let mut refused = Vec::new();
+    let mut left = Vec::new();
     if changes {
-        let request = agent.ask(&take, &give)?;
         let patience = Duration::try_from_secs_f64(args.wait).context("--wait is no time")?;
-        agent.wait(request, patience)?;
-        let workers = agent.workers();
-        refused = take.into_iter().filter(|&worker| workers[worker as usize].enabled).collect();
+        left = ask::change(&agent, &take, &give, &args.place.place()?, patience)?;
     }
     if args.list || args.json || !changes {
         print(&agent, args.json);
     }
-    if !refused.is_empty() {
-        let list: Vec<String> = refused.iter().map(u32::to_string).collect();
-        castell_host::say(&format!(
-            "refused, the last of its kind (or given back meanwhile): worker {}",
-            list.join(", ")
-        ));
-        return Ok(ExitCode::from(1));
-    }
-    Ok(ExitCode::SUCCESS)
+    left.iter().for_each(|sentence| castell_host::say(sentence));
+    Ok(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 fn print(agent: &Agent, as_json: bool) {
@@ -110,6 +108,7 @@ fn print(agent: &Agent, as_json: bool) {
                 "kind": state.place.kind,
                 "wanted": state.wanted,
                 "enabled": state.enabled,
+                "held": state.held,
             })
         });
         let rows: Vec<_> = rows.collect();
@@ -124,6 +123,7 @@ fn print(agent: &Agent, as_json: bool) {
             if state.place.kind == 0 { "tasks".to_owned() } else { format!("device {}", state.place.kind) };
         let word = match (state.wanted, state.enabled) {
             (true, true) => "given",
+            (false, false) if state.held => "taken by hand",
             (false, false) => "taken",
             (false, true) => "to be taken",
             (true, false) => "to be given",
@@ -137,8 +137,10 @@ fn list_all(args: &Args) -> anyhow::Result<ExitCode> {
     let agents: Vec<Agent> =
         found_in(&args.folder)?.iter().filter_map(|path| Agent::open(path).ok()).collect();
     let enabled = |agent: &Agent| agent.workers().iter().filter(|state| state.enabled).count();
+    let sessions = if agents.is_empty() { Vec::new() } else { ask::sessions(&args.place.place()?)? };
+    let session = |agent: &Agent| ask::session_of(agent.owner(), &sessions);
     if args.json {
-        let row = |agent: &Agent| json!({"pid": agent.owner(), "mailbox": agent.path(), "workers": agent.workers().len(), "enabled": enabled(agent)});
+        let row = |agent: &Agent| json!({"pid": agent.owner(), "mailbox": agent.path(), "workers": agent.workers().len(), "enabled": enabled(agent), "session": session(agent)});
         println!("{}", json!(agents.iter().map(row).collect::<Vec<_>>()));
         return Ok(ExitCode::SUCCESS);
     }
@@ -146,7 +148,8 @@ fn list_all(args: &Args) -> anyhow::Result<ExitCode> {
         println!("no program listens in {}: start one with CASTELL_TASKS_MAILBOX=1", args.folder.display());
     }
     for agent in &agents {
-        println!("{:>8}: {} of {} workers", agent.owner(), enabled(agent), agent.workers().len());
+        let of = session(agent).map_or_else(String::new, |number| format!(", session {number}"));
+        println!("{:>8}: {} of {} workers{of}", agent.owner(), enabled(agent), agent.workers().len());
     }
     Ok(ExitCode::SUCCESS)
 }

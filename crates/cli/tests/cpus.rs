@@ -1,7 +1,14 @@
 //! `castell cpus` and a process that listens: this one.
 
+mod beside;
+mod patience;
+
+use beside::Beside;
 use castell_host::board::Membership;
-use castell_host::mailbox::{Mailbox, Place, default_path};
+use castell_host::mailbox::{FOLDER, Mailbox, Place, default_path};
+use patience::{said, until};
+use serde_json::{Value, json};
+use std::path::Path;
 use std::process::{Command, Output};
 
 fn castell(folder: &std::path::Path, arguments: &[&str]) -> Output {
@@ -66,6 +73,62 @@ fn workers_are_listed_taken_and_given() {
     assert_eq!(gone.status.code(), Some(1));
     assert!(text(&gone.stderr).contains("CASTELL_TASKS_MAILBOX=1"), "{}", text(&gone.stderr));
     assert_eq!(castell(folder.path(), &["--take", "1"]).status.code(), Some(1));
+}
+
+/// Where this test, started once more as a program of a session, says that it listens.
+const LISTENS: &str = "CASTELL_TEST_LISTENS";
+
+/// The program of a session: two workers that are bound to nothing.
+#[test]
+fn program() {
+    let Some(file) = std::env::var_os(LISTENS) else { return };
+    let path = default_path(Path::new(FOLDER), std::process::id());
+    let mailbox = Mailbox::create(&path, &[Place { cpu: None, kind: 0 }; 2]).expect("a mailbox");
+    std::fs::write(file, std::process::id().to_string()).expect("a file");
+    loop {
+        let attended = mailbox.attend(|_, _| true);
+        mailbox.sleep(attended);
+    }
+}
+
+#[test]
+fn whoever_keeps_the_session_counts_the_workers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [socket, file] = ["socket", "listens"].map(|name| folder.path().join(name).display().to_string());
+    let castell = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_castell"));
+        command.args(arguments).args(["--socket", &socket]).output().expect("castell can be started")
+    };
+    let test = std::env::current_exe().expect("a test");
+    let mut session = Command::new(env!("CARGO_BIN_EXE_castell"));
+    session.args(["session", "run", "-n", "1", "--socket", &socket, "--"]).arg(test);
+    session.args(["program", "--exact"]).env(LISTENS, &file);
+    let session = Beside(session.spawn().expect("castell starts"));
+    until("the program listens", || std::fs::read_to_string(&file).is_ok_and(|pid| !pid.is_empty()));
+    let pid = std::fs::read_to_string(&file).expect("a file");
+    let all: Value = serde_json::from_slice(&castell(&["cpus", "--json"]).stdout).expect("JSON");
+    let is_it = |row: &&Value| row["pid"].to_string() == pid;
+    let row = all.as_array().and_then(|all| all.iter().find(is_it)).expect("it is listed");
+    assert_eq!(row["session"], 1);
+    // One processor: the second worker has none, whoever gives it back.
+    let one = castell(&["cpus", &pid, "--give", "1"]);
+    assert_eq!(one.status.code(), Some(1), "{}", said(&one));
+    assert!(said(&one).contains("session 1 has no processor for it"), "{}", said(&one));
+    // Instead of the one that was taken by hand the other one runs.
+    let workers = |output: Output| -> Value {
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let shown: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let of = |key: &str| [0, 1].map(|worker| shown["workers"][worker][key].clone());
+        json!({"enabled": of("enabled"), "held": of("held")})
+    };
+    let taken = workers(castell(&["cpus", &pid, "--take", "0", "--json"]));
+    assert_eq!(taken, json!({"enabled": [false, true], "held": [true, false]}));
+    let lines = text(&castell(&["cpus", &pid]).stdout);
+    assert!(lines.contains("     0    any      tasks  taken by hand"), "{lines}");
+    let given = workers(castell(&["cpus", &pid, "--give", "0", "--json"]));
+    assert_eq!(given, json!({"enabled": [true, false], "held": [false, false]}));
+    assert!(castell(&["session", "end", "1"]).status.success());
+    assert_eq!(session.code(), Some(143), "its program was asked to end");
 }
 
 #[test]

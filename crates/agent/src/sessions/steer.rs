@@ -4,7 +4,7 @@ use super::{Live, Sessions};
 use castell_host::descriptor::Peer;
 use castell_host::users::name_of;
 use castell_policy::session::protocol::{Explained, FromAgent, Holder, Order, Shown};
-use castell_policy::session::{Event, Explanation, Holding, Refused, Rules, SessionId, State};
+use castell_policy::session::{Decision, Event, Explanation, Holding, Refused, Rules, SessionId, State};
 
 /// An answer that has to wait.
 pub(super) struct Promised {
@@ -35,6 +35,24 @@ impl Sessions {
             Order::End {} => self.end(id),
             Order::Priority { priority } => self.steer(id, Event::Priority(id, priority)),
             Order::Estimate { estimate_ms } => self.steer(id, Event::Estimate(id, estimate_ms)),
+        };
+        self.promise(client, outcome);
+    }
+
+    /// Has as many workers of a session's programs run as it has processors, of those that nobody has taken away by hand.
+    pub(crate) fn count(&mut self, client: u64, mark: &str) {
+        let peer = self.clients.get_mut(client).expect("it asked").peer;
+        let of_it = |(_, live): &(&SessionId, &Live)| live.wanted.mark == mark && live.is_of(peer);
+        let outcome = match self.live.iter().find(of_it).map(|(id, _)| *id) {
+            _ if self.has_promise(client) => Err("one order at a time".into()),
+            None => Err("there is no session of this mark".into()),
+            Some(id) => match self.scheduler.pinned(id).cloned() {
+                None => Err(format!("session {} has no processors as yet", id.0)),
+                Some(there) => {
+                    self.orders.add(vec![Decision::Repin(id, there)]);
+                    Ok(Until::CarriedOut(Some(id)))
+                }
+            },
         };
         self.promise(client, outcome);
     }

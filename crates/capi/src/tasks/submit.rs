@@ -6,6 +6,7 @@ use super::reduction::{Reductions, castell_reduction};
 use castell_tasks::dependences::{Declaration, Kind};
 use castell_tasks::foreign::{Function, check_declarations, submit_bytes};
 use castell_tasks::task::{Attributes, flag};
+use castell_tasks::versions::Versions;
 use castell_tasks::{Context, LeafKind, TaskError};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -73,23 +74,14 @@ pub unsafe extern "C" fn castell_submit(
         let body = body.ok_or_else(|| Failure::new(ARGUMENT, "the body is NULL"))?;
         // SAFETY: the caller's promise.
         unsafe {
-            let (attributes, destroy, by_reference) = described(task.as_ref())?;
-            let accesses = list(accesses, access_count, "accesses")?;
-            let bytes = if by_reference { &[] } else { bytes(argument, argument_bytes)? };
+            let given = Given::new(argument, argument_bytes, accesses, access_count, task)?;
             if iterate::is_describing() {
-                iterate::check_flags(&attributes, flag::FINAL | flag::UNDEFERRED)?;
-                return with_task_declarations(accesses, |declared| {
-                    let made = || {
-                        let argument = Argument::new(argument, bytes, by_reference, destroy);
-                        move |_| body(argument.start())
-                    };
-                    iterate::describe(attributes, None, declared, made).map(|()| 0)
-                })?;
+                return given.describe(None, |argument| move |_| body(argument.start()));
             }
+            let Given { attributes, destroy, bytes, accesses, .. } = given;
             with_task_declarations(accesses, |declared| {
-                if by_reference || accesses.iter().any(castell_access::needs_copy) {
-                    // Made only now: a task that is refused leaves the argument, and `destroy`, to the caller.
-                    let argument = Argument::new(argument, bytes, by_reference, destroy);
+                if given.by_reference || accesses.iter().any(castell_access::needs_copy) {
+                    let argument = given.argument();
                     submit_boxed(context, attributes, accesses, declared, move || body(argument.start()));
                 } else {
                     submit_bytes(context, attributes, declared, body, destroy, bytes);
@@ -98,6 +90,63 @@ pub unsafe extern "C" fn castell_submit(
         }
         Ok(0)
     })
+}
+
+/// A task as `castell_submit` and `castell_submit_versions` are given it.
+pub(super) struct Given<'a> {
+    pub(super) attributes: Attributes,
+    destroy: Option<Function>,
+    start: *const c_void,
+    by_reference: bool,
+    /// What is copied.
+    bytes: &'a [u8],
+    pub(super) accesses: &'a [castell_access],
+}
+
+impl<'a> Given<'a> {
+    /// # Safety
+    /// As the header says.
+    #[inline]
+    pub(super) unsafe fn new(
+        argument: *const c_void,
+        argument_bytes: usize,
+        accesses: *const castell_access,
+        access_count: usize,
+        task: *const castell_task,
+    ) -> Result<Given<'a>, Failure> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (attributes, destroy, by_reference) = described(task.as_ref())?;
+            let accesses = list(accesses, access_count, "accesses")?;
+            let bytes = if by_reference { &[] } else { bytes(argument, argument_bytes)? };
+            Ok(Given { attributes, destroy, start: argument, by_reference, bytes, accesses })
+        }
+    }
+
+    /// The argument on its way to the body. To be called only when nothing can be refused any more: until then the argument, and
+    /// `destroy`, are the caller's.
+    pub(super) fn argument(&self) -> Argument {
+        Argument::new(self.start, self.bytes, self.by_reference, self.destroy)
+    }
+
+    /// Adds the task to what the calling thread describes.
+    ///
+    /// # Safety
+    /// As for [`castell_submit`], for every call of the body.
+    pub(super) unsafe fn describe<B: Fn(LeafKind) + Send + Sync + 'static>(
+        &self,
+        versions: Option<Versions>,
+        body: impl FnOnce(Argument) -> B,
+    ) -> Result<c_int, Failure> {
+        iterate::check_flags(&self.attributes, flag::FINAL | flag::UNDEFERRED)?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            with_task_declarations(self.accesses, |declared| {
+                iterate::describe(self.attributes, versions, declared, || body(self.argument()))
+            })??;
+        }
+        Ok(0)
+    }
 }
 
 /// An argument on its way to a body, and what is called with it at the end.

@@ -3,11 +3,8 @@
 use super::failure::{ARGUMENT, Failure, in_task};
 use super::iterate;
 use super::reduction::Reductions;
-use super::submit::{
-    Argument, bytes, castell_access, castell_task, described, kind, list, with_task_declarations,
-};
+use super::submit::{Argument, Given, castell_access, castell_task, kind, list, with_task_declarations};
 use castell_tasks::foreign::Function;
-use castell_tasks::task::flag;
 use castell_tasks::versions::Versions;
 use castell_tasks::{Context, LeafKind};
 use std::ffi::{c_double, c_int, c_uint, c_void};
@@ -79,30 +76,21 @@ pub unsafe extern "C" fn castell_submit_versions(
     in_task(|context: &Context<'_>| {
         // SAFETY: the caller's promise.
         unsafe {
-            let (attributes, destroy, by_reference) = described(task.as_ref())?;
-            if attributes.kind != LeafKind::CPU {
+            let given = Given::new(argument, argument_bytes, accesses, access_count, task)?;
+            if given.attributes.kind != LeafKind::CPU {
                 let why = "a task with versions runs where one of them does: leave its `device` 0";
                 return Err(Failure::new(ARGUMENT, why));
             }
             let is_ranked = task.as_ref().is_some_and(|task| task.flags & RANKED != 0);
             let bodies = Bodies::of(list(versions, version_count, "versions")?, is_ranked)?;
-            let accesses = list(accesses, access_count, "accesses")?;
-            let bytes = if by_reference { &[] } else { bytes(argument, argument_bytes)? };
             let versions = bodies.versions;
             if iterate::is_describing() {
-                iterate::check_flags(&attributes, flag::FINAL | flag::UNDEFERRED)?;
-                return with_task_declarations(accesses, |declared| {
-                    let made = || {
-                        let argument = Argument::new(argument, bytes, by_reference, destroy);
-                        move |kind| bodies.call(kind, &argument)
-                    };
-                    iterate::describe(attributes, Some(versions), declared, made).map(|()| 0)
-                })?;
+                return given.describe(Some(versions), |argument| move |kind| bodies.call(kind, &argument));
             }
-            with_task_declarations(accesses, |declared| {
-                let argument = Argument::new(argument, bytes, by_reference, destroy);
-                let reductions = Reductions::among(accesses);
-                context.submit_versions_raw(attributes, versions, declared, move |_, kind| {
+            with_task_declarations(given.accesses, |declared| {
+                let argument = given.argument();
+                let reductions = Reductions::among(given.accesses);
+                context.submit_versions_raw(given.attributes, versions, declared, move |_, kind| {
                     reductions.around(|| bodies.call(kind, &argument));
                 });
             })?;

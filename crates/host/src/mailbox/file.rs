@@ -55,6 +55,8 @@ pub struct WorkerState {
     pub wanted: bool,
     /// Whether it is given tasks.
     pub enabled: bool,
+    /// Whether somebody has taken it away by hand: it does not run, whatever number of workers others ask for.
+    pub held: bool,
 }
 
 /// A mapped mailbox.
@@ -210,6 +212,7 @@ impl Agent {
                 place: Place { cpu: (cpu != UNBOUND).then_some(cpu), kind: kind as u8 },
                 wanted: words.is_wanted(worker),
                 enabled: words.is_enabled(worker),
+                held: words.is_held(worker),
             }
         };
         (0..words.workers()).map(state).collect()
@@ -225,15 +228,33 @@ impl Agent {
     /// # Errors
     /// There is no such worker.
     pub fn ask(&self, take: &[u32], give: &[u32]) -> Result<u32, HostError> {
+        self.check(take.iter().chain(give))?;
         let words = self.memory.words();
-        let workers = words.workers();
-        if let Some(&worker) = take.iter().chain(give).find(|&&worker| worker as usize >= workers) {
-            return Err(HostError::NoSuchWorker { worker, workers });
-        }
         // First what is given: so that what is taken need not be refused.
         give.iter().for_each(|&worker| words.want(worker as usize, true));
         take.iter().for_each(|&worker| words.want(worker as usize, false));
         Ok(words.post())
+    }
+
+    /// Notes that `take` are taken away by hand and `give` are not any more. Whoever says how many workers may run goes by that
+    /// from then on; the program itself is not told.
+    ///
+    /// # Errors
+    /// There is no such worker.
+    pub fn hold(&self, take: &[u32], give: &[u32]) -> Result<(), HostError> {
+        self.check(take.iter().chain(give))?;
+        let words = self.memory.words();
+        give.iter().for_each(|&worker| words.hold(worker as usize, false));
+        take.iter().for_each(|&worker| words.hold(worker as usize, true));
+        Ok(())
+    }
+
+    fn check<'n>(&self, mut numbers: impl Iterator<Item = &'n u32>) -> Result<(), HostError> {
+        let workers = self.memory.words().workers();
+        match numbers.find(|&&worker| worker as usize >= workers) {
+            Some(&worker) => Err(HostError::NoSuchWorker { worker, workers }),
+            None => Ok(()),
+        }
     }
 
     /// Waits until a request was acted upon.
@@ -298,6 +319,10 @@ mod tests {
             assert!(agent.workers()[0].wanted, "refused");
             let error = agent.ask(&[3], &[]).expect_err("three workers").to_string();
             assert!(error.contains("0 to 2"), "{error}");
+            agent.hold(&[2], &[1]).expect("there are such workers");
+            let held: Vec<bool> = agent.workers().iter().map(|state| state.held).collect();
+            assert_eq!((held, agent.workers()[2].enabled), (vec![false, false, true], true), "noted, no more");
+            assert!(agent.hold(&[0], &[3]).is_err() && !agent.workers()[0].held, "all or nothing");
         });
         let request = agent.ask(&[1], &[]).expect("there is such a worker");
         let error = agent.wait(request, Duration::from_secs(60)).expect_err("closed").to_string();

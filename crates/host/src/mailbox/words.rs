@@ -3,7 +3,7 @@
 use castell_base::sync::{AtomicU32, Ordering};
 
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"ccpu");
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// What the table says of a worker that is not bound.
 pub(super) const UNBOUND: u32 = u32::MAX;
 
@@ -18,7 +18,7 @@ const CLOSED: u32 = 2;
 
 /// How many words a mailbox for so many workers has.
 pub(super) const fn count(workers: usize) -> usize {
-    HEADER + 2 * workers.div_ceil(32) + 2 * workers
+    HEADER + 3 * workers.div_ceil(32) + 2 * workers
 }
 
 /// A mailbox's words.
@@ -100,6 +100,16 @@ impl<'a> Words<'a> {
         self.set(self.wanted_at(worker), wanted);
     }
 
+    /// Whether somebody has taken it away by hand: others who count workers leave it out.
+    pub(super) fn is_held(&self, worker: usize) -> bool {
+        self.get(self.held_at(worker))
+    }
+
+    /// Somebody takes it away by hand, or gives it back; others have to be told that they count again.
+    pub(super) fn hold(&self, worker: usize, held: bool) {
+        self.set(self.held_at(worker), held);
+    }
+
     /// The wishes are complete: the number by which they will be answered.
     pub(super) fn post(&self) -> u32 {
         // Release: the owner that sees this number sees the wishes.
@@ -171,12 +181,16 @@ impl<'a> Words<'a> {
     }
 
     fn table(&self) -> usize {
-        HEADER + 2 * self.masks()
+        HEADER + 3 * self.masks()
     }
 
     /// A worker's bit: its word and its mask.
     fn wanted_at(&self, worker: usize) -> (usize, u32) {
         (HEADER + worker / 32, 1 << (worker % 32))
+    }
+
+    fn held_at(&self, worker: usize) -> (usize, u32) {
+        (HEADER + 2 * self.masks() + worker / 32, 1 << (worker % 32))
     }
 
     fn enabled_at(&self, worker: usize) -> (usize, u32) {
@@ -232,12 +246,16 @@ mod tests {
             assert_eq!((words.workers(), words.owner()), (workers, (77, 1 << 40 | 5)));
             assert_eq!(words.place(workers - 1), (workers as u32 * 2 - 2, 0));
             assert!((0..workers).all(|worker| words.is_wanted(worker) && words.is_enabled(worker)));
+            assert!((0..workers).all(|worker| !words.is_held(worker)));
+            words.hold(workers - 1, true);
+            assert_eq!((words.is_held(workers - 1), words.is_held(0), words.fault()), (true, workers == 1, None));
+            assert!((0..workers).all(|worker| words.is_wanted(worker) && words.is_enabled(worker)));
         }
     }
 
     #[test]
     fn every_changed_word_is_noticed() {
-        let constants = (0..8).chain(HEADER + 4..count(40));
+        let constants = (0..8).chain(HEADER + 6..count(40));
         for index in constants {
             let memory = memory(40);
             memory[index].fetch_add(2, Ordering::Relaxed);

@@ -72,6 +72,12 @@ pub enum ToAgent {
         /// Its name.
         policy: String,
     },
+    /// Workers of a session's programs were taken away by hand, or given back: as many of the others have to run as it has processors;
+    /// answered like an order.
+    Count {
+        /// Which.
+        mark: String,
+    },
     /// Wants to know why a session waits, or where it runs.
     Explain {
         /// Which.
