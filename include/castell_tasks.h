@@ -40,6 +40,7 @@ typedef struct castell_runtime castell_runtime;
 typedef struct castell_device {
     unsigned kind; /* 1 to 7: what it means is the program's; devices of one kind share the tasks for it */
     void *handle;  /* the program's: what castell_device_handle() gives to those tasks */
+    const char *resource; /* what the node's daemon calls devices of its kind; default: "gpu" for kind 1, else "device_2" and so on */
 } castell_device;
 
 /* Zeros mean defaults. */
@@ -57,6 +58,9 @@ typedef struct castell_options {
                            * castell_debug_alloc with what they declared; also CASTELL_TASKS_DEBUG=1 */
     const castell_device *devices; /* besides the other workers */
     size_t device_count;
+    const char *resource; /* what the node's daemon calls the processors; default: "one_core" */
+    const char *daemon;   /* the socket of the daemon that decides about tasks with versions; "none": the runtime does that;
+                           * default: CASTELL_DAEMON, or the usual one */
 } castell_options;
 
 /* Starts one; `options` may be NULL. */

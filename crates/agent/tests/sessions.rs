@@ -5,7 +5,8 @@ mod processors;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
 
-use castell_agent::{AgentError, Asked, Life, MARK, NO_MARK, Options, Place, Tree, list, mark_of, named_in, run, serve, steer,
+use castell_agent::{
+    AgentError, Asked, Life, MARK, NO_MARK, Options, Place, Tree, list, mark_of, named_in, run, serve, steer,
 };
 use castell_host::mailbox::{Agent, FOLDER, Mailbox, Place as At, default_path, found_in};
 use castell_host::topology::{Processors, parse_list};

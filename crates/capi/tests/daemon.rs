@@ -112,8 +112,8 @@ fn a_c_program_brings_its_own_strategy() {
     assert!(alone.starts_with("brought 0, state 1, daemon 0: 100 on one core, 0 on the GPU;"), "{alone}");
 }
 
-/// What tasks have of a node, as the runtime calls it.
-const OF_TASKS: [&str; 3] = ["one_core", "gpu", "device_7"];
+/// What tasks have of a node: the processors, the device of kind 1, and what the program calls the one of kind 7.
+const OF_TASKS: [&str; 3] = ["one_core", "gpu", "fpga"];
 
 /// Starts random graphs of tasks with versions, and reads what they say.
 fn random_tasks(program: &std::path::Path, socket: &std::path::Path, words: [u32; 3]) -> Child {
@@ -157,8 +157,13 @@ fn versions_of_tasks_run_where_the_daemon_says() {
         while child.try_wait().expect("a child").is_none() {
             ask(&installed, &["load", strategies.next().expect("endless")]);
         }
-        are_all_done(child, 2000);
+        let said = are_all_done(child, 2000);
+        assert!(numbers(&said)[1..].iter().all(|runs| *runs > 0), "the daemon knows all three: {said}");
     }
+    let alone =
+        Command::new(&program).args(["1", "200", "2", "none"]).env("CASTELL_DAEMON", &socket).output();
+    let alone = alone.expect("it was compiled");
+    assert!(alone.status.success(), "{alone:?}");
     let status = ask(&installed, &["status", "--json"]);
     let done = status.split("\"done\":").nth(1).and_then(|rest| numbers(rest).first().copied());
     assert_eq!(done, Some(200 * rounds), "{status}");

@@ -2,9 +2,10 @@
 
 use super::failure::{ARGUMENT, Failure, START, status};
 use super::submit::kind;
-use castell_tasks::{Context, Limits, Runtime, WatchedMemory, foreign};
+use castell_tasks::{Context, LeafKind, Limits, Runtime, WatchedMemory, foreign};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub struct castell_options {
     debug: c_uint,
     devices: *const castell_device,
     device_count: usize,
+    resource: *const c_char,
+    daemon: *const c_char,
 }
 
 /// The header's `castell_device`.
@@ -30,6 +33,7 @@ pub struct castell_options {
 pub struct castell_device {
     kind: c_uint,
     handle: *mut c_void,
+    resource: *const c_char,
 }
 
 /// What a task for a device finds: the program's own pointer.
@@ -130,6 +134,12 @@ unsafe fn build(options: Option<&castell_options>) -> Result<Runtime, Failure> {
             if let Some(topology) = text(options.topology, "topology")? {
                 builder = builder.topology(topology);
             }
+            if let Some(resource) = text(options.resource, "resource of the processors")? {
+                builder = builder.resource(LeafKind::CPU, resource);
+            }
+            if let Some(daemon) = text(options.daemon, "daemon")? {
+                builder = builder.daemon((daemon != "none").then(|| PathBuf::from(daemon)));
+            }
         }
         builder = builder.seed(options.seed);
         if options.devices.is_null() && options.device_count > 0 {
@@ -138,7 +148,12 @@ unsafe fn build(options: Option<&castell_options>) -> Result<Runtime, Failure> {
         for number in 0..options.device_count {
             // SAFETY: the caller's promise.
             let device = unsafe { &*options.devices.add(number) };
-            builder = builder.device(kind(device.kind)?, DeviceHandle(Passed(device.handle)));
+            let kind = kind(device.kind)?;
+            // SAFETY: the caller's promise.
+            if let Some(resource) = unsafe { text(device.resource, "resource of a device") }? {
+                builder = builder.resource(kind, resource);
+            }
+            builder = builder.device(kind, DeviceHandle(Passed(device.handle)));
         }
     }
     builder.build().map_err(|error| Failure::new(START, error.to_string()))
@@ -152,7 +167,7 @@ unsafe fn text<'a>(start: *const c_char, what: &str) -> Result<Option<&'a str>, 
     }
     // SAFETY: the caller's promise.
     let text = unsafe { CStr::from_ptr(start) }.to_str();
-    text.map(Some).map_err(|_| Failure::new(ARGUMENT, format!("the {what}'s description is no UTF-8")))
+    text.map(Some).map_err(|_| Failure::new(ARGUMENT, format!("the description of the {what} is no UTF-8")))
 }
 
 /// Ends a runtime.

@@ -321,7 +321,11 @@ mod tests {
             assert!(error.contains("0 to 2"), "{error}");
             agent.hold(&[2], &[1]).expect("there are such workers");
             let held: Vec<bool> = agent.workers().iter().map(|state| state.held).collect();
-            assert_eq!((held, agent.workers()[2].enabled), (vec![false, false, true], true), "noted, no more");
+            assert_eq!(
+                (held, agent.workers()[2].enabled),
+                (vec![false, false, true], true),
+                "noted, no more"
+            );
             assert!(agent.hold(&[0], &[3]).is_err() && !agent.workers()[0].held, "all or nothing");
         });
         let request = agent.ask(&[1], &[]).expect("there is such a worker");

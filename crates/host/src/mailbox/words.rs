@@ -248,7 +248,10 @@ mod tests {
             assert!((0..workers).all(|worker| words.is_wanted(worker) && words.is_enabled(worker)));
             assert!((0..workers).all(|worker| !words.is_held(worker)));
             words.hold(workers - 1, true);
-            assert_eq!((words.is_held(workers - 1), words.is_held(0), words.fault()), (true, workers == 1, None));
+            assert_eq!(
+                (words.is_held(workers - 1), words.is_held(0), words.fault()),
+                (true, workers == 1, None)
+            );
             assert!((0..workers).all(|worker| words.is_wanted(worker) && words.is_enabled(worker)));
         }
     }

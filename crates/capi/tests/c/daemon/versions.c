@@ -1,7 +1,7 @@
 /* Random graphs of tasks with versions for the processors and for two kinds of devices: whatever is chosen, by whom, they do what they do in
  * order. Says how often which version ran.
  *
- *     versions SEED TASKS ROUNDS */
+ *     versions SEED TASKS ROUNDS [DAEMON] */
 #define _DEFAULT_SOURCE
 #include <castell_tasks.h>
 #include <stdatomic.h>
@@ -88,14 +88,15 @@ static void program(void *unused) {
 }
 
 int main(int count, char **words) {
-    if (count != 4) return 2;
+    if (count < 4) return 2;
     unsigned rounds = (unsigned)atoi(words[3]);
     tasks = (unsigned)atoi(words[2]);
     for (unsigned round = 0; round < rounds; round++) {
         state = (strtoull(words[1], NULL, 10) + round) * 0x9e3779b97f4a7c15u | 1;
         int handle = 0;
-        const castell_device devices[] = {{GPU, &handle}, {FAR, &handle}};
-        castell_options options = {.workers = 2, .devices = devices, .device_count = 2};
+        const castell_device devices[] = {{GPU, &handle, NULL}, {FAR, &handle, "fpga"}};
+        castell_options options = {.workers = 2, .devices = devices, .device_count = 2, .resource = "one_core"};
+        options.daemon = count > 4 ? words[4] : NULL;
         castell_runtime *runtime;
         if (castell_start(&runtime, &options) != 0 || castell_run(runtime, program, NULL) != 0) {
             fprintf(stderr, "seed %s, round %u: %s\n", words[1], round, castell_tasks_error());
