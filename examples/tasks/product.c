@@ -78,7 +78,7 @@ int main(int count, char **words) {
     }
     size_t elements = (size_t)tiles * tiles * order * order;
     a = filled(2, elements), b = filled(3, elements), c = filled(0, elements), there = filled(0, (size_t)order * order);
-    const castell_device devices[] = {{GPU, &device}};
+    const castell_device devices[] = {{.kind = GPU, .handle = &device}};
     castell_options options = {.devices = devices, .device_count = opencl_open(&device) ? 1 : 0};
     castell_runtime *runtime;
     if (castell_start(&runtime, &options) != 0 || castell_run(runtime, multiply, NULL) != 0) {
