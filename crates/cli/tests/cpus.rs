@@ -107,7 +107,7 @@ fn whoever_keeps_the_session_counts_the_workers() {
     until("the program listens", || std::fs::read_to_string(&file).is_ok_and(|pid| !pid.is_empty()));
     let pid = std::fs::read_to_string(&file).expect("a file");
     let all: Value = serde_json::from_slice(&castell(&["cpus", "--json"]).stdout).expect("JSON");
-    let is_it = |row: &&Value| row["pid"].to_string() == pid;
+    let is_it = |row: &&Value| row["pid"].as_u64() == pid.parse().ok();
     let row = all.as_array().and_then(|all| all.iter().find(is_it)).expect("it is listed");
     assert_eq!(row["session"], 1);
     // One processor: the second worker has none, whoever gives it back.
