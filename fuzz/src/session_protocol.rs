@@ -4,7 +4,9 @@
 use castell_policy::session::protocol::{
     FromAgent, FromKeeper, LINE_BYTES_MAX, Lines, Order, ToAgent, ToKeeper, decode, encode,
 };
-use castell_policy::session::{Cluster, Event, Policy, Rules, Scheduler, SessionId, Shape};
+use castell_policy::session::{
+    Cluster, Event, Foreseen, Policy, Rules, Scheduler, SessionId, Shape, Slowdown,
+};
 
 /// The message of this type that a line is, if it is one; written it is the same again.
 macro_rules! read_as_written {
@@ -28,6 +30,9 @@ pub fn anything_said(bytes: &[u8]) {
     let cluster = Cluster::uniform(2, Shape::flat(8)).expect("there is something to run on");
     let rules = Rules::new(policy);
     let (mut lines, mut scheduler, mut sessions) = (Lines::default(), Scheduler::new(cluster, rules), 0);
+    let mut foreseen = Foreseen::new();
+    foreseen.set("aa", "aa", Slowdown::of_factor(1.5));
+    scheduler.handle(0, Event::Foreseen(foreseen)).expect("nobody is concerned");
     for part in bytes.chunks(7) {
         if lines.push(part).is_err() {
             assert!(bytes.len() > LINE_BYTES_MAX);
@@ -51,12 +56,14 @@ pub fn anything_said(bytes: &[u8]) {
                         Order::End {} => Event::End(id),
                         Order::Priority { priority } => Event::Priority(id, priority),
                         Order::Estimate { estimate_ms } => Event::Estimate(id, estimate_ms),
+                        Order::SlowdownMax { slowdown_max } => Event::SlowdownMax(Some(id), slowdown_max),
                     }
                 }
                 ToAgent::Policy { policy } => match policy.parse() {
                     Ok(rules) => Event::Rules(rules),
                     Err(_) => continue,
                 },
+                ToAgent::SlowdownMax { slowdown_max } => Event::SlowdownMax(None, slowdown_max),
                 ToAgent::Explain { session } => {
                     let id = SessionId(session);
                     assert_eq!(scheduler.explain(sessions, id).is_some(), scheduler.state(id).is_some());

@@ -1,15 +1,13 @@
 //! Who says what: what runners, keepers and others say becomes something that happens to [`Sessions`].
 
 use crate::AgentError;
-use crate::keepers::{Keepers, News as Kept};
-use crate::machine::Machine;
+use crate::keepers::News as Kept;
 use crate::news::{Life, Marks, News, Watcher};
 use crate::sessions::{Books, Reported, Sessions};
 use crate::store::Store;
 use castell_host::descriptor::own_user;
-use castell_policy::session::Rules;
 use castell_policy::session::protocol::{FromAgent, FromKeeper, ToAgent, VERSION, check_version};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// So much is heard before something is done about it.
@@ -23,14 +21,8 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    pub(crate) fn new(
-        machine: Machine,
-        keepers: Keepers,
-        rules: Rules,
-        post: Sender<News>,
-        store: Store,
-    ) -> Agent {
-        Agent { sessions: Sessions::new(machine, keepers, rules, post), store, is_over: false }
+    pub(crate) fn new(sessions: Sessions, store: Store) -> Agent {
+        Agent { sessions, store, is_over: false }
     }
 
     /// Goes on from what another agent has left.
@@ -72,6 +64,7 @@ impl Agent {
             }
             self.sessions.give_up();
             self.sessions.look_now_and_then();
+            self.sessions.look_ahead();
             self.sessions.resume_if_all_are_back();
             // Before it is carried out: whoever goes on from there does it then.
             self.store.write(self.sessions.books().as_ref());
@@ -159,7 +152,9 @@ impl Agent {
             ToAgent::Return { mark, started, suspended, paused, parts } => {
                 sessions.return_to(client, &mark, paused, Reported { started, suspended, parts });
             }
-            ToAgent::HandOver {} | ToAgent::Policy { .. } if peer.user != own_user() => {
+            ToAgent::HandOver {} | ToAgent::Policy { .. } | ToAgent::SlowdownMax { .. }
+                if peer.user != own_user() =>
+            {
                 sessions.clients.refuse(client, "only the user whose agent this is does that");
             }
             ToAgent::HandOver {} => self.is_over = true,
@@ -183,6 +178,7 @@ impl Agent {
             ToAgent::Order { session, order } => sessions.order(client, session, order),
             ToAgent::Count { mark } => sessions.count(client, &mark),
             ToAgent::Policy { policy } => sessions.govern(client, &policy),
+            ToAgent::SlowdownMax { slowdown_max } => sessions.limit(client, slowdown_max),
             ToAgent::Explain { session } => match sessions.explain(session, peer) {
                 Ok(explained) => sessions.clients.tell(client, &explained),
                 Err(reason) => sessions.clients.refuse(client, reason),

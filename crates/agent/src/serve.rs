@@ -6,9 +6,9 @@ use crate::keepers::Keepers;
 use crate::listen::{listen, open_to};
 use crate::machine::{Machine, Node};
 use crate::news::{Life, News, Watcher};
-use crate::sessions::Books;
+use crate::sessions::{Books, Sessions};
 use crate::store::Store;
-use crate::{AgentError, Allocation, Place};
+use crate::{AgentError, Allocation, Foresight, Place};
 use castell_host::say;
 use castell_host::users::Others;
 use castell_policy::session::Rules;
@@ -38,6 +38,8 @@ pub struct Options<'a> {
     pub allocation: Option<&'a Allocation>,
     /// Who wants to know which sessions stand still.
     pub watcher: Option<Watcher>,
+    /// Who knows what programs do to each other, if anybody does.
+    pub foresight: Option<Box<dyn Foresight>>,
     /// Called when it listens.
     pub ready: Box<dyn FnOnce() + Send>,
 }
@@ -49,7 +51,7 @@ pub struct Options<'a> {
 /// The socket cannot be had, or a node cannot be reached any more. A node that cannot be reached in the first place is told to whoever
 /// asks for a session.
 pub fn serve(options: Options) -> Result<(), AgentError> {
-    let Options { place, rules, others, life, allocation, watcher, ready } = options;
+    let Options { place, rules, others, life, allocation, watcher, foresight, ready } = options;
     let Some(_lock) = lock(place, life)? else { return Ok(()) };
     // Left by an agent that died: the lock says that none lives.
     let _ = fs::remove_file(&place.socket);
@@ -80,7 +82,7 @@ pub fn serve(options: Options) -> Result<(), AgentError> {
     let started = started.inspect_err(|error| refuse_all(&inbox, &error.to_string(), life));
     let result = started.and_then(|(keepers, nodes, abandoned)| {
         let machine = Machine::new(nodes).ok_or(AgentError::NoProcessors)?;
-        let mut agent = Agent::new(machine, keepers, rules, post, store);
+        let mut agent = Agent::new(Sessions::new(machine, keepers, rules, post, foresight), store);
         agent.clean(&abandoned);
         books.into_iter().for_each(|books| agent.restore(books));
         agent.work(&inbox, life, watcher.as_ref()).inspect_err(|error| agent.let_go(&error.to_string()))

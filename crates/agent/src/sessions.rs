@@ -1,5 +1,6 @@
 //! All sessions: what the policy's scheduler decides about them goes to their runners and to the keepers.
 
+mod foresee;
 mod restore;
 mod steer;
 
@@ -10,7 +11,7 @@ use crate::keepers::Keepers;
 use crate::machine::{Machine, Node};
 use crate::news::{Marks, News};
 use crate::orders::Orders;
-use crate::{AgentError, Tree, here};
+use crate::{AgentError, Foresight, Tree, here};
 use castell_host::clock;
 use castell_host::descriptor::{Peer, own_user};
 use castell_host::topology::{Processors, print_list};
@@ -86,10 +87,19 @@ pub(crate) struct Sessions {
     post: Sender<News>,
     /// When it was last asked which processors there are.
     looked: Instant,
+    foresight: Option<Box<dyn Foresight>>,
+    /// What of it the scheduler knows.
+    foreseen: Option<u64>,
 }
 
 impl Sessions {
-    pub(crate) fn new(machine: Machine, keepers: Keepers, rules: Rules, post: Sender<News>) -> Sessions {
+    pub(crate) fn new(
+        machine: Machine,
+        keepers: Keepers,
+        rules: Rules,
+        post: Sender<News>,
+        foresight: Option<Box<dyn Foresight>>,
+    ) -> Sessions {
         Sessions {
             scheduler: Scheduler::new(machine.cluster.clone(), rules),
             machine,
@@ -102,6 +112,8 @@ impl Sessions {
             promised: Vec::new(),
             post,
             looked: Instant::now(),
+            foresight,
+            foreseen: None,
         }
     }
 
@@ -136,6 +148,10 @@ impl Sessions {
                 self.live.iter().find(of_it).ok_or("the session that spawns it is none of this agent's")?;
             wanted.with = Some(id.0);
         }
+        if wanted.program.as_deref().is_some_and(|program| !foresee::is_hash(program)) {
+            return Err("a program is known by the SHA-256 of its file".into());
+        }
+        self.foresee(Some(&wanted));
         let id = SessionId(self.next);
         self.next += 1;
         let request = Event::Request(id, wanted.request());
@@ -176,11 +192,13 @@ impl Sessions {
         };
         match &wanted.policy {
             _ if !is_its => Err("the mark is not that of the process that asks".into()),
-            Some(name) if name.parse() != Ok(*self.scheduler.rules()) => Err(format!(
-                "the sessions of this node run under {}, and only {} changes that: leave --policy out",
-                self.scheduler.rules(),
-                name_of(own_user()),
-            )),
+            Some(name) if name.parse().map(|rules| self.with_limit(rules)) != Ok(*self.scheduler.rules()) => {
+                Err(format!(
+                    "the sessions of this node run under {}, and only {} changes that: leave --policy out",
+                    self.scheduler.rules(),
+                    name_of(own_user()),
+                ))
+            }
             _ => Ok(()),
         }
     }
@@ -234,9 +252,14 @@ impl Sessions {
         self.orders.add(decisions);
     }
 
+    /// The same rules under the limit that there is.
+    fn with_limit(&self, rules: Rules) -> Rules {
+        Rules { slowdown_max: self.scheduler.rules().slowdown_max, ..rules }
+    }
+
     /// The first session chooses the policy.
     fn expect_policy(&mut self, name: &str) -> Result<(), String> {
-        let rules = name.parse::<Rules>().map_err(|error| error.to_string())?;
+        let rules = self.with_limit(name.parse::<Rules>().map_err(|error| error.to_string())?);
         let there = self.scheduler.rules();
         if rules != *there {
             if !self.live.is_empty() {
@@ -446,7 +469,8 @@ impl Sessions {
 
     pub(crate) fn list(&self, peer: Peer) -> FromAgent {
         let sessions = self.live.iter().map(|(id, live)| self.shown(*id, live, peer)).collect();
-        FromAgent::Sessions { policy: self.scheduler.rules().to_string(), sessions }
+        let rules = self.scheduler.rules();
+        FromAgent::Sessions { policy: rules.to_string(), slowdown_max: rules.slowdown_max, sessions }
     }
 
     /// Milliseconds of a clock that all agents of this host have in common, and that nobody sets.

@@ -58,7 +58,9 @@ fn as_agent(socket: &str, life: Life) {
     let rules = "wait".parse().expect("a policy");
     let others = Others::Nobody;
     let (place, ready) = (&Place::at(socket), Box::new(|| {}));
-    serve(Options { place, rules, others, life, allocation: None, watcher: None, ready }).expect("an agent");
+    let options =
+        Options { place, rules, others, life, allocation: None, watcher: None, foresight: None, ready };
+    serve(options).expect("an agent");
 }
 
 /// `run SOCKET POLICY SLOTS CMD…`
@@ -706,7 +708,9 @@ fn another_policy_takes_over(world: &World) {
     let mut short = world.until_told("wait");
     wait_for("the short one waits", || world.states() == ["running", "waiting"]);
     let to = |policy: &str| world.ask(ToAgent::Policy { policy: policy.into() });
-    let Ok(FromAgent::Ordered { policy, session: None }) = to("surpass") else { panic!("another answer") };
+    let Ok(FromAgent::Ordered { policy, session: None, .. }) = to("surpass") else {
+        panic!("another answer")
+    };
     assert_eq!((&*policy, world.states()), ("surpass", vec!["suspended".to_owned(), "running".into()]));
     stand_still(&long);
     let Err(AgentError::Refused(reason)) = to("wait") else { panic!("a suspended session would run") };

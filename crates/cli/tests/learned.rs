@@ -4,6 +4,9 @@ mod beside;
 mod patience;
 
 use beside::Beside;
+use castell_daemon::learn::{Knowledge, Step, this_machine};
+use castell_interference::learn::Observation;
+use castell_prof::binary::Binary;
 use patience::{said, until};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -57,6 +60,20 @@ impl World {
         let daemon = Daemon { child: command.spawn().expect("it starts"), said };
         until("the daemon listens", || daemon.says("listens at"));
         daemon
+    }
+
+    /// What a command about sessions says.
+    fn session(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(CASTELL);
+        command.arg("session").args(arguments).arg("--socket").arg(self.path("daemon.sessions.sock"));
+        command.output().expect("castell starts")
+    }
+
+    fn states(&self) -> Vec<String> {
+        let list: Value =
+            serde_json::from_slice(&self.session(&["list", "--json"]).stdout).unwrap_or_default();
+        let states = list["sessions"].as_array().into_iter().flatten().map(|session| &session["state"]);
+        states.map(|state| state.as_str().unwrap_or_default().to_owned()).collect()
     }
 
     fn run(&self, program: &[&str]) -> Beside {
@@ -183,4 +200,76 @@ fn where_counters_may_not_be_read_sessions_run_all_the_same() {
     assert_eq!(world.run(&["sh", "-c", "exit 5"]).code(), Some(5));
     let text = said(&world.learned(&[]));
     assert!(text.contains("there is no"), "{text}");
+}
+
+/// A program's slowdown beside another one was seen so often that there is no doubt.
+fn seen(knowledge: &mut Knowledge, pair: [&str; 2], slowdown: f64) {
+    let [program, neighbour] =
+        pair.map(|name| Binary::of_command(&[name.to_owned()]).expect("it is installed").sha256);
+    for _ in 0..40 {
+        let (program, neighbour) = (program.clone(), neighbour.clone());
+        let seen = Observation { program, neighbour, instead_of: None, slowdown, others: 0 };
+        knowledge.take(1, Step::Compared(seen));
+    }
+}
+
+#[test]
+fn who_would_slow_another_one_too_much_waits_also_for_the_next_daemon() {
+    let world = World::new();
+    let mut knowledge = Knowledge::open(&world.path("learned"), &this_machine());
+    seen(&mut knowledge, ["sha256sum", "md5sum"], 2.0);
+    seen(&mut knowledge, ["md5sum", "sha256sum"], 1.0);
+    knowledge.keep();
+    let daemon = world.daemon(&[], "first");
+    assert!(world.session(&["set", "--max-slowdown", "0.5"]).status.code() == Some(2), "nobody runs faster");
+    let set = world.session(&["set", "--max-slowdown", "1.3"]);
+    assert!(said(&set).contains("under overbook (max-slowdown 1.3)"), "{}", said(&set));
+    let one = world.run(&["sha256sum", "/dev/zero"]);
+    until("the first one runs", || world.states() == ["running"]);
+    let two = world.run(&["sh", "-c", "exec md5sum /dev/zero"]);
+    until("of a shell nothing is known", || world.states() == ["running", "running"]);
+    drop(two);
+    until("it has ended", || world.states() == ["running"]);
+    let two = world.run(&["env", "md5sum", "/dev/zero"]);
+    until("the second one waits", || world.states() == ["running", "waiting"]);
+    let explained = said(&world.session(&["explain", "3"]));
+    assert!(explained.contains("somebody would be slowed down too much"), "{explained}");
+    assert!(explained.contains("it does not start beside session 1: session 1 would take"), "{explained}");
+    assert!(explained.contains("session 3: no measurable effect"), "{explained}");
+    drop(daemon);
+    let _next = world.daemon(&[], "second");
+    until("the runners come back, and it waits still", || world.states() == ["running", "waiting"]);
+    assert!(world.session(&["set", "3", "--max-slowdown", "4"]).status.success());
+    assert_eq!(
+        world.states(),
+        ["running", "waiting"],
+        "the first one is not to be slowed down so much, either"
+    );
+    assert!(world.session(&["set", "--max-slowdown", "any"]).status.success());
+    until("now it may", || world.states() == ["running", "running"]);
+    told_of_those_who_run(&world);
+    drop((one, two));
+}
+
+/// Session 1 runs beside session 3, which slows it down.
+fn told_of_those_who_run(world: &World) {
+    let explained: Value =
+        serde_json::from_slice(&world.session(&["explain", "1", "--json"]).stdout).expect("JSON");
+    let factor = |value: &Value| value["slowdown"].as_f64().expect("a factor");
+    assert!((1.6..2.4).contains(&factor(&explained["shown"]["slowdown"])), "{explained}");
+    let beside = &explained["beside"][0];
+    assert!(
+        beside["session"] == 3 && factor(&beside["slows"]) > 1.6 && factor(&beside["slowed"]) < 1.2,
+        "{explained}"
+    );
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/json.md"));
+    let page = page.expect("a page");
+    keys(&explained, &mut |key| assert!(page.contains(&format!("`{key}`")), "docs/src/json.md lacks {key}"));
+    let mut top = Command::new(CASTELL);
+    top.args(["top", "--once", "--socket"]).arg(world.path("daemon.sessions.sock"));
+    let text = said(&top.output().expect("castell starts"));
+    let row = text.lines().find(|line| line.ends_with("sha256sum /dev/zero")).unwrap_or_default().to_owned();
+    let slower = row.split_whitespace().rev().nth(2).and_then(|word| word.parse::<f64>().ok());
+    let has_room = row.find("sha256sum").is_some_and(|column| column <= 65);
+    assert!(has_room && slower.is_some_and(|factor| (1.6..2.4).contains(&factor)), "{text}");
 }

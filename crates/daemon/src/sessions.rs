@@ -4,7 +4,7 @@
 use crate::DaemonError;
 use crate::learn::Learning;
 use crate::serve::{Daemon, now};
-use castell_agent::{Allocation, Life, Marks, Place, Watcher, mark_of};
+use castell_agent::{Allocation, Foresight, Life, Marks, Place, Watcher, mark_of};
 use castell_host::say;
 use castell_host::users::Others;
 use castell_policy::session::Rules;
@@ -74,9 +74,10 @@ impl Sessions {
     /// Keeps them as long as this process lives. Returns when runners find it, unless that takes longer than usual: another agent may have
     /// to hand over, or does not.
     pub(crate) fn keep(self, standing: &Arc<Standing>, others: &Others) {
-        if let Some(learning) = self.learning.clone() {
+        let outlook = self.learning.as_ref().map(Learning::outlook);
+        if let Some((learning, outlook)) = self.learning.clone().zip(outlook.clone()) {
             let standing = standing.clone();
-            learning.start(Box::new(move |before| standing.running(before)));
+            learning.start(Box::new(move |before| standing.running(before)), outlook);
         }
         let (standing, others) = (standing.clone(), others.clone());
         let (ready, is_ready) = channel::<()>();
@@ -90,6 +91,7 @@ impl Sessions {
                 life: Life::Lasting,
                 allocation: allocation.as_ref(),
                 watcher: Some(watcher),
+                foresight: outlook.map(|outlook| Box::new(outlook) as Box<dyn Foresight>),
                 ready: Box::new(move || drop(ready)),
             };
             if let Err(error) = castell_agent::serve(options) {

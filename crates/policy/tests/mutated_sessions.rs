@@ -11,12 +11,15 @@ use castell_policy::session::workload::Workload;
 use rand_core::RngCore;
 
 const JSON: &str = r#"{"sessions": [{"id": 1, "run_s": 9, "processes": 4, "threads": 2, "whole": "core", "role": "simulation"},
-    {"run_s": 1.5, "submit_s": 2, "processes": 16, "with": 1, "memory_bytes": 4096, "per_node_max": 8, "priority": 3}]}"#;
+    {"run_s": 1.5, "program": "a", "slowdown_max": 1.5, "submit_s": 2, "processes": 16, "with": 1, "memory_bytes": 4096, "per_node_max": 8, "priority": 3}],
+    "slowdowns": {"a": {"a": 1.25}}}"#;
 const SAID: &str = r#"{"hello":{"version":3}}
 {"run":{"slots":3,"priority":1,"estimate_ms":9,"with":null,"policy":null,"command":"ls","pid":4,"mark":"4-7@n1","spawned_by":null}}
-{"run":{"slots":14,"memory_bytes":4096,"estimate_ms":null,"with":1,"policy":"wait","command":"ls","pid":5,"mark":"5-7@n1","spawned_by":"4-7@n1"}}
+{"run":{"slots":14,"memory_bytes":4096,"estimate_ms":null,"with":1,"policy":"wait","command":"ls","program":"aa","slowdown_max":1.5,"pid":5,"mark":"5-7@n1","spawned_by":"4-7@n1"}}
 {"order":{"session":1,"order":{"stop":{}}}}
 {"order":{"session":2,"order":{"priority":{"priority":2}}}}
+{"order":{"session":2,"order":{"slowdown_max":{"slowdown_max":1.25}}}}
+{"slowdown_max":{"slowdown_max":1.2}}
 {"policy":{"policy":"surpass"}}
 {"order":{"session":2,"order":{"estimate":{"estimate_ms":9}}}}
 {"explain":{"session":2}}
@@ -28,6 +31,7 @@ const SAID: &str = r#"{"hello":{"version":3}}
 {"hold":{"mark":"4-7@n1","cpus":[0],"suspended":true,"turn":3}}
 {"ordered":{"policy":"wait","session":{"session":1,"state":"running","stopped":false,"paused":false,"for_ms":7,"slots":2,"priority":0,"parts":[],"pid":4,"command":"ls"}}}
 {"explained":{"shown":{"session":2,"state":"waiting","stopped":false,"paused":false,"for_ms":7,"slots":2,"priority":0,"parts":[],"pid":5,"command":"ls"},"policy":"wait","estimate_ms":null,"ran_ms":0,"free":0,"before":[1],"holders":[{"session":1,"state":"running","slots":2,"left_ms":4,"command":"ls"}],"begins_in_ms":4,"suspensions":0,"suspended_by":[],"stops":1}}
+{"explained":{"shown":{"session":1,"state":"running","stopped":false,"paused":false,"for_ms":7,"slots":2,"priority":0,"parts":[],"slowdown":{"slowdown":1.3,"low":1.2,"high":1.4,"comparisons":2,"cannot_tell":false,"because":"x"},"slowdown_max":1.2,"pid":5,"user":"a","command":"ls"},"policy":"wait","estimate_ms":null,"ran_ms":0,"free":0,"offline":0,"before":[],"holders":[],"beside":[{"session":2,"command":"ls","slows":null,"slowed":null}],"held_back":[{"beside":1,"slowed":2,"slowdown":1.5,"slowdown_max":1.25}],"begins_in_ms":4,"suspensions":0,"suspended_by":[],"stops":1}}
 {"hello":{"version":3,"cores":[[0,1]],"memory_bytes":4096,"abandoned":["4-7@n1"]}}
 "#;
 

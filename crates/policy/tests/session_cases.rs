@@ -1,7 +1,8 @@
 //! What each policy does, case by case.
 
 use castell_policy::session::{
-    Cluster, Decision, Event, Policy, Refused, Request, Rules, Scheduler, SessionId, Shape, Slot, State,
+    Cluster, Decision, Event, Foreseen, Policy, Refused, Request, Rules, Scheduler, SessionId, Shape, Slot,
+    Slowdown, State,
 };
 use std::collections::BTreeSet;
 
@@ -364,7 +365,7 @@ fn what_cannot_have_been_saved_is_refused() {
     assert_eq!(states[..2], [(SessionId(1), State::Suspended), (SessionId(2), State::Running)]);
     let restore = |saved, nodes| {
         let cluster = Cluster::uniform(nodes, Shape::flat(2)).expect("a cluster");
-        Scheduler::restore(cluster, saved, BTreeSet::new(), 9)
+        Scheduler::restore(cluster, saved, BTreeSet::new(), Foreseen::new(), 9)
             .map(|(scheduler, decisions)| (scheduler.saved(), decisions))
     };
     assert_eq!(restore(saved.clone(), 2), Ok((saved.clone(), Vec::new())));
@@ -387,4 +388,98 @@ fn what_cannot_have_been_saved_is_refused() {
         let saved = serde_json::from_str(&text.replacen(before, after, 1)).expect("it has the form");
         assert!(restore(saved, 2).is_err(), "{after}");
     }
+}
+
+/// A program of one slot that allows so much.
+fn runs(program: &str, slowdown_max: Option<f64>) -> Request {
+    let slowdown_max = slowdown_max.map(Slowdown::of_factor);
+    Request { program: Some(program.into()), slowdown_max, ..Request::new(1) }
+}
+
+/// A stream that is slowed down by half by its like, and slows down what is small by a quarter, which does nothing to anybody.
+fn streams() -> Event {
+    let mut foreseen = Foreseen::new();
+    foreseen.set("stream", "stream", Slowdown::of_factor(1.5));
+    foreseen.set("small", "stream", Slowdown::of_factor(1.25));
+    foreseen.set("stream", "small", Slowdown::of_factor(1.0));
+    Event::Foreseen(foreseen)
+}
+
+#[test]
+fn who_would_slow_others_too_much_waits_or_goes_elsewhere() {
+    for policy in [Policy::Wait, Policy::Overbook, Policy::Sidestep, Policy::Surpass, Policy::GiveWay] {
+        let mut scheduler = flat(2, 4, policy);
+        scheduler.handle(0, streams()).expect("it is possible");
+        assert_eq!(kinds(&asked(&mut scheduler, 0, 1, runs("stream", None))), [('s', 1)]);
+        // Whose limit it is does not matter: on the first node both would be too slow.
+        asked(&mut scheduler, 1, 2, runs("stream", Some(1.4)));
+        let node = |scheduler: &Scheduler, id| {
+            scheduler.home(SessionId(id)).map(|home| home.nodes(scheduler.cluster())[0].0)
+        };
+        assert_eq!((node(&scheduler, 1), node(&scheduler, 2)), (Some(0), Some(1)), "{policy}");
+        // Now there is a stream everywhere: beside the first one all would be well by its own limit, but not by that of the second.
+        assert_eq!(kinds(&asked(&mut scheduler, 2, 3, runs("stream", Some(1.4)))), [], "{policy}");
+        let explained = scheduler.explain(3, SessionId(3)).expect("it is there");
+        let why: Vec<(u64, u64, f64)> = explained
+            .hindrances
+            .iter()
+            .map(|why| (why.beside.0, why.slowed.0, why.slowdown.factor()))
+            .collect();
+        assert_eq!(why, [(1, 3, 1.5), (2, 3, 1.5)], "{policy}");
+        // A small one without a limit of its own goes where nobody is too slow because of it; one with a limit waits, too.
+        assert_eq!(kinds(&asked(&mut scheduler, 4, 4, runs("small", None))), [('s', 4)], "{policy}");
+        assert_eq!(kinds(&asked(&mut scheduler, 5, 5, runs("small", Some(1.2)))), [], "{policy}");
+        // Of others nothing is known.
+        assert_eq!(kinds(&asked(&mut scheduler, 6, 6, runs("new", Some(1.0)))), [('s', 6)], "{policy}");
+        assert_eq!(
+            scheduler.explain(7, SessionId(1)).expect("it is there").beside,
+            [SessionId(4), SessionId(6)],
+            "{policy}"
+        );
+        // The first stream ends: the other one starts in its place, and small ones wait as before.
+        assert_eq!(kinds(&ended(&mut scheduler, 8, 1)), [('s', 3)], "{policy}");
+        let limit = Event::SlowdownMax(Some(SessionId(5)), Some(Slowdown::of_factor(1.3)));
+        assert_eq!(kinds(&scheduler.handle(9, limit).expect("it is there")), [('s', 5)], "{policy}");
+    }
+}
+
+#[test]
+fn factors_of_several_neighbours_are_multiplied() {
+    let mut scheduler = flat(1, 8, Policy::Wait);
+    scheduler.handle(0, streams()).expect("it is possible");
+    scheduler.handle(0, Event::SlowdownMax(None, Some(Slowdown::of_factor(2.0)))).expect("it is possible");
+    asked(&mut scheduler, 0, 1, runs("stream", None));
+    assert_eq!(kinds(&asked(&mut scheduler, 1, 2, runs("stream", None))), [('s', 2)]);
+    // 1.5 by each of two: none of the three would keep to its limit.
+    assert_eq!(kinds(&asked(&mut scheduler, 2, 3, runs("stream", None))), []);
+    assert_eq!(
+        scheduler.explain(3, SessionId(3)).expect("it is there").hindrances[0].slowdown,
+        Slowdown::of_factor(2.25)
+    );
+    // It turns out to be something else.
+    let named = scheduler.handle(4, Event::Program(SessionId(3), Some("other".into())));
+    assert_eq!(kinds(&named.expect("it is there")), [('s', 3)]);
+}
+
+#[test]
+fn who_waits_for_neighbours_is_overtaken_a_bounded_number_of_times() {
+    let rules = Rules { overtaken_max: 3, ..Rules::new(Policy::Overbook) };
+    let mut scheduler = Scheduler::new(Cluster::uniform(1, Shape::flat(8)).expect("a cluster"), rules);
+    scheduler.handle(0, streams()).expect("it is possible");
+    asked(&mut scheduler, 0, 0, runs("stream", None));
+    assert_eq!(kinds(&asked(&mut scheduler, 1, 1, runs("stream", Some(1.4)))), []);
+    let others: Vec<_> =
+        (2..9).map(|id| kinds(&asked(&mut scheduler, id, id, runs("new", None))).len()).collect();
+    assert_eq!(others, [1, 1, 1, 0, 0, 0, 0], "three go first, and then nobody does");
+    assert_eq!(kinds(&ended(&mut scheduler, 9, 0)), [1, 5, 6, 7, 8].map(|id| ('s', id)));
+}
+
+#[test]
+fn who_talks_to_one_that_runs_waits_for_no_neighbour() {
+    let mut scheduler = flat(1, 8, Policy::Wait);
+    scheduler.handle(0, streams()).expect("it is possible");
+    asked(&mut scheduler, 0, 1, runs("stream", None));
+    asked(&mut scheduler, 1, 2, runs("new", None));
+    let spawned = Request { with: Some(SessionId(2)), ..runs("stream", Some(1.1)) };
+    assert_eq!(kinds(&asked(&mut scheduler, 2, 3, spawned)), [('s', 3)]);
 }

@@ -1,8 +1,8 @@
 //! Sessions under random requests: what holds after every step, and that everybody gets through. Cases by hand stand in `session_cases.rs`.
 
 use castell_policy::session::{
-    Cluster, Decision, Event, Level, Placement, Policy, Refused, Request, Rules, Scheduler, SessionId, Shape,
-    Slot, State,
+    Cluster, Decision, Event, Foreseen, Level, Placement, Policy, Refused, Request, Rules, Scheduler,
+    SessionId, Shape, Slot, Slowdown, State,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +25,12 @@ enum Step {
     Rules(Rules),
     /// Processors are taken away: each slot whose bit is set, and no other.
     Offline(u32),
+    /// Something else is foreseen.
+    Foresee(Vec<u8>),
+    /// The n-th of all, or all that say nothing, allow so much.
+    Limit(Option<usize>, Option<Slowdown>),
+    /// The n-th of all runs something else than was thought.
+    Name(usize, Option<String>),
     /// Whoever decides dies, and another one goes on from what was saved.
     Restart,
 }
@@ -33,8 +39,9 @@ fn request() -> impl Strategy<Value = Request> {
     let level = prop_oneof![8 => Just(Level::Thread), 1 => Just(Level::Core), 1 => Just(Level::Socket)];
     let estimate = prop_oneof![Just(None), (1u64..50).prop_map(Some)];
     let per_node = prop_oneof![4 => Just(None), 1 => (1u32..4).prop_map(Some)];
-    (1u32..20, 1u32..4, level, 0u64..30, per_node, -1i32..2, estimate).prop_map(
-        |(processes, threads, whole, memory_bytes, per_node_max, priority, estimate)| Request {
+    let company = (program(), limit());
+    (1u32..20, 1u32..4, level, 0u64..30, per_node, -1i32..2, estimate, company).prop_map(
+        |(processes, threads, whole, memory_bytes, per_node_max, priority, estimate, company)| Request {
             processes,
             threads,
             whole,
@@ -43,8 +50,33 @@ fn request() -> impl Strategy<Value = Request> {
             priority,
             estimate,
             with: None,
+            program: company.0,
+            slowdown_max: company.1,
         },
     )
+}
+
+/// One of three, or another one of which nobody knows anything.
+fn program() -> impl Strategy<Value = Option<String>> {
+    (0..5usize).prop_map(|which| ["a", "b", "c", "unknown"].get(which).map(|&name| name.to_owned()))
+}
+
+fn limit() -> impl Strategy<Value = Option<Slowdown>> {
+    prop_oneof![3 => Just(None), 1 => (10u32..25).prop_map(|tenths| Some(Slowdown::of_factor(f64::from(tenths) / 10.0)))]
+}
+
+/// How much `a`, `b` and `c` slow each other, in twentieths; of pairs with 0 nothing is known.
+fn foreseen() -> impl Strategy<Value = Vec<u8>> {
+    proptest::collection::vec(prop_oneof![1 => Just(0u8), 2 => 18u8..50], 9)
+}
+
+fn table(twentieths: &[u8]) -> Foreseen {
+    let mut foreseen = Foreseen::new();
+    for (at, factor) in twentieths.iter().enumerate().filter(|(_, factor)| **factor > 0) {
+        let [program, neighbour] = [at / 3, at % 3].map(|which| ["a", "b", "c"][which]);
+        foreseen.set(program, neighbour, Slowdown::of_factor(f64::from(*factor) / 20.0));
+    }
+    foreseen
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -58,6 +90,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => any::<usize>().prop_map(Step::Resume),
         1 => say.prop_map(|(which, priority, estimate)| Step::Say(which, priority, estimate)),
         1 => rules().prop_map(Step::Rules),
+        1 => foreseen().prop_map(Step::Foresee),
+        1 => (proptest::option::of(any::<usize>()), limit()).prop_map(|(which, most)| Step::Limit(which, most)),
+        1 => (any::<usize>(), program()).prop_map(|(which, program)| Step::Name(which, program)),
         2 => Just(Step::Restart),
         1 => prop_oneof![1 => Just(0), 1 => 0u32..1 << 24].prop_map(Step::Offline),
     ];
@@ -65,8 +100,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn rules() -> impl Strategy<Value = Rules> {
-    (0..Policy::ALL.len(), any::<bool>(), 1u32..6, 1u32..4, 2u16..4).prop_map(
-        |(policy, spread, overtaken_max, surpassed_max, sharing_max)| Rules {
+    (0..Policy::ALL.len(), any::<bool>(), 1u32..6, 1u32..4, 2u16..4, limit()).prop_map(
+        |(policy, spread, overtaken_max, surpassed_max, sharing_max, slowdown_max)| Rules {
+            slowdown_max,
             spread,
             overtaken_max,
             surpassed_max,
@@ -101,6 +137,7 @@ struct World {
     /// In which order they were started.
     starts: Vec<SessionId>,
     offline: BTreeSet<Slot>,
+    foreseen: Foreseen,
     log: Vec<Decision>,
 }
 
@@ -118,6 +155,7 @@ impl World {
             roots: BTreeMap::new(),
             starts: Vec::new(),
             offline: BTreeSet::new(),
+            foreseen: Foreseen::new(),
             log: Vec::new(),
         }
     }
@@ -189,11 +227,38 @@ impl World {
             Step::Restart => {
                 let saved = serde_json::to_vec(&self.scheduler.saved()).expect("it is text");
                 let saved = serde_json::from_slice(&saved).expect("what was written");
-                let (scheduler, decisions) =
-                    Scheduler::restore(cluster(), saved, self.offline.clone(), self.now)
-                        .expect("nothing has changed");
+                let (scheduler, decisions) = Scheduler::restore(
+                    cluster(),
+                    saved,
+                    self.offline.clone(),
+                    self.foreseen.clone(),
+                    self.now,
+                )
+                .expect("nothing has changed");
                 self.scheduler = scheduler;
                 self.carry_out(decisions);
+            }
+            Step::Foresee(twentieths) => {
+                self.foreseen = table(twentieths);
+                self.steer(Event::Foreseen(self.foreseen.clone()));
+            }
+            Step::Limit(None, most) => {
+                self.rules.slowdown_max = *most;
+                self.steer(Event::SlowdownMax(None, *most));
+            }
+            Step::Limit(Some(which), most) => {
+                let all: Vec<SessionId> = self.requests.keys().copied().collect();
+                if let Some(id) = all.get(which % all.len().max(1)) {
+                    self.requests.get_mut(id).expect("it is there").slowdown_max = *most;
+                    self.steer(Event::SlowdownMax(Some(*id), *most));
+                }
+            }
+            Step::Name(which, program) => {
+                let all: Vec<SessionId> = self.requests.keys().copied().collect();
+                if let Some(id) = all.get(which % all.len().max(1)) {
+                    self.requests.get_mut(id).expect("it is there").program.clone_from(program);
+                    self.steer(Event::Program(*id, program.clone()));
+                }
             }
             Step::Offline(bits) => {
                 self.offline = (0..24).filter(|slot| bits & 1 << slot != 0).map(Slot).collect();
@@ -227,6 +292,7 @@ impl World {
                         placement.slots().all(|slot| !self.offline.contains(&slot)),
                         "{placement:?} is offline"
                     );
+                    self.check_company(*id, placement);
                     self.starts.push(*id);
                     assert!(self.pinned.insert(*id, placement.clone()).is_none(), "{id:?} was started twice");
                 }
@@ -241,6 +307,47 @@ impl World {
             }
         }
         self.log.extend(decisions);
+    }
+
+    /// Who starts is not slowed down by more than it or its neighbours allow, and neither are they, unless it talks to one that was started.
+    fn check_company(&self, id: SessionId, placement: &Placement) {
+        let cluster = cluster();
+        if self.pinned.keys().any(|other| self.roots[other] == self.roots[&id]) {
+            return;
+        }
+        let limit = |id: &SessionId| self.requests[id].slowdown_max.or(self.rules.slowdown_max);
+        let of = |one: &SessionId, other: &SessionId| {
+            let [program, neighbour] = [one, other].map(|id| self.requests[id].program.as_deref());
+            program
+                .zip(neighbour)
+                .and_then(|(program, neighbour)| self.foreseen.of(program, neighbour))
+                .unwrap_or(Slowdown::NONE)
+        };
+        for node in placement.nodes(&cluster) {
+            let is_there = |placement: &Placement| placement.nodes(&cluster).contains(&node);
+            let runs = self.pinned.iter().filter(|(other, at)| !self.stopped.contains(other) && is_there(at));
+            let others: Vec<SessionId> = runs.map(|(other, _)| *other).collect();
+            let all = |one: &SessionId, more: Option<&SessionId>| {
+                let rest = others.iter().chain(more).filter(|other| *other != one);
+                rest.map(|other| of(one, other)).fold(Slowdown::NONE, Slowdown::times)
+            };
+            if let Some(most) = limit(&id) {
+                assert!(all(&id, None) <= most, "{id:?} is slowed down by {others:?} by more than {most}");
+                assert!(
+                    others.iter().all(|other| of(other, &id) <= most),
+                    "{id:?} slows one of {others:?} down by more than {most}"
+                );
+            }
+            for other in &others {
+                let Some(most) = limit(other) else { continue };
+                assert!(of(&id, other) <= most, "{other:?} slows {id:?} down by more than {most}");
+                let does = of(other, &id);
+                assert!(
+                    does == Slowdown::NONE || all(other, Some(&id)) <= most,
+                    "{other:?} is slowed down by more than {most}"
+                );
+            }
+        }
     }
 
     fn check(&self) {
@@ -393,7 +500,7 @@ proptest! {
             }
         }
         let Ok(saved) = serde_json::from_value(saved) else { return Ok(()) };
-        let Ok((mut scheduler, _)) = Scheduler::restore(cluster(), saved, BTreeSet::new(), world.now) else { return Ok(()) };
+        let Ok((mut scheduler, _)) = Scheduler::restore(cluster(), saved, BTreeSet::new(), world.foreseen.clone(), world.now) else { return Ok(()) };
         let all: Vec<SessionId> = scheduler.saved().states().map(|(id, _)| id).collect();
         for (at, id) in all.into_iter().enumerate() {
             scheduler.handle(world.now + at as u64, Event::End(id)).expect("it is there");
@@ -416,8 +523,10 @@ proptest! {
     #[test]
     fn nobody_starves(
         victim in request(), stream in proptest::collection::vec(request(), 1..8), rules in rules(), order in any::<u64>(),
+        twentieths in foreseen(),
     ) {
         let mut world = World::new(rules);
+        world.take(&Step::Foresee(twentieths));
         let alike = |request: &Request| Request { estimate: None, priority: 0, ..request.clone() };
         let ask = |request: &Request| Step::Ask(Box::new(alike(request)), false);
         for request in &stream {

@@ -2,7 +2,7 @@
 
 use castell_policy::session::simulate::{Coefficients, Fate, Outcome, Speed, Summary, run};
 use castell_policy::session::workload::{Djsb, Lublin, Workload};
-use castell_policy::session::{Cluster, Policy, Rules, Shape};
+use castell_policy::session::{Cluster, Policy, Rules, Shape, Slowdown};
 use proptest::prelude::*;
 
 fn simulated(workload: &Workload, nodes: u32, slots: u32, rules: &str, speed: &str) -> (Outcome, Summary) {
@@ -131,4 +131,24 @@ proptest! {
             Ok(_) => {}
         }
     }
+}
+
+/// Two streams and a program that is small, on two nodes: with a limit the second stream goes to the other node, and both are as fast as alone.
+#[test]
+fn what_a_trace_says_of_programs_slows_them_and_a_limit_keeps_them_apart() {
+    let text = r#"{"sessions": [{"run_s": 10, "processes": 1, "program": "stream"}, {"run_s": 10, "processes": 1, "program": "stream"},
+        {"run_s": 20, "processes": 2, "program": "stream", "submit_s": 1, "slowdown_max": 1.1}, {"run_s": 1, "processes": 1, "program": "new"}],
+        "slowdowns": {"stream": {"stream": 1.5}}}"#;
+    let workload = Workload::read(text.as_bytes(), "test").expect("a workload");
+    let cluster = Cluster::uniform(2, Shape::flat(4)).expect("a cluster");
+    let ends = |slowdown_max: Option<f64>| {
+        let rules =
+            Rules { slowdown_max: slowdown_max.map(Slowdown::of_factor), ..Rules::new(Policy::Overbook) };
+        let outcome = run(&workload, &cluster, &rules, &Speed::default(), 0, &mut |_| ());
+        let fate = |fate: &Fate| (fate.start_ms.expect("it ran"), fate.end_ms);
+        outcome.fates.iter().map(fate).collect::<Vec<_>>()
+    };
+    // The last stream has a limit of its own, and so has a node of its own in any case.
+    assert_eq!(ends(None), [(0, 15_000), (0, 15_000), (0, 1_000), (1_000, 21_000)]);
+    assert_eq!(ends(Some(1.4)), [(0, 10_000), (0, 10_000), (0, 1_000), (10_000, 30_000)]);
 }

@@ -90,7 +90,8 @@ fn sessions(workloads: &Path, protocol: &Path) -> Result<(), Box<dyn Error>> {
         fs::write(workloads.join(description.replace(':', "-")), swf)?;
     }
     let json = r#"{"sessions": [{"id": 1, "run_s": 9, "processes": 4, "threads": 2, "whole": "core", "role": "simulation"},
-        {"run_s": 1.5, "submit_s": 2, "processes": 16, "with": 1, "memory_bytes": 4096, "per_node_max": 8, "priority": 3, "estimate_s": 2}]}"#;
+        {"run_s": 1.5, "submit_s": 2, "processes": 16, "with": 1, "memory_bytes": 4096, "per_node_max": 8, "priority": 3, "estimate_s": 2, "program": "a"}],
+        "slowdowns": {"a": {"a": 1.25}}}"#;
     fs::write(workloads.join("json"), json)?;
     let wanted = Wanted { slots: 3, estimate_ms: Some(9), command: "ls".to_owned(), ..Wanted::default() };
     let messages = [
@@ -107,7 +108,7 @@ fn sessions(workloads: &Path, protocol: &Path) -> Result<(), Box<dyn Error>> {
         FromAgent::Waits { session: 1 },
         FromAgent::Start { session: 1, parts: vec![part], remote: vec!["ssh".to_owned()] },
         FromAgent::Refused { reason: "no".to_owned() },
-        FromAgent::Sessions { policy: "wait".to_owned(), sessions: Vec::new() },
+        FromAgent::Sessions { policy: "wait".to_owned(), slowdown_max: None, sessions: Vec::new() },
     ];
     let mark = "4-7@n1".to_owned();
     let hold = ToKeeper::Hold { mark: mark.clone(), cpus: vec![0], suspended: true, turn: 3 };

@@ -106,7 +106,9 @@ impl Sessions {
         let (machine, offline) = self.machine_of(&books.nodes)?;
         let known: BTreeSet<SessionId> = books.scheduler.states().map(|(id, _)| id).collect();
         let cluster = machine.cluster.clone();
-        let restored = Scheduler::restore(cluster, books.scheduler, offline, self.now());
+        let programs = books.sessions.values().filter_map(|entry| entry.wanted.program.as_deref());
+        let foreseen = self.known(programs.collect());
+        let restored = Scheduler::restore(cluster, books.scheduler, offline, foreseen, self.now());
         // All that has to be done is found out when it is known how the sessions are.
         let (scheduler, _) = restored.map_err(|error| error.to_string())?;
         (self.machine, self.scheduler) = (machine, scheduler);

@@ -1,10 +1,13 @@
 //! What people ask about sessions and do to them. Whoever gives an order hears when it is carried out.
 
+use super::foresee::held_back;
 use super::{Live, Sessions};
 use castell_host::descriptor::Peer;
 use castell_host::users::name_of;
 use castell_policy::session::protocol::{Explained, FromAgent, Holder, Order, Shown};
-use castell_policy::session::{Decision, Event, Explanation, Holding, Refused, Rules, SessionId, State};
+use castell_policy::session::{
+    Decision, Event, Explanation, Holding, Refused, Rules, SessionId, Slowdown, State,
+};
 
 /// An answer that has to wait.
 pub(super) struct Promised {
@@ -35,6 +38,7 @@ impl Sessions {
             Order::End {} => self.end(id),
             Order::Priority { priority } => self.steer(id, Event::Priority(id, priority)),
             Order::Estimate { estimate_ms } => self.steer(id, Event::Estimate(id, estimate_ms)),
+            Order::SlowdownMax { slowdown_max } => self.steer(id, Event::SlowdownMax(Some(id), slowdown_max)),
         };
         self.promise(client, outcome);
     }
@@ -62,7 +66,22 @@ impl Sessions {
         let outcome = match policy.parse::<Rules>() {
             _ if self.has_promise(client) => Err("one order at a time".into()),
             Err(error) => Err(error.to_string()),
-            Ok(rules) => match self.scheduler.handle(self.now(), Event::Rules(rules)) {
+            Ok(rules) => match self.scheduler.handle(self.now(), Event::Rules(self.with_limit(rules))) {
+                Err(refused) => Err(refused.to_string()),
+                Ok(decisions) => {
+                    self.orders.add(decisions);
+                    Ok(Until::CarriedOut(None))
+                }
+            },
+        };
+        self.promise(client, outcome);
+    }
+
+    /// All sessions that say nothing of their own are allowed so much from now on.
+    pub(crate) fn limit(&mut self, client: u64, slowdown_max: Option<Slowdown>) {
+        let outcome = match self.has_promise(client) {
+            true => Err("one order at a time".into()),
+            false => match self.scheduler.handle(self.now(), Event::SlowdownMax(None, slowdown_max)) {
                 Err(refused) => Err(refused.to_string()),
                 Ok(decisions) => {
                     self.orders.add(decisions);
@@ -81,6 +100,7 @@ impl Sessions {
         match event {
             Event::Priority(_, priority) => wanted.priority = priority,
             Event::Estimate(_, estimate_ms) => wanted.estimate_ms = estimate_ms,
+            Event::SlowdownMax(_, slowdown_max) => wanted.slowdown_max = slowdown_max,
             _ => {}
         }
         Ok(Until::CarriedOut(Some(id)))
@@ -168,8 +188,9 @@ impl Sessions {
                 }),
                 Until::Ended(_) => None,
             };
-            let policy = self.scheduler.rules().to_string();
-            self.clients.tell(client, &FromAgent::Ordered { policy, session });
+            let rules = self.scheduler.rules();
+            let (policy, slowdown_max) = (rules.to_string(), rules.slowdown_max);
+            self.clients.tell(client, &FromAgent::Ordered { policy, slowdown_max, session });
         }
     }
 
@@ -184,6 +205,8 @@ impl Sessions {
             slots: live.wanted.slots,
             priority: live.wanted.priority,
             parts: live.parts.clone(),
+            slowdown: if live.is_of(peer) { self.slowed(id) } else { None },
+            slowdown_max: self.scheduler.slowdown_max(id),
             pid: live.wanted.pid,
             user: name_of(live.user),
             command: live.command_for(peer),
@@ -201,6 +224,7 @@ impl Sessions {
             return Err(format!("session {session} is another user's"));
         }
         let explanation = self.scheduler.explain(now, id).ok_or("it has just ended")?;
+        let (beside, held_back) = (self.beside(id, &explanation, peer), held_back(&explanation));
         let holders = explanation.holders.iter().map(|holding| self.holder(holding, peer)).collect();
         let Explanation { ran, free, offline, before, begins, suspensions, suspended_by, stops, .. } =
             explanation;
@@ -214,6 +238,8 @@ impl Sessions {
             offline,
             before: numbers(before),
             holders,
+            beside,
+            held_back,
             begins_in_ms: begins.map(|begins| begins.saturating_sub(now)),
             suspensions,
             suspended_by: numbers(suspended_by),

@@ -49,7 +49,7 @@ impl Sources {
         let Sources { daemon, sessions: place, allocation } = self;
         let sessions = Source::new("the session agent", move || {
             let found = list(&place, allocation.as_ref())?;
-            let sessions = found.map_or(Vec::new(), |(_, sessions)| sessions);
+            let sessions = found.map_or(Vec::new(), |listed| listed.sessions);
             Ok(sessions.into_iter().map(|session| session.state).collect())
         });
         let does = Source::new("the daemon", move || status(Some(&daemon)));

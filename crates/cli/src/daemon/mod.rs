@@ -12,7 +12,7 @@ use castell_daemon::recording::Recording;
 use castell_daemon::{DaemonError, Options, Sessions, expose, serve};
 use castell_host::users::{Others, user_named};
 use castell_host::{NODE_FOLDER, say, service};
-use castell_policy::session::Rules;
+use castell_policy::session::{Rules, Slowdown};
 use castell_strategy::{Keeper, Node, ResourceKind};
 use std::fs::DirBuilder;
 use std::net::SocketAddr;
@@ -32,6 +32,7 @@ Examples:
   castell daemon --node --session-policy sidestep     as root, for all users of the node
   castell daemon --metrics 127.0.0.1:9464             http://127.0.0.1:9464/metrics tells Prometheus, and others, what it does
   castell daemon --session-policy sidestep            castell session run asks it, whatever --policy is left out
+  castell daemon --session-policy overbook --max-slowdown 1.3    programs that slow each other more are not put side by side
   castell daemon --learn off                          castell learned shows what it has learned of sessions otherwise
   castell daemon --record monday.jsonl                then castell strategy simulate --recorded monday.jsonl
 
@@ -92,6 +93,10 @@ pub struct Args {
     /// The policy of sessions, until somebody wants another one: wait, surpass, overbook, sidestep or give-way
     #[arg(long, value_name = "POLICY", default_value = "wait")]
     session_policy: Rules,
+    /// Sessions wait where they, or one beside them, would be slowed down by more than this factor, by what was learned; what `castell session run
+    /// --max-slowdown` says goes before it
+    #[arg(long, value_name = "FACTOR")]
+    max_slowdown: Option<Slowdown>,
     /// Learn how much the programs of sessions slow each other: watch looks at them once a second and disturbs nobody, off learns nothing
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Learn::Watch)]
     learn: Learn,
@@ -239,7 +244,8 @@ fn sessions(args: &Args, socket: &Path) -> anyhow::Result<Option<Sessions>> {
         say("this is not the first node of the allocation, which has the sessions: this daemon keeps none");
         return Ok(None);
     }
-    Ok(Some(Sessions { place, rules: args.session_policy, allocation, learning: learning(args) }))
+    let rules = Rules { slowdown_max: args.max_slowdown, ..args.session_policy };
+    Ok(Some(Sessions { place, rules, allocation, learning: learning(args) }))
 }
 
 /// What it learns of them. Without a place to keep it, nothing.

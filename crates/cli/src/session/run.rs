@@ -11,7 +11,8 @@ use castell_agent::{
 use castell_host::NODE_FOLDER;
 use castell_host::users::Others;
 use castell_policy::session::protocol::{FromAgent, Part, Shown, Wanted};
-use castell_policy::session::{Policy, Rules};
+use castell_policy::session::{Policy, Rules, Slowdown};
+use castell_prof::binary::Binary;
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
@@ -25,6 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   castell session run --policy sidestep -- mpirun -n 8 ./simulation    on all processors of this host
   castell session run -n 2 -- ./analysis                               on two; the simulation steps aside meanwhile
+  castell session run --max-slowdown 1.2 -- ./analysis                 not beside whom it, or who is there, would be a fifth slower
   castell session list                                                 who waits, runs, is suspended
   salloc -N 4                                                          in a Slurm job: on its nodes, from any of them
   castell session run --policy surpass -- srun ./simulation            the program's mpirun, srun or castell launch finds its nodes
@@ -59,6 +61,10 @@ pub struct RunArgs {
     /// Bytes of memory that it needs, counted also while it is suspended
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     memory: u64,
+    /// It waits where it, or a session beside it, would be slowed down by more than this factor, by what the node's daemon has learned of both
+    /// programs (default: what `castell daemon --max-slowdown` or `session set --max-slowdown` allows all)
+    #[arg(long, value_name = "FACTOR")]
+    max_slowdown: Option<Slowdown>,
     /// A session (see `list`) that it talks to: neither waits for the other, nor suspends it
     #[arg(long, value_name = "SESSION")]
     with: Option<u64>,
@@ -166,6 +172,8 @@ pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         estimate_ms: args.estimate.map(|time| time.as_millis() as u64),
         with: args.with,
         policy: args.policy.map(|rules| rules.to_string()),
+        program: program(&args.command),
+        slowdown_max: args.max_slowdown,
         ..Wanted::default()
     };
     let asked =
@@ -173,6 +181,12 @@ pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let start = || start_agent(&place, asked.allocation.as_ref());
     let code = run_session(&asked, &place, &start, &|text| castell_host::say(text))?;
     Ok(ExitCode::from(code as u8))
+}
+
+/// By what a daemon knows the program that is to run, as far as the words tell.
+fn program(command: &[OsString]) -> Option<String> {
+    let words: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    Binary::of_command(&words).map(|binary| binary.sha256)
 }
 
 /// Starts an agent that outlives whoever starts it: in a session of its own, without a terminal, nobody's child; on the first node of
@@ -215,6 +229,7 @@ pub fn agent(args: AgentArgs) -> anyhow::Result<ExitCode> {
         life: Life::Idle(args.idle),
         allocation: allocation()?.as_ref(),
         watcher: None,
+        foresight: None,
         ready: Box::new(|| {}),
     })?;
     Ok(ExitCode::SUCCESS)
@@ -259,20 +274,26 @@ pub fn relay(args: RelayArgs) -> anyhow::Result<ExitCode> {
 /// `castell session list`.
 pub fn list(args: ListArgs) -> anyhow::Result<ExitCode> {
     let place = args.place.place()?;
-    let (policy, sessions) = match ask_for_list(&place, allocation()?.as_ref())? {
-        Some(FromAgent::Sessions { policy, sessions }) => (Some(policy), sessions),
+    let (policy, slowdown_max, sessions) = match ask_for_list(&place, allocation()?.as_ref())? {
+        Some(FromAgent::Sessions { policy, slowdown_max, sessions }) => {
+            (Some(policy), slowdown_max, sessions)
+        }
         Some(_) => anyhow::bail!("the agent at {} gave another answer than a list", place.socket.display()),
-        None => (None, Vec::new()),
+        None => (None, None, Vec::new()),
     };
     if args.json {
         let list = serde_json::to_value(&sessions).context("a list as JSON")?;
-        println!("{:#}", json!({"policy": policy, "socket": place.socket, "sessions": list}));
+        println!(
+            "{:#}",
+            json!({"policy": policy, "slowdown_max": slowdown_max, "socket": place.socket, "sessions": list})
+        );
         return Ok(ExitCode::SUCCESS);
     }
     match policy {
         None => println!("no session, and no agent at {}", place.socket.display()),
         Some(policy) => {
-            println!("{} under {policy}", say::count(sessions.len(), "session"));
+            let most = slowdown_max.map_or_else(String::new, |most| format!(" (max-slowdown {most})"));
+            println!("{} under {policy}{most}", say::count(sessions.len(), "session"));
             sessions.iter().for_each(|session| println!("{}", line(session)));
         }
     }

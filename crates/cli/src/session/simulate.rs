@@ -4,9 +4,10 @@ use super::chart;
 use crate::say;
 use crate::timeline::TimelineArgs;
 use anyhow::{Context as _, bail};
+use castell_policy::placement::Slowdowns;
 use castell_policy::session::simulate::{Coefficients, Djsb, Outcome, Speed, Summary, run as simulate};
 use castell_policy::session::workload::{LeftOut, Workload, WorkloadError};
-use castell_policy::session::{Cluster, Policy, Rules, Shape};
+use castell_policy::session::{Cluster, Foreseen, Policy, Rules, Shape, Slowdown};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::fs;
@@ -21,6 +22,7 @@ Examples:
   castell session simulate lublin:jobs=100000,load=0.9               a generated workload (Lublin-Feitelson)
   castell session simulate djsb --nodes 4 --cores 40                 a long simulation, short analyses beside it
   castell session simulate djsb --nodes 4 --cores 40 --policy sidestep+spread --timeline gantt.svg
+  castell session simulate mix.json --slowdowns slowdowns.csv --max-slowdown 1.2 --cores 8    who would slow others waits
   castell session simulate lublin --write trace.swf                  the workload itself
 
 WORKLOAD is a file in the Standard Workload Format (Parallel Workloads Archive) or in JSON (docs/src/sessions.md), either of them
@@ -58,6 +60,12 @@ pub struct Args {
     /// `,bandwidth=N` where N threads use up a node's memory
     #[arg(long, value_name = "MODEL", default_value_t = Speed::default())]
     model: Speed,
+    /// How much programs slow each other, as `castell place --slowdowns` reads it; the sessions of a workload in JSON say which `program` they run
+    #[arg(long, value_name = "FILE.csv")]
+    slowdowns: Option<PathBuf>,
+    /// Sessions wait where they, or one beside them, would be slowed down by more than this factor; a session's own `slowdown_max` goes before it
+    #[arg(long, value_name = "FACTOR")]
+    max_slowdown: Option<Slowdown>,
     /// Forget what sessions say about how long they take
     #[arg(long)]
     no_estimates: bool,
@@ -96,6 +104,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("a chart shows one policy: say which, as in --policy sidestep");
     }
     let mut workload = read(&args.workload)?;
+    if let Some(path) = &args.slowdowns {
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        let table = Slowdowns::parse(&text).with_context(|| path.display().to_string())?;
+        workload.foreseen = Foreseen::from(&table);
+    }
     if let Some(path) = &args.write {
         let mut text = String::new();
         workload.write_swf(&mut text)?;
@@ -125,6 +138,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for mut rules in policies {
         rules.overtaken_max = args.overtaken_max.unwrap_or(rules.overtaken_max);
         rules.surpassed_max = args.surpassed_max.unwrap_or(rules.surpassed_max);
+        rules.slowdown_max = args.max_slowdown;
         let started = Instant::now();
         let outcome = one(&args, &workload, &cluster, &rules);
         let summary = Summary::new(&workload, &cluster, &outcome, &coefficients);

@@ -6,8 +6,10 @@ use super::words::{count_processors, time};
 use crate::launch::parse_duration;
 use anyhow::{Context as _, bail};
 use castell_agent::steer as ask;
-use castell_policy::session::protocol::{Explained, FromAgent, Holder, Order, Shown, ToAgent};
-use castell_policy::session::{Policy, Rules};
+use castell_policy::session::protocol::{
+    Beside, Explained, FromAgent, HeldBack, Holder, Order, Predicted, Shown, ToAgent,
+};
+use castell_policy::session::{NoSlowdown, Policy, Rules, Slowdown};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -43,6 +45,8 @@ Examples:
   castell session set 3 --priority 5        takes its turn before all of a lower one
   castell session set 3 --estimate 20m      takes 20 minutes of running in all, at most
   castell session set 3 --no-estimate       nobody knows
+  castell session set 3 --max-slowdown 1.2  does not start beside others where one would be slowed down by more; `any` for no limit
+  castell session set --max-slowdown 1.2    the same for all sessions that say nothing of their own
   castell session set --policy sidestep     another policy for all sessions, as they are
 
 Another policy is refused where it would not allow what there is: sessions that share processors under wait, surpass and give-way, or more
@@ -102,12 +106,12 @@ struct One {
     json: bool,
 }
 
-/// Change a session's priority or estimate, or the policy of all
+/// Change a session's priority, estimate or limit, or the policy or limit of all
 #[derive(clap::Args)]
 #[command(after_help = SET_EXAMPLES)]
 pub struct SetArgs {
     /// The session (see `list`)
-    #[arg(value_name = "SESSION", required_unless_present = "policy")]
+    #[arg(value_name = "SESSION", required_unless_present_any = ["policy", "max_slowdown"])]
     session: Option<u64>,
     /// The higher, the earlier
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
@@ -118,6 +122,10 @@ pub struct SetArgs {
     /// Nobody knows how long it takes
     #[arg(long, conflicts_with = "estimate")]
     no_estimate: bool,
+    /// By which factor it, and a session beside it, may be slowed down, by what the node's daemon has learned; any for no limit of its own. Without
+    /// a session, that of all that say nothing of their own
+    #[arg(long, value_name = "FACTOR|any", value_parser = limit)]
+    max_slowdown: Option<Limit>,
     /// wait, surpass, overbook, sidestep or give-way, for all sessions
     #[arg(long, value_name = "POLICY", conflicts_with_all = ["session", "priority", "estimate", "no_estimate"])]
     policy: Option<Rules>,
@@ -151,27 +159,56 @@ fn order(one: One, order: Order) -> anyhow::Result<ExitCode> {
 /// `castell session set`.
 pub fn set(args: SetArgs) -> anyhow::Result<ExitCode> {
     let (place, allocation) = (args.place.place()?, allocation()?);
-    if let Some(rules) = args.policy {
-        let answer = ask(&place, allocation.as_ref(), &[ToAgent::Policy { policy: rules.to_string() }])?;
-        let FromAgent::Ordered { policy, .. } = answer else { bail!("the agent gave another answer") };
-        match args.json {
-            true => println!("{:#}", json!({"policy": policy})),
-            false => println!("the sessions are under {policy}"),
+    let Some(session) = args.session else {
+        if args.priority.is_some() || args.estimate.is_some() || args.no_estimate {
+            bail!("which session? without one there are --policy and --max-slowdown");
         }
-        return Ok(ExitCode::SUCCESS);
-    }
-    let session = args.session.context("which session?")?;
+        let mut orders = Vec::new();
+        orders.extend(args.policy.map(|rules| ToAgent::Policy { policy: rules.to_string() }));
+        orders.extend(args.max_slowdown.map(|Limit(slowdown_max)| ToAgent::SlowdownMax { slowdown_max }));
+        return all_are(&ask(&place, allocation.as_ref(), &orders)?, args.json);
+    };
     let mut orders = Vec::new();
     orders.extend(args.priority.map(|priority| Order::Priority { priority }));
     orders.extend(args.estimate.map(|time| Order::Estimate { estimate_ms: Some(time.as_millis() as u64) }));
     orders.extend(args.no_estimate.then_some(Order::Estimate { estimate_ms: None }));
+    orders.extend(args.max_slowdown.map(|Limit(slowdown_max)| Order::SlowdownMax { slowdown_max }));
     if orders.is_empty() {
         bail!(
-            "what is to be set? there are --priority, --estimate, --no-estimate, and --policy for all sessions"
+            "what is to be set? there are --priority, --estimate, --no-estimate, --max-slowdown, and --policy for all sessions"
         );
     }
     let orders: Vec<ToAgent> = orders.into_iter().map(|order| ToAgent::Order { session, order }).collect();
     report(session, &ask(&place, allocation.as_ref(), &orders)?, args.json)
+}
+
+/// What holds for all sessions now.
+fn all_are(answer: &FromAgent, as_json: bool) -> anyhow::Result<ExitCode> {
+    let FromAgent::Ordered { policy, slowdown_max, .. } = answer else {
+        bail!("the agent gave another answer")
+    };
+    match as_json {
+        true => println!("{:#}", json!({"policy": policy, "slowdown_max": slowdown_max})),
+        false => println!(
+            "the sessions are under {policy}{}",
+            slowdown_max.map_or_else(String::new, |most| format!(" (max-slowdown {most})"))
+        ),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `any` is no limit.
+#[derive(Clone, Copy, Debug)]
+struct Limit(Option<Slowdown>);
+
+fn limit(text: &str) -> Result<Limit, String> {
+    match text {
+        "any" => Ok(Limit(None)),
+        factor => factor
+            .parse()
+            .map(|most| Limit(Some(most)))
+            .map_err(|error: NoSlowdown| format!("{error}, or any")),
+    }
 }
 
 /// How the session is now.
@@ -210,6 +247,7 @@ pub(crate) fn explanation(explained: &Explained) -> Vec<String> {
         lines.extend(why(explained).map(|why| format!("policy {policy}: {why}")));
     }
     lines.extend(holders.iter().map(|holder| format!("  {}", held(holder))));
+    lines.extend(company(explained));
     match explained.begins_in_ms {
         _ if shown.stopped || shown.state == "running" => {}
         Some(ms) => lines.push(format!("by the estimates it {} in {}", begins(shown), time(ms))),
@@ -267,6 +305,9 @@ fn why(explained: &Explained) -> Option<&'static str> {
     let policy = explained.policy.parse::<Rules>().ok()?.policy;
     let is_first = explained.before.is_empty();
     Some(match (&*explained.shown.state, policy) {
+        ("waiting", _) if !explained.held_back.is_empty() => {
+            "there would be processors, but somebody would be slowed down too much"
+        }
         ("waiting", Policy::Wait) if is_first => "it waits until enough processors are free",
         ("waiting", Policy::Wait) => "who comes first goes first, unless that delays nobody or not too often",
         ("waiting", Policy::Surpass) => {
@@ -293,6 +334,36 @@ fn held(holder: &Holder) -> String {
         None => "says no time that it needs".to_owned(),
     };
     format!("{session:>3}  {state:<9}  {:<12}  {left}  {command}", count_processors(*slots))
+}
+
+/// Who is beside it, with what is predicted, and why it does not start there.
+fn company(explained: &Explained) -> Vec<String> {
+    let Explained { shown, beside, held_back, .. } = explained;
+    let mut lines = Vec::new();
+    if let Some(predicted) = shown.slowdown.as_ref().filter(|_| beside.len() > 1) {
+        lines.push(format!("beside all of them: {}", predicted.because));
+    }
+    for Beside { session, command, slows, slowed } in beside {
+        lines.push(format!("beside session {session}  {command}"));
+        let said = |predicted: &Option<Predicted>| {
+            predicted
+                .as_ref()
+                .map_or("nothing is known of these programs", |predicted| predicted.because.as_str())
+                .to_owned()
+        };
+        match (slows, slowed) {
+            (None, None) => lines.push(format!("  {}", said(&None))),
+            _ => {
+                lines.push(format!("  session {}: {}", shown.session, said(slows)));
+                lines.push(format!("  session {session}: {}", said(slowed)));
+            }
+        }
+    }
+    lines.extend(held_back.iter().map(|HeldBack { beside, slowed, slowdown, slowdown_max }| {
+        let with = if slowed == beside { shown.session } else { *beside };
+        format!("it does not start beside session {beside}: session {slowed} would take {slowdown} times as long beside session {with}, more than {slowdown_max}")
+    }));
+    lines
 }
 
 fn history(explained: &Explained) -> String {

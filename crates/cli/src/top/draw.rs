@@ -196,8 +196,8 @@ mod tests {
                 "pressure: there is no /proc/pressure: this kernel has no PSI",
                 "   0 ##... 40% 1       1 ##... 40% 1",
                 HEADS,
-                "     1  running         2        -1  1 min 1 s  0-1          ./program 1",
-                "     4  running         2        -1  1 min 1 s  0-1          ./program 4",
+                "     1  running         2    -1  1 min 1 s  0-1               -  ./program 1",
+                "     4  running         2    -1  1 min 1 s  0-1               -  ./program 4",
                 "",
             ]
         );

@@ -150,7 +150,7 @@ fn carried_out(sources: &Sources, action: Action) -> anyhow::Result<Answer> {
     let message = match action {
         Action::Ask(message) => {
             let answer = steer(&sources.sessions, sources.allocation.as_ref(), &[message])?;
-            return Ok(Answer::Agent(answer));
+            return Ok(Answer::Agent(Box::new(answer)));
         }
         Action::Govern(level) => ToDaemon::Governor { level },
         Action::Load(asked) => {

@@ -7,6 +7,7 @@ use castell_daemon::ask;
 use castell_host::busy::Times;
 use castell_host::pressure::{self, Pressure};
 use castell_kernels::protocol::{FromDaemon, Status, ToDaemon};
+use castell_policy::session::Slowdown;
 use castell_policy::session::protocol::{FromAgent, Shown};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ pub struct Snapshot {
     pub processors: Vec<Processor>,
     /// The policy of the sessions; none where there is no agent.
     pub policy: Option<String>,
+    /// What sessions are allowed that say nothing of their own.
+    pub slowdown_max: Option<Slowdown>,
     /// Where the agent listens.
     pub socket: PathBuf,
     /// By number.
@@ -80,7 +83,7 @@ pub struct Watch {
     proc: PathBuf,
     socket: PathBuf,
     before: Times,
-    sessions: Source<Option<(String, Vec<Shown>)>>,
+    sessions: Source<Option<Listed>>,
     daemon: Source<Status>,
 }
 
@@ -105,12 +108,14 @@ impl Watch {
     /// # Errors
     /// The system says nothing about its processors.
     pub fn next(&mut self) -> anyhow::Result<Snapshot> {
-        let (policy, sessions, sessions_missing) = match self.sessions.next() {
-            Ok(Some((policy, sessions))) => (Some(policy), sessions, None),
-            Ok(None) => {
-                (None, Vec::new(), Some(format!("no session, and no agent at {}", self.socket.display())))
-            }
-            Err(reason) => (None, Vec::new(), Some(reason)),
+        let (listed, sessions_missing) = match self.sessions.next() {
+            Ok(Some(listed)) => (Some(listed), None),
+            Ok(None) => (None, Some(format!("no session, and no agent at {}", self.socket.display()))),
+            Err(reason) => (None, Some(reason)),
+        };
+        let (policy, slowdown_max, sessions) = match listed {
+            Some(Listed { policy, slowdown_max, sessions }) => (Some(policy), slowdown_max, sessions),
+            None => (None, None, Vec::new()),
         };
         let (daemon, daemon_missing) = apart(self.daemon.next());
         let now = Times::read(&self.proc)?;
@@ -127,6 +132,7 @@ impl Watch {
             at_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()),
             processors: processors.collect(),
             policy,
+            slowdown_max,
             socket: self.socket.clone(),
             sessions,
             sessions_missing,
@@ -145,13 +151,20 @@ fn apart<T>(result: Result<T, String>) -> (Option<T>, Option<String>) {
     }
 }
 
+/// All sessions, and what holds for them.
+#[derive(Clone, Debug)]
+pub(crate) struct Listed {
+    pub(crate) policy: String,
+    pub(crate) slowdown_max: Option<Slowdown>,
+    pub(crate) sessions: Vec<Shown>,
+}
+
 /// All sessions with their policy; none where there is no agent.
-pub(crate) fn list(
-    place: &Place,
-    allocation: Option<&Allocation>,
-) -> Result<Option<(String, Vec<Shown>)>, String> {
+pub(crate) fn list(place: &Place, allocation: Option<&Allocation>) -> Result<Option<Listed>, String> {
     match castell_agent::list(place, allocation) {
-        Ok(Some(FromAgent::Sessions { policy, sessions })) => Ok(Some((policy, sessions))),
+        Ok(Some(FromAgent::Sessions { policy, slowdown_max, sessions })) => {
+            Ok(Some(Listed { policy, slowdown_max, sessions }))
+        }
         Ok(None) => Ok(None),
         Ok(Some(_)) => {
             Err(format!("the agent at {} gave another answer than a list", place.socket.display()))
@@ -202,6 +215,8 @@ mod tests {
             slots: 2,
             priority: 0,
             parts: vec![Part { node: node.into(), cpus: vec![1, 3], slots: 2 }],
+            slowdown: None,
+            slowdown_max: None,
             pid: 1,
             user: "alice".into(),
             command: "x".into(),

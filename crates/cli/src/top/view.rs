@@ -64,7 +64,7 @@ pub enum Action {
 /// Who has answered.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    Agent(FromAgent),
+    Agent(Box<FromAgent>),
     /// The daemon has done what was wanted.
     Daemon,
 }
@@ -203,11 +203,12 @@ impl View {
         self.asked = false;
         self.said = match answer {
             Err(reason) => reason.lines().map(str::to_owned).collect(),
-            Ok(Answer::Agent(FromAgent::Explained(explained))) => crate::session::explanation(&explained),
-            Ok(Answer::Agent(FromAgent::Ordered { session: Some(shown), .. })) => {
-                vec![words::session(&shown)]
-            }
-            Ok(_) => vec!["done".to_owned()],
+            Ok(Answer::Agent(answer)) => match *answer {
+                FromAgent::Explained(explained) => crate::session::explanation(&explained),
+                FromAgent::Ordered { session: Some(shown), .. } => vec![words::session(&shown)],
+                _ => vec!["done".to_owned()],
+            },
+            Ok(Answer::Daemon) => vec!["done".to_owned()],
         };
     }
 }
@@ -236,6 +237,8 @@ pub(super) mod tests {
             slots: 2,
             priority: -1,
             parts: vec![Part { node: castell_agent::here(), cpus: vec![0, 1], slots: 2 }],
+            slowdown: None,
+            slowdown_max: None,
             pid: 7,
             user: "alice".into(),
             command: format!("./program {number}"),
@@ -248,6 +251,7 @@ pub(super) mod tests {
         Snapshot {
             at_s: 0.0,
             policy: Some("surpass".into()),
+            slowdown_max: None,
             socket: "/run/s.sock".into(),
             processors: (0..2).map(processor).collect(),
             sessions: numbers.iter().map(session).collect(),

@@ -3,10 +3,10 @@
 use super::snapshot::{Processor, Snapshot};
 use crate::say::{self, plain};
 use crate::session::{processors, words::time};
-use castell_policy::session::protocol::Shown;
+use castell_policy::session::protocol::{Predicted, Shown};
 
 /// The heads of the columns of [`session`].
-pub const HEADS: &str = "     #  state       slots  priority      since  processors   command";
+pub const HEADS: &str = "     #  state       slots  prio      since  processors   slower  command";
 /// Steps of a bar.
 const BAR: usize = 5;
 
@@ -18,7 +18,8 @@ pub fn title(snapshot: &Snapshot) -> String {
     let in_state = |state: &str| snapshot.sessions.iter().filter(|session| session.state == state).count();
     let (running, waiting, suspended) = (in_state("running"), in_state("waiting"), in_state("suspended"));
     let sessions = say::count(snapshot.sessions.len(), "session");
-    format!("{sessions} under {policy}: {running} running, {waiting} waiting, {suspended} suspended")
+    let most = snapshot.slowdown_max.map_or_else(String::new, |most| format!(" (max-slowdown {most})"));
+    format!("{sessions} under {policy}{most}: {running} running, {waiting} waiting, {suspended} suspended")
 }
 
 /// What was waited for, or why that is not known.
@@ -49,13 +50,23 @@ pub fn processor(processor: &Processor) -> String {
 pub fn session(shown: &Shown) -> String {
     let Shown { session, slots, priority, for_ms, command, .. } = shown;
     let line = format!(
-        "{session:>6}  {:<10}  {slots:>5}  {priority:>8}  {:>9}  {:<11}  {}",
+        "{session:>6}  {:<10}  {slots:>5}  {priority:>4}  {:>9}  {:<11}  {:>6}  {}",
         state(shown),
         time(*for_ms),
         shorten(&processors(shown), 11),
+        slower(shown.slowdown.as_ref()),
         plain(command),
     );
     line.trim_end().to_owned()
+}
+
+/// By which factor it is predicted to take longer beside the others: `?` where what is known leaves that open.
+fn slower(predicted: Option<&Predicted>) -> String {
+    match predicted {
+        None => "-".to_owned(),
+        Some(predicted) if predicted.cannot_tell => "?".to_owned(),
+        Some(predicted) => format!("{:.2}", predicted.slowdown.factor()),
+    }
 }
 
 /// A state, and whose it is.
@@ -121,6 +132,22 @@ mod tests {
     use super::*;
     use crate::top::snapshot::Stalls;
     use crate::top::view::tests::{snapshot, with_daemon};
+    use castell_policy::session::Slowdown;
+
+    fn predicted(factor: f64) -> Predicted {
+        let slowdown = Slowdown::of_factor(factor);
+        let because = "seen once".to_owned();
+        Predicted { slowdown, low: slowdown, high: slowdown, comparisons: 1, cannot_tell: false, because }
+    }
+
+    #[test]
+    fn what_is_predicted_has_six_columns() {
+        let open = Predicted { cannot_tell: true, ..predicted(2.0) };
+        assert_eq!(
+            [None, Some(&predicted(1.0)), Some(&predicted(999.9)), Some(&open)].map(slower),
+            ["-", "1.00", "999.90", "?"]
+        );
+    }
 
     #[test]
     fn all_of_it_as_text() {
@@ -129,6 +156,7 @@ mod tests {
         moment.pressure = Some([("cpu", stalls), ("memory", None), ("io", stalls)].into());
         moment.sessions[0].command = "./p \x1b[31m".into();
         moment.sessions[0].stopped = true;
+        moment.sessions[0].slowdown = Some(predicted(1.3147));
         assert_eq!(
             lines(&moment),
             [
@@ -136,7 +164,7 @@ mod tests {
                 "pressure (10 s): processors 12.5 %, memory not known, input and output 12.5 %",
                 "   0 ##... 40% 3       1 ##... 40% 3",
                 HEADS,
-                "     3  stopped         2        -1  1 min 1 s  0-1          ./p ?[31m",
+                "     3  stopped         2    -1  1 min 1 s  0-1            1.31  ./p ?[31m",
                 "banking decides, governor low; 12 done in 30 steps",
                 "budget 85, battery 0.25",
                 "one_core  matrix#7, then 1: matrix#8",

@@ -1,17 +1,19 @@
 //! Learns how much the sessions of this node slow each other, while they run.
 //!
 //! A thread of its own looks at them once a second (`watch`), compares paces around changes (`castell_interference::learn`), and keeps what it
-//! has learned in a [`Knowledge`], a file that outlives daemons. It sleeps while nothing runs, disturbs no program, and where counters may
+//! has learned in a [`Knowledge`], a file that outlives daemons. Whoever decides about sessions has an `outlook` on it. It sleeps while nothing runs, disturbs no program, and where counters may
 //! not be read it says so once, and ends. Where the processor has none, bytes that a program reads and writes stand for its instructions.
 
 mod knowledge;
+mod outlook;
 mod watch;
 
 pub use knowledge::{Knowledge, Step};
+pub(crate) use outlook::Outlook;
 
 use castell_host::say;
 use castell_interference::learn::{Changes, Windows};
-use castell_prof::counters::{Plan, Unavailable};
+use castell_prof::counters::{Plan, Processor, Unavailable};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -35,14 +37,19 @@ pub struct Learning {
 
 impl Learning {
     /// Goes on as long as this process lives.
-    pub(crate) fn start(self, running: Running) {
+    pub(crate) fn start(self, running: Running, outlook: Outlook) {
         let named = thread::Builder::new().name("learning".to_owned());
-        if let Err(error) = named.spawn(move || self.work(&running)) {
+        if let Err(error) = named.spawn(move || self.work(&running, &outlook)) {
             say(&format!("nothing is learned of what runs here: {error}"));
         }
     }
 
-    fn work(&self, running: &Running) {
+    /// What was learned before.
+    pub(crate) fn outlook(&self) -> Outlook {
+        Outlook::of_file(&self.file, &this_machine())
+    }
+
+    fn work(&self, running: &Running, outlook: &Outlook) {
         // Until the first session there is nothing to say.
         let _ = running(&mut || ());
         let plan = Plan::of_machine(Path::new("/"));
@@ -55,7 +62,7 @@ impl Learning {
                 "{why}: only of programs that read or write steadily it can be learned how much they slow each other"
             ));
         }
-        let mut knowledge = Knowledge::open(&self.file, &machine(&plan));
+        let mut knowledge = Knowledge::open(&self.file, &machine(&plan.processor));
         let mut watch = Watch::new(plan);
         let mut changes = Changes::new(Windows::default());
         let (begin, mut kept) = (Instant::now(), Instant::now());
@@ -66,6 +73,8 @@ impl Learning {
             });
             let now_s = now_s();
             let looks = watch.look(&running, |step| knowledge.take(now_s, step));
+            outlook.running(watch.programs());
+            let mut has_compared = false;
             let at_s = begin.elapsed().as_secs_f64();
             // Of a session that cannot be watched nothing is known but that it is there.
             let is_known = |name: &str| !name.is_empty();
@@ -75,22 +84,31 @@ impl Learning {
                     && seen.instead_of.as_deref().is_none_or(is_known)
                 {
                     knowledge.take(now_s, Step::Compared(seen));
+                    has_compared = true;
                 }
             }
-            if kept.elapsed() >= KEPT_EVERY {
+            let is_due = kept.elapsed() >= KEPT_EVERY;
+            if is_due {
                 knowledge.keep();
                 kept = Instant::now();
+            }
+            if is_due || has_compared {
+                outlook.learned(knowledge.learner());
             }
             thread::sleep(EVERY);
         }
     }
 }
 
-/// What was learned holds on machines of this kind.
-fn machine(plan: &Plan) -> String {
+/// What was learned here holds on machines of this kind.
+pub fn this_machine() -> String {
+    machine(&Processor::of_machine(Path::new("/")))
+}
+
+fn machine(processor: &Processor) -> String {
     let caches = castell_prof::caches::of_machine(Path::new("/"));
     let last = caches.iter().max_by_key(|cache| cache.level).map_or(0, |cache| cache.bytes);
-    format!("{}, {} KiB in the last cache", plan.processor, last / 1024)
+    format!("{processor}, {} KiB in the last cache", last / 1024)
 }
 
 /// Seconds since 1970.

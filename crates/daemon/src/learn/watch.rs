@@ -67,6 +67,12 @@ impl Watch {
         }
         looks
     }
+
+    /// What those run that were looked at last, as far as that is known.
+    pub(super) fn programs(&self) -> BTreeMap<String, String> {
+        let known = self.sessions.iter().filter(|(_, watched)| !watched.program.is_empty());
+        known.map(|(mark, watched)| (mark.clone(), watched.program.clone())).collect()
+    }
 }
 
 impl Watched {

@@ -130,6 +130,12 @@ impl Learner {
         all.reduce(Told::and).unwrap_or_else(Told::alone)
     }
 
+    /// Fits constants to all that was learned, so that predictions do not do so each time.
+    pub fn fit_now(&mut self) {
+        self.fit = Fit::of(&self.window, &self.programs);
+        self.unfitted = Some(0);
+    }
+
     /// Learns what came out of a comparison, and returns what it would have said.
     ///
     /// # Errors
@@ -226,8 +232,7 @@ impl Learner {
 
     fn fit_if_due(&mut self) {
         if self.unfitted.is_none_or(|count| count >= FIT_EVERY) {
-            self.fit = Fit::of(&self.window, &self.programs);
-            self.unfitted = Some(0);
+            self.fit_now();
         }
     }
 }

@@ -74,7 +74,7 @@ impl Told {
     }
 
     /// Beside both of two neighbours.
-    pub(super) fn and(self, other: Told) -> Told {
+    pub fn and(self, other: Told) -> Told {
         let reach = |told: Told| told.high.ln() - told.slowdown.ln();
         let slowdown = self.slowdown * other.slowdown;
         let reach = reach(self).hypot(reach(other));

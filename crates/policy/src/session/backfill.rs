@@ -74,7 +74,8 @@ impl Scheduler {
         let wanted = self.slots_of(&session.request);
         let mut free = self.occupancy.vacant_total();
         let mut found = None;
-        if binding {
+        // Nobody knows when it may stand beside others.
+        if binding && !self.is_hindered(first) {
             // Who has overrun its estimate may run for ever.
             for (end, id) in self.ends.range((now, SessionId(0))..) {
                 if free >= wanted {

@@ -1,5 +1,7 @@
 //! Why a session waits, or where it runs, and when that should change.
 
+use super::company::Hindrance;
+use super::foreseen::Foreseen;
 use super::record::State;
 use super::request::{Event, SessionId};
 use super::resources::Placement;
@@ -27,6 +29,10 @@ pub struct Explanation {
     pub before: Vec<SessionId>,
     /// Who has slots, if it waits; else who has some of its slots as well. By number.
     pub holders: Vec<Holding>,
+    /// Who runs on the same nodes, on whatever slots. By number.
+    pub beside: Vec<SessionId>,
+    /// Why it does not start although there would be slots: who would be slowed down too much.
+    pub hindrances: Vec<Hindrance>,
     /// When it starts or goes on, if all take as long as they have said and nobody comes; none where that follows from nothing.
     pub begins: Option<u64>,
     /// How often others have suspended it.
@@ -74,11 +80,28 @@ impl Scheduler {
             offline: self.offline.len() as u64,
             before,
             holders: self.holders_beside(now, id),
+            beside: if session.state == State::Running { self.beside(id) } else { Vec::new() },
+            hindrances: self.held_back(now, id),
             begins,
             suspensions: session.suspensions,
             suspended_by: session.suspended_by.iter().copied().collect(),
             stops: session.stops,
         })
+    }
+
+    /// What keeps a session waiting that would start otherwise.
+    fn held_back(&self, now: u64, id: SessionId) -> Vec<Hindrance> {
+        let session = &self.sessions[&id];
+        let hindrances = match session.state {
+            State::Waiting if !session.stopped => self.hindrances(id),
+            _ => Vec::new(),
+        };
+        if hindrances.is_empty() {
+            return hindrances;
+        }
+        let mut blind = self.clone();
+        blind.know(Foreseen::new());
+        if blind.find(now, id).is_some() { hindrances } else { Vec::new() }
     }
 
     fn holders_beside(&self, now: u64, id: SessionId) -> Vec<Holding> {

@@ -27,6 +27,8 @@ pub(crate) struct Occupancy {
     /// How many slots so many sessions run on; the last stands for more.
     crowds: [u64; CROWDS],
     memory_left: Vec<u64>,
+    /// Nodes that the session that is being placed may not have; none most of the time.
+    shut: BTreeSet<NodeId>,
 }
 
 /// How many processes of a request go on a node, and how a node's slots are cut for them.
@@ -68,6 +70,7 @@ impl Occupancy {
             vacant_total: slots as u64,
             crowds: std::array::from_fn(|crowd| if crowd == 0 { slots as u64 } else { 0 }),
             free,
+            shut: BTreeSet::new(),
             memory_left,
             cluster,
         }
@@ -90,9 +93,18 @@ impl Occupancy {
         self
     }
 
-    /// Whether nobody may be given a slot for now.
-    pub(crate) fn is_offline(&self, slot: usize) -> bool {
-        self.offline[slot]
+    /// Whether the session that is being placed may be given a slot.
+    pub(crate) fn is_open(&self, slot: usize) -> bool {
+        !self.offline[slot]
+            && (self.shut.is_empty() || !self.shut.contains(&self.cluster.node_of(Slot(slot as u32))))
+    }
+
+    /// The session that is being placed from now on may not have these nodes, or may again.
+    pub(crate) fn shut(&mut self, nodes: &BTreeSet<NodeId>, begins: bool) {
+        match begins {
+            true => self.shut.clone_from(nodes),
+            false => self.shut.clear(),
+        }
     }
 
     /// Slots that are not offline.
@@ -273,7 +285,7 @@ impl Occupancy {
         out: &mut Placement,
     ) -> u32 {
         let cut = Cut::of(request, &self.cluster, node);
-        if cut.per_process() != out.per_process() {
+        if cut.per_process() != out.per_process() || self.shut.contains(&node) {
             return 0;
         }
         let by_memory = match request.memory_bytes {

@@ -47,10 +47,14 @@ impl Scheduler {
         if holders.slots_below(rank) < wanted {
             return Some(None);
         }
-        let mut usable: Vec<Option<u64>> =
-            (0..self.occupancy.cluster.num_slots()).map(|slot| holders.runs_below(slot, rank)).collect();
+        let mut usable: Vec<Option<u64>> = (0..self.occupancy.cluster.num_slots())
+            .map(|slot| holders.runs_below(slot, rank).filter(|_| self.occupancy.is_open(slot)))
+            .collect();
         // Who came last is suspended first: down to this one.
         let mut arrivals: Vec<u64> = usable.iter().flatten().copied().collect();
+        if (arrivals.len() as u64) < wanted {
+            return Some(None);
+        }
         let (_, first, _) = arrivals.select_nth_unstable_by(wanted as usize - 1, |one, other| other.cmp(one));
         usable.iter_mut().for_each(|slot| *slot = slot.filter(|arrival| *arrival >= *first));
         let load = |slot: usize| match (usable[slot], self.occupancy.holders(slot)) {
@@ -74,7 +78,7 @@ impl Scheduler {
             Some(left) => u64::MAX - left,
         };
         let slots = (0..self.occupancy.cluster.num_slots())
-            .filter(|slot| !self.occupancy.is_offline(*slot) && holders.left_on(*slot, now) >= Some(gap));
+            .filter(|slot| self.occupancy.is_open(*slot) && holders.left_on(*slot, now) >= Some(gap));
         let mut usable: Vec<(u64, usize)> = slots.map(|slot| (order(slot), slot)).collect();
         if (usable.len() as u64) < wanted {
             return Some(None);
@@ -183,6 +187,7 @@ impl Scheduler {
         let home = session.home.as_ref().expect("it ran there");
         self.occupancy.stop(home);
         self.occupancy.hold(home, true);
+        self.company.left(id, home, &self.occupancy.cluster);
         let holders = self.holders.as_mut().expect("it suspends");
         holders.suspended(session.claim(id), home);
     }
@@ -232,6 +237,7 @@ impl Scheduler {
         let home = session.home.as_ref().expect("it ran there");
         self.occupancy.hold(home, false);
         self.occupancy.run(home);
+        self.company.came(id, home, &self.occupancy.cluster);
         self.holders.as_mut().expect("it suspends").went_on(session.claim(id), home);
     }
 }

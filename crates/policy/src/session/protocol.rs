@@ -10,11 +10,13 @@
 //! Where an allocation has nodes, a *keeper* on each does the same to what a session has there: it hears with [`ToKeeper::Hold`] how
 //! the processes of a session have to be, whenever that changes, and again all of it when it had to be started anew.
 
+use super::foreseen::Slowdown;
+pub use super::predicted::{Beside, HeldBack, Predicted};
 use super::request::Request;
 use serde::{Deserialize, Serialize};
 
 /// This version; another one is refused.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Longer lines are refused.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
@@ -78,6 +80,11 @@ pub enum ToAgent {
         /// Which.
         mark: String,
     },
+    /// Wants another limit for all sessions that say nothing of their own; answered alike.
+    SlowdownMax {
+        /// By which factor they may be slowed down, and slow down others; none for any.
+        slowdown_max: Option<Slowdown>,
+    },
     /// Wants to know why a session waits, or where it runs.
     Explain {
         /// Which.
@@ -105,6 +112,11 @@ pub enum Order {
         /// In milliseconds of running; none if nobody knows.
         estimate_ms: Option<u64>,
     },
+    /// It does not start beside others where it or one of them would be slowed down by more.
+    SlowdownMax {
+        /// By which factor; none for what all are allowed.
+        slowdown_max: Option<Slowdown>,
+    },
 }
 
 /// A session that somebody wants to run.
@@ -127,6 +139,12 @@ pub struct Wanted {
     pub policy: Option<String>,
     /// What it runs, for people.
     pub command: String,
+    /// The SHA-256 of the program's file, in hexadecimal digits, as far as that is known before it runs.
+    #[serde(default)]
+    pub program: Option<String>,
+    /// It does not start beside others where it or one of them would be slowed down by more; none for what all are allowed.
+    #[serde(default)]
+    pub slowdown_max: Option<Slowdown>,
     /// The process that runs it.
     pub pid: u32,
     /// What its processes have in their environment (`CASTELL_SESSION`).
@@ -143,6 +161,8 @@ impl Wanted {
             priority: self.priority,
             estimate: self.estimate_ms,
             with: self.with.map(super::SessionId),
+            program: self.program.clone(),
+            slowdown_max: self.slowdown_max,
             ..Request::new(self.slots)
         }
     }
@@ -201,6 +221,8 @@ pub enum FromAgent {
     Ordered {
         /// The policy.
         policy: String,
+        /// What sessions are allowed that say nothing of their own.
+        slowdown_max: Option<Slowdown>,
         /// The session as it is now; none if it has ended, and where all were meant.
         session: Option<Shown>,
     },
@@ -210,6 +232,8 @@ pub enum FromAgent {
     Sessions {
         /// The policy.
         policy: String,
+        /// What sessions are allowed that say nothing of their own.
+        slowdown_max: Option<Slowdown>,
         /// By number.
         sessions: Vec<Shown>,
     },
@@ -303,6 +327,10 @@ pub struct Shown {
     pub priority: i32,
     /// Where its processes are pinned, node by node; nowhere while it waits.
     pub parts: Vec<Part>,
+    /// How much it is slowed down by those beside it, as far as anything was learned of them; none where it does not run.
+    pub slowdown: Option<Predicted>,
+    /// By which factor it may be slowed down, and slow down others, by what it or all are allowed.
+    pub slowdown_max: Option<Slowdown>,
     /// The process that runs it.
     pub pid: u32,
     /// Whose it is.
@@ -331,6 +359,10 @@ pub struct Explained {
     pub before: Vec<u64>,
     /// Who has slots, if it waits; else who has some of its own as well.
     pub holders: Vec<Holder>,
+    /// Who runs on the same nodes, on whatever processors; if it waits, those beside whom it does not start.
+    pub beside: Vec<Beside>,
+    /// Who would be slowed down too much if it started now, where it has to wait because of that.
+    pub held_back: Vec<HeldBack>,
     /// When it starts or goes on, if all take as long as was said of them and nobody comes.
     pub begins_in_ms: Option<u64>,
     /// How often others have suspended it.

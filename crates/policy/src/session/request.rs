@@ -1,5 +1,6 @@
 //! What is asked, what is answered.
 
+use super::foreseen::{Foreseen, Slowdown};
 use super::resources::{Level, Placement, Slot};
 use super::rules::{Policy, Rules};
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,10 @@ pub struct Request {
     pub estimate: Option<u64>,
     /// A session that it talks to, or that it was spawned by: neither waits for the other, nor suspends it.
     pub with: Option<SessionId>,
+    /// What it runs, in the words of [`Foreseen`].
+    pub program: Option<String>,
+    /// It does not start beside others where it or one of them would be slowed down by more; where nothing is said, [`Rules::slowdown_max`].
+    pub slowdown_max: Option<Slowdown>,
 }
 
 impl Request {
@@ -43,6 +48,8 @@ impl Request {
             priority: 0,
             estimate: None,
             with: None,
+            program: None,
+            slowdown_max: None,
         }
     }
 }
@@ -67,6 +74,12 @@ pub enum Event {
     /// These slots are offline now, and no others: their processors were taken away. Who has some keeps them, and shares what is left
     /// of its nodes until they are back; nobody is given any meanwhile.
     Offline(BTreeSet<Slot>),
+    /// What programs do to each other, as far as that is known from now on.
+    Foreseen(Foreseen),
+    /// By how much a session may be slowed down, and slow down others; without a session, all that say nothing of their own.
+    SlowdownMax(Option<SessionId>, Option<Slowdown>),
+    /// What a session runs, as has turned out.
+    Program(SessionId, Option<String>),
 }
 
 /// What has to be done, in this order.

@@ -1,5 +1,6 @@
 //! The policies by name, and the bounds that keep everybody moving.
 
+use super::foreseen::Slowdown;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -78,6 +79,9 @@ pub struct Rules {
     pub surpassed_max: u32,
     /// So many of those that wait are looked at when the first does not fit.
     pub backfill_depth: usize,
+    /// By how much a session may be slowed down, and slow down others, that says nothing else: it waits where more is foreseen.
+    #[serde(default)]
+    pub slowdown_max: Option<Slowdown>,
     /// Give way: who suspends another takes at most this part of the time that the other one still needs.
     pub shorter: u64,
     /// Give way: a session is due this many times its estimate after it came; nobody suspends it then.
@@ -97,6 +101,7 @@ impl Rules {
             overtaken_max: if policy == Policy::GiveWay { 256 } else { 32 },
             surpassed_max: 8,
             backfill_depth: 256,
+            slowdown_max: None,
             shorter: 16,
             patience: 12,
             assumed: 3_600_000,

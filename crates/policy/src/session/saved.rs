@@ -1,5 +1,6 @@
 //! What outlives whoever decides about sessions: enough of a scheduler that another one goes on from there.
 
+use super::foreseen::Foreseen;
 use super::occupancy::per_process;
 use super::record::{Session, State};
 use super::request::{Decision, Refused, Request, SessionId};
@@ -56,7 +57,7 @@ impl Scheduler {
         Saved { rules, sessions, arrivals, starts, priorities }
     }
 
-    /// Goes on from what was saved, on the same cluster, of which these slots are offline now, and says what to do now. How often those that wait were overtaken is counted
+    /// Goes on from what was saved, on the same cluster, of which these slots are offline now, where this is foreseen, and says what to do now. How often those that wait were overtaken is counted
     /// anew, and nothing is promised to them as yet; under sidestep all are told again where they are pinned.
     ///
     /// # Errors
@@ -65,6 +66,7 @@ impl Scheduler {
         cluster: Cluster,
         saved: Saved,
         offline: BTreeSet<Slot>,
+        foreseen: Foreseen,
         now: u64,
     ) -> Result<(Scheduler, Vec<Decision>), NotRestored> {
         check(&cluster, &saved, now)?;
@@ -77,6 +79,7 @@ impl Scheduler {
         scheduler.check_successor(&rules)?;
         let mut decisions = Vec::new();
         scheduler.settle_all(now, &mut decisions);
+        scheduler.know(foreseen);
         scheduler.give_turns(now, &mut decisions);
         if rules.policy == Policy::Sidestep {
             sidestep::repin(&mut scheduler, &mut decisions);

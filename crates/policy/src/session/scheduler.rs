@@ -1,5 +1,6 @@
 //! The state machine: what happens in, what has to be done out.
 
+use super::company::Company;
 use super::holders::Holders;
 use super::occupancy::{NOT_USABLE, Occupancy, per_process};
 use super::record::{Session, State};
@@ -41,6 +42,8 @@ pub struct Scheduler {
     pub(super) disregarded: Vec<u16>,
     /// Where processes are pinned that had to step aside.
     pub(super) aside: sidestep::Aside,
+    /// What is foreseen, and for whom.
+    pub(super) company: Company,
 }
 
 impl Scheduler {
@@ -60,6 +63,7 @@ impl Scheduler {
             offline,
             disregarded: vec![0; occupancy.cluster.num_slots()],
             aside: sidestep::Aside::new(occupancy.cluster.num_nodes()),
+            company: Company::default(),
             rules,
             empty: Occupancy::new(occupancy.cluster.clone()),
             occupancy,
@@ -100,6 +104,9 @@ impl Scheduler {
             Event::Estimate(id, estimate) => self.estimate(now, id, estimate, &mut decisions)?,
             Event::Rules(rules) => self.take_over(now, rules, &mut decisions)?,
             Event::Offline(slots) => self.withdraw(now, slots, &mut decisions)?,
+            Event::Foreseen(foreseen) => self.foresee(now, foreseen, &mut decisions),
+            Event::SlowdownMax(whose, most) => self.limit(now, whose, most, &mut decisions)?,
+            Event::Program(id, program) => self.name(now, id, program, &mut decisions)?,
         }
         if self.rules.policy == Policy::Sidestep {
             sidestep::repin(self, &mut decisions);
@@ -254,6 +261,9 @@ impl Scheduler {
                     holders.leave_alone(home, false);
                 }
             }
+            if session.state == State::Running {
+                self.company.left(id, home, &self.occupancy.cluster);
+            }
             if self.rules.policy == Policy::Sidestep {
                 self.aside.left(id, &home.nodes(&self.occupancy.cluster));
             }
@@ -365,6 +375,7 @@ impl Scheduler {
         if let Some(holders) = &mut self.holders {
             holders.came(claim, &placement);
         }
+        self.company.came(id, &placement, &self.occupancy.cluster);
         if self.rules.policy == Policy::Sidestep {
             self.aside.came(id, &placement, &self.occupancy.cluster);
         }
@@ -406,8 +417,8 @@ impl Scheduler {
         }
     }
 
-    /// Where a session would go now; under suspending policies others may have to make room.
-    fn find(&mut self, now: u64, id: SessionId) -> Option<Placement> {
+    /// Where a session would go now, whoever is beside it there; under suspending policies others may have to make room.
+    pub(super) fn find_anywhere(&mut self, now: u64, id: SessionId) -> Option<Placement> {
         let request = &self.sessions[&id].request;
         let occupancy = &self.occupancy;
         let wanted = self.slots_of(request);

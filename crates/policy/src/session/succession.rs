@@ -52,7 +52,9 @@ impl Scheduler {
             decisions.push(Decision::Repin(id, home));
         }
         next.settle_all(now, decisions);
+        let company = std::mem::take(&mut self.company);
         *self = next;
+        self.know(company.into_foreseen());
         self.give_turns(now, decisions);
     }
 

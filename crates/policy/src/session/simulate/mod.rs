@@ -2,7 +2,7 @@
 //! same answer to the bit on any machine.
 //!
 //! [`run`] drives the same [`Scheduler`] that decides about real sessions; `progress` says how fast a session goes
-//! beside others ([`Speed`]), `summary` what came of it ([`Summary`]).
+//! beside others ([`Speed`], and what the workload says of programs beside each other), `summary` what came of it ([`Summary`]).
 
 mod model;
 mod progress;
@@ -83,11 +83,16 @@ pub fn run(
 ) -> Outcome {
     let count = workload.jobs.len();
     let joins = workload.jobs.iter().any(|job| job.request.with.is_some());
-    let interacts = rules.policy.shares() || joins || speed.bandwidth.is_some();
+    let foresees = !workload.foreseen.is_empty();
+    let interacts = rules.policy.shares() || joins || foresees || speed.bandwidth.is_some();
+    let mut scheduler = Scheduler::new(cluster.clone(), *rules);
+    if foresees {
+        scheduler.know(workload.foreseen.clone());
+    }
     let mut run = Run {
         workload,
-        scheduler: Scheduler::new(cluster.clone(), *rules),
-        progress: Progress::new(cluster, *speed, interacts),
+        scheduler,
+        progress: Progress::new(workload, cluster, *speed, interacts),
         outcome: Outcome {
             fates: vec![Fate::default(); count],
             refused: Vec::new(),
@@ -126,7 +131,7 @@ pub fn run(
 struct Run<'a> {
     workload: &'a Workload,
     scheduler: Scheduler,
-    progress: Progress,
+    progress: Progress<'a>,
     outcome: Outcome,
     /// Since when each session does what it does; empty where nothing is recorded.
     since: Vec<u64>,

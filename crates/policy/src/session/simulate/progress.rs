@@ -4,14 +4,17 @@
 //! its nodes, so each change looks at the sessions of the nodes that it touches.
 
 use super::model::Speed;
+use crate::session::foreseen::Slowdown;
 use crate::session::resources::{Cluster, NodeId, Placement, Slot};
+use crate::session::workload::Workload;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// Full speed: 1 to 16 divide it.
 const FULL: u64 = 720_720;
 
-pub(super) struct Progress {
+pub(super) struct Progress<'a> {
+    workload: &'a Workload,
     cluster: Cluster,
     speed: Speed,
     /// Whether sessions slow each other down at all.
@@ -39,9 +42,15 @@ struct Going {
     alone: Vec<u64>,
 }
 
-impl Progress {
-    pub(super) fn new(cluster: &Cluster, speed: Speed, interacts: bool) -> Progress {
+impl<'a> Progress<'a> {
+    pub(super) fn new(
+        workload: &'a Workload,
+        cluster: &Cluster,
+        speed: Speed,
+        interacts: bool,
+    ) -> Progress<'a> {
         Progress {
+            workload,
             speed,
             interacts,
             running: BTreeMap::new(),
@@ -183,7 +192,7 @@ impl Progress {
     }
 
     /// Each process of a placement: its node, and its share of its most crowded slot.
-    fn shares<'a>(&'a self, placement: &'a Placement) -> impl Iterator<Item = (NodeId, u64)> + 'a {
+    fn shares<'p>(&'p self, placement: &'p Placement) -> impl Iterator<Item = (NodeId, u64)> + 'p {
         let mut slots = placement.slots();
         let per_process = placement.per_process().max(1);
         (0..placement.processes()).map(move |_| {
@@ -219,11 +228,23 @@ impl Progress {
                     u128::from(share) * u128::from(self.memory_share(busy)) / u128::from(alone.max(1));
                 speed = (relative as u64).min(FULL);
             }
+            if !self.workload.foreseen.is_empty() {
+                speed = self.company_of(job, node).slowed(speed);
+            }
             slowest = slowest.min(speed);
             sum += speed;
             count += 1;
         }
         if self.speed.loose { (sum / count.max(1)).max(1) } else { slowest.max(1) }
+    }
+
+    /// How much the others of a node slow a session down.
+    fn company_of(&self, job: usize, node: NodeId) -> Slowdown {
+        let others = self.residents[node.0 as usize].iter();
+        let others = others.filter(|other| **other != job && !self.running[other].suspended);
+        let program = |job: usize| self.workload.jobs[job].request.program.as_deref();
+        let known = others.filter_map(|other| self.workload.foreseen.of(program(job)?, program(*other)?));
+        known.fold(Slowdown::NONE, Slowdown::times)
     }
 
     /// How much goes on on a node, before its memory slows it down.

@@ -1,15 +1,19 @@
 //! Workloads in JSON: `{"sessions": [{"submit_s": 0, "run_s": 10, "processes": 4}]}`, with all that a session may ask for.
 
 use super::{Job, Role, Workload, WorkloadError, milliseconds};
+use crate::session::foreseen::{Foreseen, Slowdown};
 use crate::session::request::{Request, SessionId};
 use crate::session::resources::Level;
 use serde::Deserialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     sessions: Vec<Entry>,
+    /// By program and neighbour.
+    #[serde(default)]
+    slowdowns: BTreeMap<String, BTreeMap<String, Slowdown>>,
 }
 
 #[derive(Deserialize)]
@@ -31,6 +35,8 @@ struct Entry {
     priority: i32,
     estimate_s: Option<f64>,
     with: Option<u64>,
+    program: Option<String>,
+    slowdown_max: Option<Slowdown>,
     #[serde(default)]
     role: Part,
 }
@@ -86,11 +92,17 @@ pub(super) fn read(bytes: &[u8], name: &str) -> Result<Workload, WorkloadError> 
             priority: entry.priority,
             estimate: entry.estimate_s.map(|seconds| time("estimate_s", seconds)).transpose()?,
             with: entry.with.map(SessionId),
+            program: entry.program,
+            slowdown_max: entry.slowdown_max,
         };
         let (submit_ms, run_ms) = (time("submit_s", entry.submit_s)?, time("run_s", entry.run_s)?.max(1));
         jobs.push(Job { number: entry.id.unwrap_or(index as u64), submit_ms, run_ms, request, role });
     }
-    let mut workload = Workload { name: name.to_owned(), jobs, ..Workload::default() }.finish()?;
+    let mut foreseen = Foreseen::new();
+    for (program, neighbours) in &file.slowdowns {
+        neighbours.iter().for_each(|(neighbour, slowdown)| foreseen.set(program, neighbour, *slowdown));
+    }
+    let mut workload = Workload { name: name.to_owned(), jobs, foreseen, ..Workload::default() }.finish()?;
     join(&mut workload.jobs)?;
     Ok(workload)
 }

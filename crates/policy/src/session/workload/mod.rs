@@ -8,6 +8,7 @@ mod swf;
 pub use djsb::Djsb;
 pub use lublin::Lublin;
 
+use super::foreseen::Foreseen;
 use super::request::Request;
 use std::fmt;
 
@@ -51,6 +52,8 @@ pub struct Workload {
     pub name: String,
     /// Sorted by the time at which they are asked for.
     pub jobs: Vec<Job>,
+    /// What programs do to each other, where the file says so.
+    pub foreseen: Foreseen,
     /// How many processors the machine had, where the file says so.
     pub processors: Option<u32>,
     /// Entries of the file of which no session came.
