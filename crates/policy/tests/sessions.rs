@@ -163,22 +163,7 @@ impl World {
     fn take(&mut self, step: &Step) {
         self.now += 1;
         match step {
-            Step::Ask(request, with) => {
-                let id = SessionId(self.next);
-                self.next += 1;
-                let mut request = (**request).clone();
-                request.with = self.requests.keys().next_back().copied().filter(|_| *with);
-                match self.scheduler.handle(self.now, Event::Request(id, request.clone())) {
-                    Ok(decisions) => {
-                        let root = request.with.map_or(id, |with| self.roots[&with]);
-                        self.roots.insert(id, root);
-                        self.requests.insert(id, request);
-                        self.carry_out(decisions);
-                    }
-                    Err(Refused::TooManySlots { .. } | Refused::NeverFits { .. }) => {}
-                    Err(other) => panic!("{other}"),
-                }
-            }
+            Step::Ask(request, with) => self.ask(request, *with),
             Step::End(which) => {
                 let running: Vec<SessionId> =
                     self.pinned.keys().filter(|id| !self.stopped.contains(id)).copied().collect();
@@ -238,6 +223,37 @@ impl World {
                 self.scheduler = scheduler;
                 self.carry_out(decisions);
             }
+            Step::Foresee(_) | Step::Limit(..) | Step::Name(..) => self.say_of_company(step),
+            Step::Offline(bits) => {
+                self.offline = (0..24).filter(|slot| bits & 1 << slot != 0).map(Slot).collect();
+                self.steer(Event::Offline(self.offline.clone()));
+            }
+        }
+        self.check();
+    }
+
+    fn ask(&mut self, request: &Request, with: bool) {
+        let id = SessionId(self.next);
+        self.next += 1;
+        let mut request = request.clone();
+        request.with = self.requests.keys().next_back().copied().filter(|_| with);
+        match self.scheduler.handle(self.now, Event::Request(id, request.clone())) {
+            Ok(decisions) => {
+                let root = request.with.map_or(id, |with| self.roots[&with]);
+                self.roots.insert(id, root);
+                self.requests.insert(id, request);
+                self.carry_out(decisions);
+            }
+            Err(Refused::TooManySlots { .. } | Refused::NeverFits { .. }) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    /// What is known of programs, or allowed, is something else.
+    fn say_of_company(&mut self, step: &Step) {
+        let all: Vec<SessionId> = self.requests.keys().copied().collect();
+        let nth = |which: usize| all.get(which % all.len().max(1)).copied();
+        match step {
             Step::Foresee(twentieths) => {
                 self.foreseen = table(twentieths);
                 self.steer(Event::Foreseen(self.foreseen.clone()));
@@ -247,25 +263,19 @@ impl World {
                 self.steer(Event::SlowdownMax(None, *most));
             }
             Step::Limit(Some(which), most) => {
-                let all: Vec<SessionId> = self.requests.keys().copied().collect();
-                if let Some(id) = all.get(which % all.len().max(1)) {
-                    self.requests.get_mut(id).expect("it is there").slowdown_max = *most;
-                    self.steer(Event::SlowdownMax(Some(*id), *most));
+                if let Some(id) = nth(*which) {
+                    self.requests.get_mut(&id).expect("it is there").slowdown_max = *most;
+                    self.steer(Event::SlowdownMax(Some(id), *most));
                 }
             }
             Step::Name(which, program) => {
-                let all: Vec<SessionId> = self.requests.keys().copied().collect();
-                if let Some(id) = all.get(which % all.len().max(1)) {
-                    self.requests.get_mut(id).expect("it is there").program.clone_from(program);
-                    self.steer(Event::Program(*id, program.clone()));
+                if let Some(id) = nth(*which) {
+                    self.requests.get_mut(&id).expect("it is there").program.clone_from(program);
+                    self.steer(Event::Program(id, program.clone()));
                 }
             }
-            Step::Offline(bits) => {
-                self.offline = (0..24).filter(|slot| bits & 1 << slot != 0).map(Slot).collect();
-                self.steer(Event::Offline(self.offline.clone()));
-            }
+            _ => unreachable!("{step:?} is about something else"),
         }
-        self.check();
     }
 
     fn steer(&mut self, event: Event) {

@@ -12,7 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::fs;
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -105,9 +105,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let mut workload = read(&args.workload)?;
     if let Some(path) = &args.slowdowns {
-        let text = fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-        let table = Slowdowns::parse(&text).with_context(|| path.display().to_string())?;
-        workload.foreseen = Foreseen::from(&table);
+        workload.foreseen = foreseen(path)?;
     }
     if let Some(path) = &args.write {
         let mut text = String::new();
@@ -212,6 +210,13 @@ fn read(text: &str) -> anyhow::Result<Workload> {
     })?;
     let bytes = inflated(bytes).with_context(|| format!("{text}: it begins as gzip's files do, and"))?;
     Workload::read(&bytes, text).map_err(|error: WorkloadError| anyhow::anyhow!("{text}: {error}"))
+}
+
+/// How much programs slow each other, by a table.
+fn foreseen(path: &Path) -> anyhow::Result<Foreseen> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    let table = Slowdowns::parse(&text).with_context(|| path.display().to_string())?;
+    Ok(Foreseen::from(&table))
 }
 
 /// What gzip has packed, or the bytes themselves.
