@@ -58,6 +58,27 @@ fn bounds_and_estimates_change_who_waits() {
     }
 }
 
+/// Two streams on two nodes: with a limit each has a node to itself, and a third waits for one.
+#[test]
+fn a_limit_keeps_programs_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [mix, table] =
+        ["mix.json", "slowdowns.csv"].map(|name| folder.path().join(name).display().to_string());
+    let stream = r#"{"run_s": 10, "processes": 1, "program": "stream"}"#;
+    std::fs::write(&mix, format!(r#"{{"sessions": [{stream}, {stream}, {stream}]}}"#)).expect("a file");
+    std::fs::write(&table, "program,stream\nstream,1.5\n").expect("a file");
+    let of = |more: &[&str]| {
+        let more = [&["--nodes", "2", "--cores", "4", "--slowdowns", &table], more].concat();
+        let (policy, _) = simulated(&mix, "wait", &more);
+        [&policy["wait_ms"], &policy["makespan_ms"]].map(|ms| ms.as_f64().expect("a number"))
+    };
+    assert_eq!(of(&[]), [0.0, 22_500.0], "all three on one node");
+    let [wait_ms, makespan_ms] = of(&["--max-slowdown", "1.2"]);
+    assert!((wait_ms - 10_000.0 / 3.0).abs() < 1e-6 && makespan_ms == 20_000.0, "{wait_ms} {makespan_ms}");
+    let (_, said) = text(&castell(&["simulate", &mix, "--max-slowdown", "0.5"]));
+    assert!(said.contains("`0.5` is no slowdown"), "{said}");
+}
+
 #[test]
 fn nodes_have_sockets_and_memory() {
     let folder = tempfile::tempdir().expect("a folder");

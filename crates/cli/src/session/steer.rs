@@ -348,11 +348,13 @@ fn company(explained: &Explained) -> Vec<String> {
         let said = |predicted: &Option<Predicted>| {
             predicted
                 .as_ref()
-                .map_or("nothing is known of these programs", |predicted| predicted.because.as_str())
+                .map_or("nothing is known of what the other one does to it", |predicted| {
+                    predicted.because.as_str()
+                })
                 .to_owned()
         };
         match (slows, slowed) {
-            (None, None) => lines.push(format!("  {}", said(&None))),
+            (None, None) => lines.push("  nothing is known of what they do to each other".to_owned()),
             _ => {
                 lines.push(format!("  session {}: {}", shown.session, said(slows)));
                 lines.push(format!("  session {session}: {}", said(slowed)));
