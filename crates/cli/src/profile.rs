@@ -418,15 +418,16 @@ fn draw(report: &Report, path: &Path) -> anyhow::Result<()> {
                 line("L2 -> L1", |flows| flows.l2_l1, 1e-9),
             ],
             base: 0.0,
+            by_powers: false,
         });
     }
     if profile.whole.flows.ipc.is_some() {
         let lines = vec![line("instructions a cycle", |flows| flows.ipc, 1.0)];
-        panels.push(Panel { label: "instructions a cycle".to_owned(), lines, base: 0.0 });
+        panels.push(Panel { label: "instructions a cycle".to_owned(), lines, base: 0.0, by_powers: false });
     }
     if profile.basis == Basis::Counters {
         let lines = vec![line("processors busy", |flows| flows.busy, 1.0)];
-        panels.push(Panel { label: "processors busy".to_owned(), lines, base: 0.0 });
+        panels.push(Panel { label: "processors busy".to_owned(), lines, base: 0.0, by_powers: false });
     }
     let marks = profile.phases.iter().map(|phase| {
         let class = phase.decision.as_ref().map_or_else(String::new, |decision| decision.class.to_string());

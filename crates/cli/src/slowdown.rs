@@ -354,7 +354,8 @@ fn draw(args: &Args, points: &[Point], caches: &[Cache], path: &Path) -> anyhow:
         points: points.iter().map(|point| (point.bytes as f64, Some(of(point).slowdown))).collect(),
         band: points.iter().map(|point| (point.bytes as f64, of(point).low, of(point).high)).collect(),
     };
-    let panel = |label: &str, line| Panel { label: label.to_owned(), lines: vec![line], base: 1.0 };
+    let panel =
+        |label: &str, line| Panel { label: label.to_owned(), lines: vec![line], base: 1.0, by_powers: false };
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
     let plot = LinePlot {
         title: format!("{} against a probe", words.join(" ")),

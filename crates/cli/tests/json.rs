@@ -26,7 +26,7 @@ fn keys(value: &Value, into: &mut BTreeSet<String>) {
 }
 
 /// What commands print; `FOLDER` is one with a graph of tasks and a mailbox in it.
-const COMMANDS: [&str; 36] = [
+const COMMANDS: [&str; 37] = [
     "predict --simulate kernels --scale 64",
     "predict --simulate kernels --scale 64 chase triad",
     "goal check examples/goal/halo.goal",
@@ -40,6 +40,7 @@ const COMMANDS: [&str; 36] = [
     "simulate bcast:binomial --ranks 8 --measure --critical-path",
     "simulate bcast:binomial --ranks 8 --repeat 3 --model loggops:o=normal(1500ns,100ns)",
     "simulate barrier:linear --ranks 8 --network torus:dims=2x4",
+    "simulate barrier:linear allreduce:halving-doubling --sweep ranks=6..8:+1",
     "simulate --list",
     "schedule list",
     "schedule allreduce --ranks 7 --all",

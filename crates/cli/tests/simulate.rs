@@ -55,6 +55,49 @@ fn json_tells_each_ranks_end() {
 }
 
 #[test]
+fn a_sweep_says_which_pattern_ends_first_where() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("growth.svg");
+    let drawing = file.to_str().expect("a path");
+    let two = ["barrier:dissemination", "barrier:linear", "--sweep", "ranks=2..64"];
+    let output = simulate(&[&two[..], &["--svg", drawing]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let lines = text(&output.stdout);
+    let last = lines.lines().last().expect("a line");
+    assert!(last.starts_with("        64 ") && last.matches('*').count() == 1, "{lines}");
+    let drawn = std::fs::read_to_string(&file).expect("a drawing");
+    assert!(drawn.contains("Makespan over ranks, 8 bytes") && drawn.contains(">barrier:linear</text>"));
+    // Each point is what the pattern comes to by itself.
+    let swept = json(&two);
+    let points = swept["points"].as_array().expect("points");
+    assert_eq!(points.len(), 12);
+    for point in points {
+        let ranks = point["value"].to_string();
+        let alone = json(&[point["program"].as_str().expect("a name"), "--ranks", &ranks]);
+        assert_eq!(point["makespan_ps"], alone["makespan_ps"], "{point}");
+    }
+    let noisy = ["--model", "loggops:o=normal(1500ns,300ns)", "--repeat", "9"];
+    let sizes = ["bcast:binomial", "--ranks", "8", "--sweep", "bytes=1K..64K:*8", "--svg", drawing];
+    let swept = json(&[&sizes[..], &noisy].concat());
+    let spread = |point: &Value| point["min_ps"].as_u64() < point["max_ps"].as_u64();
+    assert!(swept["points"].as_array().is_some_and(|points| points.iter().all(spread)), "{swept}");
+    assert!(std::fs::read_to_string(&file).expect("a drawing").contains("class=\"band-0\""));
+    // What cannot be for one value is said, and the others stand.
+    let output = simulate(&["allreduce:halving-doubling", "--sweep", "ranks=6..8:+1"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        text(&output.stderr).contains("allreduce:halving-doubling with ranks 6"),
+        "{}",
+        text(&output.stderr)
+    );
+    let halo = example("halo.goal");
+    assert!(refusal(&[&halo, "--sweep", "ranks=2..4"]).contains("has its own ranks"));
+    assert!(refusal(&["bcast:chain", "--ranks", "4", "--sweep", "ranks=2..4"]).contains("leave --ranks out"));
+    assert!(refusal(&["barrier:linear", "bcast:chain", "--ranks", "4"]).contains("--sweep"));
+    assert!(refusal(&["bcast:chain", "--sweep", "rank=2..4"]).contains("there are ranks, bytes"));
+}
+
+#[test]
 fn repeated_runs_do_not_depend_on_the_threads() {
     let results = ["1", "2", "5"].map(|threads| {
         let arguments = ["barrier:dissemination", "--ranks", "16", "--repeat", "20", "--seed", "3"];

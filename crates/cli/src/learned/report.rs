@@ -142,7 +142,7 @@ pub(super) fn draw(known: &Known, path: &Path) -> anyhow::Result<()> {
         title: "How far off predictions of slowdowns are".to_owned(),
         subtitle: format!("{}; hours since {}", known.machine, clock(first)),
         axis: Axis::Hours,
-        panels: vec![Panel { label: "mean error, %".to_owned(), lines, base: 0.0 }],
+        panels: vec![Panel { label: "mean error, %".to_owned(), lines, base: 0.0, by_powers: false }],
         marks: Vec::new(),
     };
     let mut drawing = Vec::new();

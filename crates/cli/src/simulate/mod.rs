@@ -1,9 +1,10 @@
 //! `castell simulate`: a program on a machine that a cost model describes.
 
 mod report;
+mod sweep;
 mod watch;
 
-use crate::timeline::TimelineArgs;
+use crate::timeline::{TimelineArgs, svg_file};
 use crate::{afford, model, patterns, source};
 use anyhow::{Context, bail};
 use castell_base::{Rank, Time};
@@ -38,11 +39,13 @@ use watch::Watch;
       --model 'loggops:o=normal(1500ns,100ns)'
   castell simulate alltoall:linear --ranks 64 --bytes 100000 \\
       --network torus:dims=4x4x4,link=10ns,G=0.1ns
+  castell simulate barrier:dissemination barrier:linear --sweep ranks=2..1024 --svg growth.svg
   castell simulate trace.bin --model loggops:o=1us --measure --critical-path")]
 pub struct Args {
-    /// A file (GOAL text, LogGOPSim's binary format, compiled schedules; `-` is standard input), or a pattern's name
-    #[arg(required_unless_present = "list")]
-    program: Option<String>,
+    /// A file (GOAL text, LogGOPSim's binary format, compiled schedules; `-` is standard input), or a pattern's name;
+    /// with --sweep any number of patterns
+    #[arg(required_unless_present = "list", value_name = "PROGRAM")]
+    programs: Vec<String>,
     /// The cost model and its parameters, e.g. plb:alpha_p=880ns,alpha_r=380ns; a name alone has documented defaults.
     /// Parameters may vary: loggops:o=normal(1500ns,100ns),L=2500ns+exponential(200ns). Or a file: model.toml
     #[arg(long, default_value = "loggops", value_parser = model::noisy)]
@@ -74,6 +77,14 @@ pub struct Args {
     /// Print the chain of operations and messages that the end had to wait for
     #[arg(long)]
     critical_path: bool,
+    /// Simulate patterns for each of a range of ranks, bytes, segment or ways: doubled from one to the next
+    /// (ranks=2..1024), or by another step (ranks=2..64:+2, bytes=1K..16M:*4)
+    #[arg(long, value_name = "WHAT=LOW..HIGH[:STEP]", value_parser = sweep::Sweep::parse)]
+    #[arg(conflicts_with_all = ["timeline", "measure", "critical_path", "detours", "list"])]
+    sweep: Option<sweep::Sweep>,
+    /// Draw the makespans of a sweep; of repeated runs with a band from the shortest to the longest
+    #[arg(long, value_name = "FILE.svg", requires = "sweep", value_parser = svg_file)]
+    svg: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -89,7 +100,7 @@ pub struct Args {
 }
 
 /// What patterns need to know.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 #[command(next_help_heading = "Patterns")]
 struct PatternArgs {
     /// Size of the group
@@ -118,8 +129,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         patterns::list(args.json);
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(sweep) = &args.sweep {
+        return sweep.run(&args);
+    }
     args.timeline.check()?;
-    let name = args.program.as_deref().unwrap_or_default();
+    let [name] = &args.programs[..] else {
+        bail!("one program at a time, or several patterns with --sweep ranks=2..64");
+    };
     let threads = Lent::new(args.threads);
     let program = load(name, &args.pattern, &threads)?;
     let machine = machine(&args)?;
@@ -276,7 +292,7 @@ fn simulate<'a>(
     let watches = recorder.is_some() || measures.is_some() || path.is_some();
     let schedules = if watches || args.repeat > 1 { Some(Schedules::new(source)?) } else { None };
     let source = schedules.as_ref().map_or(source, Source::from);
-    let mut progress = Watch::new(source, args.repeat);
+    let mut progress = Watch::new(source, args.repeat, args.sweep.is_some());
     let tell = progress.teller();
     let first = Simulation::new(source, machine).with_seed(args.seed).with_threads(threads);
     let first = first.with_progress(&tell);

@@ -30,14 +30,16 @@ struct Together {
     finished: AtomicU64,
     started: Instant,
     bar: OnceLock<ProgressBar>,
+    /// Somebody else shows how far all is.
+    is_hidden: bool,
 }
 
 impl Watch {
-    /// Of so many runs of a program.
-    pub fn new(source: Source<'_>, runs: u32) -> Watch {
+    /// Of so many runs of a program; none is shown where they are a part of more.
+    pub fn new(source: Source<'_>, runs: u32, is_hidden: bool) -> Watch {
         let total = operations_of(source).saturating_mul(runs.into());
         let (finished, started, bar) = (AtomicU64::new(0), Instant::now(), OnceLock::new());
-        Watch { finished: 0, together: Arc::new(Together { total, finished, started, bar }) }
+        Watch { finished: 0, together: Arc::new(Together { total, finished, started, bar, is_hidden }) }
     }
 
     /// For a run on a fast engine: is told how many of its operations are finished.
@@ -68,7 +70,7 @@ impl Watch {
 
 impl Together {
     fn show(&self, finished: u64) {
-        if self.started.elapsed() > PATIENCE {
+        if !self.is_hidden && self.started.elapsed() > PATIENCE {
             let bar = self.bar.get_or_init(|| {
                 let style = "{bar:40} {percent}% of {human_len} operations, {eta} left";
                 let style =
@@ -127,7 +129,7 @@ mod tests {
     #[test]
     fn runs_count_together_and_one_may_begin_anew() {
         let program = Program::new(2);
-        let watch = Watch::new(Source::from(&program), 2);
+        let watch = Watch::new(Source::from(&program), 2, true);
         let finished = || watch.together.finished.load(Ordering::Relaxed);
         let (first, second) = (watch.teller(), watch.teller());
         [(&first as &dyn Fn(u64), 10), (&second, 3), (&first, 0), (&first, 25)]

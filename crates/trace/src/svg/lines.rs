@@ -14,6 +14,14 @@ pub enum Axis {
     Bytes,
     /// Hours.
     Hours,
+    /// Numbers of something, by powers of two.
+    Counts,
+}
+
+impl Axis {
+    fn is_by_powers(self) -> bool {
+        matches!(self, Axis::Bytes | Axis::Counts)
+    }
 }
 
 /// A line: points in the order of the axis; where one is missing the line is interrupted.
@@ -34,8 +42,10 @@ pub struct Panel {
     pub label: String,
     /// At most five have a colour of their own.
     pub lines: Vec<Line>,
-    /// A value that is always on the scale, with a line of its own.
+    /// A value that is always on the scale, with a line of its own, unless that is by powers of ten.
     pub base: f64,
+    /// By powers of ten: for values above 0 that grow as much as the axis does.
+    pub by_powers: bool,
 }
 
 /// Panels over one axis.
@@ -77,7 +87,7 @@ impl Scale {
         for place in places.map(|place| along(plot.axis, place)) {
             (first, last) = (first.min(place), last.max(place));
         }
-        if plot.axis == Axis::Bytes {
+        if plot.axis.is_by_powers() {
             (first, last) = (first.floor(), last.ceil());
         }
         if last <= first || !first.is_finite() {
@@ -94,10 +104,14 @@ impl Scale {
 
     /// Places for grid lines, with what is written there.
     fn ticks(&self) -> Vec<(f64, String)> {
-        if self.axis == Axis::Bytes {
+        if self.axis.is_by_powers() {
             let step = ((self.last - self.first) / 12.0).ceil().max(1.0) as usize;
             let powers = (self.first as i32..=self.last as i32).step_by(step);
-            return powers.map(|power| (f64::from(power).exp2(), bytes_name(power))).collect();
+            let name = |power| match self.axis {
+                Axis::Bytes => bytes_name(power),
+                _ => format!("{:.0}", f64::from(power).exp2()),
+            };
+            return powers.map(|power| (f64::from(power).exp2(), name(power))).collect();
         }
         let step = round_step((self.last - self.first) / 8.0);
         let first = (self.first / step).ceil() as i64;
@@ -108,7 +122,7 @@ impl Scale {
 }
 
 fn along(axis: Axis, place: f64) -> f64 {
-    if axis == Axis::Bytes { place.max(1.0).log2() } else { place }
+    if axis.is_by_powers() { place.max(1.0).log2() } else { place }
 }
 
 /// 1, 2 or 5 times a power of ten, not below `step`.
@@ -178,18 +192,62 @@ pub fn write_line_plot(plot: &LinePlot, theme: Theme, out: &mut impl Write) -> i
     writeln!(out, "</svg>")
 }
 
-fn write_panel(panel: &Panel, scale: &Scale, top: f64, out: &mut impl Write) -> io::Result<()> {
-    let points = panel.lines.iter().flat_map(|line| line.points.iter().filter_map(|(_, value)| *value));
-    let bands = panel.lines.iter().flat_map(|line| line.band.iter().flat_map(|(_, low, high)| [*low, *high]));
-    let (mut low, mut high) = (panel.base, panel.base);
-    for value in points.chain(bands).filter(|value| value.is_finite()) {
-        (low, high) = (low.min(value), high.max(value));
+/// A panel's scale: whole steps, or powers of ten.
+struct Values {
+    by_powers: bool,
+    low: f64,
+    high: f64,
+    step: f64,
+}
+
+impl Values {
+    fn of(panel: &Panel) -> Values {
+        let by_powers = panel.by_powers;
+        let points = panel.lines.iter().flat_map(|line| line.points.iter().filter_map(|(_, value)| *value));
+        let bands =
+            panel.lines.iter().flat_map(|line| line.band.iter().flat_map(|(_, low, high)| [*low, *high]));
+        let shown = |value: &f64| value.is_finite() && (!by_powers || *value > 0.0);
+        let base = if by_powers { (f64::INFINITY, f64::NEG_INFINITY) } else { (panel.base, panel.base) };
+        let range = |(low, high): (f64, f64), value: f64| (low.min(value), high.max(value));
+        let (low, high) = points.chain(bands).filter(shown).fold(base, range);
+        if by_powers {
+            let (low, high) =
+                if low <= high { (low.log10().floor(), high.log10().ceil()) } else { (0.0, 1.0) };
+            let step = ((high - low) / 6.0).ceil().max(1.0);
+            return Values { by_powers, low, high: high.max(low + 1.0), step };
+        }
+        let step = round_step((high - low).max(1e-9) / 4.0);
+        let low = (low / step).floor() * step;
+        Values { by_powers, low, high: low + step * 5.0, step }
     }
-    let step = round_step((high - low).max(1e-9) / 4.0);
-    let (low, high) = ((low / step).floor() * step, (low / step).floor() * step + step * 5.0);
-    let y = |value: f64| top + PANEL * (1.0 - (value.clamp(low, high) - low) / (high - low));
-    for at in 0..=5 {
-        let value = low + step * f64::from(at);
+
+    /// How far up a value lies, from 0 to 1.
+    fn part(&self, value: f64) -> f64 {
+        let value = if self.by_powers { value.max(f64::MIN_POSITIVE).log10() } else { value };
+        (value.clamp(self.low, self.high) - self.low) / (self.high - self.low)
+    }
+
+    /// Values for grid lines.
+    fn ticks(&self) -> Vec<f64> {
+        let count = ((self.high - self.low) / self.step).round() as u32;
+        let at = |number: u32| self.low + self.step * f64::from(number);
+        match self.by_powers {
+            false => (0..=count).map(at).collect(),
+            // Where there are few powers, what lies between them is marked as well.
+            true => {
+                let between: &[f64] = if count <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+                let all = (0..=count)
+                    .flat_map(|number| between.iter().map(move |times| times * 10f64.powf(at(number))));
+                all.filter(|value| value.log10() <= self.high + 1e-9).collect()
+            }
+        }
+    }
+}
+
+fn write_panel(panel: &Panel, scale: &Scale, top: f64, out: &mut impl Write) -> io::Result<()> {
+    let values = Values::of(panel);
+    let y = |value: f64| top + PANEL * (1.0 - values.part(value));
+    for value in values.ticks() {
         let (line, right) = (Px(y(value)), Px(WIDTH - RIGHT));
         writeln!(
             out,
@@ -199,7 +257,8 @@ fn write_panel(panel: &Panel, scale: &Scale, top: f64, out: &mut impl Write) -> 
             short(value)
         )?;
     }
-    writeln!(out, "<path class=\"arrow\" d=\"M{LEFT} {}H{}\"/>", Px(y(panel.base)), Px(WIDTH - RIGHT))?;
+    let base = if panel.by_powers { top + PANEL } else { y(panel.base) };
+    writeln!(out, "<path class=\"arrow\" d=\"M{LEFT} {}H{}\"/>", Px(base), Px(WIDTH - RIGHT))?;
     writeln!(out, "<text x=\"{LEFT}\" y=\"{}\">{}</text>", Px(top - 6.0), Escaped(&panel.label))?;
     for (at, line) in panel.lines.iter().enumerate() {
         write_line(line, at, scale, &y, out)?;
@@ -269,12 +328,20 @@ mod tests {
             points,
             band: vec![(1.0, 0.5, 2.0)],
         };
-        let panel = |points| Panel { label: "x & y".to_owned(), lines: vec![line(points)], base: 1.0 };
+        let panel = |points| Panel {
+            label: "x & y".to_owned(),
+            lines: vec![line(points)],
+            base: 1.0,
+            by_powers: false,
+        };
         let odd = vec![(0.0, Some(1.0)), (3.0, None), (1e18, Some(-1e9)), (2e18, Some(f64::MIN_POSITIVE))];
-        for axis in [Axis::Seconds, Axis::Bytes] {
-            for panels in
-                [vec![], vec![Panel::default()], vec![panel(odd.clone()), panel(vec![(4.0, Some(2.0))])]]
-            {
+        let by_powers = |panel| Panel { by_powers: true, ..panel };
+        for axis in [Axis::Seconds, Axis::Bytes, Axis::Counts] {
+            for panels in [
+                vec![],
+                vec![Panel::default(), by_powers(Panel::default())],
+                vec![panel(odd.clone()), panel(vec![(4.0, Some(2.0))]), by_powers(panel(odd.clone()))],
+            ] {
                 let marks = vec![(32768.0, "L1".to_owned())];
                 let text = drawn(&LinePlot { axis, panels, marks, ..LinePlot::default() });
                 assert!(!text.contains("NaN") && !text.contains("inf") && !text.contains("a < b"), "{text}");
@@ -284,6 +351,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn powers_of_ten_lie_evenly_and_few_are_subdivided() {
+        let of = |values: &[f64]| {
+            let points = values.iter().map(|value| (1.0, Some(*value))).collect();
+            let line = Line { points, ..Line::default() };
+            Values::of(&Panel { lines: vec![line], by_powers: true, ..Panel::default() })
+        };
+        let wide = of(&[0.02, 300.0]);
+        assert_eq!((wide.low, wide.high), (-2.0, 3.0));
+        assert_eq!(wide.ticks().len(), 6);
+        assert!((wide.part(1.0) - 0.4).abs() < 1e-12 && wide.part(0.0) == 0.0);
+        let ticks: Vec<String> = of(&[3.0, 70.0]).ticks().into_iter().map(short).collect();
+        assert_eq!(ticks, ["1", "2", "5", "10", "20", "50", "100"]);
+        assert_eq!(of(&[10.0]).ticks().len(), 4, "a value alone has a scale, too");
     }
 
     #[test]
