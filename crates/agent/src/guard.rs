@@ -1,72 +1,127 @@
-//! A control group for a session's processes, which stops them all at once, and a process that lets them go on when the runner dies.
+//! Control groups for a session's processes, which stop them all at once and keep them on their processors, and a process that lets them go
+//! on and removes the groups when the runner dies. Where that one is dead, too, the next agent does it.
 
-use crate::tree::{MARK, NO_MARK};
-use castell_host::freezer::{self, Freezer};
-use std::fs;
+use crate::tree::{MARK, NO_MARK, Tree};
+use castell_host::control_group::{Groups, Home, PREFIX};
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 /// Where control groups are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
-/// How groups' names begin.
-const PREFIX: &str = "castell-";
 /// Until its last process has ended, a group cannot be removed.
 const REMOVED_WITHIN: Duration = Duration::from_secs(10);
 
-/// A group with a guard, who removes it in the end.
+/// Groups with a guard, who removes them in the end.
 pub(crate) struct Guarded {
-    pub(crate) freezer: Freezer,
+    pub(crate) groups: Groups,
     guard: Child,
 }
 
 impl Guarded {
-    /// One called after `mark`, guarded by `castell session guard`. None where there is no freezer, this process may make no group, or a
-    /// batch system tells by groups which processes are a job's.
+    /// Some called after `mark`, guarded by `castell session guard`. None where this process may make none, or a batch system tells by
+    /// groups which processes are a job's.
     pub(crate) fn new(castell: &Path, mark: &str) -> Option<Guarded> {
         if std::env::var_os("SLURM_JOB_ID").is_some() {
             return None;
         }
-        let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-        let freezer = Freezer::new(Path::new(ROOT), &own, &format!("{PREFIX}{mark}")).ok()?;
+        let groups = home("self").make(mark);
+        if groups.is_empty() {
+            return None;
+        }
         let mut command = Command::new(castell);
-        command.args(["session", "guard"]).arg(freezer.folder()).env(MARK, NO_MARK).process_group(0);
+        command.args(["session", "guard"]).args(groups.folders()).env(MARK, NO_MARK).process_group(0);
         match command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn() {
-            Ok(guard) => Some(Guarded { freezer, guard }),
+            Ok(guard) => Some(Guarded { groups, guard }),
             Err(_) => {
-                freezer.remove();
+                groups.remove();
                 None
             }
         }
     }
-}
 
-/// Takes this process out of the group of a session, which it is no part of any more.
-pub(crate) fn leave_group() -> io::Result<()> {
-    freezer::leave(Path::new(ROOT), &fs::read_to_string("/proc/self/cgroup")?, PREFIX)
+    /// Where the groups lie, for whoever has to see to them when runner and guard are dead.
+    pub(crate) fn folders(&self) -> Vec<String> {
+        self.groups.folders().into_iter().map(|folder| folder.display().to_string()).collect()
+    }
 }
 
 impl Drop for Guarded {
     fn drop(&mut self) {
         // It goes when its input ends.
         drop(self.guard.stdin.take());
-        let _ = self.guard.wait();
+        if !self.guard.wait().is_ok_and(|status| status.success()) {
+            remove(&self.groups);
+        }
     }
 }
 
-/// Waits until `input` ends, lets what is in the group go on, and removes it when it is empty.
+/// Waits until `input` ends, lets what is in the groups go on, and removes them when they are empty.
 ///
 /// # Errors
 /// Only those of `input`; a group that is gone needs no guard.
-pub fn guard(folder: &Path, mut input: impl Read) -> io::Result<()> {
+pub fn guard(folders: &[PathBuf], mut input: impl Read) -> io::Result<()> {
     io::copy(&mut input, &mut io::sink())?;
-    let freezer = Freezer::at(folder);
+    remove(&Groups::at(folders.iter().map(PathBuf::as_path)));
+    Ok(())
+}
+
+fn remove(groups: &Groups) {
     let begun = Instant::now();
-    while freezer.thaw().is_ok() && !freezer.remove() && begun.elapsed() < REMOVED_WITHIN {
+    let let_go_on = || groups.freezer.iter().for_each(|freezer| drop(freezer.thaw()));
+    while begun.elapsed() < REMOVED_WITHIN {
+        let_go_on();
+        if groups.remove() {
+            return;
+        }
         thread::sleep(Duration::from_millis(20));
     }
-    Ok(())
+}
+
+/// Takes this process out of the groups of the session with this mark, which it is no part of any more.
+pub(crate) fn leave_groups(mark: &str) -> io::Result<()> {
+    let runner = mark.split('-').next().map(home);
+    home("self").leave(runner.as_ref())
+}
+
+/// The groups of a session, in those of these folders that can be its own: others are told by their users, and need not be true.
+pub(crate) fn groups_in(mark: &str, folders: &[String]) -> Groups {
+    let name = format!("{PREFIX}{mark}");
+    let is_its = |folder: &&Path| {
+        let is_plain =
+            folder.components().all(|part| !matches!(part, Component::ParentDir | Component::CurDir));
+        is_plain && folder.starts_with(ROOT) && folder.file_name().is_some_and(|its| *its == *name)
+    };
+    Groups::at(folders.iter().map(Path::new).filter(is_its))
+}
+
+/// Ends what is left of a session whose runner is dead, and removes its groups: those that are told, or that can be found.
+pub(crate) fn end_left(mark: &str, folders: &[String], grace: Duration) {
+    let tree = Tree::marked(mark);
+    let homes = || tree.members().into_iter().map(|member| home(&member.to_string())).chain([home("self")]);
+    let mut groups = groups_in(mark, folders);
+    if groups.is_empty() {
+        groups = homes().map(|home| home.find(mark)).find(|found| !found.is_empty()).unwrap_or_default();
+    }
+    tree.in_groups(groups.clone()).end(grace);
+    remove(&groups);
+}
+
+/// Removes the groups here that runners have left in which there is nobody. Those with processes are left to who ends these: a runner in
+/// another namespace only seems to be dead.
+pub(crate) fn remove_left() {
+    let home = home("self");
+    let is_left = |mark: &String| Tree::runner_lives(mark) == Some(false);
+    for mark in home.sessions().into_iter().filter(is_left) {
+        home.find(&mark).remove();
+    }
+}
+
+/// Where a process makes groups.
+fn home(process: &str) -> Home {
+    let own = fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
+    Home::new(Path::new(ROOT), &own)
 }

@@ -72,11 +72,12 @@ pub fn run(
         Some(_) => None,
     };
     if let Some(guarded) = &guarded {
-        tree = tree.in_group(guarded.freezer.clone());
+        tree = tree.in_groups(guarded.groups.clone());
     }
     let mut wanted = asked.wanted.clone();
     wanted.pid = std::process::id();
     wanted.mark = tree.mark().to_owned();
+    wanted.groups = guarded.as_ref().map_or_else(Vec::new, Guarded::folders);
     let words: Vec<_> = asked.command.iter().map(|word| word.to_string_lossy()).collect();
     wanted.command = words.join(" ");
     let agent = ask(asked, place, start_agent, &wanted)?;
@@ -343,11 +344,13 @@ impl Runner<'_> {
             self.environment = Some(made.map_err(AgentError::system("write files for launchers"))?);
         }
         // Should this process be killed: the agent ends what is left, and where there is none either, nothing stays stopped.
-        let group = self.guarded.as_ref().and_then(|guarded| guarded.freezer.entrance().ok());
+        let entrances = self.guarded.as_ref().and_then(|guarded| guarded.groups.entrances().ok());
+        let cpus = self.cpus_here();
+        self.tree.allow(&cpus);
         let birth = Birth {
-            cpus: self.cpus_here(),
+            cpus,
             parent_death_signal: Some(libc::SIGCONT),
-            group: group.as_ref().map(AsRawFd::as_raw_fd),
+            groups: entrances.iter().flatten().map(AsRawFd::as_raw_fd).collect(),
             ..Birth::default()
         };
         let mut started = spawn(&mut self.command(), &birth);

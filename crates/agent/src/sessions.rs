@@ -7,6 +7,7 @@ mod steer;
 pub(crate) use self::restore::{Books, Reported};
 use self::steer::Promised;
 use crate::clients::Clients;
+use crate::guard::{end_left, remove_left};
 use crate::keepers::Keepers;
 use crate::machine::{Machine, Node};
 use crate::news::{Marks, News};
@@ -387,11 +388,11 @@ impl Sessions {
             live.leaving = Some(all.clone());
             all.into_iter().for_each(|node| self.keepers.send(node, &end));
         } else if runner_died {
-            let tree = Tree::marked(&live.wanted.mark);
+            let (mark, groups) = (live.wanted.mark.clone(), live.wanted.groups.clone());
             let post = self.post.clone();
             live.leaving = Some(BTreeSet::new());
             thread::spawn(move || {
-                tree.end(GRACE);
+                end_left(&mark, &groups, GRACE);
                 // Nobody hears it where the agent has ended meanwhile.
                 let _ = post.send(News::Cleaned(id));
             });
@@ -429,7 +430,10 @@ impl Sessions {
             self.keepers.all().for_each(|node| self.keepers.send(node, &end));
         }
         if self.keepers.all().is_empty() {
-            Tree::abandoned().into_iter().for_each(|tree| drop(thread::spawn(move || tree.end(GRACE))));
+            for tree in Tree::abandoned() {
+                thread::spawn(move || end_left(tree.mark(), &[], GRACE));
+            }
+            remove_left();
         }
     }
 

@@ -2,7 +2,7 @@
 //! Such a session has no runner; it lasts as long as one of its processes lives.
 
 use crate::connection::Connection;
-use crate::guard::leave_group;
+use crate::guard::leave_groups;
 use crate::tree::{MARK, NO_MARK, Tree, mark_of};
 use crate::{AgentError, Allocation, Place};
 use castell_host::descriptor::wait_readable;
@@ -69,7 +69,7 @@ pub fn become_member(castell: &Path, options: &[String], mark: &str, command: &[
     watcher.args(["session", "watch"]).args(options).arg(std::process::id().to_string()).arg(mark);
     watcher.env(MARK, NO_MARK).process_group(0);
     watcher.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    if let Err(error) = watcher.spawn().and_then(|_| leave_group()) {
+    if let Err(error) = watcher.spawn().and_then(|_| leave_groups(mark)) {
         return error;
     }
     let Some((program, arguments)) = command.split_first() else {

@@ -1,12 +1,13 @@
 //! The processes of a session on one host: descendants of its runner, which inherits their orphans, and, where the runner is dead or on
 //! another host, those that carry its mark in their environment, with their descendants.
 //!
-//! They are stopped together by the control group that they are in, if it is theirs. All others are stopped with SIGSTOP, which nobody
-//! can ignore either; new ones that appear meanwhile are found in another round.
+//! They are stopped together by the control group that they are in, if it is theirs, and kept on their processors by it. All others are
+//! stopped with SIGSTOP, which nobody can ignore either, and kept where they are by their affinity; new ones that appear meanwhile are
+//! found in another round.
 
 use crate::allocation::here;
 use crate::workers;
-use castell_host::freezer::Freezer;
+use castell_host::control_group::Groups;
 use castell_host::process::Pid;
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,8 +29,8 @@ pub struct Tree {
     /// On this host; none if it is on another, or dead.
     runner: Option<i32>,
     mark: String,
-    /// The control group of most or all of them.
-    group: Option<Freezer>,
+    /// The control groups of most or all of them.
+    groups: Groups,
 }
 
 /// A process as the system shows it.
@@ -43,7 +44,7 @@ impl Tree {
     pub fn of(runner: u32) -> Option<Tree> {
         let pid = Pid::from_raw(i32::try_from(runner).ok()?)?;
         let mark = format!("{runner}-{}@{}", pid.start_time()?, here());
-        Some(Tree { runner: Some(pid.raw()), mark, group: None })
+        Some(Tree { runner: Some(pid.raw()), mark, groups: Groups::default() })
     }
 
     /// The processes on this host of a session with this mark, wherever its runner is.
@@ -52,7 +53,7 @@ impl Tree {
         let own = (!mark.contains('/')).then(|| parse(mark)).flatten();
         let runner = own.filter(|(_, _, node)| *node == here());
         let runner = runner.filter(|(pid, start, _)| lives(*pid, *start)).map(|(pid, ..)| pid);
-        Tree { runner, mark: mark.to_owned(), group: None }
+        Tree { runner, mark: mark.to_owned(), groups: Groups::default() }
     }
 
     /// Whether a mark's runner lives, if it is on this host.
@@ -61,9 +62,9 @@ impl Tree {
         Some(lives(pid, start))
     }
 
-    /// The same, whose program is put into a control group.
-    pub(crate) fn in_group(self, group: Freezer) -> Tree {
-        Tree { group: Some(group), ..self }
+    /// The same, whose program is put into control groups.
+    pub(crate) fn in_groups(self, groups: Groups) -> Tree {
+        Tree { groups, ..self }
     }
 
     /// What `CASTELL_SESSION` has to be in the environment of the session's first process.
@@ -77,7 +78,7 @@ impl Tree {
         let is_abandoned =
             |mark: &str| parse(mark).is_some_and(|(pid, start, node)| node == here && !lives(pid, start));
         let marks = Tree::marks().into_iter().filter(|mark| is_abandoned(mark));
-        marks.map(|mark| Tree { runner: None, mark, group: None }).collect()
+        marks.map(|mark| Tree { runner: None, mark, groups: Groups::default() }).collect()
     }
 
     /// Of all sessions that have processes on this host.
@@ -125,7 +126,7 @@ impl Tree {
 
     /// Stops them all, and returns when they stand still.
     pub fn stop(&self) {
-        let frozen = || match &self.group {
+        let frozen = || match &self.groups.freezer {
             Some(group) if group.freeze(FROZEN_WITHIN).unwrap_or(false) => group.members(),
             _ => BTreeSet::new(),
         };
@@ -160,7 +161,7 @@ impl Tree {
     }
 
     fn thaw(&self) {
-        if let Some(group) = &self.group {
+        if let Some(group) = &self.groups.freezer {
             // Whoever has removed it has let them go on.
             let _ = group.thaw();
         }
@@ -201,12 +202,24 @@ impl Tree {
     /// Pins all of their threads to these processors. Programs of castell's tasks run as many workers then.
     pub fn pin(&self, cpus: &[u32]) {
         self.fit(cpus);
+        self.allow(cpus);
+        // Beside a control group, too: who has bound itself where it was may be on any of those that it has now.
         self.pin_if(cpus, |_| true);
     }
 
     /// Programs of castell's tasks run as many workers as there are processors, but for those that were taken away by hand.
     pub(crate) fn fit(&self, cpus: &[u32]) {
         workers::fit(|| self.members(), cpus);
+    }
+
+    /// Allows them these processors and no others, where they have a control group that does so. What a group cannot have is left to the
+    /// affinity of threads.
+    pub(crate) fn allow(&self, cpus: &[u32]) {
+        let Some(set) = &self.groups.cpuset else { return };
+        if set.hold(cpus, || self.members()).is_err() {
+            // Whoever has removed the group has let them run elsewhere.
+            let _ = set.widen(|| self.members());
+        }
     }
 
     /// Pins those of their threads to these processors that may run elsewhere.

@@ -32,7 +32,8 @@ fn main() {
         Some("lasting") => as_agent(&arguments[2], Life::Lasting),
         Some("workers") => as_workers(Path::new(&arguments[2])),
         Some("session") => {
-            castell_agent::guard(Path::new(&arguments[3]), std::io::stdin()).expect("a guard");
+            let folders: Vec<_> = arguments[3..].iter().map(Into::into).collect();
+            castell_agent::guard(&folders, std::io::stdin()).expect("a guard");
         }
         _ => tests(arguments.get(1).map_or("", String::as_str)),
     }

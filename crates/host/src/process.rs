@@ -190,8 +190,8 @@ pub struct Birth {
     pub standard: [Option<RawFd>; 3],
     /// Its limit of open files; its parent's where none.
     pub open_files: Option<OpenFilesLimit>,
-    /// The `cgroup.procs` of the control group that it lives in; its parent's where none.
-    pub group: Option<RawFd>,
+    /// The `cgroup.procs` of the control groups that it lives in, before it is put on its processors; its parent's where none.
+    pub groups: Vec<RawFd>,
     /// The domain that it lives in.
     pub domain: Option<Entrance>,
 }
@@ -248,12 +248,14 @@ impl Birth {
             // SAFETY: a live limit that the call reads. Failure leaves more than was asked for.
             unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
         }
+        for &group in &self.groups {
+            // SAFETY: one byte that lives as long as the program; the system takes it for this process.
+            if unsafe { libc::write(group, c"0".as_ptr().cast(), 1) } != 1 {
+                return Err(io::Error::last_os_error());
+            }
+        }
         if !self.cpus.is_empty() {
             topology::set_affinity_raw(&self.cpus)?;
-        }
-        // SAFETY: one byte that lives as long as the program; the system takes it for this process.
-        if self.group.is_some_and(|group| unsafe { libc::write(group, c"0".as_ptr().cast(), 1) } != 1) {
-            return Err(io::Error::last_os_error());
         }
         match &self.domain {
             Some(entrance) => entrance.enter(parent, self.parent_death_signal),

@@ -2,6 +2,8 @@
 
 use super::foresee::held_back;
 use super::{Live, Sessions};
+use crate::guard::groups_in;
+use castell_host::control_group::CpuSet;
 use castell_host::descriptor::Peer;
 use castell_host::users::name_of;
 use castell_policy::session::protocol::{Explained, FromAgent, Holder, Order, Shown};
@@ -196,6 +198,7 @@ impl Sessions {
 
     /// A session in a list.
     pub(super) fn shown(&self, id: SessionId, live: &Live, peer: Peer) -> Shown {
+        let (pinned_by, stopped_by) = self.ways(live);
         Shown {
             session: id.0,
             state: self.scheduler.state(id).map_or("ending", name).into(),
@@ -207,10 +210,25 @@ impl Sessions {
             parts: live.parts.clone(),
             slowdown: if live.is_of(peer) { self.slowed(id) } else { None },
             slowdown_max: self.scheduler.slowdown_max(id),
+            pinned_by: pinned_by.into(),
+            stopped_by: stopped_by.into(),
             pid: live.wanted.pid,
             user: name_of(live.user),
             command: live.command_for(peer),
         }
+    }
+
+    /// What keeps a session's processes on their processors, and what stops them.
+    fn ways(&self, live: &Live) -> (&'static str, &'static str) {
+        let groups = groups_in(&live.wanted.mark, &live.wanted.groups);
+        let has_what_it_should = |set: &CpuSet| match &live.parts[..] {
+            [] => true,
+            [part] => set.cpus() == part.cpus,
+            _ => false,
+        };
+        let pinned_by =
+            if groups.cpuset.as_ref().is_some_and(has_what_it_should) { "cpuset" } else { "affinity" };
+        (pinned_by, if groups.freezer.is_some() { "freezer" } else { "signals" })
     }
 
     /// Why a session waits, or where it runs.

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// An agent that lasts has the processors that there are when nobody has any.
 pub fn come_and_go(world: &World) {
@@ -79,8 +79,10 @@ impl CpuSet {
         fs::write(self.0.join("cgroup.procs"), std::process::id().to_string()).expect("a process may move");
     }
 
+    /// In the first version, groups within have to have less before this one has.
     fn only(&self, cpus: &[u32]) {
-        fs::write(self.0.join("cpuset.cpus"), print_list(cpus)).expect("processors");
+        let set = castell_host::control_group::CpuSet::at(&self.0).expect("it is there");
+        set.hold(cpus, || panic!("nobody is outside")).expect("processors");
     }
 }
 
@@ -91,7 +93,11 @@ impl Drop for CpuSet {
         for process in fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default().lines() {
             let _ = fs::write(&above, process);
         }
-        let _ = fs::remove_dir(&self.0);
+        // Guards remove the groups of sessions that have just ended.
+        let begun = Instant::now();
+        while fs::remove_dir(&self.0).is_err() && begun.elapsed() < Duration::from_secs(10) {
+            sleep(Duration::from_millis(10));
+        }
     }
 }
 

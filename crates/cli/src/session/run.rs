@@ -110,11 +110,12 @@ pub struct OnArgs {
     command: Vec<String>,
 }
 
-/// Let the processes of a control group go on when standard input ends: `run` starts this where there is a freezer
+/// Let the processes of control groups go on when standard input ends, and remove the groups: `run` starts this where it may make some
 #[derive(clap::Args)]
 pub struct GuardArgs {
-    /// The folder of the group
-    group: PathBuf,
+    /// The folders of the groups
+    #[arg(required = true)]
+    groups: Vec<PathBuf>,
 }
 
 /// Join standard input and output with the agent of this node: `run` and `list` start this where that is another one
@@ -261,7 +262,7 @@ pub fn on(args: OnArgs) -> anyhow::Result<ExitCode> {
 
 /// `castell session guard`.
 pub fn guard(args: GuardArgs) -> anyhow::Result<ExitCode> {
-    castell_agent::guard(&args.group, io::stdin())?;
+    castell_agent::guard(&args.groups, io::stdin())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -217,6 +217,8 @@ mod tests {
             parts: vec![Part { node: node.into(), cpus: vec![1, 3], slots: 2 }],
             slowdown: None,
             slowdown_max: None,
+            pinned_by: "cpuset".into(),
+            stopped_by: "freezer".into(),
             pid: 1,
             user: "alice".into(),
             command: "x".into(),

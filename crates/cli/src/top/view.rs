@@ -239,6 +239,8 @@ pub(super) mod tests {
             parts: vec![Part { node: castell_agent::here(), cpus: vec![0, 1], slots: 2 }],
             slowdown: None,
             slowdown_max: None,
+            pinned_by: "cpuset".into(),
+            stopped_by: "freezer".into(),
             pid: 7,
             user: "alice".into(),
             command: format!("./program {number}"),

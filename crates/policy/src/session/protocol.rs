@@ -151,6 +151,9 @@ pub struct Wanted {
     pub mark: String,
     /// The mark of the session whose program spawns this one: it has no runner, and lasts as long as anybody has joined it.
     pub spawned_by: Option<String>,
+    /// The folders of the control groups in which its runner keeps its processes.
+    #[serde(default)]
+    pub groups: Vec<String>,
 }
 
 impl Wanted {
@@ -331,6 +334,10 @@ pub struct Shown {
     pub slowdown: Option<Predicted>,
     /// By which factor it may be slowed down, and slow down others, by what it or all are allowed.
     pub slowdown_max: Option<Slowdown>,
+    /// What keeps them there: the `cpuset` of a control group, or their `affinity`.
+    pub pinned_by: String,
+    /// What stops them: the `freezer` of a control group, or `signals`.
+    pub stopped_by: String,
     /// The process that runs it.
     pub pid: u32,
     /// Whose it is.
