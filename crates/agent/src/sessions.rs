@@ -204,10 +204,14 @@ impl Sessions {
         }
     }
 
-    /// Looks which processors there are, if that was not done just now.
+    /// Looks which processors there are, and whether groups are left of runners that have died before they asked for anything, if that
+    /// was not done just now.
     pub(crate) fn look_now_and_then(&mut self) {
         if self.looked.elapsed() >= LOOK_EVERY {
             self.look_at_processors();
+            if self.keepers.all().is_empty() {
+                remove_left();
+            }
         }
     }
 
@@ -433,7 +437,6 @@ impl Sessions {
             for tree in Tree::abandoned() {
                 thread::spawn(move || end_left(tree.mark(), &[], GRACE));
             }
-            remove_left();
         }
     }
 

@@ -1,6 +1,7 @@
 //! Sessions on this host, with real programs: suspended ones stand still, whatever their processes do, and nothing stays frozen,
 //! whoever dies. The test starts itself as runner (`run`) and as agent (`agent`).
 
+mod groups;
 mod processors;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
@@ -102,7 +103,7 @@ fn as_runner(arguments: &[String]) {
 type Case = (&'static str, fn(&World));
 
 fn tests(filter: &str) {
-    let cases: [Case; 21] = [
+    let cases: [Case; 25] = [
         ("suspended sessions stand still", suspended_sessions_stand_still),
         ("a killed runner leaves nothing", a_killed_runner_leaves_nothing),
         ("sessions outlive their agent", sessions_outlive_their_agent),
@@ -118,6 +119,10 @@ fn tests(filter: &str) {
         ("workers step aside", workers_step_aside),
         ("processors come and go", processors::come_and_go),
         ("processors are taken from sessions that run", processors::are_taken_from_sessions_that_run),
+        ("nobody leaves its processors", groups::nobody_leaves_its_processors),
+        ("launchers bind inside", groups::launchers_bind_inside),
+        ("bound programs step aside", groups::bound_programs_step_aside),
+        ("nobody leaves groups", groups::nobody_leaves_groups),
         ("what never fits", what_never_fits),
         ("its user stops a session", its_user_stops_a_session),
         ("a stopped session makes room", a_stopped_session_makes_room),
