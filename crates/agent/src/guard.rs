@@ -69,7 +69,8 @@ pub fn guard(folders: &[PathBuf], mut input: impl Read) -> io::Result<()> {
     Ok(())
 }
 
-fn remove(groups: &Groups) {
+/// Lets what is in groups go on, and removes them when they are empty.
+pub(crate) fn remove(groups: &Groups) {
     let begun = Instant::now();
     let let_go_on = || groups.freezer.iter().for_each(|freezer| drop(freezer.thaw()));
     while begun.elapsed() < REMOVED_WITHIN {
@@ -96,6 +97,25 @@ pub(crate) fn groups_in(mark: &str, folders: &[String]) -> Groups {
         is_plain && folder.starts_with(ROOT) && folder.file_name().is_some_and(|its| *its == *name)
     };
     Groups::at(folders.iter().map(Path::new).filter(is_its))
+}
+
+/// Makes a cpuset for the session with this mark, below the group of its runner, and moves that one into it: all that it starts is born
+/// there. Gives the folder; none where there can be no such group.
+pub(crate) fn make_cpuset(mark: &str, runner: u32) -> Option<String> {
+    let set = home(&runner.to_string()).make_cpuset(mark)?;
+    let folder = set.folder().display().to_string();
+    match set.take(runner) {
+        Ok(()) => Some(folder),
+        Err(_) => {
+            remove(&groups_in(mark, &[folder]));
+            None
+        }
+    }
+}
+
+/// The folder of the cpuset that another agent has made so, if there is one.
+pub(crate) fn find_cpuset(mark: &str, runner: u32) -> Option<String> {
+    home(&runner.to_string()).find(mark).cpuset.map(|set| set.folder().display().to_string())
 }
 
 /// Ends what is left of a session whose runner is dead, and removes its groups: those that are told, or that can be found.

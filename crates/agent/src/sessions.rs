@@ -1,13 +1,14 @@
 //! All sessions: what the policy's scheduler decides about them goes to their runners and to the keepers.
 
 mod foresee;
+mod kept;
 mod restore;
 mod steer;
 
 pub(crate) use self::restore::{Books, Reported};
 use self::steer::Promised;
 use crate::clients::Clients;
-use crate::guard::{end_left, remove_left};
+use crate::guard::{end_left, groups_in, remove, remove_left};
 use crate::keepers::Keepers;
 use crate::machine::{Machine, Node};
 use crate::news::{Marks, News};
@@ -51,6 +52,10 @@ struct Live {
     spawned: Option<Spawned>,
     /// The nodes where something of it may be left, once it has ended.
     leaving: Option<BTreeSet<usize>>,
+    /// The folder of a cpuset that an agent has made for it.
+    kept: Option<String>,
+    /// Its cpuset is another one than it should be, and that was noticed.
+    has_drifted: bool,
 }
 
 impl Live {
@@ -168,6 +173,8 @@ impl Sessions {
             paused: false,
             spawned: None,
             leaving: None,
+            kept: None,
+            has_drifted: false,
         };
         self.live.insert(id, live);
         self.clients.get_mut(client).expect("it asked").session = Some(id);
@@ -224,7 +231,9 @@ impl Sessions {
             return;
         }
         if !self.live.is_empty() {
-            self.use_only(&Processors::usable().cpus);
+            let usable = Processors::usable().cpus;
+            self.use_only(&usable);
+            self.repin_who_has_drifted(&usable);
             return;
         }
         let now = vec![Node::here()];
@@ -289,6 +298,7 @@ impl Sessions {
             let (message, await_it) = match decision {
                 Decision::Start(_, placement) => {
                     live.parts = self.machine.parts(&placement);
+                    live.keep_on_parts();
                     let (parts, remote) = (live.parts.clone(), self.keepers.remote());
                     (FromAgent::Start { session: id.0, parts, remote }, false)
                 }
@@ -302,6 +312,7 @@ impl Sessions {
                 }
                 Decision::Repin(_, placement) => {
                     live.parts = self.machine.parts(&placement);
+                    live.keep_on_parts();
                     (FromAgent::Repin { parts: live.parts.clone() }, true)
                 }
             };
@@ -391,12 +402,16 @@ impl Sessions {
             let end = ToKeeper::End { mark: live.wanted.mark.clone() };
             live.leaving = Some(all.clone());
             all.into_iter().for_each(|node| self.keepers.send(node, &end));
-        } else if runner_died {
-            let (mark, groups) = (live.wanted.mark.clone(), live.wanted.groups.clone());
+        } else if runner_died || live.kept.is_some() {
+            let (mark, groups) = (live.wanted.mark.clone(), live.groups());
             let post = self.post.clone();
             live.leaving = Some(BTreeSet::new());
             thread::spawn(move || {
-                end_left(&mark, &groups, GRACE);
+                match runner_died {
+                    true => end_left(&mark, &groups, GRACE),
+                    // It is gone itself in a moment.
+                    false => remove(&groups_in(&mark, &groups)),
+                }
                 // Nobody hears it where the agent has ended meanwhile.
                 let _ = post.send(News::Cleaned(id));
             });

@@ -582,8 +582,8 @@ fn stepping_aside(world: &World) {
     }
     let long = world.stubborn("sidestep");
     let allowed = || allowed(&long);
-    let before = allowed();
-    assert!(before.iter().all(|cpus| cpus.len() == world.slots));
+    let have_all = || allowed().iter().all(|cpus| cpus.len() == world.slots);
+    assert!(have_all());
     let mut short = world.until_told("sidestep");
     wait_for("the short one runs", || world.started());
     let mine = world.sessions()[1].parts[0].cpus.clone();
@@ -594,7 +594,7 @@ fn stepping_aside(world: &World) {
     moves(&long);
     world.tell();
     assert_eq!(short.0.wait().expect("it ends").code(), Some(7));
-    wait_for("they are back", || allowed() == before);
+    wait_for("they are back", have_all);
 }
 
 /// Programs of castell's tasks run as many workers as their session has processors.

@@ -3,9 +3,12 @@
 
 mod beside;
 mod patience;
+#[path = "../../host/tests/skipped/mod.rs"]
+mod skipped;
 mod with_daemon;
 
 use beside::Beside;
+use castell_host::control_group::Home;
 use castell_kernels::Application;
 use castell_policy::session::protocol::{FromAgent, ToAgent, VERSION, Wanted, decode, encode};
 use patience::{said, until};
@@ -18,12 +21,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
-use with_daemon::{Daemon, kernel};
+use with_daemon::{Daemon, kernel, start};
 
 const CASTELL: &str = env!("CARGO_BIN_EXE_castell");
 const ALICE: u32 = 3001;
 const BOB: u32 = 3002;
 const EVE: u32 = 3003;
+/// Of the daemon.
+const OPTIONS: [&str; 4] = ["--allow", "3001,3002", "--session-policy", "surpass"];
 /// Where this test, started once more as another user's program, finds its folder.
 const FOLDER: &str = "CASTELL_TEST_FOLDER";
 
@@ -80,11 +85,10 @@ struct World {
 impl World {
     /// None where it cannot be shown.
     fn new() -> Option<World> {
-        let options = ["--allow", "3001,3002", "--session-policy", "surpass"];
         if castell_host::descriptor::own_user() != 0 {
             return None;
         }
-        let daemon = Daemon::start(&options);
+        let daemon = Daemon::start(&OPTIONS);
         fs::set_permissions(daemon.folder.path(), Permissions::from_mode(0o755)).expect("ours");
         let world = World { daemon };
         let reads = world.as_user(ALICE, Path::new(CASTELL), &["--version"]).output();
@@ -188,6 +192,52 @@ fn each_user_has_his_own() {
     fs::write(world.folder().join("go"), "").expect("a file");
     assert_eq!(alices.code(), Some(0));
     until("all has ended", || world.sessions(ALICE).is_empty() && world.daemon.is_empty());
+}
+
+/// Users may make no control groups: the daemon does it for them, and no program leaves the processors of its session.
+#[test]
+fn users_stay_on_their_processors() {
+    let Some(mut world) = World::new() else { return };
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let home = Home::new(Path::new("/sys/fs/cgroup"), &own);
+    match home.make_cpuset("0-0@test") {
+        Some(set) => fs::remove_dir(set.folder()).expect("nobody is in it"),
+        None => return skipped::skip("cpuset", "this process may make no control group for processors"),
+    }
+    let all = castell_host::topology::print_list(&castell_host::topology::Processors::usable().cpus);
+    let bind =
+        format!("taskset -p -c {all} $$ >&2 && grep Cpus_allowed_list /proc/self/status; exec sleep 1000");
+    let mut session =
+        world.as_user(ALICE, Path::new(CASTELL), &["session", "run", "-n", "1", "--", "sh", "-c", &bind]);
+    let mut session = Beside(session.stdout(Stdio::piped()).spawn().expect("it starts"));
+    let mut line = String::new();
+    BufReader::new(session.0.stdout.take().expect("piped")).read_line(&mut line).expect("text");
+    let stays = |shown: &Value| {
+        let cpu = shown["parts"][0]["cpus"][0].as_u64().expect("a processor");
+        assert_eq!(line.split_whitespace().last(), Some(&*cpu.to_string()), "{shown}");
+        assert_eq!((&shown["pinned_by"], &shown["stopped_by"]), (&"cpuset".into(), &"signals".into()));
+    };
+    stays(&world.sessions(ALICE)[0]);
+    let mark = castell_agent::Tree::of(session.0.id()).expect("it lives").mark().to_owned();
+    assert!(home.sessions().contains(&mark));
+
+    // The next daemon has it in its books, and removes it when the runner has died.
+    world.daemon.child.kill().expect("it lives");
+    world.daemon.child.wait().expect("it is dead");
+    world.daemon.child = start(&world.daemon.socket(), &OPTIONS);
+    until("it is known", || world.states() == ["running"]);
+    stays(&world.sessions(ALICE)[0]);
+    session.0.kill().expect("it lives");
+    until("nothing is left of it", || world.sessions(ALICE).is_empty() && !home.sessions().contains(&mark));
+
+    // One that ends by itself leaves nothing either.
+    let mut ends =
+        world.as_user(BOB, Path::new(CASTELL), &["session", "run", "-n", "1", "--", "sleep", "0.2"]);
+    let ends = Beside(ends.spawn().expect("it starts"));
+    let mark = castell_agent::Tree::of(ends.0.id()).expect("it lives").mark().to_owned();
+    until("it has a group", || home.sessions().contains(&mark));
+    assert_eq!(ends.code(), Some(0));
+    until("nothing is left of it", || world.sessions(BOB).is_empty() && !home.sessions().contains(&mark));
 }
 
 #[test]

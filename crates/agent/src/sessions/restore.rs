@@ -40,6 +40,9 @@ struct Entry {
     spawned: bool,
     /// It has ended, but something of it may be left.
     leaving: bool,
+    /// The folder of a cpuset that the last agent has made for it.
+    #[serde(default)]
+    kept: Option<String>,
 }
 
 impl Books {
@@ -87,6 +90,7 @@ impl Sessions {
             user: live.user,
             spawned: live.wanted.spawned_by.is_some() && live.spawned.is_some(),
             leaving: live.leaving.is_some(),
+            kept: live.kept.clone(),
         };
         let sessions = self.live.iter().map(|(id, live)| (id.0, entry(live))).collect();
         Some(Books {
@@ -113,13 +117,13 @@ impl Sessions {
         let (scheduler, _) = restored.map_err(|error| error.to_string())?;
         (self.machine, self.scheduler) = (machine, scheduler);
         self.next = books.next.max(known.last().map_or(0, |last| last.0 + 1));
-        for (number, Entry { wanted, user, spawned, leaving }) in books.sessions {
+        for (number, Entry { wanted, user, spawned, leaving, kept }) in books.sessions {
             let id = SessionId(number);
             if !known.contains(&id) {
                 continue;
             }
             let until = Some(Instant::now() + JOINED_WITHIN);
-            let live = Live {
+            let mut live = Live {
                 client: None,
                 reported: None,
                 missing_since: Instant::now(),
@@ -129,8 +133,11 @@ impl Sessions {
                 paused: false,
                 spawned: spawned.then_some(Spawned { joined: 0, until }),
                 leaving: None,
+                kept,
+                has_drifted: false,
                 wanted,
             };
+            live.find_kept();
             // Who asks for one that is spawned does not come back.
             let is_over = leaving || live.wanted.spawned_by.is_some() && !spawned;
             self.live.insert(id, live);

@@ -220,7 +220,7 @@ impl Sessions {
 
     /// What keeps a session's processes on their processors, and what stops them.
     fn ways(&self, live: &Live) -> (&'static str, &'static str) {
-        let groups = groups_in(&live.wanted.mark, &live.wanted.groups);
+        let groups = groups_in(&live.wanted.mark, &live.groups());
         let has_what_it_should = |set: &CpuSet| match &live.parts[..] {
             [] => true,
             [part] => set.cpus() == part.cpus,
@@ -228,7 +228,7 @@ impl Sessions {
         };
         let pinned_by =
             if groups.cpuset.as_ref().is_some_and(has_what_it_should) { "cpuset" } else { "affinity" };
-        (pinned_by, if groups.freezer.is_some() { "freezer" } else { "signals" })
+        (pinned_by, if groups.freezer.is_some() && live.kept.is_none() { "freezer" } else { "signals" })
     }
 
     /// Why a session waits, or where it runs.

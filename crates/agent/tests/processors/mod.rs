@@ -19,9 +19,14 @@ pub fn come_and_go(world: &World) {
     let mut lasting = Command::new(std::env::current_exe().expect("a program"));
     let lasting = Running(lasting.arg("lasting").arg(&world.place.socket).spawn().expect("it starts"));
     let bind = |cpus: &str| {
-        let bound =
-            Command::new("taskset").args(["-a", "-p", "-c", cpus, &lasting.0.id().to_string()]).output();
-        assert!(bound.expect("taskset").status.success());
+        // A thread that ends meanwhile is an error to it.
+        wait_for("all of its threads are bound", || {
+            let pid = lasting.0.id().to_string();
+            let bound =
+                Command::new("taskset").args(["-a", "-p", "-c", cpus, &pid]).output().expect("taskset");
+            eprint!("{}", String::from_utf8_lossy(&bound.stderr));
+            bound.status.success()
+        });
     };
     let has = |count: usize| {
         // All that there are.
@@ -114,8 +119,13 @@ pub fn are_taken_from_sessions_that_run(world: &World) {
     };
     set.enter();
     let spin = "while :; do :; done";
+    // Where they run is known a moment after it is decided that they do.
+    let both_run = || {
+        let all = world.sessions();
+        all.len() == 2 && all.iter().all(|shown| shown.state == "running" && !shown.parts.is_empty())
+    };
     let [stays, moves_] = [(); 2].map(|()| world.start("wait", 1, spin));
-    wait_for("both run", || world.states() == ["running", "running"]);
+    wait_for("both run", both_run);
     let shown = |pid: u32| world.sessions().into_iter().find(|shown| shown.pid == pid).expect("it lives");
     let cpu = |session: &Running| shown(session.0.id()).parts[0].cpus.clone();
     let (mine, its) = (cpu(&stays), cpu(&moves_));
@@ -148,7 +158,7 @@ pub fn are_taken_from_sessions_that_run(world: &World) {
     assert_eq!((wait(narrow), wait(wide)), (Some(7), Some(3)));
     // Who shares goes home when its processor is back.
     let [one, other] = [(); 2].map(|()| world.start("wait", 1, spin));
-    wait_for("both run", || world.states() == ["running", "running"]);
+    wait_for("both run", both_run);
     let homes = [cpu(&one), cpu(&other)];
     let all_on = |session: &Running, cpus: &[u32]| {
         let allowed = allowed(session);

@@ -122,6 +122,18 @@ impl Home {
         groups
     }
 
+    /// Makes a group for a session's processors only, as far as this process may.
+    pub fn make_cpuset(&self, session: &str) -> Option<CpuSet> {
+        [&self.unified, &self.cpuset].into_iter().flatten().find_map(|place| {
+            let group = Group::new(place.folder.join(format!("{PREFIX}{session}")), place.version).ok()?;
+            let set = CpuSet::begin(&group);
+            if set.is_err() {
+                group.remove();
+            }
+            set.ok()
+        })
+    }
+
     /// The groups of a session that are there.
     pub fn find(&self, session: &str) -> Groups {
         let folders: Vec<PathBuf> =
