@@ -14,7 +14,9 @@ impl Sessions {
     /// was noticed, or a session was started in between.
     pub(super) fn repin_who_has_drifted(&mut self, usable: &[u32]) {
         let mut decisions = Vec::new();
-        for (id, live) in self.live.iter_mut().filter(|(_, live)| live.leaving.is_none()) {
+        // Who hears nobody has not done as yet what it was told.
+        let hears = |live: &Live| live.client.is_some() && !live.paused && live.leaving.is_none();
+        for (id, live) in self.live.iter_mut().filter(|(_, live)| hears(live)) {
             let is_off = |part: &Part| {
                 let set = groups_in(&live.wanted.mark, &live.groups()).cpuset;
                 set.is_some_and(|set| set.cpus() != part.cpus)
