@@ -6,7 +6,7 @@ use crate::guard::groups_in;
 use castell_host::control_group::CpuSet;
 use castell_host::descriptor::Peer;
 use castell_host::users::name_of;
-use castell_policy::session::protocol::{Explained, FromAgent, Holder, Order, Shown};
+use castell_policy::session::protocol::{Explained, FromAgent, Holder, Order, PinnedBy, Shown, StoppedBy};
 use castell_policy::session::{
     Decision, Event, Explanation, Holding, Refused, Rules, SessionId, Slowdown, State,
 };
@@ -210,8 +210,8 @@ impl Sessions {
             parts: live.parts.clone(),
             slowdown: if live.is_of(peer) { self.slowed(id) } else { None },
             slowdown_max: self.scheduler.slowdown_max(id),
-            pinned_by: pinned_by.into(),
-            stopped_by: stopped_by.into(),
+            pinned_by,
+            stopped_by,
             pid: live.wanted.pid,
             user: name_of(live.user),
             command: live.command_for(peer),
@@ -219,16 +219,22 @@ impl Sessions {
     }
 
     /// What keeps a session's processes on their processors, and what stops them.
-    fn ways(&self, live: &Live) -> (&'static str, &'static str) {
+    fn ways(&self, live: &Live) -> (PinnedBy, StoppedBy) {
         let groups = groups_in(&live.wanted.mark, &live.groups());
         let has_what_it_should = |set: &CpuSet| match &live.parts[..] {
             [] => true,
             [part] => set.cpus() == part.cpus,
             _ => false,
         };
-        let pinned_by =
-            if groups.cpuset.as_ref().is_some_and(has_what_it_should) { "cpuset" } else { "affinity" };
-        (pinned_by, if groups.freezer.is_some() && live.kept.is_none() { "freezer" } else { "signals" })
+        let pinned_by = match &groups.cpuset {
+            Some(set) if has_what_it_should(set) => PinnedBy::Cpuset,
+            _ => PinnedBy::Affinity,
+        };
+        let stopped_by = match (&groups.freezer, &live.kept) {
+            (Some(_), None) => StoppedBy::Freezer,
+            _ => StoppedBy::Signals,
+        };
+        (pinned_by, stopped_by)
     }
 
     /// Why a session waits, or where it runs.

@@ -6,6 +6,7 @@ use crate::{
 };
 use castell_host::control_group::Home;
 use castell_host::topology::{Processors, parse_list, print_list};
+use castell_policy::session::protocol::{PinnedBy, StoppedBy};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fs;
@@ -35,7 +36,7 @@ fn here() -> Home {
 /// The processors of a session.
 fn cpus(world: &World, session: &Running) -> Vec<u32> {
     let shown = world.sessions().into_iter().find(|shown| shown.pid == session.0.id()).expect("it lives");
-    assert_eq!((&*shown.pinned_by, &*shown.stopped_by), ("cpuset", "freezer"));
+    assert_eq!((shown.pinned_by, shown.stopped_by), (PinnedBy::Cpuset, StoppedBy::Freezer));
     shown.parts[0].cpus.clone()
 }
 
@@ -63,7 +64,7 @@ pub fn nobody_leaves_its_processors(world: &World) {
         let refused = Command::new("taskset").args(["-p", "-c", &other, &process.to_string()]).output();
         assert!(!refused.expect("taskset").status.success());
         let explained = world.explain(if session.0.id() == both[0].0.id() { 1 } else { 2 });
-        assert_eq!(explained.shown.pinned_by, "cpuset");
+        assert_eq!(explained.shown.pinned_by, PinnedBy::Cpuset);
     }
 }
 

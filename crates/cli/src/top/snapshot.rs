@@ -202,7 +202,7 @@ fn on(here: &str, cpu: u32, sessions: &[Shown]) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use castell_policy::session::protocol::Part;
+    use castell_policy::session::protocol::{Part, PinnedBy, StoppedBy};
 
     #[test]
     fn only_what_runs_here_is_on_a_processor() {
@@ -217,8 +217,8 @@ mod tests {
             parts: vec![Part { node: node.into(), cpus: vec![1, 3], slots: 2 }],
             slowdown: None,
             slowdown_max: None,
-            pinned_by: "cpuset".into(),
-            stopped_by: "freezer".into(),
+            pinned_by: PinnedBy::Cpuset,
+            stopped_by: StoppedBy::Freezer,
             pid: 1,
             user: "alice".into(),
             command: "x".into(),

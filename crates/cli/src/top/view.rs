@@ -224,7 +224,7 @@ pub(super) mod tests {
     use super::*;
     use crate::top::snapshot::Processor;
     use castell_kernels::protocol::{OnResource, ShownApplication, Status};
-    use castell_policy::session::protocol::{Part, Shown};
+    use castell_policy::session::protocol::{Part, PinnedBy, Shown, StoppedBy};
 
     /// Sessions with these numbers: all run, the first on processors 0 and 1.
     pub fn snapshot(numbers: &[u64]) -> Snapshot {
@@ -239,8 +239,8 @@ pub(super) mod tests {
             parts: vec![Part { node: castell_agent::here(), cpus: vec![0, 1], slots: 2 }],
             slowdown: None,
             slowdown_max: None,
-            pinned_by: "cpuset".into(),
-            stopped_by: "freezer".into(),
+            pinned_by: PinnedBy::Cpuset,
+            stopped_by: StoppedBy::Freezer,
             pid: 7,
             user: "alice".into(),
             command: format!("./program {number}"),

@@ -310,6 +310,26 @@ pub enum FromKeeper {
     },
 }
 
+/// What keeps a session's processes on their processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PinnedBy {
+    /// That of a control group, which nobody can leave.
+    Cpuset,
+    /// The masks of their threads, which programs may change.
+    Affinity,
+}
+
+/// What stops a session's processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StoppedBy {
+    /// That of a control group: all at once, and nobody is told.
+    Freezer,
+    /// `SIGSTOP`, to one after another.
+    Signals,
+}
+
 /// A session in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -334,10 +354,10 @@ pub struct Shown {
     pub slowdown: Option<Predicted>,
     /// By which factor it may be slowed down, and slow down others, by what it or all are allowed.
     pub slowdown_max: Option<Slowdown>,
-    /// What keeps them there: the `cpuset` of a control group, or their `affinity`.
-    pub pinned_by: String,
-    /// What stops them: the `freezer` of a control group, or `signals`.
-    pub stopped_by: String,
+    /// What keeps them there.
+    pub pinned_by: PinnedBy,
+    /// What stops them.
+    pub stopped_by: StoppedBy,
     /// The process that runs it.
     pub pid: u32,
     /// Whose it is.
