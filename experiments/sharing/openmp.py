@@ -1,7 +1,7 @@
-"""As run.py, with the same program of OpenMP's tasks: shared by castell, with one processor each, as Linux has it, and by DLB's LeWI.
+"""As run.py, with the same program of OpenMP's tasks: shared by castell, with half of the processors each, as Linux has it, and by DLB's LeWI.
 
     clang -O2 -fopenmp experiments/sharing/phases.c -o phases && cargo build --release -p castell-omp
-    python3 experiments/sharing/openmp.py ./phases target/release/libcastell_omp.so [--rounds N] [--dlb libdlb.so]     writes openmp.csv and openmp.md
+    python3 experiments/sharing/openmp.py ./phases target/release/libcastell_omp.so [--rounds N] [--dlb libdlb.so] [--cpus 2] [--out DIR]     writes openmp.csv and openmp.md
 """
 import argparse
 import csv
@@ -11,10 +11,20 @@ import statistics
 import subprocess
 import tempfile
 
-HERE = pathlib.Path(__file__).parent
-PHASES, TASKS, TASK_US, PAUSE_MS = 16, 400, 100, 20
-CPUS = [str(cpu) for cpu in sorted(os.sched_getaffinity(0))[:2]]
-BOTH = ",".join(CPUS)
+parser = argparse.ArgumentParser()
+parser.add_argument("program")
+parser.add_argument("door")
+parser.add_argument("--rounds", type=int, default=9)
+parser.add_argument("--dlb")
+parser.add_argument("--cpus", type=int, default=2, help="an even number of processors")
+parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(__file__).parent)
+ARGS = parser.parse_args()
+CPUS = [str(cpu) for cpu in sorted(os.sched_getaffinity(0))[: ARGS.cpus]]
+HALF = len(CPUS) // 2
+ALL, HALVES = ",".join(CPUS), [",".join(CPUS[:HALF]), ",".join(CPUS[HALF:])]
+# On all processors a phase takes as long as a pause.
+PHASES, TASK_US, PAUSE_MS = 16, 100, 20
+TASKS = len(CPUS) * PAUSE_MS * 1000 // TASK_US
 NAMES = ("CASTELL_", "OMP_", "KMP_", "DLB_")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(NAMES)}
 
@@ -34,31 +44,25 @@ def pair(program, cpus, threads, more):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("program")
-    parser.add_argument("door")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--dlb")
-    args = parser.parse_args()
-    program, rows = os.path.abspath(args.program), []
+    program, rows = os.path.abspath(ARGS.program), []
     with tempfile.TemporaryDirectory() as folder:
-        shared = {"CASTELL_SHARE": folder + "/board", "LD_PRELOAD": os.path.abspath(args.door)}
+        shared = {"CASTELL_SHARE": folder + "/board", "LD_PRELOAD": os.path.abspath(ARGS.door)}
         ways = {
-            "castell, shared": lambda: pair(program, [BOTH, BOTH], 2, shared),
-            "halves": lambda: pair(program, CPUS, 1, {}),
-            "Linux alone": lambda: pair(program, [BOTH, BOTH], 2, {}),
+            "castell, shared": lambda: pair(program, [ALL, ALL], len(CPUS), shared),
+            "halves": lambda: pair(program, HALVES, HALF, {}),
+            "Linux alone": lambda: pair(program, [ALL, ALL], len(CPUS), {}),
         }
-        if args.dlb:
-            # Each comes with a processor of its own and borrows the other one.
-            dlb = {"DLB_ARGS": "--lewi --ompt --quiet", "LD_PRELOAD": os.path.abspath(args.dlb)}
-            ways["DLB (LeWI)"] = lambda: pair(program, CPUS, 2, dlb)
-        for number in range(args.rounds):
+        if ARGS.dlb:
+            # Each comes with a half of its own and borrows the other one.
+            dlb = {"DLB_ARGS": "--lewi --ompt --quiet", "LD_PRELOAD": os.path.abspath(ARGS.dlb)}
+            ways["DLB (LeWI)"] = lambda: pair(program, HALVES, len(CPUS), dlb)
+        for number in range(ARGS.rounds):
             # In turns, and each time another one first.
             names = list(ways)[number % len(ways):] + list(ways)[:number % len(ways)]
             for name in names:
                 load = os.getloadavg()[0]
                 rows.append({"round": number, "way": name, "phases_per_s": f"{ways[name]():.3f}", "load": f"{load:.2f}"})
-    with open(HERE / "openmp.csv", "w", newline="") as file:
+    with open(ARGS.out / "openmp.csv", "w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys())
         writer.writeheader()
         writer.writerows(rows)
@@ -71,7 +75,7 @@ def report(rows, ways):
     for way, values in of.items():
         ratio = statistics.median(own / other for own, other in zip(of[ways[0]], values))
         lines.append(f"| {way} | {statistics.median(values):.1f} | {min(values):.1f} | {max(values):.1f} | {ratio:.2f} |")
-    (HERE / "openmp.md").write_text("\n".join(lines) + "\n")
+    (ARGS.out / "openmp.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 
 

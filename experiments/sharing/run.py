@@ -1,19 +1,27 @@
-"""Two programs whose parallel phases alternate, on two processors: sharing them, with one each, and as Linux has it.
+"""Two programs whose parallel phases alternate: sharing the processors, with half of them each, and as Linux has it.
 
     cargo build -p castell-tasks --example phases
-    python3 experiments/sharing/run.py target/debug/examples/phases [ROUNDS]     writes data.csv, table.md and sharing.svg
+    python3 experiments/sharing/run.py target/debug/examples/phases [ROUNDS] [--cpus 2] [--out DIR]     writes data.csv, table.md and sharing.svg
 """
+import argparse
 import csv
 import os
 import pathlib
 import statistics
 import subprocess
-import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).parent
-PHASES, TASKS, TASK_US, PAUSE_MS = 16, 400, 100, 20
-CPUS = sorted(os.sched_getaffinity(0))[:2]
+parser = argparse.ArgumentParser()
+parser.add_argument("program")
+parser.add_argument("rounds", type=int, nargs="?", default=9)
+parser.add_argument("--cpus", type=int, default=2, help="an even number of processors")
+parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(__file__).parent)
+ARGS = parser.parse_args()
+CPUS = sorted(os.sched_getaffinity(0))[: ARGS.cpus]
+HALF = len(CPUS) // 2
+# On all processors a phase takes as long as a pause.
+PHASES, TASK_US, PAUSE_MS = 16, 100, 20
+TASKS = len(CPUS) * PAUSE_MS * 1000 // TASK_US
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("CASTELL_")}
 
 
@@ -46,24 +54,23 @@ def alone(program, board=None):
 
 
 def main():
-    program, rounds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 9
-    rows = []
+    program, rows = ARGS.program, []
     with tempfile.TemporaryDirectory() as folder:
         board = folder + "/board"
         ways = {
             "shared": lambda: pair(program, [CPUS, CPUS], board),
-            "halves": lambda: pair(program, [CPUS[:1], CPUS[1:]]),
+            "halves": lambda: pair(program, [CPUS[:HALF], CPUS[HALF:]]),
             "Linux alone": lambda: pair(program, [CPUS, CPUS]),
             "one program": lambda: alone(program),
             "one program, the other idle": lambda: alone(program, board),
         }
-        for number in range(rounds):
+        for number in range(ARGS.rounds):
             # In turns, and each time another one first.
             names = list(ways)[number % len(ways):] + list(ways)[:number % len(ways)]
             for name in names:
                 load = os.getloadavg()[0]
                 rows.append({"round": number, "way": name, "phases_per_s": f"{ways[name]():.3f}", "load": f"{load:.2f}"})
-    with open(HERE / "data.csv", "w", newline="") as file:
+    with open(ARGS.out / "data.csv", "w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys())
         writer.writeheader()
         writer.writerows(rows)
@@ -79,7 +86,7 @@ def report(rows, names):
     lines += ["", "| ratio, median of the rounds' | |", "|---|---|"]
     for one, other in (("shared", "halves"), ("shared", "Linux alone"), ("one program, the other idle", "one program")):
         lines.append(f"| {one} to {other} | {paired(one, other):.2f} |")
-    (HERE / "table.md").write_text("\n".join(lines) + "\n")
+    (ARGS.out / "table.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
     draw(of, median)
 
@@ -99,7 +106,7 @@ def draw(of, median):
         parts.append(f'<text x="{x}" y="251" text-anchor="middle">{second}</text>')
         parts.append(f'<text x="{x + 38}" y="{y(median[name]) + 4:.1f}">{median[name]:.1f}</text>')
     parts.append('<line x1="20" x2="630" y1="220" y2="220" stroke="black"/></svg>')
-    (HERE / "sharing.svg").write_text("\n".join(parts) + "\n")
+    (ARGS.out / "sharing.svg").write_text("\n".join(parts) + "\n")
 
 
 main()
