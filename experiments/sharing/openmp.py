@@ -56,16 +56,17 @@ def main():
             # Each comes with a half of its own and borrows the other one.
             dlb = {"DLB_ARGS": "--lewi --ompt --quiet", "LD_PRELOAD": os.path.abspath(ARGS.dlb)}
             ways["DLB (LeWI)"] = lambda: pair(program, HALVES, len(CPUS), dlb)
-        for number in range(ARGS.rounds):
-            # In turns, and each time another one first.
-            names = list(ways)[number % len(ways):] + list(ways)[:number % len(ways)]
-            for name in names:
-                load = os.getloadavg()[0]
-                rows.append({"round": number, "way": name, "phases_per_s": f"{ways[name]():.3f}", "load": f"{load:.2f}"})
-    with open(ARGS.out / "openmp.csv", "w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
+        with open(ARGS.out / "openmp.csv", "w", newline="") as file:
+            writer = csv.DictWriter(file, ["round", "way", "phases_per_s", "load"])
+            writer.writeheader()
+            for number in range(ARGS.rounds):
+                # In turns, and each time another one first.
+                names = list(ways)[number % len(ways):] + list(ways)[:number % len(ways)]
+                for name in names:
+                    load = os.getloadavg()[0]
+                    rows.append({"round": number, "way": name, "phases_per_s": f"{ways[name]():.3f}", "load": f"{load:.2f}"})
+                    writer.writerow(rows[-1])
+                    file.flush()
     report(rows, list(ways))
 
 

@@ -64,16 +64,17 @@ def main():
             "one program": lambda: alone(program),
             "one program, the other idle": lambda: alone(program, board),
         }
-        for number in range(ARGS.rounds):
-            # In turns, and each time another one first.
-            names = list(ways)[number % len(ways):] + list(ways)[:number % len(ways)]
-            for name in names:
-                load = os.getloadavg()[0]
-                rows.append({"round": number, "way": name, "phases_per_s": f"{ways[name]():.3f}", "load": f"{load:.2f}"})
-    with open(ARGS.out / "data.csv", "w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
+        with open(ARGS.out / "data.csv", "w", newline="") as file:
+            writer = csv.DictWriter(file, ["round", "way", "phases_per_s", "load"])
+            writer.writeheader()
+            for number in range(ARGS.rounds):
+                # In turns, and each time another one first.
+                names = list(ways)[number % len(ways):] + list(ways)[:number % len(ways)]
+                for name in names:
+                    load = os.getloadavg()[0]
+                    rows.append({"round": number, "way": name, "phases_per_s": f"{ways[name]():.3f}", "load": f"{load:.2f}"})
+                    writer.writerow(rows[-1])
+                    file.flush()
     report(rows, list(ways))
 
 
