@@ -58,14 +58,20 @@ pub fn peers() -> anyhow::Result<Vec<Peer>> {
         let (Some(compiler), Some(launcher)) = (find_program(compiler), find_program(launcher)) else {
             continue;
         };
-        let output = Command::new(&launcher).arg("--version").stdin(Stdio::null()).output()?;
-        let version = String::from_utf8_lossy(&output.stdout).into_owned();
+        let version = version_of(&launcher)?;
         let Some((name, flags)) = identify(&version) else { continue };
         if found.iter().all(|peer| peer.name != name) {
             found.push(Peer { name, compiler, launcher, flags, root: None, programs: HashMap::new() });
         }
     }
     Ok(found)
+}
+
+/// What a launcher says of itself.
+fn version_of(launcher: &Path) -> anyhow::Result<String> {
+    let output = Command::new(launcher).arg("--version").stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("could not start {} --version", launcher.display()))?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Name with version, and flags, from what the launcher says of itself.
@@ -104,8 +110,7 @@ impl Peer {
         let compiler = std::path::absolute(compiler)?;
         // Intel's programs want to know where they lie.
         let root = compiler.parent().and_then(std::path::Path::parent).map(std::path::Path::to_owned);
-        let output = Command::new(&launcher).arg("--version").stdin(Stdio::null()).output()?;
-        let version = String::from_utf8_lossy(&output.stdout).into_owned();
+        let version = version_of(&launcher)?;
         let (_, flags) = identify(&version).with_context(|| {
             format!("--mpi {text}: {} is none of the launchers known here", launcher.display())
         })?;

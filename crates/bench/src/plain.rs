@@ -4,6 +4,8 @@ use crate::folder::Folder;
 use crate::report::{Params, Sample};
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -133,15 +135,37 @@ fn parse(output: &str) -> anyhow::Result<Vec<(Params, Sample)>> {
     lines.map(sample).collect()
 }
 
-/// Where a program lies on the path.
+/// Where a program lies on the path: the first file of that name that may be executed, as a shell takes it.
 pub fn find_program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
+    find_in(&std::env::var_os("PATH")?, name)
+}
+
+fn find_in(path: &OsStr, name: &str) -> Option<PathBuf> {
+    let may_run = |file: &PathBuf| {
+        file.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+    };
+    std::env::split_paths(path).map(|folder| folder.join(name)).find(may_run)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_that_may_not_be_executed_are_passed_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = |below: &str, mode: u32| {
+            let file = folder.path().join(below).join("mpirun");
+            std::fs::create_dir(folder.path().join(below)).expect("a folder");
+            std::fs::write(&file, "").expect("a file");
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).expect("a mode");
+            file
+        };
+        let (text, runs) = (program("first", 0o644), program("second", 0o755));
+        let path = std::env::join_paths([&text, &runs].map(|file| file.parent().expect("a folder")));
+        assert_eq!(find_in(&path.expect("a path"), "mpirun"), Some(runs));
+        assert_eq!(find_in(text.parent().expect("a folder").as_os_str(), "mpirun"), None);
+    }
 
     #[test]
     fn the_line_is_found_among_others() {
