@@ -1,20 +1,20 @@
 /* Matrix products that can be computed on one core or on all of them: the node's daemon, or this program where there is none, says where
  * each runs.
  *
- *     matrix [SIZE [PRODUCTS [THREADS [gpu]]]]     by default 256 24 4
+ *     matrix [SIZE [PRODUCTS [THREADS [gpu|cuda|opencl]]]]     by default 256 24 4
  *
- * With SIZE 0 the kernels do nothing, and what is left is the way to the daemon and back. With `gpu` there is a third kernel, through OpenCL:
- * PoCL runs it on the processors where there is no GPU. The program then measures each kernel first, and tells the daemon what it takes.
+ * With SIZE 0 the kernels do nothing, and what is left is the way to the daemon and back. With `gpu` there is a third kernel, through CUDA or, where
+ * there is none, OpenCL: PoCL runs it on the processors where there is no GPU. `cuda` and `opencl` take that one or none. The program then measures
+ * each kernel first, and tells the daemon what it takes.
  *
  * SPDX-License-Identifier: Apache-2.0 OR MIT */
 #define _DEFAULT_SOURCE
-#include "kernels/opencl.h"
+#include "kernels/gpu.h"
 #include <castell_kernels.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,7 +33,7 @@ typedef struct rows {
 static atomic_int left, on[3];
 static int size = 256, products = 24, threads = 4;
 static castell_collection *collection;
-static opencl device;
+static gpu_device device;
 static double *took; /* by each product, in seconds */
 
 static double now(void) {
@@ -66,7 +66,7 @@ static void on_all_cores(product *p) {
 }
 
 static void on_gpu(product *p) {
-    if (p->size > 0) opencl_product(&device, p->size, p->a, p->b, p->c);
+    if (p->size > 0) gpu_product(&device, p->size, p->a, p->b, p->c);
 }
 
 static void (*const kernels_of[])(product *) = {on_one_core, on_all_cores, on_gpu};
@@ -130,13 +130,13 @@ int main(int count, char **words) {
     if (count > 1) size = atoi(words[1]);
     if (count > 2) products = atoi(words[2]);
     if (count > 3) threads = atoi(words[3]);
-    int has_gpu = count > 4 && strcmp(words[4], "gpu") == 0;
+    int has_gpu = count == 5 && (strcmp(words[4], "gpu") == 0 || strcmp(words[4], "cuda") == 0 || strcmp(words[4], "opencl") == 0);
     if (size < 0 || size > 8192 || products < 1 || threads < 1 || threads > 256 || count > 4 + has_gpu) {
-        fprintf(stderr, "usage: matrix [SIZE [PRODUCTS [THREADS [gpu]]]]\n");
+        fprintf(stderr, "usage: matrix [SIZE [PRODUCTS [THREADS [gpu|cuda|opencl]]]]\n");
         return 2;
     }
-    if (has_gpu && !opencl_open(&device)) {
-        fprintf(stderr, "matrix: there is no OpenCL here (Debian has it as pocl-opencl-icd)\n");
+    if (has_gpu && !gpu_open(&device, words[4])) {
+        fprintf(stderr, "matrix: there is no device of CUDA (libcuda.so.1 with libnvrtc.so) or of OpenCL (Debian: pocl-opencl-icd)\n");
         return 1;
     }
     castell_application *application;
@@ -162,7 +162,7 @@ int main(int count, char **words) {
            castell_application_has_daemon(application) ? "by the daemon" : "by itself", on[0], on[1]);
     if (has_gpu) {
         qsort(took, products, sizeof *took, by_value);
-        printf(", %d on the GPU (alone %.0f, %.0f and %.0f us; median %.0f us)", on[2], kernels[0].step_s * 1e6,
+        printf(", %d on the GPU through %s (alone %.0f, %.0f and %.0f us; median %.0f us)", on[2], device.through, kernels[0].step_s * 1e6,
                kernels[1].step_s * 1e6, kernels[2].step_s * 1e6, took[products / 2] * 1e6);
     }
     printf("; %.2f us each\n", us / products);

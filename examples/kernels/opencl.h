@@ -5,11 +5,8 @@
 #ifndef EXAMPLES_KERNELS_OPENCL_H
 #define EXAMPLES_KERNELS_OPENCL_H
 
-#include <dlfcn.h>
-#include <stddef.h>
+#include "kernels/library.h"
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 typedef struct opencl {
     void *context, *queue, *kernel;
@@ -29,50 +26,36 @@ static const char opencl_source[] =
     "    c[row * size + column] = sum;\n"
     "}\n";
 
-static void opencl_check(int is_right, const char *what) {
-    if (is_right) return;
-    fprintf(stderr, "OpenCL: cannot %s\n", what);
-    exit(1);
-}
-
-static void *opencl_function(void *library, const char *name) {
-    void *function = dlsym(library, name);
-    opencl_check(function != NULL, name);
-    return function;
-}
-
 /* 0: there is no OpenCL here. */
 static int opencl_open(opencl *cl) {
     void *library = dlopen("libOpenCL.so.1", RTLD_NOW), *platform, *device;
     uint32_t count = 0;
     int32_t error;
     if (!library) return 0;
-#define FUNCTION(type, name) type; *(void **)&name = opencl_function(library, #name)
-    FUNCTION(int32_t (*clGetPlatformIDs)(uint32_t, void *, uint32_t *), clGetPlatformIDs);
-    FUNCTION(int32_t (*clGetDeviceIDs)(void *, uint64_t, uint32_t, void *, uint32_t *), clGetDeviceIDs);
-    FUNCTION(void *(*clCreateContext)(const void *, uint32_t, void *, void *, void *, int32_t *), clCreateContext);
-    FUNCTION(void *(*clCreateCommandQueue)(void *, void *, uint64_t, int32_t *), clCreateCommandQueue);
-    FUNCTION(void *(*clCreateProgramWithSource)(void *, uint32_t, const char **, const size_t *, int32_t *),
+    LIBRARY_FUNCTION(library, int32_t (*clGetPlatformIDs)(uint32_t, void *, uint32_t *), clGetPlatformIDs);
+    LIBRARY_FUNCTION(library, int32_t (*clGetDeviceIDs)(void *, uint64_t, uint32_t, void *, uint32_t *), clGetDeviceIDs);
+    LIBRARY_FUNCTION(library, void *(*clCreateContext)(const void *, uint32_t, void *, void *, void *, int32_t *), clCreateContext);
+    LIBRARY_FUNCTION(library, void *(*clCreateCommandQueue)(void *, void *, uint64_t, int32_t *), clCreateCommandQueue);
+    LIBRARY_FUNCTION(library, void *(*clCreateProgramWithSource)(void *, uint32_t, const char **, const size_t *, int32_t *),
              clCreateProgramWithSource);
-    FUNCTION(int32_t (*clBuildProgram)(void *, uint32_t, void *, const char *, void *, void *), clBuildProgram);
-    FUNCTION(void *(*clCreateKernel)(void *, const char *, int32_t *), clCreateKernel);
-#undef FUNCTION
-    *(void **)&cl->create_buffer = opencl_function(library, "clCreateBuffer");
-    *(void **)&cl->set_argument = opencl_function(library, "clSetKernelArg");
-    *(void **)&cl->run = opencl_function(library, "clEnqueueNDRangeKernel");
-    *(void **)&cl->read = opencl_function(library, "clEnqueueReadBuffer");
-    *(void **)&cl->release = opencl_function(library, "clReleaseMemObject");
+    LIBRARY_FUNCTION(library, int32_t (*clBuildProgram)(void *, uint32_t, void *, const char *, void *, void *), clBuildProgram);
+    LIBRARY_FUNCTION(library, void *(*clCreateKernel)(void *, const char *, int32_t *), clCreateKernel);
+    *(void **)&cl->create_buffer = library_function(library, "clCreateBuffer");
+    *(void **)&cl->set_argument = library_function(library, "clSetKernelArg");
+    *(void **)&cl->run = library_function(library, "clEnqueueNDRangeKernel");
+    *(void **)&cl->read = library_function(library, "clEnqueueReadBuffer");
+    *(void **)&cl->release = library_function(library, "clReleaseMemObject");
     if (clGetPlatformIDs(1, &platform, &count) != 0 || count == 0) return 0;
     if (clGetDeviceIDs(platform, 0xFFFFFFFF, 1, &device, &count) != 0 || count == 0) return 0;
     cl->context = clCreateContext(NULL, 1, &device, NULL, NULL, &error);
-    opencl_check(error == 0, "make a context");
+    library_check(error == 0, "OpenCL", "make a context");
     cl->queue = clCreateCommandQueue(cl->context, device, 0, &error);
-    opencl_check(error == 0, "make a queue");
+    library_check(error == 0, "OpenCL", "make a queue");
     const char *source = opencl_source;
     void *program = clCreateProgramWithSource(cl->context, 1, &source, NULL, &error);
-    opencl_check(error == 0 && clBuildProgram(program, 1, &device, "", NULL, NULL) == 0, "build the kernel");
+    library_check(error == 0 && clBuildProgram(program, 1, &device, "", NULL, NULL) == 0, "OpenCL", "build the kernel");
     cl->kernel = clCreateKernel(program, "product", &error);
-    opencl_check(error == 0, "make the kernel");
+    library_check(error == 0, "OpenCL", "make the kernel");
     return 1;
 }
 
@@ -84,11 +67,11 @@ static void opencl_product(opencl *cl, int size, const double *a, const double *
     void *buffers[3] = {cl->create_buffer(cl->context, READ | COPIED, bytes, (void *)a, &errors[0]),
                         cl->create_buffer(cl->context, READ | COPIED, bytes, (void *)b, &errors[1]),
                         cl->create_buffer(cl->context, WRITTEN, bytes, NULL, &errors[2])};
-    opencl_check(errors[0] == 0 && errors[1] == 0 && errors[2] == 0, "make buffers");
-    for (uint32_t i = 0; i < 3; i++) opencl_check(cl->set_argument(cl->kernel, i, sizeof buffers[i], &buffers[i]) == 0, "pass one");
-    opencl_check(cl->set_argument(cl->kernel, 3, sizeof size, &size) == 0, "pass the size");
-    opencl_check(cl->run(cl->queue, cl->kernel, 2, NULL, items, NULL, 0, NULL, NULL) == 0, "run the kernel");
-    opencl_check(cl->read(cl->queue, buffers[2], 1, 0, bytes, c, 0, NULL, NULL) == 0, "read the product");
+    library_check(errors[0] == 0 && errors[1] == 0 && errors[2] == 0, "OpenCL", "make buffers");
+    for (uint32_t i = 0; i < 3; i++) library_check(cl->set_argument(cl->kernel, i, sizeof buffers[i], &buffers[i]) == 0, "OpenCL", "pass one");
+    library_check(cl->set_argument(cl->kernel, 3, sizeof size, &size) == 0, "OpenCL", "pass the size");
+    library_check(cl->run(cl->queue, cl->kernel, 2, NULL, items, NULL, 0, NULL, NULL) == 0, "OpenCL", "run the kernel");
+    library_check(cl->read(cl->queue, buffers[2], 1, 0, bytes, c, 0, NULL, NULL) == 0, "OpenCL", "read the product");
     for (int i = 0; i < 3; i++) cl->release(buffers[i]);
 }
 

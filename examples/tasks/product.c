@@ -1,12 +1,12 @@
-/* C = A B, tile by tile, where each product of two tiles has two versions: one for the processors, one for an OpenCL device (PoCL has the
- * processors for one). The runtime sees what each takes, and has run where it is over first; where a node's daemon says so (castell
- * daemon --resource one_core --resource gpu), the daemon does. Without OpenCL the versions for the device are left out.
+/* C = A B, tile by tile, where each product of two tiles has two versions: one for the processors, one for a GPU, through CUDA or OpenCL (whose PoCL has
+ * the processors for one). The runtime sees what each takes, and has run where it is over first; where a node's daemon says so (castell
+ * daemon --resource one_core --resource gpu), the daemon does. Without a GPU its versions are left out.
  *
  *   product [tiles in a row [order of a tile]]     by default 4 64
  *
  * SPDX-License-Identifier: Apache-2.0 OR MIT */
 #define _DEFAULT_SOURCE
-#include "../kernels/opencl.h"
+#include "kernels/gpu.h"
 #include <castell_tasks.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ enum { GPU = 1 }; /* a kind of devices: the number is this program's */
 static int tiles = 4, order = 64;
 static double *a, *b, *c;
 static double *there; /* the device's result, before it is added */
-static opencl device;
+static gpu_device device;
 static atomic_int on_processors, on_device;
 
 typedef struct product {
@@ -39,7 +39,7 @@ static void multiply_here(void *argument) {
 /* The device has one worker, so there is one of these at a time. */
 static void multiply_there(void *argument) {
     const product *p = argument;
-    opencl_product(castell_device_handle(), order, p->a, p->b, there);
+    gpu_product(castell_device_handle(), order, p->a, p->b, there);
     for (int i = 0; i < order * order; i++) p->c[i] += there[i];
     on_device++;
 }
@@ -79,7 +79,7 @@ int main(int count, char **words) {
     size_t elements = (size_t)tiles * tiles * order * order;
     a = filled(2, elements), b = filled(3, elements), c = filled(0, elements), there = filled(0, (size_t)order * order);
     const castell_device devices[] = {{.kind = GPU, .handle = &device}};
-    castell_options options = {.devices = devices, .device_count = opencl_open(&device) ? 1 : 0};
+    castell_options options = {.devices = devices, .device_count = gpu_open(&device, "gpu") ? 1 : 0};
     castell_runtime *runtime;
     if (castell_start(&runtime, &options) != 0 || castell_run(runtime, multiply, NULL) != 0) {
         fprintf(stderr, "product: %s\n", castell_tasks_error());
@@ -92,8 +92,8 @@ int main(int count, char **words) {
             return 1;
         }
     }
-    printf("%d products of tiles: %d by the processors, %d by %s\n", tiles * tiles * tiles, (int)on_processors, (int)on_device,
-           options.device_count > 0 ? "the OpenCL device" : "a device that is not here");
+    printf("%d products of tiles: %d by the processors, %d through %s\n", tiles * tiles * tiles, (int)on_processors, (int)on_device,
+           device.through ? device.through : "a device that is not here");
     free(a), free(b), free(c), free(there);
     return 0;
 }

@@ -1,10 +1,11 @@
 """Figures 2 to 5 of the paper about VarySched once more, on this machine: real processes, whose kernels a daemon starts.
 
-    python3 experiments/cosh-6/run_real.py PREFIX [REPEATS [products|paced]]     writes real.csv, real.md and real.svg
+    python3 experiments/cosh-6/run_real.py PREFIX     writes real.csv, real.md and real.svg
 
-PREFIX is where castell is installed (cargo xtask install). `examples/kernels/matrix.c` multiplies matrices on one core, all cores and through OpenCL,
-`examples/kernels/paced.c` sleeps the paper's times, divided by 100. With `products` or `paced` only those are run anew, and the others taken from real.csv.
+PREFIX is where castell is installed (cargo xtask install). `examples/kernels/matrix.c` multiplies matrices on one core, all cores and a GPU,
+`examples/kernels/paced.c` sleeps the paper's times, divided by 100.
 """
+import argparse
 import csv
 import json
 import os
@@ -16,11 +17,17 @@ import tempfile
 import time
 from pathlib import Path
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
-PREFIX = Path(sys.argv[1]).resolve()
-REPEATS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
-ONLY = sys.argv[3] if len(sys.argv) > 3 else ""
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("prefix", type=Path)
+parser.add_argument("--repeats", type=int, default=3)
+parser.add_argument("--only", choices=["products", "paced"], help="run those anew, and take the others from the table")
+parser.add_argument("--gpu", choices=["opencl", "cuda"], default="opencl", help="how products reach a GPU (default: opencl, where PoCL has the processors for one)")
+parser.add_argument("--size", type=int, default=256, help="of the matrices (default: 256)")
+parser.add_argument("--write", type=Path, default=Path(__file__).parent / "real", help="the table, tables and drawing, without an ending (default: real, here)")
+ARGUMENTS = parser.parse_args()
+ROOT = Path(__file__).resolve().parent.parent.parent
+PREFIX, ONLY = ARGUMENTS.prefix.resolve(), ARGUMENTS.only
+TABLE = ARGUMENTS.write.with_suffix(".csv")
 CASTELL = PREFIX / "bin/castell"
 TIMES = ROOT / "vectors/strategy/kernel-times.csv"
 FACTOR = 0.01
@@ -85,7 +92,7 @@ def paced(program, strategy, level, workload, folder):
 
 
 def products(program, strategy, level, folder):
-    said, _, load = run(strategy, level, [[program, 256, 100, 64, "gpu"]], folder)
+    said, _, load = run(strategy, level, [[program, ARGUMENTS.size, 100, 64, ARGUMENTS.gpu]], folder)
     text = said[0]
     on = [int(re.search(pattern, text).group(1)) for pattern in (r"(\d+) on one core", r"(\d+) on all", r"(\d+) on the GPU")]
     each = float(re.search(r"; ([\d.]+) us each", text).group(1))
@@ -108,7 +115,7 @@ def measure():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         matrix, paces = compiled("matrix", folder), compiled("paced", folder)
-        for repeat in range(REPEATS):
+        for repeat in range(ARGUMENTS.repeats):
             for workload in ([] if ONLY == "paced" else [PRODUCTS]) + ([] if ONLY == "products" else list(PACED)):
                 for level in LEVELS:
                     for strategy in STRATEGIES:
@@ -121,15 +128,15 @@ def measure():
 
 
 def written(rows):
-    if ONLY and (HERE / "real.csv").exists():
-        with open(HERE / "real.csv", newline="") as file:
+    if ONLY and TABLE.exists():
+        with open(TABLE, newline="") as file:
             kept = [row for row in csv.DictReader(file) if (row["workload"] == PRODUCTS) != (ONLY == "products")]
         rows = sorted(rows + kept, key=lambda row: row["workload"])
-    with open(HERE / "real.csv", "w", newline="") as file:
+    with open(TABLE, "w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    with open(HERE / "real.csv", newline="") as file:
+    with open(TABLE, newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -139,7 +146,7 @@ def all_of(rows, workload, level, strategy, key):
 
 def table(rows):
     lines = ["Medians of the runs (the shortest to the longest); high / low.", ""]
-    for workload in [PRODUCTS, *PACED]:
+    for workload in (workload for workload in [PRODUCTS, *PACED] if workload in {row["workload"] for row in rows}):
         expected = {level: simulated(workload, level) for level in LEVELS} if workload in PACED else None
         more = " | simulated |" if expected else " |"
         lines += [f"**{workload}**", "", "| strategy | makespan | median of one run | where (one core, all, GPU)" + more, "|---" * (5 if expected else 4) + "|"]
@@ -160,8 +167,8 @@ def table(rows):
         lines.append("")
     loads = [float(row["load"]) for row in rows]
     lines.append(f"Load of the machine ({os.cpu_count()} processors) before a run, mean over one minute: {min(loads):.1f} to {max(loads):.1f}, in the middle {statistics.median(loads):.1f}; "
-                 f"{len(rows) // (len(STRATEGIES) * len(LEVELS) * (1 + len(PACED)))} runs each.")
-    (HERE / "real.md").write_text("\n".join(lines) + "\n")
+                 f"{1 + max(int(row['repeat']) for row in rows)} runs each.")
+    ARGUMENTS.write.with_suffix(".md").write_text("\n".join(lines) + "\n")
 
 
 def panel(out, rows, x, y, title, workload, key):
@@ -185,19 +192,20 @@ def panel(out, rows, x, y, title, workload, key):
 
 
 def draw(rows):
-    out = ['<svg xmlns="http://www.w3.org/2000/svg" width="820" height="530" viewBox="0 0 820 530" font-family="sans-serif" font-size="10" role="img">',
-           '<rect width="820" height="530" fill="#fff"/>']
-    panel(out, rows, 15, 10, "2: makespan of 100 matrix products", PRODUCTS, "makespan_s")
-    panel(out, rows, 425, 10, "3: median runtime of a matrix product", PRODUCTS, "median_s")
-    panel(out, rows, 15, 260, "4: makespan of 25 solvers, paced (1/100)", "25 solvers, paced", "makespan_s")
-    panel(out, rows, 425, 260, "5: median runtime of a solver, paced (1/100)", "25 solvers, paced", "median_s")
+    figures = [("2: makespan of 100 matrix products", PRODUCTS, "makespan_s"), ("3: median runtime of a matrix product", PRODUCTS, "median_s"),
+               ("4: makespan of 25 solvers, paced (1/100)", "25 solvers, paced", "makespan_s"), ("5: median runtime of a solver, paced (1/100)", "25 solvers, paced", "median_s")]
+    figures = [figure for figure in figures if figure[1] in {row["workload"] for row in rows}]
+    height = 30 + 250 * (len(figures) // 2)
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="820" height="{height}" viewBox="0 0 820 {height}" font-family="sans-serif" font-size="10" role="img">',
+           f'<rect width="820" height="{height}" fill="#fff"/>']
+    for number, (title, workload, key) in enumerate(figures):
+        panel(out, rows, 15 + 410 * (number % 2), 10 + 250 * (number // 2), title, workload, key)
     for number, (level, colour) in enumerate(zip(LEVELS, ("#0072b2", "#e69f00"))):
-        out.append(f'<rect x="{55 + number * 80}" y="506" width="12" height="12" fill="{colour}"/><text x="{73 + number * 80}" y="516">{level}</text>')
-    out.append('<text x="225" y="516">lines: the shortest and the longest run</text>')
-    (HERE / "real.svg").write_text("\n".join(out) + "\n</svg>\n")
+        out.append(f'<rect x="{55 + number * 80}" y="{height - 24}" width="12" height="12" fill="{colour}"/><text x="{73 + number * 80}" y="{height - 14}">{level}</text>')
+    out.append(f'<text x="225" y="{height - 14}">lines: the shortest and the longest run</text>')
+    ARGUMENTS.write.with_suffix(".svg").write_text("\n".join(out) + "\n</svg>\n")
 
 
 rows = written(measure())
-if {row["workload"] for row in rows} == {PRODUCTS, *PACED}:
-    table(rows)
-    draw(rows)
+table(rows)
+draw(rows)

@@ -39,7 +39,7 @@ fn numbers(text: &str) -> Vec<u32> {
     text.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Processors, PoCL on the same processors, and a device that only takes its time: two programs share them.
+/// Processors, PoCL on the same processors, a GPU of CUDA's where there is one, and a device that only takes its time: programs share them.
 #[test]
 fn kernels_run_on_devices_where_the_daemon_says() {
     let installed = Installed::new("capi-kernels-on-devices");
@@ -52,19 +52,22 @@ fn kernels_run_on_devices_where_the_daemon_says() {
     };
     let times = root().join("vectors/strategy/kernel-times.csv");
     let paced = start("paced.c", &[times.to_str().expect("text"), "0.002", "matrix_multiply", "60"]);
-    let matrix = start("matrix.c", &["96", "80", "70", "gpu"]);
-    let [paced, matrix] = [paced, matrix].map(|child| child.wait_with_output().expect("it ends"));
+    let matrices = ["opencl", "cuda"].map(|api| start("matrix.c", &["96", "80", "70", api]));
+    let paced = paced.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&paced.stdout);
     assert!(paced.status.success() && said.starts_with("60 matrix_multiply, by the daemon: "), "{paced:?}");
     assert_eq!(numbers(&said)[1..4].iter().sum::<u32>(), 60, "{said}");
-    if String::from_utf8_lossy(&matrix.stderr).contains("there is no OpenCL here") {
-        skipped::skip("opencl", "there is none");
-        return;
+    for (matrix, (key, api)) in matrices.into_iter().zip([("opencl", "OpenCL"), ("cuda", "CUDA")]) {
+        let matrix = matrix.wait_with_output().expect("it ends");
+        if String::from_utf8_lossy(&matrix.stderr).contains("there is no device of CUDA") {
+            skipped::skip(key, "there is none");
+            continue;
+        }
+        let said = String::from_utf8_lossy(&matrix.stdout);
+        assert!(matrix.status.success() && said.starts_with("80 products, by the daemon: "), "{matrix:?}");
+        assert_eq!(numbers(&said)[1..4].iter().sum::<u32>(), 80, "{said}");
+        assert!(said.contains(&format!(" on the GPU through {api} (alone ")), "{said}");
     }
-    let said = String::from_utf8_lossy(&matrix.stdout);
-    assert!(matrix.status.success() && said.starts_with("80 products, by the daemon: "), "{matrix:?}");
-    assert_eq!(numbers(&said)[1..4].iter().sum::<u32>(), 80, "{said}");
-    assert!(said.contains(" on the GPU (alone "), "{said}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::source::{code_only, line_of, words};
 use super::{File, Finding};
 
 const ROOMS: [&str; 15] = [
-    "base", "host", "shm", "lab", "launch", "queues", "engine", "coll", "comm", "tasks", "opencl", "bench",
+    "base", "host", "shm", "lab", "launch", "queues", "engine", "coll", "comm", "tasks", "devices", "bench",
     "capi", "omp", "py",
 ];
 
