@@ -5,11 +5,14 @@ mod installed;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
 
+use castell_host::board::{Board, Membership};
+use castell_host::topology::Processors;
 use installed::{Installed, root};
 use skipped::skip;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// An MPI that a program is built and started with.
 struct Mpi {
@@ -135,6 +138,7 @@ fn programs_give_the_same_results() {
         both_doors(mpi, &installed);
         choose(mpi, &installed);
         survive(mpi, &installed);
+        lend(mpi, &installed);
         draw(mpi, &installed);
         spawn(mpi, &installed);
         for source in ["old.f90", "module.f90", "f08.f90"] {
@@ -321,6 +325,56 @@ fn survive(mpi: &Mpi, installed: &Installed) {
         // 124 and 137 with nothing said: the time was up.
         assert!(code != Some(0) && code != Some(124), "{what}: {code:?}: {said}");
         assert!(!said.contains("fine"), "{what}: {said}");
+    }
+}
+
+/// A rank that waits in a call of its MPI's lends its processor, and has it back when the call ends.
+fn lend(mpi: &Mpi, installed: &Installed) {
+    let program = mpi.compile(installed, mpi.compiler, "hard.c");
+    let path = |what: &str| installed.prefix.join(format!("{what}.{}", mpi.family));
+    let (board, file) = (path("board"), path("lends"));
+    let text = |path: &Path| path.to_str().expect("a path of UTF-8").to_owned();
+    let cpus: Vec<u32> = Processors::usable().cpus.into_iter().take(2).collect();
+    let bound = cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let words = ["-c", &bound, &text(&program), "lends", &text(&file)];
+    let (ready, shared) = (PathBuf::from(text(&file) + ".ready"), text(&board));
+    for old in [&board, &file, &ready] {
+        let _ = std::fs::remove_file(old);
+    }
+    std::thread::scope(|scope| {
+        let variables = [("CASTELL_MPI_ALWAYS", "1"), ("CASTELL_SHARE", &shared)];
+        let ranks =
+            scope.spawn(move || mpi.run_with(installed, 2, Some(&variables), Path::new("taskset"), &words));
+        until(|| ready.exists());
+        let seen = Board::open(&board).expect("a board").expect("the ranks have come");
+        assert_eq!(seen.programs().len(), 2, "the ranks");
+        let place = Membership::join(&board, 1, &cpus).expect("there is room");
+        let mut turn = None;
+        until(|| {
+            // Without being hungry: nobody is asked for anything.
+            turn = place.try_take(None);
+            turn.is_some()
+        });
+        let turn = turn.expect("it was just there");
+        let lending = seen.lendings()[turn.cpu() as usize];
+        assert!(
+            lending.right.is_some_and(|right| right != std::process::id()),
+            "it is a rank's: {lending:?}"
+        );
+        std::fs::write(&file, "").expect("written");
+        let said = ranks.join().expect("they end");
+        assert!(said.contains("fine"), "{said}");
+        let lending = seen.lendings()[turn.cpu() as usize];
+        assert!(lending.seized >= 1, "it was taken back: {lending:?}");
+    });
+    assert_eq!(Board::open(&board).expect("a board").expect("it is there").programs(), [], "all have left");
+}
+
+fn until(mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(60), "it never is");
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -237,6 +237,8 @@ fn commands_can_be_shown_instead() {
         file.display()
     );
     assert!(out.starts_with(&before), "{out}{err}");
+    let (shares, _) = texts(&bench.castell(&["--dry-run", "--mpi", "abi", "--share"], &["./app"]));
+    assert!(shares.ends_with("CASTELL_MPI_ALWAYS=1 CASTELL_SHARE=1 ./app\n"), "{shares}");
     assert!(err.contains("an MPI with the standard ABI") && err.contains("by its --export"), "{err}");
 }
 

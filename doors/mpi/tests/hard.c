@@ -1,6 +1,7 @@
 /* What programs do rarely, each by its name; every one prints "fine" on rank 0.
  *
- *     hard threads | fork | open | many | order | dies | exits | abort */
+ *     hard threads | fork | open | many | order | dies | exits | abort
+ *     hard lends FILE     the last rank waits in a barrier for rank 0, which makes FILE.ready and comes when somebody has made FILE */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
@@ -154,6 +155,21 @@ static void order(void)
 #endif
 }
 
+/* --------------------------------------------------------------------------- A rank that waits, and others who want its processor */
+
+static void lends(const char *file)
+{
+    char ready[4096];
+    check(snprintf(ready, sizeof ready, "%s.ready", file) < (int)sizeof ready, "a short name");
+    if (rank == 0) {
+        FILE *stream = fopen(ready, "w");
+        check(stream && fclose(stream) == 0, "a file");
+        while (access(file, F_OK) != 0)
+            ; /* it computes */
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 int main(int argc, char **argv)
 {
     int provided;
@@ -172,6 +188,8 @@ int main(int argc, char **argv)
         many();
     else if (!strcmp(what, "order"))
         order();
+    else if (!strcmp(what, "lends") && argc > 2)
+        lends(argv[2]);
     else if (rank == size - 1) {
         /* The launcher ends the others, who wait for this one in castell. */
         if (!strcmp(what, "dies"))

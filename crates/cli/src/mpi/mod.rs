@@ -18,6 +18,7 @@ Examples:
   castell mpi --stats -- mpiexec -n 8 ./app            and in the end a table: what went where, and why
   castell mpi --timeline out.json -- mpirun -n 4 ./app   each collective call of each rank, for ui.perfetto.dev
   castell mpi --only allreduce,bcast -- srun -n 4 ./app
+  castell mpi --share -- mpirun -n 4 ./app             a rank that waits lends its processor to programs of tasks
   castell mpi -- mpirun -n 4 python -m mpi4py run.py   the library that mpi4py loads counts
   castell mpi --mpi mpich -- ./start.sh                a program that says nothing of its MPI
   castell mpi --dry-run -- mpirun -n 4 ./app           only shows the command that would run
@@ -72,6 +73,10 @@ pub struct Args {
     /// Send everything through castell that can go there, also where the MPI is faster
     #[arg(long)]
     always: bool,
+    /// Lend a rank's processor, while it waits in a collective call, to other programs of yours that share theirs; with --always, since
+    /// who waits in the MPI's own calls lends nothing
+    #[arg(long)]
+    share: bool,
     /// Only these operations go through castell
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = OPERATIONS)]
     only: Vec<String>,
@@ -137,7 +142,7 @@ fn variables(args: &Args, library: &Path) -> anyhow::Result<Vec<(String, OsStrin
     } else if args.stats {
         tell("STATS", "1".into());
     }
-    for (name, is_asked) in [("CHECK", args.check), ("ALWAYS", args.always)] {
+    for (name, is_asked) in [("CHECK", args.check), ("ALWAYS", args.always || args.share)] {
         if is_asked {
             tell(name, "1".into());
         }
@@ -146,6 +151,9 @@ fn variables(args: &Args, library: &Path) -> anyhow::Result<Vec<(String, OsStrin
         if !operations.is_empty() {
             tell(name, operations.join(",").into());
         }
+    }
+    if args.share {
+        variables.push(preload::shared());
     }
     Ok(variables)
 }

@@ -102,7 +102,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         variables.push(("CASTELL_TASKS_MAILBOX".to_owned(), "1".into()));
     }
     if args.share {
-        variables.push(("CASTELL_SHARE".to_owned(), "1".into()));
+        variables.push(preload::shared());
         if std::env::var_os("OMP_WAIT_POLICY").is_none() {
             // Threads without a region must not spin where others run.
             variables.push(("OMP_WAIT_POLICY".to_owned(), "passive".into()));

@@ -53,6 +53,12 @@ pub fn variable(library: &Path) -> (String, OsString) {
     ("LD_PRELOAD".to_owned(), in_front(library, std::env::var_os("LD_PRELOAD")))
 }
 
+/// What has a program lend its processors while it waits: a board that stands there already is kept.
+pub fn shared() -> (String, OsString) {
+    let board = std::env::var_os("CASTELL_SHARE").filter(|board| board.as_encoded_bytes().contains(&b'/'));
+    ("CASTELL_SHARE".to_owned(), board.unwrap_or_else(|| "1".into()))
+}
+
 fn in_front(library: &Path, others: Option<OsString>) -> OsString {
     let mut all = library.as_os_str().to_owned();
     if let Some(others) = others.filter(|others| !others.is_empty()) {
