@@ -115,6 +115,7 @@ impl Agent {
                 gone.joined.into_iter().for_each(|id| self.sessions.part(id));
             }
             News::Cleaned(id) => self.sessions.ended(id),
+            News::StandStill(mark, longest, answer) => self.sessions.stand_still(&mark, longest, answer),
             News::Kept(Kept::Said(node, message)) => self.hear_keeper(node, message),
             News::Kept(Kept::Gone(node, attempt)) => self.sessions.keeper_died(node, attempt)?,
         }
@@ -159,6 +160,7 @@ impl Agent {
             }
             ToAgent::HandOver {} => self.is_over = true,
             ToAgent::Done {} => session.into_iter().for_each(|id| sessions.orders.runner_did(id)),
+            ToAgent::Stood(stood) => session.into_iter().for_each(|id| sessions.has_stood(id, stood)),
             ToAgent::Paused { paused } => session.into_iter().for_each(|id| sessions.pause(id, paused)),
             ToAgent::Join { mark } => {
                 let joined = sessions.join(&mark, peer);

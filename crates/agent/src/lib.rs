@@ -38,7 +38,7 @@ pub use error::AgentError;
 pub use foresight::Foresight;
 pub use guard::guard;
 pub use keeper::keep;
-pub use news::{Life, Marks, Watcher};
+pub use news::{Life, Marks, Stills, Watcher};
 pub use place::Place;
 pub use relay::relay;
 pub use runner::{Asked, run};

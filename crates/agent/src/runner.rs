@@ -7,10 +7,11 @@ use crate::guard::Guarded;
 use crate::tree::{MARK, Tree};
 use crate::workers::MAILBOX;
 use crate::{AgentError, Allocation, Place};
+use castell_host::clock;
 use castell_host::descriptor::wait_readable;
 use castell_host::process::{Birth, Ended, Pid, Process, adopt_orphans, spawn};
-use castell_host::signal::Signals;
-use castell_policy::session::protocol::{FromAgent, Part, ToAgent, ToKeeper, VERSION, Wanted, encode};
+use castell_host::signal::{Arrived, Signals};
+use castell_policy::session::protocol::{FromAgent, Part, Stood, ToAgent, ToKeeper, VERSION, Wanted, encode};
 use rustix::process::{Signal, WaitOptions};
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -29,6 +30,10 @@ const AGENT_AFTER: Duration = Duration::from_secs(2);
 const ALONE_AFTER: Duration = Duration::from_secs(10);
 /// How often an agent is looked for then.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// For so long a session stands still at most, whoever measures something.
+const STILL_MAX: Duration = Duration::from_millis(50);
+/// What cannot be stopped within that is not worth the wait.
+const HELD_WITHIN: Duration = Duration::from_millis(20);
 
 /// A session to run.
 #[derive(Clone, Debug)]
@@ -326,6 +331,10 @@ impl Runner<'_> {
                 }
                 self.done();
             }
+            FromAgent::StandStill { longest_us } => {
+                let stood = self.stand_still(Duration::from_micros(longest_us));
+                self.tell(&ToAgent::Stood(stood));
+            }
             // What is left then ends with it.
             FromAgent::End {} if self.program.is_none() => self.code = Some(128 + libc::SIGTERM),
             FromAgent::End {} => self.tree.end(GRACE),
@@ -335,6 +344,46 @@ impl Runner<'_> {
             | FromAgent::Explained(_) => {}
         }
         Ok(())
+    }
+
+    /// Stops the session for a moment. It is this process that lets it go on, whatever happens to who has asked for it.
+    fn stand_still(&mut self, longest: Duration) -> Option<Stood> {
+        if self.suspended || self.program.is_none() || self.wanted.unprobed {
+            return None;
+        }
+        let begun_ns = clock::now_ns();
+        let Some(held) = self.tree.hold(HELD_WITHIN) else {
+            // Some of it may have stood.
+            let now_ns = clock::now_ns();
+            return Some(Stood { from_ns: now_ns, until_ns: now_ns, cost_ns: now_ns - begun_ns });
+        };
+        let from_ns = clock::now_ns();
+        let arrived = self.wait_a_moment(from_ns + longest.min(STILL_MAX).as_nanos() as u64);
+        let until_ns = clock::now_ns();
+        self.tree.release(held);
+        let cost_ns = clock::now_ns() - begun_ns;
+        arrived.into_iter().for_each(|arrived| self.signal(arrived.signal, arrived.from_kernel));
+        Some(Stood { from_ns, until_ns, cost_ns })
+    }
+
+    /// Until then, or until somebody says something, which a child that stands still or has ended does not; gives the signal that it was, if
+    /// it was one. An agent that is gone is heard at once.
+    fn wait_a_moment(&mut self, until_ns: u64) -> Option<Arrived> {
+        loop {
+            let left = Duration::from_nanos(until_ns.saturating_sub(clock::now_ns()));
+            let mut watched = vec![self.signals.as_fd()];
+            watched.extend(self.agent.as_ref().map(Connection::as_fd));
+            let ready = wait_readable(&watched, left.as_micros().div_ceil(1000) as i32).unwrap_or_default();
+            while let Some(arrived) = self.signals.next() {
+                match arrived.signal {
+                    libc::SIGCHLD => self.bury(),
+                    _ => return Some(arrived),
+                }
+            }
+            if left.is_zero() || self.code.is_some() || ready.get(1) != Some(&false) {
+                return None;
+            }
+        }
     }
 
     fn start(&mut self, parts: Vec<Part>, remote: &[String]) -> Result<(), AgentError> {

@@ -5,7 +5,7 @@ use crate::connection::ask_to_hand_over;
 use crate::keepers::Keepers;
 use crate::listen::{listen, open_to};
 use crate::machine::{Machine, Node};
-use crate::news::{Life, News, Watcher};
+use crate::news::{Life, News, Stills, Watcher};
 use crate::sessions::{Books, Sessions};
 use crate::store::Store;
 use crate::{AgentError, Allocation, Foresight, Place};
@@ -40,6 +40,8 @@ pub struct Options<'a> {
     pub watcher: Option<Watcher>,
     /// Who knows what programs do to each other, if anybody does.
     pub foresight: Option<Box<dyn Foresight>>,
+    /// Who has sessions stand still for a moment, if anybody does.
+    pub stills: Option<Stills>,
     /// Called when it listens.
     pub ready: Box<dyn FnOnce() + Send>,
 }
@@ -51,7 +53,7 @@ pub struct Options<'a> {
 /// The socket cannot be had, or a node cannot be reached any more. A node that cannot be reached in the first place is told to whoever
 /// asks for a session.
 pub fn serve(options: Options) -> Result<(), AgentError> {
-    let Options { place, rules, others, life, allocation, watcher, foresight, ready } = options;
+    let Options { place, rules, others, life, allocation, watcher, foresight, stills, ready } = options;
     let Some(_lock) = lock(place, life)? else { return Ok(()) };
     // Left by an agent that died: the lock says that none lives.
     let _ = fs::remove_file(&place.socket);
@@ -63,6 +65,7 @@ pub fn serve(options: Options) -> Result<(), AgentError> {
     });
     let books = books.filter(Books::is_of_now);
     let (post, inbox) = channel();
+    stills.iter().for_each(|stills| stills.begin(post.clone()));
     let news = post.clone();
     let forward = move |kept| drop(news.send(News::Kept(kept)));
     let started = match allocation {

@@ -4,6 +4,7 @@ mod foresee;
 mod kept;
 mod restore;
 mod steer;
+mod still;
 
 pub(crate) use self::restore::{Books, Reported};
 use self::steer::Promised;
@@ -11,7 +12,7 @@ use crate::clients::Clients;
 use crate::guard::{end_left, groups_in, remove, remove_left};
 use crate::keepers::Keepers;
 use crate::machine::{Machine, Node};
-use crate::news::{Marks, News};
+use crate::news::{Answer, Marks, News};
 use crate::orders::Orders;
 use crate::{AgentError, Foresight, Tree, here};
 use castell_host::clock;
@@ -64,6 +65,11 @@ impl Live {
         peer.user == self.user || peer.user == own_user()
     }
 
+    /// Whether it is not to be stopped for a measurement.
+    fn is_unprobed(&self) -> bool {
+        self.user != own_user() || self.wanted.unprobed || self.wanted.spawned_by.is_some()
+    }
+
     /// What it runs, as far as this is one who is told.
     fn command_for(&self, peer: Peer) -> String {
         match self.is_of(peer) {
@@ -96,6 +102,8 @@ pub(crate) struct Sessions {
     foresight: Option<Box<dyn Foresight>>,
     /// What of it the scheduler knows.
     foreseen: Option<u64>,
+    /// Who wants to know for how long sessions have stood still.
+    stills: BTreeMap<SessionId, Answer>,
 }
 
 impl Sessions {
@@ -120,6 +128,7 @@ impl Sessions {
             looked: Instant::now(),
             foresight,
             foreseen: None,
+            stills: BTreeMap::new(),
         }
     }
 
@@ -436,6 +445,7 @@ impl Sessions {
     /// Nothing of it is left anywhere.
     pub(crate) fn ended(&mut self, id: SessionId) {
         self.live.remove(&id);
+        self.stills.remove(&id);
         self.orders.ended(id);
         if let Ok(decisions) = self.scheduler.handle(self.now(), Event::End(id)) {
             self.orders.add(decisions);
@@ -486,7 +496,11 @@ impl Sessions {
         let of = |is_meant: &dyn Fn(&Live) -> bool| {
             self.live.values().filter(|live| is_meant(live)).map(|live| live.wanted.mark.clone()).collect()
         };
-        Marks { standing: of(&stands), running: of(&runs) }
+        Marks {
+            standing: of(&stands),
+            running: of(&runs),
+            unprobed: of(&|live| runs(live) && live.is_unprobed()),
+        }
     }
 
     pub(crate) fn list(&self, peer: Peer) -> FromAgent {

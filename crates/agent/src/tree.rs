@@ -33,6 +33,10 @@ pub struct Tree {
     groups: Groups,
 }
 
+/// The processes that were stopped by signals, of those that are held.
+#[derive(Debug, Default)]
+pub(crate) struct Held(BTreeSet<i32>);
+
 /// A process as the system shows it.
 struct Seen {
     parent: i32,
@@ -144,6 +148,37 @@ impl Tree {
             moving.iter().for_each(|pid| send(*pid, Signal::STOP));
             thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// Stops those that do not stand still already, for whoever lets them go on at once with [`release`](Tree::release); none where that takes
+    /// longer, and nothing is stopped then. How many moments it takes is up to the system.
+    pub(crate) fn hold(&self, patience: Duration) -> Option<Held> {
+        let begun = Instant::now();
+        let mut held = Held::default();
+        let frozen = match &self.groups.freezer {
+            Some(group) if group.freeze(patience).unwrap_or(false) => group.members(),
+            _ => BTreeSet::new(),
+        };
+        loop {
+            let is_moving = |(pid, seen): &(i32, Seen)| !is_still(seen.state) && !frozen.contains(pid);
+            let moving: Vec<i32> = self.seen().into_iter().filter(is_moving).map(|(pid, _)| pid).collect();
+            if moving.is_empty() {
+                return Some(held);
+            }
+            if begun.elapsed() >= patience {
+                self.release(held);
+                return None;
+            }
+            moving.iter().for_each(|pid| send(*pid, Signal::STOP));
+            held.0.extend(moving);
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Lets go on what was held, and nobody else.
+    pub(crate) fn release(&self, held: Held) {
+        self.thaw();
+        held.0.into_iter().for_each(|pid| send(pid, Signal::CONT));
     }
 
     /// Lets them all go on, whoever stopped them.

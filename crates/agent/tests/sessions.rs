@@ -5,6 +5,7 @@ mod groups;
 mod processors;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
+mod still;
 
 use castell_agent::{
     AgentError, Asked, Life, MARK, NO_MARK, Options, Place, Tree, list, mark_of, named_in, run, serve, steer,
@@ -31,6 +32,7 @@ fn main() {
         Some("run") => as_runner(&arguments[2..]),
         Some("agent") => as_agent(&arguments[2], Life::Idle(Duration::from_secs(1))),
         Some("lasting") => as_agent(&arguments[2], Life::Lasting),
+        Some("measuring-agent") => still::as_agent(&arguments[2]),
         Some("workers") => as_workers(Path::new(&arguments[2])),
         Some("session") => {
             let folders: Vec<_> = arguments[3..].iter().map(Into::into).collect();
@@ -60,8 +62,17 @@ fn as_agent(socket: &str, life: Life) {
     let rules = "wait".parse().expect("a policy");
     let others = Others::Nobody;
     let (place, ready) = (&Place::at(socket), Box::new(|| {}));
-    let options =
-        Options { place, rules, others, life, allocation: None, watcher: None, foresight: None, ready };
+    let options = Options {
+        place,
+        rules,
+        others,
+        life,
+        allocation: None,
+        watcher: None,
+        foresight: None,
+        stills: None,
+        ready,
+    };
     serve(options).expect("an agent");
 }
 
@@ -69,7 +80,12 @@ fn as_agent(socket: &str, life: Life) {
 fn as_runner(arguments: &[String]) {
     let place = Place::at(&arguments[0]);
     let slots = arguments[2].parse().expect("a number");
-    let wanted = Wanted { slots, policy: Some(arguments[1].clone()), ..Wanted::default() };
+    let wanted = Wanted {
+        slots,
+        policy: Some(arguments[1].clone()),
+        unprobed: std::env::var_os("UNPROBED").is_some(),
+        ..Wanted::default()
+    };
     let asked = Asked {
         command: arguments[3..].iter().map(OsString::from).collect(),
         wanted,
@@ -103,7 +119,7 @@ fn as_runner(arguments: &[String]) {
 type Case = (&'static str, fn(&World));
 
 fn tests(filter: &str) {
-    let cases: [Case; 25] = [
+    let cases: [Case; 27] = [
         ("suspended sessions stand still", suspended_sessions_stand_still),
         ("a killed runner leaves nothing", a_killed_runner_leaves_nothing),
         ("sessions outlive their agent", sessions_outlive_their_agent),
@@ -123,6 +139,8 @@ fn tests(filter: &str) {
         ("launchers bind inside", groups::launchers_bind_inside),
         ("bound programs step aside", groups::bound_programs_step_aside),
         ("nobody leaves groups", groups::nobody_leaves_groups),
+        ("killed agents leave nobody standing", still::killed_agents_leave_nobody_standing),
+        ("moments touch nobody else", still::moments_touch_nobody_else),
         ("what never fits", what_never_fits),
         ("its user stops a session", its_user_stops_a_session),
         ("a stopped session makes room", a_stopped_session_makes_room),

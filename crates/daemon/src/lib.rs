@@ -24,6 +24,7 @@ mod own;
 pub mod recording;
 mod serve;
 mod sessions;
+mod standing;
 
 pub use ask::ask;
 pub use error::DaemonError;

@@ -1,18 +1,15 @@
 //! Sessions in the same daemon: an agent of them in a thread of its own, and what it has in common with kernels. While a session stands
 //! still, its programs get no kernels, and where theirs ran others may.
 
-use crate::DaemonError;
 use crate::learn::Learning;
 use crate::serve::{Daemon, now};
-use castell_agent::{Allocation, Foresight, Life, Marks, Place, Watcher, mark_of};
+use crate::standing::Standing;
+use castell_agent::{Allocation, Foresight, Life, Place, Stills, Watcher, mark_of};
 use castell_host::say;
 use castell_host::users::Others;
 use castell_policy::session::Rules;
-use rustix::event::{EventfdFlags, eventfd};
-use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -31,53 +28,13 @@ pub struct Sessions {
     pub learning: Option<Learning>,
 }
 
-/// The marks of sessions that stand still, and who is rung for when these are others.
-pub(crate) struct Standing {
-    marks: Mutex<Marks>,
-    /// Told when somebody runs.
-    runs: Condvar,
-    pub(crate) bell: OwnedFd,
-}
-
-impl Standing {
-    pub(crate) fn new() -> Result<Standing, DaemonError> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let bell = bell.map_err(DaemonError::system("make an eventfd"))?;
-        Ok(Standing { marks: Mutex::default(), runs: Condvar::new(), bell })
-    }
-
-    fn set(&self, marks: &Marks) {
-        self.marks.lock().unwrap_or_else(PoisonError::into_inner).clone_from(marks);
-        self.runs.notify_all();
-        // A bell that rings already is enough.
-        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
-    }
-
-    fn has(&self, mark: &str) -> bool {
-        self.marks.lock().unwrap_or_else(PoisonError::into_inner).standing.contains(mark)
-    }
-
-    /// The sessions that run. Waits until there are some; calls `before` if it has to.
-    pub(crate) fn running(&self, before: &mut dyn FnMut()) -> BTreeSet<String> {
-        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
-        if marks.running.is_empty() {
-            drop(marks);
-            before();
-            marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
-        }
-        let nobody = |marks: &mut Marks| marks.running.is_empty();
-        self.runs.wait_while(marks, nobody).unwrap_or_else(PoisonError::into_inner).running.clone()
-    }
-}
-
 impl Sessions {
     /// Keeps them as long as this process lives. Returns when runners find it, unless that takes longer than usual: another agent may have
     /// to hand over, or does not.
     pub(crate) fn keep(self, standing: &Arc<Standing>, others: &Others) {
-        let outlook = self.learning.as_ref().map(Learning::outlook);
+        let (outlook, stills) = (self.learning.as_ref().map(Learning::outlook), Stills::default());
         if let Some((learning, outlook)) = self.learning.clone().zip(outlook.clone()) {
-            let standing = standing.clone();
-            learning.start(Box::new(move |before| standing.running(before)), outlook);
+            learning.start(standing.clone(), outlook, stills.clone());
         }
         let (standing, others) = (standing.clone(), others.clone());
         let (ready, is_ready) = channel::<()>();
@@ -92,6 +49,7 @@ impl Sessions {
                 allocation: allocation.as_ref(),
                 watcher: Some(watcher),
                 foresight: outlook.map(|outlook| Box::new(outlook) as Box<dyn Foresight>),
+                stills: Some(stills),
                 ready: Box::new(move || drop(ready)),
             };
             if let Err(error) = castell_agent::serve(options) {

@@ -1,7 +1,9 @@
 //! One clock for all processes of a host.
 
+use std::os::unix::thread::JoinHandleExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 
 /// Nanoseconds of the system's monotonic clock; the same in every process of this host, and never set back.
 ///
@@ -43,6 +45,18 @@ pub fn thread_cpu_ns() -> u64 {
     used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
 }
 
+/// Time for which another thread has had a processor, in nanoseconds; none once it has ended. To the moment, also while it runs.
+pub fn cpu_ns_of<T>(thread: &JoinHandle<T>) -> Option<u64> {
+    let (mut clock, mut used) = (0, libc::timespec { tv_sec: 0, tv_nsec: 0 });
+    // SAFETY: a thread that was not joined has a number that is its own, and both results are live. A thread that has ended has no clock,
+    // which is an error of either call.
+    let known = unsafe {
+        libc::pthread_getcpuclockid(thread.as_pthread_t(), &mut clock) == 0
+            && libc::clock_gettime(clock, &mut used) == 0
+    };
+    known.then(|| used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64)
+}
+
 /// [`now_ns`] in seconds: what a graph's `wtime` writes.
 #[inline]
 pub fn now_seconds() -> f64 {
@@ -72,5 +86,39 @@ mod tests {
             sum = std::hint::black_box(sum + 1);
         }
         assert!(slept < 20_000_000 && thread_cpu_ns() > first + slept, "{slept}");
+    }
+
+    #[test]
+    fn another_thread_is_seen_to_work_and_to_sleep() {
+        let (wake, woken) = std::sync::mpsc::channel::<()>();
+        let (working, works) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            while woken.try_recv().is_err() {
+                std::hint::black_box(());
+            }
+            drop(working);
+            let _ = woken.recv();
+        });
+        let of = || cpu_ns_of(&thread).expect("it lives");
+        let first = of();
+        while of() == first {
+            std::thread::yield_now();
+        }
+        wake.send(()).expect("it listens");
+        let _ = works.recv();
+        // It is about to wait, and then does so.
+        let mut last = of();
+        loop {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            match of() {
+                now if now == last => break,
+                now => last = now,
+            }
+        }
+        drop(wake);
+        while !thread.is_finished() {
+            std::thread::yield_now();
+        }
+        thread.join().expect("it ends");
     }
 }

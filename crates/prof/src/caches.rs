@@ -22,6 +22,15 @@ pub fn of_machine(root: &Path) -> Vec<Cache> {
     caches
 }
 
+/// The processors that share the last cache of one with it, itself among them; none where the kernel lists none. `root` is `/`.
+pub fn sharers(root: &Path, cpu: u32) -> Vec<u32> {
+    let folder = root.join(format!("sys/devices/system/cpu/cpu{cpu}/cache"));
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let last = entries.filter_map(|entry| Some((read(&entry.path())?.level, entry.path()))).max();
+    let list = last.and_then(|(_, folder)| std::fs::read_to_string(folder.join("shared_cpu_list")).ok());
+    list.and_then(|list| castell_host::topology::parse_list(list.trim()).ok()).unwrap_or_default()
+}
+
 fn read(folder: &Path) -> Option<Cache> {
     let text = |name: &str| Some(std::fs::read_to_string(folder.join(name)).ok()?.trim().to_owned());
     if text("type")? == "Instruction" {

@@ -34,6 +34,7 @@ Examples:
   castell daemon --session-policy sidestep            castell session run asks it, whatever --policy is left out
   castell daemon --session-policy overbook --max-slowdown 1.3    programs that slow each other more are not put side by side
   castell daemon --learn off                          castell learned shows what it has learned of sessions otherwise
+  castell daemon --learn probe                        programs that it does not know meet a probe, and stand still for moments
   castell daemon --record monday.jsonl                then castell strategy simulate --recorded monday.jsonl
 
 Programs ask it through castell_kernels.h or the Rust library; `castell strategy status` shows what it does, `castell strategy load`
@@ -97,7 +98,7 @@ pub struct Args {
     /// --max-slowdown` says goes before it
     #[arg(long, value_name = "FACTOR")]
     max_slowdown: Option<Slowdown>,
-    /// Learn how much the programs of sessions slow each other: watch looks at them once a second and disturbs nobody, off learns nothing
+    /// Learn how much the programs of sessions slow each other
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Learn::Watch)]
     learn: Learn,
     /// Where that is kept (default: where castell learned looks)
@@ -115,6 +116,9 @@ enum Learn {
     Off,
     /// From what runs
     Watch,
+    /// From what runs, and from a probe beside programs that nobody was seen beside as yet: for up to a hundredth of its time, and a second in
+    /// all, such a program stands still where it runs alone
+    Probe,
 }
 
 /// Which daemon.
@@ -255,7 +259,7 @@ fn learning(args: &Args) -> Option<Learning> {
     }
     let file = args.learned.clone().map_or_else(|| crate::learned::usual_file(args.node), Ok);
     match file.and_then(|file| Ok(std::path::absolute(file)?)) {
-        Ok(file) => Some(Learning { file }),
+        Ok(file) => Some(Learning { file, probes: args.learn == Learn::Probe }),
         Err(error) => {
             say(&format!("nothing is learned of what runs here: {error:#}"));
             None

@@ -19,7 +19,7 @@ Examples:
   castell learned forget triad                 what was seen of it is gone
 
 `castell daemon` learns while sessions run (--learn watch): when a neighbour comes or goes, it compares the paces of the others just before
-and just after. A program is known by its file's content (SHA-256). What was learned lies in $XDG_DATA_HOME/castell/learned
+and just after. With --learn probe it also has programs that it does not know meet a probe. A program is known by its file's content (SHA-256). What was learned lies in $XDG_DATA_HOME/castell/learned
 (~/.local/share otherwise), of a daemon for the whole node in /var/lib/castell/learned; --learned names another file.";
 
 /// The daemon's file where there is no user's.

@@ -1,7 +1,7 @@
 //! What `castell learned` prints and draws.
 
 use super::Known;
-use castell_interference::learn::{Basis, Hour, Program, Told};
+use castell_interference::learn::{Basis, Factor, Hour, Program, Told};
 use castell_trace::Theme;
 use castell_trace::svg::{Axis, Line, LinePlot, Panel, write_line_plot};
 use serde_json::{Value, json};
@@ -30,6 +30,7 @@ pub(super) fn all(known: &Known, as_json: bool) {
                 "machine": known.machine,
                 "comparisons": learner.observed(),
                 "noise": learner.noise(),
+                "probes": of_factor(learner.probes()),
                 "programs": programs,
                 "pairs": pairs,
                 "hours": hours,
@@ -43,6 +44,7 @@ pub(super) fn all(known: &Known, as_json: bool) {
         let class = program.class().map_or("-".to_owned(), |class| class.to_string());
         println!("  {:<width$}  class {class}  {}", known.name(id), id.get(..12).unwrap_or(id));
     }
+    probed(known, width);
     if !pairs.is_empty() {
         println!("how much slower one is beside another");
     }
@@ -66,6 +68,35 @@ pub(super) fn all(known: &Known, as_json: bool) {
             hour.untold
         );
     }
+}
+
+/// What programs and a probe have done to each other.
+fn probed(known: &Known, width: usize) {
+    let learner = &known.learner;
+    if learner.programs().values().all(|program| program.probed().is_none()) && learner.probes().is_none() {
+        return;
+    }
+    println!("what they and a probe do to each other, as factors of time");
+    if let Some(both) = learner.probes() {
+        println!("  {:<width$}  a probe beside another one {}", "", factor(Some(both)));
+    }
+    for (id, program) in learner.programs() {
+        let Some(probed) = program.probed() else { continue };
+        println!(
+            "  {:<width$}  a probe beside it {}, it beside a probe {}; {}, stood still for {:.2} s",
+            known.name(id),
+            factor(probed.presses()),
+            factor(probed.feels()),
+            count(probed.meetings() as u64, "meeting"),
+            probed.still_s()
+        );
+    }
+}
+
+fn factor(factor: Option<Factor>) -> String {
+    factor.map_or("-".to_owned(), |Factor { slowdown, low, high }| {
+        format!("{slowdown:.2} ({low:.2} to {high:.2})")
+    })
 }
 
 fn count(number: u64, what: &str) -> String {
@@ -160,7 +191,20 @@ fn of_program(id: &str, program: &Program) -> Value {
         "memory_llc_bytes_s": readings.map(|of| of.into_llc()),
         "llc_l2_bytes_s": readings.map(|of| of.into_l2()),
         "l2_l1_bytes_s": readings.map(|of| of.into_l1()),
+        "probed": program.probed().map(|probed| json!({
+            "presses": of_factor(probed.presses()),
+            "feels": of_factor(probed.feels()),
+            "meetings": probed.meetings(),
+            "still_s": probed.still_s(),
+        })),
     })
+}
+
+fn of_factor(factor: Option<Factor>) -> Value {
+    factor.map_or(
+        Value::Null,
+        |factor| json!({"slowdown": factor.slowdown, "low": factor.low, "high": factor.high}),
+    )
 }
 
 fn of_pair(known: &Known, own: &str, other: &str) -> Value {
@@ -178,7 +222,7 @@ fn of_pair(known: &Known, own: &str, other: &str) -> Value {
 
 fn of_told(told: &Told) -> Value {
     let basis = told.basis().map(|basis| match basis {
-        Basis::Forecast => "profiles",
+        Basis::Probe => "probe",
         Basis::Others => "others",
         Basis::Classes => "classes",
         Basis::Median => "median",
@@ -189,6 +233,7 @@ fn of_told(told: &Told) -> Value {
         "high": told.high,
         "comparisons": told.seen,
         "basis": basis,
+        "foretold": told.is_foretold(),
         "cannot_tell": told.cannot_tell(),
         "is_no_effect": told.is_no_effect(),
         "because": told.to_string(),

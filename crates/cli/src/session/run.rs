@@ -27,6 +27,7 @@ Examples:
   castell session run --policy sidestep -- mpirun -n 8 ./simulation    on all processors of this host
   castell session run -n 2 -- ./analysis                               on two; the simulation steps aside meanwhile
   castell session run --max-slowdown 1.2 -- ./analysis                 not beside whom it, or who is there, would be a fifth slower
+  castell session run --no-probe -- ./controller                       never stopped for a measurement (castell daemon --learn probe)
   castell session list                                                 who waits, runs, is suspended
   salloc -N 4                                                          in a Slurm job: on its nodes, from any of them
   castell session run --policy surpass -- srun ./simulation            the program's mpirun, srun or castell launch finds its nodes
@@ -65,6 +66,9 @@ pub struct RunArgs {
     /// programs (default: what `castell daemon --max-slowdown` or `session set --max-slowdown` allows all)
     #[arg(long, value_name = "FACTOR")]
     max_slowdown: Option<Slowdown>,
+    /// It is never stopped for a moment to be measured, nor put beside a probe, as `castell daemon --learn probe` does with programs that it does not know
+    #[arg(long)]
+    no_probe: bool,
     /// A session (see `list`) that it talks to: neither waits for the other, nor suspends it
     #[arg(long, value_name = "SESSION")]
     with: Option<u64>,
@@ -175,6 +179,7 @@ pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         policy: args.policy.map(|rules| rules.to_string()),
         program: program(&args.command),
         slowdown_max: args.max_slowdown,
+        unprobed: args.no_probe,
         ..Wanted::default()
     };
     let asked =
@@ -231,6 +236,7 @@ pub fn agent(args: AgentArgs) -> anyhow::Result<ExitCode> {
         allocation: allocation()?.as_ref(),
         watcher: None,
         foresight: None,
+        stills: None,
         ready: Box::new(|| {}),
     })?;
     Ok(ExitCode::SUCCESS)

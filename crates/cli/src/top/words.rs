@@ -65,6 +65,7 @@ fn slower(predicted: Option<&Predicted>) -> String {
     match predicted {
         None => "-".to_owned(),
         Some(predicted) if predicted.cannot_tell => "?".to_owned(),
+        Some(predicted) if predicted.foretold => format!("~{:.1}", predicted.slowdown.factor()),
         Some(predicted) => format!("{:.2}", predicted.slowdown.factor()),
     }
 }
@@ -137,12 +138,22 @@ mod tests {
     fn predicted(factor: f64) -> Predicted {
         let slowdown = Slowdown::of_factor(factor);
         let because = "seen once".to_owned();
-        Predicted { slowdown, low: slowdown, high: slowdown, comparisons: 1, cannot_tell: false, because }
+        Predicted {
+            slowdown,
+            low: slowdown,
+            high: slowdown,
+            comparisons: 1,
+            foretold: false,
+            cannot_tell: false,
+            because,
+        }
     }
 
     #[test]
     fn what_is_predicted_has_six_columns() {
         let open = Predicted { cannot_tell: true, ..predicted(2.0) };
+        let foretold = Predicted { foretold: true, ..predicted(1.26) };
+        assert_eq!(slower(Some(&foretold)), "~1.3");
         assert_eq!(
             [None, Some(&predicted(1.0)), Some(&predicted(999.9)), Some(&open)].map(slower),
             ["-", "1.00", "999.90", "?"]

@@ -4,7 +4,7 @@
 use castell_agent::Store;
 use castell_host::say;
 use castell_interference::Readings;
-use castell_interference::learn::{Learner, Observation};
+use castell_interference::learn::{Learner, Met, Observation};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -35,6 +35,10 @@ pub enum Step {
     },
     /// Paces around a change.
     Compared(Observation),
+    /// A program has met a probe.
+    Met(String, Met),
+    /// Two probes have met, and one was slower by this factor.
+    ProbesMet(f64),
     /// A program is to be forgotten.
     Forget(String),
 }
@@ -134,6 +138,8 @@ impl Step {
             }
             // What is no slowdown tells nothing.
             Step::Compared(seen) => drop(learner.learn(now_s, seen)),
+            Step::Met(program, met) => learner.meet(now_s, program, met),
+            Step::ProbesMet(slowdown) => learner.probes_meet(*slowdown),
             Step::Forget(program) => _ = learner.forget(program),
         }
     }

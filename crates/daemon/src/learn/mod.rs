@@ -1,21 +1,25 @@
 //! Learns how much the sessions of this node slow each other, while they run.
 //!
 //! A thread of its own looks at them once a second (`watch`), compares paces around changes (`castell_interference::learn`), and keeps what it
-//! has learned in a [`Knowledge`], a file that outlives daemons. Whoever decides about sessions has an `outlook` on it. It sleeps while nothing runs, disturbs no program, and where counters may
-//! not be read it says so once, and ends. Where the processor has none, bytes that a program reads and writes stand for its instructions.
+//! has learned in a [`Knowledge`], a file that outlives daemons. Whoever decides about sessions has an `outlook` on it. It sleeps while nothing
+//! runs, disturbs no program unless it is to `probe` those that are new, and where counters may not be read it says so once, and ends. Where the processor has none, bytes that a program reads and writes stand for its instructions.
 
 mod knowledge;
 mod outlook;
+mod probe;
 mod watch;
 
 pub use knowledge::{Knowledge, Step};
 pub(crate) use outlook::Outlook;
 
+use crate::standing::Standing;
+use castell_agent::Stills;
 use castell_host::say;
 use castell_interference::learn::{Changes, Windows};
 use castell_prof::counters::{Plan, Processor, Unavailable};
-use std::collections::BTreeSet;
+use probe::Prober;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 use watch::Watch;
@@ -25,21 +29,20 @@ const EVERY: Duration = Duration::from_secs(1);
 /// What was learned is written so often; a daemon that is killed loses no more.
 const KEPT_EVERY: Duration = Duration::from_secs(5);
 
-/// Waits until sessions run, and says which, by their marks; calls what it is given before it waits.
-pub(crate) type Running = Box<dyn Fn(&mut dyn FnMut()) -> BTreeSet<String> + Send>;
-
 /// What a daemon does to learn.
 #[derive(Clone, Debug)]
 pub struct Learning {
     /// Where what was learned is kept.
     pub file: PathBuf,
+    /// Whether programs that nobody knows are probed, for which they stand still for moments.
+    pub probes: bool,
 }
 
 impl Learning {
     /// Goes on as long as this process lives.
-    pub(crate) fn start(self, running: Running, outlook: Outlook) {
+    pub(crate) fn start(self, standing: Arc<Standing>, outlook: Outlook, stills: Stills) {
         let named = thread::Builder::new().name("learning".to_owned());
-        if let Err(error) = named.spawn(move || self.work(&running, &outlook)) {
+        if let Err(error) = named.spawn(move || self.work(&standing, &outlook, stills)) {
             say(&format!("nothing is learned of what runs here: {error}"));
         }
     }
@@ -49,9 +52,12 @@ impl Learning {
         Outlook::of_file(&self.file, &this_machine())
     }
 
-    fn work(&self, running: &Running, outlook: &Outlook) {
+    fn work(&self, standing: &Arc<Standing>, outlook: &Outlook, stills: Stills) {
+        let mut prober = self.probes.then(|| Prober::new(standing.clone(), stills)).flatten();
         // Until the first session there is nothing to say.
-        let _ = running(&mut || ());
+        if prober.is_none() {
+            let _ = standing.running(&mut || ());
+        }
         let plan = Plan::of_machine(Path::new("/"));
         if let Err(why) = &plan.hardware {
             if matches!(why, Unavailable::Denied { .. }) {
@@ -67,7 +73,10 @@ impl Learning {
         let mut changes = Changes::new(Windows::default());
         let (begin, mut kept) = (Instant::now(), Instant::now());
         loop {
-            let running = running(&mut || {
+            let running = standing.running(&mut || {
+                if let Some(prober) = &mut prober {
+                    prober.meet_itself(&mut knowledge);
+                }
                 knowledge.keep();
                 changes = Changes::new(Windows::default());
             });
@@ -86,6 +95,9 @@ impl Learning {
                     knowledge.take(now_s, Step::Compared(seen));
                     has_compared = true;
                 }
+            }
+            if let Some(prober) = &mut prober {
+                has_compared |= prober.meet(&mut watch, &mut knowledge);
             }
             let is_due = kept.elapsed() >= KEPT_EVERY;
             if is_due {

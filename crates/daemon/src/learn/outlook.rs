@@ -98,6 +98,7 @@ impl Foresight for Outlook {
             low: Slowdown::of_factor(all.low),
             high: Slowdown::of_factor(all.high),
             comparisons: all.seen as u64,
+            foretold: all.is_foretold(),
             cannot_tell: all.cannot_tell(),
             because,
         })
@@ -127,7 +128,7 @@ fn counted(told: &Told) -> f64 {
 fn alone() -> Predicted {
     let (slowdown, low, high) = (Slowdown::NONE, Slowdown::NONE, Slowdown::NONE);
     let because = "nobody is beside it".to_owned();
-    Predicted { slowdown, low, high, comparisons: 0, cannot_tell: false, because }
+    Predicted { slowdown, low, high, comparisons: 0, foretold: false, cannot_tell: false, because }
 }
 
 #[cfg(test)]

@@ -15,7 +15,10 @@ use std::time::{Duration, Instant};
 const PROGRAM_EVERY: Duration = Duration::from_secs(5);
 /// For so long the flows of a session are counted; its pace always is.
 const FLOWS_FOR: Duration = Duration::from_secs(20);
+/// The part of its time for which a session may stand still.
+const STILL_PART: f64 = 0.01;
 
+/// Sessions that run.
 pub(super) struct Watch {
     plan: Plan,
     sessions: BTreeMap<String, Watched>,
@@ -24,7 +27,7 @@ pub(super) struct Watch {
 }
 
 /// A session.
-struct Watched {
+pub(super) struct Watched {
     number: u64,
     began: Instant,
     /// When its processes were looked through.
@@ -37,6 +40,8 @@ struct Watched {
     flows: Option<Flows>,
     /// By its hash; empty as long as that is not known.
     program: String,
+    /// For how long it stood still, to be measured. Seconds.
+    still_s: f64,
 }
 
 struct Flows {
@@ -68,6 +73,11 @@ impl Watch {
         looks
     }
 
+    /// A session that was looked at last.
+    pub(super) fn session(&mut self, mark: &str) -> Option<&mut Watched> {
+        self.sessions.get_mut(mark)
+    }
+
     /// What those run that were looked at last, as far as that is known.
     pub(super) fn programs(&self) -> BTreeMap<String, String> {
         let known = self.sessions.iter().filter(|(_, watched)| !watched.program.is_empty());
@@ -83,7 +93,33 @@ impl Watched {
         let (pace, members) = (Counted::new(groups), Vec::new());
         let flows = Some(Flows { counted: plan.counted(), last: None });
         let (began, looked, program) = (Instant::now(), None, String::new());
-        Watched { number, began, looked, members, pace, counts_instructions, flows, program }
+        Watched { number, began, looked, members, pace, counts_instructions, flows, program, still_s: 0.0 }
+    }
+
+    /// Its program, as soon as that is known.
+    pub(super) fn program(&self) -> Option<&str> {
+        Some(self.program.as_str()).filter(|program| !program.is_empty())
+    }
+
+    /// Its processes, as they were when they were looked through.
+    pub(super) fn members(&self) -> &[u32] {
+        &self.members
+    }
+
+    /// What it has done so far, and for how many seconds it has had processors.
+    pub(super) fn progress(&self) -> (f64, f64) {
+        let look = self.look();
+        (look.work, look.cpu_s)
+    }
+
+    /// Whether it may stand still for so many seconds, by how long it has run and how long it has stood still for that.
+    pub(super) fn may_stand(&self, seconds: f64) -> bool {
+        self.still_s + seconds <= STILL_PART * self.began.elapsed().as_secs_f64()
+    }
+
+    /// It has stood still for so many seconds.
+    pub(super) fn has_stood(&mut self, seconds: f64) {
+        self.still_s += seconds;
     }
 
     /// Its processes, if it is time to look for them: what was not counted yet is from now on. What they start is counted with them.

@@ -27,7 +27,8 @@ pub(super) struct Fit {
     pub(super) median: Option<f64>,
     /// Standard deviation of an observation around its pair's mean. Natural logarithm.
     pub(super) noise: f64,
-    /// Standard deviation of the truth around what is said without having seen the pair, basis by basis. Natural logarithm.
+    /// Standard deviation of the truth around what is said without having seen the pair, basis by basis. Natural logarithm; of the probe by
+    /// how much it foretells.
     doubts: [f64; 4],
 }
 
@@ -40,6 +41,9 @@ const DOUBT: (f64, f64) = (0.3, 3.0);
 const NOISE_MIN: f64 = 0.005;
 /// Truths differ from what classes say by more than that.
 const DOUBT_MIN: f64 = 0.02;
+/// What a probe foretells is off by a part of itself: half, on a simulated chip, beside so much that is off anyhow. Natural logarithms.
+const PROBE_DOUBT: f64 = 0.5;
+const PROBE_OFF: f64 = 0.1;
 /// No pair is predicted to cost more because of its classes.
 const FACTOR_MAX: f64 = 20.0;
 /// Bandwidths of the link that are tried, in steps of a tenth.
@@ -47,7 +51,13 @@ const LINKS: i32 = 32;
 
 impl Default for Fit {
     fn default() -> Fit {
-        Fit { scn: None, traits: Traits::default(), median: None, noise: NOISE.0, doubts: [DOUBT.0; 4] }
+        Fit {
+            scn: None,
+            traits: Traits::default(),
+            median: None,
+            noise: NOISE.0,
+            doubts: Basis::ALL.map(first),
+        }
     }
 }
 
@@ -76,7 +86,7 @@ impl Fit {
 
     /// The one that lay nearest to the truth so far; of equal ones the first.
     pub(super) fn best(&self, priors: &[Prior]) -> Option<Prior> {
-        let doubt = |prior: &&Prior| self.doubts[prior.basis as usize];
+        let doubt = |prior: &&Prior| self.normal(Some(**prior)).deviation;
         priors.iter().min_by(|one, other| doubt(one).total_cmp(&doubt(other))).copied()
     }
 
@@ -84,7 +94,7 @@ impl Fit {
     pub(super) fn normal(&self, prior: Option<Prior>) -> Normal {
         prior.map_or(ANYTHING, |prior| Normal {
             middle: prior.slowdown.ln(),
-            deviation: self.doubts[prior.basis as usize],
+            deviation: (self.doubts[prior.basis as usize] * scale(&prior)).hypot(prior.spread),
         })
     }
 
@@ -93,6 +103,16 @@ impl Fit {
         let factor = self.scn?.predict(program, neighbour).ok()?;
         factor.is_finite().then(|| factor.clamp(1.0, FACTOR_MAX))
     }
+}
+
+/// Until enough was seen.
+fn first(basis: Basis) -> f64 {
+    if basis == Basis::Probe { PROBE_DOUBT } else { DOUBT.0 }
+}
+
+/// Of what a prior is off by a part.
+fn scale(prior: &Prior) -> f64 {
+    if prior.basis == Basis::Probe { prior.slowdown.ln().hypot(PROBE_OFF) } else { 1.0 }
 }
 
 fn scn(profiles: &[Profile], pairs: &[Pair]) -> Option<Scn> {
@@ -144,10 +164,12 @@ fn noise(window: &VecDeque<Seen>) -> f64 {
 
 /// How far what was said beforehand, without observations of the pair, lay from what was observed then; without the noise in that.
 fn doubt(window: &VecDeque<Seen>, basis: Basis, noise: f64) -> f64 {
-    let (mut squares, mut count) = (DOUBT.0 * DOUBT.0 * DOUBT.1, DOUBT.1);
+    let (mut squares, mut count) = (first(basis).powi(2) * DOUBT.1, DOUBT.1);
     for seen in window {
         if let Some(prior) = seen.priors.iter().find(|prior| prior.basis == basis) {
-            squares += ((seen.slowdown / prior.slowdown).ln().powi(2) - noise * noise).max(0.0);
+            let known = noise * noise + prior.spread * prior.spread;
+            let off = ((seen.slowdown / prior.slowdown).ln().powi(2) - known).max(0.0);
+            squares += off / scale(prior).powi(2);
             count += 1.0;
         }
     }

@@ -2,19 +2,22 @@
 //!
 //! [`Changes`] compares paces around the moments at which a neighbour comes or goes; a [`Learner`] is fed with what comes out. It
 //! predicts each observation before it learns it, and keeps how far off it was ([`Hour`]): whether its error falls can be looked up.
-//! A prediction is what was seen of that pair, drawn towards what its classes say, the more so the less was seen.
+//! A prediction is what was seen of that pair, drawn towards what follows from a probe that both have met, from others or from classes, the
+//! more so the less was seen.
 //! Memory is bounded: the programs that were not seen for longest are forgotten.
 
 mod changes;
 mod fit;
 mod hours;
 mod posterior;
+mod probed;
 mod program;
 mod told;
 mod traits;
 
 pub use changes::{Changes, Look, Observation, Windows};
 pub use hours::Hour;
+pub use probed::{Factor, MEETINGS_MAX, Met, Probed, STILL_S_MAX};
 pub use program::Program;
 pub use told::{Basis, Prior, Told};
 
@@ -49,9 +52,9 @@ pub struct Learner {
     hours: VecDeque<Hour>,
     /// All observations that there ever were.
     observed: u64,
-    /// Slowdowns that profiles foretell, by program and neighbour.
-    #[serde(skip)]
-    forecasts: BTreeMap<(String, String), f64>,
+    /// How much slower a probe was beside another one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    probes: Vec<f64>,
     #[serde(skip)]
     fit: Fit,
     /// Observations since it was fitted.
@@ -83,11 +86,32 @@ impl Learner {
         self.program(now_s, program).read(readings, cores, seconds, is_alone);
     }
 
-    /// Profiles foretell a slowdown: it stands in for what classes say. Not kept where the rest is.
-    pub fn foretell(&mut self, program: &str, neighbour: &str, slowdown: f64) {
-        if slowdown.is_finite() && slowdown > 0.0 {
-            self.forecasts.insert((program.to_owned(), neighbour.to_owned()), slowdown);
+    /// A program has met a probe: what follows for it and others that have stands in for what they do to each other, until that is seen.
+    pub fn meet(&mut self, now_s: u64, program: &str, met: &Met) {
+        self.program(now_s, program).probed.get_or_insert_default().add(met);
+    }
+
+    /// Two probes have met, and one was slower by this factor.
+    pub fn probes_meet(&mut self, slowdown: f64) {
+        if (0.05..=100.0).contains(&slowdown) && self.wants_probes() {
+            self.probes.push(slowdown);
         }
+    }
+
+    /// Whether two probes have not met often enough.
+    pub fn wants_probes(&self) -> bool {
+        self.probes.len() < MEETINGS_MAX
+    }
+
+    /// How much slower a probe is beside another one, as soon as that is known.
+    pub fn probes(&self) -> Option<Factor> {
+        probed::itself(&self.probes)
+    }
+
+    /// Whether a program is to meet a probe: one that nobody has come or gone beside as yet, or that has begun to.
+    pub fn wants_probe(&self, program: &str) -> bool {
+        let Some(known) = self.programs.get(program) else { return true };
+        known.probed.as_ref().map_or(known.compared.is_empty(), |probed| !probed.is_done())
     }
 
     /// What it says of a program beside a neighbour.
@@ -110,18 +134,22 @@ impl Learner {
 
     /// What can be said without having seen the pair.
     fn priors(&self, fit: &Fit, program: &str, neighbour: &str) -> Vec<Prior> {
-        let forecast = self.forecasts.get(&(program.to_owned(), neighbour.to_owned())).copied();
+        let foretold = || {
+            let [own, other] = [program, neighbour].map(|id| self.programs.get(id)?.probed());
+            probed::foretold(own?, other?, &self.probes)
+        };
         let by_class = || {
             let [own, other] = [program, neighbour].map(|id| self.programs.get(id)?.profile(id));
             fit.by_class(&own?, &other?)
         };
         let all = [
-            (forecast, Basis::Forecast),
             (fit.traits.told(program, neighbour), Basis::Others),
             (by_class().filter(|_| fit.traits.told(program, neighbour).is_none()), Basis::Classes),
             (fit.median, Basis::Median),
         ];
-        all.into_iter().filter_map(|(slowdown, basis)| Some(Prior { slowdown: slowdown?, basis })).collect()
+        let prior =
+            |(slowdown, basis): (Option<f64>, Basis)| Some(Prior { slowdown: slowdown?, basis, spread: 0.0 });
+        foretold().into_iter().chain(all.into_iter().filter_map(prior)).collect()
     }
 
     /// A program among several neighbours: their factors multiplied.

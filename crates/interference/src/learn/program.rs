@@ -1,6 +1,7 @@
 //! What is known of a program.
 
 use super::posterior::Equation;
+use super::probed::Probed;
 use crate::class::class_of;
 use crate::{Class, Estimate, Profile, Readings, Thresholds};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,9 @@ pub struct Program {
     /// What flows towards its cores, where that could be counted.
     flows: Option<Flows>,
     pub(super) compared: VecDeque<Equation>,
+    /// What it and a probe did to each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) probed: Option<Probed>,
 }
 
 /// Bytes a second into L1, L2 and the last-level cache, while the program has processors.
@@ -62,6 +66,11 @@ impl Program {
     /// The neighbours that it was compared with and without.
     pub fn neighbours(&self) -> BTreeSet<&str> {
         self.compared.iter().flat_map(Equation::terms).map(|(neighbour, _)| neighbour).collect()
+    }
+
+    /// What it and a probe did to each other, if they have met.
+    pub fn probed(&self) -> Option<&Probed> {
+        self.probed.as_ref()
     }
 
     /// The slowdowns that were seen when a neighbour came or went, and no other: the last one last.

@@ -8,8 +8,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// From profiles with reuse distances.
-    Forecast,
+    /// From what each and a probe did to each other.
+    Probe,
     /// From how both did with others.
     Others,
     /// From both classes, with constants from all pairs that were seen.
@@ -20,7 +20,7 @@ pub enum Basis {
 
 impl Basis {
     /// All of them.
-    pub const ALL: [Basis; 4] = [Basis::Forecast, Basis::Others, Basis::Classes, Basis::Median];
+    pub const ALL: [Basis; 4] = [Basis::Probe, Basis::Others, Basis::Classes, Basis::Median];
 }
 
 /// What would be said of a pair without observations of it.
@@ -31,6 +31,9 @@ pub struct Prior {
     pub slowdown: f64,
     /// Where that comes from.
     pub basis: Basis,
+    /// The standard deviation of what it was made of, where that was measured. Natural logarithm.
+    #[serde(default)]
+    pub spread: f64,
 }
 
 /// A prediction.
@@ -85,6 +88,7 @@ impl Told {
             prior: self.prior.zip(other.prior).map(|(one, other)| Prior {
                 slowdown: one.slowdown * other.slowdown,
                 basis: one.basis.max(other.basis),
+                spread: one.spread.hypot(other.spread),
             }),
             seen: self.seen.min(other.seen),
         }
@@ -93,6 +97,11 @@ impl Told {
     /// Where it comes from, as far as it does not from observations of this pair.
     pub fn basis(&self) -> Option<Basis> {
         self.prior.map(|prior| prior.basis)
+    }
+
+    /// Whether it follows from a probe alone: the two were never seen beside each other.
+    pub fn is_foretold(&self) -> bool {
+        self.seen == 0 && self.basis() == Some(Basis::Probe)
     }
 
     /// The most by the least that is possible.
@@ -119,7 +128,7 @@ impl fmt::Display for Told {
             count => format!("seen {count} times"),
         };
         let basis = match self.basis() {
-            Some(Basis::Forecast) => ", from their profiles",
+            Some(Basis::Probe) => ", foretold by a probe",
             Some(Basis::Others) => ", from how both did with others",
             Some(Basis::Classes) => ", from their classes",
             Some(Basis::Median) => ", from the median of all pairs",

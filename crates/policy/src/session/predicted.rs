@@ -15,6 +15,9 @@ pub struct Predicted {
     pub high: Slowdown,
     /// Comparisons of these programs that it comes from.
     pub comparisons: u64,
+    /// Whether it follows from a probe alone.
+    #[serde(default)]
+    pub foretold: bool,
     /// Whether too much is left open for an answer.
     pub cannot_tell: bool,
     /// The same as a sentence, with where it comes from.

@@ -16,7 +16,7 @@ use super::request::Request;
 use serde::{Deserialize, Serialize};
 
 /// This version; another one is refused.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Longer lines are refused.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
@@ -48,6 +48,8 @@ pub enum ToAgent {
     HandOver {},
     /// The last suspension or move is complete.
     Done {},
+    /// Its session has stood still for a moment, as [`FromAgent::StandStill`] wanted; or has not, and why is nobody's business.
+    Stood(Option<Stood>),
     /// Somebody has stopped the runner, as Ctrl-Z does, or lets it go on.
     Paused {
         /// Whether it stands still from now on.
@@ -145,6 +147,9 @@ pub struct Wanted {
     /// It does not start beside others where it or one of them would be slowed down by more; none for what all are allowed.
     #[serde(default)]
     pub slowdown_max: Option<Slowdown>,
+    /// It is not to be stopped for a moment in order to measure something.
+    #[serde(default)]
+    pub unprobed: bool,
     /// The process that runs it.
     pub pid: u32,
     /// What its processes have in their environment (`CASTELL_SESSION`).
@@ -213,6 +218,12 @@ pub enum FromAgent {
         /// Node by node.
         parts: Vec<Part>,
     },
+    /// Let all of its processes stand still for a moment, and go on by itself: whoever is measured meanwhile is measured without them. The moment is
+    /// over before that if anybody has something to say to the runner, or is gone. Answered with [`ToAgent::Stood`].
+    StandStill {
+        /// Microseconds, at most.
+        longest_us: u64,
+    },
     /// End it.
     End {},
     /// Let it go on by itself: the agent cannot go on, and no other one will.
@@ -240,6 +251,18 @@ pub enum FromAgent {
         /// By number.
         sessions: Vec<Shown>,
     },
+}
+
+/// For how long a session has stood still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stood {
+    /// All of it stood still from here,
+    pub from_ns: u64,
+    /// to here. Nanoseconds of the host's monotonic clock.
+    pub until_ns: u64,
+    /// Nanoseconds that it cost: also those in which it was being stopped, or let go on.
+    pub cost_ns: u64,
 }
 
 /// What a session has on one node.

@@ -1,13 +1,16 @@
 //! A probe: accesses to memory with known reuse distances, as fast as they go (Weidendorfer and Breitbart, COSH 2016: DistGen).
 //!
-//! [`Pattern`] says what is touched, a [`Probe`] is threads that do it, which can be stopped and go on.
+//! [`Pattern`] says what is touched, a [`Probe`] is threads that do it, which can be stopped and go on. [`meet`] measures what it and a
+//! program that runs anyway do to each other.
 
+mod meeting;
 mod pattern;
 
+pub use meeting::{Meeting, Met, Still, meet};
 pub use pattern::{BLOCK_BYTES, Dependence, Distance, Order, Pattern, PatternError, parse_size};
 
 use castell_base::sync::{AtomicU32, AtomicU64, Ordering};
-use castell_host::{futex, topology};
+use castell_host::{clock, futex, topology};
 use pattern::Walker;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -108,6 +111,11 @@ impl Probe {
         // Relaxed: a count that nothing hangs on.
         let blocks: u64 = self.shared.touched.iter().map(|count| count.0.load(Ordering::Relaxed)).sum();
         blocks * BLOCK_BYTES
+    }
+
+    /// Nanoseconds for which its threads have had processors, those that have ended left out.
+    pub fn cpu_ns(&self) -> u64 {
+        self.threads.iter().filter_map(clock::cpu_ns_of).sum()
     }
 
     /// Whether all threads have done their rounds.
