@@ -34,6 +34,8 @@ pub struct Thread {
     pub(crate) group: Cell<*const Group>,
     /// What a worker's thread counts; others share one.
     pub(crate) counters: Option<Arc<Counters>>,
+    /// See [`Thread::has_grown`].
+    fewest: Cell<i64>,
     /// Its worker's own queue; null if it is none, or if the scheduler has no such queues.
     leaf: Cell<*const Leaf<Task>>,
     /// Whether its worker is taken away; what never says so if it is none.
@@ -78,6 +80,7 @@ impl Thread {
             task: Cell::new(std::ptr::null()),
             group: Cell::new(std::ptr::null()),
             counters: worker.map(|_| shared.counts.register()),
+            fewest: Cell::new(0),
             leaf: Cell::new(std::ptr::null()),
             taken_away: Cell::new(&raw const NEVER),
             processor: Cell::new(&raw const NOTHING),
@@ -332,6 +335,18 @@ impl Thread {
     #[inline]
     pub(crate) fn created(&self) -> u64 {
         self.counters.as_deref().unwrap_or(&self.shared.counts.foreign).created.load(Ordering::Relaxed)
+    }
+
+    /// Whether the records that this thread made, less those that it disposed of, are `by` more than the fewest since this was so last.
+    pub(crate) fn has_grown(&self, by: u64) -> bool {
+        let Some(counters) = &self.counters else { return true };
+        let (made, gone) = (&counters.created, &counters.disposed);
+        // Below 0 for a thread that disposes of what others made.
+        let rest = made.load(Ordering::Relaxed).wrapping_sub(gone.load(Ordering::Relaxed)).cast_signed();
+        let fewest = self.fewest.get();
+        let has_grown = rest >= fewest.saturating_add_unsigned(by);
+        self.fewest.set(if has_grown { rest } else { rest.min(fewest) });
+        has_grown
     }
 
     /// Counts a record that was made.

@@ -696,6 +696,11 @@ unsafe impl Schedulable for Task {
     }
 
     #[inline]
+    fn nesting(&self) -> u32 {
+        self.depth
+    }
+
+    #[inline]
     fn descends_from(&self, ancestor: &Task) -> bool {
         ancestry::descends_from(self, ancestor)
     }

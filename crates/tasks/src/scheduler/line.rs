@@ -187,6 +187,20 @@ impl<T: Schedulable> Line<T> {
         found
     }
 
+    /// [`Line::move_set`] for somebody who is idle. Under LIFO it is what is nested as deep as the oldest and no more: in recursion each level has
+    /// about as much work as all behind it, and who gave half of the *tasks* away would have nearly nothing left, and wait for them.
+    pub(super) fn move_level(&mut self, count: usize, give: impl FnMut(Queued<T>)) {
+        if self.policy != QueuePolicy::Lifo {
+            return self.move_set(count, give);
+        }
+        let (start, end) = (self.start, self.start + count.min(self.len()) as u64);
+        // SAFETY: queued tasks are alive.
+        let mut nesting = |number| self.cell(number).map(|task| unsafe { task.as_ref() }.nesting());
+        let oldest = nesting(start);
+        let alike = (start..end).take_while(|&number| nesting(number) == oldest).count();
+        self.move_set(alike, give);
+    }
+
     /// Takes up to `count` tasks for another queue: those that this one would give out last.
     pub(super) fn move_set(&mut self, count: usize, mut give: impl FnMut(Queued<T>)) {
         if self.policy == QueuePolicy::Priority {
@@ -209,6 +223,30 @@ impl<T: Schedulable> Line<T> {
 mod tests {
     use super::*;
     use crate::scheduler::schedulable::tests::Item;
+
+    #[test]
+    fn who_is_idle_gets_the_oldest_level() {
+        // Of a recursion: two siblings, one below one of them, and two below that.
+        let mut items: Vec<Item> = (0..5).map(Item::new).collect();
+        items.iter_mut().zip([1, 1, 2, 3, 3]).for_each(|(item, nesting)| item.nesting = nesting);
+        let moved = |policy, counts: &[usize]| {
+            let mut line = Line::new(policy);
+            items.iter().for_each(|item| _ = line.add(NonNull::from(item)));
+            let mut moved = Vec::new();
+            for &count in counts {
+                let mut set = Vec::new();
+                // SAFETY: the items outlive the line.
+                line.move_level(count, |task| set.push(unsafe { task.0.as_ref() }.number));
+                moved.push(set);
+            }
+            moved
+        };
+        assert_eq!(
+            moved(QueuePolicy::Lifo, &[3, 2, 1, 2, 1]),
+            [vec![0, 1], vec![2], vec![3], vec![4], vec![]]
+        );
+        assert_eq!(moved(QueuePolicy::Fifo, &[3, 2]), [vec![2, 3, 4], vec![0, 1]]);
+    }
 
     /// The same steps on both, and the same comes out.
     #[test]

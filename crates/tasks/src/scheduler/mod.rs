@@ -224,19 +224,14 @@ impl<T: Schedulable> Scheduler<T> {
         .or_else(|| self.get_handed(worker))
     }
 
-    /// The next task for `worker` among the descendants of `ancestor`, as far as it can be found quickly. A worker that
-    /// asks in vain may be handed tasks from then on: it has to ask again, or to call [`Scheduler::leave`].
+    /// The next task for `worker` among the descendants of `ancestor`, as far as it can be found quickly.
     #[inline]
     pub(crate) fn get_descendant(&self, worker: WorkerId, ancestor: &T, mark: Mark) -> Option<NonNull<T>> {
-        let found = match &self.design {
+        match &self.design {
             AnyDesign::Tree(tree) => tree.get_descendant(worker, ancestor, mark),
             AnyDesign::Central(central) => central.get_descendant(worker.index(), ancestor),
             AnyDesign::Delegation(delegation) => delegation.get_descendant(worker.index(), ancestor),
-        };
-        if found.is_some() {
-            return found;
         }
-        self.wait_for_descendant(worker, ancestor)
     }
 
     /// As [`Scheduler::get_descendant`], looking at all that is queued anywhere: for a thread that would sleep otherwise. What it takes
@@ -250,8 +245,10 @@ impl<T: Schedulable> Scheduler<T> {
         }
     }
 
+    /// [`Scheduler::get_descendant`] for a worker that has asked that in vain: it may be handed tasks from then on, and has to ask again, or to
+    /// call [`Scheduler::leave`].
     #[cold]
-    fn wait_for_descendant(&self, worker: WorkerId, ancestor: &T) -> Option<NonNull<T>> {
+    pub(crate) fn wait_for_descendant(&self, worker: WorkerId, ancestor: &T) -> Option<NonNull<T>> {
         let AnyDesign::Tree(tree) = &self.design else { return None };
         if !self.is_registered(worker) {
             if tree.holds(worker) {

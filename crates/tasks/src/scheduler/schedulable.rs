@@ -29,6 +29,12 @@ pub unsafe trait Schedulable: Sized {
         unreachable!("its kind is one of {}", Kind::COUNT)
     }
 
+    /// In how many others its creation is nested: in recursion, what is nested less has more work below it.
+    #[inline]
+    fn nesting(&self) -> u32 {
+        0
+    }
+
     /// Whether this was created, directly or not, by `ancestor`.
     fn descends_from(&self, ancestor: &Self) -> bool;
 
@@ -128,12 +134,13 @@ pub(crate) mod tests {
         pub(crate) kind: Kind,
         pub(crate) place: Option<u16>,
         pub(crate) parent: Option<u64>,
+        pub(crate) nesting: u32,
     }
 
     impl Item {
         pub(crate) fn new(number: u64) -> Item {
             let link = AtomicPtr::new(std::ptr::null_mut());
-            Item { link, number, priority: 0, kind: Kind::CPU, place: None, parent: None }
+            Item { link, number, priority: 0, kind: Kind::CPU, place: None, parent: None, nesting: 0 }
         }
     }
 
@@ -153,6 +160,10 @@ pub(crate) mod tests {
 
         fn kind(&self) -> Kind {
             self.kind
+        }
+
+        fn nesting(&self) -> u32 {
+            self.nesting
         }
 
         fn descends_from(&self, ancestor: &Item) -> bool {

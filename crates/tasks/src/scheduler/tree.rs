@@ -2,7 +2,7 @@
 //!
 //! A leaf's queue is its worker's own ([`Biased`]): adding and taking touch nobody else's cache lines. What the paper does
 //! on every overflow is done here when it helps: a leaf that finds a worker idle hands it half of its queue at the next
-//! task boundary; while nobody is idle it keeps up to [`KEEP`] tasks, or the threshold if that is larger. A worker whose
+//! task boundary, as far as that is nested alike; while nobody is idle it keeps up to [`KEEP`] tasks, or the threshold if that is larger. A worker whose
 //! neighbours are all inside long tasks visits their leaves itself before it sleeps. With `pull=off` the paper's rules
 //! hold to the letter.
 
@@ -402,7 +402,7 @@ impl<T: Schedulable> Tree<T> {
                 unsafe {
                     leaf.own.own(|own| {
                         let half = own.queue.len().div_ceil(2).min(SLOT_TASKS);
-                        own.queue.move_set(half, |task| {
+                        own.queue.move_level(half, |task| {
                             stations.fill(&claim, count, task.0);
                             count += 1;
                         });
@@ -630,7 +630,9 @@ impl<T: Schedulable> Tree<T> {
             return None;
         }
         let set = leaf.own.visit(|own| {
-            let set = own.take_set(self.too_many(own.queue.len(), allowed));
+            let count = self.too_many(own.queue.len(), allowed);
+            let mut set = Vec::with_capacity(count.min(own.queue.len()));
+            own.queue.move_level(count, |task| set.push(task));
             leaf.length.store(own.queue.len(), Ordering::Relaxed);
             set
         });

@@ -328,7 +328,14 @@ fn run_marked(thread: &Thread, task: &Task, mark: Mark) -> bool {
 #[inline(never)]
 fn look_elsewhere(thread: &Thread, task: &Task, mark: Mark) -> Option<TaskRef> {
     thread.tell_ended();
-    thread.shared.scheduler.get_descendant(thread.worker.get()?, task, mark)
+    let (worker, scheduler) = (thread.worker.get()?, &thread.shared.scheduler);
+    let found = scheduler.get_descendant(worker, task, mark);
+    // What it might be handed need not descend from its task, and would lie here until another thread is this worker: only where no other one
+    // takes its place is that better than to look on for a moment.
+    if found.is_none() && thread.shared.workers.are_lent() {
+        return scheduler.wait_for_descendant(worker, task);
+    }
+    found
 }
 
 /// Runs `first`, which is `task` or descends from it, and what that makes ready for this thread as long as it descends from
