@@ -3,13 +3,13 @@
     cargo build -p castell-tasks --example phases --example hand_back && cargo build -p castell-comm --example waits
     python3 experiments/sharing/ranks.py target/debug/examples [ROUNDS]     writes ranks.csv and ranks.md
 """
-import csv
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
+
+from table import report, write
 
 HERE = pathlib.Path(__file__).parent
 CPUS = ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
@@ -69,27 +69,8 @@ def main():
         for number in range(rounds):
             for what, way, figure in measure(node):
                 rows.append({"round": number, "what": what, "way": way, "figure": f"{figure:.3f}", "load": f"{os.getloadavg()[0]:.2f}"})
-            write(rows)
-    report(rows)
-
-
-def write(rows):
-    with open(HERE / "ranks.csv", "w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def report(rows):
-    ways = list(dict.fromkeys(row["way"] for row in rows))
-    lines = ["| medians of the rounds | " + " | ".join(ways) + " |", "|---|" + "---|" * len(ways)]
-    for what in dict.fromkeys(row["what"] for row in rows):
-        of = lambda way: [float(row["figure"]) for row in rows if (row["what"], row["way"]) == (what, way)]
-        cells = [f"{statistics.median(of(way)):.1f}" if of(way) else "" for way in ways]
-        lines.append(f"| {what} | " + " | ".join(cells) + " |")
-    lines += ["", f"Load while it was measured: {min(float(row['load']) for row in rows):.1f} to {max(float(row['load']) for row in rows):.1f}."]
-    (HERE / "ranks.md").write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+            write(rows, HERE / "ranks.csv")
+    report(rows, HERE / "ranks.md")
 
 
 main()
