@@ -28,7 +28,11 @@ pub fn as_agent(socket: &str) {
             if let Some(mark) = mark {
                 let stood = stood.clone();
                 asks.ask(&mark, Duration::from_secs(5), move |it| {
-                    assert!(it.from_ns < it.until_ns && it.cost_ns >= it.until_ns - it.from_ns, "{it:?}");
+                    assert!(it.from_ns <= it.until_ns && it.cost_ns >= it.until_ns - it.from_ns, "{it:?}");
+                    // On a busy machine it may take too long to stop it.
+                    if it.from_ns == it.until_ns {
+                        return;
+                    }
                     writeln!(stood.lock().expect("nobody panics"), "{it:?}").expect("a line");
                 });
                 writeln!(asked, "{mark}").expect("a line");
