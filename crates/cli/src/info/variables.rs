@@ -192,6 +192,11 @@ pub const GROUPS: [Group; 7] = [
                 "profiles of programs lie in `castell/profiles` below it; without it, below `~/.local/share`",
             ),
             variable(
+                "XDG_STATE_HOME",
+                "a folder",
+                "what a killed `castell tune knobs` has to have put back lies in `castell/knobs` below it; without it, below `~/.local/state`",
+            ),
+            variable(
                 "XDG_RUNTIME_DIR",
                 "a folder",
                 "where the agents of sessions listen; without it, in `TMPDIR` or `/tmp`",

@@ -1,6 +1,7 @@
 //! `castell tune`: measures this machine, chooses algorithms, and keeps the choice for the library.
 
 mod export;
+mod knobs;
 mod report;
 mod rules;
 
@@ -82,12 +83,15 @@ pub struct Args {
 #[derive(Subcommand)]
 enum Command {
     Export(export::Args),
+    Knobs(Box<knobs::Args>),
 }
 
 /// Carries the command out.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if let Some(Command::Export(args)) = args.command {
-        return export::run(&args);
+    match args.command {
+        Some(Command::Export(args)) => return export::run(&args),
+        Some(Command::Knobs(args)) => return knobs::run(*args),
+        None => {}
     }
     let machine = tuning::here();
     let path = match args.output.clone().or_else(tuning::own_path) {

@@ -19,10 +19,12 @@
 
 mod by_size;
 mod least_squares;
+mod linear;
 mod samples;
 mod template;
 
 pub use by_size::{FitBySize, fit_by_size, from_parameters};
+pub use linear::LinearModel;
 pub use samples::{Measurements, PlbParameters, Sample, TableError};
 pub use template::{FitError, Quantity, Template};
 

@@ -5,6 +5,7 @@
 
 mod arrows;
 mod bars;
+mod boxes;
 mod critical;
 mod frame;
 mod gantt;
@@ -17,6 +18,7 @@ mod sizes;
 mod theme;
 mod xml;
 
+pub use boxes::{BoxPanel, BoxPlot, FiveNumbers, write_box_plot};
 pub use gantt::{GanttBar, GanttPanel, GanttPlot, write_gantt};
 pub use heat::{HeatMap, write_heat_map};
 pub use lines::{Axis, Line, LinePlot, Panel, write_line_plot};
