@@ -52,6 +52,17 @@ impl<'a> Argument<'a> {
     }
 }
 
+/// What is copied back when the kernel is done, each with its buffer on the device.
+pub(crate) fn outputs<'a, B>(
+    arguments: &'a mut [Argument<'_>],
+    buffers: &'a [Option<B>],
+) -> impl Iterator<Item = (&'a mut [u8], &'a B)> {
+    arguments.iter_mut().zip(buffers).filter_map(|(argument, buffer)| match (argument, buffer) {
+        (Argument::Output(bytes), Some(buffer)) if !bytes.is_empty() => Some((&mut **bytes, buffer)),
+        _ => None,
+    })
+}
+
 fn bytes<T: Element>(elements: &[T]) -> &[u8] {
     // SAFETY: numbers are bytes; the borrow goes on.
     unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }

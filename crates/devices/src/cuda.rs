@@ -1,5 +1,6 @@
 //! CUDA's devices: the driver's library runs kernels, and NVRTC, the toolkit's, compiles their sources.
 
+use crate::argument::outputs;
 use crate::{Argument, Device, DeviceError, choose};
 use cudarc::driver::result::launch_kernel;
 use cudarc::driver::{CudaContext, CudaFunction, CudaSlice, CudaStream, DevicePtr as _, DriverError, sys};
@@ -94,12 +95,8 @@ impl Cuda {
         if items > 0 {
             self.launch(kernel, arguments, &buffers, items)?;
         }
-        for (argument, buffer) in arguments.iter_mut().zip(&buffers) {
-            if let (Argument::Output(bytes), Some(buffer)) = (argument, buffer)
-                && !bytes.is_empty()
-            {
-                self.stream.memcpy_dtoh(buffer, *bytes).map_err(failed("copy from the device"))?;
-            }
+        for (bytes, buffer) in outputs(arguments, &buffers) {
+            self.stream.memcpy_dtoh(buffer, bytes).map_err(failed("copy from the device"))?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! OpenCL's devices.
 
+use crate::argument::outputs;
 use crate::{Argument, Device, DeviceError, choose};
 use opencl3::command_queue::CommandQueue;
 use opencl3::context::Context;
@@ -126,14 +127,10 @@ impl Device for OpenCl {
             };
             launched.map_err(failed("start the kernel"))?;
         }
-        for (argument, buffer) in arguments.iter_mut().zip(&buffers) {
-            if let (Argument::Output(bytes), Some(buffer)) = (argument, buffer)
-                && !bytes.is_empty()
-            {
-                // SAFETY: as long as the buffer; the queue is in order, so this comes after the kernel.
-                let read = unsafe { inside.queue.enqueue_read_buffer(buffer, CL_BLOCKING, 0, bytes, &[]) };
-                read.map_err(failed("read a buffer"))?;
-            }
+        for (bytes, buffer) in outputs(arguments, &buffers) {
+            // SAFETY: as long as the buffer; the queue is in order, so this comes after the kernel.
+            let read = unsafe { inside.queue.enqueue_read_buffer(buffer, CL_BLOCKING, 0, bytes, &[]) };
+            read.map_err(failed("read a buffer"))?;
         }
         inside.queue.finish().map_err(failed("finish"))
     }
