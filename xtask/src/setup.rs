@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// (program that shows that it is there, apt package that brings it).
-const PROGRAMS: [(&str, &str); 20] = [
+const PROGRAMS: [(&str, &str); 21] = [
     ("gcc", "gcc"),
     ("gfortran", "gfortran"),
     ("g++", "g++"),
@@ -26,12 +26,14 @@ const PROGRAMS: [(&str, &str); 20] = [
     ("tc", "iproute2"),
     ("chromium", "chromium"),
     ("chromedriver", "chromium-driver"),
+    ("fi_info", "libfabric-bin"),
     ("systemd-analyze", "systemd"),
     ("systemd-socket-activate", "systemd"),
 ];
 
 /// (what pkg-config calls the library, apt package that brings it).
-const LIBRARIES: [(&str, &str); 2] = [("openblas", "libopenblas-dev"), ("tbb", "libtbb-dev")];
+const LIBRARIES: [(&str, &str); 3] =
+    [("openblas", "libopenblas-dev"), ("tbb", "libtbb-dev"), ("libfabric", "libfabric-dev")];
 
 /// As [`LIBRARIES`], for the peers of `castell bench tasks` that are too large to be asked of everybody: StarPU brings its own dependencies. No
 /// test needs it.

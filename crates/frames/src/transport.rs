@@ -9,6 +9,7 @@ use castell_esp::{Address as Place, Communicator, Endpoint, Key, Mac, Settings};
 use castell_host::clock::Clock;
 use castell_host::epoll;
 use castell_host::packet::{Frames, PacketSocket};
+use castell_host::random::random_bytes;
 use castell_transport::{AccessError, Address, Armed, Down, Events, Limits, RemoteKey, Sleeper, Transport};
 use hmac::{Hmac, KeyInit, Mac as _};
 use rustix::fd::{AsFd, OwnedFd};
@@ -100,15 +101,6 @@ fn derive(secret: &[u8; 32], purpose: &[u8]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-fn random() -> std::io::Result<[u8; 16]> {
-    let mut bytes = [0; 16];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
-    }
-    Ok(bytes)
-}
-
 fn settings(mtu_bytes: u16, ranks: u32, message_bytes_max: usize) -> Settings {
     let usual = Settings::default();
     let burst_bytes = usual.initial_burst as usize * usize::from(mtu_bytes);
@@ -161,7 +153,7 @@ impl Esp {
         let timer = epoll::timer().map_err(system).map_err(because("make a timer"))?;
         epoll::watch(&epoll, &timer, TIMER, false).map_err(system).map_err(because("watch a timer"))?;
         epoll::watch(&epoll, &socket, SOCKET, false).map_err(system).map_err(because("watch a socket"))?;
-        let nonce = random().map_err(because("draw random numbers"))?;
+        let nonce = random_bytes().map_err(because("draw random numbers"))?;
         let settings = settings(mtu_bytes, ranks, options.message_bytes_max);
         let endpoint = Endpoint::new(reach.place, key, &nonce, &settings);
         let clock = options.clock.clone();

@@ -27,6 +27,7 @@ pub mod perf;
 pub mod power;
 pub mod pressure;
 pub mod process;
+pub mod random;
 pub mod remote;
 pub mod say;
 pub mod service;

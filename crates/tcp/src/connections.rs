@@ -6,6 +6,7 @@ use crate::socket;
 use castell_base::Rank;
 use castell_host::clock::Clock;
 use castell_host::epoll;
+use castell_host::random::random_bytes;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -132,7 +133,7 @@ impl Connections {
         }
         Ok(Connections {
             me,
-            instance: u64::from_le_bytes(handshake::random()?),
+            instance: u64::from_le_bytes(random_bytes()?),
             settings,
             secret,
             looked_at: clock.now(),
@@ -406,7 +407,7 @@ impl Connections {
     }
 
     fn challenge(&mut self, socket: OwnedFd, now: u64) {
-        let Ok(nonce) = handshake::random() else { return };
+        let Ok(nonce) = random_bytes() else { return };
         if self.unproved >= UNPROVED_MAX {
             self.drop_oldest(now);
         }
@@ -541,7 +542,7 @@ impl Connections {
         let said = self.peer(rank).link.hello(instance);
         let connection = self.open[slot].as_mut().expect("it was looked at");
         let challenge = *connection.heard.first_chunk::<CHALLENGE_BYTES>().expect("it was read");
-        let Ok(nonce) = handshake::random() else { return Err(Stranger::Foreign) };
+        let Ok(nonce) = random_bytes() else { return Err(Stranger::Foreign) };
         let hello = handshake::hello(&self.secret, &challenge, &nonce, &said)?;
         if socket::send(&connection.socket, [&hello, &[], &[]]) != Ok(HELLO_BYTES) {
             return Err(Stranger::Foreign);

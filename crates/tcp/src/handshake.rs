@@ -11,6 +11,7 @@
 
 use crate::frame::{VERSION, word};
 use castell_base::Rank;
+use castell_host::random::random_bytes;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
@@ -35,7 +36,7 @@ impl Secret {
     /// # Errors
     /// The system has no random numbers.
     pub fn random() -> std::io::Result<Secret> {
-        random().map(Secret)
+        random_bytes().map(Secret)
     }
 
     /// For whoever hands it on, by a way that nobody else reads: never on a command line, in the environment or in a log.
@@ -49,16 +50,6 @@ impl Secret {
         parts.iter().for_each(|part| mac.update(part));
         mac
     }
-}
-
-/// Random bytes of the system's.
-pub(crate) fn random<const BYTES: usize>() -> std::io::Result<[u8; BYTES]> {
-    let mut bytes = [0; BYTES];
-    let mut filled = 0;
-    while filled < BYTES {
-        filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
-    }
-    Ok(bytes)
 }
 
 const MAGIC: [u8; 8] = [b'C', b'A', b'S', b'T', b'E', b'L', b'L', VERSION];

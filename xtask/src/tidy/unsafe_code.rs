@@ -4,9 +4,9 @@ use super::rooms::Table;
 use super::source::{code_only, line_of, words};
 use super::{File, Finding};
 
-const ROOMS: [&str; 15] = [
-    "base", "host", "shm", "lab", "launch", "queues", "engine", "coll", "comm", "tasks", "devices", "bench",
-    "capi", "omp", "py",
+const ROOMS: [&str; 16] = [
+    "base", "host", "shm", "lab", "launch", "queues", "engine", "coll", "comm", "tasks", "devices", "fabric",
+    "bench", "capi", "omp", "py",
 ];
 
 /// No `unsafe` outside the rooms that may have it, and inside a `// SAFETY:` for each block. Clippy asks for it too, where it

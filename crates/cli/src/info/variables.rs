@@ -139,6 +139,11 @@ pub const GROUPS: [Group; 7] = [
                 "the PMIx library through which the group is found; without it `libpmix.so.2`",
             ),
             variable(
+                "CASTELL_LIBFABRIC",
+                "a file",
+                "the libfabric that carries messages with `--net fabric`, 1.17 or later; without it `libfabric.so.1`",
+            ),
+            variable(
                 "CASTELL_LAB_HOSTS",
                 "names",
                 "set by `castell lab`: the hosts of the lab that the process runs in",

@@ -4,11 +4,12 @@
 use castell_base::{Lent, Rank};
 use castell_transport::{
     AccessError, Address, Armed, Connector, Cost, Down, Endpoint, Events, Header, Limits, Refused, RemoteKey,
-    Sleeper, Transport, Unreachable, Urgency,
+    Sleeper, Token, Transport, Unreachable, Urgency,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 /// How long a sleeper waits for what is under way. Loaded machines are normal.
@@ -23,6 +24,8 @@ pub struct UnderWay {
     came: BTreeMap<(u32, u32), u64>,
     /// Who was refused by whom, and is to be told of room.
     refused: BTreeSet<(u32, u32)>,
+    /// One-sided operations that have not ended: of whom at whom.
+    operations: BTreeMap<(u32, u32), u64>,
 }
 
 impl UnderWay {
@@ -31,7 +34,9 @@ impl UnderWay {
     }
 
     pub fn is_something(&self) -> bool {
-        !self.refused.is_empty() || self.sent.iter().any(|(pair, sent)| self.is_late(*pair, *sent))
+        !self.refused.is_empty()
+            || self.operations.values().any(|count| *count > 0)
+            || self.sent.iter().any(|(pair, sent)| self.is_late(*pair, *sent))
     }
 
     fn is_coming_to(&self, to: u32) -> bool {
@@ -44,6 +49,7 @@ impl UnderWay {
         self.sent.retain(|pair, _| !is_its(pair));
         self.flushed.retain(|pair, _| !is_its(pair));
         self.refused.retain(|pair| !is_its(pair));
+        self.operations.retain(|pair, _| !is_its(pair));
     }
 }
 
@@ -99,6 +105,19 @@ impl<W: Between, E: Events> Events for Counting<'_, W, E> {
     fn room(&mut self, peer: Rank) {
         lock(self.world).under_way().refused.remove(&(self.me, peer.0));
         self.events.room(peer);
+    }
+
+    fn completed(&mut self, token: Token, outcome: Result<u64, AccessError>) {
+        // The conformance suite's tokens name the peer.
+        let pair = (self.me, (token.0 >> 32) as u32);
+        if let Some(count) = lock(self.world).under_way().operations.get_mut(&pair) {
+            *count = count.saturating_sub(1);
+        }
+        self.events.completed(token, outcome);
+    }
+
+    fn notified(&mut self, peer: Rank, notice: u32) {
+        self.events.notified(peer, notice);
     }
 
     fn down(&mut self, peer: Rank, delivered: u32, why: Down) {
@@ -216,5 +235,62 @@ impl<E: Endpoint, W: Between + Send> Endpoint for PatientEndpoint<E, W> {
         under_way.flushed.insert(self.pair, sent);
         drop(world);
         self.inner.flush(urgency)
+    }
+
+    fn get(&mut self, from: &RemoteKey, at: u64, into: Lent, token: Token) -> Result<Poll<()>, AccessError> {
+        let begun = self.inner.get(from, at, into, token);
+        self.has_begun(begun)
+    }
+
+    fn put(
+        &mut self,
+        from: Lent,
+        to: &RemoteKey,
+        at: u64,
+        notice: Option<u32>,
+        token: Token,
+    ) -> Result<Poll<()>, AccessError> {
+        let begun = self.inner.put(from, to, at, notice, token);
+        self.has_begun(begun)
+    }
+
+    fn fetch_add(
+        &mut self,
+        word: &RemoteKey,
+        at: u64,
+        value: u64,
+        token: Token,
+    ) -> Result<Poll<u64>, AccessError> {
+        let begun = self.inner.fetch_add(word, at, value, token);
+        self.has_begun(begun)
+    }
+
+    fn swap(
+        &mut self,
+        word: &RemoteKey,
+        at: u64,
+        value: u64,
+        token: Token,
+    ) -> Result<Poll<u64>, AccessError> {
+        let begun = self.inner.swap(word, at, value, token);
+        self.has_begun(begun)
+    }
+
+    fn map(&self, key: &RemoteKey) -> Option<Lent> {
+        self.inner.map(key)
+    }
+}
+
+impl<E, W: Between> PatientEndpoint<E, W> {
+    fn has_begun<R>(&self, begun: Result<Poll<R>, AccessError>) -> Result<Poll<R>, AccessError> {
+        match begun {
+            Ok(Poll::Pending) => {
+                *lock(&self.world).under_way().operations.entry(self.pair).or_default() += 1;
+            }
+            // Nobody tells when there is room: whoever asks again gives the system a moment.
+            Err(AccessError::Full) => std::thread::sleep(Duration::from_micros(100)),
+            _ => {}
+        }
+        begun
     }
 }

@@ -1,0 +1,31 @@
+//! Random numbers of the system's, which nobody can guess.
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+/// So many random bytes.
+///
+/// # Errors
+/// The system has none.
+pub fn random_bytes<const BYTES: usize>() -> std::io::Result<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
+    let mut filled = 0;
+    while filled < BYTES {
+        match getrandom(&mut bytes[filled..], GetRandomFlags::empty()) {
+            Ok(more) => filled += more,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_draws_are_alike() {
+        let (one, other) = (random_bytes::<32>().expect("bytes"), random_bytes::<32>().expect("bytes"));
+        assert_ne!(one, other);
+    }
+}
