@@ -1,5 +1,6 @@
 //! ESP keeps the rules of transports between hosts that are network namespaces, over real interfaces.
 
+mod group;
 mod hosts;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
@@ -7,56 +8,18 @@ mod skipped;
 use castell_base::Rank;
 use castell_frames::{Esp, EspError, EspOptions};
 use castell_transport::conformance::check;
+use group::Ranks;
 use hosts::Hosts;
-use hosts::group::Ranks;
-use skipped::skip;
 use std::cell::Cell;
-use std::process::Command;
 use std::rc::Rc;
 
-/// Says that this process is the one in a namespace of its own.
-const INSIDE: &str = "CASTELL_TEST_INSIDE";
-
-/// Runs a test of this name in a namespace of its own, once more; true: this is it.
+/// Runs a test of this name in a namespace of its own, once more; true: this is it. Root is not needed.
 fn is_inside(name: &str) -> bool {
-    if std::env::var_os(INSIDE).is_some() {
-        return true;
-    }
-    let unshare = |words: &[&str]| {
-        let mut command = Command::new("unshare");
-        command.args(["--map-root-user", "--net"]).args(words);
-        command
-    };
-    match unshare(&["ip", "link", "add", "name", "x0", "type", "veth", "peer", "name", "x1"]).output() {
-        Ok(output) if output.status.success() => {}
-        Ok(output) => {
-            skip(
-                "namespaces with `unshare -rn` and `ip link add … type veth`",
-                &String::from_utf8_lossy(&output.stderr),
-            );
-            return false;
-        }
-        Err(error) => {
-            skip("lab", &error.to_string());
-            return false;
-        }
-    }
-    let me = std::env::current_exe().expect("a program knows its path");
-    let output = unshare(&[])
-        .arg(me)
-        .args([name, "--exact", "--nocapture", "--test-threads=1"])
-        .env(INSIDE, "1")
-        .output();
-    let output = output.expect("it starts");
-    let said =
-        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
-    println!("{said}");
-    assert!(output.status.success() && said.contains("1 passed"), "{}", output.status);
-    false
+    hosts::is_inside(name, &["--map-root-user", "--net"])
 }
 
 fn keeps_the_rules(mtu: usize, message_bytes_max: usize, seeds: std::ops::Range<u64>) {
-    let hosts = Rc::new(Hosts::new(9, mtu));
+    let hosts = Rc::new(Hosts::new(9, mtu, true));
     let groups = Cell::new(0_u8);
     for seed in seeds {
         let make = |ranks| {

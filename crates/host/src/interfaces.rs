@@ -1,7 +1,11 @@
 //! The network interfaces of this host.
 
 use std::ffi::CStr;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsRawFd;
+
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
 
 /// An address of an interface that is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +26,48 @@ pub fn addresses() -> Vec<InterfaceAddress> {
     });
     found.sort_by_key(|one| (one.ip.is_loopback(), one.ip.is_ipv6()));
     found
+}
+
+/// Has an interface of this process's network namespace gather frames before it hands them on (generic receive offload), or not. The end of a
+/// veth pair that does so takes frames which a program at the other end's XDP hook redirects; one that does not drops them.
+///
+/// # Errors
+/// There is no such interface, it cannot, or this process may not.
+pub fn gather_frames(name: &str, gathers: bool) -> io::Result<()> {
+    const SET_GENERIC_RECEIVE_OFFLOAD: u32 = 0x2c;
+    ask_driver(name, &mut [SET_GENERIC_RECEIVE_OFFLOAD, gathers.into()])
+}
+
+/// The driver of an interface of this process's network namespace, such as `veth`.
+///
+/// # Errors
+/// There is no such interface, or its driver has no name.
+pub fn driver(name: &str) -> io::Result<String> {
+    const GET_DRIVER: u32 = 3;
+    // The command, then names of 32 bytes each, the driver's first.
+    let mut value = [0_u32; 49];
+    value[0] = GET_DRIVER;
+    ask_driver(name, &mut value)?;
+    let bytes =
+        value[1..9].iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
+    Ok(String::from_utf8(bytes).unwrap_or_default())
+}
+
+/// Has the driver do what the first word says, with what lies behind it. `value` is as long as that command's.
+fn ask_driver(name: &str, value: &mut [u32]) -> io::Result<()> {
+    // SAFETY: plain data.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from.cast_signed();
+    }
+    request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+    // SAFETY: the call reads the name, which ends with a zero, and the value behind the pointer, both alive.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 fn all() -> Vec<InterfaceAddress> {

@@ -77,6 +77,15 @@ impl Segment {
         Segment::from_fd(unsafe { OwnedFd::from_raw_fd(number) })
     }
 
+    /// Maps memory that the kernel shares through a descriptor which is no file of memory, such as a BPF array's. It is as long as the caller
+    /// says, and never shrinks.
+    ///
+    /// # Errors
+    /// The kernel shares nothing by it, or not so much.
+    pub fn of_kernel(descriptor: OwnedFd, bytes: usize) -> Result<Segment, HostError> {
+        Segment::map(descriptor, bytes)
+    }
+
     fn map(descriptor: OwnedFd, bytes: usize) -> Result<Segment, HostError> {
         let map = MmapOptions::new()
             .len(bytes)

@@ -1,13 +1,50 @@
 //! Network namespaces on a bridge, as hosts on one segment: real interfaces, real frames. This process is in a namespace of its own, in which
 //! it may do that.
 
-pub mod group;
-
+use crate::skipped::skip;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Says that this process is the one in a namespace of its own.
+const INSIDE: &str = "CASTELL_TEST_INSIDE";
+
+/// Runs a test of this name in a namespace of its own, as `unshare` makes it with these options, once more; true: this is it.
+pub fn is_inside(name: &str, options: &[&str]) -> bool {
+    if std::env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    let unshare = |words: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(options).args(words);
+        command
+    };
+    match unshare(&["ip", "link", "add", "name", "x0", "type", "veth", "peer", "name", "x1"]).output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => {
+            skip("lab", &String::from_utf8_lossy(&output.stderr));
+            return false;
+        }
+        Err(error) => {
+            skip("lab", &error.to_string());
+            return false;
+        }
+    }
+    let me = std::env::current_exe().expect("a program knows its path");
+    let output = unshare(&[])
+        .arg(me)
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(INSIDE, "1")
+        .output();
+    let output = output.expect("it starts");
+    let said =
+        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+    println!("{said}");
+    assert!(output.status.success() && said.contains("1 passed"), "{}", output.status);
+    false
+}
 
 /// A shell alone in its network namespace, which ends when nobody writes to it any more.
 struct Host {
@@ -22,13 +59,14 @@ pub struct Hosts {
     home: File,
 }
 
-fn ip(words: &[&str]) {
+/// Runs `ip`, which has to succeed.
+pub fn ip(words: &[&str]) {
     let output = Command::new("ip").args(words).output().expect("`ip` is there");
     assert!(output.status.success(), "ip {words:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 impl Host {
-    fn start(index: usize, mtu: usize) -> Host {
+    fn start(index: usize, mtu: usize, bridged: bool) -> Host {
         let mut child = Command::new("unshare")
             .args(["-n", "sh"])
             .stdin(Stdio::piped())
@@ -51,7 +89,10 @@ impl Host {
             "link", "add", "name", &line, "mtu", &mtu, "type", "veth", "peer", "name", "e0", "mtu", &mtu,
             "netns", &pid,
         ]);
-        ip(&["link", "set", &line, "master", "bridge", "up"]);
+        if bridged {
+            ip(&["link", "set", &line, "master", "bridge"]);
+        }
+        ip(&["link", "set", &line, "up"]);
         let input = host(input, "ip link set e0 up");
         let namespace = File::open(format!("/proc/{pid}/ns/net")).expect("a namespace");
         Host { child, input: Some(input), output, namespace }
@@ -67,8 +108,8 @@ impl Drop for Host {
 }
 
 impl Hosts {
-    /// So many, each with an interface `e0`.
-    pub fn new(count: usize, mtu: usize) -> Hosts {
+    /// So many, each with an interface `e0`, the other ends of which are `v0`, `v1`, … here: on a bridge, or with nothing between them.
+    pub fn new(count: usize, mtu: usize, bridged: bool) -> Hosts {
         let home = File::open("/proc/thread-self/ns/net").expect("a namespace");
         ip(&[
             "link",
@@ -84,7 +125,7 @@ impl Hosts {
             "0",
         ]);
         ip(&["link", "set", "bridge", "mtu", &mtu.to_string(), "up"]);
-        Hosts { hosts: (0..count).map(|index| Host::start(index, mtu)).collect(), home }
+        Hosts { hosts: (0..count).map(|index| Host::start(index, mtu, bridged)).collect(), home }
     }
 
     /// Does something on a host.

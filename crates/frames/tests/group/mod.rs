@@ -4,7 +4,7 @@
 #[path = "../../../transport/tests/patient/mod.rs"]
 mod patient;
 
-use super::Hosts;
+use crate::hosts::Hosts;
 use castell_base::Rank;
 use castell_frames::{Esp, EspOptions};
 use castell_host::clock::Clock;
