@@ -140,6 +140,7 @@ fn programs_give_the_same_results() {
         survive(mpi, &installed);
         lend(mpi, &installed);
         draw(mpi, &installed);
+        over_networks(mpi, &installed);
         spawn(mpi, &installed);
         for source in ["old.f90", "module.f90", "f08.f90"] {
             if Command::new(mpi.fortran).arg("--version").output().is_err() {
@@ -249,6 +250,24 @@ fn compare(mpi: &Mpi, installed: &Installed) {
         for rank in 0..ranks {
             std::fs::remove_file(format!("{file}.{rank}")).expect("a rank's results");
         }
+    }
+}
+
+/// The same program where castell's messages go over TCP, and over libfabric.
+fn over_networks(mpi: &Mpi, installed: &Installed) {
+    let program = mpi.compile(installed, mpi.compiler, "compare.c");
+    let file = installed.prefix.join(format!("{}.networks", mpi.family));
+    let file = file.to_str().expect("a path of UTF-8");
+    let arguments = |does| [does, file, "21", "100"];
+    mpi.run(installed, 3, false, &program, &arguments("write"));
+    for net in ["tcp", "fabric=tcp;ofi_rxm"] {
+        let variables = [("CASTELL_MPI_ALWAYS", "1"), ("CASTELL_NET", net)];
+        let said = mpi.run_with(installed, 3, Some(&variables), &program, &arguments("read"));
+        let (all, through) = calls(&said);
+        assert!(all >= 150 && all == through, "{net}: {said}");
+    }
+    for rank in 0..3 {
+        std::fs::remove_file(format!("{file}.{rank}")).expect("a rank's results");
     }
 }
 

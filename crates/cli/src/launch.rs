@@ -31,6 +31,8 @@ Examples:
   castell launch --hosts web1:2,web2:2 --remote 'docker exec -i {host}' -- ./program
   castell lab 4 -- castell launch -n 8 -- ./program   # on four hosts made of namespaces
   castell lab 2 -- castell launch -n 2 --net esp=eth0 -- ./program   # over raw Ethernet frames
+  castell launch --hosts a:4,b:4 --net fabric -- ./program           # by libfabric between hosts: InfiniBand, Slingshot, EFA
+  castell launch -n 4 --net 'fabric=tcp;ofi_rxm' -- ./program        # by this provider, between all ranks of this host
   kill -USR1 PID-OF-CASTELL                      # the same, at once
   castell launch -n 4 --timeline out.html -- ./program   # what each rank did, waited for and sent, on one axis
 
@@ -84,8 +86,9 @@ pub struct Args {
     #[arg(long, default_value = "auto", value_name = "auto|thread|peers")]
     progress: Progress,
     /// What carries messages: shared memory, and TCP between hosts (shm); TCP also between processes of one host (tcp); or shared memory, and raw
-    /// Ethernet frames between hosts of one segment, at this interface of each (esp=eth0; needs CAP_NET_RAW)
-    #[arg(long, default_value = "shm", value_name = "shm|tcp|esp=INTERFACE")]
+    /// Ethernet frames between hosts of one segment, at this interface of each (esp=eth0; needs CAP_NET_RAW), or libfabric between hosts, and
+    /// between all ranks where there is one host only (fabric, or fabric=PROVIDER, fabric=PROVIDER/DEVICE)
+    #[arg(long, default_value = "shm", value_name = "shm|tcp|esp=INTERFACE|fabric[=PROVIDER]")]
     net: Net,
     /// Print who waits for whom after this long without progress
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -154,10 +157,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// Ranks that talk over TCP have to have a network in common.
 fn isolation(args: &Args, launch: &Launch, on_hosts: bool) -> anyhow::Result<Option<Isolation>> {
     let Some(mut isolation) = args.isolate else { return Ok(None) };
-    if isolation.kinds.net && (on_hosts || launch.job.net == Net::Tcp) {
+    if isolation.kinds.net && (on_hosts || matches!(launch.job.net, Net::Tcp | Net::Fabric(_))) {
         if isolation.is_named {
             bail!(
-                "--isolate {isolation}: ranks with networks of their own cannot talk over TCP: leave out net"
+                "--isolate {isolation}: ranks with networks of their own cannot talk over a common one: leave out net"
             );
         }
         isolation.kinds.net = false;
@@ -230,6 +233,7 @@ impl Recording {
         let carried = match args.net {
             Net::Tcp => "executed, messages over TCP",
             Net::Esp(_) => "executed, messages between hosts over raw Ethernet frames",
+            Net::Fabric(_) => "executed, messages by libfabric",
             Net::Shm => "executed over shared memory",
         };
         Timeline { title: title(&args.program), subtitle: carried.into(), ..timeline }

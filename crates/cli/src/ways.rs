@@ -1,11 +1,14 @@
 //! `castell ways`.
 
+mod fabrics;
+
 use anyhow::{Context as _, bail};
 use castell_base::Rank;
 use castell_comm::job::{Death, Job, RankState};
 use castell_comm::jobs::{self, RunningJob};
-use castell_comm::ways::{Reading, Way, WhyTcp};
+use castell_comm::ways::{Reading, Way, WhyNetwork};
 use castell_host::topology::print_list;
+use castell_transport::Address;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -14,7 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   castell ways                            # all jobs on this host that this user can see
   castell ways --job 4711                 # the one that this process belongs to: its launcher, or any rank
-  castell ways --job 4711 --explain       # with how large messages go, and where ranks listen
+  castell ways --job 4711 --explain       # with how large messages go, where ranks listen, and what --net fabric finds here
   castell ways --json | jq '.jobs[].ways[] | select(.way == \"tcp\")'
   castell launch -n 4 --ways -- ./program # once, when all ranks have joined
   castell lab 2 -- castell launch -n 4 --ways -- ./program
@@ -31,7 +34,7 @@ pub struct Args {
     /// Only the job that this process belongs to
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     job: Option<i32>,
-    /// Tell how large messages go, and where ranks listen
+    /// Tell how large messages go, where ranks listen, and what each provider of libfabric offers or lacks here
     #[arg(long)]
     explain: bool,
     /// Machine-readable output
@@ -52,7 +55,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             bail!("process {pid} belongs to no job that can be seen from here; {others}");
         }
     }
-    if found.is_empty() {
+    let fabrics = args.explain.then(fabrics::Fabrics::look);
+    if found.is_empty() && fabrics.is_none() {
         bail!(
             "no job can be seen here: `castell launch` starts one. Jobs of other users are seen by root, those in a container inside it"
         );
@@ -72,9 +76,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if args.json {
         let jobs: Vec<Value> = pictures.iter().map(|(job, picture)| picture.to_json(job)).collect();
-        println!("{:#}", json!({ "jobs": jobs }));
+        let mut all = json!({ "jobs": jobs });
+        if let Some(fabrics) = &fabrics {
+            all["fabric"] = fabrics.to_json();
+        }
+        println!("{all:#}");
     } else {
         let texts = pictures.iter().map(|(job, picture)| picture.to_text(&job.id.to_string(), args.explain));
+        let texts = texts.chain(fabrics.iter().map(fabrics::Fabrics::to_text));
         print!("{}", texts.collect::<Vec<_>>().join("\n"));
     }
     Ok(ExitCode::SUCCESS)
@@ -195,6 +204,7 @@ impl<'a> Picture<'a> {
             Way::SharedMemory => 'm',
             Way::Tcp(_) => 't',
             Way::Esp => 'e',
+            Way::Fabric(_) => 'f',
         }
     }
 
@@ -265,6 +275,7 @@ impl<'a> Picture<'a> {
             ('m', "shared memory"),
             ('t', "TCP"),
             ('e', "raw Ethernet frames"),
+            ('f', "libfabric"),
             ('x', "none: a rank is gone"),
         ];
         let legend = meanings.iter().filter(|(letter, _)| drawn(*letter));
@@ -286,6 +297,7 @@ impl<'a> Picture<'a> {
             let mut said = match between.way {
                 Way::Tcp(_) => format!("TCP; {}", why(between.way)),
                 Way::Esp => format!("raw Ethernet frames; {}", why(between.way)),
+                Way::Fabric(_) => format!("libfabric; {}", why(between.way)),
                 _ => "shared memory".into(),
             };
             if let Some(large) = between.large.as_ref().filter(|_| explain) {
@@ -314,7 +326,9 @@ impl<'a> Picture<'a> {
 
     fn addresses(&self, rank: u32) -> Vec<String> {
         let of = |job: &&Job| jobs::listens_at(job, Rank(rank));
-        self.views.iter().find_map(of).unwrap_or_default().iter().map(ToString::to_string).collect()
+        let fabric = |job: &&Job| castell_fabric::describe(&Address(job.net_address(Rank(rank))?));
+        let ips = self.views.iter().find_map(of).unwrap_or_default();
+        ips.iter().map(ToString::to_string).chain(self.views.iter().find_map(fabric)).collect()
     }
 
     fn listening(&self) -> Vec<String> {
@@ -362,6 +376,7 @@ fn name(way: Way) -> &'static str {
         Way::SharedMemory => "shared memory",
         Way::Tcp(_) => "tcp",
         Way::Esp => "esp",
+        Way::Fabric(_) => "fabric",
     }
 }
 
@@ -370,7 +385,15 @@ fn why(way: Way) -> &'static str {
     match way {
         Way::Itself | Way::SharedMemory => "there is none better",
         Way::Esp => "different hosts share no memory, and the job was started with --net esp",
-        Way::Tcp(WhyTcp::OtherHosts) => "different hosts share no memory",
-        Way::Tcp(WhyTcp::Asked) => "the job was started with --net tcp; without it they would share memory",
+        Way::Fabric(WhyNetwork::OtherHosts) => {
+            "different hosts share no memory, and the job was started with --net fabric"
+        }
+        Way::Fabric(WhyNetwork::Asked) => {
+            "the job was started with --net fabric; without it they would share memory"
+        }
+        Way::Tcp(WhyNetwork::OtherHosts) => "different hosts share no memory",
+        Way::Tcp(WhyNetwork::Asked) => {
+            "the job was started with --net tcp; without it they would share memory"
+        }
     }
 }

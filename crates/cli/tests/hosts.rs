@@ -44,6 +44,15 @@ fn role_in_lab(hosts: u32, options: &[&str], role: &str) -> Command {
     command
 }
 
+/// The same on this host.
+fn role_here(options: &[&str], role: &str) -> Command {
+    let me = std::env::current_exe().expect("a program knows its path");
+    let mut command = Command::new(CASTELL);
+    command.args(["launch", "--timeout", "200s"]).args(options).arg("--").arg(me).stdin(Stdio::null());
+    command.args(["as_a_rank", "--exact", "--nocapture", "--test-threads=1"]).env(ROLE, role);
+    command
+}
+
 /// `castell launch` on hosts that are all this one.
 fn on_names(hosts: &str, options: &[&str], words: &[&str]) -> Command {
     let mut command = Command::new(CASTELL);
@@ -167,6 +176,47 @@ fn raw_frames_carry_messages_between_hosts() {
     let me = std::env::current_exe().expect("a program knows its path");
     lossy.arg(me).args(["as_a_rank", "--exact", "--nocapture", "--test-threads=1"]).env(ROLE, "pairs");
     assert_eq!(fine(&run(&mut lossy)).len(), 2);
+}
+
+/// Collective calls by all algorithms, compared byte by byte, and large messages between all pairs: on hosts of a lab, and between all ranks of this
+/// one, by providers that have more and that have less.
+#[test]
+fn libfabric_carries_messages() {
+    for provider in ["fabric", "fabric=udp;ofi_rxd", "fabric=shm"] {
+        let output = run(&mut role_here(&["-n", "3", "--net", provider], "pairs"));
+        assert_eq!(fine(&output).len(), 3, "{provider}: {}", text(&output.stderr));
+    }
+    let output = run(&mut role_here(&["-n", "3", "--net", "fabric=tcp;ofi_rxm"], "oracle"));
+    assert_eq!(fine(&output).len(), 3, "{}", text(&output.stderr));
+    if !labs_are_possible() {
+        return;
+    }
+    let said = fine(&run(&mut role_in_lab(2, &["-n", "4", "--net", "fabric"], "oracle")));
+    let expected: Vec<String> = (0..4).map(|rank| format!("rank {rank} of 4 on h{}", rank / 2 + 1)).collect();
+    assert_eq!(said, expected);
+    for provider in ["fabric", "fabric=udp;ofi_rxd/eth0"] {
+        let said = fine(&run(&mut role_in_lab(3, &["-n", "6", "--net", provider], "pairs")));
+        assert_eq!(said.len(), 6, "{provider}");
+    }
+}
+
+#[test]
+fn fabrics_that_cannot_be_had_are_told_of() {
+    let error = |net: &str, library: &str| {
+        let output = run(role_here(&["-n", "2", "--net", net], "pairs").env("CASTELL_LIBFABRIC", library));
+        assert!(!output.status.success());
+        text(&output.stderr)
+    };
+    let said = error("fabric=nosuch", "");
+    assert!(said.contains("no provider here that fits nosuch") && said.contains("tcp;ofi_rxm/lo"), "{said}");
+    let said = error("fabric", "/nowhere/libfabric.so.1");
+    assert!(said.contains("/nowhere/libfabric.so.1") && said.contains("apt install libfabric1"), "{said}");
+    if labs_are_possible() {
+        // It is for one host.
+        let output = run(&mut role_in_lab(2, &["-n", "2", "--net", "fabric=shm"], "pairs"));
+        let said = text(&output.stderr);
+        assert!(!output.status.success() && said.contains("no provider here that fits shm"), "{said}");
+    }
 }
 
 #[test]
@@ -348,6 +398,7 @@ fn a_host_whose_line_is_cut_is_named() {
 fn a_host_that_is_killed_is_named() {
     a_host_vanishes("shm", "kill -KILL -1", "host h2 is gone");
     a_host_vanishes("esp=eth0", "kill -KILL -1", "host h2 is gone");
+    a_host_vanishes("fabric", "kill -KILL -1", "host h2 is gone");
 }
 
 #[test]

@@ -126,6 +126,34 @@ fn of_one_host() {
     assert_eq!((&job["net"], &job["matrix"]), (&json!("tcp"), &json!([".t", "t."])), "{job}");
     assert!(job["ways"][0]["why"].as_str().is_some_and(|why| why.contains("--net tcp")), "{job}");
     assert!(job["ranks"][1]["listens"][0].as_str().is_some_and(|address| address.contains(':')), "{job}");
+    let net = "fabric=tcp;ofi_rxm";
+    let fabric = said(&role(&[], &["-n", "2", "--net", net], "look").output().expect("castell runs"));
+    let job = picture(&fabric[0]);
+    assert_eq!((&job["net"], &job["matrix"]), (&json!(net), &json!([".f", "f."])), "{job}");
+    assert!(job["ways"][0]["why"].as_str().is_some_and(|why| why.contains("--net fabric")), "{job}");
+    let listens = job["ranks"][1]["listens"][0].as_str().unwrap_or_default();
+    assert!(listens.starts_with("tcp;ofi_rxm ") && listens.contains(':'), "{job}");
+}
+
+/// Also where no job runs.
+#[test]
+fn of_fabrics() {
+    let explain = |more: &[&str], library: &str| {
+        let mut command = Command::new(CASTELL);
+        command.args(["ways", "--explain"]).args(more).env("CASTELL_LIBFABRIC", library);
+        let output = command.output().expect("castell runs");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let told = explain(&[], "");
+    let line = told.lines().find(|line| line.starts_with("  tcp;ofi_rxm at ")).expect(&told);
+    assert!(line.contains("messages, tagged messages, writes to other ranks' memory"), "{told}");
+    assert!(told.contains("  shm at shm: ") && told.contains("so large messages go in pieces"), "{told}");
+    let json: Value = serde_json::from_str(&explain(&["--json"], "")).expect("JSON");
+    let providers = json["fabric"]["providers"].as_array().expect("providers");
+    assert!(providers.iter().any(|one| one["provider"] == "udp;ofi_rxd" && one["lacks"].is_null()), "{json}");
+    let told = explain(&[], "/nowhere/libfabric.so.1");
+    assert!(told.contains("cannot load /nowhere/libfabric.so.1") && told.contains("apt install"), "{told}");
 }
 
 #[test]

@@ -13,6 +13,9 @@ use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+/// What carries messages between the ranks of other launchers, as `castell launch --net` has it.
+const NET_VARIABLE: &str = "CASTELL_NET";
+
 /// This process's membership in its group. Clones share it; all methods may be called from any thread.
 ///
 /// ```
@@ -137,6 +140,9 @@ fn counted() -> Option<Arc<Counted>> {
 
 /// Makes the segment of a group, where none is there yet.
 fn segment(ranks: u32) -> Result<OwnedFd, JobError> {
-    let job = Job::create(&JobOptions::new(ranks))?;
+    let named = std::env::var(NET_VARIABLE).ok().filter(|net| !net.is_empty());
+    let net = named.map(|net| net.parse()).transpose();
+    let net = net.map_err(|error: String| JobError::Option(format!("{NET_VARIABLE}: {error}")))?;
+    let job = Job::create(&JobOptions { net: net.unwrap_or_default(), ..JobOptions::new(ranks) })?;
     job.fd().try_clone_to_owned().map_err(|error| JobError::Option(format!("no descriptor left: {error}")))
 }

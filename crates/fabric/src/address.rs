@@ -1,7 +1,9 @@
 //! Where a rank is found, as bytes: a version, the provider and what it calls the endpoint, and the process's nonce.
 
+use crate::abi::{FORMAT_SOCKADDR_IN, FORMAT_SOCKADDR_IN6};
 use crate::hello::{NONCE_BYTES, Nonce};
 use castell_transport::Address;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Of this format. Other transports' addresses begin otherwise.
 const VERSION: u8 = 0xFA;
@@ -51,9 +53,45 @@ pub(crate) fn from_bytes(address: &Address) -> Option<Place> {
     is_one.then(|| Place { provider, format: *format, nonce: *nonce, name: name.into() })
 }
 
+/// Where a rank is found, for people; `None`: it is no address of a fabric's.
+pub fn describe(address: &Address) -> Option<String> {
+    let Place { provider, format, name, .. } = from_bytes(address)?;
+    let port = || name.get(2..4).map(|port| u16::from_be_bytes([port[0], port[1]]));
+    let at = match u32::from(format) {
+        FORMAT_SOCKADDR_IN => {
+            let ip = Ipv4Addr::from(*name.get(4..8)?.first_chunk::<4>()?);
+            format!("{ip}:{}", port()?)
+        }
+        FORMAT_SOCKADDR_IN6 => {
+            let ip = Ipv6Addr::from(*name.get(8..24)?.first_chunk::<16>()?);
+            format!("[{ip}]:{}", port()?)
+        }
+        _ => name.iter().take_while(|byte| byte.is_ascii_graphic()).map(|byte| char::from(*byte)).collect(),
+    };
+    Some(format!("{provider} {at}").trim_end().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn people_are_told_where_a_rank_is() {
+        let place = |format: u32, name: &[u8]| {
+            let place = Place {
+                provider: told("tcp;ofi_rxm"),
+                format: format as u8,
+                nonce: [5; 16],
+                name: name.into(),
+            };
+            describe(&to_bytes(&place))
+        };
+        let v4 = place(FORMAT_SOCKADDR_IN, &[2, 0, 0x1F, 0x90, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(v4.as_deref(), Some("tcp;ofi_rxm 127.0.0.1:8080"));
+        assert_eq!(place(FORMAT_SOCKADDR_IN, &[2]), None);
+        assert_eq!(place(99, b"fi_shm://7\0").as_deref(), Some("tcp;ofi_rxm fi_shm://7"));
+        assert_eq!(describe(&Address([2, 1].into())), None);
+    }
 
     #[test]
     fn addresses_travel_and_nothing_else_is_one() {

@@ -22,9 +22,10 @@ mod peer;
 mod port;
 mod transport;
 
+pub use address::describe;
 pub use endpoint::{FabricConnector, FabricEndpoint};
 pub use hidden::Hidden;
 pub use library::{LIBRARY_VARIABLE, LibraryError};
 pub use links::{Counters, Settings};
-pub use offers::{Offer, OfferError, Reach, Wish, offers};
+pub use offers::{Offer, OfferError, Reach, Wish, library_version, offers};
 pub use transport::{Fabric, FabricError, FabricOptions, Taken};

@@ -117,6 +117,8 @@ pub(crate) struct Links {
     /// Ranks for which there is something to do.
     queue: VecDeque<Rank>,
     looked_at: u64,
+    /// When somebody who sleeps is woken.
+    pub(crate) due: u64,
     pub(crate) next_time: u64,
     pub(crate) busy_at: u64,
     is_leaving: bool,
@@ -160,6 +162,7 @@ impl Links {
             endings: VecDeque::new(),
             queue: VecDeque::new(),
             looked_at: now,
+            due: 0,
             next_time: u64::MAX,
             busy_at: now,
             is_leaving: false,
@@ -395,8 +398,8 @@ impl Links {
 
     /// Takes in what the provider tells, and does what is due.
     pub(crate) fn listen(&mut self, now: u64) {
-        let away = now.saturating_sub(self.looked_at);
-        self.looked_at = now;
+        let away = now.saturating_sub(self.looked_at.max(self.due));
+        (self.looked_at, self.due) = (now, 0);
         if away > AWAY_NS {
             for peer in self.peers.iter_mut().flatten() {
                 peer.heard_at += away;
@@ -421,6 +424,7 @@ impl Links {
                 continue;
             };
             let (rank, index) = (Rank((id >> 16) as u32), id & 0xFFFF);
+            self.port.under_way -= usize::from(id >> 56 != 1);
             let error = one.outcome.err();
             self.counters.failed += u64::from(error.is_some());
             match (id >> 56, one.outcome) {
@@ -717,7 +721,6 @@ impl Links {
 
     /// Whether the provider has something of this rank's under way.
     pub(crate) fn is_under_way(&self) -> bool {
-        !self.queue.is_empty()
-            || self.peers.iter().flatten().any(|peer| peer.outbox.as_ref().is_some_and(Outbox::is_under_way))
+        !self.queue.is_empty() || self.port.under_way > 0
     }
 }

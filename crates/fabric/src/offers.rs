@@ -7,7 +7,6 @@ use std::ffi::{CStr, CString, c_char};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr::{NonNull, null, null_mut};
-use std::str::FromStr;
 use std::sync::Arc;
 
 /// Offers that are looked at, at most: machines have a handful of devices.
@@ -22,13 +21,12 @@ pub struct Wish {
     pub domain: Option<String>,
 }
 
-impl FromStr for Wish {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> Result<Wish, Self::Err> {
+impl Wish {
+    /// As it is written on command lines.
+    pub fn of(text: &str) -> Wish {
         let (provider, domain) = text.split_once('/').unwrap_or((text, ""));
         let some = |word: &str| (!word.is_empty()).then(|| word.to_owned());
-        Ok(Wish { provider: some(provider), domain: some(domain) })
+        Wish { provider: some(provider), domain: some(domain) }
     }
 }
 
@@ -132,7 +130,7 @@ pub enum OfferError {
     Library(#[from] LibraryError),
     /// Nobody offers what is wanted.
     #[error(
-        "libfabric {version} offers nothing that fits {wanted} here; there are: {there}. `fi_info -l` and `castell ways --explain` show more"
+        "libfabric {version} has no provider here that fits {wanted}; there are: {there}. `castell ways --explain` shows what each offers and lacks"
     )]
     Nothing {
         /// The library's version.
@@ -149,6 +147,14 @@ impl fmt::Display for Wish {
         out.write_str(self.provider.as_deref().unwrap_or("any provider"))?;
         self.domain.as_ref().map_or(Ok(()), |domain| write!(out, " at {domain}"))
     }
+}
+
+/// The version of the library that would be used.
+///
+/// # Errors
+/// There is no library.
+pub fn library_version() -> Result<(u32, u32), LibraryError> {
+    Ok(Library::usual()?.version)
 }
 
 /// All that the providers offer for ranks that reach so far, the library's best first.
@@ -184,15 +190,13 @@ pub(crate) fn usable(
     if !found.is_empty() {
         return Ok(found);
     }
-    let mut there: Vec<String> = all(library, &Wish::default(), reach, hidden)
-        .iter()
-        .map(|offer| match &offer.lacks {
-            None => format!("{} at {}", offer.provider, offer.domain),
-            Some(why) => format!("{} at {} ({why})", offer.provider, offer.domain),
-        })
-        .collect();
-    there.sort_unstable();
-    there.dedup();
+    let mut there: Vec<String> = Vec::new();
+    for offer in all(library, &Wish::default(), reach, hidden).iter().filter(|offer| offer.lacks.is_none()) {
+        let name = format!("{}/{}", offer.provider, offer.domain);
+        if !there.contains(&name) {
+            there.push(name);
+        }
+    }
     let there = if there.is_empty() { "none".into() } else { there.join(", ") };
     let version = format!("{}.{}", library.version.0, library.version.1);
     Err(OfferError::Nothing { version, wanted: wish.to_string(), there })
@@ -343,7 +347,7 @@ mod tests {
 
     #[test]
     fn wishes_are_read() {
-        let wish = |text: &str| text.parse::<Wish>().expect("all are read");
+        let wish = Wish::of;
         assert_eq!(wish(""), Wish::default());
         assert_eq!(wish("tcp;ofi_rxm").provider.as_deref(), Some("tcp;ofi_rxm"));
         assert_eq!(
@@ -356,10 +360,10 @@ mod tests {
     #[test]
     fn a_provider_that_is_not_there_is_told_with_those_that_are() {
         let Ok(library) = Library::usual() else { return };
-        let wish = "no-such-provider".parse().expect("all are read");
+        let wish = Wish::of("no-such-provider");
         let error =
             usable(&library, &wish, Reach::ThisHost, Hidden::default()).expect_err("nobody offers it");
         let said = error.to_string();
-        assert!(said.contains("no-such-provider") && said.contains("tcp;ofi_rxm at lo"), "{said}");
+        assert!(said.contains("no-such-provider") && said.contains("tcp;ofi_rxm/lo"), "{said}");
     }
 }

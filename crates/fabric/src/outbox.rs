@@ -101,11 +101,6 @@ impl Outbox {
         self.taken != self.next()
     }
 
-    /// Whether something waits for the provider, or in it.
-    pub(crate) fn is_under_way(&self) -> bool {
-        self.is_control_busy || self.frames.iter().any(|entry| !entry.is_done)
-    }
-
     pub(crate) fn is_unposted(&self) -> bool {
         self.posted < self.frames.len()
     }

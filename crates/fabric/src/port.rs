@@ -261,6 +261,8 @@ pub(crate) struct Port {
     needs_registration: bool,
     inject_bytes: usize,
     descriptor: Option<c_int>,
+    /// Sends and writes that have not ended.
+    pub(crate) under_way: usize,
     next_key: u64,
     key_bytes: usize,
     info: OwnedInfo,
@@ -296,6 +298,7 @@ impl Port {
             needs_registration: attributes.mr_mode & abi::MR_LOCAL != 0 || hidden.wants_registration,
             inject_bytes: if hidden.inject { 0 } else { info.part(|info| info.tx_attr).inject_size },
             descriptor: None,
+            under_way: 0,
             next_key: 1,
             key_bytes: attributes.mr_key_size,
             opened,
@@ -527,7 +530,10 @@ impl Port {
                 false => ((*ops.msg).send)(endpoint, address, bytes, describe, to, context),
             }
         })
-        .map(|()| false)
+        .map(|()| {
+            self.under_way += 1;
+            false
+        })
     }
 
     /// Writes to a peer's memory.
@@ -557,6 +563,7 @@ impl Port {
                 context,
             )
         })
+        .map(|()| self.under_way += 1)
     }
 
     /// Moves things on, and says what has ended.

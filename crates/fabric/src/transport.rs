@@ -357,6 +357,7 @@ impl Transport for Fabric {
             return Armed::Busy;
         }
         let next = self.sleeps_until(&shared, now);
+        shared.due = next;
         drop(shared);
         if matches!(self.clock, Clock::Host) && next < self.timer_at {
             self.timer_at = next;

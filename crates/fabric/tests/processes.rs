@@ -1,7 +1,7 @@
 //! Two processes over libfabric: who sleeps is woken, who comes late is waited for, who stops or dies is missed, and strangers are not heard.
 
 use castell_base::{Lent, Rank};
-use castell_fabric::{Fabric, FabricEndpoint, FabricError, FabricOptions, Hidden, Reach, Settings};
+use castell_fabric::{Fabric, FabricEndpoint, FabricError, FabricOptions, Hidden, Reach, Settings, Wish};
 use castell_transport::{
     AccessError, Address, Armed, Connector, Down, Endpoint, Events, Header, Refused, RemoteKey, Sleeper,
     Token, Transport, Urgency,
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SECRET: [u8; 32] = [42; 32];
 
 fn by(provider: &str) -> FabricOptions {
-    FabricOptions::by(provider.parse().expect("all are read"), Reach::ThisHost)
+    FabricOptions::by(Wish::of(provider), Reach::ThisHost)
 }
 
 #[derive(Default)]
@@ -232,7 +232,7 @@ fn who_sleeps_looks_again_over_shared_memory() {
 }
 
 fn impatient(provider: &str) -> FabricOptions {
-    let settings = Settings { note_ns: 50_000_000, silence_ns: 2_000_000_000, ..Settings::default() };
+    let settings = Settings { note_ns: 700_000_000, silence_ns: 2_500_000_000, ..Settings::default() };
     FabricOptions { settings, ..by(provider) }
 }
 

@@ -2,12 +2,12 @@
 
 mod group;
 
-use castell_fabric::{FabricOptions, Hidden, Reach, Settings};
+use castell_fabric::{FabricOptions, Hidden, Reach, Settings, Wish};
 use castell_transport::conformance::check;
 use group::Ranks;
 
 fn by(provider: &str) -> FabricOptions {
-    FabricOptions::by(provider.parse().expect("all are read"), Reach::ThisHost)
+    FabricOptions::by(Wish::of(provider), Reach::ThisHost)
 }
 
 fn keeps_the_rules(seed: u64, options: &FabricOptions) {

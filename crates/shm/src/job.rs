@@ -9,7 +9,7 @@ mod layout;
 mod net;
 
 pub use layout::{HOST_NAME_BYTES_MAX, NET_ADDRESS_BYTES_MAX, area_bytes};
-pub use net::{Interface, Net};
+pub use net::{Interface, Net, Provider};
 
 use crate::board::{ENTRIES, Entry};
 pub use crate::cma_probe::Reads;
@@ -34,7 +34,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"castell1");
-const VERSION: u32 = 18;
+const VERSION: u32 = 19;
 
 /// What `/proc` calls the files of jobs' segments.
 pub const SEGMENT_LABEL: &str = "castell-job";
@@ -203,8 +203,10 @@ struct Header {
     progress: AtomicU32,
     reads: AtomicU32,
     net: AtomicU32,
-    /// The network interface, where that was named.
-    interface: [AtomicU64; 2],
+    /// The network interface or the provider, where that was named.
+    name: [AtomicU64; 4],
+    /// Whether ranks of one host share memory.
+    is_shared: AtomicU32,
     /// Whether some ranks talk over a network.
     is_networked: AtomicU32,
     /// What the ranks prove to each other over a network.
@@ -220,12 +222,27 @@ impl Header {
         match self.net.load(Ordering::Relaxed) {
             0 => Some(Net::Shm),
             1 => Some(Net::Tcp),
-            2 => {
-                let words = self.interface.each_ref().map(|word| word.load(Ordering::Relaxed));
-                Interface::from_words(words).map(Net::Esp)
-            }
+            2 => Interface::from_words([self.name_word(0), self.name_word(1)]).map(Net::Esp),
+            3 => Provider::from_words([0, 1, 2, 3].map(|at| self.name_word(at))).map(Net::Fabric),
             _ => None,
         }
+    }
+
+    fn name_word(&self, at: usize) -> u64 {
+        self.name[at].load(Ordering::Relaxed)
+    }
+}
+
+/// How the header says it: a number, and the words of a name.
+fn written(net: Net) -> (u32, [u64; 4]) {
+    match net {
+        Net::Shm => (0, [0; 4]),
+        Net::Tcp => (1, [0; 4]),
+        Net::Esp(interface) => {
+            let [front, back] = interface.to_words();
+            (2, [front, back, 0, 0])
+        }
+        Net::Fabric(provider) => (3, provider.to_words()),
     }
 }
 
@@ -281,8 +298,10 @@ impl Job {
                 options.ranks
             )));
         }
-        let is_shared = options.net != Net::Tcp;
-        let is_networked = !is_shared || options.hosts.iter().any(|host| *host != options.hosts[0]);
+        let has_hosts = options.hosts.iter().any(|host| *host != options.hosts[0]);
+        let is_shared = options.net.leaves_shared_memory(has_hosts);
+        let is_networked = !is_shared || has_hosts;
+        header.is_shared.store(u32::from(is_shared), Ordering::Relaxed);
         header.pipes.store(u32::from(options.pipes && is_shared), Ordering::Relaxed);
         header.rings.store(u32::from(options.rings && is_shared), Ordering::Relaxed);
         if let (Net::Esp(_), false) = (options.net, is_networked) {
@@ -291,13 +310,9 @@ impl Job {
                 "{net} carries messages between hosts, and all ranks are on this one: name more hosts, or leave --net away"
             )));
         }
-        let (net, interface) = match options.net {
-            Net::Shm => (0, [0; 2]),
-            Net::Tcp => (1, [0; 2]),
-            Net::Esp(interface) => (2, interface.to_words()),
-        };
+        let (net, name) = written(options.net);
         header.net.store(net, Ordering::Relaxed);
-        for (word, of_name) in header.interface.iter().zip(interface) {
+        for (word, of_name) in header.name.iter().zip(name) {
             word.store(of_name, Ordering::Relaxed);
         }
         header.is_networked.store(u32::from(is_networked), Ordering::Relaxed);
@@ -431,7 +446,8 @@ impl Job {
 
     /// Whether ranks talk through shared memory.
     pub fn share_memory(&self, one: Rank, other: Rank) -> bool {
-        self.net() != Net::Tcp && (!self.is_networked() || self.host_of(one) == self.host_of(other))
+        let is_shared = self.header().is_shared.load(Ordering::Relaxed) != 0;
+        is_shared && (!self.is_networked() || self.host_of(one) == self.host_of(other))
     }
 
     /// Whether some ranks are on other hosts than others.

@@ -12,14 +12,16 @@ pub enum Way {
     /// The memory that both map.
     SharedMemory,
     /// TCP, and why nothing better.
-    Tcp(WhyTcp),
+    Tcp(WhyNetwork),
     /// Raw Ethernet frames, as the job was told to between hosts.
     Esp,
+    /// libfabric, as the job was told to.
+    Fabric(WhyNetwork),
 }
 
-/// Why two ranks talk over TCP.
+/// Why two ranks talk over a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhyTcp {
+pub enum WhyNetwork {
     /// They are on different hosts.
     OtherHosts,
     /// They share a host, but the job was told to.
@@ -48,11 +50,10 @@ impl Job {
             Way::SharedMemory
         } else if matches!(self.net(), Net::Esp(_)) {
             Way::Esp
-        } else if self.host_of(one) == self.host_of(other) {
-            debug_assert_eq!(self.net(), Net::Tcp);
-            Way::Tcp(WhyTcp::Asked)
         } else {
-            Way::Tcp(WhyTcp::OtherHosts)
+            let is_one_host = self.host_of(one) == self.host_of(other);
+            let why = if is_one_host { WhyNetwork::Asked } else { WhyNetwork::OtherHosts };
+            if matches!(self.net(), Net::Fabric(_)) { Way::Fabric(why) } else { Way::Tcp(why) }
         }
     }
 
@@ -98,11 +99,14 @@ mod tests {
             [of(0, 1), of(0, 2)]
         };
         assert_eq!(ways(Net::Shm, &[]), [Way::SharedMemory; 2]);
-        assert_eq!(ways(Net::Tcp, &[]), [Way::Tcp(WhyTcp::Asked); 2]);
-        assert_eq!(ways(Net::Shm, &[1, 1, 5]), [Way::SharedMemory, Way::Tcp(WhyTcp::OtherHosts)]);
+        assert_eq!(ways(Net::Tcp, &[]), [Way::Tcp(WhyNetwork::Asked); 2]);
+        assert_eq!(ways(Net::Shm, &[1, 1, 5]), [Way::SharedMemory, Way::Tcp(WhyNetwork::OtherHosts)]);
         let esp = "esp=eth0".parse().expect("a network");
         assert_eq!(ways(esp, &[1, 1, 5]), [Way::SharedMemory, Way::Esp]);
-        let both = [Way::Tcp(WhyTcp::Asked), Way::Tcp(WhyTcp::OtherHosts)];
+        let fabric = "fabric".parse().expect("a network");
+        assert_eq!(ways(fabric, &[]), [Way::Fabric(WhyNetwork::Asked); 2]);
+        assert_eq!(ways(fabric, &[1, 1, 5]), [Way::SharedMemory, Way::Fabric(WhyNetwork::OtherHosts)]);
+        let both = [Way::Tcp(WhyNetwork::Asked), Way::Tcp(WhyNetwork::OtherHosts)];
         assert_eq!(ways(Net::Tcp, &[1, 1, 2]), both);
     }
 }

@@ -139,6 +139,12 @@ pub const GROUPS: [Group; 7] = [
                 "the PMIx library through which the group is found; without it `libpmix.so.2`",
             ),
             variable(
+                "CASTELL_NET",
+                "`shm`, `tcp`, `fabric`, `fabric=PROVIDER`",
+                "what carries messages between ranks that `mpirun`, `srun` and other launchers start, as `castell launch --net` says \
+                 it for its own; rank 0's counts",
+            ),
+            variable(
                 "CASTELL_LIBFABRIC",
                 "a file",
                 "the libfabric that carries messages with `--net fabric`, 1.17 or later; without it `libfabric.so.1`",

@@ -47,8 +47,8 @@ pub struct Args {
     /// Number of processes; the program's own number of ranks if not given
     #[arg(short = 'n', long = "ranks", value_name = "N")]
     ranks: Option<u32>,
-    /// What carries messages: shared memory, or TCP, also between processes of one host
-    #[arg(long, default_value = "shm", value_name = "shm|tcp")]
+    /// What carries messages: shared memory, TCP, or libfabric, also between processes of one host
+    #[arg(long, default_value = "shm", value_name = "shm|tcp|fabric[=PROVIDER]")]
     net: Net,
     /// 64-byte slots a half of a rank's receive queue, a power of two
     #[arg(long, default_value_t = 2048, value_name = "SLOTS")]

@@ -1,6 +1,7 @@
-//! The network that a job was told to use: TCP, or raw Ethernet frames.
+//! The network that a job was told to use: TCP, raw Ethernet frames, or libfabric.
 
 use castell_base::Rank;
+use castell_fabric::{Fabric, FabricConnector, FabricEndpoint, FabricOptions, Reach, Wish};
 use castell_frames::{Esp, EspConnector, EspEndpoint, EspOptions};
 use castell_host::interfaces;
 use castell_shm::job::{Job, Net};
@@ -19,6 +20,7 @@ use std::sync::Arc;
 pub(super) enum Carrier {
     Tcp(Box<Tcp>),
     Esp(Box<Esp>),
+    Fabric(Box<Fabric>),
 }
 
 /// Calls the same of whichever it is.
@@ -27,6 +29,7 @@ macro_rules! either {
         match $carrier {
             $kind::Tcp($inner) => $call,
             $kind::Esp($inner) => $call,
+            $kind::Fabric($inner) => $call,
         }
     };
 }
@@ -41,6 +44,11 @@ impl Carrier {
             }
             Net::Esp(interface) => {
                 Carrier::Esp(Box::new(Esp::new(me, ranks, &secret, &EspOptions::at(interface.name()))?))
+            }
+            Net::Fabric(provider) => {
+                let reach = if job.has_hosts() { Reach::OtherHosts } else { Reach::ThisHost };
+                let options = FabricOptions::by(Wish::of(provider.name()), reach);
+                Carrier::Fabric(Box::new(Fabric::new(me, ranks, &secret, &options)?))
             }
         })
     }
@@ -57,6 +65,7 @@ impl Carrier {
         match self {
             Carrier::Tcp(tcp) => CarrierConnector::Tcp(tcp.connector()),
             Carrier::Esp(esp) => CarrierConnector::Esp(esp.connector()),
+            Carrier::Fabric(fabric) => CarrierConnector::Fabric(fabric.connector()),
         }
     }
 
@@ -98,6 +107,7 @@ fn listen_at(job: &Job) -> Vec<IpAddr> {
 pub(super) enum CarrierConnector {
     Tcp(TcpConnector),
     Esp(EspConnector),
+    Fabric(FabricConnector),
 }
 
 impl CarrierConnector {
@@ -105,6 +115,7 @@ impl CarrierConnector {
         Ok(match self {
             CarrierConnector::Tcp(tcp) => CarrierEndpoint::Tcp(tcp.connect(to, at)?),
             CarrierConnector::Esp(esp) => CarrierEndpoint::Esp(esp.connect(to, at)?),
+            CarrierConnector::Fabric(fabric) => CarrierEndpoint::Fabric(fabric.connect(to, at)?),
         })
     }
 }
@@ -113,6 +124,7 @@ impl CarrierConnector {
 pub(super) enum CarrierEndpoint {
     Tcp(TcpEndpoint),
     Esp(EspEndpoint),
+    Fabric(FabricEndpoint),
 }
 
 impl CarrierEndpoint {

@@ -25,7 +25,7 @@ impl Events for Inbox {
 }
 
 fn options() -> FabricOptions {
-    FabricOptions::by("tcp;ofi_rxm".parse().expect("all are read"), Reach::ThisHost)
+    FabricOptions::by(Wish::of("tcp;ofi_rxm"), Reach::ThisHost)
 }
 
 /// Frames that somebody sends who knows all but the secret, and where what is known is `place`.

@@ -45,6 +45,46 @@ impl fmt::Debug for Interface {
     }
 }
 
+/// A provider of libfabric's, and perhaps a device of it, as `tcp;ofi_rxm/eth0`: up to 31 bytes, none if any will do.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Provider([u8; 32]);
+
+impl Provider {
+    /// One of this name, which need not be there.
+    pub fn new(name: &str) -> Option<Provider> {
+        let mut bytes = [0; 32];
+        if name.len() >= bytes.len() || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return None;
+        }
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        Some(Provider(bytes))
+    }
+
+    /// The name; empty: any.
+    pub fn name(&self) -> &str {
+        let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
+        std::str::from_utf8(&self.0[..end]).unwrap_or_default()
+    }
+
+    pub(super) fn to_words(self) -> [u64; 4] {
+        let word = |at: usize| u64::from_le_bytes(self.0[at..at + 8].try_into().expect("eight bytes"));
+        [word(0), word(8), word(16), word(24)]
+    }
+
+    /// `None`: these are no name's.
+    pub(super) fn from_words(words: [u64; 4]) -> Option<Provider> {
+        let bytes = words.map(u64::to_le_bytes).concat();
+        let end = bytes.iter().position(|byte| *byte == 0)?;
+        Provider::new(std::str::from_utf8(&bytes[..end]).ok()?)
+    }
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Provider({})", self.name())
+    }
+}
+
 /// What carries messages from rank to rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Net {
@@ -55,15 +95,27 @@ pub enum Net {
     Tcp,
     /// Shared memory, and raw Ethernet frames between hosts, at the interface that has this name on each of them.
     Esp(Interface),
+    /// Shared memory, and libfabric between hosts; on one host alone libfabric between all ranks.
+    Fabric(Provider),
 }
 
 impl Net {
-    /// The word for it, without the interface.
+    /// The word for it, without interface and provider.
     pub fn name(self) -> &'static str {
         match self {
             Net::Shm => "shm",
             Net::Tcp => "tcp",
             Net::Esp(_) => "esp",
+            Net::Fabric(_) => "fabric",
+        }
+    }
+
+    /// Whether ranks of one host share memory, if there are several hosts or only one.
+    pub(super) fn leaves_shared_memory(self, has_hosts: bool) -> bool {
+        match self {
+            Net::Shm | Net::Esp(_) => true,
+            Net::Tcp => false,
+            Net::Fabric(_) => has_hosts,
         }
     }
 }
@@ -73,6 +125,7 @@ impl fmt::Display for Net {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Net::Esp(interface) => write!(out, "esp={}", interface.name()),
+            Net::Fabric(provider) if !provider.name().is_empty() => write!(out, "fabric={}", provider.name()),
             net => out.write_str(net.name()),
         }
     }
@@ -92,7 +145,17 @@ impl FromStr for Net {
             Some(("esp", name)) => Interface::new(name).map(Net::Esp).ok_or_else(|| {
                 format!("`{name}` is no name of a network interface; `ip -br link` shows which there are")
             }),
-            _ => Err(format!("`{word}` is no network that castell knows: shm, tcp, or esp=INTERFACE")),
+            None if word == "fabric" => Ok(Net::Fabric(Provider::default())),
+            Some(("fabric", name)) if !name.is_empty() => {
+                Provider::new(name).map(Net::Fabric).ok_or_else(|| {
+                    format!(
+                        "`{name}` is no name of a provider; `castell ways --explain` shows which there are"
+                    )
+                })
+            }
+            _ => Err(format!(
+                "`{word}` is no network that castell knows: shm, tcp, esp=INTERFACE, or fabric, fabric=PROVIDER"
+            )),
         }
     }
 }
@@ -103,20 +166,35 @@ mod tests {
 
     #[test]
     fn networks_are_read_as_they_are_written() {
-        for word in ["shm", "tcp", "esp=eth0", "esp=enp0s31f6.1234567"] {
+        for word in ["shm", "tcp", "esp=eth0", "esp=enp0s31f6.1234567", "fabric", "fabric=tcp;ofi_rxm/eth0"] {
             match word.parse::<Net>() {
                 Ok(net) => assert_eq!(net.to_string(), word),
                 Err(_) => assert_eq!(word.len(), 4 + 17, "{word} is too long"),
             }
         }
-        for word in
-            ["", "esp", "esp=", "esp=a b", "esp=a/b", "esp=..", "tcp=eth0", "udp", "esp=sixteen-letters-"]
-        {
+        for word in [
+            "",
+            "fabric=",
+            "fabric=a b",
+            "fabric=thirty-two-letters-are-one-too-many",
+            "esp",
+            "esp=",
+            "esp=a b",
+            "esp=a/b",
+            "esp=..",
+            "tcp=eth0",
+            "udp",
+            "esp=sixteen-letters-",
+        ] {
             assert!(word.parse::<Net>().is_err(), "{word}");
         }
         let eth = Interface::new("eth0").expect("a name");
         assert_eq!(Interface::from_words(eth.to_words()), Some(eth));
         assert_eq!(Interface::from_words([0; 2]), None);
         assert_eq!(Interface::from_words([u64::MAX; 2]), None);
+        let tcp = Provider::new("tcp;ofi_rxm").expect("a name");
+        assert_eq!(Provider::from_words(tcp.to_words()), Some(tcp));
+        assert_eq!(Provider::from_words([0; 4]), Some(Provider::default()));
+        assert_eq!(Provider::from_words([u64::MAX; 4]), None);
     }
 }
