@@ -39,6 +39,7 @@ mod timeline;
 mod top;
 mod tune;
 mod ways;
+mod xdp;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::process::ExitCode;
@@ -66,6 +67,7 @@ enum Command {
     Launch(launch::Args),
     Lab(lab::Args),
     Ways(ways::Args),
+    Xdp(xdp::Args),
     #[command(hide = true)]
     Agent(agent::Args),
     #[command(hide = true)]
@@ -111,6 +113,7 @@ fn main() -> ExitCode {
         Command::Launch(args) => launch::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Ways(args) => ways::run(args),
+        Command::Xdp(args) => xdp::run(args),
         Command::Agent(_) => agent::run(),
         Command::LabHost(args) => lab::live(&args),
         Command::Place(args) => place::run(*args),

@@ -17,6 +17,7 @@ mod mapped;
 mod session;
 mod wire;
 
+pub use castell_esp::Mac;
 pub use compile::{Compiled, Misfit};
 pub use error::XdpError;
 pub use interface::{Interface, Mode, Verdict};

@@ -1,0 +1,110 @@
+//! `castell xdp` between the hosts of a lab.
+
+#[path = "../../host/tests/skipped/mod.rs"]
+mod skipped;
+
+use serde_json::Value;
+use skipped::skip;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const CASTELL: &str = env!("CARGO_BIN_EXE_castell");
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// On so many hosts, a rank on each.
+fn on_hosts(hosts: u32, words: &[&str]) -> Output {
+    let hosts = hosts.to_string();
+    let mut command = Command::new(CASTELL);
+    command
+        .args(["lab", &hosts, "--", CASTELL, "launch", "-n", &hosts, "--", CASTELL, "xdp", "eth0"])
+        .args(words);
+    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+    command.stdin(Stdio::null()).output().expect("castell starts")
+}
+
+/// Whether programs can be put at interfaces here; else the test counts as skipped.
+fn is_possible() -> bool {
+    let said = text(&on_hosts(2, &["barrier:dissemination", "--runs", "1"]).stderr);
+    let (lab, xdp) = (
+        said.contains("namespaces cannot be made") || said.contains("not installed"),
+        said.contains("may not put a program"),
+    );
+    if lab || xdp || said.contains("was built without its program") {
+        skip(if lab { "lab" } else { "xdp" }, &said);
+        return false;
+    }
+    true
+}
+
+#[track_caller]
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stdout)))
+}
+
+#[test]
+fn sums_are_made_in_the_kernel_and_measured() {
+    if !is_possible() {
+        return;
+    }
+    // Each result is compared, in the command.
+    for (name, hosts) in [("allreduce:recursive-doubling", 4), ("allreduce:linear", 3)] {
+        let object = json(&on_hosts(hosts, &[name, "--elements", "5", "--runs", "30", "--json"]));
+        assert_eq!((&object["ranks"], &object["one_clock"]), (&hosts.into(), &true.into()), "{object}");
+        for key in ["kernel", "process", "user"] {
+            let [low, median, high] =
+                ["p10_ns", "median_ns", "p90_ns"].map(|part| object[key][part].as_u64());
+            assert!(low > Some(0) && low <= median && median <= high, "{key}: {object}");
+        }
+    }
+    let output = on_hosts(2, &["barrier:dissemination", "--runs", "20", "--busy"]);
+    let said = text(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("while all processors compute"),
+        "{said}{}",
+        text(&output.stderr)
+    );
+    assert!(said.contains("in the kernel, by its own clock") && said.contains("in user space"), "{said}");
+}
+
+#[test]
+fn what_does_not_fit_runs_in_user_space_or_is_refused() {
+    if !is_possible() {
+        return;
+    }
+    // A host of a lab has its own /tmp.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let file = folder.path().join("calc.goal");
+    let program = "num_ranks 2\nrank 0 {\na: send 8b to 1\n}\nrank 1 {\nb: recv 8b from 0\nc: calc 1000\nc requires b\n}\n";
+    std::fs::write(&file, program).expect("a file");
+    let file = file.to_str().expect("a path");
+    let output = on_hosts(2, &[file, "--runs", "5", "--json"]);
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("rank 1: the calc of 1000 ns (operation 1 `c`) cannot be carried out in the kernel"),
+        "{said}"
+    );
+    assert!(said.contains("all of it runs in user space"), "{said}");
+    let object = json(&output);
+    assert!(object["kernel"].is_null() && object["user"]["median_ns"].as_u64() > Some(0), "{object}");
+    let output = on_hosts(2, &[file, "--only-kernel"]);
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("--only-kernel wants it there"), "{said}");
+}
+
+#[test]
+fn who_is_alone_is_told_how_to_be_several() {
+    let output = Command::new(CASTELL)
+        .args(["xdp", "eth0", "barrier:dissemination"])
+        .output()
+        .expect("castell starts");
+    let said = text(&output.stderr);
+    assert!(
+        output.status.code() == Some(1)
+            && said.contains("castell lab 4 -- castell launch -n 4 -- castell xdp"),
+        "{said}"
+    );
+}
