@@ -4,8 +4,8 @@ use crate::peers::{self, PeerSubject};
 use crate::report::Report;
 use crate::workload::{Effort, Workload, measure};
 use crate::{
-    collectives, joined, localops, messages, mpi, omp, overlap, parse, pingpong, progress, queues, sim,
-    startup, tasks,
+    collectives, joined, localops, messages, mpi, net, omp, overlap, parse, pingpong, progress, queues, sim,
+    sockets, startup, tasks,
 };
 use anyhow::Context as _;
 use castell_host::conditions::{Conditions, Setup};
@@ -19,6 +19,8 @@ use std::process::ExitCode;
   castell bench collectives --no-peers --algorithm all --ops bcast --bytes 65536
   castell bench overlap --matrix 192      # a collective beside a computation
   castell bench mpi --mpi ompi=mpicc.openmpi:mpirun.openmpi --ranks 2   # that MPI with castell mpi and without
+  castell lab 4 -- castell bench net --json   # over TCP, on the hosts of a lab, beside the MPIs found here
+  castell bench net --hosts a,b --net tcp,esp=eth0   # on these, by ssh
   castell bench tasks chain fib --json    # beside libgomp, oneTBB, rayon, …
   castell bench metg --workers 2          # how small tasks may be (Task Bench)
   castell bench omp fib wave --json       # an OpenMP program, its tasks on castell and on libgomp
@@ -56,6 +58,8 @@ pub struct Args {
     #[command(flatten)]
     mpi: mpi::MpiArgs,
     #[command(flatten)]
+    net: net::NetArgs,
+    #[command(flatten)]
     overlap: overlap::OverlapArgs,
     #[command(flatten)]
     sim: sim::SimArgs,
@@ -66,7 +70,7 @@ pub struct Args {
 }
 
 /// The workloads that castell can measure.
-const WORKLOADS: [&dyn Workload; 7] = [
+const WORKLOADS: [&dyn Workload; 8] = [
     &pingpong::PingPong,
     &messages::Messages,
     &localops::LocalOps,
@@ -74,6 +78,7 @@ const WORKLOADS: [&dyn Workload; 7] = [
     &startup::StartUp,
     &progress::ProgressWays,
     &parse::Parse,
+    &sockets::Sockets,
 ];
 
 /// The workloads' names, and those that go their own ways.
@@ -81,7 +86,7 @@ fn names() -> Vec<&'static str> {
     WORKLOADS
         .iter()
         .map(|workload| workload.name())
-        .chain(["collectives", "mpi", "overlap", "sim", "tasks", "metg", "omp"])
+        .chain(["collectives", "mpi", "net", "overlap", "sim", "tasks", "metg", "omp"])
         .collect()
 }
 
@@ -103,6 +108,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         "sim" => sim::run(&args.sim, effort),
         "collectives" => collectives::run(&args.collectives, bytes, ranks, effort),
         "mpi" => mpi::run(&args.mpi, args.collectives.ops.as_deref(), bytes, ranks, effort),
+        "net" => net::run(&args.net, &args.mpi.mpis, args.collectives.ops.as_deref(), bytes, effort),
         "overlap" => overlap::run(&args.overlap, bytes, ranks, effort),
         name => {
             let workload = WORKLOADS.iter().find(|workload| workload.name() == name);

@@ -23,14 +23,19 @@ pub struct Folder {
 impl Folder {
     /// An empty one.
     pub fn create() -> anyhow::Result<Folder> {
+        Folder::create_in(&std::env::temp_dir())
+    }
+
+    /// An empty one in another.
+    pub fn create_in(parent: &Path) -> anyhow::Result<Folder> {
         let mut shell = Command::new("sh");
-        shell.args(["-c", CARETAKER]).arg(std::env::temp_dir()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        shell.args(["-c", CARETAKER]).arg(parent).stdin(Stdio::piped()).stdout(Stdio::piped());
         // In a group of its own, which no key press reaches.
         let mut caretaker = shell.process_group(0).spawn().context("could not start sh")?;
         let mut path = String::new();
         BufReader::new(caretaker.stdout.take().context("it has an output")?).read_line(&mut path)?;
         let path = PathBuf::from(path.trim_end());
-        ensure!(path.is_dir(), "no folder for a benchmark's programs in {}", std::env::temp_dir().display());
+        ensure!(path.is_dir(), "no folder for a benchmark's programs in {}", parent.display());
         Ok(Folder { path, caretaker })
     }
 

@@ -15,8 +15,8 @@ use std::process::{Command, Stdio};
 #[derive(clap::Args)]
 pub struct MpiArgs {
     /// An MPI, as mpich=mpicc.mpich:mpiexec.mpich (repeatable)
-    #[arg(long = "mpi", value_name = "NAME=MPICC:MPIRUN", help_heading = "For mpi")]
-    mpis: Vec<String>,
+    #[arg(long = "mpi", value_name = "NAME=MPICC:MPIRUN", help_heading = "For mpi and net")]
+    pub mpis: Vec<String>,
     /// Folder of libcastell_mpi_*.so or libcastell_omp.so, if it is not that of castell's other libraries
     #[arg(long, value_name = "DIR", help_heading = "For mpi and omp")]
     pub libraries: Option<PathBuf>,

@@ -22,7 +22,6 @@ const SOURCES: [(&str, &str); 6] = [
     ("localops", include_str!("../../../benches/mpi/localops.c")),
 ];
 
-/// How an implementation is told to pin its ranks to cores, be it on too few of them, and to accept root.
 const OPEN_MPI_FLAGS: [&str; 4] =
     ["--allow-run-as-root", "--oversubscribe", "--bind-to", "core:overload-allowed"];
 const MPICH_FLAGS: [&str; 2] = ["-bind-to", "core"];
@@ -31,12 +30,82 @@ const MPICH_FLAGS: [&str; 2] = ["-bind-to", "core"];
 const CANDIDATES: [(&str, &str); 3] =
     [("mpicc.openmpi", "mpirun.openmpi"), ("mpicc.mpich", "mpiexec.mpich"), ("mpicc", "mpirun")];
 
+/// Other hosts to run on.
+#[derive(Clone, Debug)]
+pub struct OnHosts {
+    /// Their names.
+    pub names: Vec<String>,
+    /// Ranks on each.
+    pub each: u32,
+    /// What starts a command on a host: a program that takes the host and the command.
+    pub remote: PathBuf,
+    /// A folder that all of them see.
+    pub folder: PathBuf,
+    /// The ranks share processors: who waits should not keep one.
+    pub is_crowded: bool,
+}
+
+/// Which of the families of launchers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    OpenMpi,
+    Mpich,
+    Intel,
+}
+
+impl Family {
+    /// How it is told to pin its ranks to cores, be it on too few of them, and to accept root.
+    fn here(self) -> Vec<String> {
+        let flags: &[&str] = match self {
+            Family::OpenMpi => &OPEN_MPI_FLAGS,
+            Family::Mpich => &MPICH_FLAGS,
+            Family::Intel => &[],
+        };
+        flags.iter().map(|&flag| flag.to_owned()).collect()
+    }
+
+    /// How it is told where ranks go and how it comes there: variables, and words behind the launcher.
+    fn on(self, hosts: &OnHosts) -> (Vec<String>, Vec<String>) {
+        let remote = hosts.remote.display();
+        let each: Vec<String> = hosts.names.iter().map(|name| format!("{name}:{}", hosts.each)).collect();
+        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<String>>();
+        match self {
+            Family::OpenMpi => {
+                let mut set = vec![
+                    format!("OMPI_MCA_plm_rsh_agent={remote}"),
+                    format!("PRTE_MCA_plm_ssh_agent={remote}"),
+                ];
+                if hosts.is_crowded {
+                    set.push("OMPI_MCA_mpi_yield_when_idle=1".to_owned());
+                }
+                let flags = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--host"];
+                (set, [words(&flags), vec![each.join(",")]].concat())
+            }
+            Family::Mpich => {
+                let set = vec!["HYDRA_LAUNCHER=rsh".to_owned(), format!("HYDRA_LAUNCHER_EXEC={remote}")];
+                (set, vec!["-hosts".into(), each.join(",")])
+            }
+            Family::Intel => {
+                let set = vec![
+                    "I_MPI_HYDRA_BOOTSTRAP=rsh".to_owned(),
+                    format!("I_MPI_HYDRA_BOOTSTRAP_EXEC={remote}"),
+                    "I_MPI_PIN=0".into(),
+                ];
+                let each = hosts.each.to_string();
+                (set, vec!["-hosts".into(), hosts.names.join(","), "-ppn".into(), each])
+            }
+        }
+    }
+}
+
 /// An MPI implementation.
 pub struct Peer {
     name: String,
     compiler: PathBuf,
     launcher: PathBuf,
-    flags: &'static [&'static str],
+    family: Family,
+    /// `None`: on this one.
+    hosts: Option<OnHosts>,
     /// What `I_MPI_ROOT` has to be.
     root: Option<PathBuf>,
     programs: HashMap<(String, u32), Program>,
@@ -59,9 +128,17 @@ pub fn peers() -> anyhow::Result<Vec<Peer>> {
             continue;
         };
         let version = version_of(&launcher)?;
-        let Some((name, flags)) = identify(&version) else { continue };
+        let Some((name, family)) = identify(&version) else { continue };
         if found.iter().all(|peer| peer.name != name) {
-            found.push(Peer { name, compiler, launcher, flags, root: None, programs: HashMap::new() });
+            found.push(Peer {
+                name,
+                compiler,
+                launcher,
+                family,
+                hosts: None,
+                root: None,
+                programs: HashMap::new(),
+            });
         }
     }
     Ok(found)
@@ -74,22 +151,22 @@ fn version_of(launcher: &Path) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Name with version, and flags, from what the launcher says of itself.
-fn identify(version: &str) -> Option<(String, &'static [&'static str])> {
+/// Name with version, and family, from what the launcher says of itself.
+fn identify(version: &str) -> Option<(String, Family)> {
     let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
     let first_line = version.lines().next()?;
     if first_line.contains("Open MPI") || first_line.contains("OpenRTE") {
         let number = first_line.split_whitespace().rev().find(is_number)?;
-        return Some((format!("Open MPI {number}"), &OPEN_MPI_FLAGS));
+        return Some((format!("Open MPI {number}"), Family::OpenMpi));
     }
     if first_line.starts_with("Intel(R) MPI") {
         let number = first_line.split_whitespace().find(is_number)?;
-        return Some((format!("Intel MPI {number}"), &[]));
+        return Some((format!("Intel MPI {number}"), Family::Intel));
     }
     if first_line.contains("HYDRA") {
         let line = version.lines().find(|line| line.trim_start().starts_with("Version:"))?;
         let number = line.split_whitespace().find(is_number)?;
-        return Some((format!("MPICH {number}"), &MPICH_FLAGS));
+        return Some((format!("MPICH {number}"), Family::Mpich));
     }
     None
 }
@@ -111,17 +188,24 @@ impl Peer {
         // Intel's programs want to know where they lie.
         let root = compiler.parent().and_then(std::path::Path::parent).map(std::path::Path::to_owned);
         let version = version_of(&launcher)?;
-        let (_, flags) = identify(&version).with_context(|| {
+        let (_, family) = identify(&version).with_context(|| {
             format!("--mpi {text}: {} is none of the launchers known here", launcher.display())
         })?;
         let is_intel = version.contains("Intel");
         let root = root.filter(|_| is_intel && std::env::var_os("I_MPI_ROOT").is_none());
-        Ok(Peer { name: name.to_owned(), compiler, launcher, flags, root, programs: HashMap::new() })
+        let (name, programs) = (name.to_owned(), HashMap::new());
+        Ok(Peer { name, compiler, launcher, family, hosts: None, root, programs })
     }
 
     /// Name and version.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// From now on it runs on these hosts.
+    pub fn on(&mut self, hosts: OnHosts) {
+        self.programs.clear();
+        self.hosts = Some(hosts);
     }
 
     /// What compiles its programs.
@@ -186,17 +270,22 @@ impl Peer {
         let source = SOURCES.iter().find(|(name, _)| *name == workload);
         let (_, source) = source.with_context(|| format!("no MPI program for the workload {workload}"))?;
         // Of both, the compiler and the launcher.
-        let program = |program: &std::path::Path| {
-            let set = self.root.as_ref().map(|root| format!("I_MPI_ROOT={}", root.display()));
-            let env = set.into_iter().flat_map(|set| ["env".to_owned(), set]);
-            env.chain([program.to_string_lossy().into_owned()]).collect::<Vec<String>>()
+        let program = |program: &std::path::Path, set: &[String]| {
+            let root = self.root.as_ref().map(|root| format!("I_MPI_ROOT={}", root.display()));
+            let set: Vec<String> = root.into_iter().chain(set.iter().cloned()).collect();
+            let env = if set.is_empty() { Vec::new() } else { [vec!["env".to_owned()], set].concat() };
+            [env, vec![program.to_string_lossy().into_owned()]].concat()
         };
-        let compiler = program(&self.compiler);
-        let mut launcher = program(&self.launcher);
-        launcher.extend(self.flags.iter().map(|flag| (*flag).to_owned()));
-        launcher.extend(["-n".to_owned(), ranks.to_string()]);
+        let compiler = program(&self.compiler, &[]);
+        let (set, flags) = match &self.hosts {
+            Some(hosts) => self.family.on(hosts),
+            None => (Vec::new(), self.family.here()),
+        };
+        let launcher =
+            [program(&self.launcher, &set), flags, vec!["-n".to_owned(), ranks.to_string()]].concat();
         let flags: Vec<&str> = compiler[1..].iter().map(String::as_str).collect();
-        Program::compile(std::path::Path::new(&compiler[0]), &flags, source, launcher)
+        let folder = self.hosts.as_ref().map_or_else(std::env::temp_dir, |hosts| hosts.folder.clone());
+        Program::compile_in(&folder, std::path::Path::new(&compiler[0]), &flags, source, launcher)
     }
 }
 

@@ -38,8 +38,25 @@ impl Program {
         source: &str,
         launcher: Vec<String>,
     ) -> anyhow::Result<Program> {
+        Program::compile_in(&std::env::temp_dir(), compiler, flags, source, launcher)
+    }
+
+    /// The same in a folder in this one.
+    pub fn compile_in(
+        parent: &Path,
+        compiler: &Path,
+        flags: &[&str],
+        source: &str,
+        launcher: Vec<String>,
+    ) -> anyhow::Result<Program> {
         let words = flags.iter().chain(&FLAGS).chain(&["program.c"]).map(|word| (*word).to_owned());
-        Program::compile_files(compiler, words, &[("program.c", source)], launcher)
+        Program::compile_files_in(
+            Folder::create_in(parent)?,
+            compiler,
+            words,
+            &[("program.c", source)],
+            launcher,
+        )
     }
 
     /// Compiles `files` (name, text) and measure.h with `words` behind the compiler's name.
@@ -49,7 +66,16 @@ impl Program {
         files: &[(&str, &str)],
         launcher: Vec<String>,
     ) -> anyhow::Result<Program> {
-        let folder = Folder::create()?;
+        Program::compile_files_in(Folder::create()?, compiler, words, files, launcher)
+    }
+
+    fn compile_files_in(
+        folder: Folder,
+        compiler: &Path,
+        words: impl IntoIterator<Item = String>,
+        files: &[(&str, &str)],
+        launcher: Vec<String>,
+    ) -> anyhow::Result<Program> {
         for (name, text) in files.iter().chain(&[("measure.h", MEASURE_H)]) {
             std::fs::write(folder.path().join(name), text)?;
         }

@@ -97,6 +97,7 @@ fn as_a_rank() {
             }
         }
         "pairs" => exchange_with_all(&comm),
+        "bits" => println!("* bits {}", bits_of_reductions(&comm)),
         fault => survive(&comm, fault),
     }
     println!("* rank {} of {} on {}", comm.rank(), comm.size(), host_name());
@@ -141,6 +142,50 @@ fn all_calls_by_all_algorithms() {
     let said = fine(&run(&mut role_in_lab(4, &["-n", "8"], "oracle")));
     let expected: Vec<String> = (0..8).map(|rank| format!("rank {rank} of 8 on h{}", rank / 2 + 1)).collect();
     assert_eq!(said, expected);
+}
+
+/// A number that depends on every bit of what reductions of floats give to all ranks.
+fn bits_of_reductions(comm: &Comm) -> u64 {
+    let (world, me) = (comm.world(), comm.rank().0);
+    let mut all = 0u64;
+    let mut take = |results: &[f64]| {
+        all = results.iter().fold(all, |hash, result| {
+            (hash ^ result.to_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17)
+        });
+    };
+    for count in [1usize, 60, 9000] {
+        let number = |i: usize| (f64::from(me + 1) * (i + 1) as f64).sin() * 10f64.powi((me % 4) as i32 * 4);
+        let mine: Vec<f64> = (0..count * comm.size() as usize).map(number).collect();
+        let mut result = vec![0.0; count];
+        world.allreduce(&mine[..count], &mut result, Reduction::Sum).expect("it ends well");
+        take(&result);
+        world.reduce_scatter_block(&mine, &mut result, Reduction::Sum).expect("it ends well");
+        take(&result);
+        world.scan(&mine[..count], &mut result, Reduction::Sum).expect("it ends well");
+        take(&result);
+    }
+    let mut sum = [0u64];
+    world.allreduce(&[all], &mut sum, Reduction::BitXor).expect("it ends well");
+    sum[0]
+}
+
+/// Sums of floats come to the same bits on whichever hosts, and on one, if that is asked for.
+#[test]
+fn reductions_give_the_same_bits_wherever_ranks_are() {
+    if !labs_are_possible() {
+        return;
+    }
+    let bits = |options: &[&str]| {
+        let said = fine(&run(role_in_lab(4, options, "bits").env("CASTELL_SAME_BITS", "1")));
+        let bits: Vec<String> = said.into_iter().filter(|line| line.starts_with("bits")).collect();
+        assert_eq!(bits.len(), 7, "{bits:?}");
+        assert!(bits.iter().all(|line| *line == bits[0]), "{bits:?}");
+        bits[0].clone()
+    };
+    let expected = bits(&["--hosts", "h1:7"]);
+    for hosts in ["h1:4,h2:3", "h1:1,h2:1,h3:1,h4:4", "h2:3,h4:2,h1:2"] {
+        assert_eq!(bits(&["--hosts", hosts]), expected, "{hosts}");
+    }
 }
 
 #[test]

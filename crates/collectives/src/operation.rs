@@ -84,6 +84,12 @@ impl Operation {
         matches!(self, Operation::NeighbourAllgather | Operation::NeighbourAlltoall)
     }
 
+    /// Whether what ranks contribute is combined.
+    pub fn reduces(self) -> bool {
+        use Operation::{Allreduce, Exscan, Reduce, ReduceScatter, Scan};
+        matches!(self, Reduce | Allreduce | ReduceScatter | Scan | Exscan)
+    }
+
     /// Whether data goes one way only, to a root or away from it: calls one behind the other overlap then.
     pub fn is_one_way(self) -> bool {
         matches!(self, Operation::Broadcast | Operation::Gather | Operation::Scatter | Operation::Reduce)

@@ -4,11 +4,15 @@ mod executor;
 
 use castell_base::Rank;
 use castell_collectives::collective::{
-    ALGORITHMS, Blocks, Collective, CollectiveError, Memory, Neighbours, Shape,
+    ALGORITHMS, Blocks, Collective, CollectiveError, Memory, Neighbours, Placement, Shape,
 };
 use castell_goal::graph::Graph;
 use castell_goal::op::{Arithmetic, ElementType, Operator, Place};
 use executor::{Function, Job, Reduce};
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Rank counts go up to here.
 const RANKS_MAX: u32 = 70;
@@ -386,6 +390,97 @@ fn floats_have_the_same_bits_everywhere_and_every_time() {
     }
 }
 
+/// Hosts of as many ranks as drawn, wherever these are: consecutive, in turns, or anyhow.
+fn placement(ranks: u32, seed: u64) -> Placement {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let hosts = random.random_range(1..=ranks);
+    let host_of: Vec<u32> = match seed % 3 {
+        0 => (0..ranks).map(|rank| rank * hosts / ranks).collect(),
+        1 => (0..ranks).map(|rank| rank % hosts).collect(),
+        _ => (0..ranks).map(|_| random.random_range(0..hosts)).collect(),
+    };
+    Placement::new(host_of)
+}
+
+fn two_level() -> impl Iterator<Item = String> {
+    let names = ALGORITHMS.iter().map(|algorithm| algorithm.name.to_owned());
+    names.filter(|name| name.contains("two-level"))
+}
+
+#[test]
+fn ranks_are_on_any_hosts() {
+    let xor = Reduce::Local(Arithmetic::new(Operator::Xor, ElementType::U8).unwrap());
+    let bits: Function = |left, right| vec![left[0] ^ right[0]];
+    for (seed, ranks) in (0..).zip([1, 2, 3, 4, 5, 7, 8, 11, 12, 16, 19, 26, 33, 6, 9, 10, 13, 14]) {
+        let placement = Arc::new(placement(ranks, seed));
+        for name in two_level() {
+            for (count, root, in_place) in [(3, 0, false), (40, ranks - 1, true), (0, ranks / 2, false)] {
+                let placed = |width, is_exact| Shape {
+                    placement: Some(Arc::clone(&placement)),
+                    is_exact,
+                    ..shape(ranks, count, width, root)
+                };
+                let products = Collective::in_order(&name, placed(MATRIX_BYTES, false)).unwrap();
+                let sums = Collective::new(&name, placed(1, true)).unwrap();
+                for (collective, reduce, function) in [
+                    (&products, &Reduce::call(product, MATRIX_BYTES), product as Function),
+                    (&sums, &xor, bits),
+                ] {
+                    let shape = collective.shape().clone();
+                    let case = Case { name: name.clone(), shape, in_place, seed };
+                    if !in_place || can_be_in_place(&case) {
+                        case.run(collective, reduce, function);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a sum of floats comes to does not depend on who shares a host, and not on which of the algorithms for hosts it is.
+#[test]
+fn floats_have_the_same_bits_on_any_hosts() {
+    let add = Reduce::Local(Arithmetic::new(Operator::Add, ElementType::F64).unwrap());
+    for ranks in [2, 3, 4, 6, 7, 8, 12, 13, 24] {
+        let mut known: HashMap<String, Vec<Vec<u8>>> = HashMap::new();
+        let reducing = ["reduce", "allreduce", "reduce_scatter", "scan", "exscan"];
+        for name in two_level().filter(|name| reducing.contains(&operation(name))) {
+            for seed in 0..9 {
+                let placement = Some(Arc::new(placement(ranks, seed)));
+                let count = u64::from(ranks) * 3;
+                let shape =
+                    Shape { placement, ..shape(ranks, count, 8, ranks / 2).with_blocks(Blocks::Uniform(3)) };
+                let collective = Collective::new(&name, shape).unwrap();
+                let input = |rank: u32| {
+                    let number =
+                        |i: u64| f64::from(rank * 7 + i as u32).sin() * 10f64.powi((rank % 5) as i32 * 3);
+                    (0..count).flat_map(|i| number(i).to_ne_bytes()).collect::<Vec<u8>>()
+                };
+                let job = Job {
+                    collective: &collective,
+                    inputs: (0..ranks).map(input).collect(),
+                    outputs: vec![vec![0; 8 * count as usize]; ranks as usize],
+                    in_place: false,
+                    in_place_only: None,
+                    reduce: &add,
+                    seed,
+                    check: false,
+                };
+                let outputs: Vec<Vec<u8>> = job.run().into_iter().map(|(output, _)| output).collect();
+                let key = operation(&name).to_owned();
+                let expected = known.entry(key).or_insert_with(|| outputs.clone());
+                assert!(*expected == outputs, "{name} on {ranks} ranks, seed {seed}");
+            }
+        }
+        // The root of a reduction has what all have of an allreduce, and the last rank of a scan.
+        let whole = &known["allreduce"][0];
+        assert_eq!(&known["reduce"][ranks as usize / 2], whole, "{ranks} ranks");
+        if ranks.is_power_of_two() {
+            assert_eq!(&known["scan"][ranks as usize - 1], whole, "{ranks} ranks");
+        }
+    }
+}
+
 #[test]
 fn simulated_and_real_messages_are_the_same() {
     let xor = Reduce::Local(Arithmetic::new(Operator::Xor, ElementType::U8).unwrap());
@@ -407,7 +502,7 @@ fn refusals_say_what_to_take_instead() {
     assert!(refusal("allgather:recursive-doubling", 6).contains("a power of two"));
     assert!(refusal("allreduce:a4", 6).contains("no multiple of 4"));
     let error = Collective::in_order("reduce:binomial", Shape::new(4, 1, 8)).err().unwrap().to_string();
-    assert!(error.contains("reduce:rabenseifner do"), "{error}");
+    assert!(error.contains("reduce:rabenseifner, reduce:two-level do"), "{error}");
     let uneven = Shape::new(3, 1, 8).with_blocks(Blocks::packed(&[1, 2, 1]));
     let error = Collective::new("alltoall:bruck", uneven).err().unwrap().to_string();
     assert!(error.contains("blocks of one size"), "{error}");

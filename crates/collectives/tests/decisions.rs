@@ -143,6 +143,36 @@ fn rules_of_words_that_merge_ranks_serve_operators_that_do_not_commute() {
     assert!(Collective::in_order(&choice.algorithm, Shape::new(7, 1, 8)).is_ok());
 }
 
+/// Between hosts there is an algorithm for every call, which takes what the call has, and rules for shared memory say nothing.
+#[test]
+fn calls_over_hosts_have_algorithms() {
+    let rule = Rule::new(Operation::Allreduce, (1, 100), u64::MAX, "ring").expect("a rule");
+    let decisions = Decisions::with_rules(vec![rule], None);
+    let places = [(true, true), (true, false), (false, false)];
+    for &operation in Operation::WITH_CHOICE.iter() {
+        for (packed, uniform) in places {
+            for (hosts, bytes) in [(2, 8), (2, 1 << 20), (3, 8), (3, 4 << 10), (5, 1 << 20)] {
+                let question = Question { hosts, packed, uniform, ..Question::new(operation, 10, bytes) };
+                let choice = decisions.choose(&question);
+                let blocks = match (packed, uniform) {
+                    (true, true) => Blocks::Uniform(1),
+                    (true, false) => Blocks::packed(&[1, 2, 0, 3, 1, 1, 1, 1, 1, 1]),
+                    _ => Blocks::Listed((0..10).map(|rank| (20 - 2 * rank, 1)).collect()),
+                };
+                let shape = Shape::new(10, 20, 8).with_blocks(blocks);
+                let made = Collective::in_order(&choice.algorithm, shape);
+                assert!(made.is_ok(), "{}: {:?}", choice.algorithm, made.err());
+                let same = Question { hosts: 1, same_bits: true, ..question };
+                let is_two_level = decisions.choose(&same).algorithm.contains("two-level");
+                assert_eq!(
+                    is_two_level,
+                    operation.reduces() && (packed || operation != Operation::ReduceScatter)
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn files_read_as_they_were_written() {
     let mut file = file();

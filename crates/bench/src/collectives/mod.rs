@@ -10,7 +10,9 @@ use crate::report::{Measurement, Params, Report, Sample};
 use crate::workload::Effort;
 use anyhow::{Context as _, bail};
 use candidates::candidates;
+use castell_base::Rank;
 use castell_collectives::decision::{Choice, Decisions, Operation, Question};
+use castell_comm::Comm;
 use castell_comm::tuning::Tuning;
 use castell_host::topology::Processors;
 pub use ours::Timing;
@@ -112,6 +114,9 @@ pub fn run(
     let timing =
         Timing { samples, budget_us: 1000, limit_ms: 300, in_a_row: args.in_a_row, started: args.started };
     let plan = Plan { operations, bytes, timing };
+    if crate::joined::is_rank() {
+        return in_job(&plan, rounds, &args.algorithm, effort.json);
+    }
     let all_ranks = ranks.unwrap_or(&[2, 4, 8]).to_vec();
     let tuning = load_tuning();
     let mut peers = peers::wanted(effort.peers)?;
@@ -122,6 +127,51 @@ pub fn run(
         rows_of(&plan, ranks, rounds, &sets, &mut peers, &mut report)?;
     }
     report.end()
+}
+
+/// The ranks of a job measure what the library chooses, and the algorithms that were asked for; rank 0 reports.
+fn in_job(plan: &Plan, rounds: u32, algorithms: &[String], json: bool) -> anyhow::Result<()> {
+    let comm = Comm::init().context("this process was started as a rank")?;
+    let (ranks, hosts) = (comm.size(), hosts_of(&comm));
+    let mut sets = sets(plan, ranks, &Decisions::builtin(), algorithms)?;
+    for one in sets.iter_mut().flatten().filter(|one| one.way == Way::Call) {
+        let asked = question(one.operation, ranks, one.bytes);
+        let asked = Question { hosts, started: plan.timing.started, ..asked };
+        *one = candidate(&Decisions::builtin(), &asked);
+    }
+    sets.iter_mut().for_each(|set| set.retain(|one| one.way != Way::Shared));
+    let report = (comm.rank() == Rank(0)).then(|| Report::new(json, u64::from(rounds)));
+    let mut taken: Vec<Vec<Vec<Sample>>> = sets.iter().map(|set| vec![Vec::new(); set.len()]).collect();
+    for _ in 0..rounds {
+        let samples = ours::measure_in_job(&comm, &sets, plan.timing)?;
+        taken.iter_mut().flatten().zip(samples.into_iter().flatten()).for_each(|(all, new)| all.push(new));
+        report.iter().for_each(Report::step);
+    }
+    if let Some(mut report) = report {
+        for ((set, taken), (operation, bytes)) in sets.iter().zip(&taken).zip(plan.cases()) {
+            let params = Params::new().with("hosts", hosts).with("ranks", ranks).with("bytes", bytes);
+            let params = if plan.timing.started { params.with("started", true) } else { params };
+            let rows = set.iter().zip(taken).filter_map(|(one, taken)| {
+                let sample = Sample::over_rounds(taken)?;
+                let name =
+                    if one.way == Way::Call { "castell".into() } else { format!("castell, {}", one.name()) };
+                Some(Measurement::new(operation.name(), name, &params, sample).by(&one.name()))
+            });
+            report.rows(rows.collect());
+        }
+        report.end()?;
+    }
+    comm.finalize();
+    Ok(())
+}
+
+/// How many hosts the ranks of a job are on.
+fn hosts_of(comm: &Comm) -> u32 {
+    let job = comm.job();
+    let mut hosts: Vec<u32> = (0..comm.size()).map(|rank| job.host_of(Rank(rank))).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    hosts.len() as u32
 }
 
 /// Of each case castell's choice, and the algorithms that were asked for.
@@ -224,12 +274,7 @@ pub fn question(operation: Operation, ranks: u32, bytes: u64) -> Question {
 
 /// What the library takes for a call.
 pub fn candidate(decisions: &Decisions, question: &Question) -> Candidate {
-    let choice = decisions.choose(question);
-    let choice = Choice {
-        algorithm: choice.algorithm.into_owned().into(),
-        ways: choice.ways,
-        segment_bytes: choice.segment_bytes,
-    };
+    let choice = decisions.choose(question).into_owned();
     Candidate { operation: question.operation, bytes: question.bytes, choice, way: Way::Call }
 }
 

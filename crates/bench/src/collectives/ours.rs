@@ -14,6 +14,7 @@ use castell_comm::pool::SharedBuffer;
 use castell_comm::{Comm, Communicator, Job};
 use castell_host::shm::Segment;
 use castell_host::topology::Processors;
+use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
 
@@ -309,6 +310,75 @@ impl Table {
     }
 }
 
+/// Where ranks note what they measured.
+trait Notes {
+    /// What this rank took, and once all have come here: what the slowest took.
+    fn note(&self, comm: &Comm, barrier: &Repeated, at: (usize, usize), ns: f64) -> anyhow::Result<f64>;
+
+    /// How many samples of a candidate there are.
+    fn count(&self, comm: &Comm, candidate: usize, samples: usize);
+}
+
+impl Notes for Table {
+    fn note(
+        &self,
+        comm: &Comm,
+        barrier: &Repeated,
+        (candidate, at): (usize, usize),
+        ns: f64,
+    ) -> anyhow::Result<f64> {
+        self.set(comm.rank(), candidate, at, ns);
+        synchronize(comm, barrier)?;
+        Ok(self.longest(comm.size(), candidate, at))
+    }
+
+    fn count(&self, comm: &Comm, candidate: usize, samples: usize) {
+        self.set(comm.rank(), candidate, 0, samples as f64);
+    }
+}
+
+/// What the slowest rank took, of each candidate: for ranks that share nothing but their job.
+struct Longest(RefCell<Vec<Vec<f64>>>);
+
+impl Notes for Longest {
+    fn note(
+        &self,
+        comm: &Comm,
+        _: &Repeated,
+        (candidate, at): (usize, usize),
+        ns: f64,
+    ) -> anyhow::Result<f64> {
+        let mut longest = [0.0];
+        comm.world().allreduce(&[ns], &mut longest, Reduction::Maximum)?;
+        if at > 0 {
+            self.0.borrow_mut()[candidate].push(longest[0]);
+        }
+        Ok(longest[0])
+    }
+
+    fn count(&self, _: &Comm, _: usize, _: usize) {}
+}
+
+/// Measures them on the ranks of a job that is there already, on whichever hosts.
+pub fn measure_in_job(
+    comm: &Comm,
+    sets: &[Vec<Candidate>],
+    timing: Timing,
+) -> anyhow::Result<Vec<Vec<Sample>>> {
+    let barrier = barrier(comm)?;
+    let mut all = Vec::new();
+    for set in sets {
+        let notes = Longest(RefCell::new(vec![Vec::new(); set.len()]));
+        Turns { comm, barrier: &barrier, notes: &notes, first: 0, timing }.take(set)?;
+        all.push(notes.0.into_inner().into_iter().map(Sample::of).collect());
+    }
+    Ok(all)
+}
+
+fn synchronize(comm: &Comm, barrier: &Repeated) -> anyhow::Result<()> {
+    barrier.batch(comm, 1).map(|_| ()).map_err(|error| anyhow!(error))
+}
+
 /// Measures all candidates of all sets on a group of `ranks` processes, each pinned to a core; the candidates of a set take
 /// turns. A sample is that of the rank that needed longest.
 pub fn measure(ranks: u32, sets: &[Vec<Candidate>], timing: Timing) -> anyhow::Result<Vec<Vec<Sample>>> {
@@ -318,7 +388,7 @@ pub fn measure(ranks: u32, sets: &[Vec<Candidate>], timing: Timing) -> anyhow::R
         let barrier = barrier(comm)?;
         let mut first = 0;
         for set in sets {
-            Turns { comm, barrier: &barrier, table: &table, first, timing }.take(set)?;
+            Turns { comm, barrier: &barrier, notes: &table, first, timing }.take(set)?;
             first += set.len();
         }
         Ok(())
@@ -360,7 +430,7 @@ pub fn barrier(comm: &Comm) -> anyhow::Result<Repeated> {
 struct Turns<'a> {
     comm: &'a Comm,
     barrier: &'a Repeated,
-    table: &'a Table,
+    notes: &'a dyn Notes,
     /// Number of the set's first candidate.
     first: usize,
     timing: Timing,
@@ -395,7 +465,7 @@ impl Turns<'_> {
             }
         }
         for (index, taken) in taken.into_iter().enumerate() {
-            self.table.set(comm.rank(), self.first + index, 0, taken as f64);
+            self.notes.count(comm, self.first + index, taken);
         }
         self.synchronize()
     }
@@ -406,13 +476,11 @@ impl Turns<'_> {
     fn sample(&self, run: &mut Run, apart: bool, index: usize, calls: u32, at: usize) -> anyhow::Result<f64> {
         self.synchronize()?;
         let ns = if apart { run.apart(self.comm, calls)? } else { run.batch(calls)? };
-        self.table.set(self.comm.rank(), self.first + index, at, ns);
-        self.synchronize()?;
-        Ok(self.table.longest(self.comm.size(), self.first + index, at))
+        self.notes.note(self.comm, self.barrier, (self.first + index, at), ns)
     }
 
     fn synchronize(&self) -> anyhow::Result<()> {
-        self.barrier.batch(self.comm, 1).map(|_| ()).map_err(|error| anyhow!(error))
+        synchronize(self.comm, self.barrier)
     }
 }
 

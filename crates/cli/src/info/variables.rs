@@ -25,12 +25,20 @@ const fn variable(name: &'static str, values: &'static str, meaning: &'static st
 pub const GROUPS: [Group; 7] = [
     Group {
         title: "Collective calls",
-        variables: &[variable(
-            "CASTELL_TUNING",
-            "a file, or `off`",
-            "which tuning file chooses the algorithms; `off`: the built-in choice. Without it, the file that `castell tune` wrote \
-             for this host",
-        )],
+        variables: &[
+            variable(
+                "CASTELL_TUNING",
+                "a file, or `off`",
+                "which tuning file chooses the algorithms; `off`: the built-in choice. Without it, the file that `castell tune` \
+                 wrote for this host. Calls over several hosts choose without it",
+            ),
+            variable(
+                "CASTELL_SAME_BITS",
+                "`1`",
+                "reductions give the same bits wherever ranks are, also where all share a host; without it they do between \
+                 several hosts. All ranks need it",
+            ),
+        ],
     },
     Group {
         title: "Kernel collections",

@@ -1,8 +1,18 @@
 //! Which algorithm a call takes when it names none.
 
 use super::{Operation, Reason};
-use castell_collectives::decision::{Choice, Question};
+use castell_collectives::decision::{Choice, Decisions, Question};
 use castell_shm::job::Job;
+use std::sync::OnceLock;
+
+/// Asks that reductions give the same bits wherever ranks are.
+const SAME_BITS: &str = "CASTELL_SAME_BITS";
+
+/// Whether that was asked for.
+pub(crate) fn wants_same_bits() -> bool {
+    static WANTED: OnceLock<bool> = OnceLock::new();
+    *WANTED.get_or_init(|| std::env::var(SAME_BITS).is_ok_and(|value| value == "1"))
+}
 
 /// The algorithm: the one that was named, or that the job decides on; rank 0 speaks for all.
 pub(crate) fn choose<'a>(
@@ -15,6 +25,10 @@ pub(crate) fn choose<'a>(
     let of = operation.name();
     match named {
         None => {
+            if question.is_for_hosts() {
+                // Each host has a tuning file of its own, if any, which says nothing of others.
+                return Ok(Decisions::builtin().choose(question).into_owned());
+            }
             let question = Question { processors: job.processors(), ..*question };
             Ok(job.decisions(rank == 0).choose(&question))
         }

@@ -1,7 +1,7 @@
 //! A call that was compiled: its schedule, and the memory that belongs to it.
 
 use super::call::{Call, Layout, Neighbourhood};
-use super::choice::{choose, label};
+use super::choice::{choose, label, wants_same_bits};
 use super::error::Reason;
 use super::layout::{Needs, Seat, listed, total};
 use super::operator::Combiner;
@@ -10,7 +10,7 @@ use super::segments::{Cut, zero_copy_from};
 use super::{DataType, Operation};
 use castell_base::Rank;
 use castell_collectives::collective::{
-    Blocks, Collective, CollectiveError, Memory, Messages, Neighbours, Shape,
+    Blocks, Collective, CollectiveError, Memory, Messages, Neighbours, Placement, Shape,
 };
 use castell_collectives::decision;
 use castell_engine::board::Record;
@@ -172,6 +172,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) seat: Seat,
     /// The ranks of the communicator; `None`: the world.
     pub(crate) members: Option<&'a Arc<[Rank]>>,
+    /// On which hosts the ranks are, if on several.
+    pub(crate) placement: Option<&'a Arc<Placement>>,
     /// If the context has slots: where these are.
     pub(crate) slots: Option<SlotSeat<'a>>,
     /// What is known of collectives.
@@ -499,6 +501,8 @@ fn weave(
     let shape = Shape {
         ways: choice.ways,
         segment: (choice.segment_bytes / shape.element_bytes.max(1)).max(1),
+        is_exact: call.reduction.as_ref().is_some_and(|reduction| reduction.is_exact(call.element)),
+        placement: surroundings.placement.cloned(),
         ..shape
     };
     let private = is_private || (count.is_none() && call.operation == Operation::Alltoall);
@@ -569,6 +573,8 @@ fn decide<'a>(
         packed: is_uniform || call.operation == Operation::ReduceScatter,
         uniform: is_uniform,
         started: !key.is_blocking,
+        hosts: surroundings.placement.map_or(1, |placement| placement.hosts()),
+        same_bits: wants_same_bits(),
         ..decision::Question::new(call.operation, seat.size, bytes)
     };
     let choice = choose(surroundings.job, seat.rank, call.operation, call.algorithm, &question)?;

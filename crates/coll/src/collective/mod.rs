@@ -7,7 +7,7 @@
 
 mod cache;
 mod call;
-mod choice;
+pub(crate) mod choice;
 pub(crate) mod error;
 pub(crate) mod instance;
 mod kernels;

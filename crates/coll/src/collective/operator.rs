@@ -183,6 +183,17 @@ impl Reduction {
             _ => true,
         }
     }
+
+    /// Whether it gives the same bits in whichever order elements of this type are combined: floats are rounded, and nobody knows of
+    /// the user's operators.
+    pub(crate) fn is_exact(&self, element: DataType) -> bool {
+        let is_whole = match element {
+            DataType::Number(number) => !number.is_float(),
+            DataType::Bool | DataType::Located(Located::I32 | Located::I64) => true,
+            _ => false,
+        };
+        is_whole && !matches!(self, Reduction::Custom(_))
+    }
 }
 
 /// What an operator of the user does: `result[i] = left[i] op right[i]`. `result` may be `left`.

@@ -1,7 +1,6 @@
 //! New communicators: who belongs to them, and a context that is free in all of their members.
 
 use super::{Communicator, Member};
-use crate::collective::layout::Seat;
 use crate::collective::{CallError, Reduction};
 use castell_base::Rank;
 use castell_engine::{CONTEXTS, MASK_WORDS, Mask, Process};
@@ -60,10 +59,8 @@ impl Communicator {
         }
         let rank = chosen.iter().position(|(_, rank)| *rank == self.member.seat.rank);
         let rank = rank.expect("a rank is of its own colour") as u32;
-        let seat = Seat { rank, size: members.len() as u32 };
         process.open_context(context, Arc::clone(&members), first[0]);
-        let member = Member { process: process.clone(), context, seat, members, is_world: false };
-        Ok(Some(Communicator::new(member)))
+        Ok(Some(Communicator::new(Member::new(process.clone(), context, rank, members, false))))
     }
 
     /// Another communicator of the same ranks, whose calls have nothing to do with those of this one.
@@ -145,8 +142,7 @@ impl Communicator {
         exchange(&[process.next_call(context)], &mut all).map_err(SplitError::Exchange)?;
         let first = all.into_iter().max().unwrap_or(0);
         process.open_context(context, Arc::clone(&members), first);
-        let seat = Seat { rank: rank as u32, size: members.len() as u32 };
-        Ok(Communicator::new(Member { process: process.clone(), context, seat, members, is_world: false }))
+        Ok(Communicator::new(Member::new(process.clone(), context, rank as u32, members, false)))
     }
 }
 

@@ -11,11 +11,13 @@ pub use agree::{Exchange, SplitError};
 use crate::collective::instance::{Certificates, Instance, Key, STAGED_BYTES_MAX, Surroundings};
 use crate::collective::{Cache, Call, CallError, Counts};
 use castell_base::Rank;
+use castell_collectives::collective::Placement;
 use castell_engine::slot::{self, SlotSet};
 use castell_engine::{Handle, Process, RunError};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use crate::collective::choice::wants_same_bits;
 use crate::collective::error::Reason;
 use crate::collective::layout::{Seat, count_of};
 
@@ -27,9 +29,22 @@ pub(crate) struct Member {
     /// The rank in the job of each rank; of the world they are the same.
     members: Arc<[Rank]>,
     is_world: bool,
+    /// On which hosts they are, if on several.
+    placement: Option<Arc<Placement>>,
 }
 
 impl Member {
+    fn new(process: Process, context: u32, rank: u32, members: Arc<[Rank]>, is_world: bool) -> Member {
+        let seat = Seat { rank, size: members.len() as u32 };
+        let job = process.job();
+        let host_of = |member: &Rank| if job.is_networked() { job.host_of(*member) } else { 0 };
+        let matters = job.is_networked() || wants_same_bits();
+        let placement = matters.then(|| Placement::new(members.iter().map(host_of)));
+        let placement =
+            placement.filter(|placement| placement.hosts() > 1 || wants_same_bits()).map(Arc::new);
+        Member { process, context, seat, members, is_world, placement }
+    }
+
     /// Starts a call.
     ///
     /// # Safety
@@ -84,9 +99,8 @@ impl Communicator {
     /// All ranks. Each call gives another handle to the same communicator: their calls count as one sequence.
     pub fn world(process: &Process) -> Communicator {
         process.open_world();
-        let seat = Seat { rank: process.rank().0, size: process.size() };
         let members = (0..process.size()).map(Rank).collect();
-        Communicator::new(Member { process: process.clone(), context: 0, seat, members, is_world: true })
+        Communicator::new(Member::new(process.clone(), 0, process.rank().0, members, true))
     }
 
     fn new(member: Member) -> Communicator {
@@ -249,7 +263,9 @@ impl Communicator {
         let seat_of_slots =
             has_slots.then(|| slot::program::Seat { job, set: set(context), me, members: members_of_slots });
         let (slots, known) = (seat_of_slots, &self.certificates);
-        let instance = Instance::new(call, key, needs, &Surroundings { job, seat, members, slots, known });
+        let placement = self.member.placement.as_ref();
+        let surroundings = Surroundings { job, seat, members, placement, slots, known };
+        let instance = Instance::new(call, key, needs, &surroundings);
         let instance = Arc::new(instance.map_err(|reason| reason.of(call.operation))?);
         self.cache.borrow_mut().keep(&instance);
         Ok(instance)

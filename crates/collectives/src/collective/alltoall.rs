@@ -6,14 +6,14 @@ use castell_base::Rank;
 use castell_goal::graph::GraphError;
 
 /// The block for a rank, and where that from a rank goes; what is exchanged in place is copied apart before.
-struct Exchange<'a> {
+pub(super) struct Exchange<'a> {
     shape: &'a Shape,
     /// What the blocks are counted from.
     leaving: Span,
 }
 
 impl Exchange<'_> {
-    fn new<'a>(shape: &'a Shape, weaver: &mut Weaver<'_>) -> Result<Exchange<'a>, GraphError> {
+    pub fn new<'a>(shape: &'a Shape, weaver: &mut Weaver<'_>) -> Result<Exchange<'a>, GraphError> {
         let ends = (0..shape.ranks).map(|rank| shape.block(rank)).map(|(first, count)| first + count);
         let input = Span::input(0, ends.max().unwrap_or(0));
         if !weaver.is_in_place() {
@@ -26,12 +26,12 @@ impl Exchange<'_> {
         Ok(Exchange { shape, leaving: apart })
     }
 
-    fn to(&self, rank: Rank) -> Span {
+    pub fn to(&self, rank: Rank) -> Span {
         let (first, count) = self.shape.block(rank.0);
         self.leaving.part(first, count)
     }
 
-    fn from(&self, rank: Rank) -> Span {
+    pub fn from(&self, rank: Rank) -> Span {
         let (first, count) = self.shape.arriving.block(rank.0, self.shape.ranks);
         Span::output(first, count)
     }

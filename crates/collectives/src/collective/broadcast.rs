@@ -110,34 +110,45 @@ pub(super) fn subtree_end(me: u32, ranks: u32) -> u32 {
 
 /// The root scatters even parts, which then go round a ring.
 pub(super) fn scatter_allgather(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<(), GraphError> {
+    let me = shape.turned(weaver.rank());
+    scatter_allgather_among(shape.ranks, me, shape.count, |turned| shape.real(turned), weaver)
+}
+
+/// The same of an output of `count` elements among so many, of which number 0 has them and `me` is this one; `real` are their ranks.
+pub(super) fn scatter_allgather_among(
+    ranks: u32,
+    me: u32,
+    count: u64,
+    real: impl Fn(u32) -> Rank,
+    weaver: &mut Weaver<'_>,
+) -> Result<(), GraphError> {
     // Parts are numbered from the root on, so that subtrees are consecutive parts.
-    let parts = Blocks::Even(shape.count);
+    let parts = Blocks::Even(count);
     let part = |turned: u32| {
-        let (first, count) = parts.block(turned, shape.ranks);
+        let (first, count) = parts.block(turned, ranks);
         Span::output(first, count)
     };
     let run = |from: u32, to: u32| {
         let (first, last) = (part(from), part(to - 1));
         Span::output(first.first, last.first + last.count - first.first)
     };
-    let me = shape.turned(weaver.rank());
     if me > 0 {
-        weaver.recv(shape.real(me & (me - 1)), run(me, subtree_end(me, shape.ranks)))?;
+        weaver.recv(real(me & (me - 1)), run(me, subtree_end(me, ranks)))?;
     }
-    for child in children_in_order(me, shape.ranks) {
-        weaver.send(shape.real(child), run(child, subtree_end(child, shape.ranks)))?;
+    for child in children_in_order(me, ranks) {
+        weaver.send(real(child), run(child, subtree_end(child, ranks)))?;
     }
     // What a subtree's head has already comes to it once more, as in every ring; only what it has not is received.
-    let has = |turned: u32, part: u32| (turned..subtree_end(turned, shape.ranks)).contains(&part);
-    let (next, previous) = ((me + 1) % shape.ranks, (me + shape.ranks - 1) % shape.ranks);
-    for step in 0..shape.ranks - 1 {
-        let leaving = (me + shape.ranks - step) % shape.ranks;
-        let arriving = (previous + shape.ranks - step) % shape.ranks;
+    let has = |turned: u32, part: u32| (turned..subtree_end(turned, ranks)).contains(&part);
+    let (next, previous) = ((me + 1) % ranks, (me + ranks - 1) % ranks);
+    for step in 0..ranks - 1 {
+        let leaving = (me + ranks - step) % ranks;
+        let arriving = (previous + ranks - step) % ranks;
         if !has(next, leaving) {
-            weaver.send(shape.real(next), part(leaving))?;
+            weaver.send(real(next), part(leaving))?;
         }
         if !has(me, arriving) {
-            weaver.recv(shape.real(previous), part(arriving))?;
+            weaver.recv(real(previous), part(arriving))?;
         }
     }
     Ok(())

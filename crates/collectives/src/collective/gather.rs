@@ -7,13 +7,13 @@ use castell_base::Rank;
 use castell_goal::graph::GraphError;
 
 /// A rank's block of the output of a gather.
-fn gathered(shape: &Shape, rank: Rank) -> Span {
+pub(super) fn gathered(shape: &Shape, rank: Rank) -> Span {
     let (first, count) = shape.block(rank.0);
     Span::output(first, count)
 }
 
 /// What a rank contributes to a gather: as many elements as its block has.
-fn contributed(shape: &Shape, rank: Rank) -> Span {
+pub(super) fn contributed(shape: &Shape, rank: Rank) -> Span {
     Span::input(0, shape.block(rank.0).1)
 }
 
@@ -100,18 +100,18 @@ pub(super) fn gather_binomial(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<
 }
 
 /// A rank's block of a scatter's input.
-fn scattered(shape: &Shape, rank: Rank) -> Span {
+pub(super) fn scattered(shape: &Shape, rank: Rank) -> Span {
     let (first, count) = shape.block(rank.0);
     Span::input(first, count)
 }
 
 /// What a rank gets of a scatter.
-fn got(shape: &Shape, rank: Rank) -> Span {
+pub(super) fn got(shape: &Shape, rank: Rank) -> Span {
     Span::output(0, shape.block(rank.0).1)
 }
 
 /// The root's own block, which stays where it is if the scatter is in place.
-fn keep_own(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<(), GraphError> {
+pub(super) fn keep_own(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<(), GraphError> {
     if weaver.is_in_place() {
         return Ok(());
     }

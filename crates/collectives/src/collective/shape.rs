@@ -1,5 +1,6 @@
 //! How much data there is, and where each rank's part of it lies.
 
+use super::Placement;
 use castell_base::Rank;
 use std::sync::Arc;
 
@@ -82,6 +83,10 @@ pub struct Shape {
     pub ways: u32,
     /// Operands must be combined in the order of ranks.
     pub in_order: bool,
+    /// Results have the same bits in whichever order operands are combined, as sums of integers have and those of floats have not.
+    pub is_exact: bool,
+    /// Who shares a host, for two-level algorithms; `None`: so many consecutive ranks as `ways`, and one more.
+    pub placement: Option<Arc<Placement>>,
 }
 
 impl Shape {
@@ -98,6 +103,8 @@ impl Shape {
             segment: (65536 / element_bytes.max(1)).max(1),
             ways: 1,
             in_order: false,
+            is_exact: false,
+            placement: None,
         }
         .with_messages()
     }

@@ -42,6 +42,11 @@ impl Span {
         Span { first: self.first + first, count, ..self }
     }
 
+    /// As many elements from its start on.
+    pub fn longer(self, count: u64) -> Span {
+        Span { count, ..self }
+    }
+
     fn overlaps(self, other: Span) -> bool {
         let apart = self.first + self.count <= other.first || other.first + other.count <= self.first;
         self.region == other.region && !apart

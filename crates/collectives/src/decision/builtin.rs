@@ -41,7 +41,13 @@ const CHAINED_BYTES: u64 = 4 << 10;
 pub(super) const SIZES: [u64; 6] =
     [FLAT_BYTES, DIRECT_BYTES, CHAINED_BYTES, SPLIT_BYTES, SEGMENTED_BYTES, SHARED_OUT_BYTES];
 
+/// Between hosts: from here on parts of vectors go between hosts at the same time. Bytes.
+const SPLIT_OVER_HOSTS_BYTES: u64 = 32 << 10;
+
 pub(super) fn choose(question: &Question) -> Choice<'static> {
+    if question.is_for_hosts() {
+        return Choice::new(over_hosts(question));
+    }
     let &Question { operation, ranks, bytes, .. } = question;
     let is_flat = match operation {
         // A message of such a call costs more than a look at what lies there.
@@ -110,6 +116,37 @@ fn for_shared_processors(question: &Question) -> Option<&'static str> {
         }
         _ => return None,
     })
+}
+
+/// Where some messages cross a network: few of them, of which each host's leader sends and gets its share. Reductions combine in one
+/// order for all placements.
+fn over_hosts(question: &Question) -> &'static str {
+    let &Question { operation, hosts, bytes, packed, uniform, .. } = question;
+    let is_large = bytes >= SPLIT_OVER_HOSTS_BYTES;
+    match operation {
+        Operation::Barrier => "barrier:two-level",
+        Operation::Broadcast if is_large && hosts > 2 => "bcast:two-level-split",
+        Operation::Broadcast => "bcast:two-level",
+        Operation::Gather if bytes < DIRECT_BYTES => "gather:two-level",
+        Operation::Gather => "gather:linear",
+        Operation::Scatter if bytes < DIRECT_BYTES => "scatter:two-level",
+        Operation::Scatter => "scatter:linear",
+        Operation::Allgather if packed && !is_large => "allgather:two-level",
+        Operation::Allgather if packed => "allgather:two-level-ring",
+        Operation::Allgather => "allgather:bruck",
+        Operation::Reduce => "reduce:two-level",
+        Operation::Allreduce if is_large => "allreduce:two-level-split",
+        Operation::Allreduce => "allreduce:two-level",
+        Operation::ReduceScatter if packed => "reduce_scatter:two-level",
+        Operation::ReduceScatter => "reduce_scatter:linear",
+        Operation::Alltoall if uniform && bytes < DIRECT_BYTES => "alltoall:two-level",
+        Operation::Alltoall if bytes >= SPLIT_BYTES => "alltoall:pairwise",
+        Operation::Alltoall => "alltoall:linear",
+        Operation::Scan => "scan:two-level",
+        Operation::Exscan => "exscan:two-level",
+        Operation::NeighbourAllgather => "neighbour_allgather:linear",
+        Operation::NeighbourAlltoall => "neighbour_alltoall:linear",
+    }
 }
 
 /// Where each rank has a processor.

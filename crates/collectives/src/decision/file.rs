@@ -112,7 +112,9 @@ impl Rule {
     pub(super) fn fits(&self, question: &Question) -> bool {
         let &Question { operation, ranks, bytes, commutative, packed, uniform, .. } = question;
         let algorithm = || ALGORITHMS.iter().find(|algorithm| algorithm.name == self.algorithm);
-        operation == self.operation
+        // Rules were measured where ranks share memory.
+        !question.is_for_hosts()
+            && operation == self.operation
             && (self.ranks.0..=self.ranks.1).contains(&ranks)
             && (self.bytes_min..=self.bytes_max).contains(&bytes)
             && (commutative || self.keeps_order)

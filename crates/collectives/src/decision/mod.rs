@@ -39,6 +39,10 @@ pub struct Question {
     pub processors: u32,
     /// Whether the call is started, to be waited for later: each message costs more then, and on shared processors others carry it on.
     pub started: bool,
+    /// How many hosts the ranks are on; 1 where they share memory, and where nobody knows.
+    pub hosts: u32,
+    /// Whether reductions have to give the same bits wherever the ranks are, also where these share memory.
+    pub same_bits: bool,
 }
 
 impl Question {
@@ -55,7 +59,14 @@ impl Question {
             uniform: true,
             processors,
             started: false,
+            hosts: 1,
+            same_bits: false,
         }
+    }
+
+    /// Whether it is for an algorithm that knows of hosts, as where messages between some ranks cross a network.
+    pub fn is_for_hosts(&self) -> bool {
+        self.hosts > 1 || self.same_bits && self.operation.reduces()
     }
 
     /// Whether ranks share processors.
@@ -79,6 +90,11 @@ impl<'a> Choice<'a> {
     /// One message a round, segments of 64 KiB.
     pub fn new(algorithm: impl Into<Cow<'a, str>>) -> Choice<'a> {
         Choice { algorithm: algorithm.into(), ways: 1, segment_bytes: 65536 }
+    }
+
+    /// The same with a name of its own.
+    pub fn into_owned(self) -> Choice<'static> {
+        Choice { algorithm: Cow::Owned(self.algorithm.into_owned()), ..self }
     }
 }
 
