@@ -1,6 +1,6 @@
 //! Alltoalls: a block from each rank for each other one.
 
-use super::Shape;
+use super::shape::Shape;
 use super::weaver::{Span, Weaver};
 use castell_base::Rank;
 use castell_goal::graph::GraphError;

@@ -1,8 +1,8 @@
 //! Barriers: no rank leaves before all have entered. Their one element has no bytes; it carries what waits for what.
 
-use super::Shape;
 use super::broadcast;
 use super::reduce;
+use super::shape::Shape;
 use super::weaver::{Span, Weaver};
 use castell_base::Rank;
 use castell_goal::graph::GraphError;

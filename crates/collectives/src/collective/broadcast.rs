@@ -1,7 +1,7 @@
 //! Broadcasts: the root's output becomes everybody's.
 
+use super::shape::{Blocks, Shape};
 use super::weaver::{Span, Weaver};
-use super::{Blocks, Shape};
 use castell_base::Rank;
 use castell_goal::graph::GraphError;
 

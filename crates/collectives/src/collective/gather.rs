@@ -1,7 +1,7 @@
 //! Gathers, scatters and allgathers: blocks that are put together or handed out, none of them changed.
 
-use super::Shape;
 use super::broadcast::{children_in_order, subtree_end};
+use super::shape::Shape;
 use super::weaver::{Span, Weaver};
 use castell_base::Rank;
 use castell_goal::graph::GraphError;

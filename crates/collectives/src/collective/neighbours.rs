@@ -1,7 +1,8 @@
 //! Neighbour collectives: each rank exchanges blocks with the ranks of its own lists only.
 
+use super::memory::{Memory, Messages};
+use super::shape::Blocks;
 use super::weaver::{Span, Weaver};
-use super::{Blocks, Memory, Messages};
 use castell_base::Rank;
 use castell_goal::graph::{Graph, GraphError};
 

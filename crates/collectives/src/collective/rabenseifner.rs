@@ -1,6 +1,6 @@
 //! Rabenseifner's reduction to one rank: recursive halving, then a gather up a binomial tree.
 
-use super::Shape;
+use super::shape::Shape;
 use super::weaver::{Span, Weaver};
 use crate::language::Segment;
 use castell_base::Rank;

@@ -1,8 +1,9 @@
 //! Reductions: to one rank, to all, and with a block of the result for each.
 
 use super::broadcast::{self, binomial_in_order, children_in_order};
+use super::gather;
+use super::shape::{Blocks, Shape};
 use super::weaver::{Span, Weaver};
-use super::{Blocks, Shape, gather};
 use castell_base::Rank;
 use castell_goal::graph::GraphError;
 

@@ -1,6 +1,6 @@
 //! Scans: rank r gets what ranks 0 to r contribute, reduced in their order; of an exclusive scan, ranks 0 to r - 1.
 
-use super::Shape;
+use super::shape::Shape;
 use super::weaver::{Span, Weaver};
 use castell_base::Rank;
 use castell_goal::graph::GraphError;

@@ -1,6 +1,6 @@
 //! How much data there is, and where each rank's part of it lies.
 
-use super::Placement;
+use super::placement::Placement;
 use castell_base::Rank;
 use std::sync::Arc;
 

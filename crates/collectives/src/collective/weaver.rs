@@ -1,6 +1,6 @@
 //! From a sequential description to a graph: operations are named in order, and edges follow from what they touch.
 
-use super::{Memory, Messages};
+use super::memory::{Memory, Messages};
 use castell_base::{Rank, Tag};
 use castell_goal::graph::{Graph, GraphError, Vertex};
 use castell_goal::op::{self, Arithmetic, ElementType, Operator, Place};

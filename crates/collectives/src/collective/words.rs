@@ -1,6 +1,6 @@
 //! Words of the schedule language, moving data.
 
-use super::Shape;
+use super::shape::Shape;
 use super::weaver::{Span, Weaver};
 use crate::language::{Fitted, Fold, Operand, Segment, Stage, Word};
 use castell_base::Rank;

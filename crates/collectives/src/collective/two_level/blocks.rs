@@ -3,8 +3,8 @@
 use super::super::alltoall::Exchange;
 use super::super::broadcast::{children_in_order, scatter_allgather_among};
 use super::super::gather::{contributed, gathered, got, keep_own, scattered};
+use super::super::shape::{Blocks, Shape};
 use super::super::weaver::{Span, Weaver};
-use super::super::{Blocks, Shape};
 use super::levels::Levels;
 use super::parts::{self, Held, Key, Parts, pack};
 use castell_base::Rank;

@@ -1,7 +1,8 @@
 //! The two levels as one rank sees them: the ranks beside it, and the leaders of all hosts.
 
+use super::super::placement::Placement;
+use super::super::shape::Shape;
 use super::super::weaver::{Span, Weaver};
-use super::super::{Placement, Shape};
 use castell_base::Rank;
 use castell_goal::graph::GraphError;
 use std::borrow::Cow;

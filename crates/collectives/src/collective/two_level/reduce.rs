@@ -1,7 +1,7 @@
 //! Barriers, reductions and scans over hosts; in which order they combine, `tree` says.
 
+use super::super::shape::{Blocks, Shape};
 use super::super::weaver::{Span, Weaver};
-use super::super::{Blocks, Shape};
 use super::levels::Levels;
 use super::parts::{self, Held, Parts};
 use super::tree::Tree;

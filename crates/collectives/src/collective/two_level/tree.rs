@@ -5,7 +5,7 @@
 //! bits for each placement. It costs that a host passes on a value a node that lies within it and in no larger one that does: one where
 //! 2^l ranks from k·2^l on share a host, at most 2 log r where r consecutive ones do, and r where they are dealt out in turn.
 
-use super::super::Shape;
+use super::super::shape::Shape;
 use super::super::weaver::{Span, Weaver};
 use super::levels::Levels;
 use super::parts::{Held, Key, Parts};
