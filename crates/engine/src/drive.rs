@@ -45,10 +45,15 @@ impl Patience {
     /// More ranks than cores: who spins keeps another rank from running, perhaps the one that it waits for.
     const OVERSUBSCRIBED: Patience = Patience { spins: 0, yields: 100, is_frugal: true };
 
+    /// Over a network each look is a system call, beside which a yield costs little; and whoever carries messages there (the kernel's
+    /// threads, another program's) may want this processor.
+    const NETWORKED: Patience = Patience { spins: 20, yields: 2000, is_frugal: false };
+
     fn of(job: &Job) -> Patience {
+        let alone = if job.is_networked() { Patience::NETWORKED } else { Patience::ALONE };
         let patience = match job.ranks().cmp(&job.processors_of_joined()) {
-            Less => Patience::ALONE,
-            Equal => Patience { is_frugal: true, ..Patience::ALONE },
+            Less => alone,
+            Equal => Patience { is_frugal: true, ..alone },
             Greater => Patience::OVERSUBSCRIBED,
         };
         // Who lends its processor lets others run by that: on a busy node a yield may last for as long as others like.
@@ -228,7 +233,7 @@ impl Shared {
         }
         // What has come already is taken in here: the progress thread would have to be woken for it.
         let mut turns = 0;
-        while turns < TURNS_AT_LEAVING && !engine.is_at_rest() && engine.has_arrivals() {
+        while turns < TURNS_AT_LEAVING && !engine.is_idle() && engine.has_arrivals() {
             engine.turn();
             turns += 1;
         }
@@ -241,16 +246,19 @@ impl Shared {
             self.linger(&mut engine);
         }
         for attempt in 0.. {
-            let is_at_rest = engine.is_at_rest();
-            if self.runs.load(Ordering::Relaxed) == is_at_rest {
-                self.runs.store(!is_at_rest, Ordering::Relaxed);
+            let is_idle = engine.is_idle();
+            if self.runs.load(Ordering::Relaxed) == is_idle {
+                self.runs.store(!is_idle, Ordering::Relaxed);
             }
             if self.app_drives.load(Ordering::SeqCst) {
                 // Who drives waits for the engine, and attends to the bell when it has it.
                 return;
             }
-            if is_at_rest {
+            if is_idle {
                 // Awake is as good as quiet, and the line stays in the senders' caches.
+                if !engine.is_at_rest() {
+                    self.ensure_thread();
+                }
                 return;
             }
             self.ensure_thread();
@@ -532,7 +540,7 @@ impl Shared {
         engine.messages.ring_finally();
         engine.look_around();
         engine.flush_held_back();
-        if engine.is_at_rest() {
+        if engine.is_idle() {
             let ticket = self.bell().ticket(Sleeper::Thread);
             self.bell().quiet();
             return (ticket, LOOK_PERIOD);

@@ -141,6 +141,13 @@ impl Engine {
         self.runs.is_empty() && !self.messages.is_blocked() && !self.port.is_network()
     }
 
+    /// Whether nothing goes on here, and a look now and then does for what peers on other hosts may want: that they hear of this rank.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        self.is_at_rest()
+            || self.runs.is_empty() && self.messages.can_wait() && self.port.owes_nothing()
+    }
+
     /// This rank sends nothing any more: others are told, where they would take that for a death.
     pub(super) fn leave_network(&mut self) {
         let Engine { port, messages, runs, .. } = self;

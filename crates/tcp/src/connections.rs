@@ -74,6 +74,8 @@ pub(crate) struct Peer {
     connection: Option<usize>,
     /// What the last attempt to reach it ended with.
     trouble: Option<Trouble>,
+    /// Something waits until the system takes it.
+    is_behind: bool,
 }
 
 /// Why a peer could not be reached.
@@ -109,6 +111,8 @@ pub(crate) struct Connections {
     open: Vec<Option<Connection>>,
     next_stamp: u32,
     unproved: usize,
+    /// How many peers something waits for until the system takes it.
+    behind: usize,
     /// Nothing is due before.
     next_time: u64,
     looked_at: u64,
@@ -147,6 +151,7 @@ impl Connections {
             open: Vec::new(),
             next_stamp: 0,
             unproved: 0,
+            behind: 0,
             next_time: u64::MAX,
             news: VecDeque::new(),
             counters: Counters::default(),
@@ -162,7 +167,8 @@ impl Connections {
         let (me, settings) = (self.me, &self.settings);
         self.peers[rank.index()].get_or_insert_with(|| {
             let link = Link::new(me, rank, settings);
-            Box::new(Peer { link, addresses: [].into(), next_address: 0, connection: None, trouble: None })
+            let (addresses, next_address, connection, trouble) = ([].into(), 0, None, None);
+            Box::new(Peer { link, addresses, next_address, connection, trouble, is_behind: false })
         })
     }
 
@@ -175,6 +181,11 @@ impl Connections {
 
     pub(crate) fn why(&self, rank: Rank) -> Option<String> {
         Some(self.peers[rank.index()].as_ref()?.trouble?.to_string())
+    }
+
+    /// Whether the system has taken all that was sent.
+    pub(crate) fn has_sent_all(&self) -> bool {
+        self.behind == 0
     }
 
     /// Whether all that were met know that this rank leaves, or can't be told.
@@ -250,6 +261,8 @@ impl Connections {
         }
         self.write(rank, now);
         let peer = self.peers[rank.index()].as_deref_mut().expect("it was looked at");
+        let was_behind = std::mem::replace(&mut peer.is_behind, peer.link.unsent_bytes() > 0);
+        self.behind = self.behind + usize::from(peer.is_behind) - usize::from(was_behind);
         while let Some(news) = peer.link.take_news() {
             self.news.push_back((rank, news));
         }

@@ -159,6 +159,11 @@ impl Tcp {
         lock(&self.shared).have_all_left()
     }
 
+    /// Whether the system has taken all that was sent: it goes out, whether or not this rank looks.
+    pub fn has_sent_all(&self) -> bool {
+        lock(&self.shared).has_sent_all()
+    }
+
     /// Whether a poll would find something, as far as the system knows.
     pub fn is_ready(&self) -> bool {
         self.has_news() || epoll::is_ready(&self.epoll)

@@ -77,6 +77,14 @@ impl Carrier {
         either!(Carrier, self, inner => inner.is_ready())
     }
 
+    /// Whether others get what was sent also if this rank does not look for a while. Of raw frames the receiver may ask for some again.
+    pub(super) fn owes_nothing(&self) -> bool {
+        match self {
+            Carrier::Tcp(tcp) => tcp.has_sent_all(),
+            Carrier::Esp(_) => false,
+        }
+    }
+
     /// Whether the descriptor is to be watched: nothing is there now.
     pub(super) fn arm(&mut self) -> bool {
         matches!(either!(Carrier, self, inner => inner.arm(Sleeper::Thread)), Armed::Fd(_))

@@ -94,6 +94,11 @@ impl Network {
         self.job.epoch() != self.epoch_seen || self.carrier.is_ready()
     }
 
+    /// See [`Carrier::owes_nothing`].
+    pub(super) fn owes_nothing(&self) -> bool {
+        self.carrier.owes_nothing()
+    }
+
     /// Before a thread of this rank sleeps on its doorbell: what comes from now on rings it.
     pub(super) fn arm(&mut self) {
         if self.carrier.arm() {

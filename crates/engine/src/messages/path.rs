@@ -89,6 +89,12 @@ impl Port {
         self.network.is_some()
     }
 
+    /// Whether others get what was sent also if this rank does not look for a while.
+    #[inline]
+    pub(crate) fn owes_nothing(&self) -> bool {
+        self.network.as_ref().is_none_or(|network| network.owes_nothing())
+    }
+
     /// This rank sends nothing any more.
     pub(crate) fn leave(&mut self, events: &mut impl Events) {
         if let Some(network) = &mut self.network {
