@@ -90,6 +90,7 @@ impl Family {
                     "I_MPI_HYDRA_BOOTSTRAP=rsh".to_owned(),
                     format!("I_MPI_HYDRA_BOOTSTRAP_EXEC={remote}"),
                     "I_MPI_PIN=0".into(),
+                    format!("I_MPI_WAIT_MODE={}", u8::from(hosts.is_crowded)),
                 ];
                 let each = hosts.each.to_string();
                 (set, vec!["-hosts".into(), hosts.names.join(","), "-ppn".into(), each])
@@ -200,6 +201,12 @@ impl Peer {
     /// Name and version.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether its ranks can give way while they wait. Others keep their processors for whole time slices, where each wait of a rank that
+    /// has none takes milliseconds.
+    pub fn gives_way(&self) -> bool {
+        self.family != Family::Mpich
     }
 
     /// From now on it runs on these hosts.

@@ -144,8 +144,7 @@ impl Engine {
     /// Whether nothing goes on here, and a look now and then does for what peers on other hosts may want: that they hear of this rank.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
-        self.is_at_rest()
-            || self.runs.is_empty() && self.messages.can_wait() && self.port.owes_nothing()
+        self.is_at_rest() || self.runs.is_empty() && self.messages.can_wait() && self.port.owes_nothing()
     }
 
     /// This rank sends nothing any more: others are told, where they would take that for a death.

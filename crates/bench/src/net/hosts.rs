@@ -94,7 +94,7 @@ impl Group<'_> {
     }
 
     /// `castell launch` of them all, up to the program.
-    pub fn launch(&self, net: &str) -> anyhow::Result<Vec<String>> {
+    pub fn launch(&self, net: &str) -> Vec<String> {
         let names = self.all.names.iter().take(self.hosts as usize);
         let places: Vec<String> = names.map(|name| format!("{name}:{}", self.each)).collect();
         let castell = self.all.castell.to_string_lossy().into_owned();
@@ -105,17 +105,22 @@ impl Group<'_> {
         if let Some(remote) = &self.all.remote {
             words.extend(["--remote".to_owned(), remote.clone()]);
         }
-        Ok(words)
+        words
+    }
+
+    /// Whether there are more ranks than processors.
+    pub fn is_too_many(&self) -> bool {
+        self.all.is_lab && (self.hosts * self.each) as usize > Processors::usable().count()
     }
 
     /// What an MPI's launcher has to know.
-    pub fn of_mpi(&self) -> anyhow::Result<OnHosts> {
-        Ok(OnHosts {
+    pub fn of_mpi(&self) -> OnHosts {
+        OnHosts {
             names: self.all.names[..self.hosts as usize].to_vec(),
             each: self.each,
             remote: self.all.script(),
             folder: self.all.folder.path().to_owned(),
             is_crowded: self.all.is_lab && (self.hosts * self.each) as usize >= Processors::usable().count(),
-        })
+        }
     }
 }

@@ -105,9 +105,20 @@ pub fn run(
     let mut report = Report::new(effort.json, steps as u64);
     for group in &groups {
         let mut taken: Vec<(String, Figure, Vec<Sample>)> = Vec::new();
-        for _ in 0..effort.rounds {
+        for round in 0..effort.rounds {
             for side in &mut sides {
                 let name = side.name();
+                if group.is_too_many() && matches!(side, Side::Mpi(peer) if !peer.gives_way()) {
+                    if round == 0 {
+                        let (hosts, each) = (group.hosts(), group.each());
+                        castell_host::say(&format!(
+                            "{name} is left out on {hosts} hosts × {each}: its ranks do not give way while they wait, and these share \
+                             fewer processors"
+                        ));
+                    }
+                    report.step();
+                    continue;
+                }
                 let figures = measure(side, group, &plan)
                     .with_context(|| format!("{name}, {} hosts × {}", group.hosts(), group.each()))?;
                 for figure in figures {
@@ -189,7 +200,7 @@ fn castell_sized(
     bytes: &str,
     samples: u32,
 ) -> anyhow::Result<Vec<Figure>> {
-    let mut words = group.launch(net)?;
+    let mut words = group.launch(net);
     let program = words[0].clone();
     words.extend(["--".to_owned(), program, "bench".into(), workload.into()]);
     words.extend(["--json", "--no-peers", "--rounds", "1", "--bytes", bytes, "--samples"].map(str::to_owned));
@@ -213,7 +224,7 @@ fn mpi(
     is_pair: bool,
     samples: &dyn Fn(u64) -> u32,
 ) -> anyhow::Result<Vec<Figure>> {
-    peer.on(group.of_mpi()?);
+    peer.on(group.of_mpi());
     let ranks = group.hosts() * group.each();
     let figure = |workload: &str, params: &Params, sample: Sample| Figure {
         workload: workload.to_owned(),

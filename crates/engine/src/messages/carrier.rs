@@ -69,6 +69,11 @@ impl Carrier {
         }
     }
 
+    /// The longest message.
+    pub(super) fn message_bytes_max(&self) -> usize {
+        either!(Carrier, self, inner => inner.limits().message_bytes_max)
+    }
+
     pub(super) fn poll(&mut self, budget: usize, events: &mut impl Events) -> usize {
         either!(Carrier, self, inner => inner.poll(budget, events))
     }

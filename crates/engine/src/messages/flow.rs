@@ -124,7 +124,7 @@ impl Messages {
         // Its owner may have failed meanwhile.
         let Some(Requested { message, .. }) = self.flow.requested.remove(&request) else { return };
         self.outcomes.progressed = true;
-        let is_small = message.memory.bytes() <= self.job.eager_bytes() as u64;
+        let is_small = message.memory.bytes() <= self.eager_bytes_to(dest) as u64;
         match header.flags {
             0 => self.pend_fragments(dest, message, request, Some(request)),
             1 => {

@@ -120,7 +120,9 @@ impl Messages {
         handler: &mut impl Handler,
     ) {
         match Kind::of(header) {
-            Kind::Request if word_at(payload, 0) <= self.job.eager_bytes() as u64 || is_one_sided(header) => {
+            Kind::Request
+                if word_at(payload, 0) <= self.eager_bytes_to(source) as u64 || is_one_sided(header) =>
+            {
                 return self.grant(source, header.extra, Granted::Plain);
             }
             // Too large for such a channel.

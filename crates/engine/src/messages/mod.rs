@@ -59,6 +59,8 @@ pub(super) struct Messages {
     pub(super) job: Arc<Job>,
     peers: Vec<Option<Box<Peer>>>,
     connections: Connections,
+    /// The longest message over the network, if there is one.
+    far_bytes: Option<usize>,
     bells: Bells,
     /// Ranks to which something is pending.
     blocked: Vec<Rank>,
@@ -96,6 +98,7 @@ impl Messages {
     ) -> Messages {
         Messages {
             me,
+            far_bytes: connections.far_bytes(),
             peers: (0..job.ranks()).map(|_| None).collect(),
             connections,
             bells: Bells::new(job.ranks()),
@@ -109,6 +112,17 @@ impl Messages {
             outcomes: Outcomes::default(),
             counters: Counters::default(),
             job,
+        }
+    }
+
+    /// The longest message to a rank that is sent at once, and the longest piece of a longer one. Over a network more is: to ask first
+    /// takes longer there than to send what is not expected yet.
+    #[inline(always)]
+    fn eager_bytes_to(&self, rank: Rank) -> usize {
+        let near = self.job.eager_bytes();
+        match self.far_bytes {
+            Some(far) if !self.job.share_memory(self.me, rank) => far.max(near),
+            _ => near,
         }
     }
 

@@ -63,7 +63,9 @@ impl Network {
     }
 
     pub(super) fn connections(&mut self) -> NetworkConnections {
-        NetworkConnections { carrier: self.carrier.connector(), job: Arc::clone(&self.job), me: self.me }
+        let message_bytes_max = self.carrier.message_bytes_max();
+        let (carrier, job) = (self.carrier.connector(), Arc::clone(&self.job));
+        NetworkConnections { carrier, message_bytes_max, job, me: self.me }
     }
 
     pub(super) fn poll(&mut self, budget: usize, events: &mut impl Events) -> usize {
@@ -142,11 +144,17 @@ impl<E: Events> Events for Neighbours<'_, E> {
 /// Makes ways over the network.
 pub(crate) struct NetworkConnections {
     carrier: CarrierConnector,
+    message_bytes_max: usize,
     job: Arc<Job>,
     me: Rank,
 }
 
 impl NetworkConnections {
+    /// The longest message.
+    pub(super) fn message_bytes_max(&self) -> usize {
+        self.message_bytes_max
+    }
+
     /// Whether a rank is reached through shared memory.
     pub(super) fn shares_memory(&self, rank: Rank) -> bool {
         self.job.share_memory(self.me, rank)

@@ -53,8 +53,8 @@ impl Messages {
     /// Tries to hand a message over: whole, in pieces, or word of it.
     #[inline(always)]
     fn transmit(&mut self, dest: Rank, message: &mut Outbound) -> Sent {
+        let is_eager = message.memory.bytes() <= self.eager_bytes_to(dest) as u64;
         let peer = self.peers[dest.index()].as_deref_mut().expect("a peer that was looked at");
-        let is_eager = message.memory.bytes() <= self.job.eager_bytes() as u64;
         if message.kind != Kind::Eager || !is_eager || (peer.holds && message.granted.is_none()) {
             return self.transmit_rare(dest, message, is_eager);
         }
@@ -85,7 +85,7 @@ impl Messages {
 
     /// A message of more than fits, in pieces of eager size. It is only begun when the first one fits.
     fn transmit_pieces(&mut self, dest: Rank, message: &mut Outbound) -> Sent {
-        let (bytes, most) = (message.memory.bytes(), self.job.eager_bytes().max(8) as u64);
+        let (bytes, most) = (message.memory.bytes(), self.eager_bytes_to(dest).max(8) as u64);
         loop {
             let length = most.min(bytes - message.sent);
             let mut header = message.header(self.me);

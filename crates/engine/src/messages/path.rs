@@ -110,6 +110,16 @@ pub(crate) enum Connections {
     Both(<Shared as Transport>::Connector, NetworkConnections),
 }
 
+impl Connections {
+    /// The longest message over the network, if there is one.
+    pub(crate) fn far_bytes(&self) -> Option<usize> {
+        match self {
+            Connections::Shm(_) => None,
+            Connections::Both(_, network) => Some(network.message_bytes_max()),
+        }
+    }
+}
+
 /// Where a way ends. Nothing is known of it before it is used.
 enum End {
     Shm(<Shared as Transport>::Endpoint),
