@@ -45,6 +45,9 @@ pub struct OnHosts {
     pub is_crowded: bool,
 }
 
+/// Over a network ranks may wait for each other in vain.
+const ON_HOSTS_WITHIN: &[&str] = &["timeout", "-k", "5", "30"];
+
 /// Which of the families of launchers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
@@ -288,8 +291,10 @@ impl Peer {
             Some(hosts) => self.family.on(hosts),
             None => (Vec::new(), self.family.here()),
         };
-        let launcher =
-            [program(&self.launcher, &set), flags, vec!["-n".to_owned(), ranks.to_string()]].concat();
+        let limit = if self.hosts.is_some() { ON_HOSTS_WITHIN } else { &[] };
+        let limit = limit.iter().map(|&word| word.to_owned()).collect();
+        let ranks = vec!["-n".to_owned(), ranks.to_string()];
+        let launcher = [limit, program(&self.launcher, &set), flags, ranks].concat();
         let flags: Vec<&str> = compiler[1..].iter().map(String::as_str).collect();
         let folder = self.hosts.as_ref().map_or_else(std::env::temp_dir, |hosts| hosts.folder.clone());
         Program::compile_in(&folder, std::path::Path::new(&compiler[0]), &flags, source, launcher)

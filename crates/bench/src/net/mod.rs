@@ -120,9 +120,12 @@ pub fn run(
                     continue;
                 }
                 let figures = measure(side, group, &plan)
-                    .with_context(|| format!("{name}, {} hosts × {}", group.hosts(), group.each()))?;
-                for figure in figures {
-                    keep(&mut taken, &name, figure);
+                    .with_context(|| format!("{name}, {} hosts × {}", group.hosts(), group.each()));
+                match figures {
+                    Ok(figures) => figures.into_iter().for_each(|figure| keep(&mut taken, &name, figure)),
+                    // What ails a peer is no reason to lose all figures.
+                    Err(error) if matches!(side, Side::Mpi(_)) => castell_host::say(&format!("{error:#}")),
+                    Err(error) => return Err(error),
                 }
                 report.step();
             }
@@ -238,11 +241,16 @@ fn mpi(
             let case = Params::new().with("bytes", bytes);
             figures.push(figure("pingpong", &case, peer.measure("pingpong", 2, &case, samples(bytes))?));
         }
-        let case = Params::new().with("bytes", plan.bytes[0]).with("window", WINDOW);
-        figures.push(figure("messages", &case, peer.measure("messages", 2, &case, plan.timing.samples)?));
     }
     for ((operation, bytes), sample) in plan.cases().into_iter().zip(plan.measure_peer(peer, ranks)?) {
         figures.push(figure(operation.name(), &Params::new().with("bytes", bytes), sample));
+    }
+    if is_pair {
+        let case = Params::new().with("bytes", plan.bytes[0]).with("window", WINDOW);
+        match peer.measure("messages", 2, &case, plan.timing.samples) {
+            Ok(sample) => figures.push(figure("messages", &case, sample)),
+            Err(error) => castell_host::say(&format!("{}, messages: {error:#}", peer.name())),
+        }
     }
     Ok(figures)
 }
