@@ -188,6 +188,47 @@ fn reductions_give_the_same_bits_wherever_ranks_are() {
     }
 }
 
+/// Castell, a socket and an MPI between the same two hosts.
+#[test]
+fn a_network_is_measured_beside_peers() {
+    if !labs_are_possible() {
+        return;
+    }
+    let words =
+        ["bench", "net", "--rounds", "1", "--samples", "2", "--bytes", "8", "--per-host", "1", "--json"];
+    let mpi = ["--ops", "barrier,allreduce", "--mpi", "an MPI=mpicc.openmpi:mpirun.openmpi"];
+    // In a folder that all hosts see.
+    let mut command = in_lab(2, &[&[CASTELL], &words[..], &mpi[..]].concat());
+    let output = run(command.current_dir(env!("CARGO_TARGET_TMPDIR")));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let rows: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let measured: Vec<(&str, &str)> = rows
+        .as_array()
+        .expect("rows")
+        .iter()
+        .filter(|row| row["median_ns"].as_f64().is_some_and(|ns| ns > 0.0) && row["params"]["hosts"] == 2)
+        .map(|row| (row["workload"].as_str().expect("a name"), row["subject"].as_str().expect("a name")))
+        .collect();
+    let sockets = ["a bare socket, sleeping", "a bare socket, spinning"];
+    let all = [&["castell, tcp"], &sockets[..], &["an MPI"]].concat();
+    for (workload, subjects) in
+        [("pingpong", &all[..]), ("barrier", &[all[0], all[3]]), ("allreduce", &[all[0], all[3]])]
+    {
+        for subject in subjects {
+            assert!(
+                measured.contains(&(workload, *subject)),
+                "{workload}: {subject}: {}",
+                text(&output.stderr)
+            );
+        }
+    }
+    let output = run(Command::new(CASTELL)
+        .args(["bench", "net"])
+        .env_remove("CASTELL_LAB_HOSTS")
+        .stdin(Stdio::null()));
+    assert!(text(&output.stderr).contains("castell lab 4 -- castell bench net"), "{}", text(&output.stderr));
+}
+
 #[test]
 fn ranks_are_dealt_out_unevenly() {
     if !labs_are_possible() {
