@@ -82,11 +82,12 @@ impl Carrier {
         either!(Carrier, self, inner => inner.is_ready())
     }
 
-    /// Whether others get what was sent also if this rank does not look for a while. Of raw frames the receiver may ask for some again.
+    /// Whether others get what was sent also if this rank does not look for a while. Of raw frames the receiver may ask for some again, and
+    /// some of libfabric's providers move nothing unless they are asked.
     pub(super) fn owes_nothing(&self) -> bool {
         match self {
             Carrier::Tcp(tcp) => tcp.has_sent_all(),
-            Carrier::Esp(_) => false,
+            Carrier::Esp(_) | Carrier::Fabric(_) => false,
         }
     }
 
