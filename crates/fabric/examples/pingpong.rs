@@ -1,7 +1,7 @@
 //! What 8 bytes take one way over a provider, between two processes, as plain and as tagged messages, spinning and sleeping; and what gets of 64 KiB
 //! and 1 MiB take.
 //!
-//! `cargo run --release -p castell-fabric --example pingpong -- 'tcp;ofi_rxm' [DEVICE]`. What is in `CASTELL_PINGPONG_WITH` stands before the second
+//! `cargo run --release -p castell-fabric --example pingpong -- 'tcp;ofi_rxm' [DEVICE]`. What is in `PINGPONG_WITH` stands before the second
 //! process's command, such as `ip netns exec other`.
 
 use castell_base::{Lent, Rank};
@@ -138,7 +138,7 @@ fn median(mut times: Vec<f64>) -> f64 {
 fn measure(words: &[String]) {
     let mut fabric = join(0, words);
     let me = std::env::current_exe().expect("a program knows its path");
-    let before = std::env::var("CASTELL_PINGPONG_WITH").unwrap_or_default();
+    let before = std::env::var("PINGPONG_WITH").unwrap_or_default();
     let mut command: Vec<String> = before.split_whitespace().map(str::to_owned).collect();
     command.extend([me.to_string_lossy().into_owned(), OTHER.to_owned()]);
     command.extend_from_slice(words);
