@@ -22,7 +22,7 @@ use castell_shm::doorbell::{Doorbell, Sleeper, Ticket};
 use castell_shm::job::Job;
 use castell_shm::pool::Pool;
 use std::cmp::Ordering::{Equal, Greater, Less};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -34,6 +34,9 @@ pub(super) struct Patience {
     pub(super) spins: u32,
     /// Yields before it sleeps.
     pub(super) yields: u32,
+    /// A yield that takes longer shows that others use this processor for whole time slices: who sleeps instead is woken in the middle of
+    /// one. Nanoseconds; `None`: however long it takes.
+    pub(super) yield_ns: Option<u64>,
     /// Whether no processor is left for progress threads: what they do the application could as well have done, and to wake them
     /// costs both sides more than many a message.
     pub(super) is_frugal: bool,
@@ -41,13 +44,14 @@ pub(super) struct Patience {
 
 impl Patience {
     /// A core for each rank: some 50 us of spinning.
-    const ALONE: Patience = Patience { spins: 2000, yields: 50, is_frugal: false };
+    const ALONE: Patience = Patience { spins: 2000, yields: 50, yield_ns: None, is_frugal: false };
     /// More ranks than cores: who spins keeps another rank from running, perhaps the one that it waits for.
-    const OVERSUBSCRIBED: Patience = Patience { spins: 0, yields: 100, is_frugal: true };
+    const OVERSUBSCRIBED: Patience = Patience { spins: 0, yields: 100, yield_ns: None, is_frugal: true };
 
     /// Over a network each look is a system call, beside which a yield costs little; and whoever carries messages there (the kernel's
     /// threads, another program's) may want this processor.
-    const NETWORKED: Patience = Patience { spins: 20, yields: 2000, is_frugal: false };
+    const NETWORKED: Patience =
+        Patience { spins: 20, yields: 2000, yield_ns: Some(LONG_YIELD_NS), is_frugal: false };
 
     fn of(job: &Job) -> Patience {
         let alone = if job.is_networked() { Patience::NETWORKED } else { Patience::ALONE };
@@ -86,6 +90,10 @@ const YIELDS_TO_OTHERS: u32 = 100;
 const LOOK_PERIOD: Duration = Duration::from_millis(200);
 /// How long those sleep, at first and later, that have something to do meanwhile ([`Shared::meanwhile`]).
 const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(1)];
+/// See [`Patience::yield_ns`]: more than it takes to let some other ranks look for messages.
+const LONG_YIELD_NS: u64 = 500_000;
+/// For so long it is not tried again then. Nanoseconds.
+const BUSY_NS: u64 = 100_000_000;
 /// Who waits does that once in so many yields.
 const YIELDS_BETWEEN: u32 = 8;
 
@@ -95,6 +103,8 @@ pub(super) struct Shared {
     pub(super) me: Rank,
     /// Known for good once every rank has joined.
     patience: OnceLock<Patience>,
+    /// Until then nobody yields who can sleep: others keep this processor busy. By the host's clock.
+    busy_until: AtomicU64,
     others: Others,
     /// Changes only with the engine in hand.
     app_drives: AtomicBool,
@@ -146,6 +156,7 @@ impl Shared {
             job,
             me,
             patience: OnceLock::new(),
+            busy_until: AtomicU64::new(0),
             others: Others::default(),
             app_drives: AtomicBool::new(false),
             thread: ProgressThread::default(),
@@ -157,14 +168,31 @@ impl Shared {
         &self.job.control(self.me).doorbell
     }
 
-    /// An application thread waits, and has yielded so often.
-    pub(super) fn spend_yield(&self, yields: u32) {
+    /// Whether a yield would last for others' time slices, as far as is known.
+    fn is_awake_for_nothing(&self) -> bool {
+        let until = self.busy_until.load(Ordering::Relaxed);
+        until > 0 && clock::now_ns() < until
+    }
+
+    /// An application thread waits, and has yielded so often. Whether that took longer than it should.
+    pub(super) fn spend_yield(&self, yields: u32, at_most_ns: Option<u64>) -> bool {
         if yields % YIELDS_BETWEEN == YIELDS_BETWEEN - 1
             && let Some(meanwhile) = self.meanwhile.get()
         {
             meanwhile();
         }
+        let Some(at_most_ns) = at_most_ns else {
+            std::thread::yield_now();
+            return false;
+        };
+        let since = clock::now_ns();
         std::thread::yield_now();
+        let now = clock::now_ns();
+        let is_long = now - since > at_most_ns;
+        if is_long {
+            self.busy_until.store(now + BUSY_NS, Ordering::Relaxed);
+        }
+        is_long
     }
 
     pub(super) fn patience(&self) -> Patience {
@@ -406,7 +434,9 @@ impl Shared {
             if idle < patience.spins {
                 std::hint::spin_loop();
             } else if idle < patience.spins + patience.yields {
-                self.spend_yield(idle - patience.spins);
+                if self.is_awake_for_nothing() || self.spend_yield(idle - patience.spins, patience.yield_ns) {
+                    idle = patience.spins + patience.yields;
+                }
             } else {
                 if is_in_vain() {
                     break;

@@ -42,7 +42,7 @@ pub struct Memory<'a> {
     pub input: Place,
     /// What it gets; of a broadcast's root, what it contributes.
     pub output: Place,
-    /// [`Collective::temporary_bytes`] bytes that nothing else uses meanwhile.
+    /// `Collective::temporary_bytes` bytes that nothing else uses meanwhile.
     pub temporary: Place,
     /// The input is not at `input` but in the output, where MPI expects it with `MPI_IN_PLACE`: at its start, in gathers and
     /// allgathers at the rank's own block. At a scatter's root: the root's own block stays in the input.

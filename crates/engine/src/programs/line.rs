@@ -413,7 +413,7 @@ impl<'a> Line<'a> {
             {
                 return Ok(());
             }
-            self.shared.spend_yield(yields);
+            self.shared.spend_yield(yields, None);
         }
         self.wait_driving(at, peer, has_come)
     }
