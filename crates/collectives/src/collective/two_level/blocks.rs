@@ -217,6 +217,7 @@ pub fn allgather_ring(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<(), Grap
 pub fn alltoall(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<(), GraphError> {
     let levels = Levels::new(shape, weaver);
     let (hosts, host, me) = (levels.hosts(), levels.host(), weaver.rank());
+    // Blocks of one size lie one behind the other: all of them begin with the first.
     let exchange = Exchange::new(shape, weaver)?;
     let (count, all) = (shape.block(0).1, shape.block(0).1 * u64::from(shape.ranks));
     let leader = levels.leader(host);
