@@ -91,7 +91,7 @@ const LOOK_PERIOD: Duration = Duration::from_millis(200);
 /// How long those sleep, at first and later, that have something to do meanwhile ([`Shared::meanwhile`]).
 const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(1)];
 /// See [`Patience::yield_ns`]: more than it takes to let some other ranks look for messages.
-const LONG_YIELD_NS: u64 = 500_000;
+const LONG_YIELD_NS: u64 = 2_000_000;
 /// For so long it is not tried again then. Nanoseconds.
 const BUSY_NS: u64 = 100_000_000;
 /// Who waits does that once in so many yields.
