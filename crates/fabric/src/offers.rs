@@ -41,7 +41,7 @@ pub enum Reach {
 
 /// A description in libfabric's own memory.
 pub(crate) struct OwnedInfo {
-    library: Arc<Library>,
+    libfabric: Arc<Library>,
     info: NonNull<Info>,
 }
 
@@ -53,13 +53,13 @@ impl OwnedInfo {
     fn hints(library: &Arc<Library>) -> Option<OwnedInfo> {
         // SAFETY: without a description, an empty one is made, with all its parts.
         let info = NonNull::new(unsafe { (library.dup_info)(null()) })?;
-        Some(OwnedInfo { library: Arc::clone(library), info })
+        Some(OwnedInfo { libfabric: Arc::clone(library), info })
     }
 
     fn copy_of(library: &Arc<Library>, other: NonNull<Info>) -> Option<OwnedInfo> {
         // SAFETY: a description that the library has made.
         let info = NonNull::new(unsafe { (library.dup_info)(other.as_ptr()) })?;
-        Some(OwnedInfo { library: Arc::clone(library), info })
+        Some(OwnedInfo { libfabric: Arc::clone(library), info })
     }
 
     pub(crate) fn as_ptr(&self) -> *mut Info {
@@ -88,7 +88,7 @@ impl OwnedInfo {
 impl Drop for OwnedInfo {
     fn drop(&mut self) {
         // SAFETY: made by the library, freed once.
-        unsafe { (self.library.free_info)(self.info.as_ptr()) }
+        unsafe { (self.libfabric.free_info)(self.info.as_ptr()) }
     }
 }
 

@@ -149,7 +149,7 @@ fn close(object: *mut abi::Fid) {
 
 /// The library, and what of it all else needs.
 struct Opened {
-    library: Arc<Library>,
+    libfabric: Arc<Library>,
     fabric: NonNull<abi::Fabric>,
     domain: NonNull<abi::Domain>,
     mr_mode: c_int,
@@ -189,7 +189,14 @@ impl Opened {
         let domain = NonNull::new(domain).expect("it was opened");
         let mr_mode = info.part(|info| info.domain_attr).mr_mode;
         let library = Arc::clone(library);
-        Ok(Arc::new(Opened { library, fabric, domain, mr_mode, hidden, registered: Mutex::default() }))
+        Ok(Arc::new(Opened {
+            libfabric: library,
+            fabric,
+            domain,
+            mr_mode,
+            hidden,
+            registered: Mutex::default(),
+        }))
     }
 
     /// A queue, a table of so many addresses, and an endpoint.
@@ -206,21 +213,21 @@ impl Opened {
         let ops = unsafe { &*self.domain.as_ref().ops };
         // SAFETY: an open domain, and places for wishes and the object.
         let answer = unsafe { (ops.cq_open)(domain, &mut wanted, &mut queue, null_mut()) };
-        check(&self.library, "open a queue that can be slept on", answer)?;
+        check(&self.libfabric, "open a queue that can be slept on", answer)?;
         let queue = NonNull::new(queue).expect("it was opened");
         let kind = info.part(|info| info.domain_attr).av_type;
         let mut table =
             abi::AddressesAttributes { kind, count: peers, ..abi::AddressesAttributes::default() };
         // SAFETY: as above.
         let answer = unsafe { (ops.av_open)(domain, &mut table, &mut addresses, null_mut()) };
-        if let Err(refusal) = check(&self.library, "open a table of addresses", answer) {
+        if let Err(refusal) = check(&self.libfabric, "open a table of addresses", answer) {
             close(queue.as_ptr().cast());
             return Err(refusal);
         }
         let addresses = NonNull::new(addresses).expect("it was opened");
         // SAFETY: as above.
         let answer = unsafe { (ops.endpoint)(domain, info.as_ptr(), &mut endpoint, null_mut()) };
-        if let Err(refusal) = check(&self.library, "open an endpoint", answer) {
+        if let Err(refusal) = check(&self.libfabric, "open an endpoint", answer) {
             close(queue.as_ptr().cast());
             close(addresses.as_ptr().cast());
             return Err(refusal);
@@ -345,7 +352,7 @@ impl Port {
         if answer != 0 || length > bytes_max {
             return Err(Refusal {
                 what: "find the endpoint's address",
-                error: self.opened.library.explain(answer),
+                error: self.opened.libfabric.explain(answer),
             });
         }
         bytes.truncate(length);
@@ -373,7 +380,7 @@ impl Port {
     }
 
     pub(crate) fn explain(&self, error: i32) -> String {
-        self.opened.library.explain(error)
+        self.opened.libfabric.explain(error)
     }
 
     /// Adds a peer's address; its number.

@@ -45,7 +45,7 @@ pub struct FabricOptions {
     /// Messages are tagged ones of the provider's, also where it has plain ones.
     pub prefers_tagged: bool,
     /// The library, if not the usual one.
-    pub library: Option<PathBuf>,
+    pub libfabric: Option<PathBuf>,
     /// For tests.
     pub hidden: Hidden,
 }
@@ -59,7 +59,7 @@ impl FabricOptions {
             settings: Settings::default(),
             clock: Clock::default(),
             prefers_tagged: false,
-            library: None,
+            libfabric: None,
             hidden: Hidden::default(),
         }
     }
@@ -127,7 +127,7 @@ pub(crate) fn lock(shared: &Mutex<Links>) -> MutexGuard<'_, Links> {
 
 /// Opens the first of the offers that can be had: with something to sleep on, if any has that.
 fn open(options: &FabricOptions, ranks: u32) -> Result<(Port, Taken, usize), FabricError> {
-    let library = match &options.library {
+    let library = match &options.libfabric {
         Some(path) => Library::load(path)?,
         None => Library::usual()?,
     };

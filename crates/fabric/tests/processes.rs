@@ -387,7 +387,7 @@ fn providers_that_do_not_go_together_are_told() {
     let refused = tcp.connector().connect(Rank(1), &udp.address()).err().expect("no way").to_string();
     assert!(refused.contains("udp;ofi_rxd") && refused.contains("tcp;ofi_rxm"), "{refused}");
     assert!(tcp.connector().route(&udp.address()).is_none());
-    let options = FabricOptions { library: Some("/nowhere/libfabric.so.1".into()), ..by("") };
+    let options = FabricOptions { libfabric: Some("/nowhere/libfabric.so.1".into()), ..by("") };
     let Err(FabricError::Offer(error)) = Fabric::new(Rank(0), 2, &SECRET, &options) else {
         panic!("no library")
     };

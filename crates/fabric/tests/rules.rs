@@ -4,14 +4,13 @@ mod group;
 
 use castell_fabric::{FabricOptions, Hidden, Reach, Settings, Wish};
 use castell_transport::conformance::check;
-use group::Ranks;
 
 fn by(provider: &str) -> FabricOptions {
     FabricOptions::by(Wish::of(provider), Reach::ThisHost)
 }
 
 fn keeps_the_rules(seed: u64, options: &FabricOptions) {
-    check(seed, |ranks| Ranks::new(ranks, seed, options))
+    check(seed, |size| group::ranks(size, seed, options))
         .unwrap_or_else(|broken| panic!("{broken}, {options:?}"));
 }
 

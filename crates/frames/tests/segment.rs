@@ -8,7 +8,6 @@ mod skipped;
 use castell_base::Rank;
 use castell_frames::{Esp, EspError, EspOptions};
 use castell_transport::conformance::check;
-use group::Ranks;
 use hosts::Hosts;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -22,9 +21,9 @@ fn keeps_the_rules(mtu: usize, message_bytes_max: usize, seeds: std::ops::Range<
     let hosts = Rc::new(Hosts::new(9, mtu, true));
     let groups = Cell::new(0_u8);
     for seed in seeds {
-        let make = |ranks| {
+        let make = |size| {
             groups.set(groups.get() + 1);
-            Ranks::new(&hosts, ranks, groups.get(), message_bytes_max)
+            group::ranks(&hosts, size, groups.get(), message_bytes_max)
         };
         check(seed, make).unwrap_or_else(|broken| panic!("{broken}"));
     }

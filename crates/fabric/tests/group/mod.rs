@@ -3,76 +3,32 @@
 
 #[path = "../../../transport/tests/patient/mod.rs"]
 mod patient;
+#[path = "../../../transport/tests/patient/ranks.rs"]
+mod ranks;
 
 use castell_base::Rank;
 use castell_fabric::{Fabric, FabricOptions};
 use castell_host::clock::Clock;
 use castell_transport::Down;
-use castell_transport::conformance::Group;
-use patient::{Patient, Shared, UnderWay, lock};
+use ranks::{Ranks, Told};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
-/// How much time each look takes, and how much once a rank has ended: that is believed 50 ms after it was told.
-const TICK_NS: u64 = 2_000;
-const QUICK_TICK_NS: u64 = 50_000;
+impl Told for Fabric {
+    fn is_gone(&mut self, rank: Rank, why: Down) {
+        Fabric::is_gone(self, rank, why);
+    }
 
-type End = Patient<Fabric, UnderWay>;
-
-pub struct Ranks {
-    world: Shared<UnderWay>,
-    clock: Arc<AtomicU64>,
-    tick_ns: u64,
-    ends: Vec<End>,
-    make: Box<dyn Fn(u32) -> End>,
-}
-
-impl Ranks {
-    pub fn new(ranks: u32, seed: u64, options: &FabricOptions) -> Ranks {
-        let clock = Arc::new(AtomicU64::new(1_000_000_000));
-        let world: Shared<UnderWay> = Shared::default();
-        let options = FabricOptions { clock: Clock::Virtual(Arc::clone(&clock)), ..options.clone() };
-        let shared = Arc::clone(&world);
-        let make = move |rank: u32| {
-            let made = Fabric::new(Rank(rank), ranks, &[seed as u8; 32], &options);
-            Patient {
-                inner: made.unwrap_or_else(|error| panic!("{error}")),
-                me: rank,
-                world: Arc::clone(&shared),
-            }
-        };
-        Ranks { world, clock, tick_ns: TICK_NS, ends: (0..ranks).map(&make).collect(), make: Box::new(make) }
+    fn leave(&mut self) {
+        Fabric::leave(self);
     }
 }
 
-impl Group for Ranks {
-    type Transport = End;
-
-    fn transport(&mut self, rank: Rank) -> &mut End {
-        self.clock.fetch_add(self.tick_ns, Ordering::Relaxed);
-        &mut self.ends[rank.index()]
-    }
-
-    fn end(&mut self, rank: Rank, why: Down) -> bool {
-        self.tick_ns = QUICK_TICK_NS;
-        match why {
-            Down::Died => {
-                lock(&self.world).forget(rank.0);
-                // Another process is in its place; the launcher tells the others.
-                self.ends[rank.index()] = (self.make)(rank.0);
-                for end in self.ends.iter_mut().filter(|end| end.me != rank.0) {
-                    end.inner.is_gone(rank, Down::Died);
-                }
-            }
-            Down::Left => self.ends[rank.index()].inner.leave(),
-            // Processes that are stopped play that, in another test.
-            Down::PathLost => return false,
-        }
-        true
-    }
-
-    fn patience(&self) -> usize {
-        let is_waited_for = lock(&self.world).is_something();
-        if is_waited_for { 2_000_000 } else { 3000 }
-    }
+pub fn ranks(ranks: u32, seed: u64, options: &FabricOptions) -> Ranks<Fabric> {
+    let clock = Arc::new(AtomicU64::new(1_000_000_000));
+    let options = FabricOptions { clock: Clock::Virtual(Arc::clone(&clock)), ..options.clone() };
+    Ranks::made(ranks, clock, move |rank| {
+        let made = Fabric::new(Rank(rank), ranks, &[seed as u8; 32], &options);
+        made.unwrap_or_else(|error| panic!("{error}"))
+    })
 }
