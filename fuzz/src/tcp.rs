@@ -25,17 +25,17 @@ pub fn any_bytes(bytes: &[u8]) {
 /// Nobody's bytes are a proof.
 fn strangers(bytes: &[u8]) {
     let secret = Secret::new([1; 32]);
-    let challenge = handshake::challenge(&[2; 32]);
+    let challenge = handshake::challenge(&[2; 32], false);
     let said =
         Hello { from: Rank(1), to: Rank(0), instance: 1, attempt: 1, welcomed: 0, taken: 0, window: 0 };
     if let Some(hello) = bytes.first_chunk::<HELLO_BYTES>() {
         assert!(handshake::check_hello(&secret, &challenge, hello).is_err());
     }
     if let Some(challenge) = bytes.first_chunk::<CHALLENGE_BYTES>() {
-        let _ = handshake::hello(&secret, challenge, &[3; 32], &said);
+        let _ = handshake::hello(&secret, challenge, &[3; 32], &said, false);
     }
     if let Some(welcome) = bytes.first_chunk::<WELCOME_BYTES>() {
-        let hello = handshake::hello(&secret, &challenge, &[3; 32], &said).expect("a challenge");
+        let hello = handshake::hello(&secret, &challenge, &[3; 32], &said, false).expect("a challenge");
         assert!(handshake::check_welcome(&secret, &challenge, &hello, welcome).is_err());
     }
 }

@@ -24,6 +24,8 @@ Examples:
   castell launch -n 2 --bind 0,1 -- ./program    # each rank on a processor
   castell launch -n 8 --stall 10s -- ./program   # tells who waits for whom
   castell launch -n 4 --net tcp -- ./program     # messages over TCP, not shared memory
+  castell launch --hosts a:4,b:4 --net tcp+tls -- ./program    # encrypted between hosts
+  castell launch --hosts a:4,b:4 --net tcp=ib0 -- ./program    # at this interface of each host
   castell launch -n 4 --isolate 2 -- ./program   # in two sets of namespaces, as in two containers; memory is shared
   castell launch -n 4 --isolate 4,user,pid -- ./program
   castell launch --hosts a:4,b:4 -- ./program    # eight processes on two hosts, by ssh
@@ -85,10 +87,15 @@ pub struct Args {
     /// more ranks than processors)
     #[arg(long, default_value = "auto", value_name = "auto|thread|peers")]
     progress: Progress,
-    /// What carries messages: shared memory, and TCP between hosts (shm); TCP also between processes of one host (tcp); or shared memory, and raw
-    /// Ethernet frames between hosts of one segment, at this interface of each (esp=eth0; needs CAP_NET_RAW), or libfabric between hosts, and
-    /// between all ranks where there is one host only (fabric, or fabric=PROVIDER, fabric=PROVIDER/DEVICE)
-    #[arg(long, default_value = "shm", value_name = "shm|tcp|esp=INTERFACE|fabric[=PROVIDER]")]
+    /// What carries messages between hosts, while ranks of one host share memory: TCP (shm, the usual one; tcp=INTERFACE says where ranks
+    /// listen), TCP encrypted by TLS (tcp+tls, tcp+tls=INTERFACE), raw Ethernet frames in one segment, at this interface of each host
+    /// (esp=eth0; needs CAP_NET_RAW), or libfabric (fabric, fabric=PROVIDER, fabric=PROVIDER/DEVICE). On one host alone tcp, tcp+tls and fabric
+    /// carry them between all ranks
+    #[arg(
+        long,
+        default_value = "shm",
+        value_name = "shm|tcp[+tls][=INTERFACE]|esp=INTERFACE|fabric[=PROVIDER]"
+    )]
     net: Net,
     /// Print who waits for whom after this long without progress
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -157,7 +164,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// Ranks that talk over TCP have to have a network in common.
 fn isolation(args: &Args, launch: &Launch, on_hosts: bool) -> anyhow::Result<Option<Isolation>> {
     let Some(mut isolation) = args.isolate else { return Ok(None) };
-    if isolation.kinds.net && (on_hosts || matches!(launch.job.net, Net::Tcp | Net::Fabric(_))) {
+    if isolation.kinds.net && (on_hosts || matches!(launch.job.net, Net::Tcp(_) | Net::Fabric(_))) {
         if isolation.is_named {
             bail!(
                 "--isolate {isolation}: ranks with networks of their own cannot talk over a common one: leave out net"
@@ -231,7 +238,7 @@ impl Recording {
         let reading = Reading { describe: &describe_call, eager_bytes: eager_bytes.into() };
         let timeline = join(&notes.collect::<Vec<_>>(), &reading);
         let carried = match args.net {
-            Net::Tcp => "executed, messages over TCP",
+            Net::Tcp(_) => "executed, messages over TCP",
             Net::Esp(_) => "executed, messages between hosts over raw Ethernet frames",
             Net::Fabric(_) => "executed, messages by libfabric",
             Net::Shm => "executed over shared memory",

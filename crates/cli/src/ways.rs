@@ -203,6 +203,7 @@ impl<'a> Picture<'a> {
             _ if self.gone(one) || self.gone(other) => 'x',
             Way::SharedMemory => 'm',
             Way::Tcp(_) => 't',
+            Way::Tls(_) => 's',
             Way::Esp => 'e',
             Way::Fabric(_) => 'f',
         }
@@ -274,6 +275,7 @@ impl<'a> Picture<'a> {
         let meanings = [
             ('m', "shared memory"),
             ('t', "TCP"),
+            ('s', "TCP, encrypted"),
             ('e', "raw Ethernet frames"),
             ('f', "libfabric"),
             ('x', "none: a rank is gone"),
@@ -296,6 +298,7 @@ impl<'a> Picture<'a> {
             };
             let mut said = match between.way {
                 Way::Tcp(_) => format!("TCP; {}", why(between.way)),
+                Way::Tls(_) => format!("TCP, encrypted by TLS 1.3; {}", why(between.way)),
                 Way::Esp => format!("raw Ethernet frames; {}", why(between.way)),
                 Way::Fabric(_) => format!("libfabric; {}", why(between.way)),
                 _ => "shared memory".into(),
@@ -375,6 +378,7 @@ fn name(way: Way) -> &'static str {
         Way::Itself => "itself",
         Way::SharedMemory => "shared memory",
         Way::Tcp(_) => "tcp",
+        Way::Tls(_) => "tcp+tls",
         Way::Esp => "esp",
         Way::Fabric(_) => "fabric",
     }
@@ -391,8 +395,10 @@ fn why(way: Way) -> &'static str {
         Way::Fabric(WhyNetwork::Asked) => {
             "the job was started with --net fabric; without it they would share memory"
         }
-        Way::Tcp(WhyNetwork::OtherHosts) => "different hosts share no memory",
-        Way::Tcp(WhyNetwork::Asked) => {
+        Way::Tcp(WhyNetwork::OtherHosts) | Way::Tls(WhyNetwork::OtherHosts) => {
+            "different hosts share no memory"
+        }
+        Way::Tcp(WhyNetwork::Asked) | Way::Tls(WhyNetwork::Asked) => {
             "the job was started with --net tcp; without it they would share memory"
         }
     }

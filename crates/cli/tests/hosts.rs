@@ -237,8 +237,36 @@ fn ranks_are_dealt_out_unevenly() {
     let said = fine(&run(&mut role_in_lab(3, &["--hosts", "h3:3,h1:1,h2:1"], "pairs")));
     let expected = ["h3", "h3", "h3", "h1", "h2"].iter().enumerate();
     assert_eq!(said, expected.map(|(rank, host)| format!("rank {rank} of 5 on {host}")).collect::<Vec<_>>());
-    let said = fine(&run(&mut role_in_lab(2, &["-n", "3", "--net", "tcp"], "pairs")));
-    assert_eq!(said.len(), 3, "also where all messages go over TCP");
+    let said = fine(&run(&mut role_in_lab(2, &["-n", "3", "--net", "tcp=eth0"], "pairs")));
+    assert_eq!(said.len(), 3, "also at one interface");
+}
+
+/// What is said between hosts can be read on the network, unless it is encrypted.
+#[test]
+fn who_listens_on_the_network_hears_nothing_of_what_is_encrypted() {
+    if !labs_are_possible() {
+        return;
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    // What rank 0 sends rank 1.
+    let said = [1; 64];
+    for (net, is_heard) in [("tcp", true), ("tcp+tls", false), ("tcp+tls=eth0", false)] {
+        let capture = folder.path().join("frames.pcap");
+        let mut lab = Command::new(CASTELL);
+        lab.args(["lab", "2", "--capture"]).arg(&capture).arg("--").env(ROLE, "pairs").stdin(Stdio::null());
+        lab.args([CASTELL, "launch", "--timeout", "200s", "-n", "2", "--net", net, "--"]);
+        lab.arg(std::env::current_exe().expect("this program")).args(["as_a_rank", "--exact", "--nocapture"]);
+        assert_eq!(fine(&run(&mut lab)).len(), 2, "{net}");
+        let frames = std::fs::read(&capture).expect("a capture");
+        let heard = frames.windows(said.len()).any(|window| window == said);
+        assert_eq!(heard, is_heard, "--net {net}: {} bytes were sent", frames.len());
+    }
+    fine(&run(&mut role_in_lab(3, &["-n", "6", "--net", "tcp+tls"], "oracle")));
+    fine(&run(&mut role_here(&["-n", "3", "--net", "tcp+tls"], "oracle")));
+    let output = run(&mut role_in_lab(2, &["-n", "2", "--net", "tcp=ib7"], "pairs"));
+    let error = text(&output.stderr);
+    let is_told = error.contains("no network interface `ib7`") && error.contains("eth0 (10.202.0.");
+    assert!(!output.status.success() && is_told, "{error}");
 }
 
 /// Collective calls by all algorithms, compared byte by byte; also where the segment loses frames.

@@ -4,7 +4,7 @@ mod group;
 mod oracle;
 
 use castell_comm::collective::Reduction;
-use castell_comm::job::{JobOptions, Net};
+use castell_comm::job::{JobOptions, Net, OverTcp};
 use group::{group, group_with};
 use oracle::every::{all, sample};
 
@@ -19,7 +19,7 @@ fn one_to_five_ranks() {
 #[test]
 fn over_tcp() {
     for ranks in [2, 3, 4] {
-        let options = JobOptions { net: Net::Tcp, ..JobOptions::new(ranks) };
+        let options = JobOptions { net: Net::Tcp(OverTcp::default()), ..JobOptions::new(ranks) };
         let counts: &[u64] = if ranks == 3 { &[1, 3000] } else { &[0, 5] };
         group_with(&options, |comm| all(comm, counts, &[ranks - 1]));
     }

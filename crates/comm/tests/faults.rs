@@ -9,7 +9,7 @@ mod skipped;
 
 use castell_base::{Rank, Tag};
 use castell_comm::collective::{Call, CallError, Reduction};
-use castell_comm::job::{Death, JobOptions, Net, Progress, RankState, Reads};
+use castell_comm::job::{Death, JobOptions, Net, OverTcp, Progress, RankState, Reads};
 use castell_comm::launch::{Launch, Outcome};
 use castell_comm::{Cause, Comm, Handle, Job};
 use castell_goal::graph::Graph;
@@ -380,7 +380,7 @@ fn killed_while_it_sends() {
 }
 
 fn leaving_early_is_named() {
-    for net in [Net::Shm, Net::Tcp] {
+    for net in [Net::Shm, Net::Tcp(OverTcp::default())] {
         leaves_early(net);
     }
 }
@@ -388,7 +388,7 @@ fn leaving_early_is_named() {
 /// Over TCP, too, in the middle of what it sends and while nobody has met it.
 fn killed_over_tcp() {
     for has_sent in [false, true] {
-        let job = JobOptions { net: Net::Tcp, ..JobOptions::new(3) };
+        let job = JobOptions { net: Net::Tcp(OverTcp::default()), ..JobOptions::new(3) };
         let outcome = ranks_with(job, &|comm| {
             if comm.rank() == Rank(2) {
                 if has_sent {

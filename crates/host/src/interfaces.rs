@@ -28,6 +28,33 @@ pub fn addresses() -> Vec<InterfaceAddress> {
     found
 }
 
+/// An interface was named that others can't be reached by.
+#[derive(Debug, thiserror::Error)]
+#[error("this host has no network interface `{name}` that is up and has an address; it has {there}")]
+pub struct NoInterface {
+    name: String,
+    there: String,
+}
+
+/// Where this host can be found: the addresses of the interface of this name, or all [`addresses`] where none is named.
+///
+/// # Errors
+/// There is no such interface, or it has no address.
+pub fn found_at(interface: Option<&str>) -> Result<Vec<IpAddr>, NoInterface> {
+    let all = addresses();
+    let is_meant = |one: &&InterfaceAddress| interface.is_none_or(|name| one.interface == name);
+    let found: Vec<IpAddr> = all.iter().filter(is_meant).map(|one| one.ip).collect();
+    match interface.filter(|_| found.is_empty()) {
+        None => Ok(found),
+        Some(name) => {
+            let mut there: Vec<String> =
+                all.iter().map(|one| format!("{} ({})", one.interface, one.ip)).collect();
+            there.dedup();
+            Err(NoInterface { name: name.into(), there: there.join(", ") })
+        }
+    }
+}
+
 /// Has an interface of this process's network namespace gather frames before it hands them on (generic receive offload), or not. The end of a
 /// veth pair that does so takes frames which a program at the other end's XDP hook redirects; one that does not drops them.
 ///

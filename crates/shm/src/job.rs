@@ -9,7 +9,7 @@ mod layout;
 mod net;
 
 pub use layout::{HOST_NAME_BYTES_MAX, NET_ADDRESS_BYTES_MAX, area_bytes};
-pub use net::{Interface, Net, Provider};
+pub use net::{Interface, Net, OverTcp, Provider};
 
 use crate::board::{ENTRIES, Entry};
 pub use crate::cma_probe::Reads;
@@ -221,7 +221,12 @@ impl Header {
     fn net(&self) -> Option<Net> {
         match self.net.load(Ordering::Relaxed) {
             0 => Some(Net::Shm),
-            1 => Some(Net::Tcp),
+            kind @ (1 | 4) => {
+                let words = [self.name_word(0), self.name_word(1)];
+                let interface = Interface::from_words(words);
+                let is_whole = interface.is_some() || words == [0; 2];
+                is_whole.then_some(Net::Tcp(OverTcp { encrypts: kind == 4, interface }))
+            }
             2 => Interface::from_words([self.name_word(0), self.name_word(1)]).map(Net::Esp),
             3 => Provider::from_words([0, 1, 2, 3].map(|at| self.name_word(at))).map(Net::Fabric),
             _ => None,
@@ -237,7 +242,10 @@ impl Header {
 fn written(net: Net) -> (u32, [u64; 4]) {
     match net {
         Net::Shm => (0, [0; 4]),
-        Net::Tcp => (1, [0; 4]),
+        Net::Tcp(OverTcp { encrypts, interface }) => {
+            let [front, back] = interface.map_or([0; 2], Interface::to_words);
+            (if encrypts { 4 } else { 1 }, [front, back, 0, 0])
+        }
         Net::Esp(interface) => {
             let [front, back] = interface.to_words();
             (2, [front, back, 0, 0])
@@ -710,7 +718,8 @@ mod tests {
 
     #[test]
     fn ranks_find_each_other_over_a_network() {
-        let job = Job::create(&JobOptions { net: Net::Tcp, ..JobOptions::new(2) }).expect("a small job");
+        let net: Net = "tcp+tls=eth0".parse().expect("a network");
+        let job = Job::create(&JobOptions { net, ..JobOptions::new(2) }).expect("a small job");
         assert!(
             !job.has_pipes() && !job.has_slots(0) && !job.peers_carry(),
             "nothing goes through shared memory"
@@ -720,8 +729,8 @@ mod tests {
         let other = Job::attach(job.fd().try_clone_to_owned().expect("a descriptor")).expect("the same job");
         assert_eq!(other.net_address(Rank(0)), None);
         assert_eq!(other.net_address(Rank(1)).as_deref(), Some(&address[..]));
-        assert_eq!((other.net(), other.secret()), (Net::Tcp, job.secret()));
-        let another = Job::create(&JobOptions { net: Net::Tcp, ..JobOptions::new(2) }).expect("a small job");
+        assert_eq!((other.net(), other.secret()), (net, job.secret()));
+        let another = Job::create(&JobOptions { net, ..JobOptions::new(2) }).expect("a small job");
         assert_ne!(another.secret(), job.secret());
     }
 

@@ -1,7 +1,7 @@
 //! The way of each pair of ranks, as their job's segment says it: what the engine goes by, for whoever wants to see it.
 
 use crate::cma_probe;
-use crate::job::{Job, Net};
+use crate::job::{Job, Net, OverTcp};
 use castell_base::Rank;
 
 /// What carries messages from a rank to another.
@@ -13,6 +13,8 @@ pub enum Way {
     SharedMemory,
     /// TCP, and why nothing better.
     Tcp(WhyNetwork),
+    /// TCP, encrypted, as the job was told to, and why nothing better.
+    Tls(WhyNetwork),
     /// Raw Ethernet frames, as the job was told to between hosts.
     Esp,
     /// libfabric, as the job was told to.
@@ -48,12 +50,15 @@ impl Job {
             Way::Itself
         } else if self.share_memory(one, other) {
             Way::SharedMemory
-        } else if matches!(self.net(), Net::Esp(_)) {
-            Way::Esp
         } else {
             let is_one_host = self.host_of(one) == self.host_of(other);
             let why = if is_one_host { WhyNetwork::Asked } else { WhyNetwork::OtherHosts };
-            if matches!(self.net(), Net::Fabric(_)) { Way::Fabric(why) } else { Way::Tcp(why) }
+            match self.net() {
+                Net::Esp(_) => Way::Esp,
+                Net::Fabric(_) => Way::Fabric(why),
+                Net::Tcp(OverTcp { encrypts: true, .. }) => Way::Tls(why),
+                Net::Tcp(_) | Net::Shm => Way::Tcp(why),
+            }
         }
     }
 
@@ -99,14 +104,16 @@ mod tests {
             [of(0, 1), of(0, 2)]
         };
         assert_eq!(ways(Net::Shm, &[]), [Way::SharedMemory; 2]);
-        assert_eq!(ways(Net::Tcp, &[]), [Way::Tcp(WhyNetwork::Asked); 2]);
+        let tcp = "tcp".parse().expect("a network");
+        assert_eq!(ways(tcp, &[]), [Way::Tcp(WhyNetwork::Asked); 2]);
+        let encrypted = "tcp+tls=eth0".parse().expect("a network");
+        assert_eq!(ways(encrypted, &[]), [Way::Tls(WhyNetwork::Asked); 2]);
+        assert_eq!(ways(tcp, &[1, 1, 2]), [Way::SharedMemory, Way::Tcp(WhyNetwork::OtherHosts)]);
         assert_eq!(ways(Net::Shm, &[1, 1, 5]), [Way::SharedMemory, Way::Tcp(WhyNetwork::OtherHosts)]);
         let esp = "esp=eth0".parse().expect("a network");
         assert_eq!(ways(esp, &[1, 1, 5]), [Way::SharedMemory, Way::Esp]);
         let fabric = "fabric".parse().expect("a network");
         assert_eq!(ways(fabric, &[]), [Way::Fabric(WhyNetwork::Asked); 2]);
         assert_eq!(ways(fabric, &[1, 1, 5]), [Way::SharedMemory, Way::Fabric(WhyNetwork::OtherHosts)]);
-        let both = [Way::Tcp(WhyNetwork::Asked), Way::Tcp(WhyNetwork::OtherHosts)];
-        assert_eq!(ways(Net::Tcp, &[1, 1, 2]), both);
     }
 }

@@ -3,6 +3,8 @@
 use crate::handshake::{self, CHALLENGE_BYTES, HELLO_BYTES, Secret, Stranger, Verdict, WELCOME_BYTES};
 use crate::link::{Link, News, Settings};
 use crate::socket;
+use crate::tls::Keys;
+use crate::wire::Wire;
 use castell_base::Rank;
 use castell_host::clock::Clock;
 use castell_host::epoll;
@@ -52,7 +54,7 @@ enum Stage {
 }
 
 struct Connection {
-    socket: OwnedFd,
+    wire: Wire,
     stage: Stage,
     stamp: u32,
     /// While it is not open.
@@ -101,6 +103,10 @@ pub(crate) struct Connections {
     instance: u64,
     pub(crate) settings: Settings,
     secret: Secret,
+    /// Where connections are encrypted once both sides have proved who they are.
+    keys: Option<Keys>,
+    /// Encrypted bytes, while they are read; empty where there are none.
+    encrypted: Box<[u8]>,
     pub(crate) clock: Clock,
     epoll: Arc<OwnedFd>,
     listeners: Vec<OwnedFd>,
@@ -127,7 +133,7 @@ pub(crate) struct Connections {
 impl Connections {
     pub(crate) fn new(
         (me, ranks): (Rank, u32),
-        secret: Secret,
+        (secret, encrypted): (Secret, Option<Box<[u8]>>),
         settings: Settings,
         clock: Clock,
         (epoll, listeners): (Arc<OwnedFd>, Vec<OwnedFd>),
@@ -139,6 +145,8 @@ impl Connections {
             me,
             instance: u64::from_le_bytes(random_bytes()?),
             settings,
+            keys: encrypted.is_some().then(|| Keys::of(&secret)),
+            encrypted: encrypted.unwrap_or_default(),
             secret,
             looked_at: clock.now(),
             is_armed: false,
@@ -261,7 +269,9 @@ impl Connections {
         }
         self.write(rank, now);
         let peer = self.peers[rank.index()].as_deref_mut().expect("it was looked at");
-        let was_behind = std::mem::replace(&mut peer.is_behind, peer.link.unsent_bytes() > 0);
+        let connection = peer.connection.and_then(|slot| self.open[slot].as_ref());
+        let waits = peer.link.unsent_bytes() > 0 || connection.is_some_and(|one| one.wire.is_behind());
+        let was_behind = std::mem::replace(&mut peer.is_behind, waits);
         self.behind = self.behind + usize::from(peer.is_behind) - usize::from(was_behind);
         while let Some(news) = peer.link.take_news() {
             self.news.push_back((rank, news));
@@ -287,7 +297,9 @@ impl Connections {
             if parts.iter().all(|part| part.is_empty()) {
                 break;
             }
-            match socket::send(&connection.socket, parts) {
+            match connection.wire.send(parts) {
+                // Both sides come to terms about their keys first.
+                Ok(0) => break,
                 Ok(bytes) => peer.link.wrote(bytes, now),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
@@ -298,11 +310,18 @@ impl Connections {
                 Err(_) => connection.is_mute = true,
             }
         }
+        if !connection.is_mute && !awaits_room {
+            match connection.wire.flush() {
+                Ok(()) => {}
+                Err(Errno::AGAIN) => awaits_room = true,
+                Err(_) => connection.is_mute = true,
+            }
+        }
         if awaits_room != connection.awaits_room {
             connection.awaits_room = awaits_room;
             let token = token(slot, connection.stamp);
             // An epoll that forgets a socket can't happen, and would show as a silent peer.
-            let _ = epoll::watch_again(&self.epoll, &connection.socket, token, true, awaits_room);
+            let _ = epoll::watch_again(&self.epoll, &connection.wire.socket, token, true, awaits_room);
         }
         if peer.link.is_over() && !awaits_room {
             self.close(slot);
@@ -339,11 +358,12 @@ impl Connections {
         self.next_stamp = self.next_stamp.wrapping_add(1) & (u32::MAX >> 1);
         let stamp = self.next_stamp;
         epoll::watch(&self.epoll, &socket, token(slot, stamp), awaits_room).ok()?;
+        let wire = Wire::new(socket);
         self.unproved += usize::from(matches!(stage, Stage::Accepted { .. }));
         self.next_time = self.next_time.min(until);
         let (heard, filled) = ([0; HELLO_BYTES], 0);
         self.open[slot] =
-            Some(Connection { socket, stage, stamp, until, heard, filled, awaits_room, is_mute: false });
+            Some(Connection { wire, stage, stamp, until, heard, filled, awaits_room, is_mute: false });
         Some(slot)
     }
 
@@ -424,7 +444,7 @@ impl Connections {
         if self.unproved >= UNPROVED_MAX {
             self.drop_oldest(now);
         }
-        let challenge = handshake::challenge(&nonce);
+        let challenge = handshake::challenge(&nonce, self.keys.is_some());
         if socket::send(&socket, [&challenge, &[], &[]]) == Ok(CHALLENGE_BYTES) {
             self.add(socket, Stage::Accepted { challenge }, now + self.settings.dial_ns, false);
         }
@@ -470,10 +490,16 @@ impl Connections {
         if connection.awaits_room {
             self.write(rank, now);
         }
-        let connection = self.open[slot].as_ref()?;
-        match socket::receive(&connection.socket, scratch) {
+        let connection = self.open[slot].as_mut()?;
+        let was_ready = connection.wire.is_ready();
+        let came = connection.wire.receive(scratch, &mut self.encrypted);
+        if connection.wire.is_behind() || connection.wire.is_ready() != was_ready {
+            self.write(rank, now);
+        }
+        match came {
             Ok(bytes) if bytes > 0 => return Some(bytes),
             Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(Errno::BADMSG) => self.garbled(rank, now),
             Ok(_) | Err(_) => self.give_up(slot, None, now),
         }
         None
@@ -481,12 +507,12 @@ impl Connections {
 
     fn has_connected(&mut self, slot: usize, rank: Rank, now: u64) {
         let connection = self.open[slot].as_mut().expect("it was looked at");
-        match socket::connected(&connection.socket) {
+        match socket::connected(&connection.wire.socket) {
             Ok(()) => {
                 connection.stage = Stage::Asked { rank };
                 connection.awaits_room = false;
                 let token = token(slot, connection.stamp);
-                let _ = epoll::watch_again(&self.epoll, &connection.socket, token, true, false);
+                let _ = epoll::watch_again(&self.epoll, &connection.wire.socket, token, true, false);
             }
             Err(error) => self.give_up(slot, Some(Ok(error)), now),
         }
@@ -500,7 +526,7 @@ impl Connections {
             Stage::Asked { .. } => CHALLENGE_BYTES,
             _ => WELCOME_BYTES,
         };
-        match socket::receive(&connection.socket, &mut connection.heard[connection.filled..wanted]) {
+        match socket::receive(&connection.wire.socket, &mut connection.heard[connection.filled..wanted]) {
             Ok(bytes) if bytes > 0 => connection.filled += bytes,
             Err(Errno::AGAIN | Errno::INTR) => return,
             Ok(_) => return self.give_up(slot, Some(Ok(Errno::CONNRESET)), now),
@@ -535,7 +561,7 @@ impl Connections {
         let answer = handshake::welcome(&self.secret, challenge, &said, &welcome);
         let connection = self.open[slot].as_ref().expect("it was looked at");
         // If it does not go out, the other side dials again.
-        let has_answered = socket::send(&connection.socket, [&answer, &[], &[]]) == Ok(WELCOME_BYTES);
+        let has_answered = socket::send(&connection.wire.socket, [&answer, &[], &[]]) == Ok(WELCOME_BYTES);
         if welcome.verdict == Verdict::Welcome {
             self.unproved -= 1;
             self.replace(rank, slot);
@@ -556,8 +582,8 @@ impl Connections {
         let connection = self.open[slot].as_mut().expect("it was looked at");
         let challenge = *connection.heard.first_chunk::<CHALLENGE_BYTES>().expect("it was read");
         let Ok(nonce) = random_bytes() else { return Err(Stranger::Foreign) };
-        let hello = handshake::hello(&self.secret, &challenge, &nonce, &said)?;
-        if socket::send(&connection.socket, [&hello, &[], &[]]) != Ok(HELLO_BYTES) {
+        let hello = handshake::hello(&self.secret, &challenge, &nonce, &said, self.keys.is_some())?;
+        if socket::send(&connection.wire.socket, [&hello, &[], &[]]) != Ok(HELLO_BYTES) {
             return Err(Stranger::Foreign);
         }
         connection.stage = Stage::Proved { rank, challenge, hello };
@@ -596,7 +622,12 @@ impl Connections {
         }
         let peer = self.peer(rank);
         (peer.connection, peer.trouble) = (Some(slot), None);
-        self.open[slot].as_mut().expect("it was looked at").stage = Stage::Open { rank };
+        let connection = self.open[slot].as_mut().expect("it was looked at");
+        let is_dialer = !matches!(connection.stage, Stage::Accepted { .. });
+        connection.stage = Stage::Open { rank };
+        if let Some(keys) = &self.keys {
+            connection.wire.encrypt(keys, is_dialer);
+        }
         self.counters.connections += 1;
     }
 

@@ -44,6 +44,11 @@ impl Secret {
         &self.0
     }
 
+    /// Another secret, for one purpose, which says nothing of this one.
+    pub(crate) fn derive(&self, purpose: &[u8]) -> [u8; 32] {
+        self.proof(purpose, &[]).finalize().into_bytes().into()
+    }
+
     fn proof(&self, direction: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of any length will do");
         mac.update(direction);
@@ -53,6 +58,8 @@ impl Secret {
 }
 
 const MAGIC: [u8; 8] = [b'C', b'A', b'S', b'T', b'E', b'L', b'L', VERSION];
+/// In the version: what follows the proofs is encrypted.
+const ENCRYPTED: u8 = 0x80;
 const DIALER: &[u8] = b"castell tcp dialer";
 const LISTENER: &[u8] = b"castell tcp listener";
 const PROOF_BYTES: usize = 32;
@@ -75,6 +82,11 @@ pub enum Stranger {
         "castell of another version is there: it speaks version {0} of the protocol, this one {VERSION}; install the same on both hosts"
     )]
     Version(u8),
+    /// One side encrypts, and the other does not.
+    #[error(
+        "one of the two encrypts what it sends, the other does not: give all ranks the same --net or CASTELL_NET"
+    )]
+    Encryption,
     /// It does not know the secret.
     #[error("whoever is there does not belong to this job: its proof is wrong")]
     Proof,
@@ -128,23 +140,31 @@ pub struct Welcome {
     pub window: u32,
 }
 
+fn magic(encrypts: bool) -> [u8; 8] {
+    let mut bytes = MAGIC;
+    bytes[7] |= if encrypts { ENCRYPTED } else { 0 };
+    bytes
+}
+
 /// What the listener says first.
-pub fn challenge(nonce: &[u8; 32]) -> [u8; CHALLENGE_BYTES] {
+pub fn challenge(nonce: &[u8; 32], encrypts: bool) -> [u8; CHALLENGE_BYTES] {
     let mut bytes = [0; CHALLENGE_BYTES];
-    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[..8].copy_from_slice(&magic(encrypts));
     bytes[8..].copy_from_slice(nonce);
     bytes
 }
 
-fn check_magic(bytes: &[u8]) -> Result<(), Stranger> {
+fn check_magic(bytes: &[u8], encrypts: bool) -> Result<(), Stranger> {
+    let version = bytes[7] & !ENCRYPTED;
     match bytes[..7] == MAGIC[..7] {
         false => Err(Stranger::Foreign),
-        true if bytes[7] != VERSION => Err(Stranger::Version(bytes[7])),
+        true if version != VERSION => Err(Stranger::Version(version)),
+        true if bytes[..8] != magic(encrypts) => Err(Stranger::Encryption),
         true => Ok(()),
     }
 }
 
-/// Answers a challenge.
+/// Answers a challenge of one who encrypts, or does not, as this side does.
 ///
 /// # Errors
 /// It is none of this protocol and version.
@@ -153,10 +173,11 @@ pub fn hello(
     challenge: &[u8; CHALLENGE_BYTES],
     nonce: &[u8; 32],
     hello: &Hello,
+    encrypts: bool,
 ) -> Result<[u8; HELLO_BYTES], Stranger> {
-    check_magic(challenge)?;
+    check_magic(challenge, encrypts)?;
     let mut bytes = [0; HELLO_BYTES];
-    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[..8].copy_from_slice(&magic(encrypts));
     bytes[8..40].copy_from_slice(nonce);
     put(&mut bytes, 40, &hello.from.0.to_le_bytes());
     put(&mut bytes, 44, &hello.to.0.to_le_bytes());
@@ -170,16 +191,16 @@ pub fn hello(
     Ok(bytes)
 }
 
-/// Reads a hello.
+/// Reads a hello that answers this challenge.
 ///
 /// # Errors
-/// Whoever sent it does not know the secret.
+/// Whoever sent it does not know the secret, or does not encrypt as this side does.
 pub fn check_hello(
     secret: &Secret,
     challenge: &[u8; CHALLENGE_BYTES],
     bytes: &[u8; HELLO_BYTES],
 ) -> Result<Hello, Stranger> {
-    check_magic(bytes)?;
+    check_magic(bytes, challenge[7] & ENCRYPTED != 0)?;
     let (said, proof) = bytes.split_at(HELLO_BYTES - PROOF_BYTES);
     secret.proof(DIALER, &[challenge, said]).verify_slice(proof).map_err(|_| Stranger::Proof)?;
     Ok(Hello {
@@ -265,8 +286,8 @@ mod tests {
     #[test]
     fn who_knows_the_secret_is_believed_and_nobody_else() {
         let secret = Secret::new([7; 32]);
-        let asked = challenge(&[1; 32]);
-        let said = hello(&secret, &asked, &[2; 32], &SAID).expect("a challenge");
+        let asked = challenge(&[1; 32], false);
+        let said = hello(&secret, &asked, &[2; 32], &SAID, false).expect("a challenge");
         assert_eq!(check_hello(&secret, &asked, &said), Ok(SAID));
         let answered = welcome(&secret, &asked, &said, &ANSWERED);
         assert_eq!(check_welcome(&secret, &asked, &said, &answered), Ok(ANSWERED));
@@ -275,15 +296,18 @@ mod tests {
         assert_eq!(check_hello(&other, &asked, &said), Err(Stranger::Proof));
         assert_eq!(check_welcome(&other, &asked, &said, &answered), Err(Stranger::Proof));
         // A proof is good for the connection for which it was made only, and never for the other direction.
-        assert_eq!(check_hello(&secret, &challenge(&[3; 32]), &said), Err(Stranger::Proof));
-        assert_eq!(check_welcome(&secret, &challenge(&[3; 32]), &said, &answered), Err(Stranger::Proof));
+        assert_eq!(check_hello(&secret, &challenge(&[3; 32], false), &said), Err(Stranger::Proof));
+        assert_eq!(
+            check_welcome(&secret, &challenge(&[3; 32], false), &said, &answered),
+            Err(Stranger::Proof)
+        );
     }
 
     #[test]
     fn any_changed_bit_is_found() {
         let secret = Secret::new([7; 32]);
-        let asked = challenge(&[1; 32]);
-        let said = hello(&secret, &asked, &[2; 32], &SAID).expect("a challenge");
+        let asked = challenge(&[1; 32], false);
+        let said = hello(&secret, &asked, &[2; 32], &SAID, false).expect("a challenge");
         for bit in 0..HELLO_BYTES * 8 {
             let mut changed = said;
             changed[bit / 8] ^= 1 << (bit % 8);
@@ -300,14 +324,20 @@ mod tests {
 
     #[test]
     fn other_versions_and_other_programs_are_told_apart() {
-        let mut asked = challenge(&[1; 32]);
+        let mut asked = challenge(&[1; 32], false);
         asked[7] = 9;
         let secret = Secret::new([7; 32]);
-        assert_eq!(hello(&secret, &asked, &[2; 32], &SAID), Err(Stranger::Version(9)));
-        assert_eq!(
-            hello(&secret, b"SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n", &[2; 32], &SAID),
-            Err(Stranger::Foreign)
-        );
+        assert_eq!(hello(&secret, &asked, &[2; 32], &SAID, false), Err(Stranger::Version(9)));
+        let other = b"SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n";
+        assert_eq!(hello(&secret, other, &[2; 32], &SAID, false), Err(Stranger::Foreign));
+        for encrypts in [false, true] {
+            let asked = challenge(&[1; 32], encrypts);
+            assert_eq!(hello(&secret, &asked, &[2; 32], &SAID, !encrypts), Err(Stranger::Encryption));
+            let said = hello(&secret, &asked, &[2; 32], &SAID, encrypts).expect("both do the same");
+            assert_eq!(check_hello(&secret, &asked, &said), Ok(SAID));
+            let before = check_hello(&secret, &challenge(&[1; 32], !encrypts), &said);
+            assert_eq!(before, Err(Stranger::Encryption));
+        }
         assert_eq!(format!("{secret:?}"), "Secret(..)");
     }
 }

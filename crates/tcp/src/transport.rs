@@ -26,12 +26,15 @@ pub struct TcpOptions {
     pub settings: Settings,
     /// Where times come from.
     pub clock: Clock,
+    /// Whether all that follows the proofs is encrypted (TLS 1.3). The same on both sides.
+    pub encrypts: bool,
 }
 
 impl TcpOptions {
-    /// Listening at these addresses, all else as usual.
+    /// Listening at these addresses, all else as usual: nothing is encrypted.
     pub fn at(listen: &[IpAddr]) -> TcpOptions {
-        TcpOptions { listen: listen.to_vec(), settings: Settings::default(), clock: Clock::default() }
+        let (settings, clock) = (Settings::default(), Clock::default());
+        TcpOptions { listen: listen.to_vec(), settings, clock, encrypts: false }
     }
 }
 
@@ -109,7 +112,7 @@ impl Tcp {
         let clock = options.clock.clone();
         let shared = Connections::new(
             (me, ranks),
-            secret,
+            (secret, options.encrypts.then(|| vec![0; SCRATCH_BYTES].into())),
             options.settings,
             clock.clone(),
             (Arc::clone(&epoll), listeners),

@@ -134,7 +134,7 @@ impl Pair {
             self.sides[me].link.dial(me as u64, now);
             let mut nonce = [0; 32];
             self.random.0.fill_bytes(&mut nonce);
-            let challenge = handshake::challenge(&nonce);
+            let challenge = handshake::challenge(&nonce, false);
             let mut stages = [Stage::Asked, Stage::Accepted(challenge)];
             let mut coming = [challenge.to_vec(), Vec::new()];
             if me == 1 {
@@ -250,7 +250,7 @@ impl Pair {
             Stage::Asked => {
                 let challenge = *bytes.first_chunk::<CHALLENGE_BYTES>().expect("it is sent whole");
                 let said = self.sides[me].link.hello(me as u64);
-                let Ok(hello) = handshake::hello(&self.secret, &challenge, &[9; 32], &said) else {
+                let Ok(hello) = handshake::hello(&self.secret, &challenge, &[9; 32], &said, false) else {
                     return false;
                 };
                 self.wires[wire].coming[1 - me].extend_from_slice(&hello);

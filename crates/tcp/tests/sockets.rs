@@ -18,6 +18,18 @@ fn tcp_keeps_the_rules() {
 }
 
 #[test]
+fn tcp_keeps_the_rules_encrypted() {
+    let weather = Some(Weather { cuts: 60, corrupts: 60, delays: 3 });
+    for (seed, weather, message_bytes_max) in [(0, None, 5000), (1, None, 400), (2, weather, 5000)] {
+        let options = Options { encrypts: true, weather, message_bytes_max, ..Options::default() };
+        check(seed, |ranks| Ranks::new(ranks, seed, &options))
+            .unwrap_or_else(|broken| panic!("{broken}, {options:?}"));
+        let harmed = options.harmed.load(Ordering::Relaxed);
+        assert!(weather.is_none() || harmed > 20, "{harmed} connections were harmed");
+    }
+}
+
+#[test]
 fn tcp_keeps_the_rules_when_windows_are_small() {
     let options = Options { message_bytes_max: 400, window_bytes: 4096, ..Options::default() };
     check(3, |ranks| Ranks::new(ranks, 3, &options)).unwrap_or_else(|broken| panic!("{broken}"));

@@ -29,7 +29,11 @@ impl Events for Inbox {
 }
 
 fn tcp(me: u32, secret: [u8; 32]) -> Tcp {
-    let options = TcpOptions::at(&[IpAddr::V4(Ipv4Addr::LOCALHOST)]);
+    end(me, secret, false)
+}
+
+fn end(me: u32, secret: [u8; 32], encrypts: bool) -> Tcp {
+    let options = TcpOptions { encrypts, ..TcpOptions::at(&[IpAddr::V4(Ipv4Addr::LOCALHOST)]) };
     Tcp::new(Rank(me), 2, Secret::new(secret), &options).expect("a socket")
 }
 
@@ -42,7 +46,10 @@ struct Pair {
 
 impl Pair {
     fn new(secrets: [[u8; 32]; 2]) -> Pair {
-        let mut ends = [tcp(0, secrets[0]), tcp(1, secrets[1])];
+        Pair::of([tcp(0, secrets[0]), tcp(1, secrets[1])])
+    }
+
+    fn of(mut ends: [Tcp; 2]) -> Pair {
         let there = ends[1].address();
         let way = ends[0].connector().connect(Rank(1), &there).expect("an address");
         Pair { ends, inboxes: Default::default(), way, sent: 0 }
@@ -94,8 +101,9 @@ fn strangers_disturb_nobody() {
     // Who repeats what a rank has said: the question was another.
     let said =
         Hello { from: Rank(0), to: Rank(1), instance: 5, attempt: 1, welcomed: 0, taken: 0, window: 4096 };
-    let other = handshake::challenge(&[0; 32]);
-    let replayed = handshake::hello(&Secret::new(SECRET), &other, &[1; 32], &said).expect("a challenge");
+    let other = handshake::challenge(&[0; 32], false);
+    let replayed =
+        handshake::hello(&Secret::new(SECRET), &other, &[1; 32], &said, false).expect("a challenge");
     let mut replay = call(door);
     replay.write_all(&replayed).expect("a socket");
     let before = pair.ends[1].counters().strangers;
@@ -116,7 +124,8 @@ fn strangers_disturb_nobody() {
         assert!(asks.elapsed() < PATIENCE, "nobody asks");
     }
     let wrong = Hello { to: Rank(0), ..said };
-    let hello = handshake::hello(&Secret::new(SECRET), &challenge, &[1; 32], &wrong).expect("a challenge");
+    let hello = handshake::hello(&Secret::new(SECRET), &challenge, &[1; 32], &wrong, false);
+    let hello = hello.expect("a challenge");
     lost.set_nonblocking(false).expect("a socket");
     lost.write_all(&hello).expect("a socket");
     let before = pair.ends[1].counters().strangers;
@@ -137,6 +146,20 @@ fn a_rank_with_another_secret_is_no_rank_and_both_say_why() {
         pair.ends[1].counters().strangers > 3 && pair.ends[0].trouble(Rank(1)).is_some()
     });
     assert_eq!((pair.inboxes[1].came, pair.ends[1].counters().connections), (0, 0));
+}
+
+#[test]
+fn a_rank_that_does_not_encrypt_as_the_other_does_is_told_so() {
+    for encrypts in [false, true] {
+        let mut pair = Pair::of([end(0, SECRET, encrypts), end(1, SECRET, !encrypts)]);
+        pair.way.try_send(&Header { kind: 1, ..Header::default() }, &[]).expect("room");
+        pair.way.flush(Urgency::NOW);
+        let says = |pair: &Pair| pair.ends[0].trouble(Rank(1)).is_some_and(|why| why.contains("encrypts"));
+        pair.poll_until("nobody says what is wrong", says);
+        assert_eq!((pair.inboxes[1].came, pair.ends[1].counters().connections), (0, 0));
+    }
+    let mut pair = Pair::of([end(0, SECRET, true), end(1, SECRET, true)]);
+    pair.works();
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use castell_base::Rank;
 use castell_fabric::{Fabric, FabricConnector, FabricEndpoint, FabricOptions, Reach, Wish};
 use castell_frames::{Esp, EspConnector, EspEndpoint, EspOptions};
-use castell_host::interfaces;
-use castell_shm::job::{Job, Net};
+use castell_host::interfaces::{self, NoInterface};
+use castell_shm::job::{Interface, Job, Net, OverTcp};
 use castell_tcp::address::ADDRESSES_MAX;
 use castell_tcp::{Secret, Tcp, TcpConnector, TcpEndpoint, TcpOptions};
 use castell_transport::{
@@ -38,10 +38,8 @@ impl Carrier {
     pub(super) fn join(job: &Job, me: Rank) -> Result<Carrier, Box<dyn Error>> {
         let (ranks, secret) = (job.ranks(), job.secret());
         Ok(match job.net() {
-            Net::Shm | Net::Tcp => {
-                let options = TcpOptions::at(&listen_at(job));
-                Carrier::Tcp(Box::new(Tcp::new(me, ranks, Secret::new(secret), &options)?))
-            }
+            Net::Shm => Carrier::over_tcp(job, me, &OverTcp::default())?,
+            Net::Tcp(how) => Carrier::over_tcp(job, me, &how)?,
             Net::Esp(interface) => {
                 Carrier::Esp(Box::new(Esp::new(me, ranks, &secret, &EspOptions::at(interface.name()))?))
             }
@@ -51,6 +49,11 @@ impl Carrier {
                 Carrier::Fabric(Box::new(Fabric::new(me, ranks, &secret, &options)?))
             }
         })
+    }
+
+    fn over_tcp(job: &Job, me: Rank, how: &OverTcp) -> Result<Carrier, Box<dyn Error>> {
+        let options = TcpOptions { encrypts: how.encrypts, ..TcpOptions::at(&listen_at(job, how)?) };
+        Ok(Carrier::Tcp(Box::new(Tcp::new(me, job.ranks(), Secret::new(job.secret()), &options)?)))
     }
 
     pub(super) fn epoll(&self) -> &Arc<OwnedFd> {
@@ -109,11 +112,14 @@ impl Carrier {
     }
 }
 
-/// Where a rank listens: where other hosts find this one, or at this host only, if there are no others.
-fn listen_at(job: &Job) -> Vec<IpAddr> {
-    let found = if job.has_hosts() { interfaces::addresses() } else { Vec::new() };
-    let found: Vec<IpAddr> = found.into_iter().map(|one| one.ip).take(ADDRESSES_MAX).collect();
-    if found.is_empty() { vec![IpAddr::V4(Ipv4Addr::LOCALHOST)] } else { found }
+/// Where a rank listens: at the interface that was named, else where other hosts find this one, or at this host only, if there are no
+/// others.
+fn listen_at(job: &Job, how: &OverTcp) -> Result<Vec<IpAddr>, NoInterface> {
+    let named = how.interface.as_ref().map(Interface::name);
+    let is_sought = named.is_some() || job.has_hosts();
+    let mut found = if is_sought { interfaces::found_at(named)? } else { Vec::new() };
+    found.truncate(ADDRESSES_MAX);
+    Ok(if found.is_empty() { vec![IpAddr::V4(Ipv4Addr::LOCALHOST)] } else { found })
 }
 
 /// Makes ways.

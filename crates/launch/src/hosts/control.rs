@@ -2,6 +2,7 @@
 
 use castell_base::Rank;
 use castell_host::interfaces;
+use castell_shm::job::{Net, OverTcp};
 use castell_tcp::{Secret, Tcp, TcpEndpoint, TcpError, TcpOptions, address::ADDRESSES_MAX};
 use castell_transport::{
     Address, Armed, Connector, Down, Endpoint, Events, Header, Sleeper, Transport, Urgency,
@@ -41,10 +42,11 @@ struct Way {
 }
 
 impl Control {
-    /// Number `me` of so many parties, listening at all addresses of this host.
-    pub(super) fn open(me: Rank, parties: u32, secret: [u8; 32]) -> Result<Control, TcpError> {
-        let listen = listen_addresses(None);
-        let tcp = Tcp::new(me, parties, Secret::new(secret), &TcpOptions::at(&listen))?;
+    /// Number `me` of so many parties, listening at all addresses of this host; encrypted where what the ranks say is.
+    pub(super) fn open(me: Rank, parties: u32, secret: [u8; 32], net: Net) -> Result<Control, TcpError> {
+        let encrypts = matches!(net, Net::Tcp(OverTcp { encrypts: true, .. }));
+        let options = TcpOptions { encrypts, ..TcpOptions::at(&listen_addresses()) };
+        let tcp = Tcp::new(me, parties, Secret::new(secret), &options)?;
         Ok(Control { tcp, me, ways: (0..parties).map(|_| Way::default()).collect(), unheard: Vec::new() })
     }
 
@@ -160,9 +162,7 @@ impl Events for Inbox {
     }
 }
 
-/// The addresses at which others may find this host, those of one interface where it is named; the best first.
-pub(super) fn listen_addresses(interface: Option<&str>) -> Vec<IpAddr> {
-    let found = interfaces::addresses().into_iter();
-    let found = found.filter(|one| interface.is_none_or(|name| one.interface == name));
-    found.map(|one| one.ip).take(ADDRESSES_MAX).collect()
+/// The addresses at which others may find this host, the best first.
+pub(super) fn listen_addresses() -> Vec<IpAddr> {
+    interfaces::addresses().into_iter().map(|one| one.ip).take(ADDRESSES_MAX).collect()
 }

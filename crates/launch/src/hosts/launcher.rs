@@ -73,8 +73,9 @@ impl HostsLaunch {
         let signals = Signals::take_over(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1])?;
         let used = self.used();
         let secrets = [JobSecret::random()?, JobSecret::random()?];
-        let control =
-            Control::open(LAUNCHER, used.len() as u32 + 1, secrets[0].0).map_err(HostsError::from)?;
+        let parties = used.len() as u32 + 1;
+        let control = Control::open(LAUNCHER, parties, secrets[0].0, self.launch.job.net);
+        let control = control.map_err(HostsError::from)?;
         let mut command = vec![program.as_bytes().to_vec()];
         command.extend(arguments.iter().map(|word| word.as_bytes().to_vec()));
         let description = Description {
@@ -265,7 +266,7 @@ impl<'a> Running<'a> {
 
     fn silent(&mut self) -> LaunchError {
         let at = self.hosts.iter().position(|host| host.state == State::Starting).expect("one is missing");
-        let addresses = listen_addresses(None).iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let addresses = listen_addresses().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let error = HostsError::Silent {
             host: self.hosts[at].name.clone(),
             seconds: self.plan.patience.as_secs(),

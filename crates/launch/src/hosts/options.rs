@@ -26,6 +26,13 @@ pub(super) fn to_words(launch: &Launch) -> Vec<Vec<u8>> {
     words.into_iter().map(String::into_bytes).collect()
 }
 
+/// What carries messages, of those words.
+pub(super) fn net_of(words: &[Vec<u8>]) -> Net {
+    let mut of_net = words.iter().filter_map(|word| word.strip_prefix(b"net="));
+    let named = of_net.next().and_then(|net| std::str::from_utf8(net).ok()?.parse().ok());
+    named.unwrap_or_default()
+}
+
 /// Reads them into a launch; the words that are none.
 ///
 /// # Errors
@@ -69,6 +76,7 @@ mod tests {
         let mut other = Launch::new(3);
         from_words(&to_words(&launch), &mut other).expect("all are known");
         assert_eq!(format!("{launch:?}"), format!("{other:?}"));
+        assert_eq!(net_of(&to_words(&launch)), esp);
         assert_eq!(from_words(&[b"colour=red".to_vec()], &mut other), Err("colour=red".into()));
     }
 }

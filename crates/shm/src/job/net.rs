@@ -85,14 +85,23 @@ impl fmt::Debug for Provider {
     }
 }
 
-/// What carries messages from rank to rank.
+/// How TCP is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct OverTcp {
+    /// Whether what the ranks say is encrypted.
+    pub encrypts: bool,
+    /// The interface of each host at which its ranks are found; else all that others may reach.
+    pub interface: Option<Interface>,
+}
+
+/// What carries messages from rank to rank. What the ranks of a host know of each other (who lives, what was called) stays in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Net {
     /// The job's shared memory, and TCP between hosts.
     #[default]
     Shm,
-    /// TCP, also between ranks of one host. What the ranks know of each other (who lives, what was called) stays in shared memory.
-    Tcp,
+    /// Shared memory, and TCP between hosts; on one host alone TCP between all ranks.
+    Tcp(OverTcp),
     /// Shared memory, and raw Ethernet frames between hosts, at the interface that has this name on each of them.
     Esp(Interface),
     /// Shared memory, and libfabric between hosts; on one host alone libfabric between all ranks.
@@ -104,7 +113,8 @@ impl Net {
     pub fn name(self) -> &'static str {
         match self {
             Net::Shm => "shm",
-            Net::Tcp => "tcp",
+            Net::Tcp(OverTcp { encrypts: true, .. }) => "tcp+tls",
+            Net::Tcp(_) => "tcp",
             Net::Esp(_) => "esp",
             Net::Fabric(_) => "fabric",
         }
@@ -114,8 +124,7 @@ impl Net {
     pub(super) fn leaves_shared_memory(self, has_hosts: bool) -> bool {
         match self {
             Net::Shm | Net::Esp(_) => true,
-            Net::Tcp => false,
-            Net::Fabric(_) => has_hosts,
+            Net::Tcp(_) | Net::Fabric(_) => has_hosts,
         }
     }
 }
@@ -124,7 +133,9 @@ impl Net {
 impl fmt::Display for Net {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Net::Esp(interface) => write!(out, "esp={}", interface.name()),
+            Net::Tcp(OverTcp { interface: Some(interface), .. }) | Net::Esp(interface) => {
+                write!(out, "{}={}", self.name(), interface.name())
+            }
             Net::Fabric(provider) if !provider.name().is_empty() => write!(out, "fabric={}", provider.name()),
             net => out.write_str(net.name()),
         }
@@ -135,16 +146,22 @@ impl FromStr for Net {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Net, String> {
+        let interface = |name: &str| {
+            Interface::new(name).ok_or_else(|| {
+                format!("`{name}` is no name of a network interface; `ip -br link` shows which there are")
+            })
+        };
         match word.split_once('=') {
             None if word == "shm" => Ok(Net::Shm),
-            None if word == "tcp" => Ok(Net::Tcp),
+            None if word == "tcp" => Ok(Net::Tcp(OverTcp::default())),
+            None if word == "tcp+tls" => Ok(Net::Tcp(OverTcp { encrypts: true, interface: None })),
+            Some((tcp @ ("tcp" | "tcp+tls"), name)) => interface(name)
+                .map(|name| Net::Tcp(OverTcp { encrypts: tcp == "tcp+tls", interface: Some(name) })),
             None if word == "esp" => {
                 Err("esp needs a network interface, as in esp=eth0; `ip -br link` shows which there are"
                     .into())
             }
-            Some(("esp", name)) => Interface::new(name).map(Net::Esp).ok_or_else(|| {
-                format!("`{name}` is no name of a network interface; `ip -br link` shows which there are")
-            }),
+            Some(("esp", name)) => interface(name).map(Net::Esp),
             None if word == "fabric" => Ok(Net::Fabric(Provider::default())),
             Some(("fabric", name)) if !name.is_empty() => {
                 Provider::new(name).map(Net::Fabric).ok_or_else(|| {
@@ -154,7 +171,7 @@ impl FromStr for Net {
                 })
             }
             _ => Err(format!(
-                "`{word}` is no network that castell knows: shm, tcp, esp=INTERFACE, or fabric, fabric=PROVIDER"
+                "`{word}` is no network that castell knows: shm, tcp, tcp=INTERFACE, tcp+tls, tcp+tls=INTERFACE, esp=INTERFACE, fabric, or fabric=PROVIDER"
             )),
         }
     }
@@ -166,7 +183,11 @@ mod tests {
 
     #[test]
     fn networks_are_read_as_they_are_written() {
-        for word in ["shm", "tcp", "esp=eth0", "esp=enp0s31f6.1234567", "fabric", "fabric=tcp;ofi_rxm/eth0"] {
+        let tcp = ["tcp", "tcp+tls", "tcp=eth0", "tcp+tls=ib0"];
+        for word in ["shm", "esp=eth0", "esp=enp0s31f6.1234567", "fabric", "fabric=tcp;ofi_rxm/eth0"]
+            .into_iter()
+            .chain(tcp)
+        {
             match word.parse::<Net>() {
                 Ok(net) => assert_eq!(net.to_string(), word),
                 Err(_) => assert_eq!(word.len(), 4 + 17, "{word} is too long"),
@@ -182,7 +203,8 @@ mod tests {
             "esp=a b",
             "esp=a/b",
             "esp=..",
-            "tcp=eth0",
+            "tcp=",
+            "tcp+ssl",
             "udp",
             "esp=sixteen-letters-",
         ] {

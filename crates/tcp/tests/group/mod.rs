@@ -30,6 +30,7 @@ const LOOKS_A_PUMP: u64 = 8;
 #[derive(Clone, Debug)]
 pub struct Options {
     pub listen: Vec<IpAddr>,
+    pub encrypts: bool,
     pub message_bytes_max: usize,
     pub window_bytes: usize,
     pub profile: Profile,
@@ -43,6 +44,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             listen: vec![V4],
+            encrypts: false,
             message_bytes_max: 5000,
             window_bytes: 1 << 16,
             profile: Profile::default(),
@@ -106,7 +108,8 @@ impl Ranks {
             resume_ns: 60_000_000,
             ..Settings::default()
         };
-        let tcp = TcpOptions { listen: options.listen.clone(), settings, clock: Clock::Virtual(clock) };
+        let (listen, encrypts) = (options.listen.clone(), options.encrypts);
+        let tcp = TcpOptions { listen, settings, clock: Clock::Virtual(clock), encrypts };
         let secret = Secret::new([seed as u8; 32]);
         let faults = Faults::new(seed, options.profile);
         let shared = Arc::clone(&world);
