@@ -97,6 +97,7 @@ fn as_a_rank() {
             }
         }
         "pairs" => exchange_with_all(&comm),
+        "differ" => call_different_things(&comm),
         "bits" => println!("* bits {}", bits_of_reductions(&comm)),
         fault => survive(&comm, fault),
     }
@@ -142,6 +143,62 @@ fn all_calls_by_all_algorithms() {
     let said = fine(&run(&mut role_in_lab(4, &["-n", "8"], "oracle")));
     let expected: Vec<String> = (0..8).map(|rank| format!("rank {rank} of 8 on h{}", rank / 2 + 1)).collect();
     assert_eq!(said, expected);
+}
+
+/// What one rank calls where the others call something else; in order, with the words that both are told by.
+const DIFFERENT: [[&str; 2]; 4] = [
+    ["barrier", "allreduce of 1 u64"],
+    ["allreduce of 1 u64", "allreduce of 2 u64"],
+    ["bcast of 24 bytes, root 1", "bcast of 24 bytes, root 0"],
+    ["allgather of 32 bytes", "barrier"],
+];
+
+/// One rank after the other calls something else than all others: all of them come to an end, and are told why.
+fn call_different_things(comm: &Comm) {
+    for odd in (0..comm.size()).map(Rank) {
+        for (case, words) in DIFFERENT.iter().enumerate() {
+            let group = comm.world().split(Some(0), 0).expect("it is made").expect("it has a colour");
+            let is_odd = comm.rank() == odd;
+            if is_odd && case % 2 == 0 {
+                // The others have told by then what they call.
+                std::thread::sleep(Duration::from_millis(700));
+            }
+            let (mut two, mut many) = ([0; 2], vec![0; 4 * comm.size() as usize]);
+            let outcome = match words[usize::from(is_odd)] {
+                "barrier" => group.barrier(),
+                "allreduce of 1 u64" => group.allreduce(&[1u64], &mut two[..1], Reduction::Sum),
+                "allreduce of 2 u64" => group.allreduce(&[1u64; 2], &mut two, Reduction::Sum),
+                "allgather of 32 bytes" => group.allgather(&[1u64; 4], &mut many),
+                bcast => group.broadcast(&mut [1u64; 3], Rank(u32::from(bcast.ends_with('1')))),
+            };
+            if let Err(error) = outcome {
+                println!("* {odd} {case} {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn calls_that_differ_between_hosts_are_told_of() {
+    if !labs_are_possible() {
+        return;
+    }
+    let said = fine(&run(&mut role_in_lab(3, &["--hosts", "h1:2,h2:1,h3:1"], "differ")));
+    for odd in 0..4 {
+        for (case, words) in DIFFERENT.iter().enumerate() {
+            let head = format!("{odd} {case} ");
+            let of_case: Vec<&String> = said.iter().filter(|line| line.starts_with(&head)).collect();
+            let is_told = |line: &&&String| {
+                line.contains("the calls differ") && words.iter().all(|word| line.contains(word))
+            };
+            let told = of_case.iter().filter(is_told).count();
+            // Both roots send to all that wait for them: nobody can tell.
+            let is_hidden = odd == 0 && case == 2;
+            assert!(told > 0 || is_hidden, "{words:?}, rank {odd} is the other: {of_case:?}");
+            let is_because = |line: &&String| line.contains("the calls differ") || line.contains("failed");
+            assert!(of_case.iter().all(is_because), "{of_case:?}");
+        }
+    }
 }
 
 /// A number that depends on every bit of what reductions of floats give to all ranks.

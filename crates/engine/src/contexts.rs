@@ -7,6 +7,7 @@ use crate::board::{Board, Describe, Record};
 use crate::slot::SlotSet;
 use castell_base::Rank;
 use castell_shm::job::Job;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,7 +29,23 @@ pub(super) struct Contexts {
     /// In whose name the free contexts are on offer just now.
     pub(super) offered: Option<u32>,
     pub(super) looked_ns: u64,
+    /// What ranks of other hosts have called under words that this rank had not come to, the oldest first.
+    heard: VecDeque<Heard>,
+    /// Those who have called something else than this rank has since, and what that was: they have not been told yet.
+    pub(super) to_tell: Vec<(Heard, Record)>,
 }
+
+/// What a rank of another host has called.
+#[derive(Clone, Copy)]
+pub(super) struct Heard {
+    pub(super) peer: Rank,
+    /// The call's.
+    pub(super) word: u32,
+    pub(super) record: Record,
+}
+
+/// So many of those are kept: each rank tells of the call that it waits in.
+const HEARD_MAX: usize = 256;
 
 impl Default for Contexts {
     fn default() -> Contexts {
@@ -38,6 +55,8 @@ impl Default for Contexts {
             wanting: Vec::new(),
             offered: None,
             looked_ns: 0,
+            heard: VecDeque::new(),
+            to_tell: Vec::new(),
         }
     }
 }
@@ -89,6 +108,29 @@ impl Contexts {
         self.wanting.push(parent);
     }
 
+    /// Keeps what a rank of another host has called, until this one comes to that call.
+    pub(super) fn keep_heard(&mut self, heard: Heard) {
+        self.heard.retain(|one| one.peer != heard.peer);
+        if self.heard.len() == HEARD_MAX {
+            self.heard.pop_front();
+        }
+        self.heard.push_back(heard);
+    }
+
+    /// This rank has come to a call.
+    #[inline]
+    pub(super) fn compare_heard(&mut self, word: u32, ours: &Record) {
+        if !self.heard.is_empty() {
+            self.to_tell.extend(
+                self.heard
+                    .iter()
+                    .filter(|one| one.word == word && !one.record.is_like(ours))
+                    .map(|one| (*one, *ours)),
+            );
+            self.heard.retain(|one| one.word != word);
+        }
+    }
+
     /// That is settled.
     pub(super) fn want_no_more(&mut self, parent: u32) {
         if let Some(at) = self.wanting.iter().position(|wanting| *wanting == parent) {
@@ -108,16 +150,17 @@ pub(super) fn other_call(
     let others = members.iter().filter(|member| **member != me);
     others.copied().find_map(|peer| {
         let theirs = called(job, peer, word)?;
-        (!theirs.is_like(&ours)).then(|| Cause::CallsDiffer {
-            peer,
-            theirs: describe(&theirs).into(),
-            ours: describe(&ours).into(),
-        })
+        (!theirs.is_like(&ours)).then(|| differing(describe, peer, &theirs, &ours))
     })
 }
 
-/// What a rank called under this word.
-fn called(job: &Job, rank: Rank, word: u32) -> Option<Record> {
+/// The failure of a call in whose place `peer` has called something else.
+pub(super) fn differing(describe: Describe, peer: Rank, theirs: &Record, ours: &Record) -> Cause {
+    Cause::CallsDiffer { peer, theirs: describe(theirs).into(), ours: describe(ours).into() }
+}
+
+/// What a rank called under this word, as far as this one shares memory with it.
+pub(super) fn called(job: &Job, rank: Rank, word: u32) -> Option<Record> {
     Board::of(job, rank).find(word).or_else(|| {
         let context = context_of(word).filter(|context| job.has_slots(*context))?;
         // Calls with slots count from 1.

@@ -222,6 +222,7 @@ impl Process {
         self.begin_as(schedule, stays, None, |runs| {
             let word = runs.contexts.take(context);
             runs.board.write(word, record);
+            runs.contexts.compare_heard(word, record);
             if let Some(recorder) = &runs.recorder {
                 recorder.calls(runs.table.next_serial(), record);
             }

@@ -10,6 +10,7 @@ use super::Messages;
 use super::peer::{Body, Gone, Pending, Unexpected};
 use super::token::{Event, OPEN_CONTEXT, Posted, Token, Wait};
 use super::wire::{Kind, control};
+use crate::board::Record;
 use crate::failure::Cause;
 use castell_base::{Rank, Tag};
 use castell_matching::{Key, Pattern};
@@ -101,12 +102,19 @@ impl Messages {
         self.outcomes.events.retain(|event| match event {
             Event::Failed(token, _) => token.owner != owner,
             Event::Aborted { channel, .. } => channel.owner != owner,
+            Event::Called { .. } => true,
         });
     }
 
     /// Tells a peer that the channel with that number was given up.
     pub(crate) fn abort(&mut self, peer: Rank, number: u32, culprit: Rank) {
         self.send_control(peer, control(Kind::Abort, number, culprit.0, 0, 0), &[]);
+    }
+
+    /// Tells a peer what was called here under the word of a call.
+    pub(crate) fn tell_call(&mut self, peer: Rank, word: u32, record: &Record, is_answer: bool) {
+        let words = record.words().map(u64::to_ne_bytes);
+        self.send_control(peer, control(Kind::Called, 0, word, is_answer.into(), 0), words.as_flattened());
     }
 
     /// The operations outside of channels of an owner that failed become tombstones where they stand; [`Messages::cancel`] is next.

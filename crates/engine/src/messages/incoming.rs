@@ -4,6 +4,7 @@ use super::Messages;
 use super::peer::{Announced, Body, Early, Open, Unexpected, cost};
 use super::token::{Channel, Event, Handler, OPEN_CONTEXT, Posted};
 use super::wire::{Granted, Kind, UNMATCHED, word_at};
+use crate::board::Record;
 use crate::failure::Cause;
 use crate::number::{context_of, is_call_ahead, is_pairwise_ahead};
 use castell_base::{Rank, Tag};
@@ -71,6 +72,12 @@ impl Messages {
             Kind::Grant => self.serve_grant(source, header),
             Kind::Withdraw => self.take_withdrawal(source, header),
             Kind::GetReply => handler.message(source, None, header, payload),
+            Kind::Called => {
+                let record = Record::from_words(std::array::from_fn(|at| word_at(payload, 8 * at)));
+                let (word, is_answer) = (header.tag, header.flags != 0);
+                self.outcomes.events.push(Event::Called { peer: source, word, record, is_answer });
+                self.outcomes.progressed = true;
+            }
         }
     }
 

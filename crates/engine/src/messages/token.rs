@@ -1,6 +1,7 @@
 //! What goes in with an operation, and what comes out.
 
 use super::memory::Memory;
+use crate::board::Record;
 use crate::failure::Cause;
 use castell_base::Rank;
 use castell_transport::Header;
@@ -39,6 +40,8 @@ pub(crate) enum Event {
     Failed(Token, Cause),
     /// The peer gave the channel up.
     Aborted { channel: Channel, peer: Rank, culprit: Rank },
+    /// The peer has said what it called under this word; it wants to hear if that was something else here.
+    Called { peer: Rank, word: u32, record: Record, is_answer: bool },
 }
 
 /// What an operation waits for.

@@ -33,9 +33,12 @@ pub(crate) enum Kind {
     Get = 12,
     /// Answer to a get. tag: as asked; flags: 1 for a refusal; extra: offset in what was asked for; payload: bytes.
     GetReply = 13,
+    /// What the sender called under the word of a call, for who shares no memory with it. tag: the word; flags: 1 for an answer;
+    /// payload: the record's words.
+    Called = 14,
 }
 
-const KINDS: [Kind; 13] = [
+const KINDS: [Kind; 14] = [
     Kind::Eager,
     Kind::Announce,
     Kind::Fragment,
@@ -49,6 +52,7 @@ const KINDS: [Kind; 13] = [
     Kind::Put,
     Kind::Get,
     Kind::GetReply,
+    Kind::Called,
 ];
 
 impl Kind {

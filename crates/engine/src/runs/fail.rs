@@ -33,6 +33,9 @@ impl Runs {
                     self.fail(messages, run, op, cause);
                 }
             }
+            Event::Called { peer, word, record, is_answer } => {
+                self.hear_call(messages, peer, word, &record, is_answer);
+            }
         }
     }
 

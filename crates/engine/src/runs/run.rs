@@ -35,6 +35,8 @@ pub(crate) struct Run {
     pub(super) listed: bool,
     /// Of a call: since when it is known to wait; 0: it was not looked at yet.
     pub(crate) waiting_since_ns: u64,
+    /// Ranks of other hosts that it waited for and told what it is.
+    pub(crate) told: Vec<Rank>,
 }
 
 /// Large messages that are reduced as they come.
@@ -75,6 +77,7 @@ impl Run {
             is_unlisted: false,
             listed: false,
             waiting_since_ns: 0,
+            told: Vec::new(),
         }
     }
 
@@ -88,6 +91,7 @@ impl Run {
         self.folding.begun.clear();
         self.sends_left = self.sends;
         self.waiting_since_ns = 0;
+        self.told.clear();
     }
 
     /// A send was started.
