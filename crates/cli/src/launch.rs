@@ -1,19 +1,20 @@
 //! `castell launch`.
 
-mod hosts;
-
+use crate::clocks;
+use crate::hosts::{Hosts, HostsArgs};
 use crate::timeline::TimelineArgs;
 use anyhow::{Context, bail};
+use castell_base::Rank;
 use castell_comm::describe_call;
+use castell_comm::hosts::Recorded;
 use castell_comm::job::{Net, Progress, RANKS_MAX};
 use castell_comm::launch::{Binding, Isolation, Launch};
-use castell_host::journal::{DESCRIPTOR_VARIABLE, Journals};
+use castell_host::journal::{DESCRIPTOR_VARIABLE, Journals, Noted};
 use castell_trace::Timeline;
 use castell_trace::joined::{Notes, Reading, join};
 use castell_trace::journal::Event;
-use hosts::Hosts;
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -37,6 +38,7 @@ Examples:
   castell launch -n 4 --net 'fabric=tcp;ofi_rxm' -- ./program        # by this provider, between all ranks of this host
   kill -USR1 PID-OF-CASTELL                      # the same, at once
   castell launch -n 4 --timeline out.html -- ./program   # what each rank did, waited for and sent, on one axis
+  castell launch --hosts a:4,b:4 --timeline out.html -- ./program   # the same: the hosts' clocks are compared
 
 Each process gets CASTELL_RANK and a share of one memory segment; a program that does not use castell just runs N \
 times. On several hosts castell has to be at the same place on all, or where --castell says, in the same version; programs start in \
@@ -58,18 +60,8 @@ pub struct Args {
     #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX as i64))]
     #[arg(required_unless_present_any = ["hosts", "hostfile"])]
     ranks: Option<u32>,
-    /// On these hosts, with at most so many ranks each, filled one after the other: a:4,b:4; without numbers the ranks are dealt out evenly
-    #[arg(long, value_name = "HOST:N,...")]
-    hosts: Option<String>,
-    /// The same from a file: a host a line, as `a:4` or `a slots=4`; # begins a comment
-    #[arg(long, value_name = "FILE", conflicts_with = "hosts")]
-    hostfile: Option<PathBuf>,
-    /// The command that starts a command on a host: {host} in it is the name, which else follows behind it [default: ssh, without questions]
-    #[arg(long, value_name = "COMMAND")]
-    remote: Option<String>,
-    /// Where castell is on the other hosts [default: where it is here]
-    #[arg(long, value_name = "PATH")]
-    castell: Option<PathBuf>,
+    #[command(flatten)]
+    on: HostsArgs,
     /// Sets a variable for the ranks on other hosts, or hands this one on; those that begin with CASTELL_ are handed on anyway
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     environment: Vec<String>,
@@ -124,7 +116,7 @@ pub struct Args {
 
 /// Carries the command out.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let on = Hosts::of(&args)?;
+    let on = Hosts::of(&args.on, args.ranks)?;
     let ranks = on.as_ref().map_or(args.ranks.unwrap_or(1), |on| on.places.len() as u32);
     let mut launch = Launch::new(ranks);
     launch.job.progress = args.progress;
@@ -139,18 +131,34 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     launch.verbose = args.verbose;
     launch.when_joined = args.ways.then_some(crate::ways::announce);
     let (program, arguments) = args.program.split_first().expect("clap requires a program");
-    let recording = Recording::of(&args, ranks, on.is_some())?;
-    launch.inherited =
-        recording.iter().map(|recording| (DESCRIPTOR_VARIABLE, recording.0.descriptor())).collect();
+    let events = events(&args, ranks)?;
     let eager_bytes = launch.job.eager_bytes;
-    let outcome = match on {
-        None => launch.program(program, arguments),
-        Some(on) => on.launch(launch, &args.environment)?.program(program, arguments),
+    let outcome = match (on, events) {
+        (None, None) => launch.program(program, arguments).map(|outcome| (outcome, None)),
+        (None, Some(events)) => {
+            let journals = Journals::create(ranks as usize, events as usize)
+                .context("no memory for the timeline: ask for fewer with --timeline-events")?;
+            launch.inherited = vec![(DESCRIPTOR_VARIABLE, journals.descriptor())];
+            let noted = || (0..ranks as usize).map(|rank| journals.read(rank)).collect();
+            let outcome = launch.program(program, arguments);
+            outcome.map(|outcome| (outcome, Some(Recording { noted: noted(), clocks: None })))
+        }
+        (Some(on), None) => {
+            let hosts = on.launch(launch, &args.environment)?;
+            hosts.program(program, arguments).map(|outcome| (outcome, None))
+        }
+        (Some(on), Some(events)) => {
+            let hosts = on.launch(launch, &args.environment)?;
+            hosts.program_recorded(program, arguments, events).map(|(outcome, mut recorded)| {
+                let noted = std::mem::take(&mut recorded.noted);
+                (outcome, Some(Recording { noted, clocks: Some(recorded) }))
+            })
+        }
     };
     match outcome {
-        Ok(outcome) => {
+        Ok((outcome, recording)) => {
             if let Some(recording) = recording {
-                recording.write(&args, ranks, eager_bytes)?;
+                recording.write(&args, eager_bytes)?;
             }
             Ok(ExitCode::from(outcome.exit_code()))
         }
@@ -183,34 +191,33 @@ fn isolation(args: &Args, launch: &Launch, on_hosts: bool) -> anyhow::Result<Opt
     Ok(Some(isolation))
 }
 
-/// What the ranks are asked to note.
-struct Recording(Journals);
-
 /// Events that a rank's journal has room for, and those of all ranks together.
 const EVENTS: u32 = 1 << 18;
 const EVENTS_OF_ALL: u32 = 1 << 24;
 
-impl Recording {
-    /// Memory for it, if a timeline is wanted.
-    fn of(args: &Args, ranks: u32, on_hosts: bool) -> anyhow::Result<Option<Recording>> {
-        if args.timeline.timeline.is_none() {
-            return Ok(None);
-        }
-        if on_hosts {
-            bail!(
-                "--timeline is for jobs on this host alone: ranks of several hosts read clocks that are not compared yet"
-            );
-        }
-        args.timeline.check()?;
-        let events = args.timeline_events.unwrap_or((EVENTS_OF_ALL / ranks).min(EVENTS));
-        let journals = Journals::create(ranks as usize, events as usize)
-            .context("no memory for the timeline: ask for fewer with --timeline-events")?;
-        Ok(Some(Recording(journals)))
+/// How many events each rank is to note, if a timeline is wanted.
+fn events(args: &Args, ranks: u32) -> anyhow::Result<Option<u32>> {
+    if args.timeline.timeline.is_none() {
+        return Ok(None);
     }
+    args.timeline.check()?;
+    Ok(Some(args.timeline_events.unwrap_or((EVENTS_OF_ALL / ranks).min(EVENTS))))
+}
 
+/// What the ranks noted.
+struct Recording {
+    noted: Vec<Noted>,
+    /// Where they were on hosts with clocks of their own.
+    clocks: Option<Recorded>,
+}
+
+impl Recording {
     /// After the end: puts together what the ranks noted, and writes it.
-    fn write(&self, args: &Args, ranks: u32, eager_bytes: u32) -> anyhow::Result<()> {
-        let timeline = self.timeline(args, ranks, eager_bytes);
+    fn write(self, args: &Args, eager_bytes: u32) -> anyhow::Result<()> {
+        if let Some(clocks) = &self.clocks {
+            clocks::say(clocks, args.verbose);
+        }
+        let timeline = self.timeline(args, eager_bytes);
         if timeline.spans.is_empty() {
             castell_host::say(
                 "no timeline: no process of the program has joined the group (is it linked with castell?)",
@@ -229,10 +236,14 @@ impl Recording {
         Ok(())
     }
 
-    fn timeline(&self, args: &Args, ranks: u32, eager_bytes: u32) -> Timeline {
-        let notes = (0..ranks as usize).map(|rank| {
-            let noted = self.0.read(rank);
-            let events = noted.rows.into_iter().filter_map(Event::of_row).collect();
+    fn timeline(self, args: &Args, eager_bytes: u32) -> Timeline {
+        let Recording { noted, clocks } = self;
+        let notes = (0..).map(Rank).zip(noted).map(|(rank, noted)| {
+            let here = |event: Event| match &clocks {
+                None => event,
+                Some(clocks) => event.with_times(|theirs_ns| clocks.to_own(rank, theirs_ns)),
+            };
+            let events = noted.rows.into_iter().filter_map(Event::of_row).map(here).collect();
             Notes { events, names: noted.names, dropped: noted.dropped }
         });
         let reading = Reading { describe: &describe_call, eager_bytes: eager_bytes.into() };
@@ -243,7 +254,13 @@ impl Recording {
             Net::Fabric(_) => "executed, messages by libfabric",
             Net::Shm => "executed over shared memory",
         };
-        Timeline { title: title(&args.program), subtitle: carried.into(), ..timeline }
+        let carried = match (&clocks, args.net) {
+            (Some(_), Net::Shm) => "executed, messages between hosts over TCP",
+            _ => carried,
+        };
+        let subtitle =
+            clocks.iter().map(clocks::short).fold(carried.to_owned(), |all, one| all + "; " + &one);
+        Timeline { title: title(&args.program), subtitle, ..timeline }
     }
 }
 

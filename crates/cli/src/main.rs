@@ -2,6 +2,7 @@
 
 mod afford;
 mod agent;
+mod clocks;
 mod colour;
 mod completions;
 mod cpus;
@@ -11,6 +12,7 @@ mod doubts;
 mod excerpt;
 mod fit;
 mod goal;
+mod hosts;
 mod info;
 mod lab;
 mod launch;
@@ -71,6 +73,8 @@ enum Command {
     #[command(hide = true)]
     Agent(agent::Args),
     #[command(hide = true)]
+    RunRank(run::RankArgs),
+    #[command(hide = true)]
     LabHost(lab::HostArgs),
     Place(Box<place::Args>),
     Session(session::Args),
@@ -115,6 +119,7 @@ fn main() -> ExitCode {
         Command::Ways(args) => ways::run(args),
         Command::Xdp(args) => xdp::run(args),
         Command::Agent(_) => agent::run(),
+        Command::RunRank(args) => run::live(&args),
         Command::LabHost(args) => lab::live(&args),
         Command::Place(args) => place::run(*args),
         Command::Session(args) => session::run(args),

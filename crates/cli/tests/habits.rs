@@ -56,7 +56,7 @@ fn completed_by_bash(words: &[&str]) -> Vec<String> {
 fn bash_completes_commands_and_options() {
     assert_eq!(completed_by_bash(&["castell", "goal", "ch"]), ["check"]);
     assert!(completed_by_bash(&["castell", "sim"]).contains(&"simulate".to_owned()));
-    let options = completed_by_bash(&["castell", "run", "--re"]);
+    let options = completed_by_bash(&["castell", "run", "--rep"]);
     assert_eq!(options, ["--repeat"]);
     assert_eq!(completed_by_bash(&["castell", "--color", "al"]), ["always"]);
 }

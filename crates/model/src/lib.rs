@@ -24,6 +24,7 @@
 
 mod by_count;
 mod by_size;
+pub mod clocks;
 mod closed_forms;
 mod error;
 pub mod fit;

@@ -134,6 +134,29 @@ fn high(word: u64) -> u32 {
 }
 
 impl Event {
+    /// The same, when another clock told the time.
+    pub fn with_times(self, on: impl Fn(u64) -> u64) -> Event {
+        match self {
+            Event::Entered { at_ns } => Event::Entered { at_ns: on(at_ns) },
+            Event::Left { at_ns } => Event::Left { at_ns: on(at_ns) },
+            Event::Operation(operation) => Event::Operation(Operation {
+                start_ns: on(operation.start_ns),
+                end_ns: on(operation.end_ns),
+                ..operation
+            }),
+            Event::Call { .. } => self,
+            Event::Waited { start_ns, end_ns } => {
+                Event::Waited { start_ns: on(start_ns), end_ns: on(end_ns) }
+            }
+            Event::Arrived { source, tag, word, sequence, at_ns } => {
+                Event::Arrived { source, tag, word, sequence, at_ns: on(at_ns) }
+            }
+            Event::Task { worker, name, start_ns, end_ns } => {
+                Event::Task { worker, name, start_ns: on(start_ns), end_ns: on(end_ns) }
+            }
+        }
+    }
+
     /// As a row.
     #[inline]
     pub fn to_row(self) -> [u64; 8] {

@@ -1,22 +1,31 @@
 //! `castell run`: a GOAL program, executed by real processes.
 
+mod execute;
+mod noted;
+mod over_hosts;
 mod repeats;
 mod results;
 mod stages;
 mod timeline;
 
+pub use over_hosts::{RankArgs, live};
+
 use crate::afford;
+use crate::clocks;
 use crate::doubts;
+use crate::hosts::{Hosts, HostsArgs};
 use crate::source;
 use crate::timeline::TimelineArgs;
 use anyhow::{Context as _, bail};
 use castell_base::Rank;
+use castell_comm::hosts::Recorded;
 use castell_comm::job::{JobOptions, Net, Progress};
-use castell_comm::launch::{Binding, Launch};
-use castell_comm::{Comm, Counters, Job};
+use castell_comm::launch::{Binding, Launch, Outcome};
+use castell_comm::{Comm, Job};
 use castell_goal::schedule::Schedule;
 use castell_host::conditions::{Conditions, Doubt, Setup};
 use castell_trace::Timeline;
+use execute::{Rounds, execute};
 use repeats::Repeats;
 use results::{Results, Summary};
 use serde_json::json;
@@ -38,6 +47,8 @@ use std::time::Duration;
   castell run examples/goal/halo.goal --net tcp
   castell run examples/goal/pingpong.goal --stages    # where messages' time went
   castell run examples/goal/pingpong.goal --repeat 50 --bind core    # how long it takes, and how much that varies
+  castell run examples/goal/halo.goal --hosts a:4,b:4 --timeline drawing.svg    # on two hosts, by ssh; their clocks are compared
+  castell lab 2 -- castell run examples/goal/halo.goal    # on two hosts made of namespaces
 
 A run that others disturb is said to be so: load, more ranks than processors, ranks that are not bound, processors whose
 frequency changes, a hypervisor that takes time away.")]
@@ -47,8 +58,15 @@ pub struct Args {
     /// Number of processes; the program's own number of ranks if not given
     #[arg(short = 'n', long = "ranks", value_name = "N")]
     ranks: Option<u32>,
-    /// What carries messages: shared memory, TCP, or libfabric, also between processes of one host
-    #[arg(long, default_value = "shm", value_name = "shm|tcp|fabric[=PROVIDER]")]
+    #[command(flatten)]
+    on: HostsArgs,
+    /// What carries messages: shared memory, and TCP between hosts; TCP or libfabric, also between processes of one host; raw Ethernet frames
+    /// between hosts
+    #[arg(
+        long,
+        default_value = "shm",
+        value_name = "shm|tcp[+tls][=INTERFACE]|esp=INTERFACE|fabric[=PROVIDER]"
+    )]
     net: Net,
     /// 64-byte slots a half of a rank's receive queue, a power of two
     #[arg(long, default_value_t = 2048, value_name = "SLOTS")]
@@ -109,7 +127,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let draws = args.timeline.timeline.is_some();
     let warmup = args.warmup.unwrap_or(u32::from(args.repeat > 1));
     let rounds = (warmup + args.repeat) as usize;
-    let results = Results::create(&operations, rounds, draws || args.stages)?;
+    let rounds = Rounds { calc_scale: args.calc_scale, count: rounds, records: draws || args.stages };
+    let results = Results::create(&operations, rounds.count, rounds.records)?;
     let conditions = Conditions::before(Setup { ranks, is_bound: args.bind != Binding::None });
     let launch = Launch {
         job: JobOptions {
@@ -123,11 +142,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         binding: args.bind.clone(),
         ..Launch::new(ranks)
     };
-    tell_if_many(ranks, &args);
-    let body = |rank: Rank, job: Job| {
-        execute(&schedules[rank.index()], rank, job, &results, args.calc_scale, rounds)
+    let (outcome, clocks) = match Hosts::of(&args.on, Some(ranks))? {
+        None => {
+            tell_if_many(ranks, &args);
+            (here(&launch, &schedules, rounds, &results)?, None)
+        }
+        Some(on) => {
+            let (outcome, clocks) = over_hosts::start(on, launch, &args.file, &operations, rounds, &results)?;
+            (outcome, Some(clocks))
+        }
     };
-    let outcome = launch.fork(&body)?;
     if let Some(signal) = outcome.signal {
         let name = castell_host::signal::name(signal);
         if args.json {
@@ -139,17 +163,46 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let summary = results.summary(&outcome.endings);
     let stages = args.stages.then(|| Stages::collect(&schedules, &results));
     let counted = results.rounds(warmup as usize);
-    let repeats = (rounds > 1 && !counted.is_empty()).then(|| Repeats::new(warmup, counted));
+    let repeats = (rounds.count > 1 && !counted.is_empty()).then(|| Repeats::new(warmup, counted));
     let doubts = conditions.after();
-    report(&args, &summary, &operations, &Findings { stages, repeats, doubts });
+    let carried = carried(args.net, clocks.as_ref());
+    report(&args, &summary, &operations, &Findings { stages, repeats, doubts, clocks });
     if draws {
-        let timeline = timeline::collect(&args.file, &schedules, &results, &summary, args.eager);
+        let timeline = timeline::collect(&args.file, &schedules, &results, &summary, args.eager, &carried);
         if let (Some(line), false) = (args.timeline.write(timeline)?, args.json) {
             println!("{line}");
         }
     }
     let code = if summary.failures.is_empty() { 0 } else { 1 };
     Ok(ExitCode::from(code))
+}
+
+/// All ranks are children of this process.
+fn here(
+    launch: &Launch,
+    schedules: &[Arc<Schedule>],
+    rounds: Rounds,
+    results: &Results,
+) -> anyhow::Result<Outcome> {
+    let body = |rank: Rank, job: Job| {
+        execute(&schedules[rank.index()], &Comm::join(job, rank), rounds, results, &|comm, round| {
+            comm.job().gate(round as u32 + 1);
+            Ok(())
+        })
+    };
+    Ok(launch.fork(&body)?)
+}
+
+/// What carried messages, and whose clocks told the time.
+fn carried(net: Net, clocks: Option<&Recorded>) -> String {
+    let Some(clocks) = clocks else { return "executed over shared memory".into() };
+    let way = match net {
+        Net::Shm => "messages between hosts over TCP",
+        Net::Tcp(_) => "messages over TCP",
+        Net::Esp(_) => "messages between hosts over raw Ethernet frames",
+        Net::Fabric(_) => "messages by libfabric",
+    };
+    format!("executed, {way}; {}", clocks::short(clocks))
 }
 
 /// Refuses what the ranks cannot hold: their scratchpads, and each one's largest message.
@@ -178,13 +231,13 @@ pub fn record(schedules: &[Arc<Schedule>], title: &str) -> anyhow::Result<Timeli
     let operations: Vec<usize> = schedules.iter().map(|schedule| schedule.len()).collect();
     let results = Results::create(&operations, 1, true)?;
     let launch = Launch { binding: Binding::Core, ..Launch::new(schedules.len() as u32) };
-    let body = |rank: Rank, job: Job| execute(&schedules[rank.index()], rank, job, &results, 1.0, 1);
-    let outcome = launch.fork(&body)?;
+    let outcome = here(&launch, schedules, Rounds { calc_scale: 1.0, count: 1, records: true }, &results)?;
     let summary = results.summary(&outcome.endings);
     if let Some(failure) = summary.failures.first() {
         bail!("{title}: {failure}");
     }
-    let timeline = timeline::collect(Path::new(title), schedules, &results, &summary, launch.job.eager_bytes);
+    let (eager, carried) = (launch.job.eager_bytes, carried(Net::Shm, None));
+    let timeline = timeline::collect(Path::new(title), schedules, &results, &summary, eager, &carried);
     Ok(Timeline { title: title.to_owned(), ..timeline })
 }
 
@@ -204,60 +257,17 @@ fn compile(args: &Args) -> anyhow::Result<Vec<Arc<Schedule>>> {
     Ok(schedules.into_iter().map(Arc::new).collect())
 }
 
-/// One rank's process: the rounds, each together with the others; what is entered is of the last.
-fn execute(
-    schedule: &Arc<Schedule>,
-    rank: Rank,
-    job: Job,
-    results: &Results,
-    calc_scale: f64,
-    rounds: usize,
-) -> i32 {
-    let comm = Comm::join(job, rank);
-    comm.set_calc_scale(calc_scale);
-    for round in 0..rounds {
-        let is_last = round + 1 == rounds;
-        if is_last && results.is_recording() {
-            comm.record();
-        }
-        let before = comm.counters();
-        comm.job().gate(round as u32 + 1);
-        let start_ns = castell_host::clock::now_ns();
-        let outcome = comm.execute_without_addresses(schedule);
-        let end_ns = castell_host::clock::now_ns();
-        let failure = match outcome {
-            Ok(Ok(())) => None,
-            Ok(Err(failure)) => Some(failure.to_string()),
-            Err(error) => Some(format!("rank {rank}: {error}")),
-        };
-        if failure.is_none() {
-            results.enter_round(rank, round, start_ns, end_ns);
-        }
-        if is_last || failure.is_some() {
-            let now = comm.counters();
-            let (messages, bytes) = (now.messages - before.messages, now.bytes - before.bytes);
-            results.enter(rank, start_ns, end_ns, Counters { messages, bytes, ..now }, failure.as_deref());
-        }
-        if failure.is_some() {
-            comm.finalize();
-            return 1;
-        }
-    }
-    results.enter_records(rank, &comm.take_record());
-    results.enter_arrivals(rank, &comm.take_arrivals());
-    comm.finalize();
-    0
-}
-
 /// What was found out besides who did what.
 struct Findings {
     stages: Option<Stages>,
     repeats: Option<Repeats>,
     doubts: Vec<Doubt>,
+    /// Where ranks were on several hosts.
+    clocks: Option<Recorded>,
 }
 
 fn report(args: &Args, summary: &Summary, operations: &[usize], findings: &Findings) {
-    let Findings { stages, repeats, doubts } = findings;
+    let Findings { stages, repeats, doubts, clocks } = findings;
     castell_host::say(&summary.failures.join("\n"));
     let (messages, bytes) = (summary.messages.iter().sum::<u64>(), summary.bytes.iter().sum::<u64>());
     if args.json {
@@ -272,6 +282,9 @@ fn report(args: &Args, summary: &Summary, operations: &[usize], findings: &Findi
         }
         if let Some(stages) = stages {
             object["stages"] = stages.json();
+        }
+        if let Some(clocks) = clocks {
+            object["clocks"] = clocks::json(clocks);
         }
         println!("{object}");
         return;
@@ -292,6 +305,9 @@ fn report(args: &Args, summary: &Summary, operations: &[usize], findings: &Findi
     }
     if let Some(stages) = stages {
         stages.print();
+    }
+    if let Some(clocks) = clocks {
+        clocks::say(clocks, false);
     }
     if summary.failures.is_empty() {
         tell_doubts(doubts, repeats.is_some());

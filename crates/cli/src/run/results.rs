@@ -1,5 +1,6 @@
 //! What the ranks' processes tell the one that started them: a shared table, an entry a rank.
 
+use super::execute::Told;
 use castell_base::{Rank, Tag};
 use castell_comm::Counters;
 use castell_comm::engine::{Arrived, Recorded};
@@ -36,7 +37,6 @@ pub struct Results {
     segment: Segment,
     /// Where each rank's records start, and how many fit; as many arrivals are behind them. Words from the start, count.
     records: Vec<(usize, usize)>,
-    recording: bool,
     /// Where the rounds' starts and ends are, a rank's after the other's, and how many rounds there are.
     rounds: (usize, usize),
 }
@@ -79,12 +79,7 @@ impl Results {
         let rounds_at = at;
         at += operations.len() * rounds * ROUND_WORDS;
         let segment = Segment::create("castell-results", at.max(1) * 8)?;
-        Ok(Results { segment, records, recording, rounds: (rounds_at, rounds) })
-    }
-
-    /// Whether operations are to be recorded.
-    pub fn is_recording(&self) -> bool {
-        self.recording
+        Ok(Results { segment, records, rounds: (rounds_at, rounds) })
     }
 
     fn entry(&self, rank: Rank) -> &[AtomicU64] {
@@ -105,39 +100,9 @@ impl Results {
         self.segment.words()[at + count * RECORD_WORDS..][..count * ARRIVAL_WORDS].chunks_exact(ARRIVAL_WORDS)
     }
 
-    /// A rank's process: enters its outcome.
-    pub fn enter(&self, rank: Rank, start_ns: u64, end_ns: u64, counters: Counters, failure: Option<&str>) {
-        let entry = self.entry(rank);
-        let text = failure.unwrap_or_default().as_bytes();
-        let text = &text[..text.len().min(TEXT_BYTES_MAX)];
-        for (word, bytes) in entry[TEXT..].iter().zip(text.chunks(8)) {
-            let mut padded = [0; 8];
-            padded[..bytes.len()].copy_from_slice(bytes);
-            word.store(u64::from_ne_bytes(padded), Ordering::Relaxed);
-        }
-        let numbers = [
-            (START_NS, start_ns),
-            (END_NS, end_ns),
-            (MESSAGES, counters.messages),
-            (BYTES, counters.bytes),
-            (TEXT_BYTES, failure.map_or(0, |_| text.len() as u64 + 1)),
-            (ENTERED, 1),
-        ];
-        for (which, number) in numbers {
-            entry[which].store(number, Ordering::Release);
-        }
-    }
-
     fn round_of(&self, rank: Rank, round: usize) -> &[AtomicU64] {
         let (at, rounds) = self.rounds;
         &self.segment.words()[at + (rank.index() * rounds + round) * ROUND_WORDS..][..ROUND_WORDS]
-    }
-
-    /// A rank's process: enters when a round started and ended.
-    pub fn enter_round(&self, rank: Rank, round: usize, start_ns: u64, end_ns: u64) {
-        let words = self.round_of(rank, round);
-        words[0].store(start_ns, Ordering::Relaxed);
-        words[1].store(end_ns, Ordering::Release);
     }
 
     /// After the end: the rounds from this one on that all ranks were through with.
@@ -150,27 +115,6 @@ impl Results {
         };
         let whole = |round| (0..ranks).map(|rank| of_rank(Rank(rank), round)).collect::<Option<Vec<_>>>();
         (from..self.rounds.1).filter_map(whole).filter_map(|times| Round::of(times.into_iter())).collect()
-    }
-
-    /// A rank's process: enters when its operations started and finished.
-    pub fn enter_records(&self, rank: Rank, recorded: &[Recorded]) {
-        let words = |one: &Recorded| [one.op.0.into(), one.start_ns, one.begun_ns, one.end_ns];
-        let count = fill(self.records_of(rank), recorded.iter().map(words));
-        self.entry(rank)[RECORDS].store(count, Ordering::Release);
-    }
-
-    /// A rank's process: enters what messages came in.
-    pub fn enter_arrivals(&self, rank: Rank, arrived: &[Arrived]) {
-        let words = |one: &Arrived| {
-            [
-                u64::from(one.source.0) << 32 | u64::from(one.tag.0),
-                one.sequence.into(),
-                one.at_ns,
-                one.woken_ns,
-            ]
-        };
-        let count = fill(self.arrivals_of(rank), arrived.iter().map(words));
-        self.entry(rank)[ARRIVALS].store(count, Ordering::Release);
     }
 
     /// After the end: what a rank recorded.
@@ -187,7 +131,7 @@ impl Results {
         let arrival = |words: &[AtomicU64]| {
             let [label, sequence, at_ns, woken_ns] = read(words);
             let (source, tag) = (Rank((label >> 32) as u32), Tag(label as u32));
-            Arrived { source, tag, sequence: sequence as u32, at_ns, woken_ns }
+            Arrived { source, tag, sequence: sequence as u32, at_ns, woken_ns, is_of_call: false }
         };
         self.arrivals_of(rank).take(self.number(rank, ARRIVALS) as usize).map(arrival).collect()
     }
@@ -226,6 +170,59 @@ impl Results {
     }
 }
 
+/// A rank's process enters what it has to tell.
+impl Told for Results {
+    fn outcome(&self, rank: Rank, start_ns: u64, end_ns: u64, counters: Counters, failure: Option<&str>) {
+        let entry = self.entry(rank);
+        let text = failure.unwrap_or_default().as_bytes();
+        let text = &text[..text.len().min(TEXT_BYTES_MAX)];
+        for (word, bytes) in entry[TEXT..].iter().zip(text.chunks(8)) {
+            let mut padded = [0; 8];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_ne_bytes(padded), Ordering::Relaxed);
+        }
+        let numbers = [
+            (START_NS, start_ns),
+            (END_NS, end_ns),
+            (MESSAGES, counters.messages),
+            (BYTES, counters.bytes),
+            (TEXT_BYTES, failure.map_or(0, |_| text.len() as u64 + 1)),
+            (ENTERED, 1),
+        ];
+        for (which, number) in numbers {
+            entry[which].store(number, Ordering::Release);
+        }
+    }
+
+    fn round(&self, rank: Rank, round: usize, start_ns: u64, end_ns: u64) {
+        if round >= self.rounds.1 {
+            return;
+        }
+        let words = self.round_of(rank, round);
+        words[0].store(start_ns, Ordering::Relaxed);
+        words[1].store(end_ns, Ordering::Release);
+    }
+
+    fn records(&self, rank: Rank, recorded: &[Recorded]) {
+        let words = |one: &Recorded| [one.op.0.into(), one.start_ns, one.begun_ns, one.end_ns];
+        let count = fill(self.records_of(rank), recorded.iter().map(words));
+        self.entry(rank)[RECORDS].store(count, Ordering::Release);
+    }
+
+    fn arrivals(&self, rank: Rank, arrived: &[Arrived]) {
+        let words = |one: &Arrived| {
+            [
+                u64::from(one.source.0) << 32 | u64::from(one.tag.0),
+                one.sequence.into(),
+                one.at_ns,
+                one.woken_ns,
+            ]
+        };
+        let count = fill(self.arrivals_of(rank), arrived.iter().map(words));
+        self.entry(rank)[ARRIVALS].store(count, Ordering::Release);
+    }
+}
+
 /// Writes rows as far as there are places; how many that were.
 fn fill<const N: usize>(
     places: std::slice::ChunksExact<'_, AtomicU64>,
@@ -254,19 +251,26 @@ mod tests {
         let results = Results::create(&[2, 0, 1], 1, true).expect("a table");
         let counters = Counters { messages: 3, bytes: 40, ..Counters::default() };
         let text = "rank 0: too late ".repeat(100);
-        results.enter(Rank(0), 100, 250, counters, Some(&text));
-        results.enter(Rank(1), 110, 260, counters, None);
+        results.outcome(Rank(0), 100, 250, counters, Some(&text));
+        results.outcome(Rank(1), 110, 260, counters, None);
         let recorded = |op| Recorded { run: 1, op: OpId(op), start_ns: 7, begun_ns: 8, end_ns: 9 };
-        results.enter_records(Rank(0), &[recorded(5), recorded(6), recorded(7)]);
+        results.records(Rank(0), &[recorded(5), recorded(6), recorded(7)]);
         let ops = |rank| results.recorded(Rank(rank)).iter().map(|record| record.op.0).collect::<Vec<u32>>();
         assert_eq!((ops(0), ops(1), ops(2)), (vec![5, 6], vec![], vec![]));
-        let arrived = Arrived { source: Rank(2), tag: Tag(u32::MAX), sequence: 5, at_ns: 6, woken_ns: 7 };
-        results.enter_arrivals(Rank(2), &[arrived; 3]);
+        let arrived = Arrived {
+            source: Rank(2),
+            tag: Tag(u32::MAX),
+            sequence: 5,
+            at_ns: 6,
+            woken_ns: 7,
+            is_of_call: false,
+        };
+        results.arrivals(Rank(2), &[arrived; 3]);
         assert_eq!((results.arrived(Rank(2)), results.arrived(Rank(0))), (vec![arrived], vec![]));
-        results.enter_round(Rank(0), 0, 5, 9);
-        results.enter_round(Rank(1), 0, 5, 9);
+        results.round(Rank(0), 0, 5, 9);
+        results.round(Rank(1), 0, 5, 9);
         assert_eq!(results.rounds(0), [], "one is not through");
-        results.enter_round(Rank(2), 0, 4, 11);
+        results.round(Rank(2), 0, 4, 11);
         assert_eq!(results.rounds(0), [Round { wall_ns: 7, last: Rank(2) }]);
         assert_eq!(results.rounds(1), []);
         let summary = results.summary(&[Ended::Exited(1), Ended::Exited(0), Ended::Killed(9)]);

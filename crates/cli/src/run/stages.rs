@@ -132,7 +132,7 @@ mod tests {
     }
 
     fn arrived(at_ns: u64, woken_ns: u64) -> Arrived {
-        Arrived { source: Rank(0), tag: Tag(0), sequence: 0, at_ns, woken_ns }
+        Arrived { source: Rank(0), tag: Tag(0), sequence: 0, at_ns, woken_ns, is_of_call: false }
     }
 
     #[test]

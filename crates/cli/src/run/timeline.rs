@@ -19,11 +19,12 @@ pub fn collect(
     results: &Results,
     summary: &Summary,
     eager_bytes: u32,
+    carried: &str,
 ) -> Timeline {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let mut timeline = Timeline {
         title: name.into_owned(),
-        subtitle: "executed over shared memory".into(),
+        subtitle: carried.into(),
         ranks: schedules.len() as u32,
         ..Timeline::default()
     };

@@ -4,6 +4,7 @@ use super::reference::RunRef;
 use super::run::Run;
 use crate::board::Record;
 use crate::messages::is_of_a_send;
+use crate::number::context_of;
 use castell_base::{Rank, Tag};
 use castell_goal::op::Op;
 use castell_goal::schedule::{OpId, Schedule};
@@ -43,6 +44,8 @@ pub struct Arrived {
     pub at_ns: u64,
     /// When the thread that took it in was woken last; 0: it never slept.
     pub woken_ns: u64,
+    /// Whether it is for a call of a communicator, not for a run that a program started.
+    pub is_of_call: bool,
 }
 
 /// Records every operation of every run, and every message that comes in: for whoever asks for them, in memory that grows with their
@@ -128,6 +131,7 @@ impl Recorder {
                 sequence: header.sequence,
                 at_ns: now_ns(),
                 woken_ns: self.woken_ns,
+                is_of_call: context_of(header.run).is_some(),
             });
         }
     }

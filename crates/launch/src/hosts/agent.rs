@@ -2,12 +2,13 @@
 
 use super::control::{Control, Heard, LAUNCHER};
 use super::wire::{Description, Gone, News, Order, Told, VERSION};
-use super::{REFUSED, UNREACHABLE, options};
+use super::{REFUSED, UNREACHABLE, notes, options};
 use crate::launch::{Demand, Elsewhere, Launch};
 use castell_base::Rank;
+use castell_host::journal::{DESCRIPTOR_VARIABLE, Journals};
 use castell_host::process::Ended;
 use castell_host::topology::Processors;
-use castell_host::{descriptor, say};
+use castell_host::{clock, descriptor, say};
 use castell_shm::job::{Death, Job, JobSecret, RankState};
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -19,6 +20,11 @@ use std::time::Duration;
 const DESCRIPTION_BYTES_MAX: u32 = 64 << 20;
 /// The first line is never longer.
 const LINE_BYTES_MAX: usize = 200;
+/// What ranks noted goes in pieces of so many bytes, of which so many wait for the network.
+const PIECE_BYTES: usize = 48 << 10;
+const PIECES_WAITING_MAX: usize = 64;
+/// Who rests looks as often whether there is room for what waits.
+const RESTING_LOOK_MS: i32 = 5;
 /// How long an agent waits until the launcher has heard its last word.
 const LEAVE_WITHIN: Duration = Duration::from_secs(10);
 
@@ -88,8 +94,14 @@ fn start(description: &Description) -> Result<i32, (String, i32)> {
     let ready = Told::Ready { processors: Processors::usable().count() as u32, address: control.address() };
     control.say(LAUNCHER, ready.to_bytes());
     let Some(processors) = wait_for_start(&mut control)? else { return Ok(0) };
-    let (failed, launch) = match prepare(description, processors) {
-        Ok(launch) => (None, Some(launch)),
+    let prepared = prepare(description, processors).and_then(|mut launch| {
+        let journals = journals(description)?;
+        launch.inherited =
+            journals.iter().map(|journals| (DESCRIPTOR_VARIABLE, journals.descriptor())).collect();
+        Ok((launch, journals))
+    });
+    let (failed, prepared) = match prepared {
+        Ok(prepared) => (None, Some(prepared)),
         Err(why) => (Some((why, 126)), None),
     };
     let ranks: Vec<Rank> = (0..)
@@ -100,10 +112,14 @@ fn start(description: &Description) -> Result<i32, (String, i32)> {
         .collect();
     let mut here = Here { control, told: vec![Known::default(); ranks.len()], ranks, demands: Vec::new() };
     let failed = failed.or_else(|| {
-        let launch = launch.expect("it was prepared");
+        let (launch, journals) = prepared.expect("it was prepared");
         let words: Vec<OsString> = description.command.iter().cloned().map(OsString::from_vec).collect();
         let ranks = here.ranks.clone();
         let outcome = launch.part(&ranks, &mut here, &words[0], &words[1..]);
+        if let (Ok(_), Some(journals)) = (&outcome, &journals) {
+            here.tell_what_was_noted(journals);
+            here.rest();
+        }
         outcome.err().map(|error| (error.to_string(), error.exit_code()))
     });
     let last = match failed {
@@ -127,6 +143,7 @@ fn wait_for_start(control: &mut Control) -> Result<Option<u32>, (String, i32)> {
                         control.put_back(all.collect());
                         return Ok(Some(processors));
                     }
+                    Some(Order::Clock { sent_ns }) => answer(control, sent_ns),
                     Some(Order::Terminate | Order::Signal(_)) => {
                         control.leave(LEAVE_WITHIN);
                         return Ok(None);
@@ -143,6 +160,18 @@ fn wait_for_start(control: &mut Control) -> Result<Option<u32>, (String, i32)> {
             let _ = descriptor::wait_readable(&[descriptor], -1);
         }
     }
+}
+
+/// Says what the clock of this host says.
+fn answer(control: &mut Control, sent_ns: u64) {
+    control.say(LAUNCHER, Told::Clock { sent_ns, theirs_ns: clock::now_ns() }.to_bytes());
+}
+
+/// Where the ranks of this host note what they do, if the launcher wants to know.
+fn journals(description: &Description) -> Result<Option<Journals>, String> {
+    let rows = description.journal_rows as usize;
+    let made = (rows > 0).then(|| Journals::create(description.places.len(), rows)).transpose();
+    made.map_err(|error| format!("no memory for what ranks note ({error}): ask for fewer events"))
 }
 
 fn prepare(description: &Description, processors: u32) -> Result<Launch, String> {
@@ -208,6 +237,41 @@ impl Here {
         }
     }
 
+    /// All of it, however long that takes.
+    fn tell_what_was_noted(&mut self, journals: &Journals) {
+        for rank in self.ranks.clone() {
+            for piece in notes::to_bytes(&journals.read(rank.index())).chunks(PIECE_BYTES) {
+                self.control.say(LAUNCHER, Told::Noted(rank, piece.to_vec()).to_bytes());
+                while self.control.is_up(LAUNCHER) && self.control.waiting(LAUNCHER) >= PIECES_WAITING_MAX {
+                    self.hear_while_resting();
+                }
+            }
+        }
+    }
+
+    /// Answers until the launcher wants to know nothing any more.
+    fn rest(&mut self) {
+        self.control.say(LAUNCHER, Told::Resting.to_bytes());
+        while self.control.is_up(LAUNCHER) && !self.hear_while_resting() {}
+    }
+
+    /// Waits until something comes, or a moment; whether this was the order to leave.
+    fn hear_while_resting(&mut self) -> bool {
+        if let Some(descriptor) = self.control.arm() {
+            let _ = descriptor::wait_readable(&[descriptor], RESTING_LOOK_MS);
+        }
+        let mut leaves = false;
+        for heard in self.control.poll() {
+            let Heard::Message(_, bytes) = heard else { continue };
+            match Order::from_bytes(&bytes) {
+                Some(Order::Clock { sent_ns }) => answer(&mut self.control, sent_ns),
+                Some(Order::Leave | Order::Terminate) => leaves = true,
+                _ => {}
+            }
+        }
+        leaves
+    }
+
     /// Writes what is known of a rank elsewhere into this host's segment.
     fn note(&self, job: &Job, news: News) {
         let (News::Address(rank, _) | News::Gone(rank, _)) = news;
@@ -269,7 +333,8 @@ impl Elsewhere for Here {
                 Some(Order::Signal(signal)) => self.demands.push(Demand::Signal(signal)),
                 Some(Order::Failed) => self.demands.push(Demand::Grace),
                 Some(Order::Terminate) => self.demands.push(Demand::Terminate),
-                Some(Order::Start { .. }) | None => {}
+                Some(Order::Clock { sent_ns }) => answer(&mut self.control, sent_ns),
+                Some(Order::Start { .. } | Order::Leave) | None => {}
             }
         }
         std::mem::take(&mut self.demands)

@@ -71,6 +71,11 @@ impl Control {
         }
     }
 
+    /// How many messages to it wait for room.
+    pub(super) fn waiting(&self, party: Rank) -> usize {
+        self.ways[party.index()].waiting.len()
+    }
+
     /// Whether the party is there, as far as is known.
     pub(super) fn is_up(&self, party: Rank) -> bool {
         !self.ways[party.index()].is_down

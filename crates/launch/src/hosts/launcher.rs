@@ -2,6 +2,7 @@
 
 use super::control::{Control, Heard, LAUNCHER, listen_addresses};
 use super::place::HostSlots;
+use super::recording::{Recorded, Recording};
 use super::wire::{Description, Gone, News, Order, Told};
 use super::{HostsError, agent, options};
 use crate::launch::{Launch, LaunchError, Outcome};
@@ -58,10 +59,21 @@ struct Host {
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Starting,
-    Ready { processors: u32 },
+    Ready {
+        processors: u32,
+    },
     Running,
+    /// Its ranks have ended, its clock is asked for once more.
+    Resting,
     Done,
     Lost,
+}
+
+impl Host {
+    /// Whether its agent has not said its last word.
+    fn has_more(&self) -> bool {
+        matches!(self.state, State::Running | State::Resting)
+    }
 }
 
 impl HostsLaunch {
@@ -70,6 +82,34 @@ impl HostsLaunch {
     /// # Errors
     /// Not all ranks could be started; nothing of the job is left then. That a rank fails is an outcome, not an error.
     pub fn program(&self, program: &OsStr, arguments: &[OsString]) -> Result<Outcome, LaunchError> {
+        Ok(self.start(program, arguments, 0)?.0)
+    }
+
+    /// The same, and each rank has room for so many rows of notes ([`castell_host::journal`]), which are here when it returns, with what is
+    /// needed to compare their times.
+    ///
+    /// # Errors
+    /// As [`HostsLaunch::program`].
+    ///
+    /// # Panics
+    /// Without rows.
+    pub fn program_recorded(
+        &self,
+        program: &OsStr,
+        arguments: &[OsString],
+        rows: u32,
+    ) -> Result<(Outcome, Recorded), LaunchError> {
+        assert!(rows > 0, "a journal has room for something");
+        let (outcome, recorded) = self.start(program, arguments, rows)?;
+        Ok((outcome, recorded.expect("it was recorded")))
+    }
+
+    fn start(
+        &self,
+        program: &OsStr,
+        arguments: &[OsString],
+        journal_rows: u32,
+    ) -> Result<(Outcome, Option<Recorded>), LaunchError> {
         let signals = Signals::take_over(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1])?;
         let used = self.used();
         let secrets = [JobSecret::random()?, JobSecret::random()?];
@@ -101,12 +141,18 @@ impl HostsLaunch {
             command,
             environment: self.environment.iter().map(|one| one.as_bytes().to_vec()).collect(),
             options: options::to_words(&self.launch),
+            journal_rows,
         };
         let job = self.view(&description)?;
         let mut running = Running::new(self, job, control, signals);
+        running.recording = (journal_rows > 0).then(|| Recording::new(description.places.len(), used.len()));
         running.start_agents(&used, &description)?;
         running.wait_until_ready()?;
-        running.watch()
+        let outcome = running.watch()?;
+        let clock_of = description.places.iter().map(|agent| *agent as usize - 1).collect();
+        let recorded =
+            running.recording.take().map(|recording| recording.finish(&description.host_names(), clock_of));
+        Ok((outcome, recorded))
     }
 
     /// A segment that no rank maps: what is known of the ranks stands in it, as on their hosts, for who asks at this one.
@@ -139,6 +185,7 @@ struct Running<'a> {
     plan: &'a HostsLaunch,
     job: Job,
     has_joined: bool,
+    recording: Option<Recording>,
     control: Control,
     signals: Signals,
     hosts: Vec<Host>,
@@ -165,6 +212,7 @@ impl<'a> Running<'a> {
             plan,
             job,
             has_joined: false,
+            recording: None,
             control,
             signals,
             hosts: Vec::new(),
@@ -220,7 +268,7 @@ impl<'a> Running<'a> {
     /// Waits until every agent is there, or says why one is not.
     fn wait_until_ready(&mut self) -> Result<(), LaunchError> {
         let until = Instant::now() + self.plan.patience;
-        while self.hosts.iter().any(|host| host.state == State::Starting) {
+        while self.hosts.iter().any(|host| host.state == State::Starting) || self.is_asking() {
             self.sleep(Some(until))?;
             self.hear()?;
             while let Some(arrived) = self.signals.next() {
@@ -265,7 +313,8 @@ impl<'a> Running<'a> {
     }
 
     fn silent(&mut self) -> LaunchError {
-        let at = self.hosts.iter().position(|host| host.state == State::Starting).expect("one is missing");
+        let is_silent = |at: &usize| self.hosts[*at].state == State::Starting || self.asks(*at);
+        let at = (0..self.hosts.len()).find(is_silent).expect("one is missing");
         let addresses = listen_addresses().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let error = HostsError::Silent {
             host: self.hosts[at].name.clone(),
@@ -284,13 +333,15 @@ impl<'a> Running<'a> {
     }
 
     /// Passes on what is told until no rank is left.
-    fn watch(mut self) -> Result<Outcome, LaunchError> {
-        while self.hosts.iter().any(|host| host.state == State::Running) {
-            let running = self.hosts.iter().filter(|host| host.state == State::Running);
+    fn watch(&mut self) -> Result<Outcome, LaunchError> {
+        while self.hosts.iter().any(Host::has_more) {
+            let running = self.hosts.iter().filter(|host| host.has_more());
             let deserted = running.filter_map(|host| Some(host.deserted? + LAST_WORD_WITHIN));
             let next = deserted.chain(self.timeout_at.filter(|_| !self.timed_out)).min();
+            let next = next.into_iter().chain(self.next_question()).min();
             self.sleep(next)?;
             self.hear()?;
+            self.ask_meanwhile();
             self.check_deserted();
             while let Some(arrived) = self.signals.next() {
                 self.take_signal(arrived);
@@ -312,6 +363,40 @@ impl<'a> Running<'a> {
         })
     }
 
+    /// Begins to ask for a host's clock, if that is wanted.
+    fn begin_series(&mut self, at: usize) {
+        if let Some(sent_ns) = self.recording.as_mut().and_then(|all| all.begin(at)) {
+            self.order(at, &Order::Clock { sent_ns });
+        }
+    }
+
+    fn ask_meanwhile(&mut self) {
+        for at in 0..self.hosts.len() {
+            let Some(recording) = self.recording.as_mut().filter(|_| self.hosts[at].state == State::Running)
+            else {
+                continue;
+            };
+            if let Some(sent_ns) = recording.meanwhile(at) {
+                self.order(at, &Order::Clock { sent_ns });
+            }
+        }
+    }
+
+    /// When a host that runs is to be asked for its clock.
+    fn next_question(&mut self) -> Option<Instant> {
+        let recording = self.recording.as_mut()?;
+        let running = (0..self.hosts.len()).filter(|at| self.hosts[*at].state == State::Running);
+        running.map(|at| recording.next(at)).min()
+    }
+
+    fn asks(&self, at: usize) -> bool {
+        self.recording.as_ref().is_some_and(|recording| recording.is_asking(at))
+    }
+
+    fn is_asking(&self) -> bool {
+        (0..self.hosts.len()).any(|at| self.asks(at))
+    }
+
     /// Sleeps until somebody says something, a command ends, a signal comes or the time is up.
     fn sleep(&mut self, until: Option<Instant>) -> Result<(), LaunchError> {
         let mut patience_ms = until.map_or(-1, |until| {
@@ -320,7 +405,7 @@ impl<'a> Running<'a> {
         });
         let mut waiting: Vec<BorrowedFd<'_>> = vec![self.signals.as_fd()];
         let is_watched =
-            |host: &&Host| matches!(host.state, State::Starting | State::Running) && host.deserted.is_none();
+            |host: &&Host| (host.state == State::Starting || host.has_more()) && host.deserted.is_none();
         waiting.extend(self.hosts.iter().filter(is_watched).map(|host| host.client.as_fd()));
         match self.control.arm() {
             None => patience_ms = 0,
@@ -358,6 +443,7 @@ impl<'a> Running<'a> {
                 // That it has no address to be found at shows when its connection breaks.
                 let _ = self.control.introduce(party(at), &address);
                 self.hosts[at].state = State::Ready { processors };
+                self.begin_series(at);
             }
             Told::News(News::Address(rank, _) | News::Gone(rank, _))
                 if !self.hosts[at].ranks.contains(&rank) => {}
@@ -375,6 +461,24 @@ impl<'a> Running<'a> {
                 }
             }
             Told::Ended(..) => {}
+            Told::Clock { sent_ns, theirs_ns } => {
+                let next = self.recording.as_mut().and_then(|all| all.answered(at, sent_ns, theirs_ns));
+                match next {
+                    Some(sent_ns) => self.order(at, &Order::Clock { sent_ns }),
+                    None if self.hosts[at].state == State::Resting => self.order(at, &Order::Leave),
+                    None => {}
+                }
+            }
+            Told::Noted(rank, piece) if self.hosts[at].ranks.contains(&rank) => {
+                if let Some(recording) = &mut self.recording {
+                    recording.keep(rank, &piece);
+                }
+            }
+            Told::Noted(..) => {}
+            Told::Resting => {
+                self.hosts[at].state = State::Resting;
+                self.begin_series(at);
+            }
             Told::Failed { why, code } => {
                 let host = self.hosts[at].name.clone();
                 self.hosts[at].state = State::Done;
@@ -389,7 +493,7 @@ impl<'a> Running<'a> {
     /// A host could not start its ranks: those of the others are ended before that is said.
     fn drain(&mut self) {
         let until = Instant::now() + self.plan.launch.grace;
-        while self.hosts.iter().any(|host| host.state == State::Running) && Instant::now() < until {
+        while self.hosts.iter().any(Host::has_more) && Instant::now() < until {
             let _ = self.sleep(Some(until));
             for heard in self.control.poll() {
                 let (at, is_last) = match heard {
@@ -410,7 +514,7 @@ impl<'a> Running<'a> {
     fn check_deserted(&mut self) {
         for at in 0..self.hosts.len() {
             let host = &mut self.hosts[at];
-            if host.state != State::Running || !host.client.has_ended() {
+            if !host.has_more() || !host.client.has_ended() {
                 continue;
             }
             if host.deserted.get_or_insert_with(Instant::now).elapsed() >= LAST_WORD_WITHIN {
@@ -428,7 +532,7 @@ impl<'a> Running<'a> {
                 host.state = State::Lost;
                 return;
             }
-            State::Running => host.state = State::Lost,
+            State::Running | State::Resting => host.state = State::Lost,
         }
         let lost: Vec<Rank> =
             host.ranks.iter().copied().filter(|rank| self.endings[rank.index()].is_none()).collect();
@@ -471,7 +575,7 @@ impl<'a> Running<'a> {
 
     fn order_all(&mut self, order: &Order) {
         for at in 0..self.hosts.len() {
-            if matches!(self.hosts[at].state, State::Ready { .. } | State::Running)
+            if matches!(self.hosts[at].state, State::Ready { .. } | State::Running | State::Resting)
                 && self.control.is_up(party(at))
             {
                 self.order(at, order);

@@ -1,17 +1,21 @@
 //! A job on several hosts: a launcher starts an agent on each, and agents start and watch the ranks of their host.
 //!
 //! Start at [`HostsLaunch`]; README.md has who says what when. `place` says which rank is where, `wire` what is said, without I/O;
-//! `control` are the connections, `launcher` and `agent` their two ends.
+//! `control` are the connections, `launcher` and `agent` their two ends. What ranks note of themselves comes back in `notes`, and is kept with
+//! what is found out about the clocks of their hosts (`recording`).
 
 mod agent;
 mod control;
 mod launcher;
+mod notes;
 mod options;
 pub mod place;
+mod recording;
 pub mod wire;
 
 pub use agent::serve;
 pub use launcher::HostsLaunch;
+pub use recording::{HostClock, Recorded};
 
 use castell_host::process::Ended;
 use castell_tcp::TcpError;

@@ -7,7 +7,7 @@ use castell_host::process::Ended;
 use castell_shm::job::Death;
 
 /// Of what follows; the first line of a job's description has it, too.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// No text or list is longer.
 const LENGTH_MAX: usize = 1 << 24;
@@ -51,6 +51,17 @@ pub enum Told {
         /// As shells have it.
         code: u8,
     },
+    /// The answer to [`Order::Clock`].
+    Clock {
+        /// As it was asked.
+        sent_ns: u64,
+        /// What the clock of this host says.
+        theirs_ns: u64,
+    },
+    /// A piece of what a rank noted, see [`super::notes`]; the next one goes on where this one ends.
+    Noted(Rank, Vec<u8>),
+    /// All its ranks have ended, and what they noted is told: it answers until it may leave.
+    Resting,
     /// All its ranks have ended, their output is passed on.
     Done,
 }
@@ -71,6 +82,13 @@ pub enum Order {
     Signal(i32),
     /// End the ranks: the time is up.
     Terminate,
+    /// What does the clock say?
+    Clock {
+        /// What the launcher's said when it asked.
+        sent_ns: u64,
+    },
+    /// Nothing will be asked any more.
+    Leave,
 }
 
 /// What an agent is told before everything else, on its standard input.
@@ -98,6 +116,8 @@ pub struct Description {
     pub environment: Vec<Vec<u8>>,
     /// Words of the command line that agents understand as the launcher does: `--net tcp --prefix`.
     pub options: Vec<Vec<u8>>,
+    /// How many rows each rank may note for the launcher; 0: it wants none.
+    pub journal_rows: u32,
 }
 
 /// Not with its secrets.
@@ -117,6 +137,11 @@ impl Writer {
     }
 
     fn number(mut self, number: u32) -> Writer {
+        self.0.extend_from_slice(&number.to_le_bytes());
+        self
+    }
+
+    fn long(mut self, number: u64) -> Writer {
         self.0.extend_from_slice(&number.to_le_bytes());
         self
     }
@@ -160,6 +185,12 @@ impl<'a> Reader<'a> {
         let (bytes, rest) = self.0.split_first_chunk::<4>()?;
         self.0 = rest;
         Some(u32::from_le_bytes(*bytes))
+    }
+
+    fn long(&mut self) -> Option<u64> {
+        let (bytes, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*bytes))
     }
 
     fn bytes(&mut self) -> Option<&'a [u8]> {
@@ -218,6 +249,9 @@ impl Told {
                 writer.byte(b'k').number(rank.0).number(*signal as u32)
             }
             Told::Failed { why, code } => writer.byte(b'f').byte(*code).bytes(why.as_bytes()),
+            Told::Clock { sent_ns, theirs_ns } => writer.byte(b'c').long(*sent_ns).long(*theirs_ns),
+            Told::Noted(rank, piece) => writer.byte(b'n').number(rank.0).bytes(piece),
+            Told::Resting => writer.byte(b'z'),
             Told::Done => writer.byte(b'd'),
         };
         writer.0
@@ -234,6 +268,9 @@ impl Told {
                 let code = reader.byte()?;
                 Told::Failed { why: String::from_utf8(reader.bytes()?.to_vec()).ok()?, code }
             }
+            b'c' => Told::Clock { sent_ns: reader.long()?, theirs_ns: reader.long()? },
+            b'n' => Told::Noted(Rank(reader.number()?), reader.bytes()?.to_vec()),
+            b'z' => Told::Resting,
             b'd' => Told::Done,
             kind => Told::News(reader.news(kind)?),
         };
@@ -251,6 +288,8 @@ impl Order {
             Order::Failed => writer.byte(b'f'),
             Order::Signal(signal) => writer.byte(b'g').number(*signal as u32),
             Order::Terminate => writer.byte(b't'),
+            Order::Clock { sent_ns } => writer.byte(b'c').long(*sent_ns),
+            Order::Leave => writer.byte(b'l'),
         };
         writer.0
     }
@@ -263,6 +302,8 @@ impl Order {
             b'f' => Order::Failed,
             b'g' => Order::Signal(reader.number()? as i32),
             b't' => Order::Terminate,
+            b'c' => Order::Clock { sent_ns: reader.long()? },
+            b'l' => Order::Leave,
             kind => Order::News(reader.news(kind)?),
         };
         reader.end(order)
@@ -281,7 +322,7 @@ impl Description {
         let writer = writer.bytes(&self.control_secret).bytes(&self.job_secret).bytes(&self.launcher);
         let places: Vec<u8> = self.places.iter().flat_map(|place| place.to_le_bytes()).collect();
         let writer = writer.bytes(&places).list(&self.host_names).bytes(&self.folder);
-        writer.list(&self.command).list(&self.environment).list(&self.options).0
+        writer.list(&self.command).list(&self.environment).list(&self.options).number(self.journal_rows).0
     }
 
     /// Reads what [`Description::to_bytes`] wrote; `None`: it is something else.
@@ -295,6 +336,7 @@ impl Description {
         let places: Vec<u32> = places.iter().map(|place| u32::from_le_bytes(*place)).collect();
         let (host_names, folder) = (reader.list()?, reader.bytes()?.to_vec());
         let (command, environment, options) = (reader.list()?, reader.list()?, reader.list()?);
+        let journal_rows = reader.number()?;
         let fits = rest.is_empty() && (1..=agents).contains(&agent) && !command.is_empty();
         let fits = fits && places.iter().all(|place| (1..=agents).contains(place));
         let description = Description {
@@ -309,6 +351,7 @@ impl Description {
             command,
             environment,
             options,
+            journal_rows,
         };
         reader.end(description).filter(|_| fits)
     }
@@ -324,6 +367,9 @@ mod tests {
             Told::Ended(Rank(3), Ended::Exited(-1)),
             Told::Ended(Rank(u32::MAX), Ended::Killed(9)),
             Told::Failed { why: "not found".into(), code: 127 },
+            Told::Clock { sent_ns: 1 << 60, theirs_ns: 7 },
+            Told::Noted(Rank(4), vec![8; 5]),
+            Told::Resting,
             Told::Done,
         ];
         all.extend(all_news().into_iter().map(Told::News));
@@ -355,6 +401,7 @@ mod tests {
             command: words(&["./app", ""]),
             environment: words(&["A=B"]),
             options: Vec::new(),
+            journal_rows: 5,
         }
     }
 
@@ -366,8 +413,14 @@ mod tests {
             assert!((0..bytes.len()).all(|length| Told::from_bytes(&bytes[..length]).is_none()), "{told:?}");
             assert_eq!(Told::from_bytes(&[&bytes[..], &[0]].concat()), None);
         }
-        let mut orders =
-            vec![Order::Start { processors: 9 }, Order::Failed, Order::Signal(2), Order::Terminate];
+        let mut orders = vec![
+            Order::Start { processors: 9 },
+            Order::Failed,
+            Order::Signal(2),
+            Order::Terminate,
+            Order::Leave,
+        ];
+        orders.push(Order::Clock { sent_ns: u64::MAX });
         orders.extend(all_news().into_iter().map(Order::News));
         for order in orders {
             let bytes = order.to_bytes();

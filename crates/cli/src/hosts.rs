@@ -1,6 +1,5 @@
 //! A job on several hosts: what the options say about where it goes.
 
-use super::Args;
 use anyhow::{Context, bail};
 use castell_comm::hosts::HostsLaunch;
 use castell_comm::hosts::place::{self, HostSlots};
@@ -8,23 +7,40 @@ use castell_comm::job::RANKS_MAX;
 use castell_comm::launch::Launch;
 use castell_lab::HOSTS_VARIABLE;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long hosts may take until castell is started on all of them.
 const START_WITHIN: Duration = Duration::from_secs(60);
 
+/// The options of commands whose ranks may be on several hosts.
+#[derive(clap::Args, Clone, Debug)]
+pub struct HostsArgs {
+    /// On these hosts, with at most so many ranks each, filled one after the other: a:4,b:4; without numbers the ranks are dealt out evenly
+    #[arg(long, value_name = "HOST:N,...")]
+    hosts: Option<String>,
+    /// The same from a file: a host a line, as `a:4` or `a slots=4`; # begins a comment
+    #[arg(long, value_name = "FILE", conflicts_with = "hosts")]
+    hostfile: Option<PathBuf>,
+    /// The command that starts a command on a host: {host} in it is the name, which else follows behind it [default: ssh, without questions]
+    #[arg(long, value_name = "COMMAND")]
+    remote: Option<String>,
+    /// Where castell is on the other hosts [default: where it is here]
+    #[arg(long, value_name = "PATH")]
+    castell: Option<PathBuf>,
+}
+
 /// Where a job on several hosts goes.
-pub(super) struct Hosts {
+pub struct Hosts {
     hosts: Vec<HostSlots>,
-    pub(super) places: Vec<u32>,
+    pub places: Vec<u32>,
     remote: Vec<String>,
     castell: PathBuf,
 }
 
 impl Hosts {
     /// What the options say, or the session or the lab that this process is in; `None`: all stays on this host.
-    pub(super) fn of(args: &Args) -> anyhow::Result<Option<Hosts>> {
+    pub fn of(args: &HostsArgs, ranks: Option<u32>) -> anyhow::Result<Option<Hosts>> {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let session = set(castell_agent::HOSTS);
         let lab = set(HOSTS_VARIABLE);
@@ -35,7 +51,7 @@ impl Hosts {
             (None, None, None) if args.remote.is_some() => bail!("--remote is for --hosts or --hostfile"),
             (None, None, None) => return Ok(None),
         };
-        let places = place::place(&hosts, args.ranks)?;
+        let places = place::place(&hosts, ranks)?;
         if places.len() > RANKS_MAX as usize {
             bail!("{} ranks are too many: {RANKS_MAX} at most", places.len());
         }
@@ -55,7 +71,13 @@ impl Hosts {
         Ok(Some(Hosts { hosts, places, remote, castell: args.castell.clone().unwrap_or(here) }))
     }
 
-    pub(super) fn launch(self, launch: Launch, asked: &[String]) -> anyhow::Result<HostsLaunch> {
+    /// Where castell is on the hosts.
+    pub fn castell(&self) -> &Path {
+        &self.castell
+    }
+
+    /// The job there; `asked`: variables for its ranks, besides those that begin with `CASTELL_`.
+    pub fn launch(self, launch: Launch, asked: &[String]) -> anyhow::Result<HostsLaunch> {
         let Hosts { hosts, places, remote, castell } = self;
         let environment = environment(asked)?;
         Ok(HostsLaunch { launch, hosts, places, remote, castell, environment, patience: START_WITHIN })

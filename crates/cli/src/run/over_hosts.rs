@@ -1,0 +1,100 @@
+//! A program whose ranks are on several hosts: each is `castell run-rank`, which reads the program itself.
+
+use super::execute::{Rounds, execute};
+use super::noted::{self, Noting};
+use super::results::Results;
+use crate::hosts::Hosts;
+use crate::source;
+use anyhow::{Context as _, bail};
+use castell_base::Rank;
+use castell_comm::collective::Reduction;
+use castell_comm::hosts::Recorded;
+use castell_comm::launch::{Launch, Outcome};
+use castell_comm::{Comm, Job, bootstrap};
+use castell_host::journal;
+use std::ffi::OsString;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// A rank of `castell run` on several hosts, which starts it
+#[derive(clap::Args)]
+pub struct RankArgs {
+    file: PathBuf,
+    #[arg(long)]
+    calc_scale: f64,
+    #[arg(long)]
+    rounds: usize,
+    #[arg(long)]
+    records: bool,
+}
+
+/// Starts the ranks and enters what they tell into the table.
+pub fn start(
+    on: Hosts,
+    launch: Launch,
+    file: &Path,
+    operations: &[usize],
+    rounds: Rounds,
+    results: &Results,
+) -> anyhow::Result<(Outcome, Recorded)> {
+    if file == Path::new("-") {
+        bail!("ranks on other hosts do not see standard input: name a file that all hosts have");
+    }
+    let program = on.castell().as_os_str().to_owned();
+    let mut words: Vec<OsString> = vec!["run-rank".into(), file.into()];
+    words.push(format!("--calc-scale={}", rounds.calc_scale).into());
+    words.push(format!("--rounds={}", rounds.count).into());
+    words.extend(rounds.records.then(|| "--records".into()));
+    let most = operations.iter().copied().max().unwrap_or(0);
+    let rows = u32::try_from(noted::rows(most, rounds.count, rounds.records))
+        .context("the ranks would have too much to tell: fewer rounds (--repeat), or no --timeline")?;
+    let (outcome, recorded) = on.launch(launch, &[])?.program_recorded(&program, &words, rows)?;
+    noted::enter(&recorded, results);
+    Ok((outcome, recorded))
+}
+
+/// Lives as a rank.
+pub fn live(args: &RankArgs) -> anyhow::Result<ExitCode> {
+    let membership = bootstrap::join(|_| Err("`castell run` starts this".to_owned()))?;
+    let comm = Comm::join(Job::attach(membership.segment)?, membership.rank);
+    let Some(journal) = journal::of_this_process() else {
+        bail!("`castell run-rank` is started by `castell run --hosts`");
+    };
+    let told = |operations| Noting { journal, operations };
+    let schedule = match schedule(args, &comm) {
+        Ok(schedule) => schedule,
+        Err(error) => {
+            comm.finalize();
+            return Err(error.context(format!("rank {}", membership.rank)));
+        }
+    };
+    let rounds = Rounds { calc_scale: args.calc_scale, count: args.rounds, records: args.records };
+    let code = execute(&schedule, &comm, rounds, &told(schedule.len()), &|comm, _| {
+        comm.world().barrier().map_err(|error| format!("rank {}: {error}", comm.rank()))
+    });
+    Ok(ExitCode::from(code as u8))
+}
+
+/// What this rank executes: of the same program as all others, which may be on hosts that have another file under its name.
+fn schedule(args: &RankArgs, comm: &Comm) -> anyhow::Result<Arc<castell_goal::schedule::Schedule>> {
+    let bytes = source::read(&args.file);
+    let mut hasher = DefaultHasher::new();
+    bytes.as_ref().ok().hash(&mut hasher);
+    // Of the number and of its complement: the least of both are of one number only if all have the same.
+    let (mine, mut least) = ([hasher.finish(), !hasher.finish()], [0, 0]);
+    let agreed = comm.world().allreduce(&mine, &mut least, Reduction::Minimum);
+    bytes?;
+    agreed.context("the ranks could not compare their programs")?;
+    if least[0] != !least[1] {
+        bail!("{} is not the same file on all hosts", args.file.display());
+    }
+    let program = source::program(&args.file)?;
+    let schedules = source::schedules(&program, &args.file)?;
+    if schedules.len() != comm.size() as usize {
+        bail!("{} has {} ranks now", args.file.display(), schedules.len());
+    }
+    let Rank(rank) = comm.rank();
+    Ok(Arc::new(schedules.into_iter().nth(rank as usize).expect("there are as many")))
+}

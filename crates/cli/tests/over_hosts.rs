@@ -1,0 +1,234 @@
+//! `castell run` and timelines over the hosts of a lab, whose clocks differ by what the lab says.
+
+#[path = "../../host/tests/skipped/mod.rs"]
+mod skipped;
+
+use castell_base::{Rank, Tag};
+use castell_comm::Comm;
+use serde_json::Value;
+use skipped::skip;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const CASTELL: &str = env!("CARGO_BIN_EXE_castell");
+/// Whether a process of these tests is a rank.
+const ROLE: &str = "CASTELL_TEST_ROLE";
+/// A host of a lab is so much ahead of the one before it.
+const AHEAD_NS: i64 = 4321 * 1_000_000_000;
+
+/// Whether labs can be made here; else the test counts as skipped.
+fn labs_are_possible() -> bool {
+    let output = Command::new(CASTELL).args(["lab", "1", "--", "true"]).output().expect("castell runs");
+    if !output.status.success() {
+        skip("lab", &text(&output.stderr));
+    }
+    output.status.success()
+}
+
+fn in_lab(lab: &[&str], words: &[&str]) -> Output {
+    let mut command = Command::new(CASTELL);
+    command.arg("lab").args(lab).arg("--").args(words).stdin(Stdio::null()).env("CASTELL", CASTELL);
+    command.output().expect("castell runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[track_caller]
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("one object")
+}
+
+fn example(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/goal").join(name).display().to_string()
+}
+
+/// A file that all hosts see, with this content.
+fn shared_file(name: &str, content: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()));
+    std::fs::write(&path, content).expect("written");
+    path
+}
+
+/// What is said of each host's clock is right within what is said of its error, on quick networks and on slow ones.
+#[test]
+fn clocks_of_hosts_are_known_within_the_error() {
+    if !labs_are_possible() {
+        return;
+    }
+    for lab in [&["3"][..], &["2", "--delay", "2ms"]] {
+        let told = json(&in_lab(lab, &[CASTELL, "run", &example("barrier.goal"), "--json"]));
+        let clocks = told["clocks"]["hosts"].as_array().expect("clocks").clone();
+        assert_eq!(clocks.len().to_string(), lab[0]);
+        let mut errors = Vec::new();
+        for (at, clock) in (0..).zip(&clocks) {
+            let ahead_ns = clock["ahead_ns"].as_i64().expect("a number");
+            let error_ns = clock["error_ns"].as_f64().expect("a number");
+            let off_ns = (ahead_ns - at * AHEAD_NS).abs();
+            assert!(off_ns as f64 <= error_ns, "{clock}: {off_ns} ns off");
+            let drift = clock["drift_ppm"].as_f64().expect("a number").abs();
+            let drift_error = clock["drift_error_ppm"].as_f64().expect("a number");
+            assert!(drift <= drift_error, "all hosts have the clock of one machine: {clock}");
+            errors.push(error_ns);
+        }
+        errors.sort_by(|a, b| b.total_cmp(a));
+        let whole = told["clocks"]["error_ns"].as_f64().expect("a number");
+        assert!((whole - errors[0] - errors[1]).abs() <= 3.0, "{whole} {errors:?}");
+    }
+}
+
+/// The same messages as on one host, and times that fit on one axis: not 4,321 s apart.
+#[test]
+fn a_program_runs_over_hosts_as_on_one() {
+    if !labs_are_possible() {
+        return;
+    }
+    let file = example("halo.goal");
+    let words = [CASTELL, "run", &file, "--json", "--repeat", "3"];
+    let here = Command::new(CASTELL).args(&words[1..]).env_remove("CASTELL_LAB_HOSTS").output();
+    let (here, there) = (json(&here.expect("castell runs")), json(&in_lab(&["4"], &words)));
+    for key in ["ranks", "messages", "bytes"] {
+        assert_eq!(here[key], there[key], "{key}");
+    }
+    assert!(here["clocks"].is_null());
+    let wall_ns = there["wall_ns"].as_u64().expect("a time");
+    assert!(wall_ns < 1_000_000_000_000, "{there}");
+    assert_eq!(there["repeat"]["times_ns"].as_array().map(Vec::len), Some(3));
+    let ends = there["end_ns"].as_array().expect("ends");
+    assert!(ends.iter().all(|end| (1..=wall_ns).contains(&end.as_u64().expect("a time"))), "{there}");
+    // Some ranks of a host, all on one, and other ways.
+    for options in
+        [&["--hosts", "h2:7,h1:1"][..], &["--hosts", "h2:8"], &["--net", "tcp"], &["--net", "esp=eth0"]]
+    {
+        let there = json(&in_lab(&["2"], &[&words[..4], options].concat()));
+        assert_eq!((&there["messages"], &there["bytes"]), (&here["messages"], &here["bytes"]), "{options:?}");
+    }
+}
+
+/// Messages of a timeline: as many as were sent, and none comes sooner than it left but for the error that is said.
+fn check_messages(file: &Path, error_us: f64, at_least: usize) {
+    let trace: Value = serde_json::from_slice(&std::fs::read(file).expect("a file")).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    let of = |phase: &str| -> Vec<(String, f64)> {
+        let those = events.iter().filter(|event| event["ph"] == phase);
+        those.map(|event| (event["id"].to_string(), event["ts"].as_f64().expect("a time"))).collect()
+    };
+    let (starts, ends) = (of("s"), of("f"));
+    assert!(starts.len() == ends.len() && starts.len() >= at_least, "{} {}", starts.len(), ends.len());
+    let ends: std::collections::HashMap<_, _> = ends.into_iter().collect();
+    for (id, start) in starts {
+        assert!(ends[&id] >= start - error_us, "{id}: {start} {}", ends[&id]);
+        assert!(ends[&id] - start < 1e9, "{id}: on one axis");
+    }
+}
+
+#[test]
+fn timelines_of_programs_over_hosts() {
+    if !labs_are_possible() {
+        return;
+    }
+    let drawn = shared_file("run.json", "");
+    std::fs::remove_file(&drawn).expect("it was there");
+    let name = drawn.display().to_string();
+    let output = in_lab(&["2"], &[CASTELL, "run", &example("pingpong.goal"), "--timeline", &name]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    check_messages(&drawn, error_us(&output), 200);
+}
+
+/// What is said of the error, in microseconds.
+#[track_caller]
+fn error_us(output: &Output) -> f64 {
+    let said = text(&output.stderr);
+    let (_, behind) = said.split_once("with an error of ").unwrap_or_else(|| panic!("{said}"));
+    behind.split_once(" us at most").expect("a unit").0.parse().expect("a number")
+}
+
+#[test]
+fn as_a_rank() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let comm = Comm::init().unwrap_or_else(|error| panic!("{error}"));
+    for round in 0..30 {
+        comm.world().barrier().expect("it ends well");
+        if role == "killed" && round == 20 && comm.rank() == Rank(1) {
+            std::process::abort();
+        }
+    }
+    let (sent, mut got) = ([1u8; 8], [0u8; 8]);
+    comm.scope(|scope| {
+        let mut graph = scope.graph();
+        if comm.rank() == Rank(0) {
+            graph.send(scope.share(&sent), Rank(comm.size() - 1), Tag(7)).expect("legal");
+        } else if comm.rank().0 == comm.size() - 1 {
+            graph.recv(scope.lend(&mut got), Some(Rank(0)), Some(Tag(7))).expect("legal");
+        }
+        let handle = scope.run(&graph.compile().expect("it compiles")).expect("it starts");
+        handle.wait().expect("it ends well");
+    });
+    comm.finalize();
+}
+
+/// `castell launch --timeline` of this program in a role.
+fn launched(role: &str, drawn: &Path) -> Output {
+    let me = std::env::current_exe().expect("a program knows its path");
+    let mut command = Command::new(CASTELL);
+    command
+        .args(["lab", "2", "--", CASTELL, "launch", "-n", "4", "--timeout", "200s", "--timeline"])
+        .arg(drawn);
+    command.arg("--").arg(me).args(["as_a_rank", "--exact", "--nocapture", "--test-threads=1"]);
+    command.stdin(Stdio::null()).env("CASTELL", CASTELL).env(ROLE, role).output().expect("castell runs")
+}
+
+/// Ranks of all hosts lie on one axis, also those of a host where one was killed.
+#[test]
+fn timelines_of_launched_programs() {
+    if !labs_are_possible() {
+        return;
+    }
+    for (role, succeeds) in [("fine", true), ("killed", false)] {
+        let drawn = shared_file(&format!("{role}.json"), "");
+        std::fs::remove_file(&drawn).expect("it was there");
+        let output = launched(role, &drawn);
+        assert_eq!(output.status.success(), succeeds, "{}", text(&output.stderr));
+        check_messages(&drawn, error_us(&output), 1);
+        let trace: Value = serde_json::from_slice(&std::fs::read(&drawn).expect("a file")).expect("JSON");
+        let events = trace["traceEvents"].as_array().expect("events").iter();
+        let mut with_bars: Vec<u64> =
+            events.filter(|event| event["ph"] == "X").filter_map(|event| event["pid"].as_u64()).collect();
+        with_bars.sort_unstable();
+        with_bars.dedup();
+        assert!(with_bars.len() >= 4, "{role}: {with_bars:?}");
+    }
+}
+
+/// What fails on another host is told as what fails here.
+#[test]
+fn failures_over_hosts_are_told() {
+    if !labs_are_possible() {
+        return;
+    }
+    let unequal = "num_ranks 2\nrank 0 {\nsend 8b to 1 tag 3\n}\nrank 1 {\nrecv 16b from 0 tag 3\n}\n";
+    let file = shared_file("unequal.goal", unequal);
+    let file = file.display().to_string();
+    let output = in_lab(&["2"], &[CASTELL, "run", &file, "--no-check"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    assert!(said.contains("8 bytes") && said.contains("16"), "{said}");
+
+    let script = "cp \"$0\" /tmp/it.goal && $CASTELL run /tmp/it.goal";
+    let output = in_lab(&["2"], &["sh", "-c", script, &example("pingpong.goal")]);
+    let said = text(&output.stderr);
+    assert!(!output.status.success() && said.contains("cannot read /tmp/it.goal"), "{said}");
+    assert!(said.contains("rank 1"), "{said}");
+
+    let script = "cp \"$0\" /tmp/it.goal; $CASTELL lab --on h2 -- sh -c 'echo num_ranks 2 > /tmp/it.goal'; \
+                  $CASTELL run /tmp/it.goal";
+    let output = in_lab(&["2"], &["sh", "-c", script, &example("pingpong.goal")]);
+    let said = text(&output.stderr);
+    assert!(!output.status.success() && said.contains("is not the same file on all hosts"), "{said}");
+
+    let output = in_lab(&["2"], &["sh", "-c", "cat \"$0\" | $CASTELL run -", &example("pingpong.goal")]);
+    let said = text(&output.stderr);
+    assert!(!output.status.success() && said.contains("do not see standard input"), "{said}");
+}
