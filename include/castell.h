@@ -83,7 +83,8 @@ typedef struct castell_host_functions {
 } castell_host_functions;
 
 /* Instead of GOAL_Init: joins the group whose ranks all call this. No launcher is asked (MPI keeps its PMI connection for itself)
- * and no file is left. GOAL_ERR_LAUNCH, in all ranks: some are on another host, or the functions failed. */
+ * and no file is left. GOAL_ERR_LAUNCH, in all ranks: the functions failed. Ranks of different
+ * hosts talk over TCP. */
 int castell_init_by(const castell_host_functions *functions);
 
 /* -------------------------------------------------------------------------------------------------- Communicators */

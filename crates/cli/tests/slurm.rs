@@ -37,6 +37,7 @@ fn start(nodes: u16, place: &Path, grace: u32) -> Option<Slurm> {
         settings: &settings,
         partition: "OverSubscribe=FORCE:1",
         files: &[("job_submit.lua", &plugin)],
+        lab: None,
     };
     match Slurm::start_with(&layout) {
         Ok(slurm) => Some(slurm),

@@ -13,9 +13,6 @@ use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// What carries messages between the ranks of other launchers, as `castell launch --net` has it.
-const NET_VARIABLE: &str = "CASTELL_NET";
-
 /// This process's membership in its group. Clones share it; all methods may be called from any thread.
 ///
 /// ```
@@ -58,7 +55,7 @@ impl Comm {
     }
 
     /// Joins the group that this program has already, as its functions tell: no launcher is asked, so that a library can do this
-    /// inside a program that uses MPI. All ranks of the group have to call it; they have to be on one host.
+    /// inside a program that uses MPI. All ranks of the group have to call it; those of different hosts talk over TCP.
     ///
     /// ```
     /// use castell_base::Rank;
@@ -87,12 +84,12 @@ impl Comm {
     /// ```
     ///
     /// # Errors
-    /// The functions failed or contradict each other, or some ranks are on another host.
+    /// The functions failed or contradict each other.
     pub fn init_by(functions: &mut dyn HostFunctions) -> Result<Comm, BootstrapError> {
         Comm::enter(bootstrap::join_by(functions, segment)?)
     }
 
-    fn enter(membership: Membership) -> Result<Comm, BootstrapError> {
+    fn enter(membership: Membership<'_>) -> Result<Comm, BootstrapError> {
         let group = |error: JobError| BootstrapError::Group(error.to_string());
         let job = Job::attach(membership.segment).map_err(group)?;
         if membership.rank.0 >= job.ranks() {
@@ -103,6 +100,9 @@ impl Comm {
         let watch = looks_itself.then(|| Watch::new(job.ranks()));
         let counted = counted(); // the engine asks how it waits
         let process = join(job, membership.rank, watch).map_err(group)?;
+        if let Some(introduction) = membership.introduction {
+            introduction.meet(process.job())?;
+        }
         process.note_if_wanted();
         Ok(Comm { process, _counted: counted })
     }
@@ -139,10 +139,7 @@ fn counted() -> Option<Arc<Counted>> {
 }
 
 /// Makes the segment of a group, where none is there yet.
-fn segment(ranks: u32) -> Result<OwnedFd, JobError> {
-    let named = std::env::var(NET_VARIABLE).ok().filter(|net| !net.is_empty());
-    let net = named.map(|net| net.parse()).transpose();
-    let net = net.map_err(|error: String| JobError::Option(format!("{NET_VARIABLE}: {error}")))?;
-    let job = Job::create(&JobOptions { net: net.unwrap_or_default(), ..JobOptions::new(ranks) })?;
+fn segment(options: &JobOptions) -> Result<OwnedFd, JobError> {
+    let job = Job::create(options)?;
     job.fd().try_clone_to_owned().map_err(|error| JobError::Option(format!("no descriptor left: {error}")))
 }

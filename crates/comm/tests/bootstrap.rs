@@ -9,6 +9,7 @@ mod slurm;
 use castell_base::{Rank, Tag};
 use castell_comm::Comm;
 use castell_comm::bootstrap;
+use castell_comm::job::JobOptions;
 use castell_goal::graph::Graph;
 use castell_goal::op::Place;
 use castell_host::HostError;
@@ -88,10 +89,10 @@ fn as_a_rank_among_mortals() {
     std::fs::write(Path::new(&folder).join(comm.rank().to_string()), failure.to_string()).expect("a file");
 }
 
-fn create(ranks: u32) -> Result<OwnedFd, HostError> {
+fn create(options: &JobOptions) -> Result<OwnedFd, HostError> {
     let segment = Segment::create("castell-test", 4096)?;
     // SAFETY: inside the segment, aligned, nobody else has it yet.
-    unsafe { segment.as_ptr().cast::<u32>().add(RANKS).write(ranks) };
+    unsafe { segment.as_ptr().cast::<u32>().add(RANKS).write(options.ranks) };
     Ok(segment.fd().try_clone_to_owned().expect("a descriptor"))
 }
 

@@ -3,7 +3,7 @@
 
 use castell_base::Rank;
 use castell_comm::Comm;
-use castell_comm::bootstrap::{BootstrapError, HostFunctions};
+use castell_comm::bootstrap::HostFunctions;
 use castell_comm::collective::Reduction;
 use castell_host::board::{Board, Membership};
 use castell_host::process::{self, Ended};
@@ -78,7 +78,7 @@ fn main() {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let cases: [(&str, fn()); 4] = [
         ("forked_ranks_join", forked_ranks_join),
-        ("several_hosts_are_refused", several_hosts_are_refused),
+        ("ranks_of_several_hosts_talk_over_tcp", ranks_of_several_hosts_talk_over_tcp),
         ("the_dead_are_named", the_dead_are_named),
         ("who_waits_lends_its_processor", who_waits_lends_its_processor),
     ];
@@ -133,16 +133,20 @@ fn forked_ranks_join() {
     assert_eq!(left_behind(), Vec::<String>::new());
 }
 
-fn several_hosts_are_refused() {
-    let ended = fork(3, |rank| Some(u64::from(rank == 2)), &|forked| match Comm::init_by(forked) {
-        Err(error @ BootstrapError::Group(_)) => {
-            let error = error.to_string();
-            assert!(error.contains("rank 2 is on another host than rank 0"), "{error}");
-            0
-        }
-        _ => 1,
+fn ranks_of_several_hosts_talk_over_tcp() {
+    let ended = fork(5, |rank| Some(u64::from(rank % 2)), &|forked| {
+        let comm = Comm::init_by(forked).expect("a group");
+        let job = comm.job();
+        assert!(
+            job.is_networked() && job.share_memory(Rank(0), Rank(2)) && !job.share_memory(Rank(0), Rank(1))
+        );
+        let mut sum = [forked.rank + 1];
+        comm.world().allreduce_in_place(&mut sum, Reduction::Sum).expect("a sum");
+        assert_eq!(sum[0], 15);
+        comm.finalize();
+        0
     });
-    assert_eq!(ended, [Ended::Exited(0); 3]);
+    assert_eq!(ended, [Ended::Exited(0); 5]);
 }
 
 fn the_dead_are_named() {

@@ -15,6 +15,7 @@ fn jobs_share_nodes_as_far_as_these_have_slots() {
         settings: "SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU",
         partition: "OverSubscribe=NO",
         files: &[],
+        lab: None,
     };
     let slurm = match slurm::Slurm::start_with(&layout) {
         Ok(slurm) => slurm,

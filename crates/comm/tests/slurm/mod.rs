@@ -29,11 +29,22 @@ pub struct Layout<'a> {
     pub partition: &'a str,
     /// Files that lie beside its configuration: names and texts.
     pub files: &'a [(&'a str, &'a str)],
+    /// The nodes are the hosts h1, h2, … of the lab that this process is in.
+    pub lab: Option<Lab<'a>>,
+}
+
+/// What a Slurm in a lab needs.
+#[derive(Clone, Copy)]
+pub struct Lab<'a> {
+    /// The program that starts commands on its hosts.
+    pub castell: &'a str,
+    /// A folder that all of them see.
+    pub folder: &'a Path,
 }
 
 impl Default for Layout<'_> {
     fn default() -> Self {
-        Layout { nodes: 1, processors: 1, settings: "", partition: "", files: &[] }
+        Layout { nodes: 1, processors: 1, settings: "", partition: "", files: &[], lab: None }
     }
 }
 
@@ -49,8 +60,9 @@ impl Slurm {
         if unsafe { libc::geteuid() } != 0 {
             return Err("slurmd starts tasks as root only".into());
         }
-        let folder =
-            tempfile::Builder::new().prefix("castell-slurm-").tempdir().map_err(|error| error.to_string())?;
+        let everywhere = layout.lab.map_or(std::env::temp_dir(), |lab| lab.folder.to_owned());
+        let folder = tempfile::Builder::new().prefix("castell-slurm-").tempdir_in(everywhere);
+        let folder = folder.map_err(|error| error.to_string())?;
         let configuration =
             folder.path().join("slurm.conf").to_str().ok_or("a strange temporary folder")?.to_string();
         let host = fs::read_to_string("/proc/sys/kernel/hostname").map_err(|error| error.to_string())?;
@@ -65,9 +77,9 @@ impl Slurm {
             fs::write(folder.path().join(name), text).map_err(|error| error.to_string())?;
         }
         let mut slurm = Slurm { folder, configuration, daemons: Vec::new(), plugins: String::new() };
-        slurm.start_daemon("slurmctld", None)?;
-        for name in node_names(&host, layout.nodes) {
-            slurm.start_daemon("slurmd", Some(&name))?;
+        slurm.start_daemon("slurmctld", None, None)?;
+        for name in node_names(&host, layout) {
+            slurm.start_daemon("slurmd", Some(&name), layout.lab)?;
         }
         slurm.wait_until_idle()?;
         slurm.plugins = slurm.ask("srun", &["--mpi=list"])?;
@@ -98,12 +110,19 @@ impl Slurm {
         self.plugins.split_whitespace().any(|word| word == plugin)
     }
 
-    fn start_daemon(&mut self, daemon: &str, node: Option<&str>) -> Result<(), String> {
+    fn start_daemon(&mut self, daemon: &str, node: Option<&str>, lab: Option<Lab<'_>>) -> Result<(), String> {
         let name = node.map_or(daemon.to_owned(), |node| format!("{daemon}.{node}"));
         let log = fs::File::create(self.folder.path().join(format!("{name}.out")))
             .map_err(|error| error.to_string())?;
         let errors = log.try_clone().map_err(|error| error.to_string())?;
-        let mut command = Command::new(daemon);
+        let mut command = match (lab, node) {
+            (Some(lab), Some(node)) => {
+                let mut command = Command::new(lab.castell);
+                command.args(["lab", "--on", node, "--", daemon]);
+                command
+            }
+            _ => Command::new(daemon),
+        };
         command.args(["-D", "-f", &self.configuration]).stdin(Stdio::null()).stdout(log).stderr(errors);
         node.map(|node| command.args(["-N", node]));
         // They live in sbin, which is not in everybody's path.
@@ -159,8 +178,9 @@ impl Drop for Slurm {
     }
 }
 
-fn node_names(host: &str, nodes: u16) -> Vec<String> {
-    match nodes {
+fn node_names(host: &str, layout: &Layout) -> Vec<String> {
+    match layout.nodes {
+        nodes if layout.lab.is_some() => (1..=nodes).map(|number| format!("h{number}")).collect(),
         1 => vec![host.to_owned()],
         several => (1..=several).map(|number| format!("n{number}")).collect(),
     }
@@ -174,14 +194,19 @@ fn settings(host: &str, folder: &str, layout: &Layout) -> Result<String, String>
     // All are kept until all are known, so that no two are the same.
     let ports: Result<Vec<_>, String> = (0..=layout.nodes).map(|_| free_port()).collect();
     let ports = ports?;
+    let address = |name: &str| match layout.lab {
+        Some(_) => name.to_owned(),
+        None => "127.0.0.1".to_owned(),
+    };
     let mut text = format!(
-        "ClusterName=castell\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={}\n\
+        "ClusterName=castell\nSlurmctldHost={host}({})\nSlurmctldPort={}\n\
          AuthType=auth/none\nCredType=cred/none\nSlurmUser=root\nSlurmdUser=root\n\
          StateSaveLocation={folder}/state\nSlurmdSpoolDir={folder}/spool.%n\n\
          SlurmctldPidFile={folder}/slurmctld.pid\nSlurmdPidFile={folder}/slurmd.%n.pid\n\
          ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nJobAcctGatherType=jobacct_gather/none\n\
          SelectType=select/linear\nSwitchType=switch/none\nMpiDefault=none\nReturnToService=2\n\
          SchedulerType=sched/builtin\nKillWait=1\nSlurmdParameters=config_overrides\n",
+        address(host),
         ports[0].0
     );
     for line in layout.settings.lines() {
@@ -190,10 +215,12 @@ fn settings(host: &str, folder: &str, layout: &Layout) -> Result<String, String>
         text = kept.map(|ours| format!("{ours}\n")).collect();
         text += &format!("{line}\n");
     }
-    let names = node_names(host, layout.nodes);
+    let names = node_names(host, layout);
     for (name, (port, _)) in names.iter().zip(&ports[1..]) {
         text += &format!(
-            "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={} State=UNKNOWN\n",
+            "NodeName={name} NodeHostname={} NodeAddr={} Port={port} CPUs={} State=UNKNOWN\n",
+            if layout.lab.is_some() { name } else { host },
+            address(name),
             layout.processors
         );
     }

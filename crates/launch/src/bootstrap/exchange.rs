@@ -1,77 +1,170 @@
-//! How the ranks of a foreign launcher come to share one segment; the steps are in `README.md`.
+//! How the ranks of a foreign launcher come to share one segment a host, and find those of other hosts; the steps are in `README.md`.
 
 use super::handover::{Offer, Owner};
-use super::keyvalue::{KeyValueSpace, quote, unquote};
-use super::membership::BootstrapError;
-use super::membership::Membership;
+use super::keyvalue::{KeyValueSpace, get_long, put_long, quote, unquote};
+use super::layout::{Layout, from_hex, to_hex};
+use super::membership::{BootstrapError, Introduction, Membership};
+use super::whereabouts::Whereabouts;
 use castell_base::Rank;
+use castell_shm::job::{Job, JobOptions, NET_ADDRESS_BYTES_MAX, Net};
 use std::os::fd::{AsFd, OwnedFd};
 
+const WHEREABOUTS: &str = "where";
+const LAYOUT: &str = "layout";
 const OWNER: &str = "owner";
 const OUTCOME: &str = "outcome";
 const VERDICT: &str = "verdict";
+const ADDRESS: &str = "address";
 /// What stands before an error's text where a value was expected.
 const FAILED: char = '%';
 const FINE: &str = "fine";
-/// Fine, but this rank and rank 0 don't see each other's processes by number.
+/// Fine, but this rank and the one that made its segment don't see each other's processes by number.
 const UNSEEN: &str = "unseen";
 
-/// Forms the group over `space`, and takes leave of it. All ranks succeed, or all fail with the same reason.
-pub(super) fn form<S: KeyValueSpace>(
-    mut space: S,
-    create: impl FnOnce(u32) -> Result<OwnedFd, String>,
-    take_leave: impl FnOnce(S) -> Result<(), BootstrapError>,
-) -> Result<Membership, BootstrapError> {
-    let formed = agree(&mut space, create);
-    // Where the service itself failed, the others may wait for us for ever. Ending without taking leave makes the
-    // launcher end them.
-    if matches!(formed, Ok(_) | Err(BootstrapError::Group(_))) {
-        take_leave(space)?;
-    }
-    formed
+/// What a process brings along.
+pub(super) struct Brings<N, C> {
+    /// What the program says of its host.
+    pub host: Option<u64>,
+    /// What is to carry messages; rank 0's counts.
+    pub net: N,
+    /// Makes a segment; called in one rank of each host.
+    pub create: C,
 }
 
-fn agree(
-    space: &mut impl KeyValueSpace,
-    create: impl FnOnce(u32) -> Result<OwnedFd, String>,
-) -> Result<Membership, BootstrapError> {
-    let (segment, verdict) = if space.rank() == Rank(0) {
-        let segment = create(space.ranks());
-        let offer = segment.as_ref().map_err(String::clone).and_then(|segment| Offer::start(segment.as_fd()));
-        put(space, OWNER, offer.as_ref().map(|offer| offer.owner().to_text()))?;
-        space.fence()?;
-        space.fence()?;
-        let verdict = match offer.map(drop) {
-            Ok(()) => collect(space)?,
-            Err(error) => Err(format!("rank 0: {error}")),
-        };
-        put(space, VERDICT, verdict.as_ref().copied().map(String::from))?;
-        space.fence()?;
-        (segment, verdict.map(String::from))
-    } else {
-        space.fence()?;
-        let opened =
-            take(space, OWNER)?.and_then(|owner| Owner::from_text(&owner)).and_then(|owner| owner.open());
-        let outcome = opened.as_ref().map(|(_, visible)| if *visible { FINE } else { UNSEEN });
-        put(space, OUTCOME, outcome.map(String::from))?;
-        space.fence()?;
-        space.fence()?;
-        let verdict = take(space, VERDICT)?;
-        (opened.map(|(segment, _)| segment), verdict)
+/// Forms the group over `space`, and takes leave of it. All ranks succeed, or all fail with the same reason. Where they are on several
+/// hosts, leave is taken when they have been introduced to each other ([`Introduction`]).
+pub(super) fn form<'a, S, N, C>(
+    mut space: S,
+    brings: Brings<N, C>,
+    take_leave: impl FnOnce(S) -> Result<(), BootstrapError> + 'a,
+) -> Result<Membership<'a>, BootstrapError>
+where
+    S: KeyValueSpace + 'a,
+    N: FnOnce() -> Result<Net, String>,
+    C: FnOnce(&JobOptions) -> Result<OwnedFd, String>,
+{
+    let rank = space.rank();
+    let formed = match agree(&mut space, brings) {
+        Ok(formed) => formed,
+        // Where the service itself failed, the others may wait for us for ever. Ending without taking leave makes the launcher end them.
+        Err(error @ BootstrapError::Group(_)) => {
+            take_leave(space)?;
+            return Err(error);
+        }
+        Err(error) => return Err(error),
     };
+    let Formed { segment, processes_visible, layout } = formed;
+    let introduction = if layout.has_hosts() {
+        Some(Introduction::new(move |job| {
+            introduce(&mut space, &layout, job)?;
+            take_leave(space)
+        }))
+    } else {
+        take_leave(space)?;
+        None
+    };
+    Ok(Membership { rank, segment, is_supervised: false, processes_visible, introduction })
+}
+
+/// What all ranks have agreed on.
+struct Formed {
+    segment: OwnedFd,
+    processes_visible: bool,
+    layout: Layout,
+}
+
+fn agree<S, N, C>(space: &mut S, brings: Brings<N, C>) -> Result<Formed, BootstrapError>
+where
+    S: KeyValueSpace,
+    N: FnOnce() -> Result<Net, String>,
+    C: FnOnce(&JobOptions) -> Result<OwnedFd, String>,
+{
+    let me = space.rank();
+    put(space, WHEREABOUTS, Ok(Whereabouts::of_this_process(brings.host).to_text()))?;
+    space.fence()?;
+    if me == Rank(0) {
+        let layout = (brings.net)().and_then(|net| Ok((net, collect_whereabouts(space)?)));
+        let layout = layout.and_then(|(net, all)| Layout::of(&all, net));
+        let text =
+            layout.map_or_else(|error| format!("{FAILED}{}", quote(&error)), |layout| layout.to_text());
+        put_long(space, LAYOUT, &text)?;
+    }
+    space.fence()?;
+    let text = decode(&get_long(space, Rank(0), LAYOUT)?).map_err(BootstrapError::Group)?;
+    let layout = Layout::from_text(&text, space.ranks());
+    let layout =
+        layout.ok_or_else(|| BootstrapError::Group(format!("rank 0 told `{text}`, which makes no sense")))?;
+    let (segment, verdict) = share(space, &layout, brings.create)?;
     let processes_visible = verdict.map_err(BootstrapError::Group)? == FINE;
     let segment = segment.map_err(BootstrapError::Group)?;
-    Ok(Membership { rank: space.rank(), segment, is_supervised: false, processes_visible })
+    Ok(Formed { segment, processes_visible, layout })
+}
+
+/// Where all ranks are.
+fn collect_whereabouts(space: &mut impl KeyValueSpace) -> Result<Vec<Whereabouts>, String> {
+    let ranks = space.ranks();
+    let told = |rank: Rank| {
+        let text = space.get(rank, WHEREABOUTS).map_err(|error| error.to_string())?;
+        Whereabouts::from_text(&text).ok_or_else(|| {
+            format!("rank {rank} told `{text}`, which makes no sense: is it the same version of castell?")
+        })
+    };
+    (0..ranks).map(Rank).map(told).collect()
+}
+
+/// A rank's segment, and what became of all of them.
+type Shared = (Result<OwnedFd, String>, Result<String, String>);
+
+/// One rank of each host makes its segment, the others open that.
+fn share<S: KeyValueSpace>(
+    space: &mut S,
+    layout: &Layout,
+    create: impl FnOnce(&JobOptions) -> Result<OwnedFd, String>,
+) -> Result<Shared, BootstrapError> {
+    let (me, leader) = (space.rank(), layout.leader_of(space.rank()));
+    let mut offer = None;
+    let segment = if me == leader {
+        let made = create(&layout.options(me));
+        let offered =
+            made.as_ref().map_err(String::clone).and_then(|segment| Offer::start(me, segment.as_fd()));
+        put(space, OWNER, offered.as_ref().map(|offer| offer.owner().to_text()))?;
+        space.fence()?;
+        made.and_then(|segment| {
+            offer = Some(offered?);
+            Ok((segment, true))
+        })
+    } else {
+        space.fence()?;
+        let owner = decode(&space.get(leader, OWNER)?);
+        owner.and_then(|owner| Owner::from_text(&owner)).and_then(|owner| owner.open())
+    };
+    let outcome = segment.as_ref().map(|(_, visible)| if *visible { FINE } else { UNSEEN });
+    put(space, OUTCOME, outcome.map(String::from))?;
+    space.fence()?;
+    drop(offer);
+    if me == Rank(0) {
+        let verdict = collect(space, layout)?;
+        put(space, VERDICT, verdict.as_ref().copied().map(String::from))?;
+    }
+    space.fence()?;
+    let verdict = decode(&space.get(Rank(0), VERDICT)?);
+    Ok((segment.map(|(segment, _)| segment), verdict))
 }
 
 /// Looks at all outcomes: fine, or unseen if any is, or the first failure and how many there are.
-fn collect(space: &mut impl KeyValueSpace) -> Result<Result<&'static str, String>, BootstrapError> {
+fn collect(
+    space: &mut impl KeyValueSpace,
+    layout: &Layout,
+) -> Result<Result<&'static str, String>, BootstrapError> {
     let (mut seen, mut failures) = (FINE, Vec::new());
-    for rank in (1..space.ranks()).map(Rank) {
+    for rank in (0..space.ranks()).map(Rank) {
         match space.get(rank, OUTCOME)?.as_str() {
             FINE => {}
             UNSEEN => seen = UNSEEN,
-            text => failures.push(format!("rank {rank}: {}", decode(text).unwrap_or_else(|error| error))),
+            text => {
+                let why = decode(text).unwrap_or_else(|error| error);
+                failures.push(format!("rank {rank} on {}: {why}", layout.host_name(rank)));
+            }
         }
     }
     Ok(match failures.as_slice() {
@@ -79,6 +172,29 @@ fn collect(space: &mut impl KeyValueSpace) -> Result<Result<&'static str, String
         [only] => Err(only.clone()),
         [first, others @ ..] => Err(format!("{first} (and {} more ranks have trouble)", others.len())),
     })
+}
+
+/// Tells ranks of other hosts where this one listens, and writes into its host's segment where they do. One rank does that for all of a
+/// host; whoever sends before waits for it.
+fn introduce(space: &mut impl KeyValueSpace, layout: &Layout, job: &Job) -> Result<(), BootstrapError> {
+    let me = space.rank();
+    let address = job.net_address(me).unwrap_or_default();
+    put(space, ADDRESS, Ok(to_hex(&address)))?;
+    space.fence()?;
+    if layout.leader_of(me) != me {
+        return Ok(());
+    }
+    for rank in layout.elsewhere(me) {
+        let text = space.get(rank, ADDRESS)?;
+        let address = from_hex(&text).filter(|address| (1..=NET_ADDRESS_BYTES_MAX).contains(&address.len()));
+        let address = address.ok_or_else(|| {
+            BootstrapError::Group(format!("rank {rank} told `{text}`, which is no address to find it at"))
+        })?;
+        job.publish_net_address(rank, &address);
+        job.note_joined_elsewhere(rank);
+    }
+    job.wake_everybody();
+    Ok(())
 }
 
 /// Puts a value or an error's text.
@@ -97,11 +213,6 @@ fn put(
             space.put(key, &text)
         }
     }
-}
-
-/// Gets from rank 0 what [`put`] put there.
-fn take(space: &mut impl KeyValueSpace, key: &str) -> Result<Result<String, String>, BootstrapError> {
-    Ok(decode(&space.get(Rank(0), key)?))
 }
 
 fn decode(text: &str) -> Result<String, String> {
@@ -145,25 +256,45 @@ mod tests {
             Ok(self.values.lock().expect("values")[&format!("{from}.{key}")].clone())
         }
         fn value_bytes_max(&self) -> usize {
-            300
+            600
         }
         fn finish(&mut self) -> Result<(), BootstrapError> {
             Ok(())
         }
     }
 
-    /// Forms a group of threads; `spoil` may change what rank 0 told about itself.
+    /// What a rank says is changed before the others hear it.
+    type Spoil = fn(u32, &mut Whereabouts, &mut Owner);
+
+    struct Member {
+        rank: Rank,
+        is_supervised: bool,
+        processes_visible: bool,
+        is_introduced: bool,
+        job: Job,
+    }
+
+    /// Forms a group of threads; where they are on several hosts, each says that it is found at its number.
     fn group(
         ranks: u32,
-        create: fn(u32) -> Result<OwnedFd, String>,
-        spoil: fn(&mut Owner),
-    ) -> Vec<Result<Membership, String>> {
+        create: fn(&JobOptions) -> Result<OwnedFd, String>,
+        spoil: Spoil,
+    ) -> Vec<Result<Member, String>> {
         let (values, barrier) = (Arc::default(), Arc::new(Barrier::new(ranks as usize)));
         let start = |rank| {
             let space = Threads { rank, ranks, values: Arc::clone(&values), barrier: Arc::clone(&barrier) };
             std::thread::spawn(move || {
                 let space = Spoiler { space, spoil };
-                form(space, create, |mut space| space.finish()).map_err(|error| error.to_string())
+                let brings = Brings { host: None, net: || Ok(Net::default()), create };
+                let formed = form(space, brings, |mut space| space.finish());
+                let Membership { rank, segment, is_supervised, processes_visible, introduction } =
+                    formed.map_err(|error| error.to_string())?;
+                let (job, is_introduced) = (Job::attach(segment).expect("a job"), introduction.is_some());
+                if let Some(introduction) = introduction {
+                    job.publish_net_address(rank, &[rank.0 as u8 + 1; 30]);
+                    introduction.meet(&job).map_err(|error| error.to_string())?;
+                }
+                Ok(Member { rank, is_supervised, processes_visible, is_introduced, job })
             })
         };
         let threads: Vec<_> = (0..ranks).map(start).collect();
@@ -172,7 +303,7 @@ mod tests {
 
     struct Spoiler {
         space: Threads,
-        spoil: fn(&mut Owner),
+        spoil: Spoil,
     }
 
     impl KeyValueSpace for Spoiler {
@@ -183,9 +314,15 @@ mod tests {
             self.space.ranks()
         }
         fn put(&mut self, key: &str, value: &str) -> Result<(), BootstrapError> {
-            let Ok(mut owner) = Owner::from_text(value) else { return self.space.put(key, value) };
-            (self.spoil)(&mut owner);
-            self.space.put(key, &owner.to_text())
+            let mut here = Whereabouts::of_this_process(None);
+            let mut owner = Owner::from_text("0,pid,1,1,socket").expect("an owner");
+            match key {
+                WHEREABOUTS => here = Whereabouts::from_text(value).expect("it is one"),
+                OWNER if !value.starts_with(FAILED) => owner = Owner::from_text(value).expect("it is one"),
+                _ => return self.space.put(key, value),
+            }
+            (self.spoil)(self.space.rank, &mut here, &mut owner);
+            self.space.put(key, &if key == OWNER { owner.to_text() } else { here.to_text() })
         }
         fn fence(&mut self) -> Result<(), BootstrapError> {
             self.space.fence()
@@ -201,62 +338,84 @@ mod tests {
         }
     }
 
-    fn segment(ranks: u32) -> Result<OwnedFd, String> {
-        let segment =
-            castell_host::shm::Segment::create("castell-test", 4096).map_err(|error| error.to_string())?;
-        // SAFETY: inside the segment, nobody else has it yet.
-        unsafe { segment.as_ptr().write(ranks as u8) };
-        segment.fd().try_clone_to_owned().map_err(|error| error.to_string())
-    }
-
-    fn content(fd: &OwnedFd) -> u8 {
-        let segment =
-            castell_host::shm::Segment::from_fd(fd.try_clone().expect("a copy")).expect("a segment");
-        // SAFETY: inside the segment; nobody writes any more.
-        unsafe { segment.as_ptr().read() }
+    fn segment(options: &JobOptions) -> Result<OwnedFd, String> {
+        let job = Job::create(options).map_err(|error| error.to_string())?;
+        job.fd().try_clone_to_owned().map_err(|error| error.to_string())
     }
 
     #[test]
     fn all_ranks_share_one_segment() {
         for ranks in [1, 2, 5] {
-            for (rank, member) in group(ranks, segment, |_| ()).into_iter().enumerate() {
-                let member = member.expect("a group");
-                assert_eq!((member.rank, member.is_supervised), (Rank(rank as u32), false));
-                assert!(member.processes_visible);
-                assert_eq!(content(&member.segment), ranks as u8);
+            let members = group(ranks, segment, |_, _, _| ());
+            let members: Vec<_> = members.into_iter().map(|member| member.expect("a group")).collect();
+            members[0].job.publish_net_address(Rank(0), &[7]);
+            for (rank, member) in (0..).map(Rank).zip(&members) {
+                assert_eq!((member.rank, member.is_supervised), (rank, false));
+                assert!(member.processes_visible && !member.is_introduced);
+                assert_eq!(member.job.ranks(), ranks);
+                assert_eq!(member.job.net_address(Rank(0)).as_deref(), Some(&[7][..]));
             }
         }
     }
 
     #[test]
     fn the_socket_serves_where_proc_does_not() {
-        let spoil = |owner: &mut Owner| owner.pid_namespace = "pid:[elsewhere]".into();
+        let spoil: Spoil = |rank, here, owner| {
+            here.pid_namespace = format!("pid:[{rank}]");
+            owner.pid_namespace = "pid:[elsewhere]".into();
+        };
         for member in group(3, segment, spoil) {
             let member = member.expect("a group");
             assert!(!member.processes_visible);
-            assert_eq!(content(&member.segment), 3);
+            assert_eq!(member.job.ranks(), 3);
         }
     }
 
     #[test]
+    fn each_host_has_a_segment_and_all_are_introduced() {
+        let spoil: Spoil = |rank, here, _| {
+            here.boot = format!("boot {}", rank % 2);
+            here.host = format!("h{}", rank % 2);
+            here.processors = 4;
+        };
+        let members: Vec<_> = group(5, segment, spoil).into_iter().map(|one| one.expect("a group")).collect();
+        for Member { job, is_introduced, .. } in &members {
+            assert!(*is_introduced && job.is_networked() && job.processors() == 8);
+            let hosts: Vec<u32> = (0..5).map(|other| job.host_of(Rank(other))).collect();
+            assert_eq!(hosts, [1, 2, 1, 2, 1]);
+            assert_eq!(job.host_name(Rank(3)).as_deref(), Some("h1"));
+            assert_eq!(job.secret(), members[0].job.secret());
+            for rank in (0..5).map(Rank) {
+                assert_eq!(job.net_address(rank).as_deref(), Some(&[rank.0 as u8 + 1; 30][..]));
+            }
+        }
+        members[0].job.publish_net_address(Rank(0), &[99]);
+        let found: Vec<u8> =
+            members.iter().map(|member| member.job.net_address(Rank(0)).expect("it has one")[0]).collect();
+        assert_eq!(found, [99, 1, 99, 1, 99], "two segments");
+    }
+
+    #[test]
     fn all_fail_together() {
-        for (rank, member) in group(3, segment, |owner| owner.boot = "another".into()).into_iter().enumerate()
-        {
-            let error = member.expect_err("two hosts");
-            assert!(error.contains("rank 1") && error.contains("only one host"), "rank {rank}: {error}");
-            assert!(error.contains("1 more ranks"), "rank {rank}: {error}");
+        for member in group(2, |_| Err("no memory = none; \"really\"".into()), |_, _, _| ()) {
+            let error = member.err().expect("no segment");
+            assert!(
+                error.contains("rank 0 on ") && error.contains("no memory = none; \"really\""),
+                "{error}"
+            );
         }
-        for member in group(2, |_| Err("no memory = none; \"really\"".into()), |_| ()) {
-            let error = member.expect_err("no segment");
-            assert!(error.contains("rank 0") || error.contains("no memory = none; \"really\""), "{error}");
-        }
-        let spoil = |owner: &mut Owner| {
+        let spoil: Spoil = |_, _, owner| {
             owner.pid_namespace = "elsewhere".into();
             owner.socket = "castell-nobody-listens".into();
         };
-        for member in group(2, segment, spoil) {
-            let error = member.expect_err("no way");
+        for member in group(3, segment, spoil) {
+            let error = member.err().expect("no way");
             assert!(error.contains("rank 1") && error.contains("/proc"), "{error}");
+            assert!(error.contains("1 more ranks"), "{error}");
+        }
+        let spoil: Spoil = |rank, here, _| here.version = format!("1.0.{rank}");
+        for member in group(2, segment, spoil) {
+            assert!(member.err().expect("other versions").contains("rank 1 (on"));
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Handing the segment's descriptor from rank 0 to the other ranks.
+//! Handing a host's segment from the rank that made it to the other ranks there.
 
 use super::keyvalue::{quote, unquote};
 use super::membership::{BootstrapError, JOB_FD_VARIABLE};
+use castell_base::Rank;
 use castell_host::descriptor;
 use castell_host::process::Pid;
 use std::fs;
@@ -23,13 +24,11 @@ pub(super) fn duplicate_inherited(number: RawFd) -> Result<OwnedFd, BootstrapErr
     })
 }
 
-/// Where rank 0 is and how to get the segment from it: what it tells the others.
+/// How to get a host's segment from the rank that made it: what that one tells the others.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Owner {
-    /// The running kernel's id.
-    pub boot: String,
-    /// The host's name, for people.
-    pub host: String,
+    /// Its rank.
+    pub rank: Rank,
     /// The namespace in which its process number means something.
     pub pid_namespace: String,
     /// Its process.
@@ -41,20 +40,17 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    fn of_this_process(descriptor: RawFd, socket: String) -> Owner {
-        let read = |path: &str| fs::read_to_string(path).map(|text| text.trim().to_string());
-        let host = read("/proc/sys/kernel/hostname").unwrap_or_default();
-        let boot = read("/proc/sys/kernel/random/boot_id").unwrap_or_else(|_| host.clone());
+    fn of_this_process(rank: Rank, descriptor: RawFd, socket: String) -> Owner {
         let pid_namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         let pid_namespace = pid_namespace.to_string_lossy().into_owned();
-        Owner { boot, host, pid_namespace, pid: Pid::current().raw(), descriptor, socket }
+        Owner { rank, pid_namespace, pid: Pid::current().raw(), descriptor, socket }
     }
 
     /// Writes it as a value for a key-value space.
     pub fn to_text(&self) -> String {
-        let numbers = [self.pid.to_string(), self.descriptor.to_string()];
-        let [pid, descriptor] = &numbers;
-        let fields = [&self.boot, &self.host, &self.pid_namespace, pid, descriptor, &self.socket];
+        let numbers = [self.rank.to_string(), self.pid.to_string(), self.descriptor.to_string()];
+        let [rank, pid, descriptor] = &numbers;
+        let fields = [rank, &self.pid_namespace, pid, descriptor, &self.socket];
         fields.map(|field| quote(field)).join(",")
     }
 
@@ -62,24 +58,18 @@ impl Owner {
     pub fn from_text(text: &str) -> Result<Owner, String> {
         let fields: Vec<String> = text.split(',').map(unquote).collect();
         let unreadable =
-            || format!("rank 0 told `{text}`, which makes no sense: is it the same version of castell?");
-        let [boot, host, pid_namespace, pid, descriptor, socket] =
-            <[String; 6]>::try_from(fields).map_err(|_| unreadable())?;
+            || format!("a rank told `{text}`, which makes no sense: is it the same version of castell?");
+        let [rank, pid_namespace, pid, descriptor, socket] =
+            <[String; 5]>::try_from(fields).map_err(|_| unreadable())?;
+        let rank = Rank(rank.parse().map_err(|_| unreadable())?);
         let pid = pid.parse().map_err(|_| unreadable())?;
         let descriptor = descriptor.parse().map_err(|_| unreadable())?;
-        Ok(Owner { boot, host, pid_namespace, pid, descriptor, socket })
+        Ok(Owner { rank, pid_namespace, pid, descriptor, socket })
     }
 
     /// Opens the segment from another process, and says whether the two see each other's process numbers.
     pub fn open(&self) -> Result<(OwnedFd, bool), String> {
-        let here = Owner::of_this_process(-1, String::new());
-        if here.boot != self.boot {
-            return Err(format!(
-                "this process runs on host {}, rank 0 on host {}; only one host is supported so far: start all ranks \
-                 on one",
-                here.host, self.host
-            ));
-        }
+        let here = Owner::of_this_process(self.rank, -1, String::new());
         let visible = here.pid_namespace == self.pid_namespace;
         let direct = match Pid::from_raw(self.pid).filter(|_| visible) {
             Some(pid) => descriptor::open_of(pid, self.descriptor).map_err(|error| error.to_string()),
@@ -92,9 +82,9 @@ impl Owner {
         match self.ask() {
             Ok(descriptor) => Ok((descriptor, visible)),
             Err(error) => Err(format!(
-                "cannot get the shared memory from rank 0 (process {}): /proc/{}/fd does not serve ({direct}), nor \
+                "cannot get the shared memory from rank {} (process {}): /proc/{}/fd does not serve ({direct}), nor \
                  does the Unix socket @{} ({error}); run all ranks as one user, in one container",
-                self.pid, self.pid, self.socket
+                self.rank, self.pid, self.pid, self.socket
             )),
         }
     }
@@ -106,7 +96,7 @@ impl Owner {
     }
 }
 
-/// Rank 0's side: serves the descriptor at a socket until it is dropped.
+/// The owner's side: serves the descriptor at a socket until it is dropped.
 pub(super) struct Offer {
     owner: Owner,
     stop: Option<UnixStream>,
@@ -115,10 +105,10 @@ pub(super) struct Offer {
 
 impl Offer {
     /// Starts to serve `segment`, which has to stay open until the offer is dropped.
-    pub fn start(segment: BorrowedFd<'_>) -> Result<Offer, String> {
+    pub fn start(rank: Rank, segment: BorrowedFd<'_>) -> Result<Offer, String> {
         let number = segment.as_raw_fd();
         let name = format!("castell-{}-{}", Pid::current(), castell_host::clock::now_ns());
-        let owner = Owner::of_this_process(number, name);
+        let owner = Owner::of_this_process(rank, number, name);
         let failed = |error: io::Error| format!("cannot offer the shared memory at a Unix socket: {error}");
         let address = SocketAddr::from_abstract_name(&owner.socket).map_err(failed)?;
         let listener = UnixListener::bind_addr(&address).map_err(failed)?;

@@ -1,12 +1,14 @@
 //! A group that the program has already, told by functions of its own: its rank, how many there are, and an exchange of bytes.
 //!
 //! Fences of the key-value space become exchanges, so the steps are those of `README.md`; in front of them stands one exchange in
-//! which the ranks see that they mean the same group, on one host.
+//! which the ranks see that they mean the same group.
 
+use super::exchange::{self, Brings};
 use super::keyvalue::KeyValueSpace;
 use super::membership::{BootstrapError, Membership};
-use super::{alone, exchange};
+use super::{alone, net_of_environment};
 use castell_base::Rank;
+use castell_shm::job::JobOptions;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
@@ -36,18 +38,18 @@ pub trait HostFunctions {
     }
 }
 
-/// Forms the group whose ranks call this, with the functions of the program: no launcher is asked, and no variable read.
+/// Forms the group whose ranks call this, with the functions of the program: no launcher is asked.
 ///
-/// `create` makes the segment for that many ranks; it is called in rank 0 only. Either all ranks succeed or all fail, unless
+/// `create` makes a segment; it is called in one rank of each host only. Either all ranks succeed or all fail, unless
 /// the exchange fails in some of them only.
 ///
 /// # Errors
-/// The ranks are on several hosts or don't agree on who they are; the exchange failed; there is no memory.
-pub fn join_by<E: std::fmt::Display>(
-    functions: &mut dyn HostFunctions,
-    create: impl FnOnce(u32) -> Result<OwnedFd, E>,
-) -> Result<Membership, BootstrapError> {
-    let create = |ranks| create(ranks).map_err(|error| error.to_string());
+/// The ranks don't agree on who they are; the exchange failed; there is no memory.
+pub fn join_by<'a, E: std::fmt::Display>(
+    functions: &'a mut dyn HostFunctions,
+    create: impl FnOnce(&JobOptions) -> Result<OwnedFd, E>,
+) -> Result<Membership<'a>, BootstrapError> {
+    let create = |options: &JobOptions| create(options).map_err(|error| error.to_string());
     let (rank, ranks) = (functions.rank(), functions.ranks());
     if rank.0 >= ranks {
         let why = format!("rank {rank} is not one of {ranks} ranks");
@@ -59,9 +61,9 @@ pub fn join_by<E: std::fmt::Display>(
     let greeting = Greeting::of(functions);
     let all = gather(functions, &greeting.to_bytes())?;
     compare(&greeting, &all).map_err(BootstrapError::Group)?;
-    exchange::form(Space { functions, put: Vec::new(), values: HashMap::new() }, create, |mut space| {
-        space.finish()
-    })
+    let brings = Brings { host: greeting.host.unwrap_or_default(), net: net_of_environment, create };
+    let space = Space { functions, put: Vec::new(), values: HashMap::new() };
+    exchange::form(space, brings, |mut space| space.finish())
 }
 
 /// What each rank tells first. Both sides are builds of this library, so the first word also has its version.
@@ -104,7 +106,7 @@ fn version() -> [u8; 8] {
     bytes
 }
 
-/// Whether the greetings, one rank's behind the other's, are those of one group on one host. All ranks come to the same result.
+/// Whether the greetings, one rank's behind the other's, are those of one group. All ranks come to the same result.
 fn compare(own: &Greeting, all: &[u8]) -> Result<(), String> {
     let greetings: Vec<&[u8]> = all.chunks_exact(GREETING_BYTES).collect();
     let first = greetings[0];
@@ -127,21 +129,7 @@ fn compare(own: &Greeting, all: &[u8]) -> Result<(), String> {
             return Err(format!("rank {rank} could not tell on which host it is{why}"));
         }
     }
-    let elsewhere: Vec<u32> =
-        (0..).zip(&greetings).filter(|(_, greeting)| greeting[16..] != first[16..]).map(|at| at.0).collect();
-    match elsewhere.as_slice() {
-        [] => Ok(()),
-        [other, more @ ..] => {
-            let others = match more.len() {
-                0 => String::new(),
-                count => format!(" (and {count} more)"),
-            };
-            Err(format!(
-                "rank {other}{others} is on another host than rank 0, and only ranks of one host share memory: form a group \
-                 for each host (in MPI, of the communicator that MPI_Comm_split_type makes with MPI_COMM_TYPE_SHARED)"
-            ))
-        }
-    }
+    Ok(())
 }
 
 /// What every rank has, in the order of ranks.
@@ -230,7 +218,7 @@ impl Space<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use castell_host::shm::Segment;
+    use castell_shm::job::Job;
     use std::sync::{Arc, Barrier, Mutex};
 
     /// A program whose ranks are threads; `spoil` may change what an exchange brings to a rank.
@@ -271,45 +259,48 @@ mod tests {
     type Host = fn(u32) -> Result<Option<u64>, String>;
     type Spoil = fn(u32, &mut [u8]) -> Result<(), String>;
 
-    fn group(ranks: u32, host: Host, spoil: Spoil) -> Vec<Result<Membership, String>> {
+    fn group(ranks: u32, host: Host, spoil: Spoil) -> Vec<Result<Seen, String>> {
         let (board, barrier) = (Arc::default(), Arc::new(Barrier::new(ranks as usize)));
         let start = |rank| {
             let (board, barrier) = (Arc::clone(&board), Arc::clone(&barrier));
             let mut functions =
                 Threads { rank, ranks, host: host(rank), board, barrier, spoil, exchanges: 0 };
-            std::thread::spawn(move || join_by(&mut functions, segment).map_err(|error| error.to_string()))
+            std::thread::spawn(move || {
+                let member = join_by(&mut functions, segment).map_err(|error| error.to_string())?;
+                let job = Job::attach(member.segment).expect("a job");
+                if let Some(introduction) = member.introduction {
+                    job.publish_net_address(member.rank, &[1, 2, 3]);
+                    introduction.meet(&job).map_err(|error| error.to_string())?;
+                }
+                Ok((member.rank, (0..ranks).map(|rank| job.host_of(Rank(rank))).collect()))
+            })
         };
         let threads: Vec<_> = (0..ranks).map(start).collect();
         threads.into_iter().map(|thread| thread.join().expect("a rank")).collect()
     }
 
-    fn segment(ranks: u32) -> Result<OwnedFd, String> {
-        let segment = Segment::create("castell-test", 4096).map_err(|error| error.to_string())?;
-        // SAFETY: inside the segment, nobody else has it yet.
-        unsafe { segment.as_ptr().write(ranks as u8) };
-        segment.fd().try_clone_to_owned().map_err(|error| error.to_string())
+    fn segment(options: &JobOptions) -> Result<OwnedFd, String> {
+        let job = Job::create(options).map_err(|error| error.to_string())?;
+        job.fd().try_clone_to_owned().map_err(|error| error.to_string())
     }
+
+    /// The hosts of all ranks, as a rank sees them.
+    type Seen = (Rank, Vec<u32>);
 
     #[test]
     fn all_ranks_share_one_segment() {
         let hosts: [Host; 2] = [|_| Ok(None), |_| Ok(Some(7))];
         for (ranks, host) in [(1, hosts[0]), (2, hosts[1]), (5, hosts[0])] {
-            for (rank, member) in (0..).zip(group(ranks, host, |_, _| Ok(()))) {
-                let member = member.expect("a group");
-                assert_eq!((member.rank, member.is_supervised), (Rank(rank), false));
-                let segment = Segment::from_fd(member.segment).expect("a segment");
-                // SAFETY: inside the segment; nobody writes any more.
-                assert_eq!(unsafe { segment.as_ptr().read() }, ranks as u8);
+            for (rank, member) in (0..).map(Rank).zip(group(ranks, host, |_, _| Ok(()))) {
+                assert_eq!(member, Ok((rank, vec![0; ranks as usize])));
             }
         }
     }
 
     #[test]
-    fn hosts_have_groups_of_their_own() {
-        for member in group(4, |rank| Ok(Some(rank.into())), |_, _| Ok(())) {
-            let error = member.expect_err("four hosts");
-            assert!(error.contains("rank 1 (and 2 more) is on another host than rank 0"), "{error}");
-            assert!(error.contains("MPI_Comm_split_type"), "{error}");
+    fn the_program_may_say_who_is_on_which_host() {
+        for member in group(4, |rank| Ok(Some(u64::from(rank % 2))), |_, _| Ok(())) {
+            assert_eq!(member.expect("a group").1, [1, 2, 1, 2]);
         }
         let unknown: Host = |rank| if rank == 1 { Err("no name".into()) } else { Ok(None) };
         for (rank, member) in group(2, unknown, |_, _| Ok(())).into_iter().enumerate() {

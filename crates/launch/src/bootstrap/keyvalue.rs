@@ -23,6 +23,37 @@ pub(super) trait KeyValueSpace {
     fn finish(&mut self) -> Result<(), BootstrapError>;
 }
 
+/// Puts a value of any length, in as many pieces as it takes; the first begins with their number.
+pub(super) fn put_long(space: &mut impl KeyValueSpace, key: &str, value: &str) -> Result<(), BootstrapError> {
+    // Room for the number and what stands behind it.
+    let room = space.value_bytes_max().saturating_sub(16).max(1);
+    let pieces: Vec<&[u8]> = value.as_bytes().chunks(room).collect();
+    for (at, piece) in pieces.iter().enumerate() {
+        // Quoted text is plain ASCII.
+        let piece = String::from_utf8_lossy(piece);
+        match at {
+            0 => space.put(key, &format!("{}:{piece}", pieces.len()))?,
+            at => space.put(&format!("{key}.{at}"), &piece)?,
+        }
+    }
+    Ok(())
+}
+
+/// Gets what [`put_long`] put.
+pub(super) fn get_long(
+    space: &mut impl KeyValueSpace,
+    from: Rank,
+    key: &str,
+) -> Result<String, BootstrapError> {
+    let first = space.get(from, key)?;
+    let (count, first) = first.split_once(':').unwrap_or(("1", &first));
+    let mut all = first.to_owned();
+    for at in 1..count.parse().unwrap_or(1) {
+        all += &space.get(from, &format!("{key}.{at}"))?;
+    }
+    Ok(all)
+}
+
 /// Writes `text` with nothing but letters, digits and `-._/:@%`: all else would clash with one of the protocols.
 pub(super) fn quote(text: &str) -> String {
     let mut quoted = String::new();

@@ -1,6 +1,8 @@
 //! What is found of a group, by which variables, and why none is found.
 
 use castell_base::Rank;
+use castell_shm::job::Job;
+use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -13,18 +15,48 @@ pub const ALONE_VARIABLE: &str = "CASTELL_ALONE";
 /// Environment variable with the PMIx library's path, where the loader does not find it.
 pub const LIBPMIX_VARIABLE: &str = "CASTELL_LIBPMIX";
 
+/// Environment variable that says what carries messages between ranks of other launchers, as `castell launch --net` does.
+pub const NET_VARIABLE: &str = "CASTELL_NET";
+
 /// A process's place in its group.
 #[derive(Debug)]
-pub struct Membership {
+pub struct Membership<'a> {
     /// This process's rank.
     pub rank: Rank,
-    /// The job's segment.
+    /// The job's segment, or that of this host.
     pub segment: OwnedFd,
     /// Whether castell's launcher watches the ranks. Else the ranks look after each other, see [`Watch`](castell_shm::watch::Watch).
     pub is_supervised: bool,
     /// Whether the ranks can see each other's processes by number (they share a PID namespace): without it, [`Watch`](castell_shm::watch::Watch)
     /// must not be used.
     pub processes_visible: bool,
+    /// Where some ranks are on other hosts and nobody else tells them where this one is found.
+    pub introduction: Option<Introduction<'a>>,
+}
+
+type Meet<'a> = Box<dyn FnOnce(&Job) -> Result<(), BootstrapError> + 'a>;
+
+/// What is left to be done when a rank has joined the job of its host and listens.
+pub struct Introduction<'a>(Meet<'a>);
+
+impl<'a> Introduction<'a> {
+    pub(super) fn new(meet: impl FnOnce(&Job) -> Result<(), BootstrapError> + 'a) -> Introduction<'a> {
+        Introduction(Box::new(meet))
+    }
+
+    /// Tells the ranks of other hosts where this rank is found, as its job says, and hears where they are. All ranks have to call it.
+    ///
+    /// # Errors
+    /// The launcher's service failed, or somebody told nonsense.
+    pub fn meet(self, job: &Job) -> Result<(), BootstrapError> {
+        (self.0)(job)
+    }
+}
+
+impl fmt::Debug for Introduction<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Introduction(..)")
+    }
 }
 
 /// Why a process did not find its group.

@@ -11,8 +11,10 @@ use std::ptr::{self, NonNull};
 
 const PROTOCOL: &str = "PMIx";
 const NAMESPACE_BYTES: usize = 256;
+const KEY_BYTES: usize = 512;
 const RANK_WILDCARD: u32 = u32::MAX - 1;
 const SCOPE_GLOBAL: u8 = 3;
+const TYPE_BOOL: u16 = 1;
 const TYPE_STRING: u16 = 3;
 const TYPE_UINT32: u16 = 14;
 const SUCCESS: c_int = 0;
@@ -38,18 +40,40 @@ struct Value {
 union Data {
     string: *mut c_char,
     uint32: u32,
+    flag: bool,
     whole: [u64; 3],
 }
 
-const _: () = assert!(size_of::<Name>() == 260 && size_of::<Value>() == 32);
+/// A directive of a call: `pmix_info_t`.
+#[repr(C)]
+struct Info {
+    key: [c_char; KEY_BYTES],
+    flags: u32,
+    value: Value,
+}
 
-/// The library's calls. `info` arrays are never passed: null and 0.
+const _: () = assert!(size_of::<Name>() == 260 && size_of::<Value>() == 32 && size_of::<Info>() == 552);
+
+impl Info {
+    /// That a fence brings what was put to all hosts. Services that fetch it when it is asked for may have looked before it was put.
+    fn collect_data() -> Info {
+        let mut key = [0; KEY_BYTES];
+        for (to, from) in key.iter_mut().zip(b"pmix.collect") {
+            *to = from.cast_signed();
+        }
+        let mut value = Value { kind: TYPE_BOOL, data: Data { whole: [0; 3] } };
+        value.data.flag = true;
+        Info { key, flags: 0, value }
+    }
+}
+
+/// The library's calls. `info` arrays are passed to fences only: else null and 0.
 struct Calls {
     init: unsafe extern "C" fn(*mut Name, *const c_void, usize) -> c_int,
     finalize: unsafe extern "C" fn(*const c_void, usize) -> c_int,
     put: unsafe extern "C" fn(u8, *const c_char, *mut Value) -> c_int,
     commit: unsafe extern "C" fn() -> c_int,
-    fence: unsafe extern "C" fn(*const Name, usize, *const c_void, usize) -> c_int,
+    fence: unsafe extern "C" fn(*const Name, usize, *const Info, usize) -> c_int,
     get: unsafe extern "C" fn(*const Name, *const c_char, *const c_void, usize, *mut *mut Value) -> c_int,
     error_string: unsafe extern "C" fn(c_int) -> *const c_char,
 }
@@ -228,8 +252,9 @@ impl KeyValueSpace for Pmix {
     }
 
     fn fence(&mut self) -> Result<(), BootstrapError> {
-        // SAFETY: no list of processes means all of the job.
-        self.calls.check("PMIx_Fence", unsafe { (self.calls.fence)(ptr::null(), 0, ptr::null(), 0) })
+        let collect = Info::collect_data();
+        // SAFETY: no list of processes means all of the job; one live directive, which is only read.
+        self.calls.check("PMIx_Fence", unsafe { (self.calls.fence)(ptr::null(), 0, &collect, 1) })
     }
 
     fn get(&mut self, from: Rank, key: &str) -> Result<String, BootstrapError> {
