@@ -1,5 +1,9 @@
 //! The network interfaces of this host.
 
+mod subnet;
+
+pub use subnet::Subnet;
+
 use std::ffi::CStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -28,31 +32,20 @@ pub fn addresses() -> Vec<InterfaceAddress> {
     found
 }
 
-/// An interface was named that others can't be reached by.
-#[derive(Debug, thiserror::Error)]
-#[error("this host has no network interface `{name}` that is up and has an address; it has {there}")]
-pub struct NoInterface {
-    name: String,
-    there: String,
-}
-
-/// Where this host can be found: the addresses of the interface of this name, or all [`addresses`] where none is named.
-///
-/// # Errors
-/// There is no such interface, or it has no address.
-pub fn found_at(interface: Option<&str>) -> Result<Vec<IpAddr>, NoInterface> {
-    let all = addresses();
-    let is_meant = |one: &&InterfaceAddress| interface.is_none_or(|name| one.interface == name);
-    let found: Vec<IpAddr> = all.iter().filter(is_meant).map(|one| one.ip).collect();
-    match interface.filter(|_| found.is_empty()) {
-        None => Ok(found),
-        Some(name) => {
-            let mut there: Vec<String> =
-                all.iter().map(|one| format!("{} ({})", one.interface, one.ip)).collect();
-            there.dedup();
-            Err(NoInterface { name: name.into(), there: there.join(", ") })
+/// All of [`addresses`], for people: `eth0 (10.1.0.5, fd00::5), lo (127.0.0.1, ::1)`.
+pub fn described() -> String {
+    let mut names: Vec<(String, Vec<String>)> = Vec::new();
+    for one in addresses() {
+        let ip = one.ip.to_string();
+        match names.iter_mut().find(|(name, _)| *name == one.interface) {
+            Some((_, ips)) => ips.push(ip),
+            None => names.push((one.interface, vec![ip])),
         }
     }
+    if names.is_empty() {
+        return "none that is up and has an address".into();
+    }
+    names.iter().map(|(name, ips)| format!("{name} ({})", ips.join(", "))).collect::<Vec<_>>().join(", ")
 }
 
 /// Has an interface of this process's network namespace gather frames before it hands them on (generic receive offload), or not. The end of a

@@ -7,9 +7,11 @@
 
 mod layout;
 mod net;
+mod place;
 
 pub use layout::{HOST_NAME_BYTES_MAX, NET_ADDRESS_BYTES_MAX, area_bytes};
 pub use net::{Interface, Net, OverTcp, Provider};
+pub use place::Place;
 
 use crate::board::{ENTRIES, Entry};
 pub use crate::cma_probe::Reads;
@@ -203,7 +205,7 @@ struct Header {
     progress: AtomicU32,
     reads: AtomicU32,
     net: AtomicU32,
-    /// The network interface or the provider, where that was named.
+    /// The network interface, the addresses or the provider, where that was named.
     name: [AtomicU64; 4],
     /// Whether ranks of one host share memory.
     is_shared: AtomicU32,
@@ -222,10 +224,8 @@ impl Header {
         match self.net.load(Ordering::Relaxed) {
             0 => Some(Net::Shm),
             kind @ (1 | 4) => {
-                let words = [self.name_word(0), self.name_word(1)];
-                let interface = Interface::from_words(words);
-                let is_whole = interface.is_some() || words == [0; 2];
-                is_whole.then_some(Net::Tcp(OverTcp { encrypts: kind == 4, interface }))
+                let place = Place::from_words([0, 1, 2, 3].map(|at| self.name_word(at)))?;
+                Some(Net::Tcp(OverTcp { encrypts: kind == 4, place }))
             }
             2 => Interface::from_words([self.name_word(0), self.name_word(1)]).map(Net::Esp),
             3 => Provider::from_words([0, 1, 2, 3].map(|at| self.name_word(at))).map(Net::Fabric),
@@ -242,10 +242,7 @@ impl Header {
 fn written(net: Net) -> (u32, [u64; 4]) {
     match net {
         Net::Shm => (0, [0; 4]),
-        Net::Tcp(OverTcp { encrypts, interface }) => {
-            let [front, back] = interface.map_or([0; 2], Interface::to_words);
-            (if encrypts { 4 } else { 1 }, [front, back, 0, 0])
-        }
+        Net::Tcp(OverTcp { encrypts, place }) => (if encrypts { 4 } else { 1 }, place.to_words()),
         Net::Esp(interface) => {
             let [front, back] = interface.to_words();
             (2, [front, back, 0, 0])

@@ -12,7 +12,7 @@ use castell_host::random::random_bytes;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// Who has been let in but not proved anything; of more the oldest goes.
@@ -110,6 +110,8 @@ pub(crate) struct Connections {
     pub(crate) clock: Clock,
     epoll: Arc<OwnedFd>,
     listeners: Vec<OwnedFd>,
+    /// Addresses to connect from; none: any.
+    from: Box<[IpAddr]>,
     /// Nobody is let in before.
     deaf_until: Option<u64>,
     /// By rank.
@@ -136,7 +138,7 @@ impl Connections {
         (secret, encrypted): (Secret, Option<Box<[u8]>>),
         settings: Settings,
         clock: Clock,
-        (epoll, listeners): (Arc<OwnedFd>, Vec<OwnedFd>),
+        (epoll, listeners, from): (Arc<OwnedFd>, Vec<OwnedFd>, &[IpAddr]),
     ) -> Result<Connections, std::io::Error> {
         for (token, listener) in (LISTENERS..).zip(&listeners) {
             epoll::watch(&epoll, listener, token, false)?;
@@ -154,6 +156,7 @@ impl Connections {
             clock,
             epoll,
             listeners,
+            from: from.into(),
             deaf_until: None,
             peers: (0..ranks).map(|_| None).collect(),
             open: Vec::new(),
@@ -333,7 +336,8 @@ impl Connections {
         let peer = self.peers[rank.index()].as_deref_mut().expect("it was looked at");
         peer.link.dial(instance, now);
         let at = peer.addresses[peer.next_address % peer.addresses.len()];
-        match socket::dial(at) {
+        let from = self.from.iter().find(|ip| ip.is_ipv4() == at.is_ipv4());
+        match socket::dial(at, from.copied()) {
             Ok(socket) => {
                 let until = now + self.settings.dial_ns;
                 let slot = self.add(socket, Stage::Connecting { rank }, until, true);

@@ -29,9 +29,12 @@ pub(crate) fn accept(listener: &OwnedFd) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// Begins to connect; it shows as writable what became of it ([`connected`]).
-pub(crate) fn dial(to: SocketAddr) -> Result<OwnedFd, Errno> {
+/// Begins to connect, from an address if one is given; it shows as writable what became of it ([`connected`]).
+pub(crate) fn dial(to: SocketAddr, from: Option<IpAddr>) -> Result<OwnedFd, Errno> {
     let socket = socket(to.ip())?;
+    if let Some(from) = from {
+        rustix::net::bind(&socket, &SocketAddr::new(from, 0))?;
+    }
     sockopt::set_tcp_nodelay(&socket, true)?;
     match rustix::net::connect(&socket, &to) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),

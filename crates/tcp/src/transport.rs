@@ -26,6 +26,8 @@ pub struct TcpOptions {
     pub settings: Settings,
     /// Where times come from.
     pub clock: Clock,
+    /// Whether it connects from these addresses, too; else from whichever the system chooses.
+    pub dials_from_there: bool,
     /// Whether all that follows the proofs is encrypted (TLS 1.3). The same on both sides.
     pub encrypts: bool,
 }
@@ -34,7 +36,7 @@ impl TcpOptions {
     /// Listening at these addresses, all else as usual: nothing is encrypted.
     pub fn at(listen: &[IpAddr]) -> TcpOptions {
         let (settings, clock) = (Settings::default(), Clock::default());
-        TcpOptions { listen: listen.to_vec(), settings, clock, encrypts: false }
+        TcpOptions { listen: listen.to_vec(), settings, clock, dials_from_there: false, encrypts: false }
     }
 }
 
@@ -110,12 +112,13 @@ impl Tcp {
         let limits =
             Limits { tells_room: true, ..Limits::messages_only("tcp", options.settings.message_bytes_max) };
         let clock = options.clock.clone();
+        let from = if options.dials_from_there { &options.listen[..] } else { &[] };
         let shared = Connections::new(
             (me, ranks),
             (secret, options.encrypts.then(|| vec![0; SCRATCH_BYTES].into())),
             options.settings,
             clock.clone(),
-            (Arc::clone(&epoll), listeners),
+            (Arc::clone(&epoll), listeners, from),
         )?;
         Ok(Tcp {
             shared: Arc::new(Mutex::new(shared)),

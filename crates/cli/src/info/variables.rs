@@ -148,7 +148,7 @@ pub const GROUPS: [Group; 7] = [
             ),
             variable(
                 "CASTELL_NET",
-                "`shm`, `tcp`, `tcp+tls`, `fabric`, `fabric=PROVIDER`",
+                "`shm`, `tcp`, `tcp+tls`, `tcp=INTERFACE`, `tcp=10.1.0.0/16`, `fabric`, `fabric=PROVIDER`",
                 "what carries messages between ranks that `mpirun`, `srun` and other launchers start, as `castell launch --net` says \
                  it for its own; rank 0's counts",
             ),

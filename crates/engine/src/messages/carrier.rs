@@ -3,8 +3,7 @@
 use castell_base::Rank;
 use castell_fabric::{Fabric, FabricConnector, FabricEndpoint, FabricOptions, Reach, Wish};
 use castell_frames::{Esp, EspConnector, EspEndpoint, EspOptions};
-use castell_host::interfaces::{self, NoInterface};
-use castell_shm::job::{Interface, Job, Net, OverTcp};
+use castell_shm::job::{Job, Net, OverTcp, Place};
 use castell_tcp::address::ADDRESSES_MAX;
 use castell_tcp::{Secret, Tcp, TcpConnector, TcpEndpoint, TcpOptions};
 use castell_transport::{
@@ -52,7 +51,9 @@ impl Carrier {
     }
 
     fn over_tcp(job: &Job, me: Rank, how: &OverTcp) -> Result<Carrier, Box<dyn Error>> {
-        let options = TcpOptions { encrypts: how.encrypts, ..TcpOptions::at(&listen_at(job, how)?) };
+        let dials_from_there = how.place != Place::Anywhere;
+        let listen = listen_at(job, how.place)?;
+        let options = TcpOptions { encrypts: how.encrypts, dials_from_there, ..TcpOptions::at(&listen) };
         Ok(Carrier::Tcp(Box::new(Tcp::new(me, job.ranks(), Secret::new(job.secret()), &options)?)))
     }
 
@@ -112,12 +113,11 @@ impl Carrier {
     }
 }
 
-/// Where a rank listens: at the interface that was named, else where other hosts find this one, or at this host only, if there are no
+/// Where a rank listens: at the addresses that were chosen, else where other hosts find this one, or at this host only, if there are no
 /// others.
-fn listen_at(job: &Job, how: &OverTcp) -> Result<Vec<IpAddr>, NoInterface> {
-    let named = how.interface.as_ref().map(Interface::name);
-    let is_sought = named.is_some() || job.has_hosts();
-    let mut found = if is_sought { interfaces::found_at(named)? } else { Vec::new() };
+fn listen_at(job: &Job, place: Place) -> Result<Vec<IpAddr>, String> {
+    let is_sought = place != Place::Anywhere || job.has_hosts();
+    let mut found = if is_sought { place.addresses()? } else { Vec::new() };
     found.truncate(ADDRESSES_MAX);
     Ok(if found.is_empty() { vec![IpAddr::V4(Ipv4Addr::LOCALHOST)] } else { found })
 }

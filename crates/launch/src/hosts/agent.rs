@@ -88,7 +88,8 @@ fn start(description: &Description) -> Result<i32, (String, i32)> {
     let refuse = |why: String| (why, REFUSED);
     let me = Rank(description.agent);
     let net = options::net_of(&description.options);
-    let control = Control::open(me, description.agents + 1, description.control_secret, net);
+    let listen = net.place().addresses().map_err(|why| refuse(format!("--net {net}: {why}")))?;
+    let control = Control::open(me, description.agents + 1, description.control_secret, net, &listen);
     let mut control = control.map_err(|error| refuse(error.to_string()))?;
     control.introduce(LAUNCHER, &description.launcher).map_err(refuse)?;
     let ready = Told::Ready { processors: Processors::usable().count() as u32, address: control.address() };

@@ -1,7 +1,6 @@
 //! The connections between launcher and agents: those of ranks, between other parties. The launcher is number 0, agents count from 1.
 
 use castell_base::Rank;
-use castell_host::interfaces;
 use castell_shm::job::{Net, OverTcp};
 use castell_tcp::{Secret, Tcp, TcpEndpoint, TcpError, TcpOptions, address::ADDRESSES_MAX};
 use castell_transport::{
@@ -42,10 +41,17 @@ struct Way {
 }
 
 impl Control {
-    /// Number `me` of so many parties, listening at all addresses of this host; encrypted where what the ranks say is.
-    pub(super) fn open(me: Rank, parties: u32, secret: [u8; 32], net: Net) -> Result<Control, TcpError> {
+    /// Number `me` of so many parties, listening at these addresses; encrypted where what the ranks say is.
+    pub(super) fn open(
+        me: Rank,
+        parties: u32,
+        secret: [u8; 32],
+        net: Net,
+        listen: &[IpAddr],
+    ) -> Result<Control, TcpError> {
         let encrypts = matches!(net, Net::Tcp(OverTcp { encrypts: true, .. }));
-        let options = TcpOptions { encrypts, ..TcpOptions::at(&listen_addresses()) };
+        let listen = &listen[..listen.len().min(ADDRESSES_MAX)];
+        let options = TcpOptions { encrypts, ..TcpOptions::at(listen) };
         let tcp = Tcp::new(me, parties, Secret::new(secret), &options)?;
         Ok(Control { tcp, me, ways: (0..parties).map(|_| Way::default()).collect(), unheard: Vec::new() })
     }
@@ -165,9 +171,4 @@ impl Events for Inbox {
     fn down(&mut self, peer: Rank, _delivered: u32, why: Down) {
         self.0.push(Heard::Down(peer, why));
     }
-}
-
-/// The addresses at which others may find this host, the best first.
-pub(super) fn listen_addresses() -> Vec<IpAddr> {
-    interfaces::addresses().into_iter().map(|one| one.ip).take(ADDRESSES_MAX).collect()
 }

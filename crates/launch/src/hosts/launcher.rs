@@ -1,6 +1,6 @@
 //! The launcher's side: starts the agents, passes on what they tell, and finds out how the job ended.
 
-use super::control::{Control, Heard, LAUNCHER, listen_addresses};
+use super::control::{Control, Heard, LAUNCHER};
 use super::place::HostSlots;
 use super::recording::{Recorded, Recording};
 use super::wire::{Description, Gone, News, Order, Told};
@@ -10,10 +10,11 @@ use castell_base::Rank;
 use castell_host::process::{self, Birth, Ended, Process};
 use castell_host::signal::{self, Arrived, Signals};
 use castell_host::{descriptor, say};
-use castell_shm::job::{Death, Job, JobOptions, JobSecret};
+use castell_shm::job::{Death, Job, JobOptions, JobSecret, Place};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -114,7 +115,7 @@ impl HostsLaunch {
         let used = self.used();
         let secrets = [JobSecret::random()?, JobSecret::random()?];
         let parties = used.len() as u32 + 1;
-        let control = Control::open(LAUNCHER, parties, secrets[0].0, self.launch.job.net);
+        let control = Control::open(LAUNCHER, parties, secrets[0].0, self.launch.job.net, &self.listen());
         let control = control.map_err(HostsError::from)?;
         let mut command = vec![program.as_bytes().to_vec()];
         command.extend(arguments.iter().map(|word| word.as_bytes().to_vec()));
@@ -163,6 +164,12 @@ impl HostsLaunch {
         let domains = self.launch.isolation.map(|isolation| isolation.domains_of(ranks.ranks, &hosts));
         let domains = domains.unwrap_or_default();
         Ok(Job::create(&JobOptions { net, hosts, host_names, domains, secret, ..ranks })?)
+    }
+
+    /// Where this process listens. It need not be on a host of the job, so what was chosen for those may not be here.
+    fn listen(&self) -> Vec<IpAddr> {
+        let chosen = self.launch.job.net.place().addresses();
+        chosen.or_else(|_| Place::Anywhere.addresses()).unwrap_or_default()
     }
 
     /// The hosts that get ranks, by their places in the list.
@@ -315,7 +322,7 @@ impl<'a> Running<'a> {
     fn silent(&mut self) -> LaunchError {
         let is_silent = |at: &usize| self.hosts[*at].state == State::Starting || self.asks(*at);
         let at = (0..self.hosts.len()).find(is_silent).expect("one is missing");
-        let addresses = listen_addresses().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let addresses = self.plan.listen().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let error = HostsError::Silent {
             host: self.hosts[at].name.clone(),
             seconds: self.plan.patience.as_secs(),

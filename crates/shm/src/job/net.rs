@@ -1,5 +1,6 @@
 //! What carries messages from rank to rank, as a job is told on command lines.
 
+use super::place::Place;
 use std::fmt;
 use std::str::FromStr;
 
@@ -90,8 +91,8 @@ impl fmt::Debug for Provider {
 pub struct OverTcp {
     /// Whether what the ranks say is encrypted.
     pub encrypts: bool,
-    /// The interface of each host at which its ranks are found; else all that others may reach.
-    pub interface: Option<Interface>,
+    /// Where on each host its ranks are found.
+    pub place: Place,
 }
 
 /// What carries messages from rank to rank. What the ranks of a host know of each other (who lives, what was called) stays in shared memory.
@@ -109,6 +110,11 @@ pub enum Net {
 }
 
 impl Net {
+    /// At which of a host's addresses launcher, agents and ranks speak TCP, if they do.
+    pub fn place(self) -> Place {
+        if let Net::Tcp(OverTcp { place, .. }) = self { place } else { Place::Anywhere }
+    }
+
     /// The word for it, without interface and provider.
     pub fn name(self) -> &'static str {
         match self {
@@ -133,9 +139,10 @@ impl Net {
 impl fmt::Display for Net {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Net::Tcp(OverTcp { interface: Some(interface), .. }) | Net::Esp(interface) => {
-                write!(out, "{}={}", self.name(), interface.name())
+            Net::Tcp(OverTcp { place, .. }) if *place != Place::Anywhere => {
+                write!(out, "{}={place}", self.name())
             }
+            Net::Esp(interface) => write!(out, "esp={}", interface.name()),
             Net::Fabric(provider) if !provider.name().is_empty() => write!(out, "fabric={}", provider.name()),
             net => out.write_str(net.name()),
         }
@@ -154,9 +161,11 @@ impl FromStr for Net {
         match word.split_once('=') {
             None if word == "shm" => Ok(Net::Shm),
             None if word == "tcp" => Ok(Net::Tcp(OverTcp::default())),
-            None if word == "tcp+tls" => Ok(Net::Tcp(OverTcp { encrypts: true, interface: None })),
-            Some((tcp @ ("tcp" | "tcp+tls"), name)) => interface(name)
-                .map(|name| Net::Tcp(OverTcp { encrypts: tcp == "tcp+tls", interface: Some(name) })),
+            None if word == "tcp+tls" => Ok(Net::Tcp(OverTcp { encrypts: true, place: Place::Anywhere })),
+            Some((tcp @ ("tcp" | "tcp+tls"), place)) => {
+                let encrypts = tcp == "tcp+tls";
+                place.parse().map(|place| Net::Tcp(OverTcp { encrypts, place }))
+            }
             None if word == "esp" => {
                 Err("esp needs a network interface, as in esp=eth0; `ip -br link` shows which there are"
                     .into())
@@ -171,7 +180,7 @@ impl FromStr for Net {
                 })
             }
             _ => Err(format!(
-                "`{word}` is no network that castell knows: shm, tcp, tcp=INTERFACE, tcp+tls, tcp+tls=INTERFACE, esp=INTERFACE, fabric, or fabric=PROVIDER"
+                "`{word}` is no network that castell knows: shm, tcp, tcp=INTERFACE, tcp=NETWORK/BITS, tcp+tls, tcp+tls=INTERFACE, esp=INTERFACE, fabric, or fabric=PROVIDER"
             )),
         }
     }
@@ -183,7 +192,7 @@ mod tests {
 
     #[test]
     fn networks_are_read_as_they_are_written() {
-        let tcp = ["tcp", "tcp+tls", "tcp=eth0", "tcp+tls=ib0"];
+        let tcp = ["tcp", "tcp+tls", "tcp=eth0", "tcp+tls=ib0", "tcp=10.1.0.0/16", "tcp+tls=fd00:1::/64"];
         for word in ["shm", "esp=eth0", "esp=enp0s31f6.1234567", "fabric", "fabric=tcp;ofi_rxm/eth0"]
             .into_iter()
             .chain(tcp)
@@ -204,6 +213,8 @@ mod tests {
             "esp=a/b",
             "esp=..",
             "tcp=",
+            "tcp=a b",
+            "tcp=10.1.0.0/33",
             "tcp+ssl",
             "udp",
             "esp=sixteen-letters-",

@@ -109,7 +109,8 @@ impl Ranks {
             ..Settings::default()
         };
         let (listen, encrypts) = (options.listen.clone(), options.encrypts);
-        let tcp = TcpOptions { listen, settings, clock: Clock::Virtual(clock), encrypts };
+        let tcp =
+            TcpOptions { listen, settings, clock: Clock::Virtual(clock), dials_from_there: true, encrypts };
         let secret = Secret::new([seed as u8; 32]);
         let faults = Faults::new(seed, options.profile);
         let shared = Arc::clone(&world);
