@@ -17,6 +17,7 @@ mod info;
 mod lab;
 mod launch;
 mod learned;
+mod loaded;
 mod model;
 mod mpi;
 mod omp;

@@ -1,9 +1,9 @@
 //! Models and networks as the command line takes them: as text, or the name of a TOML file.
 
 use anyhow::bail;
-use castell_model::Model;
 use castell_model::noise::NoisyModel;
 use castell_model::topology::Topology;
+use castell_model::{Levels, Model};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,6 +31,12 @@ pub fn constant(text: &str) -> anyhow::Result<Model> {
         );
     }
     Ok(noisy.model)
+}
+
+/// Models of two levels from a file.
+pub fn levels(file: &Path) -> anyhow::Result<Levels> {
+    let text = read(file).map_err(anyhow::Error::msg)?;
+    Levels::from_toml(&text).map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))
 }
 
 /// A network from its text.

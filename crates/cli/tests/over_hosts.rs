@@ -107,6 +107,30 @@ fn a_program_runs_over_hosts_as_on_one() {
     }
 }
 
+/// A pattern of two levels goes by the hosts that its ranks are really on, and has the messages that are simulated.
+#[test]
+fn patterns_run_over_hosts_as_they_are_simulated() {
+    if !labs_are_possible() {
+        return;
+    }
+    for (name, hosts) in [
+        ("allreduce:two-level", "h1:3,h2:1"),
+        ("bcast:two-level", "h2:2,h1:3"),
+        ("bcast:binomial", "h1:2,h2:2"),
+    ] {
+        let options = ["--hosts", hosts, "--bytes", "5000", "--root", "1", "--json"];
+        let ran = json(&in_lab(&["2"], &[&[CASTELL, "run", name], &options[..]].concat()));
+        let places: Vec<&str> = hosts.split([':', ',']).skip(1).step_by(2).collect();
+        let ranks: u32 = places.iter().map(|place| place.parse::<u32>().expect("a number")).sum();
+        let ranks = ranks.to_string();
+        let simulate = [&["simulate", name, "--ranks", &ranks, "--measure"], &options[..]].concat();
+        let simulated = json(&Command::new(CASTELL).args(simulate).output().expect("castell runs"));
+        let key = |of: &Value, key: &str| of[key].as_u64().expect("a number");
+        assert_eq!(key(&ran, "messages"), key(&simulated["measures"], "messages"), "{name} {hosts}");
+        assert_eq!(key(&ran, "bytes"), key(&simulated["measures"], "bytes"), "{name} {hosts}");
+    }
+}
+
 /// Messages of a timeline: as many as were sent, and none comes sooner than it left but for the error that is said.
 fn check_messages(file: &Path, error_us: f64, at_least: usize) {
     let trace: Value = serde_json::from_slice(&std::fs::read(file).expect("a file")).expect("JSON");

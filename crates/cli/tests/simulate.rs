@@ -333,3 +333,31 @@ fn a_reader_that_stops_early_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
 }
+
+/// Two levels from the command line and from a file come to the same, and cost between one and the other.
+#[test]
+fn two_levels_are_simulated() {
+    let (within, between) =
+        ("plb:alpha_p=400ns,alpha_r=200ns,beta=0.1ns", "plb:alpha_p=20us,alpha_r=2us,beta=1ns");
+    let makespan = |options: &[&str]| {
+        let options = [&["simulate", "allreduce:two-level", "--ranks", "8", "--json"], options].concat();
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_castell")).args(options).output();
+        let output = output.expect("castell runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
+        told["makespan_ps"].as_u64().expect("a time")
+    };
+    let on = |hosts: &str| makespan(&["--hosts", hosts, "--within", within, "--model", between]);
+    let (one, two, eight) = (on("1"), on("2"), on("8"));
+    assert!(one < two && two < eight, "{one} {two} {eight}");
+    assert_eq!(two, on("a:4,b:4"));
+    let file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a file");
+    let table = |name: &str, p: &str, r: &str, b: &str| {
+        format!("[{name}]\nmodel = \"plb\"\nalpha_p = \"{p}\"\nalpha_r = \"{r}\"\nbeta = \"{b}\"\n")
+    };
+    let tables = table("within", "400ns", "200ns", "0.1ns") + &table("between", "20us", "2us", "1ns");
+    std::fs::write(file.path(), format!("hosts = \"a:4,b:4\"\n{tables}")).expect("written");
+    let name = file.path().display().to_string();
+    assert_eq!(makespan(&["--levels", &name]), two);
+    assert_eq!(makespan(&["--levels", &name, "--hosts", "8"]), eight);
+}

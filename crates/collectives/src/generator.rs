@@ -1,6 +1,6 @@
 //! From names to patterns: `barrier:dissemination`, `allreduce:a4,a2`, `pingpong:100`.
 
-use crate::collective::{ALGORITHMS, Blocks, Collective, CollectiveError, Shape};
+use crate::collective::{ALGORITHMS, Blocks, Collective, CollectiveError, Placement, Shape};
 use crate::dissemination::{Dissemination, WayDissemination};
 use crate::halving::HalvingDoubling;
 use crate::language::{self, Allreduce, Word};
@@ -10,6 +10,7 @@ use crate::point::{Multicast, PingPong};
 use crate::ring::{ChainBroadcast, DoubleRing, RingAllreduce};
 use crate::tree::{self, BinaryBroadcast, Binomial};
 use castell_base::{Rank, Time};
+use std::sync::Arc;
 
 /// What a pattern needs to know besides its name; each pattern takes what it has use for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,12 +27,22 @@ pub struct Options {
     pub segment_bytes: u64,
     /// Messages that a rank sends a round, for what has a choice; at least 1.
     pub ways: u32,
+    /// Who shares a host, for what works on two levels; `None`: so many consecutive ranks as `ways`, and one more.
+    pub placement: Option<Arc<Placement>>,
 }
 
 impl Options {
-    /// `ranks` ranks, 8 bytes, no computation, root 0, segments of 64 KiB, 1 way.
+    /// `ranks` ranks, 8 bytes, no computation, root 0, segments of 64 KiB, 1 way, no hosts.
     pub fn new(ranks: u32) -> Options {
-        Options { ranks, bytes: 8, compute: Time(0), root: Rank(0), segment_bytes: 65536, ways: 1 }
+        Options {
+            ranks,
+            bytes: 8,
+            compute: Time(0),
+            root: Rank(0),
+            segment_bytes: 65536,
+            ways: 1,
+            placement: None,
+        }
     }
 }
 
@@ -149,7 +160,9 @@ fn is_collective(name: &str) -> bool {
 /// all blocks together.
 fn shape(name: &str, options: &Options) -> Shape {
     let &Options { ranks, bytes, root, segment_bytes, ways, .. } = options;
-    let shape = Shape { segment: segment_bytes, ways, ..Shape::new(ranks, bytes, 1).with_root(root) };
+    let placement = options.placement.clone();
+    let shape =
+        Shape { segment: segment_bytes, ways, placement, ..Shape::new(ranks, bytes, 1).with_root(root) };
     if name.starts_with("reduce_scatter:") { shape.with_blocks(Blocks::Even(bytes)) } else { shape }
 }
 
@@ -224,6 +237,9 @@ fn check(options: &Options) -> Result<(), GeneratorError> {
     }
     if options.segment_bytes == 0 || options.ways == 0 {
         return refuse("segments have at least 1 byte, and there is at least 1 way".into());
+    }
+    if let Some(places) = options.placement.as_ref().map(|it| it.ranks()).filter(|it| *it != options.ranks) {
+        return refuse(format!("{places} ranks have a host, and the group has {}", options.ranks));
     }
     if !options.compute.0.is_multiple_of(PS_A_NS) {
         return refuse(format!("the computation of {} is not whole nanoseconds", options.compute));

@@ -29,6 +29,7 @@ mod closed_forms;
 mod error;
 pub mod fit;
 mod lambert;
+mod levels;
 mod model;
 mod models;
 pub mod noise;
@@ -41,6 +42,7 @@ pub use by_count::ByCount;
 pub use by_size::{BySize, Table};
 pub use closed_forms::{ClosedForms, Tree};
 pub use error::ModelError;
+pub use levels::Levels;
 pub use model::Model;
 pub use models::{
     Bsp, Lb, LogGops, LogGp, LogGps, LogP, LogfP, Lop, Plb, Work, largest_useful_fan_out, optimal_fan_out,

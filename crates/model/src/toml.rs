@@ -55,6 +55,11 @@ impl Model {
 /// A model's TOML as the text that says the same.
 pub(crate) fn to_text(text: &str) -> Result<String, ModelError> {
     let table: Table = text.parse().map_err(|error: toml::de::Error| ModelError::Toml(error.to_string()))?;
+    table_to_text(&table)
+}
+
+/// The same of a table that has been read.
+pub(crate) fn table_to_text(table: &Table) -> Result<String, ModelError> {
     let Some(Value::String(name)) = table.get("model") else {
         return Err(ModelError::Toml("expected a line such as `model = \"plb\"`".to_owned()));
     };

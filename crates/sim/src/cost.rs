@@ -9,6 +9,8 @@ pub(crate) struct Occasion {
     pub rank: Rank,
     /// The rank whose operation it is: for an arrival the sender.
     pub owner: Rank,
+    /// The rank at the other end of the message; the rank itself where there is no message.
+    pub peer: Rank,
     /// Number of the operation among its owner's, in the order of their records; 0 where costs are not
     /// [`Costs::KEYED`].
     pub operation: u64,
@@ -26,7 +28,17 @@ pub(crate) struct Occasion {
 impl Occasion {
     /// An operation of `owner` that `rank` pays for, without what depends on the message.
     pub fn of(owner: Rank, rank: Rank, operation: u64, now: Time) -> Occasion {
-        Occasion { rank, owner, operation, now, bytes: 0, burst: 0, elapsed: Time::ZERO, together: 1 }
+        Occasion {
+            rank,
+            owner,
+            peer: rank,
+            operation,
+            now,
+            bytes: 0,
+            burst: 0,
+            elapsed: Time::ZERO,
+            together: 1,
+        }
     }
 }
 
@@ -69,6 +81,11 @@ pub(crate) trait Costs {
     /// Whether a message of this size waits for its receive (rendezvous).
     fn rendezvous(&self, _bytes: u64) -> bool {
         false
+    }
+
+    /// The same for a message between these two ranks.
+    fn rendezvous_between(&self, bytes: u64, _ranks: (Rank, Rank)) -> bool {
+        self.rendezvous(bytes)
     }
 
     /// How long computing of nominally `time` takes.

@@ -124,6 +124,17 @@ pub enum SimError {
     /// A model without messages of their own meets a network.
     #[error("under {0}, messages are exchanged all at once and meet on no links; leave the network out")]
     NoNetwork(&'static str),
+    /// Hosts of fewer ranks than the program has.
+    #[error("the program has {ranks} ranks, and hosts are given for {places}")]
+    HostsTooFew {
+        /// Of the program.
+        ranks: u32,
+        /// That have a host.
+        places: u32,
+    },
+    /// Two levels that don't go together, or with something else.
+    #[error("messages within hosts cost by another model than those between hosts: {0}")]
+    Levels(&'static str),
     /// A model that this engine does not know.
     #[error("the simulator does not know the model {0}; choose another one")]
     UnknownModel(&'static str),

@@ -16,6 +16,7 @@ mod error;
 pub mod fast;
 pub mod instrument;
 pub mod instruments;
+mod levels;
 mod machine;
 pub mod network;
 mod noisy;
@@ -28,7 +29,7 @@ pub mod statistics;
 
 pub use castell_base::{Job, OwnThread, Threads};
 pub use error::{OperationName, SimError};
-pub use machine::{Machine, Ties};
+pub use machine::{Machine, Ties, Within};
 pub use outcome::Outcome;
 pub use simulation::Simulation;
 pub use source::{Schedules, Source};

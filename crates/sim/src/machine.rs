@@ -16,8 +16,19 @@ pub struct Machine {
     pub detours: Option<(Detours, bool)>,
     /// Links that messages share; without one they never meet on their way.
     pub network: Option<Arc<dyn Network>>,
+    /// Ranks that share a host, and what messages between them cost instead; without it all messages cost the same.
+    pub within: Option<Within>,
     /// The rule of ties.
     pub ties: Ties,
+}
+
+/// Ranks that share hosts. The machine's own model holds between hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Within {
+    /// What messages between ranks of one host cost: a model of the same family as the machine's, LogGP, LogGPS and LogGOPS being one.
+    pub model: Model,
+    /// Each rank's host.
+    pub host_of: Arc<[u32]>,
 }
 
 impl Machine {
@@ -43,7 +54,7 @@ impl Machine {
             Model::LogP(_) | Model::LogGp(_) | Model::LogGps(_) | Model::LogGops(_) => Ties::Insertion,
             _ => Ties::Rank,
         };
-        Machine { model, noise: Noise::default(), detours: None, network: None, ties }
+        Machine { model, noise: Noise::default(), detours: None, network: None, within: None, ties }
     }
 
     /// The same on which an operating system makes detours, at the same time on all ranks if `together`. They lengthen
@@ -55,6 +66,11 @@ impl Machine {
     /// The same with links that messages share.
     pub fn with_network(self, network: Arc<dyn Network>) -> Machine {
         Machine { network: Some(network), ..self }
+    }
+
+    /// The same whose ranks share hosts.
+    pub fn with_hosts(self, within: Within) -> Machine {
+        Machine { within: Some(within), ..self }
     }
 
     /// The same with another rule of ties.

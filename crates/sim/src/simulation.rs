@@ -5,7 +5,8 @@ use crate::costs::LogCosts;
 use crate::error::SimError;
 use crate::fast::{Declined, Finished, Flat};
 use crate::instrument::{Blind, Instrument};
-use crate::machine::{Machine, Ties};
+use crate::levels::Levels;
+use crate::machine::{Machine, Ties, Within};
 use crate::network::Traffic;
 use crate::noisy::{Drawn, Noisy};
 use crate::outcome::Outcome;
@@ -106,7 +107,7 @@ impl<'a> Simulation<'a> {
 
     /// On a fast engine, where one takes program and machine and finds no mistake.
     fn run_fast(&self) -> Option<Outcome> {
-        if self.machine.network.is_some() || self.memory.is_some() {
+        if self.machine.network.is_some() || self.machine.within.is_some() || self.memory.is_some() {
             return None;
         }
         let Finished { events, end } = match (self.machine.ties, self.machine.loggops()) {
@@ -181,6 +182,9 @@ impl<'a> Simulation<'a> {
         };
         let log = |model: LogGops| LogCosts { model, capacity: None };
         let run = Run { setting, machine: self.machine, seed: self.seed, instrument };
+        if let Some(within) = &self.machine.within {
+            return run.on_levels(within);
+        }
         match self.machine.model.clone() {
             Model::LogP(model) => run.with(LogCosts::logp(model)),
             Model::LogGp(model) => run.with(log(model.into())),
@@ -206,6 +210,39 @@ struct Run<'a, I> {
 }
 
 impl<I: Instrument> Run<'_, I> {
+    /// Where ranks share hosts.
+    fn on_levels(self, hosts: &Within) -> Result<Outcome, SimError> {
+        let (ranks, places) = (self.setting.schedules.ranks(), hosts.host_of.len() as u32);
+        if places < ranks {
+            return Err(SimError::HostsTooFew { ranks, places });
+        }
+        if !self.machine.is_quiet() {
+            return Err(SimError::Levels("nothing may vary then; give numbers, and no detours"));
+        }
+        if self.machine.network.is_some() {
+            return Err(SimError::Levels("leave the network out"));
+        }
+        let log = |model: &Model| {
+            let is_logp = matches!(model, Model::LogP(_));
+            model.as_loggops().filter(|_| !is_logp).map(|model| LogCosts { model, capacity: None })
+        };
+        match (&hosts.model, &self.machine.model) {
+            (Model::Plb(within), Model::Plb(between)) => self.levels(hosts, within.clone(), between.clone()),
+            (Model::Lb(within), Model::Lb(between)) => self.levels(hosts, within.clone(), between.clone()),
+            (within, between) => match (log(within), log(between)) {
+                (Some(within), Some(between)) => self.levels(hosts, within, between),
+                _ => Err(SimError::Levels(
+                    "both have to be plb, both lb, or both of loggp, loggps and loggops",
+                )),
+            },
+        }
+    }
+
+    fn levels<C: Costs>(self, hosts: &Within, within: C, between: C) -> Result<Outcome, SimError> {
+        let host_of = hosts.host_of.clone();
+        self.setting.run(Levels { within, between, host_of }, self.instrument)
+    }
+
     fn with(self, model: impl Costs + Drawn) -> Result<Outcome, SimError> {
         if self.machine.is_quiet() {
             return self.setting.run(model, self.instrument);

@@ -261,3 +261,60 @@ fn bsp_pays_for_its_busiest_rank() {
     let barrier = 700.0 + 2.0 * 18.0 + 1000.0;
     assert_eq!(ends_ns(text, &model), [500.0, barrier + 100.0, barrier]);
 }
+
+fn two_levels(within: &str, between: &str, host_of: &[u32]) -> Machine {
+    let within = castell_sim::Within { model: Model::parse(within).unwrap(), host_of: host_of.into() };
+    machine(between).with_hosts(within)
+}
+
+/// Rank 0 sends to its neighbour on the host and to one elsewhere: each message at its level's price.
+#[test]
+fn messages_within_hosts_cost_less() {
+    let text = "num_ranks 3\n\
+                rank 0 { a: send 100b to 1 tag 0\n b: send 100b to 2 tag 0\n b requires a }\n\
+                rank 1 { a: recv 100b from 0 tag 0 }\n\
+                rank 2 { a: recv 100b from 0 tag 0 }";
+    let plb = two_levels(
+        "plb:alpha_p=100ns,alpha_r=10ns,beta=0ns",
+        "plb:alpha_p=5us,alpha_r=1us,beta=1ns",
+        &[7, 7, 3],
+    );
+    assert_eq!(ends_ns(text, &plb), [1010.0, 110.0, 10.0 + 1000.0 + 5000.0 + 100.0]);
+    let log =
+        two_levels("loggp:L=100ns,o=10ns,g=0,G=0", "loggops:L=5us,o=1us,g=0,G=1ns,O=0,S=65535", &[0, 0, 1]);
+    let ends = ends_ns(text, &log);
+    assert_eq!(ends, [1010.0, 120.0, 10.0 + 1000.0 + 5000.0 + 1000.0 + 99.0]);
+    // Who waits for its receive is a matter of the level, too.
+    let late = "num_ranks 2\nrank 0 { s: send 100b to 1 tag 0 }\nrank 1 { c: calc 90000\n r: recv 100b from 0 tag 0\n r requires c }";
+    let (small, large) = ("loggops:L=1us,o=1us,g=0,G=0,O=0,S=10", "loggops:L=1us,o=1us,g=0,G=0,O=0,S=65535");
+    let ends = |host_of: &[u32]| ends_ns(late, &two_levels(small, large, host_of))[0];
+    assert_eq!((ends(&[0, 0]), ends(&[0, 1])), (90000.0, 1000.0));
+}
+
+/// One host costs what the inner model says, hosts of one rank each what the outer one does, to the picosecond and for every pattern.
+#[test]
+fn one_level_is_a_case_of_two() {
+    let (within, between) = ("loggops:L=300ns,o=150ns,g=10ns,G=0.1ns,O=0,S=4096", "loggops");
+    for name in ["allreduce:recursive-doubling", "bcast:binomial", "alltoall:linear", "barrier:dissemination"]
+    {
+        let one = pattern(name, 8, 5000, &two_levels(within, between, &[0; 8]));
+        assert_eq!(one, pattern(name, 8, 5000, &machine(within)), "{name}");
+        let each = pattern(name, 8, 5000, &two_levels(within, between, &[0, 1, 2, 3, 4, 5, 6, 7]));
+        assert_eq!(each, pattern(name, 8, 5000, &machine(between)), "{name}");
+        let two = pattern(name, 8, 5000, &two_levels(within, between, &[0, 0, 0, 0, 1, 1, 1, 1]));
+        assert!(one < two && two <= each, "{name}: {one} {two} {each}");
+    }
+}
+
+#[test]
+fn levels_that_do_not_go_together_are_refused() {
+    let refused = |machine: &Machine, told: &str| {
+        let options = Options::new(4);
+        let pattern = Generator::parse("bcast:binomial", &options).unwrap();
+        let error = Simulation::new(&pattern, machine).run().unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+    };
+    refused(&two_levels("plb", "loggops", &[0; 4]), "both have to be");
+    refused(&two_levels("logp", "logp", &[0; 4]), "both have to be");
+    refused(&two_levels("plb", "plb", &[0; 3]), "4 ranks, and hosts are given for 3");
+}

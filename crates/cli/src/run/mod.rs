@@ -14,6 +14,7 @@ use crate::afford;
 use crate::clocks;
 use crate::doubts;
 use crate::hosts::{Hosts, HostsArgs};
+use crate::loaded::{self, PatternArgs};
 use crate::source;
 use crate::timeline::TimelineArgs;
 use anyhow::{Context as _, bail};
@@ -49,15 +50,14 @@ use std::time::Duration;
   castell run examples/goal/pingpong.goal --repeat 50 --bind core    # how long it takes, and how much that varies
   castell run examples/goal/halo.goal --hosts a:4,b:4 --timeline drawing.svg    # on two hosts, by ssh; their clocks are compared
   castell lab 2 -- castell run examples/goal/halo.goal    # on two hosts made of namespaces
+  castell lab 2 -- castell run allreduce:two-level -n 8 --bytes 64000 --repeat 20    # a pattern, as castell simulate has it
 
 A run that others disturb is said to be so: load, more ranks than processors, ranks that are not bound, processors whose
 frequency changes, a hypervisor that takes time away.")]
 pub struct Args {
-    /// The program: GOAL text, LogGOPSim's binary format, or compiled schedules; `-` is standard input
+    /// The program: GOAL text, LogGOPSim's binary format, or compiled schedules; `-` is standard input. Or a pattern by its name
+    /// (castell simulate --list)
     file: PathBuf,
-    /// Number of processes; the program's own number of ranks if not given
-    #[arg(short = 'n', long = "ranks", value_name = "N")]
-    ranks: Option<u32>,
     #[command(flatten)]
     on: HostsArgs,
     /// What carries messages: shared memory, and TCP between hosts; TCP or libfabric, also between processes of one host; raw Ethernet frames
@@ -105,6 +105,9 @@ pub struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    // Last: its heading would stand above all that follows.
+    #[command(flatten)]
+    pattern: PatternArgs,
 }
 
 fn scale(text: &str) -> Result<f64, String> {
@@ -120,7 +123,7 @@ const MANY_RANKS: u32 = 2048;
 /// Carries the command out.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.timeline.check()?;
-    let schedules = compile(&args)?;
+    let (schedules, on) = compile(&args)?;
     insist_on_memory(&schedules).with_context(|| args.file.display().to_string())?;
     let ranks = schedules.len() as u32;
     let operations: Vec<usize> = schedules.iter().map(|schedule| schedule.len()).collect();
@@ -142,13 +145,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         binding: args.bind.clone(),
         ..Launch::new(ranks)
     };
-    let (outcome, clocks) = match Hosts::of(&args.on, Some(ranks))? {
+    let (outcome, clocks) = match on {
         None => {
             tell_if_many(ranks, &args);
             (here(&launch, &schedules, rounds, &results)?, None)
         }
         Some(on) => {
-            let (outcome, clocks) = over_hosts::start(on, launch, &args.file, &operations, rounds, &results)?;
+            let program = over_hosts::Program { file: &args.file, pattern: &args.pattern };
+            let (outcome, clocks) = over_hosts::start(on, launch, program, &operations, rounds, &results)?;
             (outcome, Some(clocks))
         }
     };
@@ -241,7 +245,15 @@ pub fn record(schedules: &[Arc<Schedule>], title: &str) -> anyhow::Result<Timeli
     Ok(Timeline { title: title.to_owned(), ..timeline })
 }
 
-fn compile(args: &Args) -> anyhow::Result<Vec<Arc<Schedule>>> {
+/// What the ranks execute, and the hosts that they are on, if there are several.
+fn compile(args: &Args) -> anyhow::Result<(Vec<Arc<Schedule>>, Option<Hosts>)> {
+    let name = args.file.to_string_lossy();
+    if loaded::is_pattern(&name) {
+        let on = Hosts::of(&args.on, args.pattern.ranks)?;
+        let pattern = loaded::pattern(&name, &args.pattern, on.as_ref().map(|on| &on.places[..]))?;
+        let schedules = source::schedules(&pattern.program()?, &args.file)?;
+        return Ok((schedules.into_iter().map(Arc::new).collect(), on));
+    }
     let program = source::program(&args.file)?;
     if !args.no_check {
         source::insist(&program, &args.file)?;
@@ -251,10 +263,11 @@ fn compile(args: &Args) -> anyhow::Result<Vec<Arc<Schedule>>> {
     if ranks == 0 {
         bail!("{}: the program has no ranks", args.file.display());
     }
-    if let Some(asked) = args.ranks.filter(|asked| *asked != ranks) {
+    if let Some(asked) = args.pattern.ranks.filter(|asked| *asked != ranks) {
         bail!("{} is a program of {ranks} ranks and cannot be run with {asked}", args.file.display());
     }
-    Ok(schedules.into_iter().map(Arc::new).collect())
+    let on = Hosts::of(&args.on, Some(ranks))?;
+    Ok((schedules.into_iter().map(Arc::new).collect(), on))
 }
 
 /// What was found out besides who did what.

@@ -4,6 +4,7 @@ use super::execute::{Rounds, execute};
 use super::noted::{self, Noting};
 use super::results::Results;
 use crate::hosts::Hosts;
+use crate::loaded::{self, PatternArgs};
 use crate::source;
 use anyhow::{Context as _, bail};
 use castell_base::Rank;
@@ -11,6 +12,8 @@ use castell_comm::collective::Reduction;
 use castell_comm::hosts::Recorded;
 use castell_comm::launch::{Launch, Outcome};
 use castell_comm::{Comm, Job, bootstrap};
+use castell_goal::graph::Graph;
+use castell_goal::schedule::Schedule;
 use castell_host::journal;
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -22,6 +25,11 @@ use std::sync::Arc;
 #[derive(clap::Args)]
 pub struct RankArgs {
     file: PathBuf,
+    /// Of a pattern: the host of each rank
+    #[arg(long, value_delimiter = ',')]
+    places: Vec<u32>,
+    #[command(flatten)]
+    pattern: PatternArgs,
     #[arg(long)]
     calc_scale: f64,
     #[arg(long)]
@@ -30,11 +38,18 @@ pub struct RankArgs {
     records: bool,
 }
 
+/// What ranks find again on their hosts: a file, or how a pattern is made.
+#[derive(Clone, Copy)]
+pub struct Program<'a> {
+    pub file: &'a Path,
+    pub pattern: &'a PatternArgs,
+}
+
 /// Starts the ranks and enters what they tell into the table.
 pub fn start(
     on: Hosts,
     launch: Launch,
-    file: &Path,
+    Program { file, pattern }: Program<'_>,
     operations: &[usize],
     rounds: Rounds,
     results: &Results,
@@ -46,6 +61,11 @@ pub fn start(
     let mut words: Vec<OsString> = vec!["run-rank".into(), file.into()];
     words.push(format!("--calc-scale={}", rounds.calc_scale).into());
     words.push(format!("--rounds={}", rounds.count).into());
+    if loaded::is_pattern(&file.to_string_lossy()) {
+        let places: Vec<String> = on.places.iter().map(u32::to_string).collect();
+        words.push(format!("--places={}", places.join(",")).into());
+        words.extend(pattern.to_words(on.places.len() as u32).into_iter().map(OsString::from));
+    }
     words.extend(rounds.records.then(|| "--records".into()));
     let most = operations.iter().copied().max().unwrap_or(0);
     let rows = u32::try_from(noted::rows(most, rounds.count, rounds.records))
@@ -78,7 +98,13 @@ pub fn live(args: &RankArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// What this rank executes: of the same program as all others, which may be on hosts that have another file under its name.
-fn schedule(args: &RankArgs, comm: &Comm) -> anyhow::Result<Arc<castell_goal::schedule::Schedule>> {
+fn schedule(args: &RankArgs, comm: &Comm) -> anyhow::Result<Arc<Schedule>> {
+    if !args.places.is_empty() {
+        let pattern = loaded::pattern(&args.file.to_string_lossy(), &args.pattern, Some(&args.places))?;
+        let mut graph = Graph::new();
+        pattern.build(comm.rank(), &mut graph)?;
+        return Ok(Arc::new(graph.compile()?));
+    }
     let bytes = source::read(&args.file);
     let mut hasher = DefaultHasher::new();
     bytes.as_ref().ok().hash(&mut hasher);

@@ -4,20 +4,20 @@ mod report;
 mod sweep;
 mod watch;
 
+use crate::loaded::{PatternArgs, load};
 use crate::timeline::{TimelineArgs, svg_file};
-use crate::{afford, model, patterns, source};
+use crate::{afford, model, patterns};
 use anyhow::{Context, bail};
-use castell_base::{Rank, Time};
-use castell_collectives::generator::{GENERATORS, Generator, GeneratorError, Options};
-use castell_collectives::pattern::Pattern;
-use castell_goal::file::Contents;
+use castell_base::Time;
+use castell_comm::hosts::place::{self, HostSlots};
 use castell_host::threads::Lent;
+use castell_model::Model;
 use castell_model::noise::{Detours, NoisyModel};
 use castell_model::topology::Topology;
 use castell_sim::instruments::{Bandwidth, Counts, CriticalPath, Queues, Recorder, Waits};
-use castell_sim::{Machine, Outcome, Schedules, SimError, Simulation, Source, Threads as _};
+use castell_sim::{Machine, Outcome, Schedules, SimError, Simulation, Source, Threads as _, Within};
 use report::Report;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,6 +40,8 @@ use watch::Watch;
   castell simulate alltoall:linear --ranks 64 --bytes 100000 \\
       --network torus:dims=4x4x4,link=10ns,G=0.1ns
   castell simulate barrier:dissemination barrier:linear --sweep ranks=2..1024 --svg growth.svg
+  castell simulate allreduce:two-level --ranks 8 --hosts 2 --within plb:alpha_p=400ns,alpha_r=200ns --model plb:alpha_p=20us
+  castell simulate allreduce:two-level --hosts a:4,b:4 --levels levels.toml    # as castell tune --hosts writes it
   castell simulate trace.bin --model loggops:o=1us --measure --critical-path")]
 pub struct Args {
     /// A file (GOAL text, LogGOPSim's binary format, compiled schedules; `-` is standard input), or a pattern's name;
@@ -50,6 +52,16 @@ pub struct Args {
     /// Parameters may vary: loggops:o=normal(1500ns,100ns),L=2500ns+exponential(200ns). Or a file: model.toml
     #[arg(long, default_value = "loggops", value_parser = model::noisy)]
     model: NoisyModel,
+    /// Which ranks share a host: how many hosts there are, which get the ranks evenly, or as castell launch has it, a:4,b:4. Patterns of two
+    /// levels go by it, and with --within messages cost by it
+    #[arg(long, value_name = "N|HOST:N,...", value_parser = hosts)]
+    hosts: Option<HostList>,
+    /// What messages between ranks of one host cost; --model says it for those between hosts
+    #[arg(long, value_name = "MODEL", value_parser = model::constant, requires = "hosts")]
+    within: Option<Model>,
+    /// Both from a file, with its hosts, if --hosts names no others
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "within"])]
+    levels: Option<PathBuf>,
     /// Links that messages share, e.g. torus:dims=4x4x4,link=10ns,G=0.1ns (fattree, dragonfly, mesh, hypercube,
     /// butterfly, star, file:NAME)
     #[arg(long, value_parser = model::network)]
@@ -99,28 +111,44 @@ pub struct Args {
     pattern: PatternArgs,
 }
 
-/// What patterns need to know.
-#[derive(Clone, clap::Args)]
-#[command(next_help_heading = "Patterns")]
-struct PatternArgs {
-    /// Size of the group
-    #[arg(long, value_name = "N")]
-    ranks: Option<u32>,
-    /// Size of a message, or of what each rank contributes
-    #[arg(long, default_value_t = 8, value_name = "B")]
-    bytes: u64,
-    /// How long a rank computes a stage
-    #[arg(long, default_value = "0ns", value_name = "TIME", value_parser = Time::parse, allow_hyphen_values = true)]
-    compute: Time,
-    /// Where broadcasts begin and reductions end
-    #[arg(long, default_value_t = 0, value_name = "RANK")]
-    root: u32,
-    /// Size of a piece, for what goes in pieces
-    #[arg(long, default_value_t = 65536, value_name = "B")]
-    segment: u64,
-    /// Messages that a rank sends a round, for what has a choice
-    #[arg(long, default_value_t = 1, value_name = "K")]
-    ways: u32,
+/// Hosts, in a type of its own: to the parser of arguments a list would be several values.
+#[derive(Clone, Debug)]
+struct HostList(Vec<HostSlots>);
+
+fn hosts(text: &str) -> anyhow::Result<HostList> {
+    let Ok(count) = text.parse::<u32>() else { return Ok(HostList(place::parse_hosts(text)?)) };
+    if !(1..=1 << 20).contains(&count) {
+        bail!("{count} hosts are too few or too many");
+    }
+    Ok(HostList((1..=count).map(|at| HostSlots { host: format!("h{at}"), slots: None }).collect()))
+}
+
+impl Args {
+    /// With what a file of two levels says.
+    fn with_levels(mut self) -> anyhow::Result<Args> {
+        let Some(file) = &self.levels else { return Ok(self) };
+        let levels = model::levels(file)?;
+        if let (None, Some(named)) = (&self.hosts, &levels.hosts) {
+            self.hosts = Some(hosts(named).with_context(|| file.display().to_string())?);
+        }
+        if self.hosts.is_none() {
+            bail!("{} names no hosts: which ranks share one? Give --hosts", file.display());
+        }
+        (self.model, self.within) = (levels.between.into(), Some(levels.within));
+        Ok(self)
+    }
+
+    fn host_list(&self) -> Option<&[HostSlots]> {
+        self.hosts.as_ref().map(|hosts| &hosts.0[..])
+    }
+
+    /// The models in words.
+    fn models(&self) -> String {
+        match &self.within {
+            None => self.model.to_string(),
+            Some(within) => format!("{} between hosts, {within} within", self.model),
+        }
+    }
 }
 
 /// Carries the command out.
@@ -129,6 +157,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         patterns::list(args.json);
         return Ok(ExitCode::SUCCESS);
     }
+    let args = args.with_levels()?;
     if let Some(sweep) = &args.sweep {
         return sweep.run(&args);
     }
@@ -137,14 +166,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("one program at a time, or several patterns with --sweep ranks=2..64");
     };
     let threads = Lent::new(args.threads);
-    let program = load(name, &args.pattern, &threads)?;
-    let machine = machine(&args)?;
+    let program = load(name, &args.pattern, args.host_list(), &threads)?;
+    let machine = on_hosts(machine(&args)?, &args, program.source().ranks())?;
     insist_on_memory(&args, program.source()).with_context(|| name.to_string())?;
     let started = Instant::now();
     let watched = simulate(&args, program.source(), &machine, &threads).with_context(|| name.to_string())?;
     let report = Report {
         name,
-        model: args.model.to_string(),
+        model: args.models(),
         watched: &watched,
         network: args.network.as_ref().map(|network| network.to_string()),
         seed: args.seed,
@@ -160,8 +189,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let mut timeline = recorder.timeline(schedules);
         timeline.title = title(name);
         timeline.subtitle = match &args.network {
-            Some(network) => format!("{}; {network}", args.model),
-            None => args.model.to_string(),
+            Some(network) => format!("{}; {network}", args.models()),
+            None => args.models(),
         };
         if let (Some(line), false) = (args.timeline.write(timeline)?, args.json) {
             println!("{line}");
@@ -191,6 +220,13 @@ fn insist_on_memory(args: &Args, source: Source<'_>) -> anyhow::Result<()> {
     afford::insist(&format!("{operations} operations of {ranks} ranks"), bytes)
 }
 
+/// The machine for so many ranks.
+fn on_hosts(machine: Machine, args: &Args, ranks: u32) -> anyhow::Result<Machine> {
+    let (Some(hosts), Some(within)) = (args.host_list(), &args.within) else { return Ok(machine) };
+    let host_of = place::place(hosts, Some(ranks))?.into();
+    Ok(machine.with_hosts(Within { model: within.clone(), host_of }))
+}
+
 fn machine(args: &Args) -> anyhow::Result<Machine> {
     let mut machine = Machine::from(args.model.clone());
     if let Some(network) = &args.network {
@@ -209,61 +245,6 @@ fn machine(args: &Args) -> anyhow::Result<Machine> {
         );
     }
     Ok(machine)
-}
-
-/// What is simulated.
-enum Loaded {
-    File(Box<Contents>),
-    Pattern(Box<dyn Pattern>),
-}
-
-impl Loaded {
-    fn source(&self) -> Source<'_> {
-        match self {
-            Loaded::File(contents) => match &**contents {
-                Contents::Program(program) => Source::Program(program),
-                Contents::Schedules(set) => Source::Set(set),
-            },
-            Loaded::Pattern(pattern) => Source::from(pattern),
-        }
-    }
-}
-
-/// A file where there is one of that name, else a pattern.
-fn load(name: &str, args: &PatternArgs, threads: &Lent) -> anyhow::Result<Loaded> {
-    let path = Path::new(name);
-    if name == "-" || path.exists() {
-        let contents = source::contents_on(path, threads)?;
-        let program = Loaded::File(Box::new(contents));
-        let ranks = program.source().ranks();
-        if let Some(asked) = args.ranks.filter(|&asked| asked != ranks) {
-            bail!(
-                "{name} is a program of {ranks} ranks and cannot be simulated with {asked}; leave --ranks out"
-            );
-        }
-        return Ok(program);
-    }
-    let options = Options {
-        ranks: args.ranks.unwrap_or(1),
-        bytes: args.bytes,
-        compute: args.compute,
-        root: Rank(args.root),
-        segment_bytes: args.segment,
-        ways: args.ways,
-    };
-    let named = |pattern: &Generator| pattern.name == name || pattern.alias == name;
-    let known = GENERATORS.iter().any(named) || name.contains(':');
-    if args.ranks.is_none() && known {
-        bail!("{name} is no file, and a pattern needs a number of ranks; give --ranks");
-    }
-    let pattern = Generator::parse(name, &options);
-    if matches!(pattern, Err(GeneratorError::Unknown { .. })) {
-        bail!(
-            "{name} is neither a file that there is nor a pattern{} (castell simulate --list tells all patterns)",
-            patterns::meant(name)
-        );
-    }
-    Ok(Loaded::Pattern(pattern?))
 }
 
 /// A run, what was watched of it, and the runs after it.

@@ -1,6 +1,7 @@
 //! Patterns over ranks, sizes and the like: which one ends first where, as a table and as a drawing.
 
-use super::{Args, Loaded, PatternArgs, insist_on_memory, load, machine, simulate};
+use super::{Args, insist_on_memory, machine, on_hosts, simulate};
+use crate::loaded::{Loaded, PatternArgs, load};
 use anyhow::{Context, bail};
 use castell_base::Time;
 use castell_host::threads::Lent;
@@ -174,7 +175,7 @@ impl Sweep {
     /// For people: a line a value, a column a pattern; the least of several is marked.
     fn table(&self, args: &Args, points: &[Point]) -> String {
         let mut text = String::new();
-        let _ = writeln!(text, "model     {}", args.model);
+        let _ = writeln!(text, "model     {}", args.models());
         if let Some(network) = &args.network {
             let _ = writeln!(text, "network   {network}");
         }
@@ -221,7 +222,7 @@ impl Sweep {
         };
         json!({
             "sweep": self.what.name(),
-            "model": args.model.to_string(),
+            "model": args.models(),
             "network": args.network.as_ref().map(|network| network.to_string()),
             "repeat": args.repeat,
             "seed": args.seed,
@@ -254,7 +255,7 @@ impl Sweep {
         let network = args.network.as_ref().map_or_else(String::new, |network| format!("; {network}"));
         LinePlot {
             title: format!("Makespan over {what}"),
-            subtitle: format!("{}{network}", args.model),
+            subtitle: format!("{}{network}", args.models()),
             axis: if self.what.is_size() { Axis::Bytes } else { Axis::Counts },
             panels: vec![Panel {
                 label: format!("makespan, {unit}"),
@@ -284,7 +285,8 @@ fn one(
     machine: &Machine,
     threads: &Lent,
 ) -> anyhow::Result<Summary> {
-    let program: Loaded = load(name, options, threads)?;
+    let program: Loaded = load(name, options, args.host_list(), threads)?;
+    let machine = &on_hosts(machine.clone(), args, program.source().ranks())?;
     insist_on_memory(args, program.source())?;
     let watched = simulate(args, program.source(), machine, threads)?;
     let makespans: Vec<Time> = watched.repeats.iter().map(|(makespan, _)| *makespan).collect();

@@ -73,7 +73,8 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
         let burst = self.ranks[rank.index()].sends.at(now);
         let elapsed = now - burst.since;
         let about = self.occasion(rank, operation, rank, now);
-        let occasion = Occasion { bytes: on_the_way, burst: burst.count, elapsed, together, ..about };
+        let occasion =
+            Occasion { bytes: on_the_way, peer: to, burst: burst.count, elapsed, together, ..about };
         let cost = self.costs.send(&occasion);
         let busy_until = now + cost.processor;
         let state = &mut self.ranks[rank.index()];
@@ -96,7 +97,9 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
         let data = self.outgoing(purpose, rank, operation);
         self.depart(flight, purpose, lanes, (cost, together), data)?;
         match purpose {
-            Purpose::Send if !self.costs.rendezvous(bytes) => self.complete(rank, operation, now, busy_until),
+            Purpose::Send if !self.costs.rendezvous_between(bytes, (rank, to)) => {
+                self.complete(rank, operation, now, busy_until)
+            }
             _ => Ok(()),
         }
     }
@@ -212,7 +215,7 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
             }
         }
         let about = self.occasion(flight.from, flight.operation, flight.to, now);
-        let occasion = Occasion { bytes: flight.bytes, together, ..about };
+        let occasion = Occasion { bytes: flight.bytes, peer: flight.from, together, ..about };
         let cost = self.costs.arrival(&occasion);
         let busy_until = now + cost.processor;
         if self.costs.arrival_waits() {
@@ -266,7 +269,7 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
             memory.scatter(self.schedules, flight.to, receive, &data);
         }
         self.instrument.received(&flight, receive, now, done);
-        if self.costs.rendezvous(flight.bytes) {
+        if self.costs.rendezvous_between(flight.bytes, (flight.from, flight.to)) {
             // The sender goes on from here. Nothing tells it: no time passes for an answer (as in LogGOPSim, which
             // takes processor and interface of whoever completes the meeting).
             let state = &mut self.ranks[flight.from.index()];
@@ -315,7 +318,7 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
             None => Vec::new(),
         };
         let about = self.occasion(question.from, question.operation, question.to, now);
-        let cost = self.costs.send(&Occasion { bytes, ..about });
+        let cost = self.costs.send(&Occasion { bytes, peer: question.from, ..about });
         let cost = SendCost { processor: Time::ZERO, transit: cost.transit - cost.processor, ..cost };
         let flight = Flight {
             number: self.departed,

@@ -12,7 +12,7 @@ mod supersteps;
 use crate::cost::{Costs, Occasion};
 use crate::deadlock;
 use crate::error::SimError;
-use crate::instrument::{Cause, Instrument};
+use crate::instrument::{Cause, Flight, Instrument};
 use crate::machine::Ties;
 use crate::network::Traffic;
 use crate::outcome::Outcome;
@@ -174,8 +174,10 @@ impl<'a, C: Costs, I: Instrument> Engine<'a, C, I> {
             });
             let waiting = self.ranks.iter().flat_map(|state| state.matcher.unexpected());
             let waiting = waiting.map(|(_, &index)| &self.messages[index as usize]);
-            let waiting = waiting.filter(|message| self.costs.rendezvous(message.flight.bytes));
-            let waiting = waiting.map(|message| message.flight).collect();
+            let waiting = waiting.map(|message| message.flight);
+            let waits =
+                |flight: &Flight| self.costs.rendezvous_between(flight.bytes, (flight.from, flight.to));
+            let waiting = waiting.filter(waits).collect();
             return Err(deadlock::report(self.schedules, states.collect(), waiting));
         }
         let mut outcome = self.outcome;

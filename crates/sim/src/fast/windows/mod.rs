@@ -85,7 +85,7 @@ impl Flat {
         tell: &dyn Fn(u64),
     ) -> Result<Finished, Declined> {
         let threads = Lent { threads, tell };
-        if machine.network.is_some() {
+        if machine.network.is_some() || machine.within.is_some() {
             return Err(Declined::Machine);
         }
         match (machine.ties, machine.loggops(), &machine.model) {

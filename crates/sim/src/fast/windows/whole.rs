@@ -66,7 +66,7 @@ impl Flat {
         threads: &dyn Threads,
         tell: &dyn Fn(u64),
     ) -> Result<Finished, Declined> {
-        if machine.network.is_some() {
+        if machine.network.is_some() || machine.within.is_some() {
             return Err(Declined::Machine);
         }
         if !self.shapes.iter().any(|shape| shape.receives == 0 && shape.ranks > 0) {
