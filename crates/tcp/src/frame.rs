@@ -8,7 +8,7 @@
 //! | 4 to 7 | bytes | what follows the frame's header: 0, or a message's header of 32 bytes and its payload |
 //! | 8 to 11 | number | of this message or leave; of a note: the number of the next one |
 //! | 12 to 15 | taken | how many numbered frames of the receiver have been taken here |
-//! | 16 to 19 | | CRC-32 of what follows |
+//! | 16 to 19 | | CRC-32 of what follows; 0 where the connection is encrypted, which finds any change |
 //! | 20 to 23 | | CRC-32 of bytes 0 to 19 |
 //!
 //! All little-endian. The header has a checksum of its own, so that a length is never waited for that nobody sent.
@@ -50,7 +50,7 @@ pub struct Frame {
     pub number: u32,
     /// Numbered frames that its sender has taken.
     pub taken: u32,
-    /// CRC-32 of what follows.
+    /// CRC-32 of what follows, or 0.
     pub checksum: u32,
 }
 

@@ -10,6 +10,8 @@ use castell_transport::{HEADER_BYTES, Header};
 
 pub(crate) struct Outbox {
     ring: Box<[u8]>,
+    /// Whether frames have checksums of what is in them.
+    checks: bool,
     front: u64,
     sent: u64,
     back: u64,
@@ -24,10 +26,10 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     /// One that takes `bytes`; a power of two.
-    pub(crate) fn new(bytes: usize) -> Outbox {
+    pub(crate) fn new(bytes: usize, checks: bool) -> Outbox {
         assert!(bytes.is_power_of_two(), "positions wrap with the ring");
         let ring = vec![0; bytes].into();
-        Outbox { ring, front: 0, sent: 0, back: 0, frame_left: 0, first: 0, next: 0, next_sent: 0 }
+        Outbox { ring, checks, front: 0, sent: 0, back: 0, frame_left: 0, first: 0, next: 0, next_sent: 0 }
     }
 
     /// As after so many numbered frames. Before the first.
@@ -71,11 +73,9 @@ impl Outbox {
                 &words
             }
         };
-        let mut checksum = crc32fast::Hasher::new();
-        checksum.update(head);
-        checksum.update(payload);
+        let checksum = if self.checks { checksum([head, payload]) } else { 0 };
         let bytes = (head.len() + payload.len()) as u32;
-        let frame = Frame { kind, bytes, number: self.next, taken, checksum: checksum.finalize() };
+        let frame = Frame { kind, bytes, number: self.next, taken, checksum };
         assert!(self.free_bytes() >= frame.total_bytes(), "there is room");
         for part in [&frame.to_bytes(), head, payload] {
             self.append(part);
@@ -158,4 +158,10 @@ impl Outbox {
         (self.front, self.sent, self.frame_left) = (self.back, self.back, 0);
         (self.first, self.next_sent) = (self.next, self.next);
     }
+}
+
+fn checksum(parts: [&[u8]; 2]) -> u32 {
+    let mut checksum = crc32fast::Hasher::new();
+    parts.iter().for_each(|part| checksum.update(part));
+    checksum.finalize()
 }

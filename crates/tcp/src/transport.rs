@@ -116,7 +116,10 @@ impl Tcp {
         let shared = Connections::new(
             (me, ranks),
             (secret, options.encrypts.then(|| vec![0; SCRATCH_BYTES].into())),
-            options.settings,
+            Settings {
+                has_checksums: options.settings.has_checksums && !options.encrypts,
+                ..options.settings
+            },
             clock.clone(),
             (Arc::clone(&epoll), listeners, from),
         )?;
