@@ -16,10 +16,10 @@ impl Workload for Messages {
 
     fn cases(&self, bytes: Option<&[u64]>) -> Vec<Params> {
         let sizes = bytes.unwrap_or(&[8, 1024]);
-        let of = |name: &'static str, count: u64| {
-            sizes.iter().map(move |bytes| Params::new().with("bytes", *bytes).with(name, count))
+        let of = |name: &'static str, count: fn(u64) -> u64| {
+            sizes.iter().map(move |&bytes| Params::new().with("bytes", bytes).with(name, count(bytes)))
         };
-        of("window", 64).chain(of("ahead", 10_000)).collect()
+        of("window", window).chain(of("ahead", ahead)).collect()
     }
 
     fn samples(&self) -> u32 {
@@ -39,6 +39,16 @@ impl Workload for Messages {
     }
 }
 
+/// Messages of a window: fewer where they are long, so that what is under way fits in 4 MiB.
+pub(crate) fn window(bytes: u64) -> u64 {
+    (4_u64 << 20).checked_div(bytes).unwrap_or(u64::MAX).clamp(2, 64)
+}
+
+/// Messages that are sent ahead, in 64 MiB at most, but for very long ones.
+fn ahead(bytes: u64) -> u64 {
+    (64_u64 << 20).checked_div(bytes).unwrap_or(u64::MAX).clamp(2, 10_000)
+}
+
 fn measure(comm: &Comm, case: &Params, samples: u32) -> anyhow::Result<Option<Vec<f64>>> {
     let Some(bytes) = case.number("bytes") else { return Ok(None) };
     let taken = match (case.number("window"), case.number("ahead")) {
@@ -47,4 +57,15 @@ fn measure(comm: &Comm, case: &Params, samples: u32) -> anyhow::Result<Option<Ve
         _ => return Ok(None),
     };
     taken.map(Some).map_err(|error| anyhow::anyhow!(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_messages_are_fewer() {
+        assert_eq!([0, 8, 1024, 1 << 20, u64::MAX].map(window), [64, 64, 64, 4, 2]);
+        assert_eq!([0, 8, 1024, 1 << 20, u64::MAX].map(ahead), [10_000, 10_000, 10_000, 64, 2]);
+    }
 }

@@ -7,6 +7,7 @@
 mod hosts;
 
 use crate::collectives::{Plan, Timing};
+use crate::messages::window;
 use crate::peers::{self, Peer};
 use crate::report::{Measurement, Params, Report, Sample};
 use crate::workload::Effort;
@@ -39,8 +40,6 @@ pub struct NetArgs {
 const OPERATIONS: [Operation; 4] =
     [Operation::Barrier, Operation::Allreduce, Operation::Broadcast, Operation::Alltoall];
 const BYTES: [u64; 3] = [8, 64 << 10, 1 << 20];
-/// Messages of a window.
-const WINDOW: u64 = 64;
 /// From here on fewer samples do, each of which has a hundred round trips. Bytes.
 const LONG_BYTES: u64 = 256 << 10;
 
@@ -246,7 +245,7 @@ fn mpi(
         figures.push(figure(operation.name(), &Params::new().with("bytes", bytes), sample));
     }
     if is_pair {
-        let case = Params::new().with("bytes", plan.bytes[0]).with("window", WINDOW);
+        let case = Params::new().with("bytes", plan.bytes[0]).with("window", window(plan.bytes[0]));
         match peer.measure("messages", 2, &case, plan.timing.samples) {
             Ok(sample) => figures.push(figure("messages", &case, sample)),
             Err(error) => castell_host::say(&format!("{}, messages: {error:#}", peer.name())),
