@@ -13,6 +13,7 @@ mod command;
 mod folder;
 mod group;
 mod joined;
+pub mod levels;
 mod localops;
 pub mod measure;
 mod messages;

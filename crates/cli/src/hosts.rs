@@ -71,6 +71,16 @@ impl Hosts {
         Ok(Some(Hosts { hosts, places, remote, castell: args.castell.clone().unwrap_or(here) }))
     }
 
+    /// How many hosts there are.
+    pub fn count(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// The hosts, as `--hosts` has them.
+    pub fn names(&self) -> String {
+        self.hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    }
+
     /// Where castell is on the hosts.
     pub fn castell(&self) -> &Path {
         &self.castell

@@ -76,6 +76,8 @@ enum Command {
     #[command(hide = true)]
     RunRank(run::RankArgs),
     #[command(hide = true)]
+    TuneRank(tune::RankArgs),
+    #[command(hide = true)]
     LabHost(lab::HostArgs),
     Place(Box<place::Args>),
     Session(session::Args),
@@ -121,6 +123,7 @@ fn main() -> ExitCode {
         Command::Xdp(args) => xdp::run(args),
         Command::Agent(_) => agent::run(),
         Command::RunRank(args) => run::live(&args),
+        Command::TuneRank(args) => tune::live(&args),
         Command::LabHost(args) => lab::live(&args),
         Command::Place(args) => place::run(*args),
         Command::Session(args) => session::run(args),

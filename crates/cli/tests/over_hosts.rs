@@ -131,6 +131,35 @@ fn patterns_run_over_hosts_as_they_are_simulated() {
     }
 }
 
+/// What `tune hosts` finds is what `simulate --levels` reads, and it has both levels: messages to another host cost more.
+#[test]
+fn both_levels_are_measured_and_simulated() {
+    if !labs_are_possible() {
+        return;
+    }
+    let file = shared_file("levels.toml", "");
+    std::fs::remove_file(&file).expect("it was there");
+    let name = file.display().to_string();
+    let words = [CASTELL, "tune", "hosts", "--bytes", "8,4096", "-o", &name, "--json"];
+    let told = json(&in_lab(&["2", "--delay", "2ms"], &words));
+    let least = |level: &str| {
+        let heard = told[level]["heard"].as_array().expect("times").iter();
+        heard.map(|one| one["time_ns"].as_f64().expect("a time")).fold(f64::INFINITY, f64::min)
+    };
+    assert!(least("between") >= 4e6, "there and back: {}", least("between"));
+    assert!(least("within") < least("between"));
+    assert_eq!(told["hosts"], "h1,h2");
+    let simulated = |hosts: &str| {
+        let words =
+            ["simulate", "bcast:binomial", "--ranks", "2", "--hosts", hosts, "--levels", &name, "--json"];
+        let output = Command::new(CASTELL).args(words).output().expect("castell runs");
+        json(&output)["makespan_ps"].as_u64().expect("a time")
+    };
+    // The way there takes 2 ms at least, and a fit is a fit.
+    assert!(simulated("2") >= 1_000_000_000, "the way to the other host: {}", simulated("2"));
+    assert!(simulated("1") < simulated("2"));
+}
+
 /// Messages of a timeline: as many as were sent, and none comes sooner than it left but for the error that is said.
 fn check_messages(file: &Path, error_us: f64, at_least: usize) {
     let trace: Value = serde_json::from_slice(&std::fs::read(file).expect("a file")).expect("JSON");

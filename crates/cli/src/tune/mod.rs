@@ -1,9 +1,12 @@
 //! `castell tune`: measures this machine, chooses algorithms, and keeps the choice for the library.
 
 mod export;
+mod hosts;
 mod knobs;
 mod report;
 mod rules;
+
+pub use hosts::{RankArgs, live};
 
 use crate::doubts;
 use anyhow::{Context, bail};
@@ -83,6 +86,7 @@ pub struct Args {
 #[derive(Subcommand)]
 enum Command {
     Export(export::Args),
+    Hosts(hosts::Args),
     Knobs(Box<knobs::Args>),
 }
 
@@ -90,6 +94,7 @@ enum Command {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Some(Command::Export(args)) => return export::run(&args),
+        Some(Command::Hosts(args)) => return hosts::run(&args),
         Some(Command::Knobs(args)) => return knobs::run(*args),
         None => {}
     }
