@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// (program that shows that it is there, apt package that brings it).
-const PROGRAMS: [(&str, &str); 21] = [
+const PROGRAMS: [(&str, &str); 23] = [
     ("gcc", "gcc"),
     ("gfortran", "gfortran"),
     ("g++", "g++"),
@@ -24,6 +24,8 @@ const PROGRAMS: [(&str, &str); 21] = [
     ("valgrind", "valgrind"),
     ("ip", "iproute2"),
     ("tc", "iproute2"),
+    ("ssh", "openssh-client"),
+    ("sshd", "openssh-server"),
     ("chromium", "chromium"),
     ("chromedriver", "chromium-driver"),
     ("fi_info", "libfabric-bin"),

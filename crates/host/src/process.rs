@@ -203,6 +203,18 @@ pub struct OpenFilesLimit {
     hard: u64,
 }
 
+impl OpenFilesLimit {
+    /// How many may be open.
+    pub fn count(self) -> u64 {
+        self.soft
+    }
+
+    /// Whether the process may raise it itself.
+    pub fn can_be_raised(self) -> bool {
+        self.soft < self.hard
+    }
+}
+
 /// Raises this process's limit of open files as far as it may go; gives the limit before.
 pub fn raise_open_files_limit() -> OpenFilesLimit {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

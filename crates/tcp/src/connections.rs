@@ -8,6 +8,7 @@ use crate::wire::Wire;
 use castell_base::Rank;
 use castell_host::clock::Clock;
 use castell_host::epoll;
+use castell_host::process;
 use castell_host::random::random_bytes;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -112,6 +113,8 @@ pub(crate) struct Connections {
     listeners: Vec<OwnedFd>,
     /// Addresses to connect from; none: any.
     from: Box<[IpAddr]>,
+    /// No file was left, and the limit can't be raised further.
+    has_hit_limit: bool,
     /// Nobody is let in before.
     deaf_until: Option<u64>,
     /// By rank.
@@ -157,6 +160,7 @@ impl Connections {
             epoll,
             listeners,
             from: from.into(),
+            has_hit_limit: false,
             deaf_until: None,
             peers: (0..ranks).map(|_| None).collect(),
             open: Vec::new(),
@@ -336,8 +340,13 @@ impl Connections {
         let peer = self.peers[rank.index()].as_deref_mut().expect("it was looked at");
         peer.link.dial(instance, now);
         let at = peer.addresses[peer.next_address % peer.addresses.len()];
-        let from = self.from.iter().find(|ip| ip.is_ipv4() == at.is_ipv4());
-        match socket::dial(at, from.copied()) {
+        let from = self.from.iter().copied().find(|ip| ip.is_ipv4() == at.is_ipv4());
+        let dialed = match socket::dial(at, from) {
+            Err(Errno::MFILE) if self.may_open_more_files() => socket::dial(at, from),
+            dialed => dialed,
+        };
+        let peer = self.peers[rank.index()].as_deref_mut().expect("it was looked at");
+        match dialed {
             Ok(socket) => {
                 let until = now + self.settings.dial_ns;
                 let slot = self.add(socket, Stage::Connecting { rank }, until, true);
@@ -430,6 +439,7 @@ impl Connections {
         for _ in 0..ACCEPTS_AT_A_TIME {
             match socket::accept(&self.listeners[listener]) {
                 Ok(socket) => self.challenge(socket, now),
+                Err(Errno::MFILE) if self.may_open_more_files() => {}
                 Err(Errno::MFILE | Errno::NFILE) if self.unproved > 0 => self.drop_oldest(now),
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                     self.deaf_until = Some(now + FILES_PAUSE_NS);
@@ -441,6 +451,26 @@ impl Connections {
                 Err(_) => {}
             }
         }
+    }
+
+    /// No file is left: the limit is raised as far as this process may. Where that is not enough, it says so, once.
+    #[cold]
+    fn may_open_more_files(&mut self) -> bool {
+        if std::mem::replace(&mut self.has_hit_limit, true) {
+            return false;
+        }
+        let before = process::raise_open_files_limit();
+        if before.can_be_raised() {
+            self.has_hit_limit = false;
+            return true;
+        }
+        castell_host::say(&format!(
+            "rank {}: this process may have {} files open, and its connections need more: raise the hard limit (`ulimit -Hn`, \
+             /etc/security/limits.conf, LimitNOFILE= of the service), or use fewer ranks; until then ranks wait that can't connect to it",
+            self.me,
+            before.count()
+        ));
+        false
     }
 
     fn challenge(&mut self, socket: OwnedFd, now: u64) {
