@@ -52,6 +52,7 @@ pub use castell_base::{Rank, Tag};
 pub use castell_comm::Communicator;
 pub use castell_comm::bootstrap::HostFunctions;
 pub use castell_comm::collective::{Call, CallError, Custom, Element, Layout, Neighbourhood, Reduction};
+pub use castell_comm::communicator::JobClock;
 pub use castell_comm::pool::{AllocationError, SharedBuffer};
 pub use castell_comm::scope::{Buffer, Scope, ScopedGraph, ScopedSchedule, Source};
 pub use castell_comm::{Cause, Comm, Deferred, Failure, Handle, Process, RunError, defer};

@@ -208,6 +208,9 @@ fn as_a_rank() {
             std::process::abort();
         }
     }
+    if role == "clock" {
+        tell_the_time(&comm);
+    }
     let (sent, mut got) = ([1u8; 8], [0u8; 8]);
     comm.scope(|scope| {
         let mut graph = scope.graph();
@@ -220,6 +223,56 @@ fn as_a_rank() {
         handle.wait().expect("it ends well");
     });
     comm.finalize();
+}
+
+/// The job's clock beside the host's, once and after asking again.
+fn tell_the_time(comm: &Comm) {
+    let world = comm.world();
+    let mut clock = world.clock().expect("hosts answer");
+    for _ in 0..2 {
+        let host_ns = castell_host::clock::now_ns();
+        let ahead_ns = host_ns.wrapping_sub(clock.of_host_ns(host_ns)) as i64;
+        println!("* {} {} {}", comm.rank(), ahead_ns, clock.error_ns());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        clock.ask(&world).expect("hosts answer");
+    }
+}
+
+/// All ranks of a host know rank 0's clock as exactly as they say, whoever asked for their host.
+#[test]
+fn programs_have_one_clock() {
+    if !labs_are_possible() {
+        return;
+    }
+    let me = std::env::current_exe().expect("a program knows its path");
+    let mut command = Command::new(CASTELL);
+    command.args([
+        "lab",
+        "3",
+        "--",
+        CASTELL,
+        "launch",
+        "--hosts",
+        "h2:2,h1:2,h3:1",
+        "--timeout",
+        "200s",
+        "--",
+    ]);
+    command.arg(me).args(["as_a_rank", "--exact", "--nocapture", "--test-threads=1"]);
+    let output = command.stdin(Stdio::null()).env("CASTELL", CASTELL).env(ROLE, "clock").output();
+    let output = output.expect("castell runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    let lines: Vec<&str> = said.lines().filter_map(|line| Some(line.split_once("* ")?.1)).collect();
+    assert_eq!(lines.len(), 10, "{said}");
+    for line in lines {
+        let numbers: Vec<f64> = line.split(' ').map(|word| word.parse().expect("a number")).collect();
+        let [rank, ahead_ns, error_ns] = numbers[..] else { panic!("{line}") };
+        // Rank 0 is on the second host.
+        let expected = [0, 0, -1, -1, 1][rank as usize] as f64 * AHEAD_NS as f64;
+        assert!((ahead_ns - expected).abs() <= error_ns, "{line}");
+        assert_eq!(error_ns == 0.0, rank < 2.0, "only one host's clock is its own: {line}");
+    }
 }
 
 /// `castell launch --timeline` of this program in a role.

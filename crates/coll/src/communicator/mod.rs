@@ -5,8 +5,10 @@
 
 mod agree;
 mod calls;
+mod clock;
 
 pub use agree::{Exchange, SplitError};
+pub use clock::JobClock;
 
 use crate::collective::instance::{Certificates, Instance, Key, STAGED_BYTES_MAX, Surroundings};
 use crate::collective::{Cache, Call, CallError, Counts};
