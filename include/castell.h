@@ -105,6 +105,12 @@ int castell_comm_split_shared(castell_comm comm, int key, castell_comm *part);
 int castell_comm_dup(castell_comm comm, castell_comm *copy);
 /* Not collective. Calls that go on are not touched. */
 int castell_comm_free(castell_comm *comm);
+
+/* One clock for the ranks of all hosts, where GOAL_Wtime and GOAL_WTIME tell the time of their own host. All ranks of `comm` call the first; asking
+ * again, some time later, makes the clock exact for longer. From then on the second says, without the others, what the clock of rank 0's host
+ * says now, and how far off that may be at most (0 on that host); both in seconds, either may be NULL. The clock is that of the last `comm`. */
+int castell_clock_ask(castell_comm comm);
+int castell_clock_now(double *seconds, double *error);
 /* The next call of this communicator by this thread takes this algorithm ("allreduce:a4,a2"; see `castell schedule list`);
  * all ranks name the same. */
 int castell_use_algorithm(const char *algorithm);

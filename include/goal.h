@@ -254,7 +254,7 @@ int64_t GOAL_SaveSchedule(GOAL_Schedule sched, void *bytes, size_t size);
 /* The schedule of such bytes; they are checked and copied. */
 GOAL_Schedule GOAL_LoadSchedule(const void *bytes, size_t size);
 
-/* Seconds on the clock of GOAL_WTIME. */
+/* Seconds on the clock of GOAL_WTIME: that of this host, which no two hosts have in common (castell_clock_now in castell.h: one for all). */
 double GOAL_Wtime(void);
 /* The library's version, such as "0.1.0". */
 const char *GOAL_Version(void);

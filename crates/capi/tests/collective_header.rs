@@ -111,7 +111,7 @@ fn every_function_has_the_type_that_the_header_declares() {
 /// The functions that the sources export, with the C types of their arguments; all return an int.
 fn exported() -> BTreeMap<String, Vec<String>> {
     let mut found = BTreeMap::new();
-    for file in ["calls", "communicator", "host", "memory", "operator", "request"] {
+    for file in ["calls", "clock", "communicator", "host", "memory", "operator", "request"] {
         let text = read(&format!("crates/capi/src/collective/{file}.rs"));
         for rest in text.split("#[unsafe(no_mangle)]").skip(1) {
             let (_, rest) = rest.split_once("extern \"C\" fn ").expect("an exported function");
@@ -152,6 +152,7 @@ fn c_type(rust: &str) -> String {
         "*const c_void" => "const void *",
         "*const c_char" => "const char *",
         "*mut c_int" => "int *",
+        "*mut f64" => "double *",
         "*const c_int" => "const int *",
         "*const usize" => "const size_t *",
         "Option<Function>" => "castell_function",

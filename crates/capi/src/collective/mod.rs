@@ -2,6 +2,7 @@
 
 mod arguments;
 mod calls;
+mod clock;
 mod communicator;
 mod door;
 mod host;

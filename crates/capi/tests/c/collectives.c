@@ -54,6 +54,16 @@ static void operations(void) {
     const int self[1] = {0};
     castell_request request;
     OK(castell_barrier(CASTELL_WORLD));
+    {
+        double now = 0, later = 0, error = -1;
+        CHECK(castell_clock_now(&now, &error) == GOAL_ERR_OPERATION);
+        OK(castell_clock_ask(CASTELL_WORLD));
+        OK(castell_clock_now(&now, &error));
+        OK(castell_clock_now(&later, NULL));
+        CHECK(now > 0 && later >= now && error == 0);
+        OK(castell_clock_ask(CASTELL_WORLD));
+        OK(castell_clock_now(NULL, NULL));
+    }
     OK(castell_ibarrier(CASTELL_WORLD, &request));
     end(0, &request);
     OK(castell_barrier_init(CASTELL_WORLD, &request));

@@ -58,7 +58,7 @@ pub enum Told {
         /// What the clock of this host says.
         theirs_ns: u64,
     },
-    /// A piece of what a rank noted, see [`super::notes`]; the next one goes on where this one ends.
+    /// A piece of what a rank noted, see `notes`; the next one goes on where this one ends.
     Noted(Rank, Vec<u8>),
     /// All its ranks have ended, and what they noted is told: it answers until it may leave.
     Resting,
