@@ -256,6 +256,16 @@ impl Connections {
             }
         }
         self.next_time = self.next_time.min(self.deaf_until.unwrap_or(u64::MAX));
+        for rank in (0..self.ranks()).map(Rank) {
+            let Some(peer) = &mut self.peers[rank.index()] else { continue };
+            if peer.link.doubts(now)
+                && let Some(slot) = peer.connection
+            {
+                peer.link.doubt(now);
+                self.counters.breaks += 1;
+                self.close(slot);
+            }
+        }
         self.for_each(|link| link.tick(now), now);
     }
 

@@ -19,7 +19,10 @@ pub struct Settings {
     pub acknowledge_ns: u64,
     /// A connection on which nothing is written for so long gets a note.
     pub heartbeat_ns: u64,
-    /// A peer from which nothing comes for so long is given up.
+    /// A connection on which nothing comes for so long is given up, and another one tried: TCP itself looks ever more seldom whether a line that was
+    /// cut has healed.
+    pub doubt_ns: u64,
+    /// A peer from which nothing comes for so long is given up, too.
     pub silence_ns: u64,
     /// A connection that breaks is made again within this time, or the peer is given up.
     pub resume_ns: u64,
@@ -39,6 +42,7 @@ impl Default for Settings {
             window_bytes: 1 << 20,
             acknowledge_ns: 20 * MS,
             heartbeat_ns: 1000 * MS,
+            doubt_ns: 2200 * MS,
             silence_ns: 5000 * MS,
             resume_ns: 10_000 * MS,
             redial_ns: 50 * MS,
@@ -121,6 +125,8 @@ pub struct Link {
     /// The beginning of a frame.
     partial: Vec<u8>,
     heard_at: u64,
+    /// The connection was given up because nothing came: when the peer is, too, unless another one is made before.
+    doubted_until: Option<u64>,
     wrote_at: u64,
     /// Of the peer's process, and of its last attempt to dial.
     peer_instance: Option<u64>,
@@ -164,6 +170,7 @@ impl Link {
             note_left: 0,
             partial: Vec::new(),
             heard_at: 0,
+            doubted_until: None,
             wrote_at: 0,
             peer_instance: None,
             peer_attempt: 0,
@@ -518,6 +525,7 @@ impl Link {
         self.partial.clear();
         self.note_left = 0;
         (self.heard_at, self.wrote_at, self.all_refused) = (now, now, true);
+        self.doubted_until = None;
         self.has_told();
         Ok(())
     }
@@ -554,17 +562,31 @@ impl Link {
         }
     }
 
+    /// Whether nothing has come over the connection for so long that another one is to be tried.
+    pub fn doubts(&self, now: u64) -> bool {
+        let Settings { doubt_ns, silence_ns, .. } = self.settings;
+        self.state == State::Together && now >= self.heard_at + doubt_ns && now < self.heard_at + silence_ns
+    }
+
+    /// The connection is given up since nothing comes: if the peer is silent on another one, too, it is given up.
+    pub fn doubt(&mut self, now: u64) {
+        let until = self.heard_at + self.settings.silence_ns;
+        self.lost(now);
+        self.doubted_until = Some(until).filter(|_| !self.is_over());
+    }
+
     /// Nobody has looked at the connection for so long: that is not the peer's silence.
     pub fn was_away(&mut self, for_ns: u64) {
         self.heard_at += for_ns;
+        self.doubted_until = self.doubted_until.map(|until| until + for_ns);
     }
 
     /// When [`Link::tick`] has something to do, if nothing happens before.
     pub fn next_time(&self) -> Option<u64> {
-        let Settings { heartbeat_ns, silence_ns, resume_ns, .. } = self.settings;
-        match self.state {
+        let Settings { heartbeat_ns, doubt_ns, silence_ns, resume_ns, .. } = self.settings;
+        let next = match self.state {
             State::Together => {
-                let due = (self.wrote_at + heartbeat_ns).min(self.heard_at + silence_ns);
+                let due = (self.wrote_at + heartbeat_ns).min(self.heard_at + silence_ns.min(doubt_ns));
                 Some(self.note_due.map_or(due, |note| note.min(due)))
             }
             State::Apart { needed_since: Some(since), dial_at } if self.knows_address => {
@@ -575,12 +597,19 @@ impl Link {
                 (self.knows_address && !self.outbox.is_empty()).then_some(dial_at)
             }
             State::Dialing { needed_since } => Some(needed_since + resume_ns),
-            State::Over => None,
+            State::Over => return None,
+        };
+        match self.doubted_until {
+            Some(until) => Some(next.map_or(until, |next| next.min(until))),
+            None => next,
         }
     }
 
     /// Time has passed: gives up who is silent for too long, and sees to it that this side is not.
     pub fn tick(&mut self, now: u64) {
+        if self.doubted_until.is_some_and(|until| until <= now) {
+            return self.end(self.gone.unwrap_or(Down::PathLost));
+        }
         match self.state {
             State::Together if now >= self.heard_at + self.settings.silence_ns => {
                 self.end(self.gone.unwrap_or(Down::PathLost));
