@@ -2,6 +2,7 @@
 //!
 //! Ranks are this program once more: `as_a_rank` does what its role says.
 
+mod labs;
 #[path = "../../comm/tests/oracle/mod.rs"]
 mod oracle;
 #[path = "../../host/tests/skipped/mod.rs"]
@@ -10,46 +11,27 @@ mod skipped;
 use castell_base::{Rank, Tag};
 use castell_comm::Comm;
 use castell_comm::collective::Reduction;
-use skipped::skip;
+use labs::{
+    CASTELL, ROLE, are_possible as labs_are_possible, host_name, on_first as in_lab, said as fine, starred,
+    text,
+};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-const CASTELL: &str = env!("CARGO_BIN_EXE_castell");
-/// What the processes of a job do.
-const ROLE: &str = "CASTELL_TEST_ROLE";
-
-/// Whether labs can be made here; else the test counts as skipped.
-fn labs_are_possible() -> bool {
-    let output = Command::new(CASTELL).args(["lab", "1", "--", "true"]).output().expect("castell runs");
-    if !output.status.success() {
-        skip("lab", &text(&output.stderr));
-    }
-    output.status.success()
-}
-
-/// A command on the first host of a lab.
-fn in_lab(hosts: u32, words: &[&str]) -> Command {
-    let mut command = Command::new(CASTELL);
-    command.args(["lab", &hosts.to_string(), "--"]).args(words).stdin(Stdio::null()).env("CASTELL", CASTELL);
-    command
-}
-
 /// `castell launch` there, of this program in a role.
 fn role_in_lab(hosts: u32, options: &[&str], role: &str) -> Command {
-    let me = std::env::current_exe().expect("a program knows its path");
     let launch = [&[CASTELL, "launch", "--timeout", "200s"], options, &["--"]].concat();
     let mut command = in_lab(hosts, &launch);
-    command.arg(me).args(["as_a_rank", "--exact", "--nocapture", "--test-threads=1"]).env(ROLE, role);
+    command.args(labs::myself()).env(ROLE, role);
     command
 }
 
 /// The same on this host.
 fn role_here(options: &[&str], role: &str) -> Command {
-    let me = std::env::current_exe().expect("a program knows its path");
     let mut command = Command::new(CASTELL);
-    command.args(["launch", "--timeout", "200s"]).args(options).arg("--").arg(me).stdin(Stdio::null());
-    command.args(["as_a_rank", "--exact", "--nocapture", "--test-threads=1"]).env(ROLE, role);
+    command.args(["launch", "--timeout", "200s"]).args(options).arg("--").args(labs::myself());
+    command.stdin(Stdio::null()).env(ROLE, role);
     command
 }
 
@@ -63,24 +45,6 @@ fn on_names(hosts: &str, options: &[&str], words: &[&str]) -> Command {
 
 fn run(command: &mut Command) -> Output {
     command.output().expect("castell runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-#[track_caller]
-fn fine(output: &Output) -> Vec<String> {
-    assert!(output.status.success(), "{}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr));
-    sorted(&output.stdout)
-}
-
-/// What the roles say: lines that begin with a star.
-fn sorted(bytes: &[u8]) -> Vec<String> {
-    let mut lines: Vec<String> =
-        text(bytes).lines().filter_map(|line| Some(line.split_once("* ")?.1.to_owned())).collect();
-    lines.sort();
-    lines
 }
 
 #[test]
@@ -103,10 +67,6 @@ fn as_a_rank() {
     }
     println!("* rank {} of {} on {}", comm.rank(), comm.size(), host_name());
     comm.finalize();
-}
-
-fn host_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name").trim().to_owned()
 }
 
 /// Every pair sends both ways, small and large.
@@ -312,7 +272,7 @@ fn who_listens_on_the_network_hears_nothing_of_what_is_encrypted() {
         let mut lab = Command::new(CASTELL);
         lab.args(["lab", "2", "--capture"]).arg(&capture).arg("--").env(ROLE, "pairs").stdin(Stdio::null());
         lab.args([CASTELL, "launch", "--timeout", "200s", "-n", "2", "--net", net, "--"]);
-        lab.arg(std::env::current_exe().expect("this program")).args(["as_a_rank", "--exact", "--nocapture"]);
+        lab.args(labs::myself());
         assert_eq!(fine(&run(&mut lab)).len(), 2, "{net}");
         let frames = std::fs::read(&capture).expect("a capture");
         let heard = frames.windows(said.len()).any(|window| window == said);
@@ -344,8 +304,7 @@ fn raw_frames_carry_messages_between_hosts() {
         .stdin(Stdio::null())
         .env("CASTELL", CASTELL);
     lossy.args([CASTELL, "launch", "--timeout", "200s", "-n", "2", "--net", "esp=eth0", "--"]);
-    let me = std::env::current_exe().expect("a program knows its path");
-    lossy.arg(me).args(["as_a_rank", "--exact", "--nocapture", "--test-threads=1"]).env(ROLE, "pairs");
+    lossy.args(labs::myself()).env(ROLE, "pairs");
     assert_eq!(fine(&run(&mut lossy)).len(), 2);
 }
 
@@ -428,7 +387,7 @@ fn output_codes_variables_and_input() {
     std::io::Write::write_all(&mut child.stdin.take().expect("a pipe"), b"input\n").expect("it reads");
     let output = child.wait_with_output().expect("its end");
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
-    assert_eq!(sorted(&output.stdout), ["0 a hello input", "1 b hello "]);
+    assert_eq!(starred(&output.stdout), ["0 a hello input", "1 b hello "]);
     assert!(
         text(&output.stdout).lines().any(|line| line.starts_with("[1] * 1 b")),
         "{}",
@@ -552,7 +511,7 @@ fn a_host_vanishes(net: &str, fault: &str, expected: &str) {
     }
     let options = ["--hosts", "h1:2,h2:1,h3:1", "--grace", "60s", "--net", net];
     let output = run(&mut role_in_lab(3, &options, fault));
-    let (out, err) = (sorted(&output.stdout), text(&output.stderr));
+    let (out, err) = (starred(&output.stdout), text(&output.stderr));
     println!("{fault}: {err}");
     let named = out.iter().filter(|line| line.contains("rank 2") && line.contains("recv")).count();
     assert_eq!(named, 3, "{out:?}\n{err}");

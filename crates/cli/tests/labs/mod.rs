@@ -39,8 +39,13 @@ pub fn text(bytes: &[u8]) -> String {
 pub fn said(output: &Output) -> Vec<String> {
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{}\n{out}\n{err}", output.status);
+    starred(&output.stdout)
+}
+
+/// Lines that begin with a star, sorted, whether or not all went well.
+pub fn starred(bytes: &[u8]) -> Vec<String> {
     let mut lines: Vec<String> =
-        out.lines().filter_map(|line| Some(line.split_once("* ")?.1.to_owned())).collect();
+        text(bytes).lines().filter_map(|line| Some(line.split_once("* ")?.1.to_owned())).collect();
     lines.sort();
     lines
 }
