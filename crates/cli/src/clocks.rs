@@ -1,6 +1,7 @@
 //! What is told about the clocks of hosts whose times were compared.
 
 use castell_comm::hosts::{HostClock, Recorded};
+use castell_comm::job::{Net, OverTcp};
 use serde_json::{Value, json};
 
 /// How exactly times of different hosts can be compared, in a few words.
@@ -9,6 +10,19 @@ pub fn short(recorded: &Recorded) -> String {
         0 | 1 => "one host's clock".into(),
         hosts => format!("{hosts} hosts' clocks, compared within {}", time(recorded.error_ns())),
     }
+}
+
+/// Beneath a timeline: what carried messages, and whose clocks told the time, where there were several hosts.
+pub fn carried(net: Net, clocks: Option<&Recorded>) -> String {
+    let way = match net {
+        Net::Shm if clocks.is_none() => "executed over shared memory",
+        Net::Shm => "executed, messages between hosts over TCP",
+        Net::Tcp(OverTcp { encrypts: true, .. }) => "executed, messages over encrypted TCP",
+        Net::Tcp(_) => "executed, messages over TCP",
+        Net::Esp(_) => "executed, messages between hosts over raw Ethernet frames",
+        Net::Fabric(_) => "executed, messages by libfabric",
+    };
+    clocks.map(short).into_iter().fold(way.into(), |said, clocks| said + "; " + &clocks)
 }
 
 /// The same on standard error, where there is more than one clock; with each of them, if that is wanted.

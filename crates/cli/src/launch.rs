@@ -248,18 +248,7 @@ impl Recording {
         });
         let reading = Reading { describe: &describe_call, eager_bytes: eager_bytes.into() };
         let timeline = join(&notes.collect::<Vec<_>>(), &reading);
-        let carried = match args.net {
-            Net::Tcp(_) => "executed, messages over TCP",
-            Net::Esp(_) => "executed, messages between hosts over raw Ethernet frames",
-            Net::Fabric(_) => "executed, messages by libfabric",
-            Net::Shm => "executed over shared memory",
-        };
-        let carried = match (&clocks, args.net) {
-            (Some(_), Net::Shm) => "executed, messages between hosts over TCP",
-            _ => carried,
-        };
-        let subtitle =
-            clocks.iter().map(clocks::short).fold(carried.to_owned(), |all, one| all + "; " + &one);
+        let subtitle = clocks::carried(args.net, clocks.as_ref());
         Timeline { title: title(&args.program), subtitle, ..timeline }
     }
 }

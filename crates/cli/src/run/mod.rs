@@ -169,7 +169,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let counted = results.rounds(warmup as usize);
     let repeats = (rounds.count > 1 && !counted.is_empty()).then(|| Repeats::new(warmup, counted));
     let doubts = conditions.after();
-    let carried = carried(args.net, clocks.as_ref());
+    let carried = clocks::carried(args.net, clocks.as_ref());
     report(&args, &summary, &operations, &Findings { stages, repeats, doubts, clocks });
     if draws {
         let timeline = timeline::collect(&args.file, &schedules, &results, &summary, args.eager, &carried);
@@ -195,18 +195,6 @@ fn here(
         })
     };
     Ok(launch.fork(&body)?)
-}
-
-/// What carried messages, and whose clocks told the time.
-fn carried(net: Net, clocks: Option<&Recorded>) -> String {
-    let Some(clocks) = clocks else { return "executed over shared memory".into() };
-    let way = match net {
-        Net::Shm => "messages between hosts over TCP",
-        Net::Tcp(_) => "messages over TCP",
-        Net::Esp(_) => "messages between hosts over raw Ethernet frames",
-        Net::Fabric(_) => "messages by libfabric",
-    };
-    format!("executed, {way}; {}", clocks::short(clocks))
 }
 
 /// Refuses what the ranks cannot hold: their scratchpads, and each one's largest message.
@@ -240,7 +228,7 @@ pub fn record(schedules: &[Arc<Schedule>], title: &str) -> anyhow::Result<Timeli
     if let Some(failure) = summary.failures.first() {
         bail!("{title}: {failure}");
     }
-    let (eager, carried) = (launch.job.eager_bytes, carried(Net::Shm, None));
+    let (eager, carried) = (launch.job.eager_bytes, clocks::carried(Net::Shm, None));
     let timeline = timeline::collect(Path::new(title), schedules, &results, &summary, eager, &carried);
     Ok(Timeline { title: title.to_owned(), ..timeline })
 }

@@ -95,7 +95,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A fit that explains less of what was measured is no model of it.
+const R_SQUARED_MIN: f64 = 0.8;
+
 fn report(args: &Args, levels: &Levels, models: &[Fitted], told: &[Value], path: &std::path::Path) {
+    for ((name, _), fitted) in PAIRS.iter().zip(models).filter(|(_, fitted)| fitted.r_squared < R_SQUARED_MIN)
+    {
+        castell_host::say(&format!(
+            "warning: the model {name} hosts explains little of what was measured (R² {:.3}): measure again, when nothing else runs",
+            fitted.r_squared
+        ));
+    }
     if args.json {
         let object = json!({"within": told[0], "between": told[1], "hosts": levels.hosts, "file": path});
         println!("{object}");
