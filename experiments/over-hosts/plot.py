@@ -5,12 +5,12 @@ import pathlib
 
 HERE = pathlib.Path(__file__).parent
 RUNS = [json.loads(file.read_text()) for file in sorted(HERE.glob("run-*.json"))]
-CASTELL, PEER = "castell, tcp", "Open MPI 4.1.4"
+CASTELL, ENCRYPTED, PEER = "castell, tcp", "castell, tcp+tls", "Open MPI 4.1.4"
 
 
 def times(run):
     """Medians in us, by case and subject."""
-    case = lambda row: (row["params"]["hosts"], row["workload"], row["params"]["bytes"])
+    case = lambda row: tuple(row["params"][name] for name in ("hosts", "ranks", "bytes")) + (row["workload"],)
     return {(case(row), row["subject"]): row["median_ns"] / 1e3 for row in run}
 
 
@@ -19,28 +19,31 @@ CASES = list(dict.fromkeys(case for case, subject in TIMES[0] if subject == PEER
 
 
 def label(case):
-    hosts, operation, size = case
-    return f"{operation}{'' if operation == 'barrier' else f' {size} B'}, {hosts} hosts"
+    hosts, ranks, size, operation = case
+    size = {65536: "64 KiB", 1048576: "1 MiB"}.get(size, f"{size} B")
+    return f"{operation}{'' if operation == 'barrier' else f' {size}'}, {hosts} hosts × {ranks // hosts}"
 
 
-def ratios(case):
-    return [run[case, CASTELL] / run[case, PEER] for run in TIMES]
+def ratios(case, one=CASTELL, other=PEER):
+    return [run[case, one] / run[case, other] for run in TIMES if (case, one) in run and (case, other) in run]
 
 
 def table():
-    lines = ["us, medians of three rounds, in each of two runs", "", "| | castell | Open MPI | castell / Open MPI |", "|---|---|---|---|"]
+    lines = ["us, medians of three rounds, in each of two runs", "", 
+             "| | castell | encrypted | Open MPI | castell / Open MPI | encrypted / castell |", "|---|---|---|---|---|---|"]
     for case in CASES:
-        of = lambda subject: ", ".join(f"{run[case, subject]:.3g}" for run in TIMES)
-        lines.append(f"| {label(case)} | {of(CASTELL)} | {of(PEER)} | {', '.join(f'{ratio:.2f}' for ratio in ratios(case))} |")
+        of = lambda subject: ", ".join(f"{run[case, subject]:.3g}" for run in TIMES if (case, subject) in run)
+        ratio = lambda one, other: ", ".join(f"{ratio:.2f}" for ratio in ratios(case, one, other))
+        lines.append(f"| {label(case)} | {of(CASTELL)} | {of(ENCRYPTED)} | {of(PEER)} | {ratio(CASTELL, PEER)} | {ratio(ENCRYPTED, CASTELL)} |")
     lines += ["", "A bare socket, half a round trip on 2 hosts, us", "", "| bytes | spinning | asleep |", "|---|---|---|"]
-    for size in sorted({case[2] for case in CASES if case[1] == "pingpong"}):
-        of = lambda way: ", ".join(f"{run[(2, 'pingpong', size), f'a bare socket, {way}']:.3g}" for run in TIMES)
+    for size in sorted({case[2] for case in CASES if case[3] == "pingpong"}):
+        of = lambda way: ", ".join(f"{run[(2, 2, size, 'pingpong'), f'a bare socket, {way}']:.3g}" for run in TIMES)
         lines.append(f"| {size} | {of('spinning')} | {of('sleeping')} |")
     (HERE / "tables.md").write_text("\n".join(lines) + "\n")
 
 
 def drawing():
-    left, width, step, top = 170, 480, 16, 30
+    left, width, step, top = 200, 480, 16, 30
     height = top + step * len(CASES) + 20
     x = lambda ratio: left + width * (min(max(math.log2(ratio), -5), 1.5) + 5) / 6.5
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 20}" height="{height}" font-family="sans-serif" font-size="10">']

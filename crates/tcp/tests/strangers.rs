@@ -4,6 +4,7 @@ use castell_base::Rank;
 use castell_tcp::handshake::{self, CHALLENGE_BYTES, Hello};
 use castell_tcp::{Secret, Tcp, TcpEndpoint, TcpOptions, address};
 use castell_transport::{Connector, Down, Endpoint, Events, Header, Transport, Urgency};
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -135,6 +136,41 @@ fn strangers_disturb_nobody() {
     let counters = pair.ends[1].counters();
     assert_eq!((counters.connections, counters.breaks, counters.garbled), (1, 0, 0), "{counters:?}");
     assert!(pair.inboxes.iter().all(|inbox| inbox.downs.is_empty()));
+}
+
+/// Ten thousand of them, who say nothing, something else, half of what a rank said once, or all of it.
+#[test]
+fn a_storm_of_strangers_disturbs_nobody() {
+    let said =
+        Hello { from: Rank(0), to: Rank(1), instance: 5, attempt: 1, welcomed: 0, taken: 0, window: 4096 };
+    for encrypts in [false, true] {
+        let mut pair = Pair::of([end(0, SECRET, encrypts), end(1, SECRET, encrypts)]);
+        pair.works();
+        let door = pair.door();
+        let other = handshake::challenge(&[0; 32], encrypts);
+        let replayed = handshake::hello(&Secret::new(SECRET), &other, &[1; 32], &said, encrypts);
+        let replayed = replayed.expect("a challenge");
+        let says: [&[u8]; 4] = [&[], &[b'G'; 104], &replayed[..50], &replayed];
+        let mut calls = VecDeque::new();
+        for number in 0..5000 {
+            if calls.len() == 300 {
+                calls.pop_front();
+            }
+            let mut stream = call(door);
+            // It may have been sent away already.
+            let _ = stream.write_all(says[number % says.len()]);
+            calls.push_back(stream);
+            if number % 50 == 0 {
+                pair.works();
+            }
+        }
+        pair.works();
+        let most = |pair: &Pair| pair.ends[1].counters().strangers > 4000;
+        pair.poll_until("strangers are kept", most);
+        let counters = pair.ends[1].counters();
+        assert_eq!((counters.connections, counters.breaks, counters.garbled), (1, 0, 0), "{counters:?}");
+        assert!(pair.inboxes.iter().all(|inbox| inbox.downs.is_empty()));
+    }
 }
 
 #[test]
