@@ -23,7 +23,7 @@ pub(crate) type Nonce = [u8; NONCE_BYTES];
 
 /// What only the processes of a job know.
 #[derive(Clone)]
-pub(crate) struct Secret(pub(crate) [u8; 32]);
+pub(crate) struct Secret(pub(crate) castell_host::secret::Secret);
 
 /// Of whom to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Pair {
 
 impl Secret {
     fn mac(&self, purpose: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of any length will do");
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.0.bytes()).expect("a key of any length will do");
         mac.update(purpose);
         parts.iter().for_each(|part| mac.update(part));
         mac
@@ -85,7 +85,10 @@ mod tests {
 
     #[test]
     fn who_knows_the_secret_is_believed_and_nobody_else() {
-        let (secret, other) = (Secret([7; 32]), Secret([8; 32]));
+        let (secret, other) = (
+            Secret(castell_host::secret::Secret::new([7; 32])),
+            Secret(castell_host::secret::Secret::new([8; 32])),
+        );
         let place =
             Place { provider: "tcp;ofi_rxm".into(), format: 2, nonce: [1; 16], name: vec![2, 0, 80].into() };
         let pair = Pair { from: (Rank(3), place.nonce), to: (Rank(5), [9; 16]) };

@@ -130,7 +130,7 @@ impl Links {
     pub(crate) fn new(
         mut port: Port,
         (me, ranks): (Rank, u32),
-        secret: [u8; 32],
+        secret: &[u8; 32],
         place: Place,
         write_bytes_max: usize,
         (settings, clock): (Settings, Clock),
@@ -146,7 +146,7 @@ impl Links {
             port,
             me,
             nonce: place.nonce,
-            secret: Secret(secret),
+            secret: Secret(castell_host::secret::Secret::filled(|place| *place = *secret)),
             place,
             settings,
             clock,

@@ -205,7 +205,7 @@ impl Fabric {
             epoll::watch(&epoll, descriptor, QUEUE, false).map_err(system)?;
         }
         let (settings, clock) = (options.settings, options.clock.clone());
-        let links = Links::new(port, (me, ranks), *secret, place, write_bytes_max, (settings, clock.clone()));
+        let links = Links::new(port, (me, ranks), secret, place, write_bytes_max, (settings, clock.clone()));
         let links = links.map_err(|error| because("begin", error))?;
         let limits = Limits {
             name: "fabric",

@@ -30,6 +30,7 @@ pub mod process;
 pub mod random;
 pub mod remote;
 pub mod say;
+pub mod secret;
 pub mod service;
 pub mod shm;
 pub mod signal;

@@ -145,6 +145,11 @@ impl Segment {
         compiler_fence(Ordering::SeqCst);
     }
 
+    /// Leaves the first bytes, whole pages, out of this process's core files, where the system knows how.
+    pub fn leave_out_of_core_files(&self, bytes: usize) {
+        let _ = self.map.advise_range(Advice::DontDump, 0, bytes);
+    }
+
     /// Asks for huge pages; says whether the kernel agreed. Never needed for correctness.
     pub fn advise_huge_pages(&self) -> bool {
         self.map.advise(Advice::HugePage).is_ok()

@@ -6,6 +6,7 @@
 use castell_base::Rank;
 use castell_host::descriptor;
 use castell_host::process::Pid;
+use castell_host::secret::Secret;
 use castell_shm::job::{Job, JobError, SEGMENT_LABEL};
 use castell_transport::Address;
 use std::collections::BTreeMap;
@@ -26,9 +27,9 @@ pub struct RunningJob {
 
 impl RunningJob {
     /// What agents and launcher of one job have in common.
-    fn secret(&self) -> Option<[u8; 32]> {
+    fn secret(&self) -> Option<Secret> {
         let secret = self.views[0].as_ref().ok()?.secret();
-        (secret != [0; 32]).then_some(secret)
+        (*secret.bytes() != [0; 32]).then_some(secret)
     }
 }
 

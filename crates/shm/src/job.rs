@@ -28,9 +28,9 @@ use crate::slot::log::Log;
 use crate::tuning::announced::{self, Announced};
 use castell_base::Rank;
 use castell_collectives::decision::Decisions;
+use castell_host::secret::Secret;
 use castell_host::shm::Segment;
 use layout::*;
-use std::io::Read;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -110,36 +110,21 @@ pub struct JobOptions {
     /// The host that this segment is for.
     pub here: u32,
     /// What the ranks prove to each other over a network; drawn if there is none.
-    pub secret: Option<JobSecret>,
+    pub secret: Option<Secret>,
     /// Processors that all ranks count together when they choose algorithms; 0: those of this host are counted.
     pub processors: u32,
 }
 
 /// What only the ranks of a job know.
-#[derive(Clone, PartialEq, Eq)]
-pub struct JobSecret(pub [u8; 32]);
-
-impl std::fmt::Debug for JobSecret {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("JobSecret(..)")
-    }
-}
-
-impl JobSecret {
-    /// One that nobody can guess.
-    ///
-    /// # Errors
-    /// The system has no random numbers.
-    pub fn random() -> Result<JobSecret, JobError> {
-        let mut bytes = [0; 32];
-        let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
-        read.map_err(|error| {
-            JobError::Option(format!(
-                "/dev/urandom cannot be read ({error}), and a job over a network needs a secret"
-            ))
-        })?;
-        Ok(JobSecret(bytes))
-    }
+///
+/// # Errors
+/// The system has no random numbers.
+pub fn draw_secret() -> Result<Secret, JobError> {
+    Secret::random().map_err(|error| {
+        JobError::Option(format!(
+            "the system has no random numbers ({error}), and a job over a network needs a secret"
+        ))
+    })
 }
 
 impl JobOptions {
@@ -322,8 +307,8 @@ impl Job {
         }
         header.is_networked.store(u32::from(is_networked), Ordering::Relaxed);
         if is_networked || options.secret.is_some() {
-            let JobSecret(secret) = options.secret.clone().map_or_else(JobSecret::random, Ok)?;
-            for (word, bytes) in header.secret.iter().zip(secret.as_chunks::<8>().0) {
+            let secret = options.secret.clone().map_or_else(draw_secret, Ok)?;
+            for (word, bytes) in header.secret.iter().zip(secret.bytes().as_chunks::<8>().0) {
                 word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
             }
         }
@@ -367,6 +352,8 @@ impl Job {
         if segment.len() < HEADER_BYTES {
             return Err(JobError::Foreign("too short"));
         }
+        // Where the secret is.
+        segment.leave_out_of_core_files(HEADER_BYTES);
         // SAFETY: the segment is mapped, page aligned and longer than the header, which is made of atomics.
         let header = unsafe { &*segment.as_ptr().cast::<Header>() };
         if header.magic.load(Ordering::Acquire) != MAGIC {
@@ -461,12 +448,12 @@ impl Job {
     }
 
     /// What the ranks of a job over a network prove to each other that they know.
-    pub fn secret(&self) -> [u8; 32] {
-        let mut secret = [0; 32];
-        for (bytes, word) in secret.chunks_exact_mut(8).zip(&self.header().secret) {
-            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
-        }
-        secret
+    pub fn secret(&self) -> Secret {
+        Secret::filled(|place| {
+            for (bytes, word) in place.chunks_exact_mut(8).zip(&self.header().secret) {
+                bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+            }
+        })
     }
 
     /// Says where `rank` is found in the network; its own process does, once.
@@ -733,14 +720,14 @@ mod tests {
 
     #[test]
     fn ranks_of_several_hosts() {
-        let secret = JobSecret([7; 32]);
+        let secret = Secret::new([7; 32]);
         let hosts = vec![1, 1, 2, 1];
         let options =
             JobOptions { hosts, here: 2, secret: Some(secret), processors: 6, ..JobOptions::new(4) };
         let job = Job::create(&options).expect("a small job");
         assert!(job.is_networked() && job.has_hosts() && !job.peers_carry());
         assert!(job.share_memory(Rank(0), Rank(3)) && !job.share_memory(Rank(1), Rank(2)));
-        assert_eq!((job.secret(), job.processors()), ([7; 32], 6));
+        assert_eq!((job.secret(), job.processors()), (Secret::new([7; 32]), 6));
         job.join(Rank(2), 77, 5, &[0]).expect("nobody has it");
         assert!(!job.is_oversubscribed() && !job.is_complete(), "one rank is here, on one processor");
         for rank in [0, 1, 3].map(Rank) {

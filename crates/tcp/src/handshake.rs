@@ -11,50 +11,20 @@
 
 use crate::frame::{VERSION, word};
 use castell_base::Rank;
-use castell_host::random::random_bytes;
+pub use castell_host::secret::Secret;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// What only the processes of a job know: 32 random bytes.
-#[derive(Clone)]
-pub struct Secret([u8; 32]);
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Secret(..)")
-    }
+/// Another secret, for one purpose, which says nothing of this one.
+pub(crate) fn derive(secret: &Secret, purpose: &[u8]) -> [u8; 32] {
+    keyed(secret, purpose, &[]).finalize().into_bytes().into()
 }
 
-impl Secret {
-    /// One that whoever started the job has drawn.
-    pub fn new(bytes: [u8; 32]) -> Secret {
-        Secret(bytes)
-    }
-
-    /// Draws one.
-    ///
-    /// # Errors
-    /// The system has no random numbers.
-    pub fn random() -> std::io::Result<Secret> {
-        random_bytes().map(Secret)
-    }
-
-    /// For whoever hands it on, by a way that nobody else reads: never on a command line, in the environment or in a log.
-    pub fn bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
-    /// Another secret, for one purpose, which says nothing of this one.
-    pub(crate) fn derive(&self, purpose: &[u8]) -> [u8; 32] {
-        self.proof(purpose, &[]).finalize().into_bytes().into()
-    }
-
-    fn proof(&self, direction: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of any length will do");
-        mac.update(direction);
-        parts.iter().for_each(|part| mac.update(part));
-        mac
-    }
+fn keyed(secret: &Secret, direction: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.bytes()).expect("a key of any length will do");
+    mac.update(direction);
+    parts.iter().for_each(|part| mac.update(part));
+    mac
 }
 
 const MAGIC: [u8; 8] = [b'C', b'A', b'S', b'T', b'E', b'L', b'L', VERSION];
@@ -187,7 +157,7 @@ pub fn hello(
     put(&mut bytes, 64, &hello.taken.to_le_bytes());
     put(&mut bytes, 68, &hello.window.to_le_bytes());
     let (said, proof) = bytes.split_at_mut(HELLO_BYTES - PROOF_BYTES);
-    proof.copy_from_slice(&secret.proof(DIALER, &[challenge, said]).finalize().into_bytes());
+    proof.copy_from_slice(&keyed(secret, DIALER, &[challenge, said]).finalize().into_bytes());
     Ok(bytes)
 }
 
@@ -202,7 +172,7 @@ pub fn check_hello(
 ) -> Result<Hello, Stranger> {
     check_magic(bytes, challenge[7] & ENCRYPTED != 0)?;
     let (said, proof) = bytes.split_at(HELLO_BYTES - PROOF_BYTES);
-    secret.proof(DIALER, &[challenge, said]).verify_slice(proof).map_err(|_| Stranger::Proof)?;
+    keyed(secret, DIALER, &[challenge, said]).verify_slice(proof).map_err(|_| Stranger::Proof)?;
     Ok(Hello {
         from: Rank(word(said, 40)),
         to: Rank(word(said, 44)),
@@ -232,7 +202,7 @@ pub fn welcome(
     put(&mut bytes, 16, &welcome.taken.to_le_bytes());
     put(&mut bytes, 20, &welcome.window.to_le_bytes());
     let (said, proof) = bytes.split_at_mut(WELCOME_BYTES - PROOF_BYTES);
-    proof.copy_from_slice(&secret.proof(LISTENER, &[challenge, hello, said]).finalize().into_bytes());
+    proof.copy_from_slice(&keyed(secret, LISTENER, &[challenge, hello, said]).finalize().into_bytes());
     bytes
 }
 
@@ -247,7 +217,7 @@ pub fn check_welcome(
     bytes: &[u8; WELCOME_BYTES],
 ) -> Result<Welcome, Stranger> {
     let (said, proof) = bytes.split_at(WELCOME_BYTES - PROOF_BYTES);
-    secret.proof(LISTENER, &[challenge, hello, said]).verify_slice(proof).map_err(|_| Stranger::Proof)?;
+    keyed(secret, LISTENER, &[challenge, hello, said]).verify_slice(proof).map_err(|_| Stranger::Proof)?;
     let verdict = match said[0] {
         1 => Verdict::Welcome,
         2 => Verdict::Busy,
@@ -338,6 +308,5 @@ mod tests {
             let before = check_hello(&secret, &challenge(&[1; 32], !encrypts), &said);
             assert_eq!(before, Err(Stranger::Encryption));
         }
-        assert_eq!(format!("{secret:?}"), "Secret(..)");
     }
 }

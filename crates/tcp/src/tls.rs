@@ -5,7 +5,7 @@
 //! by one who learns the secret later, since each connection agrees on keys of its own. There are no certificates, hence no names and no
 //! dates that could be wrong.
 
-use crate::handshake::Secret;
+use crate::handshake::{Secret, derive};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption, UnbufferedClientConnection};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls13_signature_with_raw_key};
@@ -46,7 +46,7 @@ impl Keys {
             ..ring::default_provider()
         });
         let key = |purpose: &[u8]| {
-            let written = [&KEY_PREFIX[..], &secret.derive(purpose)].concat();
+            let written = [&KEY_PREFIX[..], &derive(secret, purpose)].concat();
             let key = provider.key_provider.load_private_key(PrivatePkcs8KeyDer::from(written).into());
             key.expect("any 32 bytes are a key")
         };

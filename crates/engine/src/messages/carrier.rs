@@ -5,7 +5,7 @@ use castell_fabric::{Fabric, FabricConnector, FabricEndpoint, FabricOptions, Rea
 use castell_frames::{Esp, EspConnector, EspEndpoint, EspOptions};
 use castell_shm::job::{Job, Net, OverTcp, Place};
 use castell_tcp::address::ADDRESSES_MAX;
-use castell_tcp::{Secret, Tcp, TcpConnector, TcpEndpoint, TcpOptions};
+use castell_tcp::{Tcp, TcpConnector, TcpEndpoint, TcpOptions};
 use castell_transport::{
     Address, Armed, Connector, Down, Endpoint, Events, Header, Refused, Sleeper, Transport, Unreachable,
     Urgency,
@@ -39,13 +39,16 @@ impl Carrier {
         Ok(match job.net() {
             Net::Shm => Carrier::over_tcp(job, me, &OverTcp::default())?,
             Net::Tcp(how) => Carrier::over_tcp(job, me, &how)?,
-            Net::Esp(interface) => {
-                Carrier::Esp(Box::new(Esp::new(me, ranks, &secret, &EspOptions::at(interface.name()))?))
-            }
+            Net::Esp(interface) => Carrier::Esp(Box::new(Esp::new(
+                me,
+                ranks,
+                secret.bytes(),
+                &EspOptions::at(interface.name()),
+            )?)),
             Net::Fabric(provider) => {
                 let reach = if job.has_hosts() { Reach::OtherHosts } else { Reach::ThisHost };
                 let options = FabricOptions::by(Wish::of(provider.name()), reach);
-                Carrier::Fabric(Box::new(Fabric::new(me, ranks, &secret, &options)?))
+                Carrier::Fabric(Box::new(Fabric::new(me, ranks, secret.bytes(), &options)?))
             }
         })
     }
@@ -54,7 +57,7 @@ impl Carrier {
         let dials_from_there = how.place != Place::Anywhere;
         let listen = listen_at(job, how.place)?;
         let options = TcpOptions { encrypts: how.encrypts, dials_from_there, ..TcpOptions::at(&listen) };
-        Ok(Carrier::Tcp(Box::new(Tcp::new(me, job.ranks(), Secret::new(job.secret()), &options)?)))
+        Ok(Carrier::Tcp(Box::new(Tcp::new(me, job.ranks(), job.secret(), &options)?)))
     }
 
     pub(super) fn epoll(&self) -> &Arc<OwnedFd> {

@@ -3,7 +3,8 @@
 use super::keyvalue::{quote, unquote};
 use super::whereabouts::Whereabouts;
 use castell_base::Rank;
-use castell_shm::job::{JobOptions, JobSecret, Net};
+use castell_host::secret::Secret;
+use castell_shm::job::{JobOptions, Net, draw_secret};
 
 /// What rank 0 tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub(super) struct Layout {
     /// Of all hosts.
     processors: u32,
     /// What the ranks prove to each other that they know, if they are on several hosts.
-    secret: Option<JobSecret>,
+    secret: Option<Secret>,
 }
 
 impl Layout {
@@ -44,7 +45,7 @@ impl Layout {
         }
         let names = leaders.iter().map(|leader| leader.host.clone()).collect();
         let processors = leaders.iter().fold(0u32, |sum, leader| sum.saturating_add(leader.processors));
-        let secret = if leaders.len() > 1 { Some(JobSecret::random()) } else { None };
+        let secret = if leaders.len() > 1 { Some(draw_secret()) } else { None };
         let secret = secret.transpose().map_err(|error| error.to_string())?;
         Ok(Layout { hosts, names, net, processors, secret })
     }
@@ -92,7 +93,7 @@ impl Layout {
         let runs = self.hosts.chunk_by(|one, other| one == other);
         let runs: Vec<String> = runs.map(|run| format!("{}*{}", run[0], run.len())).collect();
         let names: Vec<String> = self.names.iter().map(|name| quote(name)).collect();
-        let secret = self.secret.as_ref().map_or(String::new(), |secret| to_hex(&secret.0));
+        let secret = self.secret.as_ref().map_or(String::new(), |secret| to_hex(secret.bytes()));
         let fields =
             [&runs.join("_"), &names.join(","), &self.net.to_string(), &self.processors.to_string(), &secret];
         fields.map(|field| quote(field)).join(",")
@@ -113,7 +114,7 @@ impl Layout {
             hosts.extend(std::iter::repeat_n(host, length));
         }
         let secret =
-            if secret.is_empty() { None } else { Some(JobSecret(from_hex(&secret)?.try_into().ok()?)) };
+            if secret.is_empty() { None } else { Some(Secret::new(from_hex(&secret)?.try_into().ok()?)) };
         let is_whole = hosts.len() == ranks as usize && secret.is_some() == (names.len() > 1);
         let (net, processors) = (net.parse().ok()?, processors.parse().ok()?);
         is_whole.then_some(Layout { hosts, names, net, processors, secret })
@@ -159,7 +160,7 @@ mod tests {
         let options = layout.options(Rank(3));
         assert_eq!((options.here, options.processors, options.ranks), (3, 9, 6));
         assert_eq!(layout.host_name(Rank(3)), "c, the third");
-        assert!(options.secret.is_some_and(|secret| secret.0 != [0; 32]));
+        assert!(options.secret.is_some_and(|secret| *secret.bytes() != [0; 32]));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use castell_host::journal::{DESCRIPTOR_VARIABLE, Journals};
 use castell_host::process::Ended;
 use castell_host::topology::Processors;
 use castell_host::{clock, descriptor, say};
-use castell_shm::job::{Death, Job, JobSecret, RankState};
+use castell_shm::job::{Death, Job, RankState};
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
@@ -89,7 +89,7 @@ fn start(description: &Description) -> Result<i32, (String, i32)> {
     let me = Rank(description.agent);
     let net = options::net_of(&description.options);
     let listen = net.place().addresses().map_err(|why| refuse(format!("--net {net}: {why}")))?;
-    let control = Control::open(me, description.agents + 1, description.control_secret, net, &listen);
+    let control = Control::open(me, description.agents + 1, description.control_secret.clone(), net, &listen);
     let mut control = control.map_err(|error| refuse(error.to_string()))?;
     control.introduce(LAUNCHER, &description.launcher).map_err(refuse)?;
     let ready = Told::Ready { processors: Processors::usable().count() as u32, address: control.address() };
@@ -193,7 +193,7 @@ fn prepare(description: &Description, processors: u32) -> Result<Launch, String>
     launch.job.hosts = description.places.clone();
     launch.job.host_names = description.host_names();
     launch.job.here = description.agent;
-    launch.job.secret = Some(JobSecret(description.job_secret));
+    launch.job.secret = Some(description.job_secret.clone());
     launch.job.processors = processors;
     Ok(launch)
 }

@@ -45,14 +45,14 @@ impl Control {
     pub(super) fn open(
         me: Rank,
         parties: u32,
-        secret: [u8; 32],
+        secret: Secret,
         net: Net,
         listen: &[IpAddr],
     ) -> Result<Control, TcpError> {
         let encrypts = matches!(net, Net::Tcp(OverTcp { encrypts: true, .. }));
         let listen = &listen[..listen.len().min(ADDRESSES_MAX)];
         let options = TcpOptions { encrypts, ..TcpOptions::at(listen) };
-        let tcp = Tcp::new(me, parties, Secret::new(secret), &options)?;
+        let tcp = Tcp::new(me, parties, secret, &options)?;
         Ok(Control { tcp, me, ways: (0..parties).map(|_| Way::default()).collect(), unheard: Vec::new() })
     }
 

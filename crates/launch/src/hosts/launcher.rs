@@ -10,7 +10,7 @@ use castell_base::Rank;
 use castell_host::process::{self, Birth, Ended, Process};
 use castell_host::signal::{self, Arrived, Signals};
 use castell_host::{descriptor, say};
-use castell_shm::job::{Death, Job, JobOptions, JobSecret, Place};
+use castell_shm::job::{Death, Job, JobOptions, Place, draw_secret};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
@@ -113,17 +113,18 @@ impl HostsLaunch {
     ) -> Result<(Outcome, Option<Recorded>), LaunchError> {
         let signals = Signals::take_over(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1])?;
         let used = self.used();
-        let secrets = [JobSecret::random()?, JobSecret::random()?];
+        let [control_secret, job_secret] = [draw_secret()?, draw_secret()?];
         let parties = used.len() as u32 + 1;
-        let control = Control::open(LAUNCHER, parties, secrets[0].0, self.launch.job.net, &self.listen());
+        let control =
+            Control::open(LAUNCHER, parties, control_secret.clone(), self.launch.job.net, &self.listen());
         let control = control.map_err(HostsError::from)?;
         let mut command = vec![program.as_bytes().to_vec()];
         command.extend(arguments.iter().map(|word| word.as_bytes().to_vec()));
         let description = Description {
             agent: 0,
             agents: used.len() as u32,
-            control_secret: secrets[0].0,
-            job_secret: secrets[1].0,
+            control_secret,
+            job_secret,
             launcher: control.address(),
             places: self
                 .places
@@ -159,7 +160,7 @@ impl HostsLaunch {
     /// A segment that no rank maps: what is known of the ranks stands in it, as on their hosts, for who asks at this one.
     fn view(&self, description: &Description) -> Result<Job, LaunchError> {
         let (hosts, host_names) = (description.places.clone(), description.host_names());
-        let (net, secret) = (self.launch.job.net, Some(JobSecret(description.job_secret)));
+        let (net, secret) = (self.launch.job.net, Some(description.job_secret.clone()));
         let ranks = JobOptions::new(hosts.len() as u32);
         let domains = self.launch.isolation.map(|isolation| isolation.domains_of(ranks.ranks, &hosts));
         let domains = domains.unwrap_or_default();

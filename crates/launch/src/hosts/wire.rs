@@ -4,6 +4,7 @@
 
 use castell_base::Rank;
 use castell_host::process::Ended;
+use castell_host::secret::Secret;
 use castell_shm::job::Death;
 
 /// Of what follows; the first line of a job's description has it, too.
@@ -99,9 +100,9 @@ pub struct Description {
     /// How many there are.
     pub agents: u32,
     /// What launcher and agents prove to each other that they know.
-    pub control_secret: [u8; 32],
+    pub control_secret: Secret,
     /// The same for the ranks.
-    pub job_secret: [u8; 32],
+    pub job_secret: Secret,
     /// Where the launcher listens.
     pub launcher: Box<[u8]>,
     /// By rank: the number of its agent.
@@ -212,8 +213,8 @@ impl<'a> Reader<'a> {
         (0..length).map(|_| Some(self.bytes()?.to_vec())).collect()
     }
 
-    fn secret(&mut self) -> Option<[u8; 32]> {
-        self.bytes()?.try_into().ok()
+    fn secret(&mut self) -> Option<Secret> {
+        self.bytes()?.try_into().ok().map(Secret::new)
     }
 
     fn news(&mut self, kind: u8) -> Option<News> {
@@ -319,7 +320,8 @@ impl Description {
     /// As it travels.
     pub fn to_bytes(&self) -> Vec<u8> {
         let writer = Writer::default().number(self.agent).number(self.agents);
-        let writer = writer.bytes(&self.control_secret).bytes(&self.job_secret).bytes(&self.launcher);
+        let writer =
+            writer.bytes(self.control_secret.bytes()).bytes(self.job_secret.bytes()).bytes(&self.launcher);
         let places: Vec<u8> = self.places.iter().flat_map(|place| place.to_le_bytes()).collect();
         let writer = writer.bytes(&places).list(&self.host_names).bytes(&self.folder);
         writer.list(&self.command).list(&self.environment).list(&self.options).number(self.journal_rows).0
@@ -392,8 +394,8 @@ mod tests {
         Description {
             agent: 2,
             agents: 3,
-            control_secret: [1; 32],
-            job_secret: [2; 32],
+            control_secret: Secret::new([1; 32]),
+            job_secret: Secret::new([2; 32]),
             launcher: Box::new([4; 9]),
             places: vec![1, 1, 2, 3],
             host_names: words(&["a", "b.org", "c"]),
