@@ -60,7 +60,9 @@ fn a_round_over_a_megabyte_has_its_size_as_distance() {
     assert!((4.0 * 16_384.0..4.0 * 16_384.0 + 200.0).contains(&far), "{far}");
     let curve = MissRatioCurve::of(&seen.together);
     let (small, large) = (curve.at(8192.0), curve.at(32_768.0));
-    assert!((small - large - far / seen.together.accesses()).abs() < 1e-9);
+    // What the loader touched may come again at the end, somewhat farther away.
+    let beyond = between(&seen, 8192, 32_768);
+    assert!((small - large - beyond / seen.together.accesses()).abs() < 1e-9, "{far} of {beyond}");
     assert_eq!(seen.together.accesses(), seen.accesses as f64);
 }
 
