@@ -5,10 +5,23 @@ use castell_comm::hosts::HostsLaunch;
 use castell_comm::hosts::place::{self, HostSlots};
 use castell_comm::job::RANKS_MAX;
 use castell_comm::launch::Launch;
+use castell_comm::{Comm, Job, bootstrap};
+use castell_host::journal::{self, Journal};
 use castell_lab::HOSTS_VARIABLE;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Joins as a rank that this command has started, and has a journal in which it notes what it has to tell.
+///
+/// # Errors
+/// Somebody else started it.
+pub fn join_as_rank(command: &str) -> anyhow::Result<(Comm, &'static Journal)> {
+    let membership = bootstrap::join(|_| Err(format!("`{command}` starts this")))?;
+    let comm = Comm::join(Job::attach(membership.segment)?, membership.rank);
+    let journal = journal::of_this_process().with_context(|| format!("this is started by `{command}`"))?;
+    Ok((comm, journal))
+}
 
 /// How long hosts may take until castell is started on all of them.
 const START_WITHIN: Duration = Duration::from_secs(60);

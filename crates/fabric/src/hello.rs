@@ -23,7 +23,7 @@ pub(crate) type Nonce = [u8; NONCE_BYTES];
 
 /// What only the processes of a job know.
 #[derive(Clone)]
-pub(crate) struct Secret(pub(crate) castell_host::secret::Secret);
+pub(crate) struct Secret(castell_host::secret::Secret);
 
 /// Of whom to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,11 @@ impl Pair {
 }
 
 impl Secret {
+    /// The same, in a place of its own.
+    pub(crate) fn of(bytes: &[u8; 32]) -> Secret {
+        Secret(castell_host::secret::Secret::filled(|place| *place = *bytes))
+    }
+
     fn mac(&self, purpose: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(self.0.bytes()).expect("a key of any length will do");
         mac.update(purpose);
@@ -85,10 +90,7 @@ mod tests {
 
     #[test]
     fn who_knows_the_secret_is_believed_and_nobody_else() {
-        let (secret, other) = (
-            Secret(castell_host::secret::Secret::new([7; 32])),
-            Secret(castell_host::secret::Secret::new([8; 32])),
-        );
+        let (secret, other) = (Secret::of(&[7; 32]), Secret::of(&[8; 32]));
         let place =
             Place { provider: "tcp;ofi_rxm".into(), format: 2, nonce: [1; 16], name: vec![2, 0, 80].into() };
         let pair = Pair { from: (Rank(3), place.nonce), to: (Rank(5), [9; 16]) };

@@ -146,7 +146,7 @@ impl Links {
             port,
             me,
             nonce: place.nonce,
-            secret: Secret(castell_host::secret::Secret::filled(|place| *place = *secret)),
+            secret: Secret::of(secret),
             place,
             settings,
             clock,

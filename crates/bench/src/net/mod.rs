@@ -26,7 +26,7 @@ pub struct NetArgs {
     /// The command that starts a command on a host, as for `castell launch`
     #[arg(long, value_name = "COMMAND", help_heading = "For net")]
     remote: Option<String>,
-    /// What carries castell's messages between hosts: tcp, esp=INTERFACE, fabric[=PROVIDER] (several: tcp,esp=eth0)
+    /// What carries castell's messages between hosts: tcp, esp=INTERFACE, tcp+tls, fabric[=PROVIDER] (several: tcp,esp=eth0)
     #[arg(long = "net", value_name = "NET", value_delimiter = ',', default_values = ["tcp"], help_heading = "For net")]
     nets: Vec<String>,
     /// On how many of the hosts, as 2,4 (default: 2, 4, 8, as far as there are such)

@@ -3,18 +3,17 @@
 use super::execute::{Rounds, execute};
 use super::noted::{self, Noting};
 use super::results::Results;
-use crate::hosts::Hosts;
+use crate::hosts::{Hosts, join_as_rank};
 use crate::loaded::{self, PatternArgs};
 use crate::source;
 use anyhow::{Context as _, bail};
 use castell_base::Rank;
+use castell_comm::Comm;
 use castell_comm::collective::Reduction;
 use castell_comm::hosts::Recorded;
 use castell_comm::launch::{Launch, Outcome};
-use castell_comm::{Comm, Job, bootstrap};
 use castell_goal::graph::Graph;
 use castell_goal::schedule::Schedule;
-use castell_host::journal;
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
@@ -77,17 +76,14 @@ pub fn start(
 
 /// Lives as a rank.
 pub fn live(args: &RankArgs) -> anyhow::Result<ExitCode> {
-    let membership = bootstrap::join(|_| Err("`castell run` starts this".to_owned()))?;
-    let comm = Comm::join(Job::attach(membership.segment)?, membership.rank);
-    let Some(journal) = journal::of_this_process() else {
-        bail!("`castell run-rank` is started by `castell run --hosts`");
-    };
+    let (comm, journal) = join_as_rank("castell run --hosts")?;
     let told = |operations| Noting { journal, operations };
     let schedule = match schedule(args, &comm) {
         Ok(schedule) => schedule,
         Err(error) => {
+            let rank = comm.rank();
             comm.finalize();
-            return Err(error.context(format!("rank {}", membership.rank)));
+            return Err(error.context(format!("rank {rank}")));
         }
     };
     let rounds = Rounds { calc_scale: args.calc_scale, count: args.rounds, records: args.records };

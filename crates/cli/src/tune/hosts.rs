@@ -1,15 +1,15 @@
 //! `castell tune hosts`: what messages cost within a host and between hosts.
 
 use super::write;
-use crate::hosts::{Hosts, HostsArgs};
+use crate::hosts::{Hosts, HostsArgs, join_as_rank};
 use anyhow::{Context, bail};
 use castell_base::{PerByte, Rank};
 use castell_bench::levels::{self, Heard};
 use castell_bench::multicasts::Fitted;
 use castell_comm::job::Net;
 use castell_comm::launch::Launch;
-use castell_comm::{Comm, Job, bootstrap, tuning};
-use castell_host::journal::{self, Row};
+use castell_comm::tuning;
+use castell_host::journal::Row;
 use castell_model::{Levels, Model};
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -140,11 +140,7 @@ fn fitted(rows: &[Row], level: usize) -> anyhow::Result<(Fitted, Value)> {
 
 /// Lives as a rank.
 pub fn live(args: &RankArgs) -> anyhow::Result<ExitCode> {
-    let membership = bootstrap::join(|_| Err("`castell tune hosts` starts this".to_owned()))?;
-    let comm = Comm::join(Job::attach(membership.segment)?, membership.rank);
-    let Some(journal) = journal::of_this_process() else {
-        bail!("`castell tune-rank` is started by `castell tune hosts`");
-    };
+    let (comm, journal) = join_as_rank("castell tune hosts")?;
     let note = |kind: u64, bytes, count, value: f64| {
         journal.note([1 + kind, bytes, count, value.to_bits(), 0, 0, 0, 0]);
     };

@@ -31,7 +31,7 @@ fn options() -> FabricOptions {
 /// Frames that somebody sends who knows all but the secret, and where what is known is `place`.
 fn forged(place: &Place) -> Vec<Vec<u8>> {
     let header = Header { kind: 7, source: 1, ..Header::default() };
-    let other = Secret(castell_host::secret::Secret::new([8; 32]));
+    let other = Secret::of(&[8; 32]);
     let framed = |kind, number, key: Option<&Key>, payload: &[u8]| {
         let mut bytes = vec![0; FRAME_BYTES + payload.len()];
         bytes[FRAME_BYTES..].copy_from_slice(payload);
@@ -51,12 +51,7 @@ fn forged(place: &Place) -> Vec<Vec<u8>> {
     // Hellos: with a wrong secret, and with the right one, but to another process of the same rank.
     frames.push(framed(Kind::Hello, 0, None, &other.hello(pair, &at)));
     let stale = Pair { to: (Rank(0), [0; 16]), ..pair };
-    frames.push(framed(
-        Kind::Hello,
-        0,
-        None,
-        &Secret(castell_host::secret::Secret::new(SECRET)).hello(stale, &at),
-    ));
+    frames.push(framed(Kind::Hello, 0, None, &Secret::of(&SECRET).hello(stale, &at)));
     frames
 }
 
