@@ -14,7 +14,10 @@ fn text(bytes: &[u8]) -> String {
 
 fn json(arguments: &[&str]) -> Value {
     let output = castell(arguments);
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+    let value: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    assert!(value.get("error").is_none(), "{value:#}{}", text(&output.stderr));
+    value
 }
 
 fn recording(name: &str) -> String {

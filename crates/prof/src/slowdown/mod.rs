@@ -14,7 +14,7 @@ use castell_host::signal::Signals;
 use parties::{Neighbour, Program, Running, Victim, sleep};
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// After somebody was stopped or goes on, caches take a while to be as they will be.
 const SETTLE: Duration = Duration::from_millis(20);
@@ -50,6 +50,11 @@ pub enum SlowdownError {
     /// It ends within an interval.
     #[error("the program ends within every interval: give it more to do, or a shorter --interval")]
     TooShort,
+    /// Somebody got no processor.
+    #[error(
+        "who was measured got no processor for a whole interval, again and again: give them more with --cpus and --probe-cpus, or a longer --interval"
+    )]
+    Still,
     /// No such process.
     #[error("there is no process {0}, or it is this one")]
     NoProcess(i32),
@@ -214,7 +219,9 @@ impl Pairs {
         signals: &Signals,
     ) -> Result<f64, SlowdownError> {
         let alone_first = self.coin();
-        for _ in 0..TRIES_MAX {
+        let mut patience = Patience::new();
+        let mut was_still = false;
+        while patience.lasts() {
             let mut paces = [0.0; 2];
             let mut is_whole = true;
             for is_alone in [alone_first, !alone_first] {
@@ -227,11 +234,12 @@ impl Pairs {
                 paces[usize::from(is_alone)] = victim.pace(self.interval, signals)?;
                 is_whole &= is_alone || neighbour.has_gone_on();
             }
-            if is_whole && paces.iter().all(|pace| *pace > 0.0) {
+            was_still = paces.contains(&0.0);
+            if is_whole && !was_still {
                 return Ok(paces[1] / paces[0]);
             }
         }
-        Err(SlowdownError::TooShort)
+        Err(if was_still { SlowdownError::Still } else { SlowdownError::TooShort })
     }
 
     fn coin(&mut self) -> bool {
@@ -241,8 +249,27 @@ impl Pairs {
     }
 }
 
-/// How often a pair is measured again in which a neighbour ended.
-const TRIES_MAX: usize = 20;
+/// How long something is measured again that was of no use since somebody ended in it, or got no processor: so many tries at least, and
+/// so long at least. On a machine that is busy with other things twenty tries in a row may fail by chance.
+struct Patience {
+    tries: usize,
+    start: Instant,
+}
+
+impl Patience {
+    const TRIES_MIN: usize = 20;
+    const TIME_MIN: Duration = Duration::from_secs(4);
+
+    fn new() -> Patience {
+        Patience { tries: 0, start: Instant::now() }
+    }
+
+    /// Whether there is one more try.
+    fn lasts(&mut self) -> bool {
+        self.tries += 1;
+        self.tries <= Patience::TRIES_MIN || self.start.elapsed() < Patience::TIME_MIN
+    }
+}
 
 /// The part of the processors' time that a hypervisor gave to others, between two looks at `/proc/stat`; the first look gives none.
 /// `root` is `/`.
@@ -312,6 +339,25 @@ mod tests {
             assert!(ratios.iter().all(|ratio| (ratio - cost).abs() < 1e-12), "{ratios:?}");
             assert_eq!(Estimate::of(&ratios, 1).expect("enough").is_effect(), is_effect);
         }
+    }
+
+    /// A victim that gets no processor for its first intervals.
+    struct Starved(u32);
+
+    impl Victim for Starved {
+        fn pace(&mut self, _: Duration, _: &Signals) -> Result<f64, SlowdownError> {
+            self.0 = self.0.saturating_sub(1);
+            Ok(if self.0 > 0 { 0.0 } else { 1.0 })
+        }
+    }
+
+    #[test]
+    fn who_gets_no_processor_for_a_second_is_measured_afterwards() {
+        let signals = Signals::take_over(&[]).expect("none");
+        let mut pairs = Pairs { count: 3, interval: Duration::ZERO, state: 3 };
+        let mut neighbour = Told(Rc::default());
+        let ratios = pairs.compare(&mut Starved(50), &mut neighbour, &signals).expect("measured");
+        assert_eq!(ratios, [1.0; 3]);
     }
 
     #[test]

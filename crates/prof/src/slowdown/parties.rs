@@ -1,6 +1,6 @@
 //! Who slows whom: programs and processes that can be stopped and go on, and what their pace is measured by.
 
-use super::SlowdownError;
+use super::{Patience, SlowdownError};
 use crate::probe::Probe;
 use castell_host::descriptor::wait_readable;
 use castell_host::perf::{Counter, Event, Target};
@@ -217,7 +217,8 @@ impl Victim for Program<'_> {
         if self.instructions.is_none() {
             return Ok(1.0 / self.whole_run(signals)?);
         }
-        for _ in 0..TRIES_MAX {
+        let mut patience = Patience::new();
+        while patience.lasts() {
             self.keep_going()?;
             let count = |counter: &Option<Counter>| counter.as_ref().and_then(|counter| counter.read().ok());
             let (start, before) = (Instant::now(), count(&self.instructions).unwrap_or_default());
@@ -239,9 +240,6 @@ impl Victim for Program<'_> {
         self.end();
     }
 }
-
-/// How often an interval is measured again in which a program ended.
-const TRIES_MAX: usize = 20;
 
 impl Neighbour for Program<'_> {
     fn go(&mut self) -> Result<(), SlowdownError> {
