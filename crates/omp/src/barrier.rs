@@ -1,18 +1,34 @@
-//! Barriers: castell's first, in which threads run the team's tasks until all have come and none is left; then that of the library below,
-//! through which all pass at once. Where programs share processors, nobody waits for one between the two.
+//! Barriers: castell's, in which threads run the team's tasks until all have come and none is left. Where the library below does more at this
+//! place than to let all meet, or castell's is none, its own follows, through which all pass at once. Where programs share
+//! processors, nobody waits for one between the two.
 
 use crate::below;
 use crate::place::Place;
 use std::ffi::c_void;
 
-/// All threads of the region meet, and no task is left; at once if it was cancelled and `yields` to that.
-pub(crate) fn meet(yields: bool) {
-    let Some(place) = Place::current() else { return };
+/// All threads of the region meet, and no task is left; at once if it was cancelled and `yields` to that. False if they have not, or the region
+/// does not go on behind.
+pub(crate) fn meet(yields: bool) -> bool {
+    let Some(place) = Place::current() else { return false };
     if yields && place.is_region_cancelled() {
-        return;
+        return false;
     }
     // SAFETY: a barrier is met by the threads of the team in their implicit tasks.
-    unsafe { place.member().barrier(yields) };
+    unsafe { place.member().barrier(yields) }
+}
+
+/// A barrier and nothing else: by `below`, that of the library below, only if castell's is none.
+pub(crate) fn only_meet(below: impl FnOnce()) {
+    if !meet(false) {
+        below();
+    }
+    Place::current().inspect(|place| place.go_on());
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GOMP_barrier() {
+    // SAFETY: passed on.
+    only_meet(|| unsafe { below::GOMP_barrier() });
 }
 
 /// The calling thread waits by `wait` in the library below, for others that may need its processor.
@@ -38,7 +54,6 @@ macro_rules! barriers {
 }
 
 barriers! {
-    GOMP_barrier(), false;
     GOMP_barrier_cancel() -> bool, true;
     GOMP_loop_end(), false;
     GOMP_loop_end_cancel() -> bool, true;

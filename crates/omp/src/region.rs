@@ -6,7 +6,7 @@ use crate::below;
 use crate::cpus;
 use crate::place::Place;
 use castell_tasks::{Limits, Runtime, Team};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{c_long, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -20,13 +20,17 @@ struct Region {
 
 /// The threads of a region, whoever started them.
 pub(crate) struct Crew {
-    /// Found by the first of them: only inside is it known how many there are. `None`: there could be no team.
+    /// One of the size that the last region of the thread that came to this one had: nobody waits for it.
+    expected: Option<Arc<Team>>,
+    /// Found by the first of them, if there are more or fewer: only inside is that known. `None`: there could be no team.
     team: OnceLock<Option<Arc<Team>>>,
 }
 
 thread_local! {
     /// The places that were left for regions of which this library sees only beginning and end.
     static LEFT: RefCell<Vec<*const Place<'static>>> = const { RefCell::new(Vec::new()) };
+    /// How many threads the last region had that this thread came to.
+    static LAST_SIZE: Cell<usize> = const { Cell::new(0) };
 }
 
 /// What a thread of the region does instead of the program's function.
@@ -43,7 +47,7 @@ unsafe extern "C" fn run(region: *mut c_void) {
 
 impl Crew {
     pub(crate) fn new() -> Crew {
-        Crew { team: OnceLock::new() }
+        Crew { expected: take_kept(LAST_SIZE.get()), team: OnceLock::new() }
     }
 
     /// One of `threads` threads, the one with this number, does its part of the region.
@@ -51,7 +55,10 @@ impl Crew {
     /// # Safety
     /// All come, each with a number of its own.
     pub(crate) unsafe fn run(&self, threads: usize, number: usize, body: impl FnOnce()) {
-        let Some(team) = self.team.get_or_init(|| take_team(threads)) else { return body() };
+        let expected = self.expected.as_ref().filter(|team| team.size() == threads);
+        let Some(team) = expected.or_else(|| self.team.get_or_init(|| take_team(threads)).as_ref()) else {
+            return body();
+        };
         let member = team.member(number);
         let place = Place::new(member);
         let outer = Place::replace(Some(&place));
@@ -67,9 +74,11 @@ impl Crew {
 
     /// The region is over: its team is free for another.
     pub(crate) fn end(self) {
-        if let Some(Some(team)) = self.team.into_inner() {
-            give_back(team);
+        let found = self.team.into_inner().flatten();
+        if let Some(team) = found.as_ref().or(self.expected.as_ref()) {
+            LAST_SIZE.set(team.size());
         }
+        found.into_iter().chain(self.expected).for_each(give_back);
     }
 }
 
@@ -103,19 +112,29 @@ static TEAMS: Mutex<(u32, Vec<Arc<Team>>)> = Mutex::new((0, Vec::new()));
 const TEAMS_MAX: usize = 64;
 
 fn take_team(size: usize) -> Option<Arc<Team>> {
+    take_kept(size).or_else(|| {
+        // SAFETY: a query without arguments.
+        let usual = || unsafe { below::omp_get_max_threads() }.max(1) as usize;
+        let team = Arc::new(new_team(size)?);
+        cpus::join(&team, usual);
+        team.renew();
+        Some(team)
+    })
+}
+
+/// One that an earlier region had.
+fn take_kept(size: usize) -> Option<Arc<Team>> {
     let mut teams = TEAMS.lock().unwrap_or_else(PoisonError::into_inner);
     let process = std::process::id();
     if teams.0 != process {
         // Never dropped: another process's threads may have been in the middle of them.
         std::mem::forget(std::mem::replace(&mut *teams, (process, Vec::new())));
     }
-    let kept = teams.1.iter().rposition(|team| team.size() == size);
-    let kept = kept.map(|index| teams.1.swap_remove(index));
+    let kept = teams.1.iter().rposition(|team| team.size() == size)?;
+    let team = teams.1.swap_remove(kept);
     drop(teams);
-    // SAFETY: a query without arguments.
-    let usual = || unsafe { below::omp_get_max_threads() }.max(1) as usize;
-    let team = kept.or_else(|| new_team(size).map(Arc::new).inspect(|team| cpus::join(team, usual)));
-    team.inspect(|team| team.renew())
+    team.renew();
+    Some(team)
 }
 
 fn give_back(team: Arc<Team>) {

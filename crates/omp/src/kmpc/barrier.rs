@@ -1,7 +1,7 @@
-//! Barriers, and what ends in one: castell's first, as everywhere; then libomp's.
+//! Barriers, and what ends in one: castell's first, as everywhere; then libomp's where that does more.
 
 use super::Location;
-use crate::barrier::{meet, wait_below};
+use crate::barrier::{meet, only_meet, wait_below};
 use crate::below;
 use crate::place::Place;
 use std::ffi::{c_int, c_void};
@@ -20,8 +20,13 @@ macro_rules! barriers {
     )*};
 }
 
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __kmpc_barrier(location: Location, thread: c_int) {
+    // SAFETY: passed on.
+    only_meet(|| unsafe { below::__kmpc_barrier(location, thread) });
+}
+
 barriers! {
-    __kmpc_barrier(location: Location, thread: c_int);
     __kmpc_cancel_barrier(location: Location, thread: c_int) -> c_int;
     __kmpc_barrier_master(location: Location, thread: c_int) -> c_int;
     __kmpc_barrier_master_nowait(location: Location, thread: c_int) -> c_int;

@@ -15,9 +15,12 @@ use crate::lifecycle::group::Group;
 use crate::lifecycle::shared::Shared;
 use crate::lifecycle::task::{Attributes, Task, Verb, flag};
 use crate::workers::{Habits, WorkerId, Workers, serve};
-use castell_base::sync::AtomicPtr;
+use castell_base::sync::{AtomicPtr, spin_hint};
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
+
+/// Looks of a thread that comes to a barrier before it runs tasks, or sleeps: some microseconds.
+const MEETING_LOOKS: u32 = 300;
 
 /// Places for lent threads, and the tasks that these run. It can be used for one region after the other.
 pub struct Team {
@@ -224,6 +227,40 @@ impl Member {
             }
             end_in_place(&self.thread);
         }
+        self.thread.tell_ended();
+        // Perhaps it was told of a barrier that it has left by itself.
+        if shared.workers.was_beckoned(self.worker) && yields && assembly.is_cancelled() {
+            return false;
+        }
+        if !self.meets_soon(assembly) && assembly.goes_away(self.round.get()) {
+            let have_met = self.serve_until_met(assembly, yields);
+            assembly.comes_back();
+            if !have_met {
+                return false;
+            }
+        }
+        self.has_arrived.set(false);
+        self.is_finished.set(assembly.was_last(self.round.get()));
+        true
+    }
+
+    /// Usually all come soon, and nobody has a task: then nobody need say that it has nothing to do, or be told that all have come.
+    fn meets_soon(&self, assembly: &Assembly) -> bool {
+        let Shared { workers, scheduler, .. } = &*self.thread.shared;
+        let have_met = || assembly.rounds() != self.round.get();
+        let looks = if workers.may_spin_long() && !self.thread.lacks_processor() { MEETING_LOOKS } else { 0 };
+        for _ in 0..looks {
+            if have_met() || workers.is_wanted(self.worker) || scheduler.has_work(self.worker) {
+                break;
+            }
+            spin_hint();
+        }
+        have_met()
+    }
+
+    /// Runs tasks until all have come; false if the region was cancelled before, and this member `yields` to that.
+    fn serve_until_met(&self, assembly: &Assembly, yields: bool) -> bool {
+        let shared = &self.thread.shared;
         let mut free = None;
         while assembly.rounds() == self.round.get() {
             if shared.workers.was_beckoned(self.worker) {
@@ -245,8 +282,6 @@ impl Member {
         }
         self.thread.tell_ended();
         shared.scheduler.leave(self.worker);
-        self.has_arrived.set(false);
-        self.is_finished.set(assembly.was_last(self.round.get()));
         true
     }
 

@@ -1,12 +1,14 @@
 //! The barrier at which a team's lent threads meet.
 
-use castell_base::sync::{AtomicU32, AtomicU64, Ordering};
+use castell_base::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// A barrier for the threads that are lent. Each of them ends its implicit task there; with that task's last descendant it has
 /// arrived.
 pub(crate) struct Assembly {
     size: u32,
     absent: AtomicU32,
+    /// How many of those that have arrived may have to be told that all have.
+    away: AtomicU32,
     /// How often all have arrived.
     rounds: AtomicU32,
     /// In the lower half, if the region is cancelled, how often they will have when it ends; the upper half says that it is.
@@ -18,7 +20,8 @@ const CANCELLED: u64 = 1 << 32;
 impl Assembly {
     pub(crate) fn of(size: usize) -> Assembly {
         let size = size as u32;
-        Assembly { size, absent: AtomicU32::new(size), rounds: AtomicU32::new(0), last: AtomicU64::new(0) }
+        let zero = || AtomicU32::new(0);
+        Assembly { size, absent: AtomicU32::new(size), away: zero(), rounds: zero(), last: AtomicU64::new(0) }
     }
 
     /// How often all have arrived. Whoever sees a new number sees what all had done before they arrived.
@@ -26,7 +29,24 @@ impl Assembly {
         self.rounds.load(Ordering::Acquire)
     }
 
-    /// One has arrived; true if it was the last: then all are to look.
+    /// One that has arrived stops looking for the next round all the time, unless it has come: somebody is to tell it.
+    pub(crate) fn goes_away(&self, round: u32) -> bool {
+        self.away.fetch_add(1, Ordering::Relaxed);
+        // Between the last one's round and its look at who is away there is one, too: one of the two sees the other.
+        fence(Ordering::SeqCst);
+        if self.rounds() != round {
+            self.comes_back();
+            return false;
+        }
+        true
+    }
+
+    /// It looks again.
+    pub(crate) fn comes_back(&self) {
+        self.away.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// One has arrived; true if it was the last, and some of the others are to be told.
     pub(crate) fn arrive(&self) -> bool {
         // Release and acquire: the last one has what the others did, and hands it on with the round.
         let is_last = self.absent.fetch_sub(1, Ordering::AcqRel) == 1;
@@ -34,8 +54,9 @@ impl Assembly {
             // Nobody can arrive for the next round before this one is over.
             self.absent.store(self.size, Ordering::Relaxed);
             self.rounds.fetch_add(1, Ordering::Release);
+            fence(Ordering::SeqCst); // see `goes_away`
         }
-        is_last
+        is_last && self.away.load(Ordering::Relaxed) != 0
     }
 
     /// The region is cancelled by one that has not arrived: when all have, it is over. Who waits does not have to, and is to look.
@@ -106,6 +127,36 @@ mod loom_tests {
             member(0)();
             other.join().expect("it ends");
             assert_eq!(team.assembly.rounds(), 2);
+        });
+    }
+
+    /// One looks no more, and waits to be told: the last one tells it, or it has seen the round.
+    #[test]
+    fn who_is_away_is_told() {
+        loom::model(|| {
+            let team = Team::new();
+            let told = Arc::new((loom::sync::Mutex::new(false), loom::sync::Condvar::new()));
+            let meet = |team: &Team, told: &(loom::sync::Mutex<bool>, loom::sync::Condvar)| {
+                let round = team.assembly.rounds();
+                if team.assembly.arrive() {
+                    *told.0.lock().expect("no panic") = true;
+                    told.1.notify_all();
+                }
+                if team.assembly.goes_away(round) {
+                    let mut is_told = told.0.lock().expect("no panic");
+                    while !*is_told {
+                        is_told = told.1.wait(is_told).expect("no panic");
+                    }
+                    team.assembly.comes_back();
+                }
+                assert_ne!(team.assembly.rounds(), round);
+            };
+            let other = {
+                let (team, told) = (team.clone(), told.clone());
+                thread::spawn(move || meet(&team, &told))
+            };
+            meet(&team, &told);
+            other.join().expect("it ends");
         });
     }
 

@@ -1,13 +1,18 @@
 //! A lock that costs its owner two plain stores, so that a worker's own queue is free while nobody else wants it.
 //!
-//! Owner and visitor each raise a flag and then look at the other's (Dekker). The owner's barrier is the light one, the
-//! visitor's the heavy one ([`castell_host::barrier`]): visits are rare.
+//! A visitor *asks* first: it raises its flag, and the owner, which looks at that whenever it wants in, lets it in. That costs nobody but the
+//! two of them. Only where the owner does not come by for long, the visitor may *force* its way: owner and visitor have then each raised a flag
+//! before they look at the other's (Dekker), the owner with the light barrier and the visitor with the heavy one
+//! ([`castell_host::barrier`]), which interrupts all processors of the process, one visitor after the other: with 16 workers that
+//! was most of what they did.
 //!
 //! | owner's flag | visitor's flag | who may touch the value |
 //! |---|---|---|
-//! | up | down | the owner |
-//! | down | up or waited for | the visitor |
-//! | up | up | nobody yet: the owner takes its flag down and waits, or the visitor gives up |
+//! | up | down, or it asks | the owner |
+//! | down | down, or it asks | nobody: the owner may come in, or let the visitor in |
+//! | down | let in | the visitor |
+//! | down | forces, after its barrier | the visitor |
+//! | up | forces | nobody yet: the owner takes its flag down and waits, or the visitor gives up |
 
 use super::fences;
 use castell_base::sync::{AtomicU32, Ordering, spin_hint};
@@ -15,10 +20,20 @@ use std::cell::UnsafeCell;
 
 const DOWN: u32 = 0;
 const UP: u32 = 1;
-/// Up, and the owner sleeps until it is down.
-const AWAITED: u32 = 2;
 
-/// How often a visitor looks whether the owner is out before it gives up. The owner is inside for some nanoseconds,
+/// The visitor's flag: it wants in, and waits until the owner lets it.
+const ASKS: u32 = 1;
+/// The owner has let it in.
+const LET_IN: u32 = 2;
+/// It goes in once it has seen, after the heavy barrier, that the owner is out.
+const FORCES: u32 = 3;
+/// It is in, or about to be, and the owner sleeps until it is out.
+const AWAITED: u32 = 4;
+
+/// How often a visitor that asks looks whether it is let in: for some of the owner's steps from one use of the value to the next, where these
+/// are short.
+const ASKER_LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };
+/// How often a visitor that forces looks whether the owner is out before it gives up. The owner is inside for some nanoseconds,
 /// unless it has lost its processor.
 const VISITOR_LOOKS: u32 = if cfg!(loom) { 1 } else { 200 };
 /// How often the owner looks whether the visitor is out before it sleeps.
@@ -51,15 +66,37 @@ impl<V> Biased<V> {
         if self.visitor.load(Ordering::Acquire) != DOWN {
             self.wait_for_visitor();
         }
-        // SAFETY: our flag is up, and no visitor's was after that: a visitor that comes now sees ours.
+        // SAFETY: our flag is up, and no visitor was let in or forced its way before that: one that forces it now sees our flag.
         let result = action(unsafe { &mut *self.value.get() });
         self.owner.store(DOWN, Ordering::Release);
         result
     }
 
-    /// Uses the value from another thread; `None` if somebody else is using it for longer than this can wait.
-    pub(super) fn visit<R>(&self, action: impl FnOnce(&mut V) -> R) -> Option<R> {
-        if self.visitor.compare_exchange(DOWN, UP, Ordering::Acquire, Ordering::Relaxed).is_err() {
+    /// Uses the value from another thread, if its owner comes by soon and lets this one in.
+    pub(super) fn ask<R>(&self, action: impl FnOnce(&mut V) -> R) -> Option<R> {
+        if self.visitor.load(Ordering::Relaxed) != DOWN || !self.raise(ASKS) {
+            return None; // somebody else is at it
+        }
+        let mut looks = 0;
+        while self.visitor.load(Ordering::Acquire) == ASKS {
+            looks += 1;
+            if looks < ASKER_LOOKS {
+                spin_hint();
+            } else if self.visitor.compare_exchange(ASKS, DOWN, Ordering::Relaxed, Ordering::Acquire).is_ok()
+            {
+                return None;
+            }
+        }
+        // SAFETY: the owner has let this one in, and waits until it is out.
+        let result = action(unsafe { &mut *self.value.get() });
+        self.leave();
+        Some(result)
+    }
+
+    /// Uses the value from another thread, whether or not its owner comes by; `None` if somebody else is using it for longer than this can
+    /// wait.
+    pub(super) fn force<R>(&self, action: impl FnOnce(&mut V) -> R) -> Option<R> {
+        if !self.raise(FORCES) {
             return None;
         }
         fences::heavy();
@@ -78,6 +115,12 @@ impl<V> Biased<V> {
         Some(result)
     }
 
+    /// One visitor at a time.
+    fn raise(&self, flag: u32) -> bool {
+        // Acquire: what the visitor before did.
+        self.visitor.compare_exchange(DOWN, flag, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
     fn leave(&self) {
         if self.visitor.swap(DOWN, Ordering::Release) == AWAITED {
             fences::wake(&self.visitor);
@@ -88,21 +131,30 @@ impl<V> Biased<V> {
     fn wait_for_visitor(&self) {
         loop {
             self.owner.store(DOWN, Ordering::Release);
+            // Release: the visitor sees what its owner did with the value. One that has given up meanwhile is not let in.
+            let _ = self.visitor.compare_exchange(ASKS, LET_IN, Ordering::AcqRel, Ordering::Relaxed);
             let mut looks = 0;
-            while self.visitor.load(Ordering::Acquire) != DOWN {
+            loop {
+                let seen = self.visitor.load(Ordering::Acquire);
+                if seen == DOWN || seen == ASKS {
+                    break; // another one that asks has to wait for the next time
+                }
                 looks += 1;
                 if looks < OWNER_LOOKS {
                     spin_hint();
-                } else if self.visitor.compare_exchange(UP, AWAITED, Ordering::Relaxed, Ordering::Relaxed)
-                    != Err(DOWN)
+                } else if seen == AWAITED
+                    || self
+                        .visitor
+                        .compare_exchange(seen, AWAITED, Ordering::Relaxed, Ordering::Relaxed)
+                        .is_ok()
                 {
                     fences::sleep(&self.visitor, AWAITED);
                 }
             }
             self.owner.store(UP, Ordering::Relaxed);
-            // Another visitor may have come meanwhile: the same look as before.
+            // One that forces its way may have come meanwhile: the same look as before. Who only asks is let in by the owner alone.
             fences::light();
-            if self.visitor.load(Ordering::Acquire) == DOWN {
+            if matches!(self.visitor.load(Ordering::Acquire), DOWN | ASKS) {
                 return;
             }
         }
@@ -125,17 +177,18 @@ mod tests {
             value.1 += 1;
         };
         let visits: u64 = std::thread::scope(|scope| {
-            let visitor = || {
+            let visitor = |forces: bool| {
                 scope.spawn(move || {
                     let mut visits = 0;
                     while !done.load(Ordering::Relaxed) {
-                        visits += u64::from(biased.visit(step).is_some());
+                        let visited = if forces { biased.force(step) } else { biased.ask(step) };
+                        visits += u64::from(visited.is_some());
                         std::thread::yield_now();
                     }
                     visits
                 })
             };
-            let visitors = [visitor(), visitor()];
+            let visitors = [visitor(true), visitor(false), visitor(false)];
             for _ in 0..300_000 {
                 // SAFETY: this thread alone is the owner.
                 unsafe { biased.own(step) };
@@ -154,25 +207,50 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    #[test]
-    fn one_at_a_time() {
-        // Loom's own cell would notice two threads inside; ours is counted by hand.
-        loom::model(|| {
-            let biased = Arc::new(Biased::new(loom::cell::UnsafeCell::new(0)));
-            let visitor = {
-                let biased = biased.clone();
-                // SAFETY: loom's cell watches who is inside.
-                let add = |at: *mut i32| unsafe { *at += 1 };
-                thread::spawn(move || biased.visit(|cell| cell.with_mut(add)).is_some())
-            };
+    /// What is counted by hand; loom's own cell notices two threads inside.
+    type Cell = loom::cell::UnsafeCell<i32>;
+
+    fn owner_and(visitors: &'static [fn(&Biased<Cell>) -> Option<()>]) {
+        // What goes wrong, goes wrong with few changes between threads.
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = (visitors.len() > 1).then_some(2);
+        model.check(move || {
+            let biased = Arc::new(Biased::new(Cell::new(0)));
+            let visits: Vec<_> = visitors
+                .iter()
+                .map(|visit| {
+                    let biased = biased.clone();
+                    thread::spawn(move || visit(&biased).is_some())
+                })
+                .collect();
             for _ in 0..2 {
                 // SAFETY: this thread is the only owner, and loom's cell watches who is inside.
-                unsafe { biased.own(|cell| cell.with_mut(|at| *at += 1)) };
+                unsafe { biased.own(add) };
             }
-            let visited = visitor.join().expect("the visitor ends");
+            let visited = visits.into_iter().map(|visit| i32::from(visit.join().expect("the visitor ends")));
+            let expected = 2 + visited.sum::<i32>();
             // SAFETY: as above.
-            let count = unsafe { biased.own(|cell| cell.with(|at| *at)) };
-            assert_eq!(count, 2 + i32::from(visited));
+            assert_eq!(unsafe { biased.own(|cell| cell.with(|at| *at)) }, expected);
         });
+    }
+
+    fn add(cell: &mut Cell) {
+        // SAFETY: loom's cell watches who is inside.
+        cell.with_mut(|at| unsafe { *at += 1 });
+    }
+
+    #[test]
+    fn who_forces_is_alone() {
+        owner_and(&[|biased| biased.force(add)]);
+    }
+
+    #[test]
+    fn who_asks_is_alone() {
+        owner_and(&[|biased| biased.ask(add)]);
+    }
+
+    #[test]
+    fn who_asks_and_who_forces_are_alone() {
+        owner_and(&[|biased| biased.ask(add), |biased| biased.force(add)]);
     }
 }

@@ -65,3 +65,33 @@ pub(super) fn give_way() {
     #[cfg(loom)]
     loom::thread::yield_now();
 }
+
+/// Lets a barrier of the heavy kind happen only so often, whoever wants it: each interrupts all workers, and they are carried out one after
+/// the other.
+pub(super) struct Rarely {
+    last_ns: castell_base::sync::AtomicU64,
+}
+
+impl Rarely {
+    /// So that interrupts take a small part of the time, however many want them.
+    #[cfg(not(loom))]
+    const EVERY_NS: u64 = 20_000;
+
+    pub(super) fn new() -> Rarely {
+        Rarely { last_ns: castell_base::sync::AtomicU64::new(0) }
+    }
+
+    /// Whether it is time; then the caller is the one who may.
+    #[cfg(not(loom))]
+    pub(super) fn is_time(&self) -> bool {
+        use castell_base::sync::Ordering::Relaxed;
+        let (now, last) = (castell_host::clock::now_ns(), self.last_ns.load(Relaxed));
+        now.saturating_sub(last) >= Rarely::EVERY_NS
+            && self.last_ns.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
+    }
+
+    #[cfg(loom)]
+    pub(super) fn is_time(&self) -> bool {
+        self.last_ns.load(castell_base::sync::Ordering::Relaxed) == 0
+    }
+}

@@ -179,6 +179,25 @@ impl<T: Schedulable> Line<T> {
         }
         let first = self.start.max(self.end.saturating_sub(most as u64));
         let number = (first..self.end).rev().find(|&number| self.cell(number).is_some_and(&wants))?;
+        self.take_numbered(number)
+    }
+
+    /// As [`Line::take_youngest_where`], of the `most` oldest the oldest.
+    pub(super) fn take_oldest_where(
+        &mut self,
+        most: usize,
+        wants: impl Fn(NonNull<T>) -> bool,
+    ) -> Option<NonNull<T>> {
+        if self.policy == QueuePolicy::Priority {
+            return self.take_youngest_where(most, wants);
+        }
+        let last = self.end.min(self.start.saturating_add(most as u64));
+        let number = (self.start..last).find(|&number| self.cell(number).is_some_and(&wants))?;
+        self.take_numbered(number)
+    }
+
+    /// Those behind it get the numbers before theirs: whoever knows something of all from a number on is right about fewer, never wrong.
+    fn take_numbered(&mut self, number: u64) -> Option<NonNull<T>> {
         let found = *self.cell(number);
         for behind in number + 1..self.end {
             *self.cell(behind - 1) = *self.cell(behind);
@@ -223,6 +242,20 @@ impl<T: Schedulable> Line<T> {
 mod tests {
     use super::*;
     use crate::scheduler::schedulable::tests::Item;
+
+    #[test]
+    fn one_of_the_oldest_is_chosen_and_the_others_keep_their_order() {
+        for (policy, left) in [(QueuePolicy::Lifo, [5, 4, 2, 1, 0]), (QueuePolicy::Fifo, [0, 1, 2, 4, 5])] {
+            let items: Vec<Item> = (0..6).map(Item::new).collect();
+            let mut line = Line::new(policy);
+            items.iter().for_each(|item| _ = line.add(NonNull::from(item)));
+            // SAFETY: the items are alive.
+            let number = |task: NonNull<Item>| unsafe { task.as_ref() }.number;
+            assert!(line.take_oldest_where(3, |task| number(task) >= 3).is_none());
+            assert_eq!(line.take_oldest_where(4, |task| number(task) >= 3).map(number), Some(3));
+            assert_eq!(std::iter::from_fn(|| line.take()).map(number).collect::<Vec<_>>(), left);
+        }
+    }
 
     #[test]
     fn who_is_idle_gets_the_oldest_level() {

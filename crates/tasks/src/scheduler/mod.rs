@@ -38,6 +38,9 @@ const LOOKS_FOR_DESCENDANT: usize = 64;
 /// interrupts everybody. Whoever ends a task meanwhile, shares without one.
 const LOOKS_BEFORE_FETCH: u32 = if cfg!(loom) { 1 } else { 300 };
 
+/// How long an idle worker sleeps first.
+const NAP: Duration = Duration::from_millis(1);
+
 /// Ready tasks on their way to workers.
 ///
 /// Every function that takes a [`WorkerId`] is to be called by the thread that is that worker.
@@ -95,6 +98,8 @@ struct Desk {
     registered: AtomicBool,
     random: AtomicU64,
     kind: Kind,
+    /// It has slept for a [`NAP`] since it was last handed something.
+    has_napped: AtomicBool,
 }
 
 impl<T: Schedulable> Scheduler<T> {
@@ -107,6 +112,7 @@ impl<T: Schedulable> Scheduler<T> {
             // Xorshift wants anything but zero.
             random: AtomicU64::new((seed ^ (u64::from(leaf.0) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1),
             kind: topology.kind_of(leaf),
+            has_napped: AtomicBool::new(false),
         };
         let design = match options.design {
             Design::Tree => AnyDesign::Tree(Tree::new(options, topology)),
@@ -234,8 +240,8 @@ impl<T: Schedulable> Scheduler<T> {
         }
     }
 
-    /// As [`Scheduler::get_descendant`], looking at all that is queued anywhere: for a thread that would sleep otherwise. What it takes
-    /// from others on the way stays in the worker's queue.
+    /// As [`Scheduler::ask_for_descendant`], looking also, now and then, into the queue of one that does not answer: for a thread that would
+    /// sleep otherwise, and looks again soon.
     #[cold]
     pub(crate) fn seek_descendant(&self, worker: WorkerId, ancestor: &T) -> Option<NonNull<T>> {
         match &self.design {
@@ -245,21 +251,12 @@ impl<T: Schedulable> Scheduler<T> {
         }
     }
 
-    /// [`Scheduler::get_descendant`] for a worker that has asked that in vain: it may be handed tasks from then on, and has to ask again, or to
-    /// call [`Scheduler::leave`].
+    /// [`Scheduler::get_descendant`] for a worker that has asked that in vain: looks at what workers share, and asks some of those that have
+    /// tasks of their own.
     #[cold]
-    pub(crate) fn wait_for_descendant(&self, worker: WorkerId, ancestor: &T) -> Option<NonNull<T>> {
+    pub(crate) fn ask_for_descendant(&self, worker: WorkerId, ancestor: &T) -> Option<NonNull<T>> {
         let AnyDesign::Tree(tree) = &self.design else { return None };
-        if !self.is_registered(worker) {
-            if tree.holds(worker) {
-                return None; // its own tasks are others': whoever takes over this worker runs them
-            }
-            self.register(worker);
-            return None;
-        }
-        let task = self.take_handed(worker)??;
-        tree.keep(worker, [task]);
-        tree.get_descendant(worker, ancestor, Mark::NONE)
+        tree.ask_for_descendant(worker, ancestor)
     }
 
     /// To be called by a thread that becomes this worker with tasks on its stack.
@@ -299,7 +296,11 @@ impl<T: Schedulable> Scheduler<T> {
             }
             spin_hint();
         }
-        fences::heavy();
+        let desk = &self.desks[worker.index()];
+        let nap = desk.nap().or(timeout);
+        if nap.is_none() {
+            fences::heavy();
+        }
         if idler.is_wanted() {
             self.withdraw(worker);
             return None;
@@ -319,12 +320,15 @@ impl<T: Schedulable> Scheduler<T> {
             return self.watch(tree, worker, &idler);
         }
         idler.sleeps();
-        self.stations.sleep(worker, timeout);
+        self.stations.sleep(worker, timeout.or(nap));
         debug_assert!(self.is_registered(worker), "two threads are worker {}", worker.0);
         match self.take_handed(worker) {
             Some(Some(task)) => return Some(task),
             Some(None) => {}
-            None => self.withdraw(worker),
+            None => {
+                desk.has_napped.store(timeout.is_none(), Ordering::Relaxed);
+                self.withdraw(worker);
+            }
         }
         self.get_unless(worker, &idler)
     }
@@ -499,6 +503,7 @@ impl<T: Schedulable> Scheduler<T> {
             return None;
         }
         self.set_registered(worker, false);
+        self.desks[worker.index()].has_napped.store(false, Ordering::Relaxed);
         Some(first)
     }
 
@@ -520,6 +525,13 @@ impl<T: Schedulable> Scheduler<T> {
 }
 
 impl Desk {
+    /// For how long the worker sleeps without the heavy barrier, which would interrupt all that work: so long it may miss what comes between its
+    /// last look and its sleep. Then it pays for the barrier, and sleeps for as long as nothing comes.
+    fn nap(&self) -> Option<Duration> {
+        let naps = !cfg!(loom) && !self.has_napped.load(Ordering::Relaxed);
+        naps.then_some(NAP)
+    }
+
     /// 32 random bits (xorshift64, Marsaglia 2003).
     fn draw(&self) -> u32 {
         let mut state = self.random.load(Ordering::Relaxed);

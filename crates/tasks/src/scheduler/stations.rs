@@ -9,7 +9,7 @@
 //!
 //! *No lost wake-up*: a worker sets its bit, then the heavy barrier, then looks into all queues, then sleeps. Whoever adds
 //! a task puts it into a queue, then the light barrier, then looks at the count of idle workers. One of them sees the
-//! other.
+//! other. Who sleeps for a moment only does without the barrier, and looks again.
 
 use super::fences;
 use super::watch::Watch;
@@ -83,7 +83,12 @@ impl<T> Stations<T> {
     /// Whether some worker of this kind may be idle. After a task was put into a queue and the light barrier.
     #[inline]
     pub(super) fn any_idle(&self, kind: Kind) -> bool {
-        self.kinds[kind.index()].count.load(Ordering::Relaxed) != 0
+        self.idle(kind) != 0
+    }
+
+    /// How many workers of this kind may be idle.
+    pub(super) fn idle(&self, kind: Kind) -> usize {
+        self.kinds[kind.index()].count.load(Ordering::Relaxed) as usize
     }
 
     /// The worker has nothing to do, and can be handed something from now on.
@@ -198,6 +203,9 @@ impl<T> Stations<T> {
     /// Takes a worker's bit out; true if it was set: whoever gets true has claimed it.
     fn take_out(&self, worker: WorkerId) -> bool {
         let bit = bit(worker);
+        if self.word(worker).load(Ordering::Relaxed) & bit == 0 {
+            return false; // as most of the time, and nobody's cache line changes
+        }
         if self.word(worker).fetch_and(!bit, Ordering::AcqRel) & bit == 0 {
             return false;
         }

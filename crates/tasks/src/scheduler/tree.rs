@@ -1,13 +1,13 @@
 //! The tree, concurrently: a leaf a worker, a node a NUMA node, one root (paper, chapter 4).
 //!
 //! A leaf's queue is its worker's own ([`Biased`]): adding and taking touch nobody else's cache lines. What the paper does
-//! on every overflow is done here when it helps: a leaf that finds a worker idle hands it half of its queue at the next
+//! on every overflow is done here when it helps: a leaf that finds workers idle shares its queue with them at the next
 //! task boundary, as far as that is nested alike; while nobody is idle it keeps up to [`KEEP`] tasks, or the threshold if that is larger. A worker whose
 //! neighbours are all inside long tasks visits their leaves itself before it sleeps. With `pull=off` the paper's rules
 //! hold to the letter.
 
 use super::biased::Biased;
-use super::fences;
+use super::fences::{self, Rarely};
 use super::line::Line;
 use super::stations::{SLOT_TASKS, Stations};
 use super::{LOOKS_FOR_DESCENDANT, Mark};
@@ -25,6 +25,11 @@ use std::sync::{Mutex, PoisonError};
 /// After so many tasks of its own a worker looks at what waits above it first, so that nothing waits there for ever.
 const LOOK_ABOVE: u32 = 64;
 
+/// A worker that looks for something asks so many others at most, before it does something else.
+const ASKED_AT_ONCE: usize = 3;
+/// A task that waits is given one of so many of the oldest that another worker has: they have the most work below them.
+const LOOKS_AMONG_OLDEST: usize = 16;
+
 /// A queued task, by address.
 pub(super) struct Queued<T>(pub(super) NonNull<T>);
 
@@ -40,6 +45,8 @@ pub(super) struct Tree<T> {
     threshold: AtomicU32,
     /// What a leaf keeps while nobody is idle: derived from the threshold.
     limit: AtomicU32,
+    /// When somebody may force its way into another's leaf.
+    force: Rarely,
 }
 
 /// A worker's queue, and what others look at before they visit it.
@@ -57,6 +64,8 @@ pub(crate) struct Leaf<T> {
     lone: AtomicU64,
     /// As many when somebody who watches looked last.
     seen: AtomicU64,
+    /// The worker that this one asks next when it looks for something; only its worker writes it.
+    next_asked: AtomicU32,
 }
 
 struct Own<T> {
@@ -219,6 +228,17 @@ impl<T: Schedulable> Leaf<T> {
     }
 }
 
+impl<T: Schedulable> Leaf<T> {
+    /// For another worker, on which `ancestor` waits: a task that it may run. Called where `own` may be used.
+    fn give_descendant(&self, own: &mut Own<T>, ancestor: &T) -> Option<NonNull<T>> {
+        // SAFETY: queued tasks are alive.
+        let fits = |task: NonNull<T>| unsafe { task.as_ref() }.may_run_above(ancestor);
+        let found = own.queue.take_oldest_where(LOOKS_AMONG_OLDEST, fits)?;
+        self.length.store(own.queue.len(), Ordering::Relaxed);
+        Some(found)
+    }
+}
+
 impl<T: Schedulable> Tree<T> {
     pub(super) fn new(options: Options, topology: &Topology) -> Self {
         let leaf = |leaf: LeafId| Leaf {
@@ -231,6 +251,7 @@ impl<T: Schedulable> Tree<T> {
             kind: topology.kind_of(leaf),
             lone: AtomicU64::new(0),
             seen: AtomicU64::new(0),
+            next_asked: AtomicU32::new(leaf.0 + 1),
         };
         let threshold = match options.threshold {
             ThresholdPolicy::Static(threshold) => threshold,
@@ -245,6 +266,7 @@ impl<T: Schedulable> Tree<T> {
             root: Node::new(&options),
             threshold: AtomicU32::new(threshold),
             limit: AtomicU32::new(0),
+            force: Rarely::new(),
             topology: topology.clone(),
         };
         tree.set_threshold(threshold);
@@ -384,7 +406,7 @@ impl<T: Schedulable> Tree<T> {
         self.topology.leaves_of(numa).any(able)
     }
 
-    /// The leaf has too much, or somebody is idle: half of it goes to an idle worker or to the leaf's parent, until it fits. So many
+    /// The leaf has too much, or somebody is idle: a part of it goes to an idle worker, or half of it to the leaf's parent, until it fits. So many
     /// are kept although somebody is idle.
     #[cold]
     fn settle(&self, stations: &Stations<T>, worker: WorkerId, kept: usize) {
@@ -392,17 +414,19 @@ impl<T: Schedulable> Tree<T> {
         loop {
             let length = leaf.length.load(Ordering::Relaxed);
             let threshold = self.threshold.load(Ordering::Relaxed) as usize;
-            // With `pull`, whoever is idle is handed half of whatever there is.
+            // With `pull`, whoever is idle is handed a part of whatever there is.
             let enough = if self.options.pull { kept } else { threshold };
             if length > enough
                 && let Some(claim) = stations.claim(leaf.kind, Some(leaf.numa))
             {
                 let mut count = 0;
+                // As much for each who is idle, the one that was claimed included, as stays here.
+                let sharers = 2 + stations.idle(leaf.kind);
                 // SAFETY: the calling thread is this worker.
                 unsafe {
                     leaf.own.own(|own| {
-                        let half = own.queue.len().div_ceil(2).min(SLOT_TASKS);
-                        own.queue.move_level(half, |task| {
+                        let part = own.queue.len().div_ceil(sharers).min(SLOT_TASKS);
+                        own.queue.move_level(part, |task| {
                             stations.fill(&claim, count, task.0);
                             count += 1;
                         });
@@ -556,36 +580,52 @@ impl<T: Schedulable> Tree<T> {
         leaf.get_descendant(ancestor, mark).or_else(|| leaf.find_descendant(ancestor, LOOKS_FOR_DESCENDANT))
     }
 
-    /// A task that descends from `ancestor`, wherever it is queued: in what workers share, in the worker's own queue, or in those of
-    /// others, half of which it takes.
+    /// A task that descends from `ancestor` and waits in what workers share, or with one of those that the worker asks.
+    pub(super) fn ask_for_descendant(&self, worker: WorkerId, ancestor: &T) -> Option<NonNull<T>> {
+        self.find_shared(worker, ancestor).or_else(|| {
+            let hoarders = self.hoarders(worker, 0).take(ASKED_AT_ONCE);
+            hoarders.into_iter().find_map(|leaf| leaf.own.ask(|own| leaf.give_descendant(own, ancestor))?)
+        })
+    }
+
+    /// As [`Tree::ask_for_descendant`], and if nobody who was asked has one, from another's leaf all the same, if it is time to do so.
     pub(super) fn seek_descendant(&self, worker: WorkerId, ancestor: &T) -> Option<NonNull<T>> {
-        let leaf = self.leaf(worker);
+        self.leaf(worker)
+            .find_descendant(ancestor, usize::MAX)
+            .or_else(|| self.ask_for_descendant(worker, ancestor))
+            .or_else(|| {
+                let leaf = self.hoarders(worker, 0).next().filter(|_| self.force.is_time())?;
+                leaf.own.force(|own| leaf.give_descendant(own, ancestor))?
+            })
+    }
+
+    /// A task that descends from `ancestor` in what workers share.
+    fn find_shared(&self, worker: WorkerId, ancestor: &T) -> Option<NonNull<T>> {
         // SAFETY: queued tasks are alive.
         let fits = |task: &Queued<T>| unsafe { task.0.as_ref() }.may_run_above(ancestor);
-        let shared = self.numa.iter().chain([&self.root]).map(|node| node.of(leaf.kind));
-        for queue in shared.filter(|queue| queue.len() > 0) {
-            if let Some(found) = queue.with(|tasks| tasks.take_youngest_where(usize::MAX, fits)) {
-                return Some(found.0);
-            }
-        }
-        let mut others = self.topology.all().map(|other| WorkerId(other.0));
-        leaf.find_descendant(ancestor, usize::MAX).or_else(|| {
-            others.find_map(|other| {
-                self.keep(worker, [self.visit(worker, other, 0)?]);
-                leaf.find_descendant(ancestor, usize::MAX)
-            })
-        })
+        let shared = self.numa.iter().chain([&self.root]).map(|node| node.of(self.leaf(worker).kind));
+        let mut shared = shared.filter(|queue| queue.len() > 0);
+        shared
+            .find_map(|queue| queue.with(|tasks| tasks.take_youngest_where(usize::MAX, fits)))
+            .map(|task| task.0)
+    }
+
+    /// The leaves of other workers of the same kind that hold more than `allowed`: from the one that comes next on, so that not all who
+    /// look for something come to the same one.
+    fn hoarders(&self, worker: WorkerId, allowed: usize) -> impl Iterator<Item = &Leaf<T>> {
+        let own = self.leaf(worker);
+        let first = own.next_asked.load(Ordering::Relaxed) as usize;
+        let all = (0..self.leaves.len()).map(move |at| &self.leaves[(first + at) % self.leaves.len()]);
+        let hoards = move |leaf: &&Leaf<T>| {
+            leaf.worker != worker && leaf.kind == own.kind && leaf.length.load(Ordering::Relaxed) > allowed
+        };
+        all.filter(hoards).inspect(move |leaf| own.next_asked.store(leaf.worker.0 + 1, Ordering::Relaxed))
     }
 
     /// Another thread is this worker now: what lies in the queue was not created on its stack.
     pub(super) fn change_hands(&self, worker: WorkerId) {
         // SAFETY: the calling thread is this worker.
         unsafe { self.leaves[worker.index()].own.own(|own| own.known = own.end()) }
-    }
-
-    /// Whether the worker's own queue has something.
-    pub(super) fn holds(&self, worker: WorkerId) -> bool {
-        self.leaves[worker.index()].length.load(Ordering::Relaxed) > 0
     }
 
     /// Whether the own queue of some worker of this kind has something.
@@ -606,7 +646,7 @@ impl<T: Schedulable> Tree<T> {
         (shrinks && self.options.rebalance).then(|| self.fetch(worker, halved(before)))?
     }
 
-    /// Visits the nodes and leaves that hold more than `allowed`, nearest first.
+    /// Takes what nodes and leaves have above `allowed`, nearest first.
     fn fetch(&self, worker: WorkerId, allowed: u32) -> Option<NonNull<T>> {
         let leaf = &self.leaves[worker.index()];
         for numa in (0..self.numa.len()).filter(|&numa| numa != leaf.numa) {
@@ -618,25 +658,25 @@ impl<T: Schedulable> Tree<T> {
                 }
             }
         }
-        let near = self.topology.all().filter(|&other| self.leaves[other.index()].numa == leaf.numa);
-        let far = self.topology.all().filter(|&other| self.leaves[other.index()].numa != leaf.numa);
-        near.chain(far).find_map(|other| self.visit(worker, WorkerId(other.0), allowed))
+        let near = |other: &&Leaf<T>| other.numa == leaf.numa;
+        let hoarders = || self.hoarders(worker, allowed as usize);
+        let asked = hoarders().filter(near).take(ASKED_AT_ONCE);
+        let asked = asked.chain(hoarders().filter(|other| !near(other)).take(ASKED_AT_ONCE));
+        let mut asked = asked.filter_map(|other| other.own.ask(|own| self.give(other, own, allowed)));
+        if let Some(task) = asked.find_map(|set| self.accept(worker, set)) {
+            return Some(task);
+        }
+        let forced = hoarders().find(near).or_else(|| hoarders().next()).filter(|_| self.force.is_time())?;
+        self.accept(worker, forced.own.force(|own| self.give(forced, own, allowed))?)
     }
 
-    fn visit(&self, worker: WorkerId, other: WorkerId, allowed: u32) -> Option<NonNull<T>> {
-        let leaf = &self.leaves[other.index()];
-        let hoards = leaf.length.load(Ordering::Relaxed) > allowed as usize;
-        if other == worker || !hoards || leaf.kind != self.leaves[worker.index()].kind {
-            return None;
-        }
-        let set = leaf.own.visit(|own| {
-            let count = self.too_many(own.queue.len(), allowed);
-            let mut set = Vec::with_capacity(count.min(own.queue.len()));
-            own.queue.move_level(count, |task| set.push(task));
-            leaf.length.store(own.queue.len(), Ordering::Relaxed);
-            set
-        });
-        self.accept(worker, set?)
+    /// What another worker takes out of a leaf that may keep `allowed`.
+    fn give(&self, leaf: &Leaf<T>, own: &mut Own<T>, allowed: u32) -> Vec<Queued<T>> {
+        let count = self.too_many(own.queue.len(), allowed);
+        let mut set = Vec::with_capacity(count.min(own.queue.len()));
+        own.queue.move_level(count, |task| set.push(task));
+        leaf.length.store(own.queue.len(), Ordering::Relaxed);
+        set
     }
 
     /// How many of `length` tasks somebody who starves takes from a node that may keep `allowed`.

@@ -30,6 +30,8 @@ use std::time::Duration;
 
 /// Looks before a waiting thread gives its CPU up: about the time that a small task takes.
 const SPINS: u32 = 400;
+/// The same for a lent thread that has a processor to itself: nobody takes its place, so sleeping helps nobody.
+const SPINS_ALONE: u32 = 4 * SPINS;
 /// How long a waiter sleeps first, before it hands its CPU over: that costs two changes of threads.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
@@ -226,7 +228,7 @@ impl<'a> Waiter<'a> {
             }
             thread.ensure_processor();
         }
-        if self.own.is_some_and(|own| run_marked(thread, own, self.mark)) {
+        if self.own.is_some_and(|own| run_marked(thread, own, self.mark, asks_at(self.looks))) {
             (self.looks, self.slept) = (0, false);
             return true;
         }
@@ -243,10 +245,11 @@ impl<'a> Waiter<'a> {
     #[cold]
     fn passes(&mut self) -> bool {
         self.looks += 1;
-        if self.looks < SPINS {
+        let spins = if self.thread.shared.workers.may_spin_long() { SPINS_ALONE } else { SPINS };
+        if self.looks < spins {
             spin_hint();
         }
-        self.looks < SPINS
+        self.looks < spins
     }
 
     /// Sleeps by `sleep`: for a moment as the worker that it is, if nothing waits to be run; after that until it is woken,
@@ -306,15 +309,21 @@ pub(crate) fn leaves_to_others(thread: &Thread, yielding: &mut Yielding) -> bool
 /// Runs one ready descendant of `task`, and what that makes ready for this thread as long as it descends from it too.
 #[inline]
 pub(crate) fn run_descendant(thread: &Thread, task: &Task) -> bool {
-    run_marked(thread, task, Mark::NONE)
+    run_marked(thread, task, Mark::NONE, true)
 }
 
-/// [`run_descendant`] for a task that began to wait at `mark`.
+/// Whether a waiter that has looked in vain so often asks others for something: each time it waits twice as long as the time before, since they
+/// have to stop for it.
+fn asks_at(looks: u32) -> bool {
+    looks.is_multiple_of(4) && (looks / 4 + 1).is_power_of_two()
+}
+
+/// [`run_descendant`] for a task that began to wait at `mark`; whether it asks other workers, too.
 #[inline]
-fn run_marked(thread: &Thread, task: &Task, mark: Mark) -> bool {
+fn run_marked(thread: &Thread, task: &Task, mark: Mark, asks: bool) -> bool {
     let found = match thread.leaf().and_then(|leaf| leaf.get_descendant(task, mark)) {
         Some(found) => found,
-        None => match look_elsewhere(thread, task, mark) {
+        None => match look_elsewhere(thread, task, mark, asks) {
             Some(found) => found,
             None => return false,
         },
@@ -326,14 +335,13 @@ fn run_marked(thread: &Thread, task: &Task, mark: Mark) -> bool {
 /// The thread's own queue has nothing for `task`.
 #[cold]
 #[inline(never)]
-fn look_elsewhere(thread: &Thread, task: &Task, mark: Mark) -> Option<TaskRef> {
+fn look_elsewhere(thread: &Thread, task: &Task, mark: Mark, asks: bool) -> Option<TaskRef> {
     thread.tell_ended();
     let (worker, scheduler) = (thread.worker.get()?, &thread.shared.scheduler);
     let found = scheduler.get_descendant(worker, task, mark);
-    // What it might be handed need not descend from its task, and would lie here until another thread is this worker: only where no other one
-    // takes its place is that better than to look on for a moment.
-    if found.is_none() && thread.shared.workers.are_lent() {
-        return scheduler.wait_for_descendant(worker, task);
+    // Elsewhere another thread takes this one's place, and runs whatever there is.
+    if found.is_none() && asks && thread.shared.workers.are_lent() {
+        return scheduler.ask_for_descendant(worker, task);
     }
     found
 }

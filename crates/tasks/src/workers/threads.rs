@@ -146,7 +146,7 @@ impl Workers {
 
     /// Whether the thread of `worker` has to look at the roster before it goes on.
     #[inline]
-    fn is_wanted(&self, worker: WorkerId) -> bool {
+    pub(crate) fn is_wanted(&self, worker: WorkerId) -> bool {
         let flag = &self.flags[worker.index()];
         let is_lent_and_taken = || self.are_lent && self.aside.is_taken(worker);
         self.wanting[flag.kind.index()].load(Ordering::Relaxed) != 0
@@ -164,6 +164,11 @@ impl Workers {
     #[inline]
     pub(crate) fn are_lent(&self) -> bool {
         self.are_lent
+    }
+
+    /// Whether a thread that waits in a task may look for long: its place is nobody else's, and there are as many processors as threads.
+    pub(crate) fn may_spin_long(&self) -> bool {
+        self.are_lent && self.looks > 0
     }
 
     /// Which of the lent threads stand aside.
