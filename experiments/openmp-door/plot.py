@@ -1,11 +1,14 @@
-"""Draws ratios.svg and writes tables.md from results.json and suites.json: python3 experiments/openmp-door/plot.py"""
+"""Draws ratios.svg and writes tables.md from results.json and suites.json, and sixteen.md from sixteen.json:
+python3 experiments/openmp-door/plot.py"""
 import json
 import math
 import pathlib
 
 HERE = pathlib.Path(__file__).parent
-ROWS = [row for row in json.loads((HERE / "results.json").read_text()) if "cpu_ns" in row]
-METG = [row for row in json.loads((HERE / "results.json").read_text()) if "metg_ns" in row]
+
+
+def read(name):
+    return json.loads((HERE / name).read_text())
 
 
 def case_of(row):
@@ -16,10 +19,11 @@ def case_of(row):
     return f"{row['workload']} {sizes}"
 
 
-def pairs():
+def pairs(rows):
     """By case, each subject with castell and the same without: (case, name, with, without)."""
     found = []
-    for row, other in zip(ROWS, ROWS[1:]):
+    rows = [row for row in rows if "cpu_ns" in row]
+    for row, other in zip(rows, rows[1:]):
         if row["params"] != other["params"]:
             continue
         if row["subject"] == "castell on " + other["subject"] or row["subject"] == "with castell":
@@ -28,7 +32,7 @@ def pairs():
     return found
 
 
-PAIRS = pairs()
+PAIRS = pairs(read("results.json"))
 NAMES = list(dict.fromkeys(name for _, name, _, _ in PAIRS))
 CASES = list(dict.fromkeys(case for case, _, _, _ in PAIRS))
 
@@ -44,23 +48,32 @@ def short(ns):
     return f"{ns:.3g} ns"
 
 
-def table():
-    lines = ["A task, a barrier, or a whole program: time on processors with castell, without, and the ratio; the ratio of wall times.", ""]
+def table(rows, first, bold):
+    """Lines of a table; ratios of `bold` above 1.05 stand out."""
+    lines = [first, ""]
     lines += ["| case | library below | with castell | without | ratio | wall |", "|---|---|---|---|---|---|"]
-    for case, name, row, other in PAIRS:
-        of_cpu, of_wall = ratio(row, other, "cpu_ns"), ratio(row, other, "median_ns")
-        text = f"**{of_cpu:.2f}**" if of_cpu > 1.05 else f"{of_cpu:.2f}"
-        lines.append(f"| {case} | {name} | {short(row['cpu_ns'])} | {short(other['cpu_ns'])} | {text} | {of_wall:.2f} |")
-    if METG:
+    for case, name, row, other in pairs(rows):
+        ratios = {key: ratio(row, other, key) for key in ("cpu_ns", "median_ns")}
+        texts = {key: f"**{of:.2f}**" if key == bold and of > 1.05 else f"{of:.2f}" for key, of in ratios.items()}
+        times = f"{short(row[bold])} | {short(other[bold])}"
+        lines.append(f"| {case} | {name} | {times} | {texts['cpu_ns']} | {texts['median_ns']} |")
+    metg = [row for row in rows if "metg_ns" in row]
+    if metg:
         lines += ["", "| METG (50 %) | |", "|---|---|"]
-        lines += [f"| {row['subject']} | {short(row['metg_ns']) if row['metg_ns'] else 'not reached'} |" for row in METG]
-    suites = HERE / "suites.json"
-    if suites.exists():
-        lines += ["", "| suite | tests | built | pass without castell | pass with it |", "|---|---|---|---|---|"]
-        for row in json.loads(suites.read_text()):
-            cells = [row[key] for key in ("suite", "tests", "built", "passed_without", "passed_with")]
-            lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
-    (HERE / "tables.md").write_text("\n".join(lines) + "\n")
+        lines += [f"| {row['subject']} | {short(row['metg_ns']) if row['metg_ns'] else 'not reached'} |" for row in metg]
+    return lines
+
+
+def suites():
+    lines = ["", "| suite | tests | built | pass without castell | pass with it |", "|---|---|---|---|---|"]
+    for row in read("suites.json"):
+        cells = [row[key] for key in ("suite", "tests", "built", "passed_without", "passed_with")]
+        lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
+    return lines
+
+
+def write(name, lines):
+    (HERE / name).write_text("\n".join(lines) + "\n")
 
 
 def drawing():
@@ -87,5 +100,8 @@ def drawing():
     (HERE / "ratios.svg").write_text("\n".join(out) + "\n")
 
 
-table()
+OF_PROCESSORS = "A task, a barrier, or a whole program: time on processors with castell, without, and the ratio; the ratio of wall times."
+write("tables.md", table(read("results.json"), OF_PROCESSORS, "cpu_ns") + suites())
+OF_WALLS = "Sixteen threads: wall time of a task, a barrier, or a whole program with castell and without; the ratios of time on processors and of wall time."
+write("sixteen.md", table(read("sixteen.json"), OF_WALLS, "median_ns"))
 drawing()

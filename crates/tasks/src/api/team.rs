@@ -228,34 +228,43 @@ impl Member {
             end_in_place(&self.thread);
         }
         self.thread.tell_ended();
-        // Perhaps it was told of a barrier that it has left by itself.
-        if shared.workers.was_beckoned(self.worker) && yields && assembly.is_cancelled() {
-            return false;
-        }
-        if !self.meets_soon(assembly) && assembly.goes_away(self.round.get()) {
-            let have_met = self.serve_until_met(assembly, yields);
-            assembly.comes_back();
-            if !have_met {
-                return false;
+        match self.meets_soon(assembly, yields) {
+            Some(true) => {}
+            Some(false) => return false,
+            None if assembly.goes_away(self.round.get()) => {
+                let have_met = self.serve_until_met(assembly, yields);
+                assembly.comes_back();
+                if !have_met {
+                    return false;
+                }
             }
+            None => {}
         }
         self.has_arrived.set(false);
         self.is_finished.set(assembly.was_last(self.round.get()));
         true
     }
 
-    /// Usually all come soon, and nobody has a task: then nobody need say that it has nothing to do, or be told that all have come.
-    fn meets_soon(&self, assembly: &Assembly) -> bool {
+    /// Usually all come soon, and nobody has a task: then nobody need say that it has nothing to do, or be told that all have come. `None` if it
+    /// is not so; false if the region was cancelled before, and this member `yields` to that.
+    fn meets_soon(&self, assembly: &Assembly, yields: bool) -> Option<bool> {
         let Shared { workers, scheduler, .. } = &*self.thread.shared;
         let have_met = || assembly.rounds() != self.round.get();
         let looks = if workers.may_spin_long() && !self.thread.lacks_processor() { MEETING_LOOKS } else { 0 };
         for _ in 0..looks {
-            if have_met() || workers.is_wanted(self.worker) || scheduler.has_work(self.worker) {
+            if have_met() {
+                return Some(true);
+            }
+            // Often it hears so late of the barrier before, from which it came back by itself.
+            if workers.was_beckoned(self.worker) && yields && assembly.is_cancelled() {
+                return Some(false);
+            }
+            if workers.is_wanted(self.worker) || scheduler.has_work(self.worker) {
                 break;
             }
             spin_hint();
         }
-        have_met()
+        have_met().then_some(true)
     }
 
     /// Runs tasks until all have come; false if the region was cancelled before, and this member `yields` to that.

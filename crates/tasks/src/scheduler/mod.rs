@@ -34,9 +34,8 @@ use tree::Tree;
 /// thread takes its place.
 const LOOKS_FOR_DESCENDANT: usize = 64;
 
-/// Looks at the polling slot before an idle worker fetches from others: for about as long as the heavy barrier of a visit takes, which
-/// interrupts everybody. Whoever ends a task meanwhile, shares without one.
-const LOOKS_BEFORE_FETCH: u32 = if cfg!(loom) { 1 } else { 300 };
+/// Looks at the polling slot before an idle worker asks others for what they have: whoever ends a task meanwhile shares without being asked.
+const LOOKS_BEFORE_FETCH: u32 = if cfg!(loom) { 1 } else { 40 };
 
 /// How long an idle worker sleeps first.
 const NAP: Duration = Duration::from_millis(1);
