@@ -42,11 +42,13 @@ const LIBRARIES: [(&str, &str); 3] =
 const PEER_LIBRARIES: [(&str, &str); 1] = [("starpu-1.3", "libstarpu-dev")];
 
 /// (file that shows that it is there, apt package that brings it): what is loaded while a program runs.
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 4] = [
     // Debian has a link of this name for whichever version is installed.
     ("/usr/lib/x86_64-linux-gnu/libomp5.so", "libomp-dev"),
     ("/etc/OpenCL/vendors/pocl.icd", "pocl-opencl-icd"),
     ("/usr/lib/x86_64-linux-gnu/libOpenCL.so.1", "ocl-icd-libopencl1"),
+    // The text of PNG and PDF drawings.
+    ("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", "fonts-dejavu-core"),
 ];
 
 /// (cargo subcommand, rustup component that brings it).

@@ -65,7 +65,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "sample", "functions", "ignore_stack"])]
     from_trace: Option<PathBuf>,
     /// Draw histogram and miss ratios of the program with the most accesses
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
@@ -262,5 +262,5 @@ fn draw(observed: &Observed, block_bytes: u64, caches: &[Cache], path: &Path) ->
     };
     let mut text = Vec::new();
     write_size_plot(&plot, Theme::Auto, &mut text)?;
-    crate::output::write(path, text)
+    crate::picture::write(path, text)
 }

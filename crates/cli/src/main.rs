@@ -23,6 +23,7 @@ mod mpi;
 mod omp;
 mod output;
 mod patterns;
+mod picture;
 mod place;
 mod predict;
 mod preload;

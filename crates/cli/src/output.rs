@@ -61,6 +61,7 @@ fn is_ours(ending: &str, beginning: &[u8]) -> bool {
     let text = String::from_utf8_lossy(beginning);
     match ending {
         "svg" => text.starts_with("<svg ") && text.contains(" role=\"img\""),
+        "png" | "pdf" => text.contains("castell"),
         "html" => text.contains("<meta name=\"generator\" content=\"castell\">"),
         "prv" => text.starts_with("#Paraver "),
         "pcf" | "row" => true,
@@ -99,6 +100,9 @@ mod tests {
             ("mine.goal", "// a ring\nnum_ranks 2\n", false),
             ("main.c", "int main(void) {}", false),
             ("graph.bin", "\u{1}\0\0\0", true),
+            ("photo.png", "\u{89}PNG\r\n\u{1a}\n\0\0\0\rIHDR", false),
+            ("drawn.png", "\u{89}PNG\r\n\u{1a}\n\0\0\0\rIHDR\0\0\0\0tEXtSoftware\0castell", true),
+            ("paper.pdf", "%PDF-1.7\n", false),
         ] {
             assert_eq!(check(&file(name, text)).is_ok(), goes, "{name}");
         }

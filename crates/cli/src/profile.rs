@@ -69,7 +69,7 @@ pub struct Args {
     #[command(flatten)]
     kept: Kept,
     /// Draw the activity over time
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
@@ -443,5 +443,5 @@ fn draw(report: &Report, path: &Path) -> anyhow::Result<()> {
     };
     let mut text = Vec::new();
     write_line_plot(&plot, Theme::Auto, &mut text)?;
-    crate::output::write(path, text)
+    crate::picture::write(path, text)
 }

@@ -94,7 +94,7 @@ struct CheckArgs {
     #[arg(long)]
     cuboid: bool,
     /// Draw the stages
-    #[arg(long, value_name = "FILE.svg", value_parser = crate::timeline::svg_file)]
+    #[arg(long, value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
@@ -315,7 +315,7 @@ fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         keeps_order: fitted.keeps_order(),
     };
     if let Some(path) = &args.svg {
-        crate::output::write(path, fitted.svg())?;
+        crate::picture::write(path, fitted.svg())?;
     }
     if args.json {
         println!("{}", serde_json::to_string(&checked)?);

@@ -71,7 +71,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", requires = "keep")]
     profiles: Option<PathBuf>,
     /// Draw the curves
-    #[arg(long, value_name = "FILE.svg", conflicts_with = "who")]
+    #[arg(long, value_name = "FILE.svg|png|pdf", conflicts_with = "who", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
@@ -369,5 +369,5 @@ fn draw(args: &Args, points: &[Point], caches: &[Cache], path: &Path) -> anyhow:
     };
     let mut text = Vec::new();
     write_line_plot(&plot, Theme::Auto, &mut text)?;
-    crate::output::write(path, text)
+    crate::picture::write(path, text)
 }

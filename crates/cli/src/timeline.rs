@@ -1,6 +1,7 @@
 //! `--timeline FILE`: the ending of the name says what is written.
 
 use anyhow::Context;
+use castell_base::Rank;
 use castell_trace::{SvgOptions, Theme, Timeline};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -9,8 +10,8 @@ use std::path::{Path, PathBuf};
 /// The options of every command that draws timelines.
 #[derive(clap::Args, Clone, Debug)]
 pub struct TimelineArgs {
-    /// Write when each operation started and finished: a drawing (.svg), a page to zoom into (.html), a trace for Perfetto and
-    /// Chrome (.json) or for Paraver (.prv, with .pcf and .row beside it)
+    /// Write when each operation started and finished: a drawing (.svg, .png, .pdf), a page to zoom into (.html), a trace for
+    /// Perfetto and Chrome (.json) or for Paraver (.prv, with .pcf and .row beside it)
     #[arg(long, value_name = "FILE", value_parser = file)]
     pub timeline: Option<TimelineFile>,
     /// Colours of the drawing
@@ -29,6 +30,12 @@ pub struct TimelineArgs {
     /// Only what happened between two times, as 1.5ms..2ms
     #[arg(long, value_name = "FROM..TO", requires = "timeline", value_parser = part)]
     time: Option<Part>,
+    /// Only these ranks, as 0..3,7: a page can show the others, too
+    #[arg(long, value_name = "RANKS", requires = "timeline", value_parser = ranks)]
+    only: Option<RankList>,
+    /// A line of the drawing for each rank, also where many do the same
+    #[arg(long, requires = "timeline")]
+    every_rank: bool,
 }
 
 /// A part of a timeline, picoseconds.
@@ -50,6 +57,32 @@ fn part(text: &str) -> Result<Part, String> {
     Ok(Part { from_ps, to_ps })
 }
 
+/// Ranges of ranks, both ends included. In a type of its own: to the parser of arguments a list would be several values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct RankList(Vec<(u32, u32)>);
+
+fn ranks(text: &str) -> Result<RankList, String> {
+    let told = || format!("`{text}` is no list of ranks: write as 0..3,7");
+    let range = |part: &str| {
+        let (first, last) = part.split_once("..").or_else(|| part.split_once('-')).unwrap_or((part, part));
+        let number = |text: &str| text.trim().parse::<u32>().map_err(|_| told());
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last {
+            return Err(format!("`{part}`: the second rank has to be the larger one"));
+        }
+        Ok((first, last))
+    };
+    Ok(RankList(text.split(',').map(range).collect::<Result<_, _>>()?))
+}
+
+impl RankList {
+    /// Those that there are.
+    fn of(&self, ranks: u32) -> Vec<Rank> {
+        let among = |rank: &u32| self.0.iter().any(|(first, last)| (first..=last).contains(&rank));
+        (0..ranks).filter(among).map(Rank).collect()
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Colours {
     /// As the reader's system prefers
@@ -69,7 +102,7 @@ pub struct TimelineFile {
 
 #[derive(Clone, Copy, Debug)]
 enum Format {
-    Svg,
+    Drawing,
     Html,
     Chrome,
     Paraver,
@@ -78,27 +111,18 @@ enum Format {
 fn file(name: &str) -> Result<TimelineFile, String> {
     let path = PathBuf::from(name);
     let format = match path.extension().and_then(|ending| ending.to_str()) {
-        Some("svg") => Format::Svg,
+        Some("svg" | "png" | "pdf") => Format::Drawing,
         Some("html") => Format::Html,
         Some("json") => Format::Chrome,
         Some("prv") => Format::Paraver,
         _ => {
             return Err(
-                "the ending of the name tells the format: .svg, .html, .json (Perfetto) or .prv (Paraver)"
+                "the ending of the name tells the format: .svg, .png, .pdf, .html, .json (Perfetto) or .prv (Paraver)"
                     .into(),
             );
         }
     };
     Ok(TimelineFile { path, format })
-}
-
-/// A file for a drawing: its name says so.
-pub fn svg_file(name: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(name);
-    match path.extension() {
-        Some(ending) if ending == "svg" => Ok(path),
-        _ => Err("a drawing is written as SVG: end the name in .svg".into()),
-    }
 }
 
 impl TimelineArgs {
@@ -124,6 +148,19 @@ impl TimelineArgs {
             timeline.subtitle.push_str(&told);
             timeline = timeline.between(from_ps, to_ps);
         }
+        if let Some(only) = &self.only {
+            let only = only.of(timeline.ranks);
+            // What was recorded is not lost for it.
+            if only.is_empty() {
+                let rows = timeline.rows.name();
+                castell_host::say(&format!(
+                    "warning: --only names no {rows} of the {}: all are shown",
+                    timeline.ranks
+                ));
+            } else {
+                timeline.only = Some(only);
+            }
+        }
         timeline
     }
 
@@ -133,26 +170,32 @@ impl TimelineArgs {
     /// Files that cannot be written.
     pub fn write(&self, timeline: Timeline) -> anyhow::Result<Option<String>> {
         let Some(TimelineFile { path, format }) = &self.timeline else { return Ok(None) };
-        let timeline = &self.as_wanted(timeline);
+        let timeline = self.as_wanted(timeline);
         let theme = match self.theme {
             Colours::Auto => Theme::Auto,
             Colours::Light => Theme::Light,
             Colours::Dark => Theme::Dark,
         };
+        if let Format::Drawing = format {
+            let every_rank = self.every_rank;
+            let options = SvgOptions { theme, width: self.width, font: self.font.clone(), every_rank };
+            let mut svg = Vec::new();
+            castell_trace::write_svg(&timeline, &options, &mut svg)?;
+            crate::picture::write(path, svg)?;
+            return Ok(Some(format!("timeline: {}", path.display())));
+        }
         let mut out = create(path)?;
         let (written, viewer) = match format {
-            Format::Svg => {
-                let options = SvgOptions { theme, width: self.width, font: self.font.clone() };
-                (castell_trace::write_svg(timeline, &options, &mut out), "a browser")
-            }
-            Format::Html => (castell_trace::write_html(timeline, &mut out), "a browser"),
-            Format::Chrome => {
-                (castell_trace::write_chrome(timeline, &mut out), "ui.perfetto.dev or chrome://tracing")
-            }
+            Format::Drawing => unreachable!("is written"),
+            Format::Html => (castell_trace::write_html(&timeline, &mut out), "a browser"),
+            Format::Chrome => (
+                castell_trace::write_chrome(&timeline.seen(), &mut out),
+                "ui.perfetto.dev or chrome://tracing",
+            ),
             Format::Paraver => {
                 let [mut pcf, mut row] =
                     [create(&path.with_extension("pcf"))?, create(&path.with_extension("row"))?];
-                let written = castell_trace::write_paraver(timeline, &mut out, &mut pcf, &mut row);
+                let written = castell_trace::write_paraver(&timeline.seen(), &mut out, &mut pcf, &mut row);
                 (written.and_then(|()| pcf.flush()).and_then(|()| row.flush()), "Paraver")
             }
         };
@@ -164,4 +207,23 @@ impl TimelineArgs {
 fn create(path: &Path) -> anyhow::Result<BufWriter<File>> {
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(BufWriter::new(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_read_as_people_write_them() {
+        let of = |text: &str, count| {
+            ranks(text).map(|list| list.of(count).iter().map(|rank| rank.0).collect::<Vec<_>>())
+        };
+        assert_eq!(of("0..2,7", 100), Ok(vec![0, 1, 2, 7]));
+        assert_eq!(of("7, 1-2,2", 100), Ok(vec![1, 2, 7]));
+        assert_eq!(of("6..900", 8), Ok(vec![6, 7]));
+        assert_eq!(of("9", 8), Ok(vec![]));
+        for wrong in ["", "a", "3..1", "1..", "-1"] {
+            assert!(ranks(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -75,7 +75,16 @@ fn write_data(timeline: &Timeline, out: &mut impl Write) -> io::Result<()> {
         let name = quoted(step.name(timeline));
         write!(out, "{comma}[{name},{},{},{},{span},{message}]", step.rank.0, step.start_ps, step.end_ps)?;
     }
-    write!(out, "],\"dropped\":{}}}", timeline.dropped)
+    write!(out, "],\"only\":{},\"dropped\":{}}}", quoted(&only(timeline)), timeline.dropped)
+}
+
+/// The rows that are to be seen, as the page's own filter has them: `0-3,7`.
+fn only(timeline: &Timeline) -> String {
+    let Some(only) = &timeline.only else { return String::new() };
+    let mut seen: Vec<u32> = only.iter().map(|rank| rank.0).collect();
+    seen.sort_unstable();
+    let parts = seen.chunk_by(|one, next| one + 1 == *next);
+    parts.map(|part| format!("{}-{}", part[0], part[part.len() - 1])).collect::<Vec<_>>().join(",")
 }
 
 /// The spans' numbers, by rank and start.

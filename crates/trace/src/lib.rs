@@ -3,6 +3,7 @@
 //! This room turns spans and messages into text; it knows nothing of graphs, clocks or files. Start at [`Timeline`].
 #![forbid(unsafe_code)]
 
+mod alike;
 mod chrome;
 mod html;
 pub mod joined;
@@ -132,6 +133,8 @@ pub struct Timeline {
     pub counters: Vec<Counter>,
     /// Spans that were left out when it was recorded, for want of room.
     pub dropped: u64,
+    /// The rows that are of interest: drawings have no others, pages show these first. `None`: all.
+    pub only: Option<Vec<Rank>>,
 }
 
 impl Timeline {
@@ -153,6 +156,20 @@ impl Timeline {
             counter.samples.retain(|(ps, _)| (from_ps..=to_ps).contains(ps));
             counter.samples.iter_mut().for_each(|(ps, _)| *ps -= from_ps);
         }
+        self
+    }
+
+    /// Whether this row is to be seen.
+    pub fn is_seen(&self, rank: Rank) -> bool {
+        rank.0 < self.ranks && self.only.as_ref().is_none_or(|only| only.contains(&rank))
+    }
+
+    /// Without what happened on rows that are not to be seen, and the messages to and from them: for formats that cannot hide.
+    #[must_use]
+    pub fn seen(mut self) -> Timeline {
+        let seen: Vec<bool> = (0..self.ranks).map(|rank| self.is_seen(Rank(rank))).collect();
+        self.spans.retain(|span| seen[span.rank.index()]);
+        self.messages.retain(|message| seen[message.from.index()] && seen[message.to.index()]);
         self
     }
 
@@ -200,5 +217,7 @@ mod tests {
             part.messages.iter().map(|message| (message.sent_ps, message.received_ps)).collect();
         assert_eq!(times, [(0, 2), (15, 20)]);
         assert_eq!(part.counters[0].samples, [(10, 2)]);
+        let nobody = Timeline { only: Some(vec![Rank(7)]), ..part }.seen();
+        assert!(nobody.spans.is_empty() && nobody.messages.is_empty());
     }
 }

@@ -15,6 +15,18 @@ fn draw(timeline: &Timeline, theme: Theme) -> String {
     String::from_utf8(out).expect("UTF-8")
 }
 
+fn draw_light(timeline: &Timeline) -> String {
+    draw(timeline, Theme::Light)
+}
+
+/// With a line for each rank.
+fn draw_each(timeline: &Timeline) -> String {
+    let mut out = Vec::new();
+    write_svg(timeline, &SvgOptions { every_rank: true, ..SvgOptions::default() }, &mut out)
+        .expect("memory takes everything");
+    String::from_utf8(out).expect("UTF-8")
+}
+
 fn named<'a, 'd>(document: &'a Document<'d>, name: &'a str) -> Vec<Node<'a, 'd>> {
     document.descendants().filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", name))).collect()
 }
@@ -34,7 +46,7 @@ fn number(node: &Node<'_, '_>, attribute: &str) -> f64 {
 fn every_span_message_and_rank_is_there() {
     for ranks in [2, 8, 64] {
         let timeline = exchange(ranks);
-        let drawing = draw(&timeline, Theme::Auto);
+        let drawing = draw_each(&timeline);
         let document = Document::parse(&drawing).expect("valid XML");
         let busy = timeline.spans.iter().filter(|span| span.activity != Activity::Wait).count();
         assert_eq!(with_class(&document, "rect", "bar").len(), busy, "{ranks} ranks");
@@ -55,8 +67,11 @@ fn every_span_message_and_rank_is_there() {
 
 #[test]
 fn everything_lies_on_the_paper() {
-    for ranks in [1, 2, 13, 64, 65, 1000] {
-        let drawing = draw(&exchange(ranks), Theme::Light);
+    for (ranks, draw) in [1, 2, 13, 64, 65, 1000]
+        .into_iter()
+        .flat_map(|ranks| [(ranks, draw_light as fn(&Timeline) -> String), (ranks, draw_each)])
+    {
+        let drawing = draw(&exchange(ranks));
         let document = Document::parse(&drawing).expect("valid XML");
         let root = document.root_element();
         let (width, height) = (number(&root, "width"), number(&root, "height"));
@@ -141,7 +156,7 @@ fn files_are_bounded() {
     for (ranks, most) in [(1000, 3_000_000), (5000, 3_000_000)] {
         let timeline = exchange(ranks);
         assert!(ranks > LINES_MAX && timeline.messages.len() > ARROWS_MAX);
-        let drawing = draw(&timeline, Theme::Auto);
+        let drawing = draw_each(&timeline);
         assert!(drawing.len() < most, "{ranks} ranks: {} bytes", drawing.len());
         let document = Document::parse(&drawing).expect("valid XML");
         assert!(with_class(&document, "rect", "bar").is_empty());
@@ -227,11 +242,76 @@ fn the_critical_path_is_drawn_and_told_of() {
 
 #[test]
 fn fonts_and_widths_can_be_chosen() {
-    let options = SvgOptions { theme: Theme::Light, width: 640, font: Some("Latin</style>Modern".into()) };
+    let options = SvgOptions {
+        theme: Theme::Light,
+        width: 640,
+        font: Some("Latin</style>Modern".into()),
+        ..SvgOptions::default()
+    };
     let mut out = Vec::new();
     write_svg(&exchange(3), &options, &mut out).expect("memory takes everything");
     let drawing = String::from_utf8(out).expect("UTF-8");
     let document = Document::parse(&drawing).expect("valid XML");
     assert!((number(&document.root_element(), "width") - 640.0).abs() < 0.1);
     assert!(drawing.contains("font-family:'LatinstyleModern',"));
+}
+
+/// All ranks compute and send to the next one, but for rank 5.
+#[test]
+fn ranks_that_do_the_same_share_a_line() {
+    let span = |rank, activity, start_ps, end_ps| Span {
+        rank: Rank(rank),
+        name: "it".into(),
+        activity,
+        start_ps,
+        end_ps,
+    };
+    let spans = (0..64).flat_map(|rank| match rank {
+        5 => vec![span(rank, Activity::Other, 0, 1000)],
+        _ => vec![
+            span(rank, Activity::Compute, 0, 700 + u64::from(rank)),
+            span(rank, Activity::Send, 800, 900),
+        ],
+    });
+    let message = |from: u32| Message {
+        from: Rank(from),
+        to: Rank((from + 1) % 64),
+        tag: Tag(0),
+        bytes: 8,
+        sent_ps: 850,
+        arrived_ps: 950,
+        received_ps: 950,
+    };
+    let messages = (0..64).map(message).collect();
+    let timeline = Timeline { ranks: 64, spans: spans.collect(), messages, ..Timeline::default() };
+    let drawing = draw(&timeline, Theme::Light);
+    let document = Document::parse(&drawing).expect("valid XML");
+    let texts: Vec<_> = named(&document, "text").iter().filter_map(|text| text.text()).collect();
+    assert!(texts.contains(&"0–4, 6–63 (63 alike)") && texts.contains(&"rank 5"), "{texts:?}");
+    assert!(drawing.contains("share a line") && drawing.contains("<title>ranks 0–4, 6–63</title>"));
+    assert_eq!(with_class(&document, "rect", "bar").len(), 3, "those of ranks 0 and 5");
+    let arrows = named(&document, "path").into_iter().filter(|path| path.attribute("marker-end").is_some());
+    assert_eq!(arrows.count(), 2 + 1, "to rank 0, to rank 5, and the legend's");
+    let each = draw_each(&timeline);
+    assert!(!each.contains("alike") && each.contains(">rank 63</text>"));
+}
+
+#[test]
+fn only_the_ranks_that_are_asked_for_are_drawn() {
+    let timeline = Timeline { only: Some(vec![Rank(3), Rank(1), Rank(900)]), ..exchange(8) };
+    let drawing = draw(&timeline, Theme::Light);
+    let document = Document::parse(&drawing).expect("valid XML");
+    let texts: Vec<_> = named(&document, "text").iter().filter_map(|text| text.text()).collect();
+    let ranks: Vec<_> = texts.iter().filter(|text| text.starts_with("rank ")).collect();
+    assert_eq!(ranks, [&"rank 1", &"rank 3"]);
+    assert!(texts.contains(&"Only ranks 1, 3 are drawn."), "{texts:?}");
+    let busy = timeline.spans.iter().filter(|span| span.activity != Activity::Wait);
+    let shown = busy.filter(|span| [Rank(1), Rank(3)].contains(&span.rank)).count();
+    assert_eq!(with_class(&document, "rect", "bar").len(), shown);
+    let html = {
+        let mut out = Vec::new();
+        castell_trace::write_html(&timeline, &mut out).expect("memory takes everything");
+        String::from_utf8(out).expect("UTF-8")
+    };
+    assert!(html.contains(r#""only":"1-1,3-3,900-900""#));
 }

@@ -34,7 +34,7 @@ pub struct Args {
     #[command(flatten)]
     kept: Kept,
     /// Draw the error of predictions over the last 24 hours
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
 }
 

@@ -178,7 +178,7 @@ pub(super) fn draw(known: &Known, path: &Path) -> anyhow::Result<()> {
     };
     let mut drawing = Vec::new();
     write_line_plot(&plot, Theme::default(), &mut drawing)?;
-    crate::output::write(path, drawing)
+    crate::picture::write(path, drawing)
 }
 
 fn of_program(id: &str, program: &Program) -> Value {

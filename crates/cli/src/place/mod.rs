@@ -101,7 +101,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", requires = "slurm", default_value = "10m", value_parser = patience)]
     patience: std::time::Duration,
     /// Draw the nodes, or the split
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
@@ -281,5 +281,5 @@ fn draw(shown: &show::Shown, path: &Path) -> anyhow::Result<()> {
     };
     let mut text = Vec::new();
     write_nodes(&plot, Theme::Auto, &mut text)?;
-    crate::output::write(path, text)
+    crate::picture::write(path, text)
 }

@@ -59,7 +59,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = By::Sharing, requires = "table")]
     by: By,
     /// Draw a heat map: of the programs, or of the classes
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]

@@ -274,5 +274,5 @@ pub(super) fn draw(known: &Known, said: &Said, asked: &[usize], path: &Path) -> 
     map.columns.clone_from(&map.rows);
     let mut text = Vec::new();
     write_heat_map(&map, Theme::Auto, &mut text)?;
-    crate::output::write(path, text)
+    crate::picture::write(path, text)
 }

@@ -5,7 +5,7 @@ mod sweep;
 mod watch;
 
 use crate::loaded::{PatternArgs, load};
-use crate::timeline::{TimelineArgs, svg_file};
+use crate::timeline::TimelineArgs;
 use crate::{afford, model, patterns};
 use anyhow::{Context, bail};
 use castell_base::Time;
@@ -95,7 +95,7 @@ pub struct Args {
     #[arg(conflicts_with_all = ["timeline", "measure", "critical_path", "detours", "list"])]
     sweep: Option<sweep::Sweep>,
     /// Draw the makespans of a sweep; of repeated runs with a band from the shortest to the longest
-    #[arg(long, value_name = "FILE.svg", requires = "sweep", value_parser = svg_file)]
+    #[arg(long, value_name = "FILE.svg|png|pdf", requires = "sweep", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]

@@ -128,7 +128,7 @@ impl Sweep {
         if let Some(path) = &args.svg {
             let mut drawing = Vec::new();
             write_line_plot(&self.plot(args, &points), Theme::default(), &mut drawing)?;
-            crate::output::write(path, drawing)?;
+            crate::picture::write(path, drawing)?;
         }
         if args.json {
             println!("{}", self.json(args, &points));

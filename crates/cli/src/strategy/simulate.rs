@@ -2,7 +2,6 @@
 
 use super::scenario::ScenarioArgs;
 use super::source::Source;
-use crate::timeline::svg_file;
 use castell_base::Time;
 use castell_luau::Script;
 use castell_luau::shipped;
@@ -35,7 +34,7 @@ pub struct Args {
     #[command(flatten)]
     scenario: ScenarioArgs,
     /// Draw who ran where and when, a panel a strategy
-    #[arg(long, value_name = "FILE.svg", value_parser = svg_file)]
+    #[arg(long, value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
     /// Print each arrival, decision, start and end, too
     #[arg(long, conflicts_with = "json")]
@@ -84,7 +83,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.svg {
         let mut drawing = Vec::new();
         write_gantt(&plot(&scenario, &rows), Theme::Auto, &mut drawing)?;
-        crate::output::write(path, drawing)?;
+        crate::picture::write(path, drawing)?;
         castell_host::say(&format!("drawing: {} (open it in a browser)", path.display()));
     }
     Ok(ExitCode::SUCCESS)

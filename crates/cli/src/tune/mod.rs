@@ -79,7 +79,7 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE.toml")]
     output: Option<PathBuf>,
     /// Draw the chosen allreduce of the smallest size here (default: beside the tuning file)
-    #[arg(long, value_name = "FILE.svg", value_parser = crate::timeline::svg_file)]
+    #[arg(long, value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file)]
     timeline: Option<PathBuf>,
 }
 

@@ -1,6 +1,7 @@
 //! Messages, one by one.
 
 use super::paper::Paper;
+use super::rows::Places;
 use super::xml::Px;
 use crate::lanes::by_rank;
 use crate::{Activity, Message, Span, Timeline};
@@ -16,12 +17,17 @@ pub(super) fn looks(messages: usize) -> (f64, f64, f64) {
     }
 }
 
+/// Whether a message has an arrow: both ends have a line, and it comes to the rank that its line shows.
+pub(super) fn is_drawn(message: &Message, places: &Places) -> bool {
+    places.line(message.from).is_some() && places.is_first(message.to)
+}
+
 /// An arrow a message, below the bars.
 pub(super) fn draw(timeline: &Timeline, paper: &Paper, out: &mut impl Write) -> io::Result<()> {
-    let (thick, opacity, _) = looks(timeline.messages.len());
+    let (thick, opacity, _) = looks(paper.arrows.unwrap_or(0));
     writeln!(out, "<g class=\"arrow\" stroke-width=\"{thick}\" opacity=\"{opacity}\">")?;
     let lines = Lines::of(timeline, paper);
-    for message in &timeline.messages {
+    for message in timeline.messages.iter().filter(|message| is_drawn(message, &paper.places)) {
         let (tooltip, path) = (tooltip(message, paper), path(message, paper, &lines));
         writeln!(out, "<path d=\"{path}\" marker-end=\"url(#head)\"><title>{tooltip}</title></path>")?;
     }
@@ -32,7 +38,7 @@ pub(super) fn draw(timeline: &Timeline, paper: &Paper, out: &mut impl Write) -> 
 fn path(message: &Message, paper: &Paper, lines: &Lines) -> String {
     let (x1, x2) = (Px(paper.x(message.sent_ps)), Px(paper.x(message.arrived_ps)));
     let (from, to) = (paper.y(message.from), paper.y(message.to));
-    if message.from == message.to {
+    if paper.places.line(message.from) == paper.places.line(message.to) {
         let half = paper.bar / 2.0;
         let (edge, above) = (Px(from - half), Px(from - paper.pitch / 2.0));
         return format!("M{x1} {edge}C{x1} {above} {x2} {above} {x2} {edge}");
@@ -65,7 +71,7 @@ impl Lines {
     fn thickness(&self, rank: Rank, moment_ps: u64, paper: &Paper) -> f64 {
         /// So many bars before the moment are looked at.
         const LOOKED_AT_MAX: usize = 16;
-        let busy = &self.busy_ps[rank.index()];
+        let busy = &self.busy_ps[paper.places.first(rank).index()];
         let begun =
             busy.partition_point(|(start_ps, _)| *start_ps <= moment_ps.saturating_add(self.pixel_ps));
         let lasts = |(_, end_ps): &(u64, u64)| end_ps.saturating_add(self.pixel_ps) >= moment_ps;

@@ -16,7 +16,7 @@ const WIDTH_MIN: f64 = 0.8;
 pub(super) fn waits(timeline: &Timeline, paper: &Paper, out: &mut impl Write) -> io::Result<()> {
     let thick = paper.wait();
     writeln!(out, "<g class=\"wait\">")?;
-    for (rank, spans) in by_rank(timeline) {
+    for (rank, spans) in by_rank(timeline).filter(|(rank, _)| paper.places.is_first(*rank)) {
         let mut free_ps = 0;
         let mut gap = |from_ps: u64, to_ps: u64, name: &str| {
             let (x, width) = (paper.x(from_ps), paper.x(to_ps) - paper.x(from_ps));
@@ -48,7 +48,7 @@ pub(super) fn waits(timeline: &Timeline, paper: &Paper, out: &mut impl Write) ->
 
 /// A bar for each span in which a rank was busy.
 pub(super) fn draw(timeline: &Timeline, paper: &Paper, out: &mut impl Write) -> io::Result<()> {
-    for (rank, spans) in by_rank(timeline) {
+    for (rank, spans) in by_rank(timeline).filter(|(rank, _)| paper.places.is_first(*rank)) {
         let busy = spans.into_iter().filter(|span| span.activity != Activity::Wait);
         let (placed, lanes) = place(busy, LANES_MAX);
         if placed.is_empty() {

@@ -41,13 +41,20 @@ pub(super) fn draw(
     }
     let below = |rank| Px(paper.y(rank) + paper.bar / 2.0 + 2.0);
     write!(out, "<path class=\"critical\" d=\"")?;
-    for (at, step) in steps.iter().enumerate() {
+    let mut is_on = false;
+    for step in steps {
         let (start, end) = (Px(paper.x(step.start_ps)), Px(paper.x(step.end_ps)));
         let from = match step.part {
             Part::Message(message) => timeline.messages[message].from,
             _ => step.rank,
         };
-        let verb = if at == 0 { "M" } else { "L" };
+        // It is interrupted where it goes through ranks that are not drawn.
+        if paper.places.line(from).is_none() || paper.places.line(step.rank).is_none() {
+            is_on = false;
+            continue;
+        }
+        let verb = if is_on { "L" } else { "M" };
+        is_on = true;
         write!(out, "{verb}{start} {}L{end} {}", below(from), below(step.rank))?;
     }
     writeln!(out, "\"><title>critical path: what the end waited for</title></path>")

@@ -3,6 +3,7 @@
 use super::SvgOptions;
 use super::arrows;
 use super::paper::{CHARACTER, MARGIN, Paper};
+use super::rows::{Line, listed};
 use super::theme;
 use super::xml::{Escaped, Px};
 use crate::units::marks;
@@ -28,7 +29,7 @@ pub(super) fn open(
     writeln!(out, "<desc id=\"summary\">{}. {}</desc>", Escaped(&timeline.subtitle), Escaped(&summary))?;
     let style = theme::style(options.theme) + &options.font.as_deref().map(theme::font).unwrap_or_default();
     writeln!(out, "<style>{style}</style>")?;
-    let (_, _, head) = arrows::looks(timeline.messages.len());
+    let (_, _, head) = arrows::looks(paper.arrows.unwrap_or(0));
     writeln!(
         out,
         "<defs><marker id=\"head\" viewBox=\"0 0 8 6\" refX=\"7.5\" refY=\"3\" markerWidth=\"{head}\" markerHeight=\"{}\" \
@@ -94,7 +95,7 @@ pub(super) fn legend(
         )?;
         x += 24.0 + name.len() as f64 * CHARACTER + 18.0;
     }
-    if paper.arrows && !timeline.messages.is_empty() {
+    if paper.arrows.is_some_and(|drawn| drawn > 0) {
         let (from, to, middle) = (Px(x), Px(x + 24.0), Px(y - 4.0));
         writeln!(
             out,
@@ -121,8 +122,8 @@ pub(super) fn legend(
 
 /// A stripe or line a rank with its name and its end, and the axis with its grid.
 pub(super) fn lines_and_axis(paper: &Paper, out: &mut impl Write) -> io::Result<()> {
-    for line in (1..paper.lines).step_by(2) {
-        let y = Px(paper.top + f64::from(line) * paper.pitch);
+    for line in (1..paper.places.lines.len()).step_by(2) {
+        let y = Px(paper.top + line as f64 * paper.pitch);
         let (width, height) = (Px(paper.width - 2.0 * MARGIN), Px(paper.pitch));
         writeln!(
             out,
@@ -130,24 +131,22 @@ pub(super) fn lines_and_axis(paper: &Paper, out: &mut impl Write) -> io::Result<
         )?;
     }
     axis(paper, out)?;
-    if paper.ranks_a_line > 1 {
+    if paper.places.lines.iter().any(|line| line.ranks.len() > 1) {
         let (x, y) = (Px(paper.left - 8.0), Px(paper.top - 3.0));
         writeln!(out, "<text class=\"quiet end\" x=\"{x}\" y=\"{y}\">ranks</text>")?;
     }
-    let ranks = paper.rank_ends_ps.len() as u32;
-    for line in 0..paper.lines {
-        let first = line * paper.ranks_a_line;
-        let last = (first + paper.ranks_a_line).min(ranks) - 1;
-        let name =
-            if paper.ranks_a_line == 1 { format!("rank {first}") } else { format!("{first} – {last}") };
+    for (line, Line { ranks, name }) in (0..).zip(&paper.places.lines) {
         let middle = paper.top + (f64::from(line) + 0.5) * paper.pitch;
-        let ends = &paper.rank_ends_ps[first as usize..=last as usize];
-        let end_ps = ends.iter().max().copied().unwrap_or(0);
+        let end_ps = ranks.iter().map(|rank| paper.rank_ends_ps[rank.index()]).max().unwrap_or(0);
         let (text_y, left, right) = (Px(middle + 4.0), Px(paper.left), Px(paper.right));
+        let all = match &ranks[..] {
+            [_] => String::new(),
+            _ => format!("<title>ranks {}</title>", listed(ranks, 2000)),
+        };
         let base = if paper.one_by_one { middle } else { paper.floor(line) };
         writeln!(
             out,
-            "<text class=\"end\" x=\"{}\" y=\"{text_y}\">{name}</text>\
+            "<text class=\"end\" x=\"{}\" y=\"{text_y}\">{name}{all}</text>\
              <path class=\"base\" d=\"M{left} {}H{right}\"/>\
              <text class=\"quiet\" x=\"{}\" y=\"{text_y}\">{}</text>",
             Px(paper.left - 8.0),

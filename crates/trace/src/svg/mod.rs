@@ -13,6 +13,7 @@ mod heat;
 mod lines;
 mod nodes;
 mod paper;
+mod rows;
 mod shares;
 mod sizes;
 mod theme;
@@ -23,12 +24,13 @@ pub use gantt::{GanttBar, GanttPanel, GanttPlot, write_gantt};
 pub use heat::{HeatMap, write_heat_map};
 pub use lines::{Axis, Line, LinePlot, Panel, write_line_plot};
 pub use nodes::{NodeBox, NodesPlot, write_nodes};
-pub use paper::LINES_MAX;
+pub use rows::LINES_MAX;
 pub use sizes::{SizePlot, write_size_plot};
 pub use theme::Theme;
 
 use crate::Timeline;
 use paper::Paper;
+use rows::{Places, Shown};
 use std::io::{self, Write};
 
 /// Bars that are drawn one by one; more are drawn as shares of the time.
@@ -45,11 +47,13 @@ pub struct SvgOptions {
     pub width: u32,
     /// Font family that is asked for first; before that of the system where there is none.
     pub font: Option<String>,
+    /// A line for each rank, also where many do the same.
+    pub every_rank: bool,
 }
 
 impl Default for SvgOptions {
     fn default() -> SvgOptions {
-        SvgOptions { theme: Theme::Auto, width: 1200, font: None }
+        SvgOptions { theme: Theme::Auto, width: 1200, font: None, every_rank: false }
     }
 }
 
@@ -57,6 +61,8 @@ impl Default for SvgOptions {
 /// busy with, an arrow from each message's departure to its arrival, a time axis. Exact times are in the tooltips.
 ///
 /// The critical path is a line below the bars, and its parts are told in words.
+///
+/// Of more than 16 ranks, those that do the same at the same times share a line, unless that is asked for otherwise.
 ///
 /// The size of the file is bounded whatever the timeline holds: above [`LINES_MAX`] ranks or [`BARS_MAX`] spans, a line
 /// shows by the height of the colours what share of their time its ranks spent on what; above [`ARROWS_MAX`] messages
@@ -82,11 +88,16 @@ pub fn write_svg(timeline: &Timeline, options: &SvgOptions, out: &mut impl Write
     for rank in spans.chain(ends) {
         assert!(rank.0 < timeline.ranks, "rank {rank} in a timeline of {}", timeline.ranks);
     }
-    let one_by_one = timeline.ranks <= LINES_MAX && timeline.spans.len() <= BARS_MAX;
-    let arrows = timeline.ranks <= LINES_MAX && timeline.messages.len() <= ARROWS_MAX;
+    let places = Places::of(timeline, options.every_rank);
+    let bars = timeline.spans.iter().filter(|span| places.is_first(span.rank)).count();
+    let one_by_one = places.shown == Shown::First && bars <= BARS_MAX;
+    let drawn = timeline.messages.iter().filter(|message| arrows::is_drawn(message, &places)).count();
+    let arrows = places.shown == Shown::First && drawn <= ARROWS_MAX;
     let steps = critical::steps(timeline);
     let path = critical::parts(timeline, &steps);
-    let paper = Paper::new(timeline, options.width.clamp(400, 10_000), one_by_one, arrows, path.as_deref());
+    let width = options.width.clamp(400, 10_000);
+    let arrows = arrows.then_some(drawn);
+    let paper = Paper::new(timeline, width, places, (one_by_one, arrows), path.as_deref());
     frame::open(timeline, options, &paper, out)?;
     frame::legend(timeline, &paper, critical::is_drawn(&paper, &steps), out)?;
     frame::lines_and_axis(&paper, out)?;
@@ -95,7 +106,7 @@ pub fn write_svg(timeline: &Timeline, options: &SvgOptions, out: &mut impl Write
     } else {
         shares::draw(timeline, &paper, out)?;
     }
-    if arrows {
+    if arrows.is_some() {
         arrows::draw(timeline, &paper, out)?;
     }
     if one_by_one {

@@ -1,12 +1,10 @@
 //! Where things lie on the paper.
 
+use super::rows::{Places, Shown, listed};
 use super::xml::{Px, wrapped};
 use crate::Timeline;
 use crate::units::Unit;
 use castell_base::Rank;
-
-/// Lines that a drawing has at most; of more ranks, neighbours share a line.
-pub const LINES_MAX: u32 = 64;
 
 /// Lengths in pixels, from the left and from the top.
 pub(super) struct Paper {
@@ -28,13 +26,11 @@ pub(super) struct Paper {
     pub pitch: f64,
     /// Height of a bar.
     pub bar: f64,
-    /// Ranks a line.
-    pub ranks_a_line: u32,
-    pub lines: u32,
+    pub places: Places,
     /// Spans are drawn one by one.
     pub one_by_one: bool,
-    /// Messages are drawn.
-    pub arrows: bool,
+    /// So many messages are drawn; `None`: there are too many.
+    pub arrows: Option<usize>,
     pub end_ps: u64,
     pub unit: Unit,
     /// By rank, when it was through.
@@ -50,16 +46,21 @@ const TEXT_LINE: f64 = 18.0;
 
 impl Paper {
     /// `path`: what the critical path's time went into.
-    pub fn new(timeline: &Timeline, width: u32, one_by_one: bool, arrows: bool, path: Option<&str>) -> Paper {
+    pub fn new(
+        timeline: &Timeline,
+        width: u32,
+        places: Places,
+        (one_by_one, arrows): (bool, Option<usize>),
+        path: Option<&str>,
+    ) -> Paper {
         let width = f64::from(width);
         let end_ps = timeline.end_ps();
         let unit = Unit::of(end_ps);
-        let ranks_a_line = timeline.ranks.div_ceil(LINES_MAX).max(1);
-        let lines = timeline.ranks.div_ceil(ranks_a_line);
+        let lines = places.lines.len();
         let characters = |each: f64| ((width - 2.0 * MARGIN) / each) as usize;
         let title = wrapped(&timeline.title, characters(TITLE_CHARACTER), 2);
         let subtitle = wrapped(&timeline.subtitle, characters(CHARACTER), 3);
-        let mut notes = notes(timeline, ranks_a_line, one_by_one, arrows);
+        let mut notes = notes(timeline, &places, one_by_one, arrows.is_some());
         notes.splice(..0, path.map(|parts| format!("Critical path: {parts}.")));
         let notes: Vec<String> =
             notes.iter().flat_map(|note| wrapped(note, characters(CHARACTER), 3)).collect();
@@ -73,10 +74,9 @@ impl Paper {
             _ => (18.0, 7.0),
         };
         let bar = if one_by_one { bar } else { pitch - 4.0 };
-        let bottom = top + f64::from(lines) * pitch;
-        let last = timeline.ranks.saturating_sub(1);
-        let label = if ranks_a_line == 1 { format!("rank {last}") } else { format!("{last} – {last}") };
-        let left = MARGIN + (label.chars().count() as f64 * CHARACTER).max(40.0) + 8.0;
+        let bottom = top + lines as f64 * pitch;
+        let label = places.lines.iter().map(|line| line.name.chars().count()).max().unwrap_or(0);
+        let left = MARGIN + (label as f64 * CHARACTER).max(40.0) + 8.0;
         let rank_ends_ps = rank_ends(timeline);
         // The right margin holds each line's end.
         let longest = rank_ends_ps.iter().map(|end| unit.time(*end).chars().count()).max().unwrap_or(0);
@@ -95,8 +95,7 @@ impl Paper {
             bottom,
             pitch,
             bar,
-            ranks_a_line,
-            lines,
+            places,
             one_by_one,
             arrows,
             end_ps,
@@ -110,9 +109,9 @@ impl Paper {
         self.left + (self.right - self.left) * (ps as f64 / self.end_ps.max(1) as f64)
     }
 
-    /// The middle of a rank's line.
+    /// The middle of a rank's line; of the first, if it has none.
     pub fn y(&self, rank: Rank) -> f64 {
-        self.top + (f64::from(rank.0 / self.ranks_a_line) + 0.5) * self.pitch
+        self.top + (f64::from(self.places.line(rank).unwrap_or(0)) + 0.5) * self.pitch
     }
 
     /// Height of a bar in which a rank waits.
@@ -152,10 +151,25 @@ fn rank_ends(timeline: &Timeline) -> Vec<u64> {
     ends
 }
 
-fn notes(timeline: &Timeline, ranks_a_line: u32, one_by_one: bool, arrows: bool) -> Vec<String> {
+fn notes(timeline: &Timeline, places: &Places, one_by_one: bool, arrows: bool) -> Vec<String> {
     let mut notes = Vec::new();
+    let word = timeline.rows.name();
+    if places.count() < timeline.ranks as usize {
+        let mut ranks: Vec<Rank> = places.lines.iter().flat_map(|line| line.ranks.iter().copied()).collect();
+        ranks.sort_unstable();
+        notes.push(format!("Only {word}s {} are drawn.", listed(&ranks, 60)));
+    }
+    if places.has_alike() {
+        notes.push(format!(
+            "{}s that do the same at the same times (nine tenths of it) share a line, which shows the first of them and what comes to it.",
+            capitalised(word)
+        ));
+    }
     if !one_by_one {
-        let ranks = if ranks_a_line == 1 { "a rank".into() } else { format!("{ranks_a_line} ranks") };
+        let ranks = match places.lines.first() {
+            Some(line) if places.shown == Shown::Shares => format!("{} {word}s", line.ranks.len()),
+            _ => format!("a {word}"),
+        };
         notes.push(format!(
             "A line stands for {ranks}; the height of a colour is the share of their time, blank is waiting."
         ));
@@ -167,4 +181,9 @@ fn notes(timeline: &Timeline, ranks_a_line: u32, one_by_one: bool, arrows: bool)
         notes.push(format!("{} events are missing: there was no room for them.", timeline.dropped));
     }
     notes
+}
+
+fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }

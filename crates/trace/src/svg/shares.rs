@@ -1,6 +1,7 @@
 //! Too many spans to draw each: what share of the time went into what.
 
 use super::paper::Paper;
+use super::rows::Shown;
 use super::xml::Px;
 use crate::{Activity, Timeline};
 use std::fmt::Write as _;
@@ -14,10 +15,8 @@ const ORDER: [Activity; 4] = [Activity::Compute, Activity::Send, Activity::Recv,
 /// Each line as columns of colours; a colour's height is the share of the line's ranks' time.
 pub(super) fn draw(timeline: &Timeline, paper: &Paper, out: &mut impl Write) -> io::Result<()> {
     let sums = Sums::of(timeline, paper);
-    let ranks = paper.rank_ends_ps.len() as u32;
-    for line in 0..paper.lines {
-        let first = line * paper.ranks_a_line;
-        let in_line = (first + paper.ranks_a_line).min(ranks) - first;
+    for (line, on_it) in (0..).zip(&paper.places.lines) {
+        let in_line = if paper.places.shown == Shown::First { 1 } else { on_it.ranks.len() as u64 };
         let floor = paper.floor(line);
         let mut bottoms = vec![0.0; sums.columns];
         let totals: Vec<u64> = (0..sums.columns)
@@ -28,7 +27,7 @@ pub(super) fn draw(timeline: &Timeline, paper: &Paper, out: &mut impl Write) -> 
             for (column, bottom) in bottoms.iter_mut().enumerate() {
                 let time_ps = sums.get(line, activity, column);
                 // Operations that overlap could fill more than all of the time.
-                let all_ps = (u64::from(in_line) * sums.width_ps(column)).max(totals[column]).max(1);
+                let all_ps = (in_line * sums.width_ps(column)).max(totals[column]).max(1);
                 let height = paper.bar * (time_ps as f64 / all_ps as f64);
                 path.column(sums.x(column, paper), sums.x(column + 1, paper), *bottom, height);
                 *bottom += height;
@@ -94,11 +93,15 @@ struct Sums {
 impl Sums {
     fn of(timeline: &Timeline, paper: &Paper) -> Sums {
         let columns = ((paper.right - paper.left) / COLUMN).max(1.0) as usize;
-        let cells = paper.lines as usize * Activity::ALL.len() * (columns + 1);
+        let cells = paper.places.lines.len() * Activity::ALL.len() * (columns + 1);
         let mut sums =
             Sums { columns, end_ps: paper.end_ps.max(1), part_ps: vec![0; cells], full: vec![0; cells] };
         for span in &timeline.spans {
-            sums.add(span.rank.0 / paper.ranks_a_line, span.activity, span.start_ps, span.end_ps);
+            // Where ranks do the same, the first of them stands for all.
+            let is_counted = paper.places.shown == Shown::Shares || paper.places.is_first(span.rank);
+            if let Some(line) = paper.places.line(span.rank).filter(|_| is_counted) {
+                sums.add(line, span.activity, span.start_ps, span.end_ps);
+            }
         }
         for row in sums.full.chunks_exact_mut(columns + 1) {
             let mut running = 0;

@@ -70,10 +70,11 @@ const DARK: Palette = Palette {
 /// The style sheet.
 pub(super) fn style(theme: Theme) -> String {
     let mut css = String::from(
-        "text{font-family:system-ui,\"DejaVu Sans\",sans-serif;font-size:12px}\
+        "text{font-size:12px}\
          .title{font-size:17px;font-weight:600}.tiny{font-size:10px}.end{text-anchor:end}.middle{text-anchor:middle}\
          .grid{stroke-width:1}.base{stroke-width:1}.arrow{fill:none}.critical{stroke-width:2.5;stroke-linejoin:round}.bar:hover,.arrow:hover{opacity:.6}\n",
     );
+    css += &families("");
     match theme {
         Theme::Light => css += &rules(&LIGHT),
         Theme::Dark => css += &rules(&DARK),
@@ -89,7 +90,14 @@ pub(super) fn style(theme: Theme) -> String {
 pub(super) fn font(family: &str) -> String {
     // Nothing in it ends the string, the sheet or the element.
     let family: String = family.chars().filter(|c| c.is_alphanumeric() || " -_.".contains(*c)).collect();
-    format!("text{{font-family:'{family}',system-ui,'DejaVu Sans',sans-serif}}\n")
+    families(&format!("'{family}',"))
+}
+
+/// Renderers that know neither `system-ui` nor what `sans-serif` is here draw no text in a font that they have not: so the fonts
+/// that most systems have are named.
+fn families(first: &str) -> String {
+    const USUAL: &str = "system-ui,'DejaVu Sans','Liberation Sans','Noto Sans',Helvetica,Arial,sans-serif";
+    format!("text{{font-family:{first}{USUAL}}}\n")
 }
 
 /// The style sheet of lines: `line-0` to `line-4`, in the activities' colours, and `band-0` to `band-4` for what lies around them.

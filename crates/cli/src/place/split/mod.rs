@@ -127,5 +127,5 @@ fn draw(shares: &[Share], cores: u32, names: &[String; 2], path: &Path) -> anyho
     };
     let mut text = Vec::new();
     write_nodes(&plot, Theme::Auto, &mut text)?;
-    crate::output::write(path, text)
+    crate::picture::write(path, text)
 }

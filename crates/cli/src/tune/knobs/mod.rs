@@ -94,7 +94,7 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
     /// Draw what was measured over each knob's values: boxes from quartile to quartile
-    #[arg(long, value_name = "FILE.svg", value_parser = crate::timeline::svg_file)]
+    #[arg(long, value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
     /// Write all measurements
     #[arg(long, value_name = "FILE.csv")]

@@ -28,7 +28,7 @@ pub fn write(args: &Args, outcome: &Outcome<'_>) -> anyhow::Result<()> {
     if let Some(path) = &args.svg {
         let mut drawing = Vec::new();
         write_box_plot(&plot(args, outcome), Theme::Auto, &mut drawing)?;
-        crate::output::write(path, drawing)?;
+        crate::picture::write(path, drawing)?;
     }
     if args.json {
         println!("{}", object(args, outcome));
