@@ -31,6 +31,17 @@ typedef struct castell_door_call {
     const int *sources, *destinations;
 } castell_door_call;
 
+/* castell_init_by for ranks of one host, whatever CASTELL_NET says: they share memory. */
+int castell_door_init_on_host(const castell_host_functions *functions);
+/* How many hosts the group is on, and what carries messages between ranks that share no memory: a word as for CASTELL_NET, or "". */
+int castell_door_hosts(char *net, size_t bytes);
+/* On which of them a rank is: a number that the ranks of a host have in common. */
+int castell_door_host_of(int rank);
+/* Whether the hosts reach each other. All ranks call it, before anything else; not all of them may come to the same result. */
+int castell_door_meet(void);
+/* GOAL_Finalize, but for another castell_init_by. */
+int castell_door_leave(void);
+
 /* Makes a call and waits until this rank's part is over. */
 int castell_door_make(const castell_door_call *call, castell_comm comm);
 /* Prepares a call, and starts it unless it `is_persistent`. The lists are copied. */

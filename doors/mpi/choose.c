@@ -304,13 +304,13 @@ void door_choose_waiting(MPI_Comm handle, struct door_comm *comm)
     }
 }
 
-/* What all members know of communicators of this size. */
+/* What all members know of communicators of this placement. */
 void door_choices_set(MPI_Comm handle, struct door_comm *comm)
 {
     struct door_choices *choices = comm->choices = calloc(1, sizeof *choices);
     if (!choices)
         abort();
-    door_kept_for(comm->size, choices);
+    door_kept_for(comm->placement, choices);
     if (comm->size == 1)
         return;
     /* Where one knows nothing, or something else, all know nothing. */

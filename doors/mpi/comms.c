@@ -5,15 +5,16 @@
  */
 #include "below.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static int keyval = MPI_KEYVAL_INVALID;
 struct door_comm *door_world;
 static struct door_comm *self;
-/* Ranks of the world that share memory with this one, in castell's order. */
 static int *places; /* of each rank of the world: its rank in castell's, or -1 */
-static int world_size;
+static int *hosts;  /* of each rank of castell's */
+static int world_size, joined_size;
 /* How many communicators were freed: a handle is given out again. */
 uint64_t door_comms_freed = 1;
 _Thread_local struct door_last door_last;
@@ -58,13 +59,39 @@ static int *members_of(MPI_Comm handle, int size, enum door_why *why)
     below_Group_free(&all);
     for (int at = 0; at < size; at++) {
         if (theirs[at] == MPI_UNDEFINED || places[theirs[at]] < 0) {
-            *why = DOOR_ELSEWHERE;
+            *why = theirs[at] == MPI_UNDEFINED ? DOOR_ELSEWHERE : DOOR_APART;
             free(mine);
             return NULL;
         }
         mine[at] = places[theirs[at]];
     }
     return mine;
+}
+
+/* Says on how many hosts the members are, and in which order. */
+static void place(struct door_comm *comm)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    /* Hosts are counted in the order in which they come. */
+    int *count_of = calloc((size_t)joined_size + 1, sizeof *count_of), here = comm->members[comm->rank];
+    if (!count_of)
+        abort();
+    comm->is_first_here = 1;
+    for (int at = 0; at < comm->size; at++) {
+        int *count = &count_of[hosts[comm->members[at]]];
+        if (!*count)
+            *count = ++comm->hosts;
+        hash = (hash ^ (uint64_t)*count) * 1099511628211u;
+        if (at < comm->rank && hosts[comm->members[at]] == hosts[here])
+            comm->is_first_here = 0;
+    }
+    free(count_of);
+    /* On one host ranks share memory, unless all of the group are there and were told to use a network. */
+    if (comm->size == 1 || (comm->hosts == 1 && (door_joined.hosts > 1 || !*door_joined.net)))
+        snprintf(comm->placement, sizeof comm->placement, "%d", comm->size);
+    else
+        snprintf(comm->placement, sizeof comm->placement, "%d@%d:%s:%llx", comm->size, comm->hosts, door_joined.net,
+                 (unsigned long long)hash);
 }
 
 /* Looks at a communicator; its members agree, if nothing is against it. */
@@ -91,8 +118,10 @@ static struct door_comm *agreed(MPI_Comm handle)
             comm->why = DOOR_NO_CONTEXT;
         }
         comm->members = members;
+        if (members)
+            place(comm);
     }
-    comm->rows = door_rows_new(handle, comm->size, comm->why);
+    comm->rows = door_rows_new(comm);
     if (comm->why == DOOR_THROUGH && !door_settings.is_always)
         door_choices_set(handle, comm);
     return comm;
@@ -147,22 +176,42 @@ struct door_comm *door_comm_of(MPI_Comm handle, int agrees)
     return comm;
 }
 
-/* `shared`: the ranks of this host that castell has joined; MPI_COMM_NULL: it has joined none. */
-void door_comms_start(MPI_Comm shared)
+/* castell's numbers of hosts may be any: here they are below the number of ranks. */
+static void number_hosts(void)
+{
+    int *first = malloc(sizeof(int) * (size_t)joined_size), count = 0;
+    if (!first)
+        abort();
+    for (int at = 0; at < joined_size; at++) {
+        int host = castell_door_host_of(at), known = at ? hosts[at - 1] : 0;
+        /* Most ranks are beside the one before. */
+        if (known >= count || first[known] != host)
+            for (known = 0; known < count && first[known] != host; known++)
+                ;
+        if (known == count)
+            first[count++] = host;
+        hosts[at] = known;
+    }
+    free(first);
+}
+
+void door_comms_start(void)
 {
     below_Comm_size(MPI_COMM_WORLD, &world_size);
     below_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &keyval, NULL);
-    int host_size = 0;
-    if (shared != MPI_COMM_NULL) {
+    joined_size = 0;
+    if (door_joined.among != MPI_COMM_NULL) {
         MPI_Group ours, all;
-        below_Comm_size(shared, &host_size);
+        below_Comm_size(door_joined.among, &joined_size);
         int *ranks = malloc(sizeof(int) * (size_t)world_size);
         places = malloc(sizeof(int) * (size_t)world_size);
-        if (!ranks || !places)
+        hosts = malloc(sizeof(int) * (size_t)joined_size);
+        if (!ranks || !places || !hosts)
             abort();
+        number_hosts();
         for (int at = 0; at < world_size; at++)
             ranks[at] = at;
-        below_Comm_group(shared, &ours);
+        below_Comm_group(door_joined.among, &ours);
         below_Comm_group(MPI_COMM_WORLD, &all);
         below_Group_translate_ranks(all, world_size, ranks, ours, places);
         for (int at = 0; at < world_size; at++)
@@ -172,7 +221,7 @@ void door_comms_start(MPI_Comm shared)
         free(ranks);
     }
     /* The world has castell's own, which needs no agreement. */
-    if (host_size == world_size) {
+    if (joined_size == world_size) {
         door_world = calloc(1, sizeof *door_world);
         if (!door_world)
             abort();
@@ -183,7 +232,8 @@ void door_comms_start(MPI_Comm shared)
         door_world->size = world_size;
         enum door_why why = DOOR_THROUGH;
         door_world->members = members_of(MPI_COMM_WORLD, world_size, &why);
-        door_world->rows = door_rows_new(MPI_COMM_WORLD, world_size, DOOR_THROUGH);
+        place(door_world);
+        door_world->rows = door_rows_new(door_world);
         if (!door_settings.is_always)
             door_choices_set(MPI_COMM_WORLD, door_world);
     } else {
@@ -202,7 +252,8 @@ void door_comms_stop(void)
     __atomic_fetch_add(&door_comms_freed, 1, __ATOMIC_RELEASE);
     below_Comm_free_keyval(&keyval);
     free(places);
-    places = NULL;
+    free(hosts);
+    places = hosts = NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------------ Neighbours */

@@ -34,7 +34,7 @@ enum door_form { DOOR_BLOCKING, DOOR_STARTED, DOOR_PERSISTENT, DOOR_FORMS };
 /* Why a call goes below. */
 enum door_why {
     DOOR_THROUGH, /* it does not */
-    DOOR_OFF, DOOR_NO_GROUP, DOOR_INTER, DOOR_ELSEWHERE, DOOR_NO_CONTEXT, DOOR_NOT_AGREED, DOOR_NOT_CHOSEN, DOOR_SLOWER, DOOR_FEW,
+    DOOR_OFF, DOOR_NO_GROUP, DOOR_INTER, DOOR_ELSEWHERE, DOOR_APART, DOOR_NO_CONTEXT, DOOR_NOT_AGREED, DOOR_NOT_CHOSEN, DOOR_SLOWER, DOOR_FEW,
     DOOR_TYPE, DOOR_OPERATOR, DOOR_ARGUMENT, DOOR_NO_TOPOLOGY, DOOR_WHYS
 };
 
@@ -139,13 +139,32 @@ int door_op_of(MPI_Op op, MPI_Datatype type, const struct door_type *known, cast
 /* result = left op result, for elements that start where their lower bound is. */
 void door_reduce(const void *left, void *result, MPI_Count count, MPI_Op op, MPI_Datatype type);
 
+/* ---------------------------------------------------------------------------------------------------- Who has joined */
+
+extern struct door_joined {
+    MPI_Comm among; /* whose ranks have joined castell together, in its order; MPI_COMM_NULL: none */
+    int hosts, ranks_here;
+    char net[64];  /* what carries messages between ranks that share no memory; "": all do */
+    char why[512]; /* why not all ranks of the world have joined together; "": they have */
+} door_joined;
+
+void door_join(void);
+void door_joined_stop(void);
+
 /* -------------------------------------------------------------------------------------------------- Communicators */
+
+/* Communicators of one placement have their ranks on hosts alike: "4" are four that share memory, "4@2:tcp:9f3a..." four on two hosts, whose
+ * order the number stands for. */
+enum { DOOR_PLACEMENT = 128 };
 
 struct door_comm {
     enum door_why why;
     castell_comm castell;
     int rank, size;
     int *members; /* in castell's world; NULL where castell makes no calls */
+    int hosts;         /* on which these are; 0 where castell makes no calls */
+    int is_first_here; /* this rank, among those of its host */
+    char placement[DOOR_PLACEMENT];
     int users; /* what points here */
     /* The neighbours, once they were asked for; `has_neighbours`: 0 not yet, 1, or -1: there is no topology. */
     int has_neighbours, indegree, outdegree;
@@ -171,7 +190,7 @@ static inline struct door_comm *door_last_comm(MPI_Comm handle)
                                                                                                                     : NULL;
 }
 
-void door_comms_start(MPI_Comm shared);
+void door_comms_start(void);
 void door_comms_stop(void);
 /* NULL: it is none. `agrees`: all members are in a blocking call, so they can agree now. */
 struct door_comm *door_comm_of(MPI_Comm comm, int agrees);
@@ -321,8 +340,8 @@ void door_choices_set(MPI_Comm handle, struct door_comm *comm);
 
 /* Reads what is kept of this MPI on this machine; all ranks of the host. */
 void door_kept_start(MPI_Comm shared);
-/* What is known of communicators of so many ranks. */
-void door_kept_for(int ranks, struct door_choices *choices);
+/* What is known of communicators of a placement. */
+void door_kept_for(const char *placement, struct door_choices *choices);
 /* Keeps a measurement, seconds of castell and of the MPI below. */
 void door_keep(const struct door_comm *comm, enum door_operation operation, enum door_form form, size_t bytes,
                const double seconds[2]);
@@ -343,12 +362,12 @@ struct door_row {
 struct door_rows {
     struct door_row at[DOOR_OPERATIONS][DOOR_FORMS];
     char name[MPI_MAX_OBJECT_NAME];
-    int size;
+    int size, hosts;
     enum door_why why;
     struct door_rows *next;
 };
 
-struct door_rows *door_rows_new(MPI_Comm comm, int size, enum door_why why);
+struct door_rows *door_rows_new(const struct door_comm *comm);
 /* Calls on communicators that castell knows nothing of. */
 struct door_rows *door_rows_unknown(void);
 void door_stats_print(void);

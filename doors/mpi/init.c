@@ -44,22 +44,25 @@ static int no_cancel(void *extra, int is_complete)
 }
 
 /* Says what was found, and which functions the program would call elsewhere. */
-static void check(int rank, int joined, MPI_Comm shared)
+static void check(int rank)
 {
     static const char *const names[] = {"MPI_Allreduce", "PMPI_Allreduce", "MPI_Wait", "PMPI_Wait", "MPI_Init", "MPI_Comm_dup"};
     Dl_info ours, theirs;
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
-    int length, size = 0;
+    int length;
     below_Get_library_version(version, &length);
     version[strcspn(version, "\n")] = 0;
     if (rank != 0)
         return;
-    if (shared != MPI_COMM_NULL)
-        below_Comm_size(shared, &size);
     fprintf(stderr, "castell: the MPI below is %s, in %s\n", version,
             dladdr((void *)(uintptr_t)below_Init, &theirs) ? theirs.dli_fname : "a place unknown");
-    fprintf(stderr, "castell: joined by functions of this MPI: %s; ranks of this host: %d; thread level %d\n",
-            joined ? "no, so all calls go below" : "yes", size, thread_level);
+    if (door_joined.among == MPI_COMM_NULL)
+        fprintf(stderr, "castell: joined by functions of this MPI: no, so all calls go below%s%s; thread level %d\n",
+                *door_joined.why ? ": " : "", door_joined.why, thread_level);
+    else
+        fprintf(stderr, "castell: joined by functions of this MPI: yes; ranks of this host: %d; hosts: %d%s%s; thread level %d\n",
+                door_joined.ranks_here, door_joined.hosts, *door_joined.net ? ", between ranks that share no memory: " : "",
+                door_joined.net, thread_level);
     dladdr((void *)(uintptr_t)check, &ours);
     for (size_t at = 0; at < sizeof names / sizeof *names; at++) {
         void *bound = dlsym(RTLD_DEFAULT, names[at]);
@@ -90,32 +93,16 @@ static void open_door(void)
     int rank;
     if (!is_family())
         return;
-    MPI_Comm shared = MPI_COMM_NULL;
     below_Comm_rank(MPI_COMM_WORLD, &rank);
     below_Query_thread(&thread_level);
     door_settings_read(rank == 0);
-    int code = -1;
-    if (!door_settings.is_off) {
-        below_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &shared);
-        castell_host_functions functions = {.allgather = door_exchange, .context = &shared};
-        below_Comm_rank(shared, &functions.rank);
-        below_Comm_size(shared, &functions.size);
-        code = castell_init_by(&functions);
-        if (code)
-            fprintf(stderr, "castell: rank %d: collective calls are left to the MPI below: %s\n", rank, GOAL_LastError());
-    }
-    if (door_settings.has_check)
-        check(rank, code, shared);
     below_Grequest_start(query, nothing, no_cancel, NULL, &driven);
-    if (!code) {
-        castell_door_meanwhile(door_progress);
-        if (!door_settings.is_always)
-            door_kept_start(shared);
-    }
+    if (!door_settings.is_off)
+        door_join();
+    if (door_settings.has_check)
+        check(rank);
     door_types_start();
-    door_comms_start(code ? MPI_COMM_NULL : shared);
-    if (shared != MPI_COMM_NULL)
-        below_Comm_free(&shared);
+    door_comms_start();
     door_timeline_start();
     door_is_open = 1;
     door_is_quick = !door_settings.is_off && !door_settings.has_stats && !door_settings.timeline;
@@ -154,6 +141,7 @@ static void close_door(void)
     door_types_stop();
     if (GOAL_IsInitialized() && !GOAL_IsFinalized())
         GOAL_Finalize();
+    door_joined_stop();
     MPI_Request last = driven;
     driven = MPI_REQUEST_NULL;
     below_Grequest_complete(last);

@@ -2,7 +2,9 @@
  * for itself and later ones count more, so programs that end early or measure at the same time do no harm, and lines that nobody
  * understands are left alone.
  *
- *     1 CASTELL MPI PROCESSORS/EACH RANKS-OF-HOST RANKS OPERATION FORM BYTES CASTELL-NS BELOW-NS
+ *     1 CASTELL MPI PROCESSORS/EACH RANKS-OF-HOST PLACEMENT OPERATION FORM BYTES CASTELL-NS BELOW-NS
+ *
+ * PLACEMENT is that of struct door_comm: how many ranks, and on how many hosts, in which order.
  *
  * SPDX-License-Identifier: Apache-2.0 OR MIT
  */
@@ -22,8 +24,8 @@
 /* What is read of the file, from its end. Bytes. */
 #define READ_MAX (1 << 20)
 #define LINE_MAX_BYTES 512
-/* Sizes of communicators of which something is kept. */
-#define SIZES_MAX 32
+/* Placements of communicators of which something is kept. */
+#define PLACEMENTS_MAX 32
 
 static char file[4096];
 /* What lines of this MPI on this machine start with. */
@@ -31,54 +33,54 @@ static char key[256];
 static int is_kept, world_rank;
 
 static struct known {
-    int ranks;
+    char placement[DOOR_PLACEMENT];
     unsigned char states[DOOR_OPERATIONS][DOOR_CHOSEN_FORMS][DOOR_CLASSES];
-} known[SIZES_MAX];
-static int sizes;
+} known[PLACEMENTS_MAX];
+static int placements;
 
 static const char *const forms[DOOR_CHOSEN_FORMS] = {"blocking", "started"};
 
-static struct known *known_of(int ranks)
+static struct known *known_of(const char *placement)
 {
     int at = 0;
-    while (at < sizes && known[at].ranks != ranks)
+    while (at < placements && strcmp(known[at].placement, placement))
         at++;
-    if (at == SIZES_MAX)
+    if (at == PLACEMENTS_MAX)
         return NULL;
-    if (at == sizes)
-        known[sizes++].ranks = ranks;
+    if (at == placements)
+        snprintf(known[placements++].placement, DOOR_PLACEMENT, "%s", placement);
     return &known[at];
 }
 
-static void learn(int ranks, int operation, int form, size_t bytes, double castell, double below)
+static void learn(const char *placement, int operation, int form, size_t bytes, double castell, double below)
 {
-    struct known *of = known_of(ranks);
+    struct known *of = known_of(placement);
     if (of)
         of->states[operation][form][door_class(bytes)] = door_is_faster(castell, below) ? DOOR_CASTELL : DOOR_BELOW;
 }
 
-void door_kept_for(int ranks, struct door_choices *choices)
+void door_kept_for(const char *placement, struct door_choices *choices)
 {
-    for (int at = 0; at < sizes; at++)
-        if (known[at].ranks == ranks)
+    for (int at = 0; at < placements; at++)
+        if (!strcmp(known[at].placement, placement))
             memcpy(choices->states, known[at].states, sizeof known[at].states);
 }
 
 /* A line without its key, if it is one. */
 static void read_line(const char *line)
 {
-    char operation[32], form[16];
-    int ranks, of = 0, in = 0;
+    char placement[DOOR_PLACEMENT], operation[32], form[16];
+    int of = 0, in = 0;
     unsigned long long bytes;
     double castell, below;
-    if (sscanf(line, "%d %31s %15s %llu %lf %lf", &ranks, operation, form, &bytes, &castell, &below) != 6)
+    if (sscanf(line, "%127s %31s %15s %llu %lf %lf", placement, operation, form, &bytes, &castell, &below) != 6)
         return;
     while (of < DOOR_OPERATIONS && strcmp(door_names[of], operation))
         of++;
     while (in < DOOR_CHOSEN_FORMS && strcmp(forms[in], form))
         in++;
-    if (ranks > 0 && of < DOOR_OPERATIONS && in < DOOR_CHOSEN_FORMS && castell > 0 && below > 0)
-        learn(ranks, of, in, (size_t)bytes, castell, below);
+    if (of < DOOR_OPERATIONS && in < DOOR_CHOSEN_FORMS && castell > 0 && below > 0)
+        learn(placement, of, in, (size_t)bytes, castell, below);
 }
 
 /* The lines that start with the key, without it, one behind the other. */
@@ -193,11 +195,11 @@ void door_keep(const struct door_comm *comm, enum door_operation operation, enum
                const double seconds[2])
 {
     char line[LINE_MAX_BYTES];
-    learn(comm->size, operation, form, bytes, seconds[0], seconds[1]);
-    /* One writes; of communicators of one rank, the first. */
-    if (!is_kept || comm->rank != 0 || (comm->size == 1 && world_rank != 0))
+    learn(comm->placement, operation, form, bytes, seconds[0], seconds[1]);
+    /* One of each host writes, since each has its file; of communicators of one rank, the first. */
+    if (!is_kept || !comm->is_first_here || (comm->size == 1 && world_rank != 0))
         return;
-    int length = snprintf(line, sizeof line, "%s %d %s %s %zu %.1f %.1f\n", key, comm->size, door_names[operation], forms[form],
+    int length = snprintf(line, sizeof line, "%s %s %s %s %zu %.1f %.1f\n", key, comm->placement, door_names[operation], forms[form],
                           bytes, 1e9 * seconds[0], 1e9 * seconds[1]);
     int descriptor = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (descriptor < 0 && errno == ENOENT) {

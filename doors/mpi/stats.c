@@ -24,18 +24,20 @@ double door_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* The rows of this name, size and reason: programs that make a communicator in each step want to see one. */
-static struct door_rows *rows_of(const char *name, int size, enum door_why why)
+/* The rows of this name, size, hosts and reason: programs that make a communicator in each step want to see one. */
+static struct door_rows *rows_of(const char *name, const struct door_comm *comm)
 {
     pthread_mutex_lock(&listing);
     struct door_rows **place = &first;
-    while (*place && (strcmp((*place)->name, name) || (*place)->size != size || (*place)->why != why))
+    while (*place && (strcmp((*place)->name, name) || (*place)->size != comm->size || (*place)->hosts != comm->hosts ||
+                      (*place)->why != comm->why))
         place = &(*place)->next;
     struct door_rows *found = *place;
     if (!found && listed < LISTED_MAX && (found = calloc(1, sizeof *found))) {
         snprintf(found->name, sizeof found->name, "%s", name);
-        found->size = size;
-        found->why = why;
+        found->size = comm->size;
+        found->hosts = comm->hosts;
+        found->why = comm->why;
         *place = found;
         listed++;
     }
@@ -43,14 +45,14 @@ static struct door_rows *rows_of(const char *name, int size, enum door_why why)
     return found ? found : door_rows_unknown();
 }
 
-struct door_rows *door_rows_new(MPI_Comm comm, int size, enum door_why why)
+struct door_rows *door_rows_new(const struct door_comm *comm)
 {
     char name[MPI_MAX_OBJECT_NAME] = "";
     int length;
     if (!door_settings.has_stats)
         return NULL;
-    below_Comm_get_name(comm, name, &length);
-    return rows_of(*name ? name : "without a name", size, why);
+    below_Comm_get_name(comm->handle, name, &length);
+    return rows_of(*name ? name : "without a name", comm);
 }
 
 struct door_rows *door_rows_unknown(void)
@@ -99,19 +101,24 @@ static void add(const struct door_rows *rows, int operation, int form, const str
 static void print_row(const struct door_rows *rows, int operation, int form, const struct door_row *row, void *state)
 {
     (void)state;
-    fprintf(stderr, "castell: %-20.20s %5d  %-22s %-10s %10llu %14llu %10llu %11.6f %11.6f  %s\n", rows->name, rows->size,
-            door_names[operation], forms[form], (unsigned long long)row->calls, (unsigned long long)row->bytes,
+    fprintf(stderr, "castell: %-20.20s %5d %5d  %-22s %-10s %10llu %14llu %10llu %11.6f %11.6f  %s\n", rows->name, rows->size,
+            rows->hosts, door_names[operation], forms[form], (unsigned long long)row->calls, (unsigned long long)row->bytes,
             (unsigned long long)(row->calls - row->below), row->seconds, row->below_seconds, row->below ? why_of(row) : "");
 }
 
 static void print_table(const uint64_t sums[2])
 {
-    fprintf(stderr, "castell: %-20s %5s  %-22s %-10s %10s %14s %10s %11s %11s  %s\n", "rank 0's communicator", "ranks",
-            "operation", "form", "calls", "bytes", "castell", "seconds", "below", "why below");
+    fprintf(stderr, "castell: %-20s %5s %5s  %-22s %-10s %10s %14s %10s %11s %11s  %s\n", "rank 0's communicator", "ranks",
+            "hosts", "operation", "form", "calls", "bytes", "castell", "seconds", "below", "why below");
     each(print_row, NULL);
     double share = sums[0] ? 100.0 * (double)sums[1] / (double)sums[0] : 100.0;
     fprintf(stderr, "castell: collective calls of all ranks: %llu, through castell: %llu (%.1f %%)\n",
             (unsigned long long)sums[0], (unsigned long long)sums[1], share);
+    if (door_joined.hosts > 1)
+        fprintf(stderr, "castell: the ranks are on %d hosts; between these castell's calls go over %s\n", door_joined.hosts,
+                door_joined.net);
+    if (*door_joined.why)
+        fprintf(stderr, "castell: castell could not join all ranks: %s\n", door_joined.why);
     double seconds;
     int kinds = door_measured(&seconds);
     if (kinds > 0)
@@ -145,7 +152,7 @@ static void write_row(const struct door_rows *rows, int operation, int form, con
     if (json->last != rows) {
         fprintf(json->out, "%s    { \"name\": ", json->last ? " ] },\n" : "");
         quote(json->out, rows->name);
-        fprintf(json->out, ", \"size\": %d, \"through\": %s, \"why\": ", rows->size, rows->why ? "false" : "true");
+        fprintf(json->out, ", \"size\": %d, \"hosts\": %d, \"through\": %s, \"why\": ", rows->size, rows->hosts, rows->why ? "false" : "true");
         quote(json->out, door_whys[rows->why]);
         fprintf(json->out, ", \"operations\": [\n");
     } else {
@@ -180,7 +187,10 @@ static void write_json(const char *path, const uint64_t sums[2])
     quote(json.out, version);
     fprintf(json.out, ", \"measured\": { \"kinds\": %d, \"seconds\": %.6f, \"file\": ", kinds, seconds);
     quote(json.out, door_kept_where() ? door_kept_where() : "");
-    fprintf(json.out, " }");
+    fprintf(json.out, " }, \"hosts\": %d, \"net\": ", door_joined.hosts);
+    quote(json.out, door_joined.net);
+    fprintf(json.out, ", \"not_joined\": ");
+    quote(json.out, door_joined.why);
     fprintf(json.out, ", \"ranks\": %d, \"collective_calls\": %llu, \"through_castell\": %llu,\n  \"communicators\": [\n", size,
             (unsigned long long)sums[0], (unsigned long long)sums[1]);
     each(write_row, &json);

@@ -1,6 +1,6 @@
 /* timeline.c: each collective call of each rank as an event of the Chrome trace format, which Perfetto shows. A rank keeps a bounded number
  * of events, the first ones, and says how many more there were; in MPI_Finalize rank 0 asks one rank after the other for its own, and
- * writes the file.
+ * writes the file. Ranks of several hosts that castell has joined compare their clocks first and last.
  *
  * SPDX-License-Identifier: Apache-2.0 OR MIT
  */
@@ -15,7 +15,7 @@
 #define EVENTS_MAX 65536
 
 struct event {
-    double since, until; /* seconds from MPI_Init on */
+    double since, until; /* seconds, by this host's clock; when it is written, from MPI_Init on */
     uint64_t bytes;
     uint32_t thread;
     int size;
@@ -27,11 +27,28 @@ struct head {
     uint64_t events, more;
 };
 
+/* How much the clock of rank 0's host is ahead of this one's then, and how far off that may be. Seconds. */
+struct ahead {
+    double at, by, error;
+};
+
 static struct event *events;
 static uint64_t count;
+static struct ahead first;
+/* Where the timeline begins, by the clock of rank 0's host. */
 static double origin;
 static uint32_t threads;
 static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;
+
+/* All ranks ask. What is not known is nothing: on one host there is one clock. */
+static struct ahead ask(void)
+{
+    double now = 0, error = 0;
+    if (door_joined.hosts == 1 || castell_clock_ask(CASTELL_WORLD) || castell_clock_now(&now, &error))
+        return (struct ahead){door_now(), 0, 0};
+    double here = door_now();
+    return (struct ahead){here, now - here, error};
+}
 
 void door_timeline_start(void)
 {
@@ -43,7 +60,24 @@ void door_timeline_start(void)
     /* All ranks leave this at about the same time. */
     int one = 1;
     below_Allreduce(MPI_IN_PLACE, &one, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    origin = door_now();
+    first = ask();
+    origin = first.at + first.by;
+    /* Without castell between hosts each one's time starts where all leave this. */
+    if (door_joined.hosts > 1)
+        below_Bcast(&origin, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+}
+
+/* Brings the events to the clock of rank 0's host, which may gain evenly on this one's. The most that they may be off. Seconds. */
+static double put_on_one_clock(uint64_t kept)
+{
+    struct ahead last = ask();
+    double gains = last.at > first.at ? (last.by - first.by) / (last.at - first.at) : 0;
+    for (uint64_t at = 0; at < kept; at++) {
+        double lasts = events[at].until - events[at].since;
+        events[at].since += first.by + gains * (events[at].since - first.at) - origin;
+        events[at].until = events[at].since + lasts;
+    }
+    return last.error > first.error ? last.error : first.error;
 }
 
 void door_note(enum door_operation operation, enum door_form form, int through, int size, size_t bytes, double since)
@@ -56,7 +90,7 @@ void door_note(enum door_operation operation, enum door_form form, int through, 
     if (!thread)
         thread = ++threads;
     if (count++ < EVENTS_MAX)
-        events[count - 1] = (struct event){since - origin, until - origin, bytes, thread, size, (unsigned char)operation,
+        events[count - 1] = (struct event){since, until, bytes, thread, size, (unsigned char)operation,
                                            (unsigned char)form, (unsigned char)through};
     pthread_mutex_unlock(&noting);
 }
@@ -105,6 +139,11 @@ void door_timeline_stop(void)
     below_Comm_size(MPI_COMM_WORLD, &size);
     below_Comm_dup(MPI_COMM_WORLD, &world);
     struct head head = {count < EVENTS_MAX ? count : EVENTS_MAX, count > EVENTS_MAX ? count - EVENTS_MAX : 0};
+    double errors[2] = {0, put_on_one_clock(head.events)}; /* two hosts may be off to both sides */
+    below_Reduce(&errors[1], &errors[0], 1, MPI_DOUBLE, MPI_MAX, 0, world);
+    if (rank == 0 && door_joined.hosts > 1)
+        fprintf(stderr, "castell: times of different hosts in the timeline are compared with an error of %.1f us at most\n",
+                2e6 * errors[0]);
     if (rank != 0) {
         below_Send(&head, (int)sizeof head, MPI_BYTE, 0, 0, world);
         below_Send(events, (int)(head.events * sizeof *events), MPI_BYTE, 0, 1, world);

@@ -66,18 +66,25 @@ pub extern "C" fn GOAL_IsInitialized() -> c_int {
 /// Waits for all runs, then leaves the group.
 #[unsafe(no_mangle)]
 pub extern "C" fn GOAL_Finalize() -> c_int {
-    status("GOAL_Finalize", || {
-        require_running()?;
-        refuse_inside_call()?;
-        let left = PHASE.compare_exchange(RUNNING, LEAVING, Ordering::AcqRel, Ordering::Acquire);
-        left.map_err(|_| Error::new(Code::Finalized, "another thread called GOAL_Finalize"))?;
-        if let Some(comm) = COMM.write().unwrap_or_else(PoisonError::into_inner).take() {
-            comm.finalize();
-        }
-        objects::forget_all();
-        PHASE.store(LEFT, Ordering::Release);
-        Ok(())
-    })
+    status("GOAL_Finalize", || leave(LEFT))
+}
+
+/// Leaves the group as if it had never been joined: another one can be.
+pub(crate) fn leave_for_another() -> Result<()> {
+    leave(FRESH)
+}
+
+fn leave(phase: u8) -> Result<()> {
+    require_running()?;
+    refuse_inside_call()?;
+    let left = PHASE.compare_exchange(RUNNING, LEAVING, Ordering::AcqRel, Ordering::Acquire);
+    left.map_err(|_| Error::new(Code::Finalized, "another thread called GOAL_Finalize"))?;
+    if let Some(comm) = COMM.write().unwrap_or_else(PoisonError::into_inner).take() {
+        comm.finalize();
+    }
+    objects::forget_all();
+    PHASE.store(phase, Ordering::Release);
+    Ok(())
 }
 
 /// 1 before `GOAL_Init` and after `GOAL_Finalize`.

@@ -5,6 +5,8 @@
 mod labs;
 #[path = "../../comm/tests/oracle/mod.rs"]
 mod oracle;
+#[path = "labs/secrets.rs"]
+mod secrets;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
 
@@ -16,7 +18,6 @@ use labs::{
     text,
 };
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::FileExt;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -65,7 +66,7 @@ fn as_a_rank() {
         "differ" => call_different_things(&comm),
         "secret" => {
             exchange_with_all(&comm);
-            println!("* {} copies of the secret in what a core file has", copies_of_the_secret(&comm));
+            println!("* {} copies of the secret in what a core file has", secrets::copies(&comm));
         }
         "bits" => println!("* bits {}", bits_of_reductions(&comm)),
         fault => survive(&comm, fault),
@@ -108,43 +109,6 @@ fn all_calls_by_all_algorithms() {
     let said = fine(&run(&mut role_in_lab(4, &["-n", "8"], "oracle")));
     let expected: Vec<String> = (0..8).map(|rank| format!("rank {rank} of 8 on h{}", rank / 2 + 1)).collect();
     assert_eq!(said, expected);
-}
-
-/// How often the job's secret stands in this process's memory, that apart which the kernel leaves out of core files.
-fn copies_of_the_secret(comm: &Comm) -> usize {
-    let secret = comm.job().secret();
-    let smaps = std::fs::read_to_string("/proc/self/smaps").expect("a file");
-    let memory = std::fs::File::open("/proc/self/mem").expect("a file");
-    let pages = std::fs::File::open("/proc/self/pagemap").expect("a file");
-    let (mut range, mut copies, mut searched) = ((0, 0), 0, 0);
-    // A copy may go on in the next page.
-    let mut bytes = [0; 4096 + 31];
-    for line in smaps.lines() {
-        let head = line.split_once(' ').and_then(|(range, rest)| Some((range.split_once('-')?, rest)));
-        let address = |text: &str| u64::from_str_radix(text, 16).ok();
-        if let Some(((Some(from), Some(to)), rest)) =
-            head.map(|((a, b), rest)| ((address(a), address(b)), rest))
-        {
-            range = if rest.starts_with('r') { (from, to) } else { (0, 0) };
-        } else if line
-            .strip_prefix("VmFlags:")
-            .is_some_and(|flags| !flags.split(' ').any(|flag| flag == "dd"))
-        {
-            let mut entries = vec![0; ((range.1 - range.0) / 4096 * 8) as usize];
-            let known = pages.read_at(&mut entries, range.0 / 4096 * 8).unwrap_or(0);
-            let is_there = |entry: &[u8; 8]| u64::from_le_bytes(*entry) >> 62 != 0;
-            let there =
-                entries[..known].as_chunks::<8>().0.iter().enumerate().filter(|(_, entry)| is_there(entry));
-            for (page, _) in there {
-                let read = memory.read_at(&mut bytes, range.0 + page as u64 * 4096).unwrap_or(0);
-                let starts = bytes[..read].windows(32).filter(|window| window[0] == secret.bytes()[0]);
-                copies += starts.filter(|window| window == secret.bytes()).count();
-                searched += read;
-            }
-        }
-    }
-    assert!(searched > 1 << 20, "{searched} bytes were searched");
-    copies
 }
 
 /// What one rank calls where the others call something else; in order, with the words that both are told by.

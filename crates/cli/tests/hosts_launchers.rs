@@ -5,6 +5,8 @@
 mod labs;
 #[path = "../../comm/tests/oracle/mod.rs"]
 mod oracle;
+#[path = "labs/secrets.rs"]
+mod secrets;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
 #[path = "../../comm/tests/slurm/mod.rs"]
@@ -37,6 +39,10 @@ fn as_a_rank() {
     }
     oracle::every::sample(&comm, 700);
     meet_all(&comm);
+    // Who draws the secret, and one that it is sealed to.
+    if comm.job().has_hosts() && [0, 2].contains(&me.0) {
+        assert_eq!(secrets::copies(&comm), 0, "of the job's secret");
+    }
     let net = comm.job().net();
     println!("\n* rank {me} of {size} on {}, {net}", host_name());
     comm.finalize();

@@ -239,6 +239,8 @@ fn commands_can_be_shown_instead() {
     assert!(out.starts_with(&before), "{out}{err}");
     let (shares, _) = texts(&bench.castell(&["--dry-run", "--mpi", "abi", "--share"], &["./app"]));
     assert!(shares.ends_with("CASTELL_MPI_ALWAYS=1 CASTELL_SHARE=1 ./app\n"), "{shares}");
+    let (net, _) = texts(&bench.castell(&["--dry-run", "--mpi", "abi", "--net", "tcp=ib0"], &["./app"]));
+    assert!(net.ends_with(" CASTELL_NET=tcp=ib0 ./app\n"), "{net}");
     assert!(err.contains("an MPI with the standard ABI") && err.contains("by its --export"), "{err}");
 }
 

@@ -1,17 +1,21 @@
 //! This process's membership in its group.
 
-use castell_base::Rank;
+use castell_base::{Rank, Tag};
 use castell_coll::collective::Element;
 use castell_coll::pool::{AllocationError, SharedBuffer};
 use castell_coll::{Communicator, join};
-use castell_engine::Process;
+use castell_engine::{Failure, Process};
 use castell_host::board::{self, Counted};
 use castell_launch::bootstrap::{self, BootstrapError, HostFunctions, Membership};
 use castell_shm::job::{Job, JobError, JobOptions};
 use castell_shm::watch::Watch;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+
+/// With more hosts not every one tries to reach every other one.
+const HOSTS_MEET_ALL: usize = 16;
 
 /// This process's membership in its group. Clones share it; all methods may be called from any thread.
 ///
@@ -90,19 +94,18 @@ impl Comm {
     }
 
     fn enter(membership: Membership<'_>) -> Result<Comm, BootstrapError> {
-        let group = |error: JobError| BootstrapError::Group(error.to_string());
-        let job = Job::attach(membership.segment).map_err(group)?;
-        if membership.rank.0 >= job.ranks() {
-            let (rank, ranks) = (membership.rank, job.ranks());
-            return Err(BootstrapError::Group(format!("rank {rank} is not one of the job's {ranks} ranks")));
-        }
-        let looks_itself = !membership.is_supervised && membership.processes_visible && job.ranks() > 1;
-        let watch = looks_itself.then(|| Watch::new(job.ranks()));
+        let Membership { rank, segment, is_supervised, processes_visible, introduction } = membership;
         let counted = counted(); // the engine asks how it waits
-        let process = join(job, membership.rank, watch).map_err(group)?;
-        if let Some(introduction) = membership.introduction {
-            introduction.meet(process.job())?;
+        let joined = enter_job(segment, rank, !is_supervised && processes_visible);
+        if let Some(introduction) = introduction {
+            // Who did not join says so, since the others wait to hear where it is found.
+            let met = introduction.meet(joined.as_ref().map(|process| process.job()));
+            if let (Err(error), Ok(process)) = (met, &joined) {
+                process.finalize();
+                return Err(error);
+            }
         }
+        let process = joined?;
         process.note_if_wanted();
         Ok(Comm { process, _counted: counted })
     }
@@ -121,6 +124,43 @@ impl Comm {
         Communicator::world(self)
     }
 
+    /// The lowest rank of each host.
+    pub fn host_leaders(&self) -> Vec<Rank> {
+        let mut hosts = BTreeMap::new();
+        for rank in (0..self.size()).map(Rank) {
+            hosts.entry(self.job().host_of(rank)).or_insert(rank);
+        }
+        hosts.into_values().collect()
+    }
+
+    /// Finds out whether the hosts of the group reach each other. All ranks call it, before they run anything: one of each host tells those of
+    /// others that it is there, and hears of them; of all, or of some where there are more than 16 hosts. Whom the network does not reach is given up
+    /// after some seconds, as ever.
+    ///
+    /// # Errors
+    /// A rank of another host is not reached, or ended.
+    pub fn meet_hosts(&self) -> Result<(), Failure> {
+        let (leaders, me) = (self.host_leaders(), self.rank());
+        let hosts = leaders.len();
+        let Some(at) = leaders.iter().position(|leader| *leader == me).filter(|_| hosts > 1) else {
+            return Ok(());
+        };
+        let steps = (1..hosts).filter(|step| hosts <= HOSTS_MEET_ALL || step.is_power_of_two());
+        let others: BTreeSet<Rank> = steps
+            .flat_map(|step| [leaders[(at + step) % hosts], leaders[(at + hosts - step) % hosts]])
+            .collect();
+        let (mine, mut theirs) = ([1u8], vec![0u8; others.len()]);
+        self.scope(|scope| {
+            let mut graph = scope.graph();
+            for (other, into) in others.iter().zip(theirs.chunks_mut(1)) {
+                graph.send(scope.share(&mine), *other, Tag(0)).expect("a byte to another rank");
+                graph.recv(scope.lend(into), Some(*other), Some(Tag(0))).expect("a byte of another rank");
+            }
+            let schedule = graph.compile().expect("it has no edges");
+            scope.run(&schedule).expect("its ranks are of the group, which nobody has left").wait()
+        })
+    }
+
     /// `count` zeros that all ranks of the job can read, see [`SharedBuffer::new`].
     ///
     /// # Errors
@@ -128,6 +168,18 @@ impl Comm {
     pub fn allocate<T: Element>(&self, count: usize) -> Result<SharedBuffer<T>, AllocationError> {
         SharedBuffer::new(self, count)
     }
+}
+
+/// Joins the job of this host. `looks_itself`: the ranks look after each other's processes.
+fn enter_job(segment: OwnedFd, rank: Rank, looks_itself: bool) -> Result<Process, BootstrapError> {
+    let group = |error: JobError| BootstrapError::Group(error.to_string());
+    let job = Job::attach(segment).map_err(group)?;
+    if rank.0 >= job.ranks() {
+        let ranks = job.ranks();
+        return Err(BootstrapError::Group(format!("rank {rank} is not one of the job's {ranks} ranks")));
+    }
+    let watch = (looks_itself && job.ranks() > 1).then(|| Watch::new(job.ranks()));
+    join(job, rank, watch).map_err(group)
 }
 
 /// The calling thread computes on a processor of the node's board, and lends it while it waits, if programs share processors.

@@ -4,14 +4,16 @@
 use super::arguments::{Arguments, Blocks, List};
 use super::calls::{make, prepare};
 use super::communicator::{failed, keep};
+use super::host::{castell_host_functions, init_by};
 use super::{castell_comm, castell_op, castell_request, castell_type};
-use crate::error::{Error, Result, status};
-use crate::process::with_comm;
+use crate::error::{Error, Result, number, status};
+use crate::process::{leave_for_another, peer, with_comm};
 use crate::types::Code;
 use ::castell_comm::Communicator;
 use ::castell_comm::collective::Operation;
+use ::castell_comm::job::{Job, Net, OverTcp};
 use castell_base::Rank;
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
 /// The header's struct of this name.
@@ -95,6 +97,78 @@ pub unsafe extern "C" fn castell_door_prepare(
         // SAFETY: as above.
         .with(|arguments| unsafe { prepare(NAME, comm, arguments, is_persistent != 0, request) });
     done.unwrap_or_else(|error| status(NAME, || Err(error)))
+}
+
+/// Joins a group that lies on one host, see [`castell_init_by`](super::host::castell_init_by); the environment has no say in what carries
+/// messages there.
+///
+/// # Safety
+/// As for `castell_init_by`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn castell_door_init_on_host(functions: *const castell_host_functions) -> c_int {
+    // SAFETY: the caller's promise.
+    status("castell_door_init_on_host", || unsafe { init_by(functions, false) })
+}
+
+/// Hosts of the group, and the words for what carries messages between them.
+///
+/// # Safety
+/// `net` has room for so many bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn castell_door_hosts(net: *mut c_char, bytes: usize) -> c_int {
+    number("castell_door_hosts", || {
+        with_comm(|process| {
+            let job = process.job();
+            let text = if job.is_networked() { carries(job).to_string() } else { String::new() };
+            let text = &text.as_bytes()[..text.len().min(bytes.saturating_sub(1))];
+            if bytes > 0 {
+                // SAFETY: the caller promised that there is room; the zero is behind the text.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(text.as_ptr(), net.cast(), text.len());
+                    *net.add(text.len()) = 0;
+                }
+            }
+            Ok(process.host_leaders().len() as c_int)
+        })
+    })
+}
+
+/// On which of the group's hosts a rank is.
+#[unsafe(no_mangle)]
+pub extern "C" fn castell_door_host_of(rank: c_int) -> c_int {
+    number("castell_door_host_of", || {
+        let rank = peer("rank", rank)?;
+        with_comm(|process| Ok(process.job().host_of(rank) as c_int))
+    })
+}
+
+/// Whether hosts reach each other.
+#[unsafe(no_mangle)]
+pub extern "C" fn castell_door_meet() -> c_int {
+    status("castell_door_meet", || {
+        with_comm(|process| {
+            process.meet_hosts().map_err(|failure| {
+                let (job, me) = (process.job(), process.rank());
+                let at = |rank: Rank| {
+                    let host = job.host_name(rank).unwrap_or_else(|| "a host without a name".to_owned());
+                    format!("rank {rank} (on {host})")
+                };
+                let (net, other) = (carries(job), at(failure.cause.culprit(me)));
+                Error::new(Code::Peer, format!("{} does not reach {other} by {net}", at(me)))
+            })
+        })
+    })
+}
+
+/// What carries messages between hosts: TCP, where nobody said more.
+fn carries(job: &Job) -> Net {
+    if job.net() == Net::Shm { Net::Tcp(OverTcp::default()) } else { job.net() }
+}
+
+/// Leaves the group as if it had never been joined.
+#[unsafe(no_mangle)]
+pub extern "C" fn castell_door_leave() -> c_int {
+    status("castell_door_leave", leave_for_another)
 }
 
 type Allgather = unsafe extern "C" fn(*const c_void, usize, *mut c_void, *mut c_void) -> c_int;

@@ -25,12 +25,19 @@ pub struct castell_host_functions {
 /// `functions` is NULL or points to functions that do what the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn castell_init_by(functions: *const castell_host_functions) -> c_int {
-    status("castell_init_by", || {
-        // SAFETY: the caller's promise.
-        let functions = unsafe { functions.as_ref() };
-        let mut functions = Functions::of(functions)?;
-        enter(|| Comm::init_by(&mut functions))
-    })
+    // SAFETY: the caller's promise.
+    status("castell_init_by", || unsafe { init_by(functions, true) })
+}
+
+/// Joins the group that the functions tell; `asks_environment`: `CASTELL_NET` says what carries messages.
+///
+/// # Safety
+/// As for [`castell_init_by`].
+pub(super) unsafe fn init_by(functions: *const castell_host_functions, asks_environment: bool) -> Result<()> {
+    // SAFETY: the caller's promise.
+    let functions = unsafe { functions.as_ref() };
+    let mut functions = Functions::of(functions, asks_environment)?;
+    enter(|| Comm::init_by(&mut functions))
 }
 
 /// Functions of which rank and size have been looked at.
@@ -40,10 +47,11 @@ struct Functions {
     allgather: unsafe extern "C" fn(*const c_void, usize, *mut c_void, *mut c_void) -> c_int,
     host: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
     context: *mut c_void,
+    asks_environment: bool,
 }
 
 impl Functions {
-    fn of(functions: Option<&castell_host_functions>) -> Result<Functions> {
+    fn of(functions: Option<&castell_host_functions>, asks_environment: bool) -> Result<Functions> {
         let given = *functions.ok_or_else(|| Error::new(Code::Buffer, "`functions` is NULL"))?;
         let allgather =
             given.allgather.ok_or_else(|| Error::new(Code::Buffer, "`allgather`, the exchange, is NULL"))?;
@@ -55,7 +63,8 @@ impl Functions {
                 return Err(Error::new(Code::Rank, text));
             }
         };
-        Ok(Functions { rank, ranks, allgather, host: given.host, context: given.context })
+        let (host, context) = (given.host, given.context);
+        Ok(Functions { rank, ranks, allgather, host, context, asks_environment })
     }
 }
 
@@ -81,5 +90,9 @@ impl HostFunctions for Functions {
         // SAFETY: castell_init_by was promised so.
         let number = unsafe { host(self.context) };
         u64::try_from(number).map(Some).map_err(|_| format!("`host` returned {number}"))
+    }
+
+    fn asks_environment(&self) -> bool {
+        self.asks_environment
     }
 }

@@ -6,6 +6,8 @@ use crate::preload::launcher::Launcher;
 use crate::preload::program::Loads;
 use crate::preload::{self, Start};
 use anyhow::Context as _;
+use castell_comm::bootstrap::NET_VARIABLE;
+use castell_comm::job::Net;
 use program::Family;
 pub use program::is_mpi_library;
 use std::ffi::OsString;
@@ -18,6 +20,7 @@ Examples:
   castell mpi --stats -- mpiexec -n 8 ./app            and in the end a table: what went where, and why
   castell mpi --timeline out.json -- mpirun -n 4 ./app   each collective call of each rank, for ui.perfetto.dev
   castell mpi --only allreduce,bcast -- srun -n 4 ./app
+  castell mpi --net tcp=ib0 -- mpirun --host a:4,b:4 -n 8 ./app   over several hosts, at this interface of each
   castell mpi --share -- mpirun -n 4 ./app             a rank that waits lends its processor to programs of tasks
   castell mpi -- mpirun -n 4 python -m mpi4py run.py   the library that mpi4py loads counts
   castell mpi --mpi mpich -- ./start.sh                a program that says nothing of its MPI
@@ -77,6 +80,10 @@ pub struct Args {
     /// who waits in the MPI's own calls lends nothing
     #[arg(long)]
     share: bool,
+    /// What carries castell's messages between hosts: TCP (shm, the usual one, or tcp; tcp=INTERFACE or tcp=10.1.0.0/16 says where ranks listen), TCP
+    /// encrypted by TLS (tcp+tls), raw Ethernet frames (esp=INTERFACE), or libfabric (fabric, fabric=PROVIDER), as for castell launch
+    #[arg(long, value_name = "shm|tcp[+tls][=INTERFACE]|esp=INTERFACE|fabric[=PROVIDER]")]
+    net: Option<Net>,
     /// Only these operations go through castell
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = OPERATIONS)]
     only: Vec<String>,
@@ -151,6 +158,9 @@ fn variables(args: &Args, library: &Path) -> anyhow::Result<Vec<(String, OsStrin
         if !operations.is_empty() {
             tell(name, operations.join(",").into());
         }
+    }
+    if let Some(net) = args.net {
+        variables.push((NET_VARIABLE.to_owned(), net.to_string().into()));
     }
     if args.share {
         variables.push(preload::shared());

@@ -4,17 +4,24 @@ use super::handover::{Offer, Owner};
 use super::keyvalue::{KeyValueSpace, get_long, put_long, quote, unquote};
 use super::layout::{Layout, from_hex, to_hex};
 use super::membership::{BootstrapError, Introduction, Membership};
+use super::sealed::{Opener, seal};
 use super::whereabouts::Whereabouts;
 use castell_base::Rank;
-use castell_shm::job::{Job, JobOptions, NET_ADDRESS_BYTES_MAX, Net};
+use castell_host::secret::Secret;
+use castell_shm::job::{Job, JobOptions, NET_ADDRESS_BYTES_MAX, Net, draw_secret};
 use std::os::fd::{AsFd, OwnedFd};
 
 const WHEREABOUTS: &str = "where";
 const LAYOUT: &str = "layout";
+/// What a rank's secret is sealed to, if it is to make its host's segment.
+const KEY: &str = "key";
+/// With a host's number: the job's secret, for the rank that makes the segment there.
+const SEALED: &str = "sealed";
 const OWNER: &str = "owner";
 const OUTCOME: &str = "outcome";
 const VERDICT: &str = "verdict";
 const ADDRESS: &str = "address";
+const INTRODUCED: &str = "introduced";
 /// What stands before an error's text where a value was expected.
 const FAILED: char = '%';
 const FINE: &str = "fine";
@@ -55,9 +62,10 @@ where
     };
     let Formed { segment, processes_visible, layout } = formed;
     let introduction = if layout.has_hosts() {
-        Some(Introduction::new(move |job| {
-            introduce(&mut space, &layout, job)?;
-            take_leave(space)
+        Some(Introduction::new(move |joined| match introduce(&mut space, &layout, joined) {
+            Err(error @ BootstrapError::Group(_)) => take_leave(space).and(Err(error)),
+            Err(error) => Err(error),
+            Ok(()) => take_leave(space),
         }))
     } else {
         take_leave(space)?;
@@ -81,10 +89,17 @@ where
 {
     let me = space.rank();
     put(space, WHEREABOUTS, Ok(Whereabouts::of_this_process(brings.host).to_text()))?;
+    let opener = Opener::new();
+    put(space, KEY, opener.as_ref().map(|opener| to_hex(opener.public_key())))?;
     space.fence()?;
+    let mut drawn = None;
     if me == Rank(0) {
         let layout = (brings.net)().and_then(|net| Ok((net, collect_whereabouts(space)?)));
         let layout = layout.and_then(|(net, all)| Layout::of(&all, net));
+        let layout = layout.and_then(|layout| {
+            drawn = hand_out_secret(space, &layout)?;
+            Ok(layout)
+        });
         let text =
             layout.map_or_else(|error| format!("{FAILED}{}", quote(&error)), |layout| layout.to_text());
         put_long(space, LAYOUT, &text)?;
@@ -94,10 +109,35 @@ where
     let layout = Layout::from_text(&text, space.ranks());
     let layout =
         layout.ok_or_else(|| BootstrapError::Group(format!("rank 0 told `{text}`, which makes no sense")))?;
-    let (segment, verdict) = share(space, &layout, brings.create)?;
+    let secret = match opener {
+        Ok(opener) if drawn.is_none() && layout.has_hosts() && layout.leader_of(me) == me => {
+            let sealed = from_hex(&space.get(Rank(0), &format!("{SEALED}{}", layout.host_of(me)))?);
+            let opened = sealed.and_then(|sealed| opener.open(&sealed));
+            opened.map(Some).ok_or_else(|| "rank 0 told no secret of the job's".to_owned())
+        }
+        _ => Ok(drawn),
+    };
+    let create = |layout: &Layout| (brings.create)(&layout.options(me, secret?));
+    let (segment, verdict) = share(space, &layout, create)?;
     let processes_visible = verdict.map_err(BootstrapError::Group)? == FINE;
     let segment = segment.map_err(BootstrapError::Group)?;
     Ok(Formed { segment, processes_visible, layout })
+}
+
+/// Rank 0 draws the job's secret, and seals it to the rank of each other host that makes the segment there. `None`: there is one host.
+fn hand_out_secret(space: &mut impl KeyValueSpace, layout: &Layout) -> Result<Option<Secret>, String> {
+    if !layout.has_hosts() {
+        return Ok(None);
+    }
+    let text = |error: BootstrapError| error.to_string();
+    let secret = draw_secret().map_err(|error| error.to_string())?;
+    for (host, leader) in layout.leaders().filter(|(_, leader)| *leader != Rank(0)) {
+        let key = decode(&space.get(leader, KEY).map_err(text)?)
+            .map_err(|why| format!("rank {leader} on {}: {why}", layout.host_name(leader)))?;
+        let sealed = seal(&secret, &from_hex(&key).unwrap_or_default())?;
+        put(space, &format!("{SEALED}{host}"), Ok(to_hex(&sealed))).map_err(text)?;
+    }
+    Ok(Some(secret))
 }
 
 /// Where all ranks are.
@@ -119,12 +159,12 @@ type Shared = (Result<OwnedFd, String>, Result<String, String>);
 fn share<S: KeyValueSpace>(
     space: &mut S,
     layout: &Layout,
-    create: impl FnOnce(&JobOptions) -> Result<OwnedFd, String>,
+    create: impl FnOnce(&Layout) -> Result<OwnedFd, String>,
 ) -> Result<Shared, BootstrapError> {
     let (me, leader) = (space.rank(), layout.leader_of(space.rank()));
     let mut offer = None;
     let segment = if me == leader {
-        let made = create(&layout.options(me));
+        let made = create(layout);
         let offered =
             made.as_ref().map_err(String::clone).and_then(|segment| Offer::start(me, segment.as_fd()));
         put(space, OWNER, offered.as_ref().map(|offer| offer.owner().to_text()))?;
@@ -151,36 +191,55 @@ fn share<S: KeyValueSpace>(
     Ok((segment.map(|(segment, _)| segment), verdict))
 }
 
-/// Looks at all outcomes: fine, or unseen if any is, or the first failure and how many there are.
+/// Looks at all outcomes: fine, or unseen if any is, or what failed.
 fn collect(
     space: &mut impl KeyValueSpace,
     layout: &Layout,
 ) -> Result<Result<&'static str, String>, BootstrapError> {
-    let (mut seen, mut failures) = (FINE, Vec::new());
+    let told = collect_told(space, layout, OUTCOME)?;
+    Ok(told.map(|told| if told.iter().any(|text| text == UNSEEN) { UNSEEN } else { FINE }))
+}
+
+/// What all ranks told under a key, or the first failure and how many there are.
+fn collect_told(
+    space: &mut impl KeyValueSpace,
+    layout: &Layout,
+    key: &str,
+) -> Result<Result<Vec<String>, String>, BootstrapError> {
+    let (mut told, mut failures) = (Vec::new(), Vec::new());
     for rank in (0..space.ranks()).map(Rank) {
-        match space.get(rank, OUTCOME)?.as_str() {
-            FINE => {}
-            UNSEEN => seen = UNSEEN,
-            text => {
-                let why = decode(text).unwrap_or_else(|error| error);
-                failures.push(format!("rank {rank} on {}: {why}", layout.host_name(rank)));
-            }
+        match decode(&space.get(rank, key)?) {
+            Ok(text) => told.push(text),
+            Err(why) => failures.push(format!("rank {rank} on {}: {why}", layout.host_name(rank))),
         }
     }
     Ok(match failures.as_slice() {
-        [] => Ok(seen),
+        [] => Ok(told),
         [only] => Err(only.clone()),
         [first, others @ ..] => Err(format!("{first} (and {} more ranks have trouble)", others.len())),
     })
 }
 
 /// Tells ranks of other hosts where this one listens, and writes into its host's segment where they do. One rank does that for all of a
-/// host; whoever sends before waits for it.
-fn introduce(space: &mut impl KeyValueSpace, layout: &Layout, job: &Job) -> Result<(), BootstrapError> {
+/// host; whoever sends before waits for it. Where a rank did not join, all fail.
+fn introduce(
+    space: &mut impl KeyValueSpace,
+    layout: &Layout,
+    joined: Result<&Job, &BootstrapError>,
+) -> Result<(), BootstrapError> {
     let me = space.rank();
-    let address = job.net_address(me).unwrap_or_default();
-    put(space, ADDRESS, Ok(to_hex(&address)))?;
+    let address = joined.map(|job| to_hex(&job.net_address(me).unwrap_or_default()));
+    put(space, ADDRESS, address.map_err(|error| error.to_string()).as_ref().cloned())?;
     space.fence()?;
+    if me == Rank(0) {
+        let verdict = collect_told(space, layout, ADDRESS)?;
+        put(space, INTRODUCED, verdict.as_ref().map(|_| FINE.to_owned()))?;
+    }
+    space.fence()?;
+    decode(&space.get(Rank(0), INTRODUCED)?).map_err(BootstrapError::Group)?;
+    let Ok(job) = joined else {
+        return Err(BootstrapError::Group(format!("rank 0 did not hear that rank {me} failed")));
+    };
     if layout.leader_of(me) != me {
         return Ok(());
     }
@@ -274,8 +333,17 @@ mod tests {
         job: Job,
     }
 
-    /// Forms a group of threads; where they are on several hosts, each says that it is found at its number.
     fn group(
+        ranks: u32,
+        create: fn(&JobOptions) -> Result<OwnedFd, String>,
+        spoil: Spoil,
+    ) -> Vec<Result<Member, String>> {
+        group_without(None, ranks, create, spoil)
+    }
+
+    /// Forms a group of threads; where they are on several hosts, each says that it is found at its number, but for one that does not join.
+    fn group_without(
+        absent: Option<u32>,
         ranks: u32,
         create: fn(&JobOptions) -> Result<OwnedFd, String>,
         spoil: Spoil,
@@ -292,7 +360,9 @@ mod tests {
                 let (job, is_introduced) = (Job::attach(segment).expect("a job"), introduction.is_some());
                 if let Some(introduction) = introduction {
                     job.publish_net_address(rank, &[rank.0 as u8 + 1; 30]);
-                    introduction.meet(&job).map_err(|error| error.to_string())?;
+                    let error = BootstrapError::Group("no such network".into());
+                    let joined = if absent == Some(rank.0) { Err(&error) } else { Ok(&job) };
+                    introduction.meet(joined).map_err(|error| error.to_string())?;
                 }
                 Ok(Member { rank, is_supervised, processes_visible, is_introduced, job })
             })
@@ -393,6 +463,18 @@ mod tests {
         let found: Vec<u8> =
             members.iter().map(|member| member.job.net_address(Rank(0)).expect("it has one")[0]).collect();
         assert_eq!(found, [99, 1, 99, 1, 99], "two segments");
+    }
+
+    #[test]
+    fn all_hear_of_a_rank_that_does_not_join() {
+        let two_hosts: Spoil = |rank, here, _| here.boot = format!("boot {}", rank % 2);
+        for absent in 0..5 {
+            for member in group_without(Some(absent), 5, segment, two_hosts) {
+                let error = member.err().expect("one is not there");
+                assert!(error.contains(&format!("rank {absent} on ")), "{error}");
+                assert!(error.contains("no such network"), "{error}");
+            }
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::keyvalue::KeyValueSpace;
 use super::membership::{BootstrapError, Membership};
 use super::{alone, net_of_environment};
 use castell_base::Rank;
-use castell_shm::job::JobOptions;
+use castell_shm::job::{JobOptions, Net};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
@@ -36,6 +36,12 @@ pub trait HostFunctions {
     fn host(&mut self) -> Result<Option<u64>, String> {
         Ok(None)
     }
+
+    /// Whether [`NET_VARIABLE`](super::NET_VARIABLE) says what carries messages; else shared memory does, and TCP between hosts. Rank 0's
+    /// answer counts.
+    fn asks_environment(&self) -> bool {
+        true
+    }
 }
 
 /// Forms the group whose ranks call this, with the functions of the program: no launcher is asked.
@@ -55,13 +61,15 @@ pub fn join_by<'a, E: std::fmt::Display>(
         let why = format!("rank {rank} is not one of {ranks} ranks");
         return Err(BootstrapError::HostFunction { function: "rank and size", why });
     }
+    let asks = functions.asks_environment();
+    let net = move || if asks { net_of_environment() } else { Ok(Net::default()) };
     if ranks == 1 {
-        return alone(create);
+        return alone(net, create);
     }
     let greeting = Greeting::of(functions);
     let all = gather(functions, &greeting.to_bytes())?;
     compare(&greeting, &all).map_err(BootstrapError::Group)?;
-    let brings = Brings { host: greeting.host.unwrap_or_default(), net: net_of_environment, create };
+    let brings = Brings { host: greeting.host.unwrap_or_default(), net, create };
     let space = Space { functions, put: Vec::new(), values: HashMap::new() };
     exchange::form(space, brings, |mut space| space.finish())
 }
@@ -270,7 +278,7 @@ mod tests {
                 let job = Job::attach(member.segment).expect("a job");
                 if let Some(introduction) = member.introduction {
                     job.publish_net_address(member.rank, &[1, 2, 3]);
-                    introduction.meet(&job).map_err(|error| error.to_string())?;
+                    introduction.meet(Ok(&job)).map_err(|error| error.to_string())?;
                 }
                 Ok((member.rank, (0..ranks).map(|rank| job.host_of(Rank(rank))).collect()))
             })

@@ -4,7 +4,7 @@ use super::keyvalue::{quote, unquote};
 use super::whereabouts::Whereabouts;
 use castell_base::Rank;
 use castell_host::secret::Secret;
-use castell_shm::job::{JobOptions, Net, draw_secret};
+use castell_shm::job::{JobOptions, Net};
 
 /// What rank 0 tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,15 +17,13 @@ pub(super) struct Layout {
     net: Net,
     /// Of all hosts.
     processors: u32,
-    /// What the ranks prove to each other that they know, if they are on several hosts.
-    secret: Option<Secret>,
 }
 
 impl Layout {
     /// Ranks that can share memory with the lowest one of a host are on that host.
     ///
     /// # Errors
-    /// They don't fit together, or there are no random numbers.
+    /// They don't fit together.
     pub(super) fn of(all: &[Whereabouts], net: Net) -> Result<Layout, String> {
         let mut leaders: Vec<&Whereabouts> = Vec::new();
         let mut hosts = Vec::new();
@@ -45,9 +43,7 @@ impl Layout {
         }
         let names = leaders.iter().map(|leader| leader.host.clone()).collect();
         let processors = leaders.iter().fold(0u32, |sum, leader| sum.saturating_add(leader.processors));
-        let secret = if leaders.len() > 1 { Some(draw_secret()) } else { None };
-        let secret = secret.transpose().map_err(|error| error.to_string())?;
-        Ok(Layout { hosts, names, net, processors, secret })
+        Ok(Layout { hosts, names, net, processors })
     }
 
     /// Whether there are several hosts.
@@ -66,14 +62,28 @@ impl Layout {
         Rank(self.hosts.iter().position(|other| *other == host).expect("its own is one") as u32)
     }
 
+    /// The rank that makes the segment of each host, with the host's number.
+    pub(super) fn leaders(&self) -> impl Iterator<Item = (u32, Rank)> {
+        (1..=self.names.len() as u32).map(|host| {
+            let leader = self.hosts.iter().position(|other| *other == host).expect("a host has a rank");
+            (host, Rank(leader as u32))
+        })
+    }
+
+    /// The number of the host on which a rank is.
+    pub(super) fn host_of(&self, rank: Rank) -> u32 {
+        self.hosts[rank.index()]
+    }
+
     /// The ranks of other hosts than that of `rank`.
     pub(super) fn elsewhere(&self, rank: Rank) -> impl Iterator<Item = Rank> {
         let here = self.hosts[rank.index()];
         (0..).map(Rank).zip(&self.hosts).filter(move |(_, host)| **host != here).map(|(rank, _)| rank)
     }
 
-    /// What the segment of the host on which `rank` is is made with.
-    pub(super) fn options(&self, rank: Rank) -> JobOptions {
+    /// What the segment of the host on which `rank` is is made with. `secret`: what the ranks prove to each other that they know, if they are on
+    /// several hosts.
+    pub(super) fn options(&self, rank: Rank, secret: Option<Secret>) -> JobOptions {
         let options = JobOptions { net: self.net, ..JobOptions::new(self.hosts.len() as u32) };
         if !self.has_hosts() {
             return options;
@@ -82,7 +92,7 @@ impl Layout {
             hosts: self.hosts.clone(),
             host_names: self.names.clone(),
             here: self.hosts[rank.index()],
-            secret: self.secret.clone(),
+            secret,
             processors: self.processors,
             ..options
         }
@@ -93,16 +103,14 @@ impl Layout {
         let runs = self.hosts.chunk_by(|one, other| one == other);
         let runs: Vec<String> = runs.map(|run| format!("{}*{}", run[0], run.len())).collect();
         let names: Vec<String> = self.names.iter().map(|name| quote(name)).collect();
-        let secret = self.secret.as_ref().map_or(String::new(), |secret| to_hex(secret.bytes()));
-        let fields =
-            [&runs.join("_"), &names.join(","), &self.net.to_string(), &self.processors.to_string(), &secret];
+        let fields = [&runs.join("_"), &names.join(","), &self.net.to_string(), &self.processors.to_string()];
         fields.map(|field| quote(field)).join(",")
     }
 
     /// Reads what [`Layout::to_text`] wrote for so many ranks; `None`: it is something else.
     pub(super) fn from_text(text: &str, ranks: u32) -> Option<Layout> {
         let fields: Vec<String> = text.split(',').map(unquote).collect();
-        let [runs, names, net, processors, secret] = <[String; 5]>::try_from(fields).ok()?;
+        let [runs, names, net, processors] = <[String; 4]>::try_from(fields).ok()?;
         let names: Vec<String> = names.split(',').map(unquote).collect();
         let mut hosts = Vec::new();
         for run in runs.split('_') {
@@ -113,11 +121,8 @@ impl Layout {
             }
             hosts.extend(std::iter::repeat_n(host, length));
         }
-        let secret =
-            if secret.is_empty() { None } else { Some(Secret::new(from_hex(&secret)?.try_into().ok()?)) };
-        let is_whole = hosts.len() == ranks as usize && secret.is_some() == (names.len() > 1);
         let (net, processors) = (net.parse().ok()?, processors.parse().ok()?);
-        is_whole.then_some(Layout { hosts, names, net, processors, secret })
+        (hosts.len() == ranks as usize).then_some(Layout { hosts, names, net, processors })
     }
 }
 
@@ -157,17 +162,18 @@ mod tests {
         assert_eq!(Layout::from_text(&layout.to_text(), 7), None);
         let text = layout.to_text();
         assert!((0..text.len()).all(|length| Layout::from_text(&text[..length], 6).is_none()));
-        let options = layout.options(Rank(3));
+        let options = layout.options(Rank(3), Some(Secret::new([7; 32])));
         assert_eq!((options.here, options.processors, options.ranks), (3, 9, 6));
         assert_eq!(layout.host_name(Rank(3)), "c, the third");
-        assert!(options.secret.is_some_and(|secret| *secret.bytes() != [0; 32]));
+        assert!(options.secret.is_some_and(|secret| *secret.bytes() == [7; 32]));
+        assert_eq!(layout.leaders().collect::<Vec<_>>(), [(1, Rank(0)), (2, Rank(1)), (3, Rank(3))]);
     }
 
     #[test]
     fn one_host_needs_no_secret() {
         let layout = Layout::of(&["a", "a"].map(at), "tcp".parse().expect("a network")).expect("a layout");
         assert_eq!(Layout::from_text(&layout.to_text(), 2).as_ref(), Some(&layout));
-        let options = layout.options(Rank(1));
+        let options = layout.options(Rank(1), None);
         assert!(options.secret.is_none() && options.hosts.is_empty() && options.net.to_string() == "tcp");
     }
 

@@ -34,22 +34,25 @@ pub struct Membership<'a> {
     pub introduction: Option<Introduction<'a>>,
 }
 
-type Meet<'a> = Box<dyn FnOnce(&Job) -> Result<(), BootstrapError> + 'a>;
+type Meet<'a> = Box<dyn FnOnce(Result<&Job, &BootstrapError>) -> Result<(), BootstrapError> + 'a>;
 
 /// What is left to be done when a rank has joined the job of its host and listens.
 pub struct Introduction<'a>(Meet<'a>);
 
 impl<'a> Introduction<'a> {
-    pub(super) fn new(meet: impl FnOnce(&Job) -> Result<(), BootstrapError> + 'a) -> Introduction<'a> {
+    pub(super) fn new(
+        meet: impl FnOnce(Result<&Job, &BootstrapError>) -> Result<(), BootstrapError> + 'a,
+    ) -> Introduction<'a> {
         Introduction(Box::new(meet))
     }
 
-    /// Tells the ranks of other hosts where this rank is found, as its job says, and hears where they are. All ranks have to call it.
+    /// Tells the ranks of other hosts where this rank is found, as its job says, or why it did not join, and hears where they are. All ranks
+    /// have to call it.
     ///
     /// # Errors
-    /// The launcher's service failed, or somebody told nonsense.
-    pub fn meet(self, job: &Job) -> Result<(), BootstrapError> {
-        (self.0)(job)
+    /// Some rank did not join, which all of them are told alike; the launcher's service failed, or somebody told nonsense.
+    pub fn meet(self, joined: Result<&Job, &BootstrapError>) -> Result<(), BootstrapError> {
+        (self.0)(joined)
     }
 }
 

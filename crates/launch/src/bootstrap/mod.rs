@@ -23,6 +23,7 @@ mod membership;
 mod pmi1;
 mod pmi2;
 mod pmix;
+mod sealed;
 mod signs;
 mod whereabouts;
 mod wire;
@@ -55,7 +56,7 @@ pub fn join<E: Display>(
     let create = |options: &JobOptions| create(options).map_err(|error| error.to_string());
     let lookup = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     match signs::plan(&lookup)? {
-        Plan::Alone => alone(create),
+        Plan::Alone => alone(net_of_environment, create),
         Plan::Launcher { descriptor, rank } => {
             let segment = handover::duplicate_inherited(descriptor)?;
             Ok(Membership { rank, segment, is_supervised: true, processes_visible: true, introduction: None })
@@ -86,9 +87,10 @@ fn take_leave(space: impl KeyValueSpace + Send + 'static) -> Result<(), Bootstra
 }
 
 fn alone(
+    net: impl FnOnce() -> Result<Net, String>,
     create: impl FnOnce(&JobOptions) -> Result<OwnedFd, String>,
 ) -> Result<Membership<'static>, BootstrapError> {
-    let net = net_of_environment().map_err(BootstrapError::Group)?;
+    let net = net().map_err(BootstrapError::Group)?;
     let segment = create(&JobOptions { net, ..JobOptions::new(1) }).map_err(BootstrapError::Group)?;
     let (rank, is_supervised, processes_visible, introduction) = (Rank(0), false, true, None);
     Ok(Membership { rank, segment, is_supervised, processes_visible, introduction })
