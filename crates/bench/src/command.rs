@@ -1,7 +1,7 @@
 //! The command's arguments, and who carries them out.
 
 use crate::peers::{self, PeerSubject};
-use crate::report::Report;
+use crate::report::{Measurement, Report};
 use crate::workload::{Effort, Workload, measure};
 use crate::{
     collectives, joined, localops, messages, mpi, net, omp, overlap, parse, pingpong, progress, queues, sim,
@@ -9,6 +9,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use castell_host::conditions::{Conditions, Setup};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Measure this machine, side by side with peers
@@ -17,6 +18,7 @@ use std::process::ExitCode;
   castell bench pingpong                  # beside the MPIs found here
   castell bench collectives --ops allreduce,barrier --ranks 2,4 --bytes 8,4096
   castell bench collectives --no-peers --algorithm all --ops bcast --bytes 65536
+  castell bench collectives --ops allreduce --ranks 4 --svg allreduce.svg   # a line a subject over sizes, also .png, .pdf
   castell bench overlap --matrix 192      # a collective beside a computation
   castell bench mpi --mpi ompi=mpicc.openmpi:mpirun.openmpi --ranks 2   # that MPI with castell mpi and without
   castell lab 4 -- castell bench net --json   # over TCP, on the hosts of a lab, beside the MPIs found here
@@ -53,6 +55,9 @@ pub struct Args {
     /// Sizes to measure, as 8,4096 (default: the workload's)
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     bytes: Option<Vec<u64>>,
+    /// Draw medians over sizes, each with a band down to the least; of pingpong, messages, collectives, net and others with sizes
+    #[arg(long, value_name = "FILE.svg|png|pdf")]
+    pub svg: Option<PathBuf>,
     #[command(flatten)]
     collectives: collectives::CollectivesArgs,
     #[command(flatten)]
@@ -90,8 +95,11 @@ fn names() -> Vec<&'static str> {
         .collect()
 }
 
-/// Carries the command out.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+/// Carries the command out; what was measured comes back, as far as it is rows of this crate's reports.
+///
+/// # Errors
+/// Whatever hinders it.
+pub fn run(args: Args) -> anyhow::Result<(ExitCode, Vec<Measurement>)> {
     if !args.programs.is_empty() && !["tasks", "omp"].contains(&args.workload.as_str()) {
         anyhow::bail!("only `castell bench tasks` and `castell bench omp` take the names of programs");
     }
@@ -99,17 +107,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let effort = Effort { peers: !args.no_peers, json, rounds, samples };
     let (bytes, ranks) = (args.bytes.as_deref(), args.sim.ranks.as_deref());
     let conditions = Conditions::before(Setup { ranks: 1, is_bound: true });
-    match args.workload.as_str() {
-        "tasks" => tasks::run(&args.programs, &args.tasks, effort),
-        "metg" => tasks::metg::run(&args.tasks, effort),
+    let none = |()| Vec::new();
+    let rows = match args.workload.as_str() {
+        "tasks" => tasks::run(&args.programs, &args.tasks, effort).map(none),
+        "metg" => tasks::metg::run(&args.tasks, effort).map(none),
         "omp" => {
             omp::run(&args.omp, args.mpi.libraries.as_deref(), &args.programs, args.tasks.workers, effort)
+                .map(none)
         }
-        "sim" => sim::run(&args.sim, effort),
+        "sim" => sim::run(&args.sim, effort).map(none),
         "collectives" => collectives::run(&args.collectives, bytes, ranks, effort),
-        "mpi" => mpi::run(&args.mpi, args.collectives.ops.as_deref(), bytes, ranks, effort),
+        "mpi" => mpi::run(&args.mpi, args.collectives.ops.as_deref(), bytes, ranks, effort).map(none),
         "net" => net::run(&args.net, &args.mpi.mpis, args.collectives.ops.as_deref(), bytes, effort),
-        "overlap" => overlap::run(&args.overlap, bytes, ranks, effort),
+        "overlap" => overlap::run(&args.overlap, bytes, ranks, effort).map(none),
         name => {
             let workload = WORKLOADS.iter().find(|workload| workload.name() == name);
             let workload = *workload.context("clap accepts only the names of workloads")?;
@@ -124,11 +134,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for doubt in doubts {
         castell_host::say(&format!("warning: {}", doubt.text));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok((ExitCode::SUCCESS, rows))
 }
 
 /// Castell, plain code and the MPI implementations take turns.
-fn in_turns(workload: &dyn Workload, bytes: Option<&[u64]>, effort: Effort) -> anyhow::Result<()> {
+fn in_turns(
+    workload: &dyn Workload,
+    bytes: Option<&[u64]>,
+    effort: Effort,
+) -> anyhow::Result<Vec<Measurement>> {
     let mut subjects = workload.subjects()?;
     if let Some(ranks) = workload.peer_ranks().filter(|_| effort.peers) {
         let peers = peers::wanted(true)?;

@@ -1,7 +1,7 @@
 //! `castell bench` as the ranks of a job that is there already: `castell launch -n 4 --isolate 4 -- castell bench pingpong`.
 
 use crate::group::Measure;
-use crate::report::{Params, Report, Sample};
+use crate::report::{Measurement, Params, Report, Sample};
 use crate::workload::{Effort, Subject, Workload, measure};
 use anyhow::{Context as _, bail};
 use castell_base::Rank;
@@ -20,7 +20,7 @@ pub(crate) fn run(
     workload: &dyn Workload,
     bytes: Option<&[u64]>,
     effort: Effort,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<(ExitCode, Vec<Measurement>)> {
     let name = workload.name();
     let Some((ranks, body)) = workload.in_job() else {
         bail!("`castell bench {name}` starts its own processes: run it without `castell launch`");
@@ -41,12 +41,12 @@ pub(crate) fn run(
             report.rows(rows);
         }
     }
-    report.map_or(Ok(()), Report::end)?;
+    let rows = report.map_or(Ok(Vec::new()), Report::end)?;
     drop(subjects);
     if let Ok(comm) = Rc::try_unwrap(comm) {
         comm.finalize();
     }
-    Ok(ExitCode::SUCCESS)
+    Ok((ExitCode::SUCCESS, rows))
 }
 
 /// The first ranks of the job measure, the others wait.

@@ -23,6 +23,12 @@ impl Params {
         self
     }
 
+    /// Without one of them.
+    pub fn without(mut self, name: &str) -> Params {
+        self.0.remove(name);
+        self
+    }
+
     /// A number among them.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.0.get(name)?.as_u64()
@@ -101,10 +107,12 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 /// A row of the result.
 #[derive(Debug, Serialize)]
 pub struct Measurement {
-    workload: String,
+    /// What was measured.
+    pub workload: String,
     /// Who was measured.
     pub subject: String,
-    params: Params,
+    /// The case.
+    pub params: Params,
     /// What came out.
     #[serde(flatten)]
     pub sample: Sample,
@@ -185,20 +193,22 @@ impl Report {
                 row.doubts.push(CROWD);
             }
         }
-        if self.json {
-            self.rows.extend(rows);
-        } else {
+        if !self.json {
             self.progress.suspend(|| print_table(&rows));
         }
+        self.rows.extend(rows);
     }
 
-    /// Nothing more comes.
+    /// Nothing more comes: all rows.
     ///
     /// # Errors
     /// Rows that JSON cannot express.
-    pub fn end(self) -> anyhow::Result<()> {
+    pub fn end(self) -> anyhow::Result<Vec<Measurement>> {
         self.progress.finish_and_clear();
-        if self.json { print_json(&self.rows) } else { Ok(()) }
+        if self.json {
+            print_json(&self.rows)?;
+        }
+        Ok(self.rows)
     }
 }
 

@@ -71,6 +71,17 @@ impl Loaded {
     }
 }
 
+impl Loaded {
+    /// As [`source::name_lines`], where there is a text.
+    pub fn name_lines(&mut self) {
+        if let Loaded::File(contents) = self
+            && let Contents::Program(program) = &mut **contents
+        {
+            source::name_lines(program);
+        }
+    }
+}
+
 /// Whether a name is a file's.
 pub fn is_file(name: &str) -> bool {
     name == "-" || Path::new(name).exists()

@@ -2,6 +2,7 @@
 
 mod afford;
 mod agent;
+mod bench;
 mod clocks;
 mod colour;
 mod completions;
@@ -132,7 +133,7 @@ fn main() -> ExitCode {
         Command::Mpi(args) => mpi::run(args),
         Command::Cpus(args) => cpus::run(args),
         Command::Daemon(args) => daemon::run(args),
-        Command::Bench(args) => castell_bench::run(*args),
+        Command::Bench(args) => bench::run(*args),
         Command::Distances(args) => distances::run(args),
         Command::Probe(args) => probe::run(args),
         Command::Profile(args) => profile::run(args),

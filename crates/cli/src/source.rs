@@ -49,6 +49,22 @@ pub fn program(file: &Path) -> anyhow::Result<Program> {
     Ok(contents(file)?.into_program())
 }
 
+/// Each operation that was read from a text says its line there beside its label: for those who look at a timeline.
+pub fn name_lines(program: &mut Program) {
+    for rank in (0..program.graphs().count() as u32).map(Rank) {
+        let graph = program.rank_mut(rank);
+        for vertex in graph.vertices() {
+            let Some((line, _)) = graph.position(vertex) else { continue };
+            let label = match graph.label(vertex) {
+                Some(label) => format!("{label}, line {line}"),
+                None => format!("line {line}"),
+            };
+            // What has more names than fit keeps those that it has.
+            let _ = graph.set_label(vertex, &label);
+        }
+    }
+}
+
 /// A file as messages name it.
 pub fn name(file: &Path) -> String {
     if file == Path::new("-") { "standard input".into() } else { file.display().to_string() }

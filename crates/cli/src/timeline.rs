@@ -134,9 +134,14 @@ impl TimelineArgs {
         self.timeline.as_ref().map_or(Ok(()), |timeline| crate::output::check(&timeline.path))
     }
 
-    /// With the title and of the time that was asked for.
-    fn as_wanted(&self, mut timeline: Timeline) -> Timeline {
-        if let Some(title) = &self.title {
+    /// Whether there is room to say in which line of a program's text an operation stands.
+    pub fn tells_lines(&self) -> bool {
+        self.timeline.as_ref().is_some_and(|file| matches!(file.format, Format::Html))
+    }
+
+    /// With the title, if it is to have that, and of the time that was asked for.
+    fn as_wanted(&self, mut timeline: Timeline, is_titled: bool) -> Timeline {
+        if let Some(title) = self.title.as_ref().filter(|_| is_titled) {
             timeline.title.clone_from(title);
         }
         if let Some(Part { from_ps, to_ps }) = self.time {
@@ -169,8 +174,17 @@ impl TimelineArgs {
     /// # Errors
     /// Files that cannot be written.
     pub fn write(&self, timeline: Timeline) -> anyhow::Result<Option<String>> {
+        self.write_beside(vec![timeline])
+    }
+
+    /// As [`write`](Self::write); a drawing has the others beneath the first one, on the same axis.
+    ///
+    /// # Errors
+    /// Files that cannot be written.
+    pub fn write_beside(&self, timelines: Vec<Timeline>) -> anyhow::Result<Option<String>> {
         let Some(TimelineFile { path, format }) = &self.timeline else { return Ok(None) };
-        let timeline = self.as_wanted(timeline);
+        let mut timelines: Vec<Timeline> =
+            timelines.into_iter().enumerate().map(|(at, one)| self.as_wanted(one, at == 0)).collect();
         let theme = match self.theme {
             Colours::Auto => Theme::Auto,
             Colours::Light => Theme::Light,
@@ -178,13 +192,22 @@ impl TimelineArgs {
         };
         if let Format::Drawing = format {
             let every_rank = self.every_rank;
-            let options = SvgOptions { theme, width: self.width, font: self.font.clone(), every_rank };
+            let options =
+                SvgOptions { theme, width: self.width, font: self.font.clone(), every_rank, until_ps: 0 };
             let mut svg = Vec::new();
-            castell_trace::write_svg(&timeline, &options, &mut svg)?;
+            match &timelines[..] {
+                [timeline] => castell_trace::write_svg(timeline, &options, &mut svg)?,
+                several => castell_trace::write_svg_beside(several, &options, &mut svg)?,
+            }
             crate::picture::write(path, svg)?;
-            return Ok(Some(format!("timeline: {}", path.display())));
+            let is_svg = path.extension().is_some_and(|ending| ending == "svg");
+            let viewer = if is_svg { " (open it in a browser)" } else { "" };
+            return Ok(Some(format!("timeline: {}{viewer}", path.display())));
         }
-        let mut out = create(path)?;
+        if timelines.is_empty() {
+            return Ok(None);
+        }
+        let (timeline, mut out) = (timelines.swap_remove(0), create(path)?);
         let (written, viewer) = match format {
             Format::Drawing => unreachable!("is written"),
             Format::Html => (castell_trace::write_html(&timeline, &mut out), "a browser"),

@@ -216,6 +216,17 @@ fn dump_shows_compiled_records() {
 
 #[test]
 fn dump_draws() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let drawing = folder.path().join("overlap.svg").display().to_string();
+    succeeds(&["dump", "--svg", &drawing, &vector("overlap.goal")]);
+    let drawn = std::fs::read_to_string(&drawing).expect("a drawing");
+    assert!(
+        drawn.contains(">rank 1</text>") && drawn.contains("class=\"critical message\" d=\"M"),
+        "{drawn}"
+    );
+    succeeds(&["dump", "--svg", &drawing, "--rank", "0", &vector("overlap.goal")]);
+    assert!(!std::fs::read_to_string(&drawing).expect("a drawing").contains(">rank 1</text>"));
+    fails(2, &["dump", "--svg", &drawing, "--rank", "999", &vector("overlap.goal")]);
     let said = succeeds(&["dump", "--dot", &vector("overlap.goal")]);
     assert!(said.starts_with("digraph goal {") && said.ends_with("}\n"), "{said}");
     assert!(said.contains("subgraph cluster_1") && said.contains("r0v1 -> r1v0 [arrowhead=empty"), "{said}");

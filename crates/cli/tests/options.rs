@@ -197,6 +197,11 @@ fn bench_collectives() {
     let with = subjects(&["--algorithm", "binomial", "--in-a-row"]);
     assert!(with.iter().any(|subject| subject.contains("binomial")), "{with:?}");
     assert!(!subjects(&["--started"]).is_empty());
+    let folder = tempfile::tempdir().expect("a folder");
+    let drawing = folder.path().join("bcast.svg").display().to_string();
+    subjects(&["--svg", &drawing]);
+    let drawn = std::fs::read_to_string(&drawing).expect("a drawing");
+    assert!(drawn.contains("bcast, ranks 2: us") && drawn.contains(">castell</text>"), "{drawn}");
 }
 
 #[test]

@@ -134,11 +134,11 @@ fn there_is_one_list_of_patterns() {
 #[test]
 fn endings_tell_formats_and_each_line_whose_it_is() {
     for command in [
-        &["schedule", "check", "a4,a2", "--ranks", "8", "--svg", "x.png"][..],
-        &["tune", "--timeline", "x.png"],
+        &["schedule", "check", "a4,a2", "--ranks", "8", "--svg", "x.gif"][..],
+        &["tune", "--timeline", "x.gif"],
     ] {
         let (_, err) = ends(2, &mut castell(command));
-        assert!(err.contains("end the name in .svg"), "{err}");
+        assert!(err.contains(".svg, .png or .pdf"), "{err}");
     }
     let folder = tempfile::tempdir().expect("a folder");
     let lonely = program(

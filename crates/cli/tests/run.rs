@@ -188,7 +188,7 @@ fn the_name_of_a_timeline_tells_its_format() {
     let again = run(&[out.to_str().expect("a path"), "--calc-scale", "0", "--json"]);
     let again: Value = serde_json::from_slice(&again.stdout).expect("valid JSON");
     assert_eq!((&again["ranks"], &again["messages"]), (&2.into(), &8.into()), "a timeline can be run again");
-    let unknown = run(&[&file, "--timeline", "timeline.pdf"]);
+    let unknown = run(&[&file, "--timeline", "timeline.gif"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains(".svg"), "{}", text(&unknown.stderr));
 }
@@ -416,7 +416,7 @@ fn true_waiting_stands_apart_from_receives_that_were_posted_early() {
         "{}",
         text(&output.stdout)
     );
-    assert!(std::fs::read_to_string(&page).expect("a page").contains("waits for in: recv 8b from 0 tag 3"));
+    assert!(std::fs::read_to_string(&page).expect("a page").contains("waits for in, line "));
 }
 
 /// What castell wrote is replaced; what somebody else wrote is not, unless that is asked for.
@@ -457,6 +457,22 @@ fn a_drawing_has_the_title_width_font_and_part_that_are_asked_for() {
     ] {
         assert!(drawing.contains(wanted), "{wanted}");
     }
+    // As a picture, only one rank of the two, and what a model says beneath.
+    let picture = directory.path().join("figure.png");
+    let options = ["--only", "1..3", "--model", "loggp:L=1us,o=300ns,g=400ns,G=0.1ns"];
+    let output = run(&[&[&*file, "--timeline", picture.to_str().expect("a path")], &options[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(std::fs::read(&picture).expect("written").starts_with(b"\x89PNG"));
+    let printed = text(&output.stdout);
+    assert!(printed.contains("predicted 0.0") && printed.contains("times as long"), "{printed}");
+    let output = run(&[&[&*file, "--timeline", name], &options[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let drawing = std::fs::read_to_string(&out).expect("written");
+    assert!(drawing.matches("<svg ").count() == 3 && drawing.contains(", predicted</text>"), "{drawing}");
+    assert!(
+        drawing.matches(">rank 1</text>").count() == 2 && !drawing.contains(">rank 0</text>"),
+        "{drawing}"
+    );
     for wrong in ["3us..2us", "soon", "1..2"] {
         let output = run(&[&file, "--timeline", name, "--time", wrong]);
         assert_eq!(output.status.code(), Some(2), "{wrong}: {}", text(&output.stderr));

@@ -107,7 +107,7 @@ pub fn run(
     bytes: Option<&[u64]>,
     ranks: Option<&[u32]>,
     effort: Effort,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<Measurement>> {
     let (rounds, samples) = (effort.rounds, effort.samples(10));
     let operations = args.ops.clone().unwrap_or_else(|| vec![Operation::Barrier, Operation::Allreduce]);
     let bytes = bytes.unwrap_or(&[8, 4096, 1 << 20]).to_vec();
@@ -130,7 +130,7 @@ pub fn run(
 }
 
 /// The ranks of a job measure what the library chooses, and the algorithms that were asked for; rank 0 reports.
-fn in_job(plan: &Plan, rounds: u32, algorithms: &[String], json: bool) -> anyhow::Result<()> {
+fn in_job(plan: &Plan, rounds: u32, algorithms: &[String], json: bool) -> anyhow::Result<Vec<Measurement>> {
     let comm = Comm::init().context("this process was started as a rank")?;
     let (ranks, hosts) = (comm.size(), hosts_of(&comm));
     let mut sets = sets(plan, ranks, &Decisions::builtin(), algorithms)?;
@@ -147,22 +147,23 @@ fn in_job(plan: &Plan, rounds: u32, algorithms: &[String], json: bool) -> anyhow
         taken.iter_mut().flatten().zip(samples.into_iter().flatten()).for_each(|(all, new)| all.push(new));
         report.iter().for_each(Report::step);
     }
+    let mut rows = Vec::new();
     if let Some(mut report) = report {
         for ((set, taken), (operation, bytes)) in sets.iter().zip(&taken).zip(plan.cases()) {
             let params = Params::new().with("hosts", hosts).with("ranks", ranks).with("bytes", bytes);
             let params = if plan.timing.started { params.with("started", true) } else { params };
-            let rows = set.iter().zip(taken).filter_map(|(one, taken)| {
+            let of_case = set.iter().zip(taken).filter_map(|(one, taken)| {
                 let sample = Sample::over_rounds(taken)?;
                 let name =
                     if one.way == Way::Call { "castell".into() } else { format!("castell, {}", one.name()) };
                 Some(Measurement::new(operation.name(), name, &params, sample).by(&one.name()))
             });
-            report.rows(rows.collect());
+            report.rows(of_case.collect());
         }
-        report.end()?;
+        rows = report.end()?;
     }
     comm.finalize();
-    Ok(())
+    Ok(rows)
 }
 
 /// How many hosts the ranks of a job are on.

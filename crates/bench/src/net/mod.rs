@@ -80,7 +80,7 @@ pub fn run(
     operations: Option<&[Operation]>,
     bytes: Option<&[u64]>,
     effort: Effort,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<Measurement>> {
     let hosts = Hosts::of(&args.hosts, args.remote.as_deref())?;
     let groups = groups(args, &hosts)?;
     let timing = Timing {

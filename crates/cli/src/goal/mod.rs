@@ -1,5 +1,6 @@
 //! `castell goal`: looks at programs in any of the formats, and turns one into another.
 
+mod draw;
 mod json;
 
 use crate::colour::Stream;
@@ -49,7 +50,7 @@ enum Command {
     },
     /// Print a program as text, as a drawing, or as the compiled schedules
     #[command(
-        after_help = "Examples:\n  castell goal dump halo.bin                        as GOAL text\n  castell goal dump --schedule --rank 3 halo.goal   what rank 3 will execute\n  castell goal dump --dot halo.goal | dot -Tsvg > halo.svg"
+        after_help = "Examples:\n  castell goal dump halo.bin                        as GOAL text\n  castell goal dump --schedule --rank 3 halo.goal   what rank 3 will execute\n  castell goal dump --svg halo.svg halo.goal         operations and what waits for what\n  castell goal dump --svg rank3.png --rank 3 halo.goal\n  castell goal dump --dot halo.goal | dot -Tsvg > halo.svg"
     )]
     Dump {
         /// The program
@@ -60,9 +61,12 @@ enum Command {
         /// The compiled records: offset, [dependencies to be met], operation, offsets of what it releases
         #[arg(long, conflicts_with = "dot")]
         schedule: bool,
-        /// Graphviz
+        /// For Graphviz
         #[arg(long)]
         dot: bool,
+        /// Draw operations and what they wait for
+        #[arg(long, value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file, conflicts_with_all = ["schedule", "dot", "json"])]
+        svg: Option<PathBuf>,
         /// Print one JSON object
         #[arg(long, conflicts_with = "dot")]
         json: bool,
@@ -98,7 +102,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut out = Out::default();
     let code = match args.command {
         Command::Check { file, json } => run_check(&file, json, &mut out),
-        Command::Dump { file, rank, schedule, dot, json } => {
+        Command::Dump { file, rank, svg: Some(drawing), .. } => draw_program(&file, rank.map(Rank), &drawing),
+        Command::Dump { file, rank, schedule, dot, json, svg: None } => {
             let form = match () {
                 () if json => Form::Json,
                 () if dot => Form::Dot,
@@ -274,11 +279,7 @@ fn dump(
         Contents::Schedules(set) => set.num_ranks(),
     };
     if let Some(rank) = only.filter(|rank| rank.0 >= ranks) {
-        castell_host::say(&format!(
-            "--rank {rank}: {} has {ranks} ranks, so the last is {}",
-            name(path),
-            ranks.saturating_sub(1)
-        ));
+        castell_host::say(&no_such_rank(rank, path, ranks));
         return Ok(ExitCode::from(2));
     }
     let shown = |rank: Rank| only.is_none_or(|only| only == rank);
@@ -317,6 +318,25 @@ fn dump(
     }
     print_text(&program, only, |text| out.write(text))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Draws a program.
+fn draw_program(path: &Path, only: Option<Rank>, drawing: &Path) -> anyhow::Result<ExitCode> {
+    crate::output::check(drawing)?;
+    let program = source::program(path)?;
+    let ranks = program.num_ranks();
+    if let Some(rank) = only.filter(|rank| rank.0 >= ranks) {
+        castell_host::say(&no_such_rank(rank, path, ranks));
+        return Ok(ExitCode::from(2));
+    }
+    let title = path.file_name().unwrap_or_default().to_string_lossy();
+    draw::draw(&program, only, &title, drawing).with_context(|| name(path))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn no_such_rank(rank: Rank, path: &Path, ranks: u32) -> String {
+    let last = ranks.saturating_sub(1);
+    format!("--rank {rank}: {} has {ranks} ranks, so the last is {last}", name(path))
 }
 
 /// Writes GOAL text rank by rank.

@@ -3,6 +3,7 @@
 mod execute;
 mod noted;
 mod over_hosts;
+mod predicted;
 mod repeats;
 mod results;
 mod stages;
@@ -25,8 +26,10 @@ use castell_comm::launch::{Binding, Launch, Outcome};
 use castell_comm::{Comm, Job};
 use castell_goal::schedule::Schedule;
 use castell_host::conditions::{Conditions, Doubt, Setup};
+use castell_model::Model;
 use castell_trace::Timeline;
 use execute::{Rounds, execute};
+use predicted::Predicted;
 use repeats::Repeats;
 use results::{Results, Summary};
 use serde_json::json;
@@ -47,6 +50,7 @@ use std::time::Duration;
   castell run trace.bin --eager 64000 --json
   castell run examples/goal/halo.goal --net tcp
   castell run examples/goal/pingpong.goal --stages    # where messages' time went
+  castell run examples/goal/pingpong.goal --model loggp:L=1us,o=300ns,g=400ns,G=0.1ns --timeline both.svg    # predicted beneath measured
   castell run examples/goal/pingpong.goal --repeat 50 --bind core    # how long it takes, and how much that varies
   castell run examples/goal/halo.goal --hosts a:4,b:4 --timeline drawing.svg    # on two hosts, by ssh; their clocks are compared
   castell lab 2 -- castell run examples/goal/halo.goal    # on two hosts made of namespaces
@@ -99,6 +103,9 @@ pub struct Args {
     /// Print where the time of messages went: call, queue, wake, wire, match, completion
     #[arg(long)]
     stages: bool,
+    /// Simulate the program too, as this model has it, say where the difference lies, and draw that beneath what was measured (.svg, .png, .pdf)
+    #[arg(long, value_name = "MODEL", value_parser = crate::model::constant, conflicts_with = "calc_scale")]
+    model: Option<Model>,
     /// Do not check the program first (sends without receives then wait for ever)
     #[arg(long)]
     no_check: bool,
@@ -127,10 +134,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     insist_on_memory(&schedules).with_context(|| args.file.display().to_string())?;
     let ranks = schedules.len() as u32;
     let operations: Vec<usize> = schedules.iter().map(|schedule| schedule.len()).collect();
-    let draws = args.timeline.timeline.is_some();
     let warmup = args.warmup.unwrap_or(u32::from(args.repeat > 1));
     let rounds = (warmup + args.repeat) as usize;
-    let rounds = Rounds { calc_scale: args.calc_scale, count: rounds, records: draws || args.stages };
+    let rounds = Rounds {
+        calc_scale: args.calc_scale,
+        count: rounds,
+        records: args.timeline.timeline.is_some() || args.stages || args.model.is_some(),
+    };
     let results = Results::create(&operations, rounds.count, rounds.records)?;
     let conditions = Conditions::before(Setup { ranks, is_bound: args.bind != Binding::None });
     let launch = Launch {
@@ -170,12 +180,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let repeats = (rounds.count > 1 && !counted.is_empty()).then(|| Repeats::new(warmup, counted));
     let doubts = conditions.after();
     let carried = clocks::carried(args.net, clocks.as_ref());
-    report(&args, &summary, &operations, &Findings { stages, repeats, doubts, clocks });
-    if draws {
-        let timeline = timeline::collect(&args.file, &schedules, &results, &summary, args.eager, &carried);
-        if let (Some(line), false) = (args.timeline.write(timeline)?, args.json) {
-            println!("{line}");
+    let recorded = (rounds.records)
+        .then(|| timeline::collect(&args.file, &schedules, &results, &summary, args.eager, &carried));
+    let predicted = match (&args.model, &recorded) {
+        (Some(model), Some(measured)) if summary.failures.is_empty() => {
+            Some(Predicted::new(&schedules, model, measured)?)
         }
+        _ => None,
+    };
+    let findings = Findings { stages, repeats, doubts, clocks, predicted };
+    report(&args, &summary, &operations, &findings);
+    let timelines = recorded.into_iter().chain(findings.predicted.map(|predicted| predicted.timeline));
+    if let (Some(line), false) = (args.timeline.write_beside(timelines.collect())?, args.json) {
+        println!("{line}");
     }
     let code = if summary.failures.is_empty() { 0 } else { 1 };
     Ok(ExitCode::from(code))
@@ -242,9 +259,12 @@ fn compile(args: &Args) -> anyhow::Result<(Vec<Arc<Schedule>>, Option<Hosts>)> {
         let schedules = source::schedules(&pattern.program()?, &args.file)?;
         return Ok((schedules.into_iter().map(Arc::new).collect(), on));
     }
-    let program = source::program(&args.file)?;
+    let mut program = source::program(&args.file)?;
     if !args.no_check {
         source::insist(&program, &args.file)?;
+    }
+    if args.timeline.tells_lines() {
+        source::name_lines(&mut program);
     }
     let schedules = source::schedules(&program, &args.file)?;
     let ranks = schedules.len() as u32;
@@ -265,10 +285,11 @@ struct Findings {
     doubts: Vec<Doubt>,
     /// Where ranks were on several hosts.
     clocks: Option<Recorded>,
+    predicted: Option<Predicted>,
 }
 
 fn report(args: &Args, summary: &Summary, operations: &[usize], findings: &Findings) {
-    let Findings { stages, repeats, doubts, clocks } = findings;
+    let Findings { stages, repeats, doubts, clocks, predicted } = findings;
     castell_host::say(&summary.failures.join("\n"));
     let (messages, bytes) = (summary.messages.iter().sum::<u64>(), summary.bytes.iter().sum::<u64>());
     if args.json {
@@ -286,6 +307,9 @@ fn report(args: &Args, summary: &Summary, operations: &[usize], findings: &Findi
         }
         if let Some(clocks) = clocks {
             object["clocks"] = clocks::json(clocks);
+        }
+        if let Some(predicted) = predicted {
+            object["model"] = predicted.json();
         }
         println!("{object}");
         return;
@@ -309,6 +333,9 @@ fn report(args: &Args, summary: &Summary, operations: &[usize], findings: &Findi
     }
     if let Some(clocks) = clocks {
         clocks::say(clocks, false);
+    }
+    if let Some(predicted) = predicted {
+        predicted.print();
     }
     if summary.failures.is_empty() {
         tell_doubts(doubts, repeats.is_some());

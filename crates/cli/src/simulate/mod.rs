@@ -166,7 +166,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("one program at a time, or several patterns with --sweep ranks=2..64");
     };
     let threads = Lent::new(args.threads);
-    let program = load(name, &args.pattern, args.host_list(), &threads)?;
+    let mut program = load(name, &args.pattern, args.host_list(), &threads)?;
+    if args.timeline.tells_lines() {
+        program.name_lines();
+    }
     let machine = on_hosts(machine(&args)?, &args, program.source().ranks())?;
     insist_on_memory(&args, program.source()).with_context(|| name.to_string())?;
     let started = Instant::now();

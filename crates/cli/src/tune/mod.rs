@@ -353,7 +353,7 @@ fn draw(args: &Args, cases: &[Case], path: &Path) -> anyhow::Result<Option<PathB
     let path = args.timeline.clone().unwrap_or_else(|| path.with_extension("svg"));
     let mut svg = Vec::new();
     write_svg(&timeline, &SvgOptions::default(), &mut svg)?;
-    write(&path, &svg)?;
+    crate::picture::write(&path, svg)?;
     Ok(Some(path))
 }
 

@@ -54,8 +54,9 @@ pub fn print_dot(program: &Program, only: Option<Rank>, out: &mut impl Write) ->
     writeln!(out, "}}")
 }
 
-/// Sends with the receives that take them, by source, destination and tag, in order of addition.
-fn messages(program: &Program) -> Vec<((Rank, Vertex), (Rank, Vertex))> {
+/// Sends with the receives that take them, by source, destination and tag, in order of addition; without receives from any source or of any
+/// tag.
+pub fn messages(program: &Program) -> Vec<((Rank, Vertex), (Rank, Vertex))> {
     let mut sent: HashMap<_, VecDeque<Vertex>> = HashMap::new();
     for (rank, graph) in program.graphs() {
         for vertex in graph.vertices() {

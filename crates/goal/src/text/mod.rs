@@ -14,7 +14,7 @@ mod print_schedule;
 mod scanner;
 mod usual;
 
-pub use dot::print_dot;
+pub use dot::{messages, print_dot};
 pub use error::{ERRORS_MAX, ParseError, ParseErrors, Problem};
 pub use print::{Operation, print, print_rank};
 pub use print_schedule::print_schedule;

@@ -5,10 +5,12 @@
 
 mod arrows;
 mod bars;
+mod beside;
 mod boxes;
 mod critical;
 mod frame;
 mod gantt;
+mod graph;
 mod heat;
 mod lines;
 mod nodes;
@@ -19,8 +21,10 @@ mod sizes;
 mod theme;
 mod xml;
 
+pub use beside::write_svg_beside;
 pub use boxes::{BoxPanel, BoxPlot, FiveNumbers, write_box_plot};
 pub use gantt::{GanttBar, GanttPanel, GanttPlot, write_gantt};
+pub use graph::{BOXES_MAX, GraphArrow, GraphBox, GraphPlot, write_graph};
 pub use heat::{HeatMap, write_heat_map};
 pub use lines::{Axis, Line, LinePlot, Panel, write_line_plot};
 pub use nodes::{NodeBox, NodesPlot, write_nodes};
@@ -49,11 +53,13 @@ pub struct SvgOptions {
     pub font: Option<String>,
     /// A line for each rank, also where many do the same.
     pub every_rank: bool,
+    /// The axis goes on until then, if nothing happens later: so that drawings can be compared. Picoseconds.
+    pub until_ps: u64,
 }
 
 impl Default for SvgOptions {
     fn default() -> SvgOptions {
-        SvgOptions { theme: Theme::Auto, width: 1200, font: None, every_rank: false }
+        SvgOptions { theme: Theme::Auto, width: 1200, font: None, every_rank: false, until_ps: 0 }
     }
 }
 
@@ -97,7 +103,8 @@ pub fn write_svg(timeline: &Timeline, options: &SvgOptions, out: &mut impl Write
     let path = critical::parts(timeline, &steps);
     let width = options.width.clamp(400, 10_000);
     let arrows = arrows.then_some(drawn);
-    let paper = Paper::new(timeline, width, places, (one_by_one, arrows), path.as_deref());
+    let paper =
+        Paper::new(timeline, (width, options.until_ps), places, (one_by_one, arrows), path.as_deref());
     frame::open(timeline, options, &paper, out)?;
     frame::legend(timeline, &paper, critical::is_drawn(&paper, &steps), out)?;
     frame::lines_and_axis(&paper, out)?;

@@ -48,13 +48,13 @@ impl Paper {
     /// `path`: what the critical path's time went into.
     pub fn new(
         timeline: &Timeline,
-        width: u32,
+        (width, until_ps): (u32, u64),
         places: Places,
         (one_by_one, arrows): (bool, Option<usize>),
         path: Option<&str>,
     ) -> Paper {
         let width = f64::from(width);
-        let end_ps = timeline.end_ps();
+        let end_ps = timeline.end_ps().max(until_ps);
         let unit = Unit::of(end_ps);
         let lines = places.lines.len();
         let characters = |each: f64| ((width - 2.0 * MARGIN) / each) as usize;
