@@ -271,6 +271,12 @@ fn the_page_does_what_it_says() {
     browser.run("castell.draw()");
     browser.keep("path");
     filters(&browser);
+    // Whoever asked for some ranks sees these first, and can have the others.
+    browser.open(&written(&Timeline { only: Some(vec![Rank(1), Rank(2)]), ..small() }, &folder));
+    assert_eq!(browser.text("return document.getElementById('ranks').value"), "1-2");
+    assert_eq!(browser.run("castell.draw(); return castell.layout().all.count"), 2);
+    browser.run("const field = document.getElementById('ranks'); field.value = ''; field.dispatchEvent(new Event('input'))");
+    assert_eq!(browser.run("castell.draw(); return castell.layout().all.count"), 3);
 }
 
 /// Ranks, kinds and words leave others out.
