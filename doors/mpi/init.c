@@ -63,6 +63,8 @@ static void check(int rank)
         fprintf(stderr, "castell: joined by functions of this MPI: yes; ranks of this host: %d; hosts: %d%s%s; thread level %d\n",
                 door_joined.ranks_here, door_joined.hosts, *door_joined.net ? ", between ranks that share no memory: " : "",
                 door_joined.net, thread_level);
+    if (door_joined.among != MPI_COMM_NULL && *door_joined.why)
+        fprintf(stderr, "castell: castell could not join all ranks: %s\n", door_joined.why);
     dladdr((void *)(uintptr_t)check, &ours);
     for (size_t at = 0; at < sizeof names / sizeof *names; at++) {
         void *bound = dlsym(RTLD_DEFAULT, names[at]);

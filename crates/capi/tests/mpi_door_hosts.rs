@@ -182,6 +182,7 @@ fn programs_on_several_hosts_give_the_same_results() {
         compare(mpi, &installed);
         behave(mpi, &installed);
         choose(mpi, &installed);
+        draw(mpi, &installed);
         stay_below(mpi, &installed);
         survive(mpi, &installed);
     }
@@ -272,6 +273,44 @@ fn choose(mpi: &Mpi, installed: &Installed) {
     assert!(line.ends_with("the MPI below is faster here"), "seed {seed}: {line}");
     let line = rig("9 1", "1 9");
     assert!(line.ends_with("  "), "seed {seed}: nothing is below: {line}");
+}
+
+/// `castell mpi` says all of it on a command line. Of a barrier on one clock, nobody comes out before the last one has come in, though the clocks of
+/// hosts are hours apart.
+fn draw(mpi: &Mpi, installed: &Installed) {
+    let program = mpi.compile(installed, "hard.c");
+    let file = |what: &str| installed.prefix.join(format!("{what}.{}.json", mpi.family));
+    let (timeline, stats) = (file("timeline"), file("stats"));
+    let before = format!(
+        "exec \"$CASTELL\" mpi --always --net tcp+tls --timeline {} --json {} -- \"$@\"",
+        timeline.display(),
+        stats.display()
+    );
+    let case = Case { hosts: THREE, door: None, before: &before, ..Case::default() };
+    let said = mpi.run(installed, &case, &program, &["open"]);
+    let stats = std::fs::read_to_string(stats).expect("statistics");
+    for part in [
+        "\"hosts\": 3, \"net\": \"tcp+tls\", \"not_joined\": \"\"",
+        "\"size\": 5, \"hosts\": 3, \"through\": true",
+    ] {
+        assert!(stats.contains(part), "{part}: {stats}");
+    }
+    let bound = said.split_once("compared with an error of ").and_then(|(_, rest)| rest.split_once(" us"));
+    let bound: f64 =
+        bound.and_then(|(bound, _)| bound.parse().ok()).unwrap_or_else(|| panic!("no bound: {said}"));
+    let text = std::fs::read_to_string(timeline).expect("a timeline");
+    let number = |line: &str, key: &str| -> f64 {
+        let (_, rest) = line.split_once(key).unwrap_or_else(|| panic!("no {key}: {line}"));
+        rest[..rest.find([',', '}']).expect("an end")].parse().expect("a number")
+    };
+    let barriers =
+        text.lines().filter(|line| line.contains("\"ph\":\"X\"") && line.contains("\"name\":\"barrier\""));
+    let times = barriers.map(|line| (number(line, "\"ts\":"), number(line, "\"dur\":")));
+    let times: Vec<(f64, f64)> = times.map(|(since, lasts)| (since, since + lasts)).collect();
+    assert_eq!(times.len(), 5, "{text}");
+    let last_in = times.iter().fold(0.0, |last: f64, (since, _)| last.max(*since));
+    let first_out = times.iter().fold(f64::MAX, |first, (_, until)| first.min(*until));
+    assert!(last_in <= first_out + bound + 0.01, "{last_in} {first_out} {bound}: {times:?}");
 }
 
 /// Each host gets a network of its own which leads nowhere.
