@@ -33,19 +33,18 @@ impl Drop for Browser {
 impl Browser {
     /// `None` where there is no Chromium.
     fn start() -> Option<Browser> {
-        let driver =
-            Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let mut driver = match driver {
-            Ok(driver) => driver,
-            Err(error) => {
-                skipped::skip("chromedriver", &error.to_string());
-                return None;
-            }
-        };
-        let lines = BufReader::new(driver.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
-        let port =
-            |line: String| line.split("successfully on port ").nth(1)?.trim_end_matches('.').parse().ok();
-        let port = lines.into_iter().find_map(port).expect("chromedriver says its port");
+        // It chooses a port for one protocol of the internet and takes it for the other one, too, which another driver may have meanwhile:
+        // then it ends.
+        let mut said = String::new();
+        let started = (0..5).find_map(|_| Browser::driver(&mut said).transpose());
+        let (driver, port) =
+            match started.unwrap_or_else(|| panic!("chromedriver says no port, five times: {said}")) {
+                Ok(started) => started,
+                Err(error) => {
+                    skipped::skip("chromedriver", &error.to_string());
+                    return None;
+                }
+            };
         let profile = tempfile::tempdir().expect("a folder");
         let mut browser = Browser { driver, port, session: String::new(), _profile: profile };
         let folder = format!("--user-data-dir={}", browser._profile.path().display());
@@ -67,6 +66,26 @@ impl Browser {
         browser.session =
             answer["sessionId"].as_str().unwrap_or_else(|| panic!("no browser: {answer}")).to_owned();
         Some(browser)
+    }
+
+    /// A driver and its port; `None` if it ended before it had one.
+    fn driver(said: &mut String) -> std::io::Result<Option<(Child, u16)>> {
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let lines = BufReader::new(driver.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+        for line in lines {
+            let port = line.split("successfully on port ").nth(1);
+            if let Some(port) = port.and_then(|port| port.trim_end_matches('.').parse().ok()) {
+                return Ok(Some((driver, port)));
+            }
+            said.push_str(&line);
+            said.push('\n');
+        }
+        driver.wait()?;
+        Ok(None)
     }
 
     /// One request; the value of its answer.
