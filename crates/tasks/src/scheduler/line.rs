@@ -178,8 +178,7 @@ impl<T: Schedulable> Line<T> {
             return self.sorted.take_youngest_where(most, |task| wants(task.0)).map(|task| task.0);
         }
         let first = self.start.max(self.end.saturating_sub(most as u64));
-        let number = (first..self.end).rev().find(|&number| self.cell(number).is_some_and(&wants))?;
-        self.take_numbered(number)
+        self.take_first((first..self.end).rev(), wants)
     }
 
     /// As [`Line::take_youngest_where`], of the `most` oldest the oldest.
@@ -192,12 +191,17 @@ impl<T: Schedulable> Line<T> {
             return self.take_youngest_where(most, wants);
         }
         let last = self.end.min(self.start.saturating_add(most as u64));
-        let number = (self.start..last).find(|&number| self.cell(number).is_some_and(&wants))?;
-        self.take_numbered(number)
+        self.take_first(self.start..last, wants)
     }
 
-    /// Those behind it get the numbers before theirs: whoever knows something of all from a number on is right about fewer, never wrong.
-    fn take_numbered(&mut self, number: u64) -> Option<NonNull<T>> {
+    /// Takes the first of these that `wants` chooses. Those behind it get the numbers before theirs: whoever knows something of all from a number
+    /// on is right about fewer, never wrong.
+    fn take_first(
+        &mut self,
+        mut numbers: impl Iterator<Item = u64>,
+        wants: impl Fn(NonNull<T>) -> bool,
+    ) -> Option<NonNull<T>> {
+        let number = numbers.find(|&number| self.cell(number).is_some_and(&wants))?;
         let found = *self.cell(number);
         for behind in number + 1..self.end {
             *self.cell(behind - 1) = *self.cell(behind);

@@ -583,8 +583,8 @@ impl<T: Schedulable> Tree<T> {
     /// A task that descends from `ancestor` and waits in what workers share, or with one of those that the worker asks.
     pub(super) fn ask_for_descendant(&self, worker: WorkerId, ancestor: &T) -> Option<NonNull<T>> {
         self.find_shared(worker, ancestor).or_else(|| {
-            let hoarders = self.hoarders(worker, 0).take(ASKED_AT_ONCE);
-            hoarders.into_iter().find_map(|leaf| leaf.own.ask(|own| leaf.give_descendant(own, ancestor))?)
+            let mut asked = self.hoarders(worker, 0).take(ASKED_AT_ONCE);
+            asked.find_map(|leaf| leaf.own.ask(|own| leaf.give_descendant(own, ancestor))?)
         })
     }
 
