@@ -1,13 +1,17 @@
 //! `castell tasks`: what was recorded of a program's tasks, run again on machines that are described.
 
+mod timeline;
+
 use crate::source;
+use crate::timeline::TimelineArgs;
 use anyhow::{Context as _, bail, ensure};
 use castell_base::Rank;
 use castell_goal::graph::Graph;
 use castell_goal::op::Op;
 use castell_sched::program::Pieces;
 use castell_sched::simulate::Costs;
-use castell_sched::{Options, Topology, simulate};
+use castell_sched::simulate::{Worked, simulate_watched};
+use castell_sched::{Options, Topology};
 use clap::Subcommand;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -28,7 +32,8 @@ enum Command {
 Examples:
   CASTELL_TASKS_RECORD=g.goal ./program         # records
   castell tasks simulate g.goal --machine cpu:2 --machine 'numa:2 cpu:24'
-  castell tasks simulate g.goal --machine cpu:48 --scheduler central --json")]
+  castell tasks simulate g.goal --machine cpu:48 --scheduler central --json
+  castell tasks simulate g.goal --machine cpu:8 --timeline g.svg     # which processor ran what, and what the end waited for")]
     Simulate(SimulateArgs),
 }
 
@@ -52,6 +57,8 @@ struct SimulateArgs {
     /// Print JSON: one object a machine and scheduler
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    timeline: TimelineArgs,
 }
 
 /// A row of the result.
@@ -77,16 +84,32 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn simulate_recorded(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
-    let pieces = pieces(&args.graph)?;
+    args.timeline.check()?;
+    let count = args.machine.len() * args.scheduler.len();
+    if count > 1 && args.timeline.has_one() {
+        bail!(
+            "--timeline: a page or a trace has one machine and one scheduler: give --machine and --scheduler once (a drawing has all of them, beneath each other)"
+        );
+    }
+    let (pieces, names) = pieces(&args.graph)?;
     let costs = if args.free { Costs::FREE } else { Costs::of_recorded() };
     let (work_ns, longest_ns) = (pieces.work_ns(), pieces.longest_ns());
-    let mut rows = Vec::new();
+    let (mut rows, mut timelines) = (Vec::new(), Vec::new());
     for machine in &args.machine {
         let topology: Topology = machine.parse().with_context(|| format!("--machine {machine}"))?;
         for scheduler in &args.scheduler {
             let options: Options = scheduler.parse().with_context(|| format!("--scheduler {scheduler}"))?;
-            let report = simulate(&pieces, &topology, options, &costs, args.seed);
+            let mut ran = Vec::new();
+            let mut watch = |worked: Worked<'_, Option<u64>>| {
+                ran.extend(worked.task.map(|piece| (piece, worked.leaf, worked.start_ns, worked.end_ns)));
+            };
+            let report = simulate_watched(&pieces, &topology, options, &costs, args.seed, &mut watch);
             ensure!(report.stuck == 0, "{} pieces wait for each other", report.stuck);
+            if args.timeline.timeline.is_some() {
+                let title = args.graph.file_name().unwrap_or_default().to_string_lossy();
+                let subtitle = format!("{machine}, scheduler {scheduler}: {} pieces of tasks", pieces.len());
+                timelines.push(timeline::of(&pieces, &names, topology.leaves(), &ran, (&title, &subtitle)));
+            }
             rows.push(Row {
                 machine: machine.clone(),
                 scheduler: scheduler.clone(),
@@ -98,6 +121,9 @@ fn simulate_recorded(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
                 wakes: report.wakes,
             });
         }
+    }
+    if let Some(told) = args.timeline.write_beside(timelines)? {
+        castell_host::say(&told);
     }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&rows)?);
@@ -118,8 +144,8 @@ fn simulate_recorded(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The calcs of a file's only rank, in an order in which none waits for a later one.
-fn pieces(file: &Path) -> anyhow::Result<Pieces> {
+/// The calcs of a file's only rank, in an order in which none waits for a later one, and how they are called.
+fn pieces(file: &Path) -> anyhow::Result<(Pieces, Vec<String>)> {
     let program = source::program(file)?;
     let mut graphs = program.graphs();
     let first = graphs.next().with_context(|| format!("{}: no rank", file.display()))?;
@@ -140,13 +166,15 @@ fn pieces(file: &Path) -> anyhow::Result<Pieces> {
         (0..count).filter(|&vertex| missing[vertex] == 0).collect();
     let vertices: Vec<_> = graph.vertices().collect();
     let mut numbers = vec![0_u64; count];
-    let mut pieces = Pieces::default();
+    let (mut pieces, mut names) = (Pieces::default(), Vec::with_capacity(count));
     while let Some(vertex) = ready.pop_first() {
         let Op::Calc { ns } = graph.op(vertices[vertex]) else {
             bail!("{}: recorded tasks are calcs, and vertex {vertex} is none", file.display());
         };
         let wait_for = before[vertex].iter().map(|&before| numbers[before]).collect();
         numbers[vertex] = pieces.add(ns, wait_for);
+        let label = graph.label(vertices[vertex]).map(str::to_owned);
+        names.push(label.unwrap_or_else(|| format!("piece {vertex}")));
         for &next in &after[vertex] {
             missing[next] -= 1;
             if missing[next] == 0 {
@@ -155,5 +183,5 @@ fn pieces(file: &Path) -> anyhow::Result<Pieces> {
         }
     }
     ensure!(pieces.len() == count, "{}: its vertices wait for each other", file.display());
-    Ok(pieces)
+    Ok((pieces, names))
 }

@@ -134,6 +134,11 @@ impl TimelineArgs {
         self.timeline.as_ref().map_or(Ok(()), |timeline| crate::output::check(&timeline.path))
     }
 
+    /// Whether a file has one timeline only, as pages and traces do; drawings have several beneath each other.
+    pub fn has_one(&self) -> bool {
+        self.timeline.as_ref().is_some_and(|file| !matches!(file.format, Format::Drawing))
+    }
+
     /// Whether there is room to say in which line of a program's text an operation stands.
     pub fn tells_lines(&self) -> bool {
         self.timeline.as_ref().is_some_and(|file| matches!(file.format, Format::Html))

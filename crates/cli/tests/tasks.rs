@@ -33,7 +33,7 @@ fn recorded_tasks_are_a_graph_that_other_machines_run() {
     let json = std::fs::read(&trace).expect("written");
     let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
     let events = json["traceEvents"].as_array().expect("a list");
-    assert_eq!(events.iter().filter(|event| event["ph"] == "X").count(), 50);
+    assert_eq!(events.iter().filter(|event| event["ph"] == "X" && event["cat"] == "compute").count(), 50);
     assert!(events.iter().any(|event| event["ph"] == "C" && event["name"] == "ready"));
 
     let goal = goal.to_str().expect("a plain name");
@@ -76,4 +76,51 @@ fn variables_mean_what_people_expect() {
     assert!(told.contains("nowhere/t.json cannot be written: No such file or directory"), "{told}");
     assert!(told.contains("CASTELL_TASKS_DEBUG=perhaps is taken as off; write 1, on"), "{told}");
     assert!(told.contains("castell: 50 tasks in "), "{told}");
+}
+
+/// A processor that waits for another's task is drawn with both, and the line goes from one to the other.
+#[test]
+fn simulated_tasks_are_drawn_on_their_processors() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [goal, svg, html] = ["g.goal", "t.svg", "t.html"].map(|name| folder.path().join(name));
+    let text = "num_ranks 1\nrank 0 {\n potrf_0_0: calc 3000000\n trsm_1_0: calc 2000000\n trsm_2_0: calc 5000000\n \
+                gemm_3_0: calc 4000000\n trsm_1_0 requires potrf_0_0\n trsm_2_0 requires potrf_0_0\n gemm_3_0 requires trsm_1_0\n \
+                gemm_3_0 requires trsm_2_0\n}\n";
+    std::fs::write(&goal, text).expect("written");
+    let [goal, file, page] = [&goal, &svg, &html].map(|path| path.to_str().expect("a plain name"));
+    let simulate = ["tasks", "simulate", goal, "--free", "--machine", "cpu:2", "--width", "700"];
+    castell(&[&simulate[..], &["--timeline", file, "--title", "Four tasks"]].concat(), &[]);
+    let drawn = std::fs::read_to_string(&svg).expect("written");
+    for text in
+        [">worker 1<", ">potrf<", ">trsm<", ">gemm<", ">Four tasks<", "Critical path: computing 100 %."]
+    {
+        assert!(drawn.contains(text), "{text}: {drawn}");
+    }
+    // The longest first: trsm, gemm, potrf.
+    for (class, count) in [("bar kind-0", 2), ("bar kind-1", 1), ("bar kind-2", 1)] {
+        assert_eq!(drawn.matches(&format!("class=\"{class}\"")).count(), count, "{class}");
+    }
+    castell(&[&simulate[..], &["--timeline", page]].concat(), &[]);
+    let page = std::fs::read_to_string(&html).expect("written");
+    assert!(page.contains(
+        r#""row":"worker","ranks":2,"kinds":["send","recv","compute","other","wait","trsm","gemm","potrf""#
+    ));
+    let mut several = Command::new(env!("CARGO_BIN_EXE_castell"));
+    several.args(simulate).args(["--machine", "cpu:1", "--timeline", html.to_str().expect("a plain name")]);
+    let refused = several.output().expect("castell starts");
+    assert!(!refused.status.success());
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("give --machine and --scheduler once"));
+}
+
+/// What a real program's tasks did is drawn by itself, each in the colour of its label.
+#[test]
+fn a_program_draws_its_tasks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let svg = folder.path().join("t.svg");
+    let bench = ["bench", "tasks", "fib:number=6", "--no-peers", "--rounds", "1", "--samples", "1"];
+    castell(&bench, &[("CASTELL_TASKS_TRACE", &svg)]);
+    let drawn = std::fs::read_to_string(&svg).expect("written");
+    for text in [">worker 0<", "bar kind-0", "Critical path: ", "class=\"critical\""] {
+        assert!(drawn.contains(text), "{text}: {drawn}");
+    }
 }

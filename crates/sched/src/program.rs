@@ -297,6 +297,14 @@ impl Pieces {
         number
     }
 
+    /// The pieces that one waits for.
+    ///
+    /// # Panics
+    /// If there is no such piece.
+    pub fn after(&self, number: u64) -> &[u64] {
+        &self.pieces[number as usize].1
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.pieces.len()

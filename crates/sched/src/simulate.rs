@@ -158,10 +158,34 @@ pub fn simulate<P: Program>(
     costs: &Costs,
     seed: u64,
 ) -> Report {
+    simulate_watched(program, topology, options, costs, seed, &mut |_| ())
+}
+
+/// Work that a leaf did without a break. Nanoseconds from the start of main.
+pub struct Worked<'a, Task> {
+    /// Which leaf.
+    pub leaf: LeafId,
+    /// Whose work.
+    pub task: &'a Task,
+    /// From when on.
+    pub start_ns: u64,
+    /// Until when.
+    pub end_ns: u64,
+}
+
+/// As [`simulate`], and tells of all work, in the order in which it begins.
+pub fn simulate_watched<P: Program>(
+    program: &P,
+    topology: &Topology,
+    options: Options,
+    costs: &Costs,
+    seed: u64,
+    watch: &mut dyn FnMut(Worked<'_, P::Task>),
+) -> Report {
     let mut machine = Machine::new(program, topology, options, *costs, seed);
     machine.start();
     while let Some(Reverse((time, leaf, turn))) = machine.events.pop() {
-        machine.turn(time, leaf as usize, turn);
+        machine.turn(time, leaf as usize, turn, watch);
     }
     machine.report
 }
@@ -265,12 +289,12 @@ impl<'a, P: Program> Machine<'a, P> {
     }
 
     /// A leaf's next move: a step of its task, or a look for one.
-    fn turn(&mut self, time: u64, cpu: usize, turn: u64) {
+    fn turn(&mut self, time: u64, cpu: usize, turn: u64, watch: &mut dyn FnMut(Worked<'_, P::Task>)) {
         if self.cpus[cpu].turn != turn {
             return;
         }
         match self.cpus[cpu].running {
-            Some(task) => self.run_step(time, cpu, task),
+            Some(task) => self.run_step(time, cpu, task, watch),
             None => self.look(time, cpu),
         }
     }
@@ -320,13 +344,15 @@ impl<'a, P: Program> Machine<'a, P> {
         Ready { priority: task.priority, place: vote.winner(), ..Ready::new(index) }
     }
 
-    fn run_step(&mut self, time: u64, cpu: usize, index: usize) {
+    fn run_step(&mut self, time: u64, cpu: usize, index: usize, watch: &mut dyn FnMut(Worked<'_, P::Task>)) {
         let live = self.live[index].as_mut().expect("running tasks are live");
         let step = self.program.step(&live.task, live.step);
         live.step += 1;
         let now = match step {
             Some(Step::Work { ns }) => {
                 self.report.work_ns[cpu] += ns;
+                let leaf = LeafId(cpu as u32);
+                watch(Worked { leaf, task: &live.task, start_ns: time, end_ns: time + ns });
                 time + ns
             }
             Some(Step::Create(creation)) => self.create(time, cpu, index, creation),

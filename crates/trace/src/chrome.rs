@@ -1,7 +1,7 @@
 //! The trace event format that Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing) open.
 
 use crate::path::critical_path;
-use crate::{Activity, Span, Timeline};
+use crate::{Activity, Rows, Span, Timeline};
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
@@ -55,7 +55,9 @@ pub fn write_chrome(timeline: &Timeline, out: &mut impl Write) -> io::Result<()>
         let told = format_args!(r#""tid":{to},"ts":{end},"id":{id},"cat":"message","bp":"e""#);
         events.put("f", "message", message.to.0, told)?;
     }
-    if !timeline.messages.is_empty() {
+    if timeline.rows == Rows::Workers && !timeline.dependences.is_empty() {
+        write_path(&timeline.own_time(), &mut events)?;
+    } else if !timeline.messages.is_empty() {
         write_path(timeline, &mut events)?;
     }
     for counter in &timeline.counters {

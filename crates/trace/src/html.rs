@@ -3,8 +3,9 @@
 //! The page is one asset, `assets/timeline.html`, without anything from elsewhere; this puts the data into it, as columns of
 //! little-endian numbers in base64.
 
-use crate::path::{Part, critical_path};
-use crate::{Activity, Message, Span, Timeline};
+use crate::kinds::{COLOURS, Colours, kind_name};
+use crate::path::{Part, Step, critical_path};
+use crate::{Activity, Message, Rows, Span, Timeline};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -30,7 +31,8 @@ const PLACE: &str = "@DATA@";
 pub fn write_html(timeline: &Timeline, out: &mut impl Write) -> io::Result<()> {
     let (before, after) = PAGE.split_once(PLACE).expect("the page has a place for the data");
     out.write_all(before.as_bytes())?;
-    write_data(timeline, out)?;
+    let own = (timeline.rows == Rows::Workers).then(|| timeline.own_time());
+    write_data(own.as_ref().unwrap_or(timeline), out)?;
     out.write_all(after.as_bytes())
 }
 
@@ -40,16 +42,22 @@ fn write_data(timeline: &Timeline, out: &mut impl Write) -> io::Result<()> {
     order.iter().enumerate().for_each(|(at, &span)| position[span] = at);
     let spans: Vec<&Span> = order.iter().map(|&span| &timeline.spans[span]).collect();
     let names = Names::of(&spans);
+    let colours = Colours::of(timeline);
     write!(out, "{{\"title\":{},", quoted(&timeline.title))?;
     write!(out, "\"subtitle\":{},", quoted(&timeline.subtitle))?;
     write!(out, "\"row\":{},\"ranks\":{},", quoted(timeline.rows.name()), timeline.ranks)?;
-    write!(out, "\"kinds\":{},", list(Activity::ALL.iter().map(|activity| quoted(activity.name()))))?;
+    let kinds = if timeline.kinds.is_empty() { Activity::ALL.len() } else { COLOURS };
+    let kind = |colour: usize| match Activity::ALL.get(colour) {
+        Some(activity) => quoted(activity.name()),
+        None => quoted(&kind_name(timeline, colour)),
+    };
+    write!(out, "\"kinds\":{},", list((0..kinds).map(kind)))?;
     write!(out, "\"names\":{},", list(names.texts.iter().map(|name| quoted(name))))?;
     write!(out, "\"spans\":{{")?;
     column(out, "start", spans.iter().flat_map(|span| time(span.start_ps)))?;
     column(out, "end", spans.iter().flat_map(|span| time(span.end_ps)))?;
     column(out, "name", names.numbers.iter().flat_map(|number| number.to_le_bytes()))?;
-    column(out, "kind", spans.iter().map(|span| span.activity as u8))?;
+    column(out, "kind", spans.iter().map(|span| colours.number(span) as u8))?;
     let first = (0..=timeline.ranks).map(|rank| spans.partition_point(|span| span.rank.0 < rank) as u32);
     column(out, "first", first.flat_map(u32::to_le_bytes))?;
     write!(out, "\"of\":\"ranks\"}},\"messages\":{{")?;
@@ -70,12 +78,22 @@ fn write_data(timeline: &Timeline, out: &mut impl Write) -> io::Result<()> {
         let (span, message) = match step.part {
             Part::Message(message) => (-1, message as i64),
             Part::Span(span) => (position[span] as i64, -1),
-            Part::Gap => (-1, -1),
+            Part::Dependence(_) | Part::Gap => (-1, -1),
         };
         let name = quoted(step.name(timeline));
-        write!(out, "{comma}[{name},{},{},{},{span},{message}]", step.rank.0, step.start_ps, step.end_ps)?;
+        let (rank, start, end) = (step.rank.0, step.start_ps, step.end_ps);
+        write!(out, "{comma}[{name},{rank},{start},{end},{span},{message},{}]", came_from(timeline, step))?;
     }
     write!(out, "],\"only\":{},\"dropped\":{}}}", quoted(&only(timeline)), timeline.dropped)
+}
+
+/// Where a step comes from.
+fn came_from(timeline: &Timeline, step: &Step) -> u32 {
+    match step.part {
+        Part::Message(message) => timeline.messages[message].from.0,
+        Part::Dependence(dependence) => timeline.dependences[dependence].from.0,
+        Part::Span(_) | Part::Gap => step.rank.0,
+    }
 }
 
 /// The rows that are to be seen, as the page's own filter has them: `0-3,7`.

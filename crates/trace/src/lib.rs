@@ -8,7 +8,9 @@ mod chrome;
 mod html;
 pub mod joined;
 pub mod journal;
+mod kinds;
 mod lanes;
+mod own;
 mod paraver;
 pub mod path;
 pub mod svg;
@@ -82,6 +84,19 @@ pub struct Message {
     pub received_ps: u64,
 }
 
+/// What let a span begin: another one's end, or the moment in which another one created it. Times are picoseconds from the timeline's zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dependence {
+    /// Where that was.
+    pub from: Rank,
+    /// When.
+    pub ended_ps: u64,
+    /// Where the span is.
+    pub to: Rank,
+    /// When it began, or went on.
+    pub began_ps: u64,
+}
+
 /// What a timeline's rows are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rows {
@@ -127,6 +142,11 @@ pub struct Timeline {
     pub spans: Vec<Span>,
     /// What they sent.
     pub messages: Vec<Message>,
+    /// What computing may be, the most time first: a span whose name is such a word, or that and numbers, has its colour. Empty: it has one
+    /// colour. See [`Timeline::coloured_by_label`].
+    pub kinds: Vec<String>,
+    /// Of each span that waited for others, what it waited for last.
+    pub dependences: Vec<Dependence>,
     /// What the rows are.
     pub rows: Rows,
     /// What is counted over all of them; drawings leave it out.
@@ -152,6 +172,10 @@ impl Timeline {
             (*sent_ps, *arrived_ps, *received_ps) =
                 (inside(*sent_ps), inside(*arrived_ps), inside(*received_ps));
         }
+        self.dependences.retain(|one| one.began_ps > from_ps && one.ended_ps < to_ps);
+        for Dependence { ended_ps, began_ps, .. } in &mut self.dependences {
+            (*ended_ps, *began_ps) = (inside(*ended_ps), inside(*began_ps));
+        }
         for counter in &mut self.counters {
             counter.samples.retain(|(ps, _)| (from_ps..=to_ps).contains(ps));
             counter.samples.iter_mut().for_each(|(ps, _)| *ps -= from_ps);
@@ -170,6 +194,7 @@ impl Timeline {
         let seen: Vec<bool> = (0..self.ranks).map(|rank| self.is_seen(Rank(rank))).collect();
         self.spans.retain(|span| seen[span.rank.index()]);
         self.messages.retain(|message| seen[message.from.index()] && seen[message.to.index()]);
+        self.dependences.retain(|one| seen[one.from.index()] && seen[one.to.index()]);
         self
     }
 

@@ -3,8 +3,9 @@
 //! From the last end on, each step goes to what let it happen: a rank that had finished all else before a message arrived waited for
 //! that message, and so for its sender; otherwise it went on with what it had finished last.
 
-use crate::{Activity, Timeline};
+use crate::{Activity, Rows, Timeline};
 use castell_base::Rank;
+use std::collections::HashMap;
 
 /// What a step is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub enum Part {
     Span(usize),
     /// This message was on its way to the rank.
     Message(usize),
+    /// It could begin here since this dependence was met elsewhere, or earlier.
+    Dependence(usize),
     /// Nothing was recorded.
     Gap,
 }
@@ -42,6 +45,8 @@ impl Step {
                 Activity::Wait => "waiting",
             },
             Part::Message(_) => "message",
+            Part::Dependence(_) => "starting tasks",
+            Part::Gap if timeline.rows == Rows::Workers => "without a task",
             Part::Gap => "nothing recorded",
         }
     }
@@ -49,6 +54,9 @@ impl Step {
 
 /// The steps, the earliest first. They follow each other in time without overlapping.
 pub fn critical_path(timeline: &Timeline) -> Vec<Step> {
+    if !timeline.dependences.is_empty() {
+        return tasks(timeline);
+    }
     let walk = Walk::new(timeline);
     let mut steps = Vec::new();
     let Some((mut rank, mut now)) = walk.last() else { return steps };
@@ -91,6 +99,44 @@ pub fn critical_path(timeline: &Timeline) -> Vec<Step> {
             steps.push(Step { part: Part::Span(number), rank, start_ps, end_ps: now });
         }
         (now, before) = (start_ps, at);
+    }
+    steps.reverse();
+    steps
+}
+
+/// Of spans that do not overlap on their rows, and begin when they may and their row is free.
+fn tasks(timeline: &Timeline) -> Vec<Step> {
+    let walk = Walk::new(timeline);
+    let mut met: HashMap<(Rank, u64), usize> = HashMap::new();
+    for (at, one) in timeline.dependences.iter().enumerate() {
+        let last = met.entry((one.to, one.began_ps)).or_insert(at);
+        if timeline.dependences[*last].ended_ps < one.ended_ps {
+            *last = at;
+        }
+    }
+    let mut steps: Vec<Step> = Vec::new();
+    let Some((mut rank, mut now)) = walk.last() else { return steps };
+    let bound = 3 * timeline.spans.len() + timeline.dependences.len() + 2;
+    for _ in 0..bound {
+        // What is under way, or was last: it began before now.
+        let Some(at) = walk.begun(rank, now) else { break };
+        let number = walk.spans[rank.index()][at];
+        let span = &timeline.spans[number];
+        if span.end_ps < now {
+            steps.push(Step { part: Part::Gap, rank, start_ps: span.end_ps, end_ps: now });
+            now = span.end_ps;
+            continue;
+        }
+        steps.push(Step { part: Part::Span(number), rank, start_ps: span.start_ps, end_ps: now });
+        now = span.start_ps;
+        let busy_until = walk.busy_before(rank, at);
+        let Some(&index) = met.get(&(rank, now)) else { continue };
+        let one = &timeline.dependences[index];
+        if one.ended_ps >= busy_until && one.ended_ps <= now {
+            let step = Step { part: Part::Dependence(index), rank, start_ps: one.ended_ps, end_ps: now };
+            steps.push(step);
+            (rank, now) = (one.from, one.ended_ps);
+        }
     }
     steps.reverse();
     steps
@@ -151,6 +197,18 @@ impl Walk<'_> {
         let spans = &self.spans[rank.index()];
         let ended = spans.partition_point(|&span| self.timeline.spans[span].end_ps <= by_ps);
         ended.min(before).checked_sub(1)
+    }
+
+    /// The place of the rank's last span that began before then, where spans do not overlap.
+    fn begun(&self, rank: Rank, now: u64) -> Option<usize> {
+        let spans = &self.spans[rank.index()];
+        spans.partition_point(|&span| self.timeline.spans[span].start_ps < now).checked_sub(1)
+    }
+
+    /// Until when the rank was busy before the span at a place; waiting is not busy.
+    fn busy_before(&self, rank: Rank, at: usize) -> u64 {
+        let before = self.spans[rank.index()][..at].iter().rev().map(|&span| &self.timeline.spans[span]);
+        before.take(2).find(|span| span.activity != Activity::Wait).map_or(0, |span| span.end_ps)
     }
 
     /// When the span before a place ended; 0 if there is none.

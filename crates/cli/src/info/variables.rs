@@ -63,8 +63,8 @@ pub const GROUPS: [Group; 7] = [
             ),
             variable(
                 "CASTELL_TASKS_TRACE",
-                "a file: `.json` or `.prv`",
-                "records when which task ran where, for Perfetto or Paraver; `%p` is the process, `%r` the rank",
+                "a file: `.svg`, `.html`, `.json` or `.prv`",
+                "records when which task ran where: a drawing, a page, a trace for Perfetto or Paraver; `%p` is the process, `%r` the rank",
             ),
             variable("CASTELL_TASKS_RECORD", "a file: `.goal`", "records the tasks' graph as GOAL text"),
             variable(

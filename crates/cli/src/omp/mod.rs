@@ -14,7 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   castell omp -- ./program input           its OpenMP tasks run on castell
   castell omp --threads 4 -- ./program     with four threads in each parallel region (OMP_NUM_THREADS)
-  castell omp --stats --timeline tasks.json -- ./program      what its tasks did, for Perfetto
+  castell omp --stats --timeline tasks.svg -- ./program       what its tasks did, as a drawing
   castell omp --record tasks.goal -- ./program && castell tasks simulate tasks.goal --machine cpu:64    on other machines
   castell omp --malleable -- ./program & castell cpus $! --take 1        its second thread takes no more tasks
   castell omp --share -- ./program         lends processors to other programs that do so, and borrows theirs
@@ -43,7 +43,7 @@ pub struct Args {
     /// Print in the end how many tasks there were, how long they took and waited, how busy the threads were, and how many could be
     #[arg(long)]
     stats: bool,
-    /// Write what ran where and when: for Perfetto (.json) or Paraver (.prv); %r in the name is the rank, %p the process
+    /// Write what ran where and when: a drawing (.svg), a page to zoom into (.html), a trace for Perfetto (.json) or Paraver (.prv); %r in the name is the rank, %p the process
     #[arg(long, value_name = "FILE")]
     timeline: Option<PathBuf>,
     /// Write the tasks as a graph, with what each waited for and took: `castell tasks simulate FILE` runs it on other machines and schedulers

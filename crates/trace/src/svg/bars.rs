@@ -2,6 +2,7 @@
 
 use super::paper::{Paper, TINY_CHARACTER};
 use super::xml::{Escaped, Px};
+use crate::kinds::{Colours, class};
 use crate::lanes::{by_rank, place};
 use crate::{Activity, Span, Timeline};
 use castell_base::Rank;
@@ -48,6 +49,7 @@ pub(super) fn waits(timeline: &Timeline, paper: &Paper, out: &mut impl Write) ->
 
 /// A bar for each span in which a rank was busy.
 pub(super) fn draw(timeline: &Timeline, paper: &Paper, out: &mut impl Write) -> io::Result<()> {
+    let colours = Colours::of(timeline);
     for (rank, spans) in by_rank(timeline).filter(|(rank, _)| paper.places.is_first(*rank)) {
         let busy = spans.into_iter().filter(|span| span.activity != Activity::Wait);
         let (placed, lanes) = place(busy, LANES_MAX);
@@ -58,15 +60,21 @@ pub(super) fn draw(timeline: &Timeline, paper: &Paper, out: &mut impl Write) -> 
         let thick = paper.bar / lanes as f64;
         for (lane, span) in placed {
             let top = paper.y(rank) - paper.bar / 2.0 + lane as f64 * thick;
-            bar(span, top, thick, paper, out)?;
+            bar(span, class(colours.number(span)), (top, thick), paper, out)?;
         }
         writeln!(out, "</g>")?;
     }
     Ok(())
 }
 
-fn bar(span: &Span, top: f64, thick: f64, paper: &Paper, out: &mut impl Write) -> io::Result<()> {
-    let (x, class) = (paper.x(span.start_ps), span.activity.name());
+fn bar(
+    span: &Span,
+    class: &str,
+    (top, thick): (f64, f64),
+    paper: &Paper,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let x = paper.x(span.start_ps);
     let width = (paper.x(span.end_ps) - x).max(WIDTH_MIN);
     // Neighbours of one colour stay apart where there is room.
     let inner = if width > 4.0 { width - 0.6 } else { width };
@@ -96,5 +104,6 @@ fn tooltip(rank: Rank, name: &str, from_ps: u64, to_ps: u64, paper: &Paper) -> S
     let number = |ps| paper.unit.number(ps);
     let (from, to, unit) = (number(from_ps), number(to_ps), paper.unit.name);
     let duration = paper.unit.time(to_ps.saturating_sub(from_ps));
-    format!("rank {rank}: {}, {from} to {to} {unit} ({duration})", Escaped(name))
+    let row = paper.row;
+    format!("{row} {rank}: {}, {from} to {to} {unit} ({duration})", Escaped(name))
 }

@@ -11,7 +11,8 @@ const STEPS_MAX: usize = 4_000;
 
 /// A timeline's critical path, where there is one: somebody waited for somebody.
 pub(super) fn steps(timeline: &Timeline) -> Vec<Step> {
-    if timeline.messages.is_empty() { Vec::new() } else { critical_path(timeline) }
+    let waits = timeline.messages.len() + timeline.dependences.len();
+    if waits == 0 { Vec::new() } else { critical_path(timeline) }
 }
 
 /// What its time went into, as `computing 61 %, message 30 %`; nothing where it is empty.
@@ -46,6 +47,7 @@ pub(super) fn draw(
         let (start, end) = (Px(paper.x(step.start_ps)), Px(paper.x(step.end_ps)));
         let from = match step.part {
             Part::Message(message) => timeline.messages[message].from,
+            Part::Dependence(dependence) => timeline.dependences[dependence].from,
             _ => step.rank,
         };
         // It is interrupted where it goes through ranks that are not drawn.

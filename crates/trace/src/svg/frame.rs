@@ -6,8 +6,9 @@ use super::paper::{CHARACTER, MARGIN, Paper};
 use super::rows::{Line, listed};
 use super::theme;
 use super::xml::{Escaped, Px};
+use crate::kinds::{COLOURS, Colours, class, kind_name};
 use crate::units::marks;
-use crate::{Activity, Timeline};
+use crate::{Activity, Rows, Timeline};
 use std::io::{self, Write};
 
 /// The root element, style sheet, paper, title and subtitle.
@@ -27,7 +28,9 @@ pub(super) fn open(
     )?;
     writeln!(out, "<title id=\"title\">{}</title>", Escaped(title))?;
     writeln!(out, "<desc id=\"summary\">{}. {}</desc>", Escaped(&timeline.subtitle), Escaped(&summary))?;
-    let style = theme::style(options.theme) + &options.font.as_deref().map(theme::font).unwrap_or_default();
+    let kinds = if timeline.kinds.is_empty() { String::new() } else { theme::kind_style(options.theme) };
+    let style =
+        theme::style(options.theme) + &kinds + &options.font.as_deref().map(theme::font).unwrap_or_default();
     writeln!(out, "<style>{style}</style>")?;
     let (_, _, head) = arrows::looks(paper.arrows.unwrap_or(0));
     writeln!(
@@ -50,15 +53,21 @@ pub(super) fn open(
 
 fn summary(timeline: &Timeline, paper: &Paper) -> String {
     let plural = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    let ranks = plural(timeline.ranks.into(), "rank");
-    let messages = plural(timeline.messages.len() as u64, "message");
+    let word = timeline.rows.name();
+    let ranks = plural(timeline.ranks.into(), word);
+    // Others send nothing to each other.
+    let messages = match timeline.rows {
+        Rows::Ranks => plural(timeline.messages.len() as u64, "message") + "; ",
+        Rows::Workers | Rows::Nodes => String::new(),
+    };
+    let comma = if messages.is_empty() { "; " } else { ", " };
     let ends = &paper.rank_ends_ps;
     let (first, last) = (ends.iter().min().copied().unwrap_or(0), ends.iter().max().copied().unwrap_or(0));
     let (end, skew) = (paper.unit.time(last), paper.unit.time(last - first));
     match (timeline.ranks, last == first) {
-        (0 | 1, _) => format!("{ranks}, {messages}; ends at {end}"),
-        (_, true) => format!("{ranks}, {messages}; all ranks end at {end}"),
-        _ => format!("{ranks}, {messages}; the last rank ends at {end}, {skew} after the first"),
+        (0 | 1, _) => format!("{ranks}{comma}{messages}ends at {end}"),
+        (_, true) => format!("{ranks}{comma}{messages}all {word}s end at {end}"),
+        _ => format!("{ranks}{comma}{messages}the last {word} ends at {end}, {skew} after the first"),
     }
 }
 
@@ -69,31 +78,24 @@ pub(super) fn legend(
     has_path: bool,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let order = [Activity::Compute, Activity::Send, Activity::Recv, Activity::Other, Activity::Wait];
-    let mut used =
-        order.map(|activity| (activity, timeline.spans.iter().any(|span| span.activity == activity)));
-    // Gaps are waiting, too.
-    used[4].1 = paper.one_by_one;
     let y = paper.legend_y;
     let mut x = MARGIN;
-    for (activity, _) in used.into_iter().filter(|(_, used)| *used) {
-        let (thick, name) = match activity {
-            Activity::Compute => (10.0, "computing"),
-            Activity::Send => (10.0, "sending"),
-            Activity::Recv => (10.0, "receiving"),
-            Activity::Other => (10.0, "other"),
-            Activity::Wait => (3.0, "waiting"),
-        };
-        let (top, class) = (Px(y - 4.0 - thick / 2.0), activity.name());
+    for (colour, thick, name) in samples(timeline, paper.one_by_one) {
+        let (top, class) = (Px(y - 4.0 - thick / 2.0), class(colour));
+        let name_width = name.chars().count() as f64 * CHARACTER;
+        if x + 24.0 + name_width > paper.width - MARGIN {
+            break;
+        }
         writeln!(
             out,
             "<rect class=\"{class}\" x=\"{}\" y=\"{top}\" width=\"18\" height=\"{thick}\"/>\
-             <text x=\"{}\" y=\"{}\">{name}</text>",
+             <text x=\"{}\" y=\"{}\">{}</text>",
             Px(x),
             Px(x + 24.0),
-            Px(y)
+            Px(y),
+            Escaped(&name)
         )?;
-        x += 24.0 + name.len() as f64 * CHARACTER + 18.0;
+        x += 24.0 + name_width + 18.0;
     }
     if paper.arrows.is_some_and(|drawn| drawn > 0) {
         let (from, to, middle) = (Px(x), Px(x + 24.0), Px(y - 4.0));
@@ -120,6 +122,26 @@ pub(super) fn legend(
     Ok(())
 }
 
+/// The colours that are used: which, how thick a sample is, and what it stands for.
+fn samples(timeline: &Timeline, has_gaps: bool) -> Vec<(usize, f64, String)> {
+    let colours = Colours::of(timeline);
+    let mut used = [false; COLOURS];
+    timeline.spans.iter().for_each(|span| used[colours.number(span)] = true);
+    // Gaps are waiting, too.
+    used[Activity::Wait as usize] = has_gaps;
+    let kinds = (Activity::ALL.len()..COLOURS).map(|colour| (colour, 10.0, kind_name(timeline, colour)));
+    let activities = [
+        (Activity::Compute, 10.0, "computing"),
+        (Activity::Send, 10.0, "sending"),
+        (Activity::Recv, 10.0, "receiving"),
+        (Activity::Other, 10.0, "other"),
+        (Activity::Wait, 3.0, "waiting"),
+    ];
+    let activities =
+        activities.map(|(activity, thick, name)| (activity as usize, thick, name.to_owned())).into_iter();
+    kinds.chain(activities).filter(|(colour, ..)| used[*colour]).collect()
+}
+
 /// A stripe or line a rank with its name and its end, and the axis with its grid.
 pub(super) fn lines_and_axis(paper: &Paper, out: &mut impl Write) -> io::Result<()> {
     for line in (1..paper.places.lines.len()).step_by(2) {
@@ -133,7 +155,7 @@ pub(super) fn lines_and_axis(paper: &Paper, out: &mut impl Write) -> io::Result<
     axis(paper, out)?;
     if paper.places.lines.iter().any(|line| line.ranks.len() > 1) {
         let (x, y) = (Px(paper.left - 8.0), Px(paper.top - 3.0));
-        writeln!(out, "<text class=\"quiet end\" x=\"{x}\" y=\"{y}\">ranks</text>")?;
+        writeln!(out, "<text class=\"quiet end\" x=\"{x}\" y=\"{y}\">{}s</text>", paper.row)?;
     }
     for (line, Line { ranks, name }) in (0..).zip(&paper.places.lines) {
         let middle = paper.top + (f64::from(line) + 0.5) * paper.pitch;
@@ -141,7 +163,7 @@ pub(super) fn lines_and_axis(paper: &Paper, out: &mut impl Write) -> io::Result<
         let (text_y, left, right) = (Px(middle + 4.0), Px(paper.left), Px(paper.right));
         let all = match &ranks[..] {
             [_] => String::new(),
-            _ => format!("<title>ranks {}</title>", listed(ranks, 2000)),
+            _ => format!("<title>{}s {}</title>", paper.row, listed(ranks, 2000)),
         };
         let base = if paper.one_by_one { middle } else { paper.floor(line) };
         writeln!(

@@ -32,7 +32,7 @@ pub use rows::LINES_MAX;
 pub use sizes::{SizePlot, write_size_plot};
 pub use theme::Theme;
 
-use crate::Timeline;
+use crate::{Rows, Timeline};
 use paper::Paper;
 use rows::{Places, Shown};
 use std::io::{self, Write};
@@ -89,6 +89,8 @@ impl Default for SvgOptions {
 /// # Panics
 /// Where a span or message names a rank that the timeline does not have.
 pub fn write_svg(timeline: &Timeline, options: &SvgOptions, out: &mut impl Write) -> io::Result<()> {
+    let own = (timeline.rows == Rows::Workers).then(|| timeline.own_time());
+    let timeline = own.as_ref().unwrap_or(timeline);
     let spans = timeline.spans.iter().map(|span| span.rank);
     let ends = timeline.messages.iter().flat_map(|message| [message.from, message.to]);
     for rank in spans.chain(ends) {

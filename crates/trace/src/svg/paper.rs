@@ -27,6 +27,8 @@ pub(super) struct Paper {
     /// Height of a bar.
     pub bar: f64,
     pub places: Places,
+    /// The word for one of the rows.
+    pub row: &'static str,
     /// Spans are drawn one by one.
     pub one_by_one: bool,
     /// So many messages are drawn; `None`: there are too many.
@@ -96,6 +98,7 @@ impl Paper {
             pitch,
             bar,
             places,
+            row: timeline.rows.name(),
             one_by_one,
             arrows,
             end_ps,

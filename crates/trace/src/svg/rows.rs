@@ -36,7 +36,7 @@ impl Places {
     /// The lines of a drawing; `every_rank`: also where many do the same.
     pub fn of(timeline: &Timeline, every_rank: bool) -> Places {
         let ranks: Vec<Rank> = (0..timeline.ranks).map(Rank).filter(|rank| timeline.is_seen(*rank)).collect();
-        let groups = if every_rank || ranks.len() <= APART_MAX {
+        let groups = if every_rank || timeline.rows != Rows::Ranks || ranks.len() <= APART_MAX {
             Vec::new()
         } else {
             alike(timeline, &ranks, LINES_MAX as usize)

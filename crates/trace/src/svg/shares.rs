@@ -3,14 +3,19 @@
 use super::paper::Paper;
 use super::rows::Shown;
 use super::xml::Px;
+use crate::kinds::{COLOURS, Colours, class};
 use crate::{Activity, Timeline};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 /// Columns of a line are so many pixels wide.
 const COLUMN: f64 = 2.0;
-/// Colours from the bottom of a line up.
-const ORDER: [Activity; 4] = [Activity::Compute, Activity::Send, Activity::Recv, Activity::Other];
+
+/// Colours from the bottom of a line up: computing of all kinds, then the rest.
+fn order() -> impl Iterator<Item = usize> + Clone {
+    let rest = [Activity::Send, Activity::Recv, Activity::Other].map(|activity| activity as usize);
+    std::iter::once(Activity::Compute as usize).chain(Activity::ALL.len()..COLOURS).chain(rest)
+}
 
 /// Each line as columns of colours; a colour's height is the share of the line's ranks' time.
 pub(super) fn draw(timeline: &Timeline, paper: &Paper, out: &mut impl Write) -> io::Result<()> {
@@ -20,12 +25,12 @@ pub(super) fn draw(timeline: &Timeline, paper: &Paper, out: &mut impl Write) -> 
         let floor = paper.floor(line);
         let mut bottoms = vec![0.0; sums.columns];
         let totals: Vec<u64> = (0..sums.columns)
-            .map(|column| ORDER.iter().map(|activity| sums.get(line, *activity, column)).sum())
+            .map(|column| order().map(|colour| sums.get(line, colour, column)).sum())
             .collect();
-        for activity in ORDER {
+        for colour in order() {
             let mut path = Path::new(floor);
             for (column, bottom) in bottoms.iter_mut().enumerate() {
-                let time_ps = sums.get(line, activity, column);
+                let time_ps = sums.get(line, colour, column);
                 // Operations that overlap could fill more than all of the time.
                 let all_ps = (in_line * sums.width_ps(column)).max(totals[column]).max(1);
                 let height = paper.bar * (time_ps as f64 / all_ps as f64);
@@ -34,7 +39,7 @@ pub(super) fn draw(timeline: &Timeline, paper: &Paper, out: &mut impl Write) -> 
             }
             let drawn = path.finish();
             if !drawn.is_empty() {
-                writeln!(out, "<path class=\"{}\" d=\"{drawn}\"/>", activity.name())?;
+                writeln!(out, "<path class=\"{}\" d=\"{drawn}\"/>", class(colour))?;
             }
         }
     }
@@ -81,7 +86,7 @@ impl Path {
     }
 }
 
-/// Time by line, activity and column, in picoseconds.
+/// Time by line, colour and column, in picoseconds.
 struct Sums {
     columns: usize,
     end_ps: u64,
@@ -93,14 +98,15 @@ struct Sums {
 impl Sums {
     fn of(timeline: &Timeline, paper: &Paper) -> Sums {
         let columns = ((paper.right - paper.left) / COLUMN).max(1.0) as usize;
-        let cells = paper.places.lines.len() * Activity::ALL.len() * (columns + 1);
+        let cells = paper.places.lines.len() * COLOURS * (columns + 1);
         let mut sums =
             Sums { columns, end_ps: paper.end_ps.max(1), part_ps: vec![0; cells], full: vec![0; cells] };
+        let colours = Colours::of(timeline);
         for span in &timeline.spans {
             // Where ranks do the same, the first of them stands for all.
             let is_counted = paper.places.shown == Shown::Shares || paper.places.is_first(span.rank);
             if let Some(line) = paper.places.line(span.rank).filter(|_| is_counted) {
-                sums.add(line, span.activity, span.start_ps, span.end_ps);
+                sums.add(line, colours.number(span), span.start_ps, span.end_ps);
             }
         }
         for row in sums.full.chunks_exact_mut(columns + 1) {
@@ -113,12 +119,12 @@ impl Sums {
         sums
     }
 
-    fn add(&mut self, line: u32, activity: Activity, start_ps: u64, end_ps: u64) {
+    fn add(&mut self, line: u32, colour: usize, start_ps: u64, end_ps: u64) {
         if end_ps <= start_ps {
             return;
         }
         let (first, last) = (self.column(start_ps), self.column(end_ps - 1));
-        let cell = self.cell(line, activity, 0);
+        let cell = self.cell(line, colour, 0);
         if first == last {
             self.part_ps[cell + first] += end_ps - start_ps;
             return;
@@ -129,13 +135,13 @@ impl Sums {
         self.full[cell + last] -= 1;
     }
 
-    fn get(&self, line: u32, activity: Activity, column: usize) -> u64 {
-        let cell = self.cell(line, activity, column);
+    fn get(&self, line: u32, colour: usize, column: usize) -> u64 {
+        let cell = self.cell(line, colour, column);
         self.part_ps[cell].saturating_add(self.width_ps(column).saturating_mul(self.full[cell] as u64))
     }
 
-    fn cell(&self, line: u32, activity: Activity, column: usize) -> usize {
-        (line as usize * Activity::ALL.len() + activity as usize) * (self.columns + 1) + column
+    fn cell(&self, line: u32, colour: usize, column: usize) -> usize {
+        (line as usize * COLOURS + colour) * (self.columns + 1) + column
     }
 
     /// When a column begins.

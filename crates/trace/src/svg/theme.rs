@@ -2,6 +2,7 @@
 //! Ito, "Color Universal Design", 2008), lightened on dark paper; they also differ in lightness.
 
 use crate::Activity;
+use crate::kinds::KINDS_MAX;
 use std::fmt::Write;
 
 /// Light or dark.
@@ -31,6 +32,8 @@ struct Palette {
     critical: &'static str,
     /// Fill and text of each activity, in the order of [`Activity::ALL`].
     activities: [(&'static str, &'static str); 5],
+    /// Fill and text of labels, and at last of all other labels.
+    kinds: [(&'static str, &'static str); KINDS_MAX + 1],
 }
 
 const LIGHT: Palette = Palette {
@@ -46,6 +49,16 @@ const LIGHT: Palette = Palette {
         ("#009e73", "#ffffff"),
         ("#0072b2", "#ffffff"),
         ("#cc79a7", "#1b1f24"),
+        ("#9aa4b0", "#1b1f24"),
+    ],
+    kinds: [
+        ("#0072b2", "#ffffff"),
+        ("#e69f00", "#1b1f24"),
+        ("#009e73", "#ffffff"),
+        ("#cc79a7", "#1b1f24"),
+        ("#56b4e9", "#1b1f24"),
+        ("#6a4c9c", "#ffffff"),
+        ("#8c7a00", "#ffffff"),
         ("#9aa4b0", "#1b1f24"),
     ],
 };
@@ -65,6 +78,16 @@ const DARK: Palette = Palette {
         ("#dd9fc2", "#14171c"),
         ("#6b7684", "#e8ebef"),
     ],
+    kinds: [
+        ("#56b4e9", "#14171c"),
+        ("#f0b429", "#14171c"),
+        ("#2bbf91", "#14171c"),
+        ("#dd9fc2", "#14171c"),
+        ("#2f86c4", "#ffffff"),
+        ("#a78bda", "#14171c"),
+        ("#c9b63a", "#14171c"),
+        ("#6b7684", "#e8ebef"),
+    ],
 };
 
 /// The style sheet.
@@ -75,15 +98,7 @@ pub(super) fn style(theme: Theme) -> String {
          .grid{stroke-width:1}.base{stroke-width:1}.arrow{fill:none}.critical{stroke-width:2.5;stroke-linejoin:round}.bar:hover,.arrow:hover{opacity:.6}\n",
     );
     css += &families("");
-    match theme {
-        Theme::Light => css += &rules(&LIGHT),
-        Theme::Dark => css += &rules(&DARK),
-        Theme::Auto => {
-            css += &rules(&LIGHT);
-            css += &format!("@media (prefers-color-scheme:dark){{\n{}}}\n", rules(&DARK));
-        }
-    }
-    css
+    css + &themed(theme, rules)
 }
 
 /// A style sheet that asks for a font first.
@@ -109,6 +124,22 @@ pub(super) fn line_style(theme: Theme) -> String {
         });
         rules.collect::<String>()
     };
+    themed(theme, of)
+}
+
+/// The style sheet of labels: `kind-0` and so on.
+pub(super) fn kind_style(theme: Theme) -> String {
+    let of = |palette: &Palette| {
+        let rules = palette.kinds.iter().enumerate();
+        let rules = rules
+            .map(|(at, (fill, text))| format!(".kind-{at}{{fill:{fill}}}.on-kind-{at}{{fill:{text}}}\n"));
+        rules.collect::<String>()
+    };
+    themed(theme, of)
+}
+
+/// The rules of a theme, or of both where the reader's system decides.
+fn themed(theme: Theme, of: impl Fn(&Palette) -> String) -> String {
     match theme {
         Theme::Light => of(&LIGHT),
         Theme::Dark => of(&DARK),
@@ -117,7 +148,7 @@ pub(super) fn line_style(theme: Theme) -> String {
 }
 
 fn rules(palette: &Palette) -> String {
-    let Palette { paper, ink, quiet, line, stripe, arrow, critical, activities } = palette;
+    let Palette { paper, ink, quiet, line, stripe, arrow, critical, activities, .. } = palette;
     let mut css = format!(
         ".paper{{fill:{paper}}}text{{fill:{ink}}}.quiet{{fill:{quiet}}}.grid,.base,.axis{{stroke:{line}}}\
          .stripe{{fill:{stripe}}}.arrow{{stroke:{arrow}}}.head{{fill:{arrow}}}.critical{{stroke:{critical};fill:none}}\n"
@@ -155,7 +186,7 @@ mod tests {
                 assert!(contrast(palette.quiet, background) > 4.5);
                 assert!(contrast(palette.arrow, background) > 4.5);
                 assert!(contrast(palette.critical, background) > 3.0);
-                for (fill, text) in palette.activities {
+                for (fill, text) in palette.activities.into_iter().chain(palette.kinds) {
                     let seen = contrast(fill, background);
                     assert!(seen > 2.0, "{fill} on {background}: {seen:.2}");
                     let read = contrast(text, fill);

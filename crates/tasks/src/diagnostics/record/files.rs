@@ -3,7 +3,9 @@
 use super::{Level, Recording, Wanted};
 use castell_base::Rank;
 use castell_sched::Kind as LeafKind;
-use castell_trace::{Activity, Counter, Rows, Span, Timeline, write_chrome, write_paraver};
+use castell_trace::{
+    Activity, Counter, Rows, Span, SvgOptions, Timeline, write_chrome, write_html, write_paraver, write_svg,
+};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -43,7 +45,8 @@ pub(super) fn write(recording: &Recording, wanted: &Wanted) {
 
 fn write_trace(timeline: &Timeline, path: &Path) -> io::Result<()> {
     let create = |path: &Path| File::create(path).map(BufWriter::new);
-    if path.extension().is_some_and(|extension| extension == "prv") {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    if extension == Some("prv") {
         let [mut prv, mut pcf, mut row] =
             [create(path)?, create(&path.with_extension("pcf"))?, create(&path.with_extension("row"))?];
         write_paraver(timeline, &mut prv, &mut pcf, &mut row)?;
@@ -52,7 +55,11 @@ fn write_trace(timeline: &Timeline, path: &Path) -> io::Result<()> {
         return row.flush();
     }
     let mut out = create(path)?;
-    write_chrome(timeline, &mut out)?;
+    match extension {
+        Some("svg") => write_svg(timeline, &SvgOptions::default(), &mut out)?,
+        Some("html") => write_html(timeline, &mut out)?,
+        _ => write_chrome(timeline, &mut out)?,
+    }
     out.flush()
 }
 
@@ -78,7 +85,7 @@ const UNNAMED: &str = "(no label)";
 const PS: u64 = 1000;
 
 impl Recording {
-    /// As a timeline: a row a worker, a span a body, and how many tasks were not done (*live*), ready but not begun
+    /// As a timeline: a row a worker, a span a body and a wait of one, and how many tasks were not done (*live*), ready but not begun
     /// (*ready*) and running at each moment.
     pub fn timeline(&self) -> Timeline {
         let mut timeline = Timeline {
@@ -104,19 +111,24 @@ impl Recording {
             running.extend([(begin, 1), (end, -1)]);
             live.push((end, -1));
             let name = if task.label.is_empty() { format!("task {index}") } else { task.label.to_owned() };
-            timeline.spans.push(Span {
+            let span = |name, activity, (from, to)| Span {
                 rank: Rank(worker),
                 name,
-                activity: Activity::Compute,
-                start_ps: begin * PS,
-                end_ps: end * PS,
-            });
+                activity,
+                start_ps: from * PS,
+                end_ps: to * PS,
+            };
+            let waits = format!("{name} waits");
+            timeline.spans.push(span(name, Activity::Compute, (begin, end)));
+            let paused = task.pauses.iter().map(|&pause| span(waits.clone(), Activity::Wait, pause));
+            timeline.spans.extend(paused);
         }
+        timeline.dependences = self.waited();
         for (name, changes) in ["live", "ready", "running"].into_iter().zip(changes) {
             timeline.counters.push(Counter { name: name.to_owned(), samples: sums(changes) });
         }
         timeline.counters.extend(self.queues());
-        timeline
+        timeline.coloured_by_label()
     }
 
     /// The scheduler's queues: a counter a worker, one for those that are shared, and the threshold, if there is one.

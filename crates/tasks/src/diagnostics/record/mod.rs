@@ -10,6 +10,7 @@ pub(crate) mod graph;
 mod outside;
 mod recording;
 mod rounds;
+mod waited;
 
 pub use outside::{Outside, Step};
 pub use recording::{Level, Recorded, Recording, Stretch};
@@ -38,7 +39,7 @@ const SHARDS: usize = 64;
 /// What a runtime leaves behind when it ends, as the environment asks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
-    /// `CASTELL_TASKS_TRACE`: a timeline for Perfetto, or for Paraver if the name ends with .prv.
+    /// `CASTELL_TASKS_TRACE`: a timeline; the ending of its name says in which format.
     pub(crate) trace: Option<PathBuf>,
     /// `CASTELL_TASKS_RECORD`: the graph as GOAL text.
     pub(crate) graph: Option<PathBuf>,

@@ -61,6 +61,8 @@ pub struct Recorded {
     pub creator: u32,
     /// When its body began and was over, and the worker that began it; none if it has not run.
     pub ran: Option<(u64, u64, u32)>,
+    /// When its body waited for others, from when to when; other tasks may have run on its stack meanwhile.
+    pub pauses: Vec<(u64, u64)>,
     /// Its body's own time, cut where it created a task or waited. Other tasks' time on its stack is not in it.
     pub stretches: Vec<Stretch>,
     /// The stretches of other tasks that had to be over before it could begin, by task: what its accesses demand. A task among
@@ -86,6 +88,8 @@ struct Open {
     since: u64,
     /// What it does now is to wait: nobody's work.
     waits: bool,
+    /// Since when, if it does.
+    waits_since: u64,
 }
 
 /// What bodies have created, and where they opened groups.
@@ -174,6 +178,9 @@ impl Reader {
             }
             Event::GoesOn { task } => {
                 if let Some(open) = stack.last_mut().filter(|open| place(task) == Some(open.task)) {
+                    if open.waits {
+                        self.recording.tasks[open.task].pauses.push((open.waits_since, note.ns));
+                    }
                     (open.since, open.waits) = (note.ns, false);
                 }
             }
@@ -206,6 +213,7 @@ impl Reader {
             created_ns: note.ns,
             creator: note.worker,
             ran: None,
+            pauses: Vec::new(),
             stretches: vec![Stretch::default()],
             after: Vec::new(),
         });
@@ -220,7 +228,7 @@ impl Reader {
         }
         self.recording.cut(task, stack, now, stretch);
         if let Some(open) = stack.last_mut().filter(|open| open.task == task) {
-            open.waits = true;
+            (open.waits, open.waits_since) = (true, now);
         }
     }
 }
@@ -285,7 +293,7 @@ impl Recording {
             stretch.into_iter().for_each(|stretch| stretch.ns += note.ns.saturating_sub(below.since));
         }
         self.tasks[task].ran = Some((note.ns, note.ns, note.worker));
-        stack.push(Open { task, since: note.ns, waits: false });
+        stack.push(Open { task, since: note.ns, waits: false, waits_since: note.ns });
     }
 
     fn end(&mut self, task: usize, stack: &mut Vec<Open>, now: u64) {
