@@ -92,11 +92,14 @@ template <class Function> struct kept {
 
 /* --------------------------------------------------------------------------------------------------------- Accesses */
 
+/* Accesses of a castell_kind to `count` values from `start` on. */
 template <class T> castell_access access(int kind, T *start, std::size_t count) {
     using plain = std::remove_const_t<T>;
     return {kind, const_cast<plain *>(start), count * sizeof(T), 0, 1, nullptr};
 }
 
+/* What a task does with a value, or with `count` of them: reads, overwrites, both; both in any order with its neighbours, one at a time;
+ * anything at the same time as its neighbours. */
 template <class T> castell_access in(const T &value) { return access(CASTELL_IN, &value, 1); }
 template <class T> castell_access in(const T *start, std::size_t count) { return access(CASTELL_IN, start, count); }
 template <class T> castell_access out(T &value) { return access(CASTELL_OUT, &value, 1); }
@@ -117,6 +120,7 @@ template <class T> castell_access rows(castell_access row, std::size_t rows, std
     row.stride = stride * sizeof(T);
     return row;
 }
+/* Not the task, only its descendants. */
 inline castell_access weak(castell_access strong) {
     strong.kind |= CASTELL_WEAK;
     return strong;
@@ -175,11 +179,13 @@ template <class Function> void submit(const castell_task &task, Function &&funct
     }
 }
 
+/* The same with the accesses as arguments. */
 template <class Function, class... Access> void submit(const castell_task &task, Function &&function, Access... accesses) {
     const std::array<castell_access, sizeof...(Access)> list{accesses...};
     submit(task, std::forward<Function>(function), list.data(), list.size());
 }
 
+/* The same for a task without a label, a priority and so on. */
 template <class Function, class... Access,
           class = std::enable_if_t<!std::is_same_v<std::decay_t<Function>, castell_task>>>
 void submit(Function &&function, Access... accesses) {
@@ -231,8 +237,10 @@ template <class... Access> void release(Access... accesses) {
     detail::check(castell_release(list.data(), list.size()));
 }
 
+/* Waits for all tasks that this one created; throws the first exception, or failure, among them. */
 inline void taskwait() { detail::check(castell_taskwait()); }
 
+/* Waits for those of them that these accesses would have to wait for. */
 template <class... Access> void taskwait_on(Access... accesses) {
     const std::array<castell_access, sizeof...(Access)> list{accesses...};
     detail::check(castell_taskwait_on(list.data(), list.size()));
@@ -255,6 +263,7 @@ template <class Function> void group(Function &&function) {
     kept.finish(castell_group(kept.call, &kept));
 }
 
+/* A runtime from castell_start; going out of scope waits for its tasks and ends it. */
 class runtime {
   public:
     runtime() : runtime(castell_options{}) {}

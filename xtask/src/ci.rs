@@ -5,7 +5,7 @@ use crate::ahead::Ahead;
 use crate::command::{host, succeed};
 use crate::failures::{self, Failures};
 use crate::skips::{self, Skips};
-use crate::{fuzz, instructions, limit, readme, setup, tidy};
+use crate::{book_links, fuzz, instructions, limit, readme, setup, tidy};
 use anyhow::bail;
 use std::cell::RefCell;
 use std::path::Path;
@@ -183,6 +183,8 @@ fn build_book(root: &Path, notes: &Notes) -> anyhow::Result<()> {
     if setup::find_program("mdbook").is_none() {
         return notes.skips.note("mdbook", "not installed");
     }
-    let book = ["build", "docs", "--dest-dir", "../target/book"];
-    succeed(Command::new("mdbook").args(book).current_dir(root))
+    // Whole paths: versions of mdbook differ in what others are relative to.
+    let folder = root.join("target/book");
+    succeed(Command::new("mdbook").arg("build").arg(root.join("docs")).arg("--dest-dir").arg(&folder))?;
+    book_links::check(&folder)
 }

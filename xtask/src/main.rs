@@ -4,10 +4,12 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
+mod book_links;
 mod ci;
 mod command;
 mod failures;
 mod fuzz;
+mod headers;
 mod install;
 mod instructions;
 mod limit;
@@ -18,6 +20,7 @@ mod readme;
 mod sanitize;
 mod setup;
 mod skips;
+mod slug;
 mod storm;
 mod suites;
 mod tidy;
@@ -58,6 +61,8 @@ enum Command {
     Storm(storm::Args),
     /// Run a program under a time limit; one that hangs is described and killed with all that it started
     Limit(limit::Args),
+    /// The C headers as pages of the book: what mdBook calls while it builds (docs/book.toml)
+    Headers(headers::Args),
     /// Build and install the libraries, the header, the program and the pkg-config and CMake files
     Install(install::Args),
 }
@@ -76,6 +81,7 @@ fn main() -> ExitCode {
         Command::Suites(args) => suites::run(&root, &args),
         Command::Storm(args) => storm::run(&root, &args),
         Command::Limit(args) => limit::run(&args),
+        Command::Headers(args) => headers::run(&root, &args),
         Command::Install(args) => install::run(&root, &args),
     };
     outcome.unwrap_or_else(|error| {

@@ -89,6 +89,8 @@ fn check(root: &Path) -> anyhow::Result<Vec<Finding>> {
     findings.extend(drawing::check(root, &rooms));
     findings.extend(circles::check(&files));
     findings.extend(links::check_book(&files));
+    findings.extend(links::check_anchors(root, &files)?);
+    findings.extend(links::check_headers(root, &files)?);
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     Ok(findings)
 }
