@@ -129,6 +129,17 @@ pub struct Counter {
     pub samples: Vec<(u64, i64)>,
 }
 
+/// When a row was through, of a timeline that is part of a longer one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Through {
+    /// Before the part begins.
+    Before,
+    /// Within it.
+    Within,
+    /// After its end.
+    Later,
+}
+
 /// A whole run, real or simulated.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
@@ -151,6 +162,8 @@ pub struct Timeline {
     pub rows: Rows,
     /// What is counted over all of them; drawings leave it out.
     pub counters: Vec<Counter>,
+    /// Of a part, by row: when it was through. Empty: this is no part, and all were through within it.
+    pub through: Vec<Through>,
     /// Spans that were left out when it was recorded, for want of room.
     pub dropped: u64,
     /// The rows that are of interest: drawings have no others, pages show these first. `None`: all.
@@ -161,6 +174,17 @@ impl Timeline {
     /// What happened between two moments, counted from the first of them. A message belongs to it that was received then.
     #[must_use]
     pub fn between(mut self, from_ps: u64, to_ps: u64) -> Timeline {
+        let mut ends = vec![0; self.ranks as usize];
+        for span in &self.spans {
+            let end = &mut ends[span.rank.index()];
+            *end = span.end_ps.max(*end);
+        }
+        let through = |end: u64| match end {
+            _ if end > to_ps => Through::Later,
+            _ if end <= from_ps && from_ps > 0 => Through::Before,
+            _ => Through::Within,
+        };
+        self.through = ends.into_iter().map(through).collect();
         let inside = |ps: u64| ps.clamp(from_ps, to_ps) - from_ps;
         self.spans.retain(|span| span.start_ps < to_ps && span.end_ps > from_ps);
         for span in &mut self.spans {
@@ -238,6 +262,7 @@ mod tests {
         let part = timeline.between(10, 30);
         let times: Vec<_> = part.spans.iter().map(|span| (span.start_ps, span.end_ps)).collect();
         assert_eq!(times, [(0, 5), (5, 20)]);
+        assert_eq!(part.through, [Through::Later]);
         let times: Vec<_> =
             part.messages.iter().map(|message| (message.sent_ps, message.received_ps)).collect();
         assert_eq!(times, [(0, 2), (15, 20)]);

@@ -24,7 +24,7 @@ impl Timeline {
     }
 
     fn without_spans(&self) -> Timeline {
-        let Timeline { title, subtitle, messages, kinds, dependences, counters, only, .. } = self;
+        let Timeline { title, subtitle, messages, through, kinds, dependences, counters, only, .. } = self;
         Timeline {
             title: title.clone(),
             subtitle: subtitle.clone(),
@@ -35,6 +35,7 @@ impl Timeline {
             dependences: dependences.clone(),
             rows: self.rows,
             counters: counters.clone(),
+            through: through.clone(),
             dropped: self.dropped,
             only: only.clone(),
         }

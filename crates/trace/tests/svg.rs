@@ -315,3 +315,29 @@ fn only_the_ranks_that_are_asked_for_are_drawn() {
     };
     assert!(html.contains(r#""only":"1-1,3-3,900-900""#));
 }
+
+/// A rank that goes on after the part that is drawn, or was through before it, does not end where the part does.
+#[test]
+fn ends_outside_of_a_part_are_told_in_words() {
+    let span = |rank, start_ps, end_ps| Span {
+        rank: Rank(rank),
+        name: "calc".into(),
+        activity: Activity::Compute,
+        start_ps,
+        end_ps,
+    };
+    let spans = vec![span(0, 0, 500), span(1, 0, 1500), span(2, 0, 9000)];
+    let whole = Timeline { ranks: 3, spans, ..Timeline::default() };
+    let texts = |timeline: &Timeline| -> Vec<String> {
+        let drawing = draw_light(timeline);
+        let document = Document::parse(&drawing).expect("valid XML");
+        named(&document, "text").iter().filter_map(|text| text.text().map(str::to_owned)).collect()
+    };
+    let part = texts(&whole.clone().between(1000, 2000));
+    for text in ["before", "500 ps", "later", "3 ranks, 0 messages; goes on after this part"] {
+        assert!(part.iter().any(|one| one == text), "{text}: {part:?}");
+    }
+    let rest = texts(&whole.between(1000, u64::MAX));
+    assert!(rest.iter().any(|one| one.contains("the last rank ends at")), "{rest:?}");
+    assert!(!rest.iter().any(|one| one == "later"), "{rest:?}");
+}

@@ -8,7 +8,7 @@ use super::theme;
 use super::xml::{Escaped, Px};
 use crate::kinds::{COLOURS, Colours, class, kind_name};
 use crate::units::marks;
-use crate::{Activity, Rows, Timeline};
+use crate::{Activity, Rows, Through, Timeline};
 use std::io::{self, Write};
 
 /// The root element, style sheet, paper, title and subtitle.
@@ -61,6 +61,10 @@ fn summary(timeline: &Timeline, paper: &Paper) -> String {
         Rows::Workers | Rows::Nodes => String::new(),
     };
     let comma = if messages.is_empty() { "; " } else { ", " };
+    // Ends that lie outside of a part are not told as if they were its own.
+    if timeline.through.contains(&Through::Later) {
+        return format!("{ranks}{comma}{messages}goes on after this part");
+    }
     let ends = &paper.rank_ends_ps;
     let (first, last) = (ends.iter().min().copied().unwrap_or(0), ends.iter().max().copied().unwrap_or(0));
     let (end, skew) = (paper.unit.time(last), paper.unit.time(last - first));
@@ -159,7 +163,6 @@ pub(super) fn lines_and_axis(paper: &Paper, out: &mut impl Write) -> io::Result<
     }
     for (line, Line { ranks, name }) in (0..).zip(&paper.places.lines) {
         let middle = paper.top + (f64::from(line) + 0.5) * paper.pitch;
-        let end_ps = ranks.iter().map(|rank| paper.rank_ends_ps[rank.index()]).max().unwrap_or(0);
         let (text_y, left, right) = (Px(middle + 4.0), Px(paper.left), Px(paper.right));
         let all = match &ranks[..] {
             [_] => String::new(),
@@ -174,7 +177,7 @@ pub(super) fn lines_and_axis(paper: &Paper, out: &mut impl Write) -> io::Result<
             Px(paper.left - 8.0),
             Px(base),
             Px(paper.right + 8.0),
-            paper.unit.time(end_ps)
+            paper.end_of(ranks)
         )?;
     }
     Ok(())

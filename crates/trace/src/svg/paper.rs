@@ -2,8 +2,8 @@
 
 use super::rows::{Places, Shown, listed};
 use super::xml::{Px, wrapped};
-use crate::Timeline;
 use crate::units::Unit;
+use crate::{Through, Timeline};
 use castell_base::Rank;
 
 /// Lengths in pixels, from the left and from the top.
@@ -37,6 +37,8 @@ pub(super) struct Paper {
     pub unit: Unit,
     /// By rank, when it was through.
     pub rank_ends_ps: Vec<u64>,
+    /// As [`Timeline::through`].
+    pub through: Vec<Through>,
 }
 
 /// What a character takes, on average, at sizes 17 (bold), 12 and 10.
@@ -82,6 +84,7 @@ impl Paper {
         let rank_ends_ps = rank_ends(timeline);
         // The right margin holds each line's end.
         let longest = rank_ends_ps.iter().map(|end| unit.time(*end).chars().count()).max().unwrap_or(0);
+        let longest = if timeline.through.is_empty() { longest } else { longest.max(6) };
         let right = width - MARGIN - 8.0 - (longest as f64 * CHARACTER).max(30.0);
         let height = bottom + 46.0;
         Paper {
@@ -104,12 +107,26 @@ impl Paper {
             end_ps,
             unit,
             rank_ends_ps,
+            through: timeline.through.clone(),
         }
     }
 
     /// Where a moment lies, from the left.
     pub fn x(&self, ps: u64) -> f64 {
         self.left + (self.right - self.left) * (ps as f64 / self.end_ps.max(1) as f64)
+    }
+
+    /// When these ranks were through, in words where that is not seen.
+    pub fn end_of(&self, ranks: &[Rank]) -> String {
+        let through = |rank: &Rank| self.through.get(rank.index()).copied().unwrap_or(Through::Within);
+        if ranks.iter().any(|rank| through(rank) == Through::Later) {
+            "later".to_owned()
+        } else if !ranks.is_empty() && ranks.iter().all(|rank| through(rank) == Through::Before) {
+            "before".to_owned()
+        } else {
+            let end_ps = ranks.iter().map(|rank| self.rank_ends_ps[rank.index()]).max().unwrap_or(0);
+            self.unit.time(end_ps)
+        }
     }
 
     /// The middle of a rank's line; of the first, if it has none.
