@@ -42,7 +42,8 @@ fn strangers(bytes: &[u8]) {
 
 /// A link of rank 0 to rank 1, connected, with something under way.
 fn link() -> Link {
-    let settings = Settings { message_bytes_max: 300, window_bytes: 4096, ..Settings::default() };
+    let settings =
+        Settings { message_bytes_max: 300, placed_bytes_min: 20, window_bytes: 4096, ..Settings::default() };
     let mut link = Link::new(Rank(0), Rank(1), &settings);
     for _ in 0..5 {
         link.try_send(&Header { kind: 1, ..Header::default() }, &[7; 100]).expect("room");
@@ -100,7 +101,26 @@ fn feed(link: &mut Link, bytes: &[u8], piece: usize) {
     for piece in bytes.chunks(piece) {
         let mut at = 0;
         loop {
+            if let Some(left) = link.begun().map(|begun| begun.left()) {
+                let part = &piece[at..(at + left).min(piece.len())];
+                at += part.len();
+                match link.placed(part, 1) {
+                    Ok(None) => break,
+                    Ok(Some(_)) => came += 1,
+                    Err(_) => {
+                        link.lost(2);
+                        assert_eq!(link.delivered(), came);
+                        return;
+                    }
+                }
+            }
             match link.input(&piece[at..], 1) {
+                Ok((used, Step::Begun(header))) => {
+                    at += used;
+                    if header.tag % 2 == 0 {
+                        link.keep_begun();
+                    }
+                }
                 Ok((used, Step::Message(header, body))) => {
                     at += used;
                     assert_eq!(body.payload(&piece[at - used..]).len(), header.bytes as usize);

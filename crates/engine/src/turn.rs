@@ -207,6 +207,17 @@ impl Events for Arriving<'_> {
         self.messages.receive(header, payload, self.runs);
     }
 
+    fn place(&mut self, header: &Header) -> Option<&mut [u8]> {
+        self.messages.place(header)
+    }
+
+    fn placed(&mut self, header: &Header) {
+        if let Some(recorder) = &mut self.runs.recorder {
+            recorder.arrives(header);
+        }
+        self.messages.placed(header, self.runs);
+    }
+
     #[cold]
     fn down(&mut self, peer: Rank, _delivered: u32, why: Down) {
         let gone = match (self.messages.job.control(peer).state(), why) {

@@ -1,7 +1,8 @@
 //! A rank's connections, from the first byte to the last: who is let in, which link each belongs to, what is read and written.
 
+use crate::frame::Garbled;
 use crate::handshake::{self, CHALLENGE_BYTES, HELLO_BYTES, Secret, Stranger, Verdict, WELCOME_BYTES};
-use crate::link::{Link, News, Settings};
+use crate::link::{Begun, Link, News, Settings};
 use crate::socket;
 use crate::tls::Keys;
 use crate::wire::Wire;
@@ -10,6 +11,7 @@ use castell_host::clock::Clock;
 use castell_host::epoll;
 use castell_host::process;
 use castell_host::random::random_bytes;
+use castell_transport::Header;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -504,20 +506,31 @@ impl Connections {
         }
     }
 
-    /// Something is ready. Bytes of an open connection are read into `scratch`: whose, and how many.
-    pub(crate) fn handle(&mut self, token: u64, scratch: &mut [u8], now: u64) -> Option<(Rank, usize)> {
+    /// The connection that a token means, if it was not closed since.
+    fn connection(&self, token: u64) -> Option<(usize, &Connection)> {
+        let slot = (token & u64::from(u32::MAX)) as usize;
+        let connection = self.open.get(slot)?.as_ref()?;
+        (u64::from(connection.stamp) == token >> 32).then_some((slot, connection))
+    }
+
+    /// What of a message is coming to its place over the connection, if it comes as it is.
+    pub(crate) fn begun(&self, token: u64) -> Option<&Begun> {
+        let (slot, connection) = self.connection(token)?;
+        let Stage::Open { rank } = connection.stage else { return None };
+        let peer = self.peers[rank.index()].as_ref()?;
+        let is_its = peer.connection == Some(slot) && !connection.wire.is_encrypted();
+        peer.link.begun().filter(|_| is_its)
+    }
+
+    /// Something is ready. Bytes of an open connection are read into `into`: whose, and how many.
+    pub(crate) fn handle(&mut self, token: u64, into: [&mut [u8]; 2], now: u64) -> Option<(Rank, usize)> {
         if (LISTENERS..TIMER).contains(&token) {
             self.accept((token - LISTENERS) as usize, now);
             return None;
         }
-        let slot = (token & u64::from(u32::MAX)) as usize;
-        let connection = self.open.get(slot)?.as_ref()?;
-        if u64::from(connection.stamp) != token >> 32 {
-            // It was closed since.
-            return None;
-        }
+        let (slot, connection) = self.connection(token)?;
         match connection.stage {
-            Stage::Open { rank } => self.read(slot, rank, scratch, now).map(|bytes| (rank, bytes)),
+            Stage::Open { rank } => self.read(slot, rank, into, now).map(|bytes| (rank, bytes)),
             Stage::Connecting { rank } => {
                 self.has_connected(slot, rank, now);
                 None
@@ -529,14 +542,14 @@ impl Connections {
         }
     }
 
-    fn read(&mut self, slot: usize, rank: Rank, scratch: &mut [u8], now: u64) -> Option<usize> {
+    fn read(&mut self, slot: usize, rank: Rank, into: [&mut [u8]; 2], now: u64) -> Option<usize> {
         let connection = self.open[slot].as_ref().expect("it was looked at");
         if connection.awaits_room {
             self.write(rank, now);
         }
         let connection = self.open[slot].as_mut()?;
         let was_ready = connection.wire.is_ready();
-        let came = connection.wire.receive(scratch, &mut self.encrypted);
+        let came = connection.wire.receive(into, &mut self.encrypted);
         if connection.wire.is_behind() || connection.wire.is_ready() != was_ready {
             self.write(rank, now);
         }
@@ -673,6 +686,15 @@ impl Connections {
             connection.wire.encrypt(keys, is_dialer);
         }
         self.counters.connections += 1;
+    }
+
+    /// A part of a message has come to its place: see [`Link::placed`]. Who sends what makes no sense is cut off.
+    pub(crate) fn placed(&mut self, rank: Rank, part: &[u8], now: u64) -> Result<Option<Header>, Garbled> {
+        let placed = self.peer(rank).link.placed(part, now);
+        if placed.is_err() {
+            self.garbled(rank, now);
+        }
+        placed
     }
 
     /// What came from the rank is no frame.

@@ -13,6 +13,8 @@ use std::ops::Range;
 pub struct Settings {
     /// The longest payload of a message, bytes. The same on both sides.
     pub message_bytes_max: usize,
+    /// Payloads from this length on are put where they are to lie as they come, if that is known: shorter ones are cheap to copy.
+    pub placed_bytes_min: usize,
     /// What is kept for one peer until it was acknowledged, bytes; a power of two, and at least eight longest messages.
     pub window_bytes: usize,
     /// What was taken is acknowledged within this time, if nothing goes out that tells it sooner.
@@ -39,6 +41,7 @@ impl Default for Settings {
         const MS: u64 = 1_000_000;
         Settings {
             message_bytes_max: 64 * 1024,
+            placed_bytes_min: 4096,
             window_bytes: 1 << 20,
             acknowledge_ns: 20 * MS,
             heartbeat_ns: 1000 * MS,
@@ -93,6 +96,27 @@ pub enum Step {
     More,
     /// A message, to be handed over now.
     Message(Header, Body),
+    /// A long message whose payload has not come whole: it follows what was used. If there is a place for it, [`Link::placed`] is told of each part that
+    /// has come there ([`Link::begun`]), and no part goes through [`Link::input`]; else [`Link::keep_begun`].
+    Begun(Header),
+}
+
+/// A long message that is coming to where it is to lie.
+#[derive(Clone, Debug)]
+pub struct Begun {
+    frame: Frame,
+    /// The message's own.
+    pub header: Header,
+    /// Bytes of the payload that have come.
+    pub came: usize,
+    checksum: crc32fast::Hasher,
+}
+
+impl Begun {
+    /// Bytes of the payload that are still to come.
+    pub fn left(&self) -> usize {
+        self.header.bytes as usize - self.came
+    }
 }
 
 /// What a link has to tell.
@@ -124,6 +148,8 @@ pub struct Link {
     note_left: usize,
     /// The beginning of a frame.
     partial: Vec<u8>,
+    /// Or of one whose payload has a place.
+    begun: Option<Begun>,
     heard_at: u64,
     /// The connection was given up because nothing came: when the peer is, too, unless another one is made before.
     doubted_until: Option<u64>,
@@ -169,6 +195,7 @@ impl Link {
             note: [0; FRAME_BYTES],
             note_left: 0,
             partial: Vec::new(),
+            begun: None,
             heard_at: 0,
             doubted_until: None,
             wrote_at: 0,
@@ -296,7 +323,11 @@ impl Link {
     ///
     /// # Errors
     /// What came is no frame, or none that can come now: the connection is to be given up ([`Link::lost`]).
+    ///
+    /// # Panics
+    /// If a message is [`Link::begun`].
     pub fn input(&mut self, bytes: &[u8], now: u64) -> Result<(usize, Step), Garbled> {
+        assert!(self.begun.is_none(), "what follows has its place");
         let mut used = 0;
         while used < bytes.len() && self.state != State::Over {
             let rest = &bytes[used..];
@@ -312,6 +343,9 @@ impl Link {
                     }
                     continue;
                 }
+                if let Some(header) = self.begin(&frame, rest)? {
+                    return Ok((used + FRAME_BYTES + HEADER_BYTES, Step::Begun(header)));
+                }
             }
             used += self.keep(rest)?;
             if let Some((frame, kept)) = self.take_kept()? {
@@ -324,6 +358,68 @@ impl Link {
         }
         self.heard_at = now;
         Ok((bytes.len(), Step::More))
+    }
+
+    /// Begins a long message of which only the beginning is there.
+    fn begin(&mut self, frame: &Frame, bytes: &[u8]) -> Result<Option<Header>, Garbled> {
+        let is_long = frame.total_bytes() >= FRAME_BYTES + HEADER_BYTES + self.settings.placed_bytes_min;
+        // One that has come before goes the usual way.
+        let is_next = frame.kind == Kind::Message && frame.number == self.taken;
+        let Some(words) = bytes.get(FRAME_BYTES..FRAME_BYTES + HEADER_BYTES) else { return Ok(None) };
+        if !is_long || !is_next {
+            return Ok(None);
+        }
+        let header = self.header_of(words, frame.bytes as usize - HEADER_BYTES)?;
+        let mut checksum = crc32fast::Hasher::new();
+        checksum.update(words);
+        self.begun = Some(Begun { frame: *frame, header, came: 0, checksum });
+        Ok(Some(header))
+    }
+
+    /// The message that is coming to its place.
+    pub fn begun(&self) -> Option<&Begun> {
+        self.begun.as_ref()
+    }
+
+    /// There is no place for the message that has just begun, the payload of which is kept until it is whole.
+    ///
+    /// # Panics
+    /// If none has, or some of it has come to a place.
+    pub fn keep_begun(&mut self) {
+        let Some(Begun { frame, header, came: 0, .. }) = self.begun.take() else {
+            panic!("only what has just begun is kept")
+        };
+        self.partial.extend_from_slice(&frame.to_bytes());
+        header.to_words(0).iter().for_each(|word| self.partial.extend_from_slice(&word.to_le_bytes()));
+    }
+
+    /// A part of its payload lies where it is to lie, or was dropped. The message's header, if that was the last.
+    ///
+    /// # Errors
+    /// As [`Link::input`].
+    ///
+    /// # Panics
+    /// If none has begun, or that is more than the rest of it.
+    pub fn placed(&mut self, part: &[u8], now: u64) -> Result<Option<Header>, Garbled> {
+        let begun = self.begun.as_mut().expect("a message has begun");
+        assert!(part.len() <= begun.left(), "no more than the rest of the message");
+        begun.came += part.len();
+        if self.settings.has_checksums {
+            begun.checksum.update(part);
+        }
+        self.heard_at = now;
+        if begun.left() > 0 {
+            return Ok(None);
+        }
+        let Some(Begun { frame, header, checksum, .. }) = self.begun.take() else { unreachable!() };
+        if frame.checksum != if self.settings.has_checksums { checksum.finalize() } else { 0 } {
+            return Err(Garbled::Checksum);
+        }
+        if self.outbox.acknowledge(frame.taken)? {
+            self.was_acknowledged();
+        }
+        self.count_message(&frame, now);
+        Ok(Some(header))
     }
 
     /// Keeps bytes of a frame that has not come whole; says how many.
@@ -386,20 +482,28 @@ impl Link {
                 Ok(None)
             }
             Kind::Message => {
-                let word = |at: usize| u64::from_le_bytes(body[at..at + 8].try_into().expect("eight bytes"));
-                let header = Header::from_words([word(0), word(8), word(16), word(24)]);
-                let is_true = header.source == self.peer.0
-                    && header.bytes as usize == body.len() - HEADER_BYTES
-                    && header.spare == 0
-                    && !matches!(header.kind, 0 | 255);
-                if !is_true {
-                    return Err(Garbled::Header);
-                }
-                self.count_taken(frame.total_bytes(), now);
-                self.messages = self.messages.wrapping_add(1);
+                let (words, payload) = body.split_at(HEADER_BYTES);
+                let header = self.header_of(words, payload.len())?;
+                self.count_message(frame, now);
                 Ok(Some(header))
             }
         }
+    }
+
+    /// The header of a message of the peer whose payload is so long.
+    fn header_of(&self, words: &[u8], payload_bytes: usize) -> Result<Header, Garbled> {
+        let word = |at: usize| u64::from_le_bytes(words[at..at + 8].try_into().expect("eight bytes"));
+        let header = Header::from_words([word(0), word(8), word(16), word(24)]);
+        let is_true = header.source == self.peer.0
+            && header.bytes as usize == payload_bytes
+            && header.spare == 0
+            && !matches!(header.kind, 0 | 255);
+        if is_true { Ok(header) } else { Err(Garbled::Header) }
+    }
+
+    fn count_message(&mut self, frame: &Frame, now: u64) {
+        self.count_taken(frame.total_bytes(), now);
+        self.messages = self.messages.wrapping_add(1);
     }
 
     /// The peer has told that it has taken more.
@@ -523,6 +627,7 @@ impl Link {
         self.by_attempt = None;
         self.peer_window = window as usize;
         self.partial.clear();
+        self.begun = None;
         self.note_left = 0;
         (self.heard_at, self.wrote_at, self.all_refused) = (now, now, true);
         self.doubted_until = None;
@@ -558,6 +663,7 @@ impl Link {
             self.state = State::Over;
             self.outbox.clear();
             self.partial = Vec::new();
+            self.begun = None;
             self.news = [None, Some(News::Down(why))];
         }
     }

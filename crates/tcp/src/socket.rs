@@ -3,7 +3,7 @@
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, sockopt};
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 
 /// Connections that the system keeps for this rank to look at.
@@ -54,4 +54,9 @@ pub(crate) fn send(socket: &OwnedFd, parts: [&[u8]; 3]) -> Result<usize, Errno> 
 
 pub(crate) fn receive(socket: &OwnedFd, into: &mut [u8]) -> Result<usize, Errno> {
     rustix::io::read(socket, into)
+}
+
+/// Reads into one piece of memory, and what follows into another.
+pub(crate) fn receive_parts(socket: &OwnedFd, into: [&mut [u8]; 2]) -> Result<usize, Errno> {
+    rustix::io::readv(socket, &mut into.map(IoSliceMut::new))
 }

@@ -3,19 +3,24 @@
 use crate::address::{self, ADDRESSES_MAX};
 use crate::connections::{Connections, Counters, TIMER};
 use crate::endpoint::{TcpConnector, TcpEndpoint};
+use crate::frame::FRAME_BYTES;
 use crate::handshake::Secret;
-use crate::link::{Body, News, Settings, Step};
+use crate::link::{Begun, Body, News, Settings, Step};
 use crate::socket;
 use castell_base::{Lent, Rank};
 use castell_host::clock::Clock;
 use castell_host::epoll;
-use castell_transport::{AccessError, Address, Armed, Down, Events, Limits, RemoteKey, Sleeper, Transport};
+use castell_transport::{
+    AccessError, Address, Armed, Down, Events, HEADER_BYTES, Header, Limits, RemoteKey, Sleeper, Transport,
+};
 use rustix::fd::{AsFd, OwnedFd};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What is read at a time, from whichever peer: a rank's memory for what comes does not grow with the number of its peers.
 const SCRATCH_BYTES: usize = 256 * 1024;
+/// What is read behind a message that comes to its place: enough for the next one to begin.
+const BEHIND_BYTES: usize = FRAME_BYTES + HEADER_BYTES;
 
 /// How a rank takes part.
 #[derive(Clone, Debug)]
@@ -191,7 +196,30 @@ impl Tcp {
         {
             let bytes = &self.scratch[at..end];
             let mut shared = lock(&self.shared);
+            let begun = shared.peer(from).link.begun().map(|begun| (begun.header, begun.came, begun.left()));
+            if let Some((header, came, left)) = begun {
+                let part = &bytes[..left.min(bytes.len())];
+                drop(shared);
+                if let Some(place) = events.place(&header) {
+                    place[came..came + part.len()].copy_from_slice(part);
+                }
+                let rest = Read { from, at: at + part.len(), end };
+                self.read = (rest.at < end).then_some(rest);
+                match lock(&self.shared).placed(from, part, now) {
+                    Ok(whole) => told += self.tell_placed(from, whole, now, events),
+                    Err(_) => self.read = None,
+                }
+                continue;
+            }
             match shared.peer(from).link.input(bytes, now) {
+                Ok((used, Step::Begun(header))) => {
+                    drop(shared);
+                    let rest = Read { from, at: at + used, end };
+                    self.read = (rest.at < end).then_some(rest);
+                    if events.place(&header).is_none() {
+                        lock(&self.shared).peer(from).link.keep_begun();
+                    }
+                }
                 Ok((used, Step::Message(header, body))) => {
                     drop(shared);
                     let is_last = at + used == end;
@@ -217,6 +245,14 @@ impl Tcp {
         told
     }
 
+    /// Hands over a message whose payload has come to its place.
+    fn tell_placed(&self, from: Rank, whole: Option<Header>, now: u64, events: &mut impl Events) -> usize {
+        let Some(header) = whole else { return 0 };
+        events.placed(&header);
+        lock(&self.shared).see_to(from, now);
+        1
+    }
+
     /// Tells what links have to tell.
     fn tell_news(&mut self, budget: usize, events: &mut impl Events) -> usize {
         let mut told = 0;
@@ -236,20 +272,50 @@ impl Tcp {
         told
     }
 
-    /// Looks at what is ready until something was read; false: nothing is left.
-    fn read_next(&mut self, now: u64) -> bool {
+    /// Looks at what is ready until something was read that is to be handed over, or was handed over; says how many messages were. None: nothing is left.
+    fn read_next(&mut self, now: u64, events: &mut impl Events) -> Option<usize> {
         while let Some(token) = self.ready.pop() {
             if token == TIMER {
                 epoll::clear_timer(&self.timer);
                 self.timer_at = u64::MAX;
                 continue;
             }
-            if let Some((from, end)) = lock(&self.shared).handle(token, &mut self.scratch, now) {
+            let begun = lock(&self.shared).begun(token).cloned();
+            if let Some(begun) = begun {
+                let told = self.read_in_place(token, &begun, now, events);
+                if told > 0 || self.read.is_some() {
+                    return Some(told);
+                }
+                continue;
+            }
+            if let Some((from, end)) = lock(&self.shared).handle(token, [&mut self.scratch, &mut []], now) {
                 self.read = Some(Read { from, at: 0, end });
-                return true;
+                return Some(0);
             }
         }
-        false
+        None
+    }
+
+    /// Reads more of a message to where it is to lie; says whether that was the last of it.
+    fn read_in_place(&mut self, token: u64, begun: &Begun, now: u64, events: &mut impl Events) -> usize {
+        let left = begun.left();
+        // Behind it the beginning of the next message.
+        let (behind, spare) = self.scratch.split_at_mut(BEHIND_BYTES);
+        let into = match events.place(&begun.header) {
+            Some(place) => &mut place[begun.came..],
+            None => &mut spare[..left],
+        };
+        let mut shared = lock(&self.shared);
+        let Some((from, bytes)) = shared.handle(token, [&mut *into, behind], now) else { return 0 };
+        if bytes == left + BEHIND_BYTES {
+            // There is more, which waits until others had their turn.
+            self.ready.insert(0, token);
+        }
+        let end = bytes.saturating_sub(left);
+        let Ok(whole) = shared.placed(from, &into[..bytes.min(left)], now) else { return 0 };
+        drop(shared);
+        self.read = (end > 0).then_some(Read { from, at: 0, end });
+        self.tell_placed(from, whole, now, events)
     }
 }
 
@@ -290,10 +356,14 @@ impl Transport for Tcp {
             self.ready.clear();
             epoll::ready(&self.epoll, &mut self.ready);
         }
-        while self.read.is_none() && self.read_next(now) {
+        while self.read.is_none()
+            && told < budget
+            && let Some(placed) = self.read_next(now, events)
+        {
+            told += placed;
             told += self.hand_over(budget - told, now, events);
         }
-        if self.read.is_none() {
+        if self.read.is_none() && self.ready.is_empty() {
             // Only now: who has not been read yet is not silent.
             lock(&self.shared).tick(now);
             told += self.tell_news(budget - told, events);

@@ -51,10 +51,11 @@ impl Wire {
         Ok(())
     }
 
-    /// Reads; 0: the other side has ended it. Encrypted bytes lie in `encrypted`, as long as `into`, meanwhile. `AGAIN` where something has come that
-    /// is nothing yet, and `BADMSG` where it makes no sense.
-    pub(crate) fn receive(&mut self, into: &mut [u8], encrypted: &mut [u8]) -> Result<usize, Errno> {
-        let Some(session) = &mut self.session else { return socket::receive(&self.socket, into) };
+    /// Reads; 0: the other side has ended it. Encrypted bytes lie in `encrypted`, as long as `into`, meanwhile, and only its first part is used. `AGAIN` where
+    /// something has come that is nothing yet, and `BADMSG` where it makes no sense.
+    pub(crate) fn receive(&mut self, into: [&mut [u8]; 2], encrypted: &mut [u8]) -> Result<usize, Errno> {
+        let Some(session) = &mut self.session else { return socket::receive_parts(&self.socket, into) };
+        let [into, _] = into;
         let before = session.rest().len();
         if before >= encrypted.len() {
             return Err(Errno::BADMSG);
@@ -69,6 +70,10 @@ impl Wire {
             Ok(bytes) => Ok(bytes),
             Err(_) => Err(Errno::BADMSG),
         }
+    }
+
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.session.is_some()
     }
 
     /// Whether what is given to [`Wire::send`] can go out.

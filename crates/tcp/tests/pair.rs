@@ -59,6 +59,8 @@ struct Side {
     to_send: u32,
     sent: u32,
     came: u32,
+    /// Where messages with odd tags are to lie.
+    place: Vec<u8>,
     down: Option<(Down, u32)>,
     waits_for_room: bool,
 }
@@ -79,12 +81,26 @@ fn payload(number: u32) -> Vec<u8> {
 
 impl Pair {
     fn new(seed: u64, weather: Weather, messages: u32, first: u32) -> Pair {
-        let settings = Settings { message_bytes_max: 1000, window_bytes: 1 << 14, ..Settings::default() };
+        let settings = Settings {
+            message_bytes_max: 1000,
+            placed_bytes_min: 100,
+            window_bytes: 1 << 14,
+            ..Settings::default()
+        };
         let side = |me: u32| {
             let mut link = Link::new(Rank(me), Rank(1 - me), &settings);
             link.start_at(first);
             link.may_dial();
-            Side { link, wire: None, to_send: messages, sent: 0, came: 0, down: None, waits_for_room: false }
+            Side {
+                link,
+                wire: None,
+                to_send: messages,
+                sent: 0,
+                came: 0,
+                place: Vec::new(),
+                down: None,
+                waits_for_room: false,
+            }
         };
         Pair {
             random: Random(Philox::new(seed, Rank(0), 3, 0)),
@@ -275,7 +291,28 @@ impl Pair {
     fn take(&mut self, me: usize, bytes: &[u8]) -> bool {
         let (side, mut at) = (&mut self.sides[me], 0);
         loop {
+            if let Some((came, left)) = side.link.begun().map(|begun| (begun.came, begun.left())) {
+                let part = &bytes[at..(at + left).min(bytes.len())];
+                side.place[came..came + part.len()].copy_from_slice(part);
+                at += part.len();
+                match side.link.placed(part, self.now) {
+                    Ok(None) => return true,
+                    Ok(Some(header)) => {
+                        assert_eq!((header.tag, header.source), (side.came, 1 - me as u32));
+                        assert_eq!(side.place, payload(side.came), "in its place, undamaged");
+                        side.came += 1;
+                    }
+                    Err(_) => return false,
+                }
+            }
             match side.link.input(&bytes[at..], self.now) {
+                Ok((used, Step::Begun(header))) => {
+                    at += used;
+                    side.place.resize(header.bytes as usize, 0);
+                    if header.tag % 2 == 0 {
+                        side.link.keep_begun();
+                    }
+                }
                 Ok((used, Step::Message(header, body))) => {
                     assert_eq!(header.tag, side.came, "in order, each once");
                     assert_eq!(body.payload(&bytes[at..]), payload(side.came), "undamaged");

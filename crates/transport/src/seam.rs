@@ -165,6 +165,21 @@ pub trait Events {
     /// A message has come; the payload is lent for the call.
     fn message(&mut self, header: &Header, payload: &[u8]);
 
+    /// A long message has begun to come: where its payload is to lie, if that is known by now, as long as `header.bytes` says. A transport that reads
+    /// from a stream may put it there, part by part, instead of lending it; it asks again for each part, and what it has been given it uses for that part only. Where
+    /// there is no such place any more, it drops the part.
+    ///
+    /// What is there may be wrong until [`Events::placed`] says that it is right: a path that finds it damaged begins again.
+    fn place(&mut self, header: &Header) -> Option<&mut [u8]> {
+        let _ = header;
+        None
+    }
+
+    /// Instead of [`Events::message`]: a message for which there was a place when it began has come, and its payload lies there, if there still is one.
+    fn placed(&mut self, header: &Header) {
+        let _ = header;
+    }
+
     /// A path that was full takes messages again.
     fn room(&mut self, peer: Rank) {
         let _ = peer;

@@ -43,6 +43,19 @@ impl Messages {
         }
     }
 
+    /// Takes in a fragment that lies in its place ([`Messages::place`]).
+    pub(crate) fn placed(&mut self, header: &Header, handler: &mut impl Handler) {
+        let source = Rank(header.source);
+        let peer = self.peer(source);
+        let is_next = peer.incoming.admit(header.sequence);
+        assert!(is_next, "only the next message of rank {source} has a place");
+        peer.way.answered();
+        self.take_placed(source, header);
+        if self.peer(source).incoming.is_waiting() {
+            self.receive_stashed(source, handler);
+        }
+    }
+
     /// Takes in what came too early and has its turn now.
     #[cold]
     fn receive_stashed(&mut self, source: Rank, handler: &mut impl Handler) {

@@ -48,6 +48,11 @@ impl Memory {
         self.pieces.is_null().then_some(self.base)
     }
 
+    /// Where all of it starts, if it is one piece that keeps what is written there.
+    pub(crate) fn writable(&self) -> Option<*mut u8> {
+        self.start().filter(|_| !self.is_void)
+    }
+
     /// The parts that hold bytes `offset … offset + length`, in order; none is empty.
     pub(crate) fn cut(&self, offset: u64, length: u64) -> impl Iterator<Item = Piece> + use<> {
         let memory = *self;

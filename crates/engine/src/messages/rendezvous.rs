@@ -599,21 +599,55 @@ impl Messages {
 
     /// Receiver: the next fragment; they come in order.
     pub(super) fn take_fragment(&mut self, source: Rank, header: &Header, payload: &[u8]) {
-        let way = if header.flags & GRANTED != 0 { Way::Granted } else { Way::Fragments };
-        let found = self.transfers.incoming.iter().position(|incoming| {
-            (incoming.source, incoming.handle, incoming.way) == (source, header.extra, way)
-        });
         // The receive may have failed meanwhile.
-        let Some(at) = found else { return };
-        let incoming = &mut self.transfers.incoming[at];
+        let Some(at) = self.transfer_of(source, header) else { return };
+        let incoming = &self.transfers.incoming[at];
         let (taken, length) = (incoming.taken, payload.len() as u64);
         assert!(taken + length <= incoming.bytes(), "no more than was announced comes from rank {source}");
         // SAFETY: who posted the receive answers for its memory.
         unsafe { incoming.posted.memory.scatter(taken, payload) };
+        self.count_fragment(source, at, length);
+    }
+
+    /// Which transfer a fragment belongs to.
+    fn transfer_of(&self, source: Rank, header: &Header) -> Option<usize> {
+        let way = if header.flags & GRANTED != 0 { Way::Granted } else { Way::Fragments };
+        self.transfers.incoming.iter().position(|incoming| {
+            (incoming.source, incoming.handle, incoming.way) == (source, header.extra, way)
+        })
+    }
+
+    /// Where the payload of the next fragment of a transfer is to lie, if that is one piece of memory.
+    pub(crate) fn place(&mut self, header: &Header) -> Option<&mut [u8]> {
+        let source = Rank(header.source);
+        let is_next = self.peer(source).incoming.next() == header.sequence;
+        if header.kind != Kind::Fragment as u8 || !is_next {
+            return None;
+        }
+        let at = self.transfer_of(source, header)?;
+        let Incoming { posted, taken, .. } = &self.transfers.incoming[at];
+        let (start, length) = (posted.memory.writable()?, header.bytes as usize);
+        if taken + length as u64 > posted.memory.bytes() {
+            return None;
+        }
+        // SAFETY: who posted the receive answers for its memory, which is this transfer's alone until that has ended; nobody looks at what is behind `taken`.
+        Some(unsafe { std::slice::from_raw_parts_mut(start.wrapping_add(*taken as usize), length) })
+    }
+
+    /// The next fragment of a transfer lies in its place.
+    pub(super) fn take_placed(&mut self, source: Rank, header: &Header) {
+        // The receive may have failed meanwhile.
+        if let Some(at) = self.transfer_of(source, header) {
+            self.count_fragment(source, at, u64::from(header.bytes));
+        }
+    }
+
+    fn count_fragment(&mut self, source: Rank, at: usize, length: u64) {
+        let incoming = &mut self.transfers.incoming[at];
         incoming.taken += length;
         if incoming.taken == incoming.bytes() {
             let done = self.transfers.incoming.swap_remove(at);
-            if way == Way::Fragments {
+            if done.way == Way::Fragments {
                 let (descriptor, generation) = done.descriptor();
                 self.descriptor(source, descriptor).advance(generation, State::Stream, State::Done);
                 self.bells.touch(source);

@@ -102,6 +102,7 @@ impl Ranks {
         let world: Shared<World> = Arc::new(Mutex::new(world));
         let settings = Settings {
             message_bytes_max: options.message_bytes_max,
+            placed_bytes_min: 64,
             window_bytes: options.window_bytes,
             acknowledge_ns: 2_000_000,
             redial_ns: 500_000,

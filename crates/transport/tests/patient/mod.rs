@@ -102,6 +102,15 @@ impl<W: Between, E: Events> Events for Counting<'_, W, E> {
         self.events.message(header, payload);
     }
 
+    fn place(&mut self, header: &Header) -> Option<&mut [u8]> {
+        self.events.place(header)
+    }
+
+    fn placed(&mut self, header: &Header) {
+        *lock(self.world).under_way().came.entry((header.source, self.me)).or_default() += 1;
+        self.events.placed(header);
+    }
+
     fn room(&mut self, peer: Rank) {
         lock(self.world).under_way().refused.remove(&(self.me, peer.0));
         self.events.room(peer);
