@@ -48,7 +48,6 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("app.prv", "a trace of the reader's; paraver.rs"),
     ("app.goal", "made of a trace of the reader's; paraver.rs"),
     ("trace.bin", "a trace of the reader's; simulate.rs"),
-    ("multicast.csv", "measurements of another machine than the repository's; fit.rs"),
     (" g.goal", "made by a program of the reader's; tasks.rs"),
     ("tasks.goal", "made by a program of the reader's; tasks.rs"),
 ];
