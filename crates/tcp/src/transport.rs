@@ -205,7 +205,8 @@ impl Tcp {
                 }
                 let rest = Read { from, at: at + part.len(), end };
                 self.read = (rest.at < end).then_some(rest);
-                match lock(&self.shared).placed(from, part, now) {
+                let placed = lock(&self.shared).placed(from, part, now);
+                match placed {
                     Ok(whole) => told += self.tell_placed(from, whole, now, events),
                     Err(_) => self.read = None,
                 }

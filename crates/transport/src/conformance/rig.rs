@@ -64,8 +64,6 @@ pub(super) struct Inbox {
     pub(super) notices: Vec<(u32, u32)>,
     pub(super) downs: BTreeMap<u32, (u32, Down)>,
     events: usize,
-    /// By sender: where its message of this number is to lie, and whether it still is.
-    places: BTreeMap<u32, (u32, Vec<u8>, bool)>,
     broken: Option<String>,
 }
 
@@ -105,34 +103,6 @@ impl Events for Inbox {
         } else if overtook && !delivery.reorders && !is_double {
             self.is_broken(format!("message {} of rank {} was overtaken", header.sequence, header.source));
         }
-    }
-
-    /// Every other message has a place, and every other of these no more when the second part comes.
-    fn place(&mut self, header: &Header) -> Option<&mut [u8]> {
-        if header.sequence.is_multiple_of(2) {
-            return None;
-        }
-        let expected = header_of(header.source, header.sequence, header.bytes as usize);
-        if (Header { spare: 0, ..*header }) != expected {
-            return None;
-        }
-        let is_asked_again = self.places.get(&header.source).is_some_and(|(of, ..)| *of == header.sequence);
-        if !is_asked_again {
-            let place = vec![0; header.bytes as usize];
-            self.places.insert(header.source, (header.sequence, place, true));
-        }
-        let (_, place, is_there) = self.places.get_mut(&header.source)?;
-        *is_there &= !is_asked_again || header.sequence % 4 != 3;
-        is_there.then_some(&mut place[..])
-    }
-
-    fn placed(&mut self, header: &Header) {
-        let (_, bytes, is_there) = self.places.remove(&header.source).unwrap_or_default();
-        let expected = payload_of(header.source, header.sequence, header.bytes as usize);
-        if is_there && bytes != expected {
-            self.is_broken(format!("{header:?} was placed, but its payload is not where it is to lie"));
-        }
-        self.message(header, &expected);
     }
 
     fn room(&mut self, peer: Rank) {

@@ -38,6 +38,8 @@ struct Held {
 #[derive(Default)]
 struct OfPeer {
     queue: VecDeque<(u64, Told)>,
+    /// Where a long message of it is coming to.
+    place: Option<(Header, Box<[u8]>)>,
     /// Messages that the wrapped transport has handed over.
     taken: u32,
     delivered: u32,
@@ -178,6 +180,25 @@ impl Events for Taker<'_> {
         if self.delivery.reorders && both_messages && state.happens(overtakes) {
             queue.swap(last - 1, last);
         }
+    }
+
+    /// Every other long message has a place here, before it is held.
+    fn place(&mut self, header: &Header) -> Option<&mut [u8]> {
+        if header.sequence.is_multiple_of(2) {
+            return None;
+        }
+        let place = &mut self.held.of(Rank(header.source)).place;
+        if place.as_ref().is_none_or(|(of, _)| *of != *header) {
+            *place = Some((*header, vec![0; header.bytes as usize].into()));
+        }
+        place.as_mut().map(|(_, bytes)| &mut bytes[..])
+    }
+
+    fn placed(&mut self, header: &Header) {
+        let place = self.held.of(Rank(header.source)).place.take();
+        let (of, bytes) = place.expect("what was placed has a place");
+        assert_eq!(of, *header, "in the place of this message");
+        self.message(header, &bytes);
     }
 
     fn room(&mut self, peer: Rank) {
