@@ -7,7 +7,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-const MESSAGES: u32 = 64;
+/// So many come in parts, of each kind: when the system hands on parts, it decides.
+const IN_PARTS: u32 = 5;
 const BYTES: usize = 60_000;
 
 /// Takes messages; of those with an odd tag it has places, of every other one of these only for the first part.
@@ -21,7 +22,7 @@ struct Inbox {
 }
 
 fn payload(tag: u32) -> Vec<u8> {
-    (0..BYTES as u32).map(|at| (at / 7 ^ tag) as u8).collect()
+    (0..BYTES as u32).map(|at| ((at / 7) ^ tag) as u8).collect()
 }
 
 impl Events for Inbox {
@@ -64,9 +65,9 @@ fn long_messages_come_to_their_places(encrypts: bool) {
     let mut nobody = Inbox { place: Vec::new(), ..here };
     here.place = vec![0; BYTES];
     let (mut sent, started) = (0, Instant::now());
-    while here.came < MESSAGES {
+    while here.placed < IN_PARTS || here.withdrawn < IN_PARTS {
         let mut is_full = false;
-        while sent < MESSAGES && !is_full {
+        while !is_full {
             let header =
                 Header { kind: 1, sequence: sent, tag: sent, bytes: BYTES as u32, ..Header::default() };
             match way.try_send(&header, &payload(sent)) {
@@ -78,10 +79,9 @@ fn long_messages_come_to_their_places(encrypts: bool) {
         way.flush(Urgency::NOW);
         ends[0].poll(16, &mut nobody);
         ends[1].poll(16, &mut here);
-        assert!(started.elapsed() < PATIENCE, "{} of {MESSAGES} came", here.came);
+        let Inbox { came, placed, withdrawn, .. } = here;
+        assert!(started.elapsed() < PATIENCE, "{came} came, {placed} to their places, {withdrawn} lost them");
     }
-    println!("{} came to their places, {} lost theirs", here.placed, here.withdrawn);
-    assert!(here.placed > 0 && here.withdrawn > 0, "some come in parts");
 }
 
 #[test]

@@ -38,20 +38,12 @@ fn tcp_keeps_the_rules_when_windows_are_small() {
 /// The relay hands on 16 KiB at a time, so that long messages come in parts, to their places.
 #[test]
 fn tcp_keeps_the_rules_for_messages_that_come_in_parts() {
-    let broken = Weather { cuts: 200, corrupts: 200, delays: 0 };
-    for (seed, weather) in [(0, Weather { cuts: 0, corrupts: 0, delays: 0 }), (1, broken)] {
-        for encrypts in [false, true] {
-            let (message_bytes_max, window_bytes) = (60_000, 1 << 19);
-            let options = Options {
-                message_bytes_max,
-                window_bytes,
-                encrypts,
-                weather: Some(weather),
-                ..Options::default()
-            };
-            check(seed, |ranks| Ranks::new(ranks, seed, &options))
-                .unwrap_or_else(|broken| panic!("{broken}, {options:?}"));
-        }
+    let [quiet, rough] = [0, 200].map(|often| Some(Weather { cuts: often, corrupts: often, delays: 0 }));
+    for (seed, weather, encrypts) in [(0, quiet, true), (1, rough, false)] {
+        let (message_bytes_max, window_bytes) = (60_000, 1 << 19);
+        let options = Options { message_bytes_max, window_bytes, encrypts, weather, ..Options::default() };
+        check(seed, |ranks| Ranks::new(ranks, seed, &options))
+            .unwrap_or_else(|broken| panic!("{broken}, {options:?}"));
     }
 }
 
