@@ -26,9 +26,9 @@ fn payload(tag: u32) -> Vec<u8> {
 }
 
 impl Events for Inbox {
-    fn message(&mut self, header: &Header, payload_: &[u8]) {
+    fn message(&mut self, header: &Header, came: &[u8]) {
         assert_eq!(header.tag, self.came, "in order");
-        assert_eq!(payload_, payload(header.tag), "undamaged");
+        assert_eq!(came, payload(header.tag), "undamaged");
         self.came += 1;
     }
 
@@ -63,7 +63,6 @@ fn long_messages_come_to_their_places(encrypts: bool) {
     let mut way = ends[0].connector().connect(Rank(1), &there).expect("an address");
     let mut here = Inbox { came: 0, placed: 0, withdrawn: 0, asked: (0, 0), place: vec![0; BYTES] };
     let mut nobody = Inbox { place: Vec::new(), ..here };
-    here.place = vec![0; BYTES];
     let (mut sent, started) = (0, Instant::now());
     while here.placed < IN_PARTS || here.withdrawn < IN_PARTS {
         let mut is_full = false;
