@@ -51,6 +51,7 @@ fn timeline(steps: &[Vec<Step>]) -> Timeline {
                         tag: Tag(tag),
                         bytes,
                         sent_ps,
+                        head_ps: sent_ps + 400_000,
                         arrived_ps: sent_ps + 400_000,
                         received_ps: 0,
                     });

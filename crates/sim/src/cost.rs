@@ -49,6 +49,8 @@ pub(crate) struct SendCost {
     pub processor: Time,
     /// The network interface cannot send so long.
     pub interface: Time,
+    /// From the start of the send until the message's first byte is on the wire; not later than it is at its receiver.
+    pub wire: Time,
     /// From the start of the send until the message is at its receiver.
     pub transit: Time,
     /// From then until all its bytes are there.

@@ -36,6 +36,7 @@ impl Costs for LogCosts {
         SendCost {
             processor: self.model.send_busy(bytes),
             interface: self.model.interface_busy(bytes),
+            wire: self.model.overhead,
             transit: self.model.flight(),
             tail: self.bytes_paid(bytes),
         }
@@ -67,7 +68,12 @@ impl Costs for LogCosts {
 impl Costs for Plb {
     fn send(&self, &Occasion { bytes, .. }: &Occasion) -> SendCost {
         let processor = self.send_busy(bytes);
-        SendCost { processor, transit: processor + self.flight(bytes), ..SendCost::default() }
+        SendCost {
+            processor,
+            wire: processor,
+            transit: processor + self.flight(bytes),
+            ..SendCost::default()
+        }
     }
 
     fn arrival(&self, _: &Occasion) -> ArrivalCost {
@@ -121,6 +127,7 @@ impl Costs for LogfP {
         SendCost {
             processor,
             interface: self.earliest_start(index + 1) - elapsed,
+            wire: processor,
             transit: processor + self.latency,
             tail: Time::ZERO,
         }
@@ -140,7 +147,8 @@ impl Costs for LogfP {
 impl Costs for Lop {
     fn send(&self, &Occasion { together, .. }: &Occasion) -> SendCost {
         let processor = self.overhead_send.of(together.into());
-        SendCost { processor, transit: processor + self.flight(together.into()), ..SendCost::default() }
+        let transit = processor + self.flight(together.into());
+        SendCost { processor, wire: processor, transit, ..SendCost::default() }
     }
 
     fn arrival(&self, &Occasion { together, .. }: &Occasion) -> ArrivalCost {

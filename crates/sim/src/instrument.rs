@@ -60,7 +60,7 @@ pub trait Instrument {
         to: Time,
     ) {
     }
-    /// A message leaves its sender.
+    /// A message leaves its sender: its first byte is on the wire.
     fn departed(&mut self, message: &Flight, at: Time) {}
     /// A message reaches its receiver and is looked at; its data are complete at `complete`.
     fn arrived(&mut self, message: &Flight, at: Time, complete: Time) {}

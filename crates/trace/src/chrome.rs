@@ -185,6 +185,7 @@ mod tests {
                 tag: Tag(7),
                 bytes: 64,
                 sent_ps: 0,
+                head_ps: 1_500_001,
                 arrived_ps: 1_500_001,
                 received_ps: 1_500_001,
             }],

@@ -302,7 +302,16 @@ impl MessageEnds {
                 let sent_ps = picoseconds(send.start_ns, zero_ns);
                 let received_ps = picoseconds(receive.end_ns, zero_ns).max(sent_ps);
                 let arrived_ps = picoseconds(data_ns, zero_ns).max(sent_ps).min(received_ps);
-                messages.push(Message { from, to, tag, bytes: send.bytes, sent_ps, arrived_ps, received_ps });
+                messages.push(Message {
+                    from,
+                    to,
+                    tag,
+                    bytes: send.bytes,
+                    sent_ps,
+                    head_ps: arrived_ps,
+                    arrived_ps,
+                    received_ps,
+                });
             }
         }
         messages.sort_by_key(|message| (message.sent_ps, message.from, message.to, message.tag));

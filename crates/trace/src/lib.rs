@@ -78,7 +78,9 @@ pub struct Message {
     pub bytes: u64,
     /// When it left its sender; where nobody knows, when its send started.
     pub sent_ps: u64,
-    /// When it reached its receiver; where nobody knows, the same as `received_ps`.
+    /// When its first byte was at its receiver, which may have to take in the rest; where nobody knows, the same as `arrived_ps`.
+    pub head_ps: u64,
+    /// When all of it was at its receiver; where nobody knows, the same as `received_ps`.
     pub arrived_ps: u64,
     /// When its receive was finished.
     pub received_ps: u64,
@@ -192,9 +194,10 @@ impl Timeline {
         }
         self.messages.retain(|message| message.received_ps > from_ps && message.sent_ps < to_ps);
         for message in &mut self.messages {
-            let Message { sent_ps, arrived_ps, received_ps, .. } = message;
-            (*sent_ps, *arrived_ps, *received_ps) =
-                (inside(*sent_ps), inside(*arrived_ps), inside(*received_ps));
+            let Message { sent_ps, head_ps, arrived_ps, received_ps, .. } = message;
+            for time in [sent_ps, head_ps, arrived_ps, received_ps] {
+                *time = inside(*time);
+            }
         }
         self.dependences.retain(|one| one.began_ps > from_ps && one.ended_ps < to_ps);
         for Dependence { ended_ps, began_ps, .. } in &mut self.dependences {
@@ -249,6 +252,7 @@ mod tests {
             tag: Tag(0),
             bytes: 1,
             sent_ps,
+            head_ps: received_ps,
             arrived_ps: received_ps,
             received_ps,
         };

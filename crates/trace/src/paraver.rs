@@ -268,7 +268,7 @@ fn record(
     (sent, received): (Option<usize>, Option<Call>),
     placed: &[Vec<(usize, &Span)>],
 ) -> Record {
-    let Message { from, to, tag, bytes, sent_ps, arrived_ps, received_ps } = *message;
+    let Message { from, to, tag, bytes, sent_ps, arrived_ps, received_ps, .. } = *message;
     let lane_and_start = |rank: Rank, operation: usize| {
         let (lane, span) = placed[rank.index()][operation];
         (lane, span.start_ps)

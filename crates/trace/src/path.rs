@@ -3,7 +3,7 @@
 //! From the last end on, each step goes to what let it happen: a rank that had finished all else before a message arrived waited for
 //! that message, and so for its sender; otherwise it went on with what it had finished last.
 
-use crate::{Activity, Rows, Timeline};
+use crate::{Activity, Message, Rows, Span, Timeline};
 use castell_base::Rank;
 use std::collections::HashMap;
 
@@ -61,10 +61,18 @@ pub fn critical_path(timeline: &Timeline) -> Vec<Step> {
     let mut steps = Vec::new();
     let Some((mut rank, mut now)) = walk.last() else { return steps };
     // Each step but a gap goes back in time or to an earlier span; a gap is followed by another kind.
-    let bound = 2 * (timeline.spans.len() + timeline.messages.len()) + 2;
+    let bound = 3 * (timeline.spans.len() + timeline.messages.len()) + 2;
     let mut before = usize::MAX;
     while steps.len() < bound {
-        let Some(at) = walk.ended(rank, now, before) else { break };
+        let at = walk.ended(rank, now, before);
+        // Nothing is busy with some messages that come: what they let happen begins as they are there.
+        let idle_ps = at.map_or(0, |at| timeline.spans[walk.spans[rank.index()][at]].end_ps);
+        let message = walk.awaited(rank, idle_ps, now).filter(|_| idle_ps < now);
+        if let Some(index) = message.filter(|&index| timeline.messages[index].arrived_ps == now) {
+            (rank, now, before) = walk.follow(index, rank, &mut steps);
+            continue;
+        }
+        let Some(at) = at else { break };
         let span = &timeline.spans[walk.spans[rank.index()][at]];
         if span.end_ps < now {
             steps.push(Step { part: Part::Gap, rank, start_ps: span.end_ps, end_ps: now });
@@ -76,18 +84,11 @@ pub fn critical_path(timeline: &Timeline) -> Vec<Step> {
         let message = walk.awaited(rank, previous_ps, now).filter(|_| may_wait);
         let number = walk.spans[rank.index()][at];
         if let Some(index) = message {
-            let message = &timeline.messages[index];
-            let landed_ps = message.arrived_ps;
+            let landed_ps = timeline.messages[index].arrived_ps;
             if landed_ps < now {
                 steps.push(Step { part: Part::Span(number), rank, start_ps: landed_ps, end_ps: now });
             }
-            steps.push(Step {
-                part: Part::Message(index),
-                rank,
-                start_ps: message.sent_ps,
-                end_ps: landed_ps,
-            });
-            (rank, now, before) = (message.from, message.sent_ps, usize::MAX);
+            (rank, now, before) = walk.follow(index, rank, &mut steps);
             continue;
         }
         // A receive that had its message is busy only since the rank had time for it.
@@ -185,11 +186,26 @@ impl Walk<'_> {
         Walk { timeline, spans, messages }
     }
 
-    /// The last end of all.
+    /// The last end of all; a message's where nothing was busy with what came last.
     fn last(&self) -> Option<(Rank, u64)> {
-        let last =
-            self.timeline.spans.iter().max_by_key(|span| (span.end_ps, std::cmp::Reverse(span.rank)))?;
-        Some((last.rank, last.end_ps))
+        let Timeline { spans, messages, .. } = self.timeline;
+        let span = spans.iter().max_by_key(|span| (span.end_ps, std::cmp::Reverse(span.rank)));
+        let message =
+            messages.iter().max_by_key(|message| (message.arrived_ps, std::cmp::Reverse(message.to)));
+        let ends =
+            [span.map(|span| (span.rank, span.end_ps)), message.map(|last| (last.to, last.arrived_ps))];
+        ends.into_iter().flatten().reduce(|span, message| if message.1 > span.1 { message } else { span })
+    }
+
+    /// Goes back along a message that came to `rank`: where the path goes on, and before which span.
+    fn follow(&self, index: usize, rank: Rank, steps: &mut Vec<Step>) -> (Rank, u64, usize) {
+        let Message { from, sent_ps, arrived_ps, .. } = self.timeline.messages[index];
+        steps.push(Step { part: Part::Message(index), rank, start_ps: sent_ps, end_ps: arrived_ps });
+        // A send may go on when its first byte is on the wire.
+        let Some(number) = self.sending(from, sent_ps) else { return (from, sent_ps, usize::MAX) };
+        let start_ps = self.timeline.spans[number].start_ps;
+        steps.push(Step { part: Part::Span(number), rank: from, start_ps, end_ps: sent_ps });
+        (from, start_ps, usize::MAX)
     }
 
     /// The place of the rank's last span that has ended by then, before a place.
@@ -197,6 +213,15 @@ impl Walk<'_> {
         let spans = &self.spans[rank.index()];
         let ended = spans.partition_point(|&span| self.timeline.spans[span].end_ps <= by_ps);
         ended.min(before).checked_sub(1)
+    }
+
+    /// The rank's send that is under way then, the one that ends first.
+    fn sending(&self, rank: Rank, now: u64) -> Option<usize> {
+        let spans = &self.spans[rank.index()];
+        let ended = spans.partition_point(|&span| self.timeline.spans[span].end_ps <= now);
+        let next = *spans.get(ended)?;
+        let Span { activity, start_ps, .. } = self.timeline.spans[next];
+        (activity == Activity::Send && start_ps < now).then_some(next)
     }
 
     /// The place of the rank's last span that began before then, where spans do not overlap.
@@ -223,14 +248,14 @@ impl Walk<'_> {
             messages.partition_point(|&message| self.timeline.messages[message].arrived_ps <= by_ps);
         let last = messages[..arrived].last().copied()?;
         let message = &self.timeline.messages[last];
-        (message.arrived_ps > after_ps && message.sent_ps < message.arrived_ps).then_some(last)
+        // Its rest may come while the rank takes it in.
+        (message.head_ps > after_ps && message.sent_ps < message.arrived_ps).then_some(last)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Message, Span};
     use castell_base::Tag;
 
     fn span(rank: u32, activity: Activity, start_ps: u64, end_ps: u64) -> Span {
@@ -238,7 +263,8 @@ mod tests {
     }
 
     fn message(from: u32, to: u32, sent_ps: u64, arrived_ps: u64, received_ps: u64) -> Message {
-        Message { from: Rank(from), to: Rank(to), tag: Tag(0), bytes: 8, sent_ps, arrived_ps, received_ps }
+        let (from, to, head_ps) = (Rank(from), Rank(to), arrived_ps);
+        Message { from, to, tag: Tag(0), bytes: 8, sent_ps, head_ps, arrived_ps, received_ps }
     }
 
     fn path(spans: Vec<Span>, messages: Vec<Message>) -> Vec<(&'static str, u32, u64, u64)> {

@@ -213,6 +213,7 @@ fn small() -> Timeline {
         tag: Tag(7),
         bytes: 4096,
         sent_ps: 450_000,
+        head_ps: 480_000,
         arrived_ps: 480_000,
         received_ps: 500_000,
     };
@@ -343,6 +344,7 @@ fn a_million_operations_are_drawn_and_nothing_is_asked_of_anybody() {
             tag: Tag(1),
             bytes: 8,
             sent_ps,
+            head_ps: sent_ps + 1_500,
             arrived_ps: sent_ps + 1_500,
             received_ps,
         }

@@ -108,6 +108,7 @@ fn bars_and_arrows_lie_where_their_times_are() {
             tag: Tag(5),
             bytes: 8,
             sent_ps: 250,
+            head_ps: 500,
             arrived_ps: 500,
             received_ps: 1000,
         }],
@@ -227,6 +228,7 @@ fn the_critical_path_is_drawn_and_told_of() {
             tag: Tag(0),
             bytes: 8,
             sent_ps: 600,
+            head_ps: 900,
             arrived_ps: 900,
             received_ps: 1000,
         }],
@@ -279,6 +281,7 @@ fn ranks_that_do_the_same_share_a_line() {
         tag: Tag(0),
         bytes: 8,
         sent_ps: 850,
+        head_ps: 950,
         arrived_ps: 950,
         received_ps: 950,
     };

@@ -102,13 +102,15 @@ impl Instrument for Recorder {
 
     fn departed(&mut self, message: &Flight, at: Time) {
         let &Flight { number, from, to, tag, bytes, .. } = message;
-        let message = Message { from, to, tag, bytes, sent_ps: at.0, arrived_ps: at.0, received_ps: at.0 };
+        let (sent_ps, head_ps, arrived_ps, received_ps) = (at.0, at.0, at.0, at.0);
+        let message = Message { from, to, tag, bytes, sent_ps, head_ps, arrived_ps, received_ps };
         self.messages.insert(number, message);
     }
 
     fn arrived(&mut self, message: &Flight, at: Time, complete: Time) {
         if let Some(message) = self.messages.get_mut(&message.number) {
-            (message.arrived_ps, message.received_ps) = (at.0, complete.0);
+            message.head_ps = at.0;
+            (message.arrived_ps, message.received_ps) = (complete.0, complete.0);
         }
     }
 

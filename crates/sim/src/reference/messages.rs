@@ -168,7 +168,7 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
         };
         self.outcome.events += 1;
         let about = (flight.from, flight.operation);
-        self.instrument.departed(&flight, flight.started + enters);
+        self.instrument.departed(&flight, flight.started + cost.wire);
         if self.traffic.is_some() && flight.from != flight.to {
             return self.push(flight.started + enters, place, Event::Hop(index), about);
         }
@@ -319,7 +319,8 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
         };
         let about = self.occasion(question.from, question.operation, question.to, now);
         let cost = self.costs.send(&Occasion { bytes, peer: question.from, ..about });
-        let cost = SendCost { processor: Time::ZERO, transit: cost.transit - cost.processor, ..cost };
+        let transit = cost.transit - cost.processor;
+        let cost = SendCost { processor: Time::ZERO, wire: Time::ZERO, transit, ..cost };
         let flight = Flight {
             number: self.departed,
             from: question.to,

@@ -47,16 +47,16 @@ impl Calls {
         let mut used = unused();
         // First what fits exactly, so that nothing else takes it.
         for &at in &order {
-            let Message { to, arrived_ps, received_ps, .. } = messages[at];
+            let Message { to, head_ps, received_ps, .. } = messages[at];
             let mut operations = Operations { spans: &ranks[to.index()], used: &mut used[to.index()] };
-            let exact = operations.take_from(arrived_ps, |end_ps| end_ps == received_ps);
+            let exact = operations.take_from(head_ps, |end_ps| end_ps == received_ps);
             found.of_messages[at].1 = exact.map(Call::Operation);
         }
         for &at in &order {
-            let Message { to, arrived_ps, received_ps, .. } = messages[at];
+            let Message { to, head_ps, received_ps, .. } = messages[at];
             let mut operations = Operations { spans: &ranks[to.index()], used: &mut used[to.index()] };
             if found.of_messages[at].1.is_none()
-                && let Some(span) = operations.take_from(arrived_ps, |end_ps| end_ps < received_ps)
+                && let Some(span) = operations.take_from(head_ps, |end_ps| end_ps < received_ps)
             {
                 found.takes_in[to.index()][span] = true;
                 found.instants[to.index()].push(received_ps);

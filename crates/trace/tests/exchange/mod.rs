@@ -29,6 +29,7 @@ pub fn exchange(ranks: u32) -> Timeline {
                 tag,
                 bytes: 8,
                 sent_ps,
+                head_ps: arrived_ps,
                 arrived_ps,
                 received_ps: 0,
             });
