@@ -8,6 +8,7 @@
 //! It prints what it measures and judges nothing: `castell tune` chooses by what is measured here. Start at [`run`];
 //! [`measure`] has what is timed inside a group of ranks.
 
+pub mod bar;
 pub mod collectives;
 mod command;
 mod folder;

@@ -1,6 +1,7 @@
 //! `castell bench mpi`: one C program of collective calls (`benches/mpi/collectives.c`), on each MPI that is named, as it is and
 //! under `castell mpi`, in turns. What a user of that MPI gains is one column, what castell is beside the best of them the other.
 
+use crate::bar::bar;
 use crate::collectives::{Plan, Timing};
 use crate::peers::Peer;
 use crate::report::Sample;
@@ -68,7 +69,7 @@ pub fn run(
     let ranks = ranks.unwrap_or(&[2, 4, 8]);
     let plans = plans(operations, bytes.unwrap_or(&BYTES), effort.samples(10))?;
     let steps = ranks.len() * plans.len() * effort.rounds as usize * peers.len() * ways.len();
-    let progress = indicatif::ProgressBar::new(steps as u64);
+    let progress = bar(steps as u64);
     let mut rows = Vec::new();
     for &ranks in ranks {
         for plan in &plans {

@@ -1,6 +1,7 @@
 //! `castell bench overlap`: a non-blocking allreduce beside a matrix multiplication (ESPGOAL, section 6.6), with and without
 //! polling, with and without a rank that comes late, castell beside the MPI implementations of this machine.
 
+use crate::bar::bar;
 use crate::collectives::ours::{Elements, barrier, in_group};
 use crate::collectives::{CopyBounds, copy_bounds};
 use crate::measure::Repeated;
@@ -92,7 +93,7 @@ pub fn run(
             cases.extend(args.matrix.iter().map(|&matrix| Case { ranks, bytes, matrix }));
         }
     }
-    let progress = indicatif::ProgressBar::new((cases.len() * rounds as usize * (1 + peers.len())) as u64);
+    let progress = bar((cases.len() * rounds as usize * (1 + peers.len())) as u64);
     let mut all = Vec::new();
     for case in cases {
         // Subject by subject, setting by setting, phase by phase: the rounds' samples.

@@ -1,5 +1,6 @@
 //! What a measurement is, and how it is printed.
 
+use crate::bar::bar;
 use castell_host::conditions::{CROWD, Conditions, Setup};
 use castell_host::topology::Processors;
 use serde::{Deserialize, Serialize};
@@ -150,16 +151,6 @@ impl Measurement {
     pub fn by(self, algorithm: &str) -> Measurement {
         Measurement { algorithm: Some(algorithm.to_owned()), ..self }
     }
-}
-
-/// A bar that says how far it is and how long it will take.
-///
-/// # Panics
-/// Never: its description is fixed.
-pub fn bar(steps: u64) -> indicatif::ProgressBar {
-    let style =
-        indicatif::ProgressStyle::with_template("{bar:40} {pos}/{len} {msg} {elapsed} of about {duration}");
-    indicatif::ProgressBar::new(steps).with_style(style.expect("a description that indicatif knows"))
 }
 
 /// Where rows go: tables are printed as soon as they are there, so that who interrupts a long run has them; JSON is one array,

@@ -192,7 +192,7 @@ fn depends_on_bytes(ranks: u32, plb: &Plb) -> anyhow::Result<bool> {
 /// What all words cost, the cheapest first; tells how far it is, since a word of many ranks takes its time.
 fn price_all(ranks: u32, weights: &Weights) -> anyhow::Result<Vec<Priced>> {
     let words = all_words(ranks, LISTED_MAX);
-    let progress = indicatif::ProgressBar::new(words.len() as u64).with_message("schedules");
+    let progress = castell_bench::bar::bar(words.len() as u64).with_message("schedules");
     let mut priced = Vec::with_capacity(words.len());
     for word in words {
         priced.push(price(word, ranks, weights)?);

@@ -2,6 +2,7 @@
 
 use crate::profiles::{Binary, Entry, Store};
 use anyhow::bail;
+use castell_bench::bar::bar;
 use castell_host::topology::{Processors, parse_list, print_list};
 use castell_prof::caches::{self, Cache};
 use castell_prof::counters::Processor;
@@ -95,12 +96,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut warnings = warnings(&options);
     let steal = Steal::begin(root);
     if args.who.is_empty() {
+        let bar = bar(options.sizes.len() as u64).with_message("sizes of the probe");
+        bar.tick();
         let progress = |point: &Point| {
             if !args.json {
-                println!("{}", point_text(point));
+                bar.suspend(|| println!("{}", point_text(point)));
             }
+            bar.inc(1);
         };
         let (points, pace) = curves(&args.command, &options, progress)?;
+        bar.finish_and_clear();
         warnings.extend(stolen(&steal));
         if let Some(mut entry) = kept {
             entry.value["slowdown"] = curves_json(&args, &options, &points, pace, &warnings);

@@ -1,8 +1,11 @@
 //! What people expect of any program: completions, manual pages, colours, places shown, and what the machine is like.
 
+mod terminal;
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use terminal::Terminal;
 
 const CASTELL: &str = env!("CARGO_BIN_EXE_castell");
 
@@ -224,4 +227,19 @@ fn crowded_and_unbound_runs_are_said_to_be_so() {
     assert!(said.contains("warning: ") && said.contains(" share "), "{said}");
     let once = text(&output(&["run", file]).stderr);
     assert!(once.contains("--repeat 20"), "{once}");
+}
+
+#[test]
+fn what_takes_long_says_how_long() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("slow.goal");
+    std::fs::write(&program, "num_ranks 1\nrank 0 { calc 100000000 }\n").expect("a file");
+    let mut run = castell(&["run", "--repeat", "30"]);
+    run.arg(&program).env("TERM", "xterm-256color");
+    let mut terminal = Terminal::start(&mut run, 120, 40);
+    terminal.until("/31 executions");
+    terminal.until(", about ");
+    assert_eq!(terminal.wait(), Some(0));
+    let text = terminal.text();
+    assert!(text.contains("30 rounds, 1 before them") && !text.contains("executions"), "{text}");
 }

@@ -3,10 +3,12 @@
 
 mod whole;
 
+use crate::bar::bar;
 use crate::report::{Params, Sample, time};
-use crate::tasks::{Case, metg, programs, tell};
+use crate::tasks::{Case, metg, programs, tell, turns};
 use crate::workload::{Effort, measure};
 use anyhow::Context as _;
+use indicatif::ProgressBar;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -64,22 +66,28 @@ pub fn run(
         anyhow::bail!("--only-programs: which ones? Add --bots DIR or --program COMMAND");
     }
     let (mut rows, mut metg) = (Vec::new(), Vec::new());
+    let progress = bar(programs.len() as u64 * 2 * u64::from(effort.rounds));
     if !args.only_programs {
         let mut subjects = programs::with_and_without(&library, effort.peers)?;
-        for asked in wanted(cases) {
+        let (wanted, has_metg) = (wanted(cases), cases.is_empty());
+        progress.inc_length(wanted.len() as u64 * turns(&subjects, effort));
+        progress.inc_length(if has_metg { metg::steps(&subjects, effort) } else { 0 });
+        for asked in wanted {
             let name = asked.word("workload").unwrap_or_default().to_owned();
             let asked = asked.with("workers", workers);
-            let measured = measure(&name, &asked, &mut subjects, effort.rounds, effort.samples(3), &|| {})?;
-            tell(&asked, &measured);
+            let measured =
+                measure(&name, &asked, &mut subjects, effort.rounds, effort.samples(3), &|| progress.inc(1))?;
+            progress.suspend(|| tell(&asked, &measured));
             rows.extend(measured.into_iter().map(|one| Row::of(&name, one.subject, &asked, one.sample)));
         }
-        if cases.is_empty() {
-            metg = metg::rows(&mut subjects, workers, effort)?;
+        if has_metg {
+            metg = metg::rows(&mut subjects, workers, effort, &progress)?;
         }
     }
     for program in &programs {
-        rows.extend(take_turns(program, &library, workers, effort)?);
+        rows.extend(take_turns(program, &library, workers, effort, &progress)?);
     }
+    progress.finish_and_clear();
     if effort.json {
         let mut all = rows.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
         all.extend(metg.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?);
@@ -126,12 +134,19 @@ fn wanted(cases: &[Case]) -> Vec<Params> {
 }
 
 /// Runs of a whole program with and without the library take turns.
-fn take_turns(program: &Whole, library: &Path, workers: u32, effort: Effort) -> anyhow::Result<Vec<Row>> {
+fn take_turns(
+    program: &Whole,
+    library: &Path,
+    workers: u32,
+    effort: Effort,
+    progress: &ProgressBar,
+) -> anyhow::Result<Vec<Row>> {
     let subjects = [("with castell", Some(library)), ("without", None)];
     let mut taken = [Vec::new(), Vec::new()];
     for _ in 0..effort.rounds {
         for ((_, library), taken) in subjects.iter().zip(&mut taken) {
             taken.push(program.run(workers, *library)?);
+            progress.inc(1);
         }
     }
     let rows = subjects.iter().zip(&taken).map(|((subject, _), taken)| {

@@ -12,12 +12,12 @@ mod loggopsim;
 mod peak;
 mod simgrid;
 
+use crate::bar::bar;
 use crate::report::{Measurement, Params, Sample};
 use crate::workload::Effort;
 use anyhow::Context as _;
 use castell_host::threads::Lent;
 use castell_sim::Threads as _;
-use indicatif::ProgressStyle;
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -156,9 +156,7 @@ pub fn run(args: &SimArgs, effort: Effort) -> anyhow::Result<()> {
     let ranks = args.ranks.as_deref().unwrap_or(&[16384, 262_144, 1_048_576]);
     let programs: Vec<Program> = ranks.iter().flat_map(of_size).chain(files).collect();
     let steps = programs.len() as u64 * u64::from(rounds) * simulators.len() as u64;
-    let progress = indicatif::ProgressBar::new(steps);
-    let style = "{bar:30} {pos}/{len} {msg}";
-    progress.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let progress = bar(steps);
     let mut before = "[\n";
     for program in &programs {
         let rows = measure(program, &mut simulators, rounds, samples, &progress)?;

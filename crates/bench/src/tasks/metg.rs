@@ -2,8 +2,10 @@
 //! section 4): the granularity at which half of the processors' time goes into the tasks' own work.
 
 use super::{Case, TaskArgs, subjects};
+use crate::bar::bar;
 use crate::report::Params;
 use crate::workload::{Effort, Subject, measure};
+use indicatif::ProgressBar;
 use serde::Serialize;
 
 /// Columns a worker.
@@ -39,7 +41,9 @@ pub struct Row {
 /// Carries the command out.
 pub fn run(args: &TaskArgs, effort: Effort) -> anyhow::Result<()> {
     let mut subjects = subjects(args, effort.peers);
-    let rows = rows(&mut subjects, args.workers, effort)?;
+    let progress = bar(steps(&subjects, effort));
+    let rows = rows(&mut subjects, args.workers, effort, &progress)?;
+    progress.finish_and_clear();
     if effort.json {
         println!("{}", serde_json::to_string_pretty(&rows)?);
         return Ok(());
@@ -60,14 +64,25 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-/// Measures the subjects, which take turns.
-pub fn rows(subjects: &mut [Box<dyn Subject>], workers: u32, effort: Effort) -> anyhow::Result<Vec<Row>> {
+/// How many times `rows` measures something.
+pub fn steps(subjects: &[Box<dyn Subject>], effort: Effort) -> u64 {
+    SPINS.len() as u64 * super::turns(subjects, effort)
+}
+
+/// Measures the subjects, which take turns; each time is a step.
+pub fn rows(
+    subjects: &mut [Box<dyn Subject>],
+    workers: u32,
+    effort: Effort,
+    progress: &ProgressBar,
+) -> anyhow::Result<Vec<Row>> {
     let columns = WIDTH * u64::from(workers);
     let cases = SPINS.map(|spins| Case::stencil(columns, STEPS, spins).arguments().with("workers", workers));
     let mut curves: Vec<(String, Vec<(u64, f64)>)> = Vec::new();
     for (case, spins) in cases.iter().zip(SPINS) {
-        let measured = measure("metg", case, subjects, effort.rounds, effort.samples(3), &|| {})?;
-        super::tell(case, &measured);
+        let measured =
+            measure("metg", case, subjects, effort.rounds, effort.samples(3), &|| progress.inc(1))?;
+        progress.suspend(|| super::tell(case, &measured));
         for measured in measured {
             let granularity_ns = measured.sample.median_ns * f64::from(workers);
             match curves.iter_mut().find(|(subject, _)| *subject == measured.subject) {

@@ -11,6 +11,7 @@ mod table;
 
 pub use case::Case;
 
+use crate::bar::bar;
 use crate::report::{Measurement, Params, Sample};
 use crate::workload::{Effort, Subject, measure};
 use castell::tasks::Runtime;
@@ -67,11 +68,15 @@ pub struct Row {
 pub fn run(cases: &[Case], args: &TaskArgs, effort: Effort) -> anyhow::Result<()> {
     let cases = if cases.is_empty() { Case::all() } else { cases.to_vec() };
     let mut subjects = subjects(args, effort.peers);
+    let progress = bar(cases.len() as u64 * turns(&subjects, effort));
     let mut rows = Vec::new();
     for case in &cases {
         let asked = case.arguments().with("workers", args.workers);
-        let measured = measure(case.name(), &asked, &mut subjects, effort.rounds, effort.samples(3), &|| {})?;
-        tell(&asked, &measured);
+        let measured =
+            measure(case.name(), &asked, &mut subjects, effort.rounds, effort.samples(3), &|| {
+                progress.inc(1)
+            })?;
+        progress.suspend(|| tell(&asked, &measured));
         for measured in measured {
             let Sample { median_ns, min_ns, samples, .. } = measured.sample;
             rows.push(Row {
@@ -85,6 +90,7 @@ pub fn run(cases: &[Case], args: &TaskArgs, effort: Effort) -> anyhow::Result<()
             });
         }
     }
+    progress.finish_and_clear();
     if effort.json {
         println!("{}", serde_json::to_string_pretty(&rows)?);
     } else {
@@ -98,6 +104,11 @@ pub fn tell(case: &Params, measured: &[Measurement]) {
     let times: Vec<String> =
         measured.iter().map(|row| format!("{} {:.1} ns", row.subject, row.sample.median_ns)).collect();
     castell_host::say::raw(&format!("{case}: {}\n", times.join(", ")));
+}
+
+/// How often a case is measured.
+pub fn turns(subjects: &[Box<dyn Subject>], effort: Effort) -> u64 {
+    subjects.len() as u64 * u64::from(effort.rounds)
 }
 
 /// castell under each scheduler, then who else is there.

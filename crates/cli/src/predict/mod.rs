@@ -125,17 +125,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 fn simulate(suite: Suite, scale: usize) -> anyhow::Result<Known> {
     let chip = Chip::xeon_e5_4620(scale);
-    let say = |what: &str| indicatif::ProgressBar::new_spinner().with_message(what.to_owned());
-    let making = say("making programs");
+    let making = indicatif::ProgressBar::new_spinner().with_message("making programs");
+    making.tick();
     let programs: Vec<Program> = match suite {
         Suite::Table2 => table_2::programs(&chip),
         Suite::Kernels => kernels::kernels(&chip),
     };
     making.finish_and_clear();
-    let style = indicatif::ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}")?;
-    let bar = |message: &'static str, count: usize| {
-        indicatif::ProgressBar::new(count as u64).with_style(style.clone()).with_message(message)
-    };
+    let bar =
+        |message: &'static str, count: usize| castell_bench::bar::bar(count as u64).with_message(message);
     let each = bar("programs alone and beside probes", programs.len());
     let measured = measure(&chip, &programs, |_| each.inc(1))?;
     each.finish_and_clear();

@@ -4,6 +4,7 @@ mod execute;
 mod noted;
 mod over_hosts;
 mod predicted;
+mod progressed;
 mod repeats;
 mod results;
 mod stages;
@@ -30,6 +31,7 @@ use castell_model::Model;
 use castell_trace::Timeline;
 use execute::{Rounds, execute};
 use predicted::Predicted;
+use progressed::Progressed;
 use repeats::Repeats;
 use results::{Results, Summary};
 use serde_json::json;
@@ -206,7 +208,9 @@ fn here(
     results: &Results,
 ) -> anyhow::Result<Outcome> {
     let body = |rank: Rank, job: Job| {
+        let progress = Progressed::of(rank, rounds.count);
         execute(&schedules[rank.index()], &Comm::join(job, rank), rounds, results, &|comm, round| {
+            progress.show(round);
             comm.job().gate(round as u32 + 1);
             Ok(())
         })

@@ -8,7 +8,7 @@ use castell_policy::placement::Slowdowns;
 use castell_policy::session::simulate::{Coefficients, Djsb, Outcome, Speed, Summary, run as simulate};
 use castell_policy::session::workload::{LeftOut, Workload, WorkloadError};
 use castell_policy::session::{Cluster, Foreseen, Policy, Rules, Shape, Slowdown};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::json;
 use std::fs;
 use std::io::Read as _;
@@ -184,11 +184,7 @@ fn one(args: &Args, workload: &Workload, cluster: &Cluster, rules: &Rules) -> Ou
         0..20_000 => ProgressBar::hidden(),
         many => ProgressBar::new(many as u64),
     };
-    if let Ok(style) =
-        ProgressStyle::with_template("{msg:16} {bar:40} {human_pos} of {human_len} sessions, {eta} left")
-    {
-        bar.set_style(style);
-    }
+    bar.set_style(castell_bench::bar::style("{msg:16} {bar:40} {human_pos} of {human_len} sessions"));
     bar.set_message(rules.to_string());
     let chart_max = if args.timeline.timeline.is_some() { CHART_MAX } else { 0 };
     let outcome = simulate(workload, cluster, rules, &args.model, chart_max, &mut |ended| {

@@ -9,7 +9,6 @@ use castell_prof::probe::parse_size;
 use castell_sim::Machine;
 use castell_sim::statistics::Summary;
 use castell_trace::svg::{Axis, Line, LinePlot, Panel, Theme, write_line_plot};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -151,8 +150,7 @@ impl Sweep {
     fn points(&self, args: &Args) -> anyhow::Result<Vec<Point>> {
         let threads = Lent::new(args.threads);
         let machine = machine(args)?;
-        let bar = ProgressBar::new((self.values.len() * args.programs.len()) as u64);
-        bar.set_style(ProgressStyle::with_template("{pos} of {len} simulated {wide_bar} {eta}")?);
+        let bar = castell_bench::bar::bar((self.values.len() * args.programs.len()) as u64);
         let mut points = Vec::new();
         for value in &self.values {
             for (program, name) in args.programs.iter().enumerate() {

@@ -5,7 +5,7 @@ use castell_collectives::pattern::Pattern;
 use castell_goal::schedule::OpId;
 use castell_sim::Source;
 use castell_sim::instrument::Instrument;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -72,10 +72,8 @@ impl Together {
     fn show(&self, finished: u64) {
         if !self.is_hidden && self.started.elapsed() > PATIENCE {
             let bar = self.bar.get_or_init(|| {
-                let style = "{bar:40} {percent}% of {human_len} operations, {eta} left";
-                let style =
-                    ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
-                ProgressBar::new(self.total).with_style(style)
+                let style = castell_bench::bar::style("{bar:40} {percent}% of {human_len} operations");
+                ProgressBar::new(self.total).with_style(style).with_elapsed(self.started.elapsed())
             });
             bar.set_position(finished);
         }

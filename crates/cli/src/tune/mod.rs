@@ -109,7 +109,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let steps = 1 + ranks.len() as u64 * (1 + u64::from(args.rounds) * (1 + peers.len() as u64));
     let most_ranks = ranks.iter().copied().max().unwrap_or(2);
     let conditions = Conditions::before(Setup { ranks: most_ranks, is_bound: true });
-    let progress = castell_bench::report::bar(steps).with_message("multicasts");
+    let progress = castell_bench::bar::bar(steps).with_message("multicasts");
     progress.tick();
     let multicasts =
         multicasts::measure(&sizes(&args.bytes), (most_ranks - 1).clamp(2, multicasts::PEERS_MAX))?;

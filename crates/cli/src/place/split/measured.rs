@@ -30,6 +30,11 @@ impl<'a> Measurement<'a> {
         Ok(Measurement { commands, cpus, runs, signals: Signals::take_over(&[libc::SIGINT, libc::SIGTERM])? })
     }
 
+    /// How many times `shares` measures something.
+    pub fn cases(&self) -> u64 {
+        3 * self.cpus.len() as u64 - 1
+    }
+
     /// Each program's best time with all processors for itself or fewer, then both at all splits.
     ///
     /// # Errors

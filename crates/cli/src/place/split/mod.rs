@@ -4,6 +4,7 @@ mod measured;
 mod simulated;
 
 use anyhow::Context as _;
+use castell_bench::bar::bar;
 use castell_policy::placement::{Curve, Share, shares};
 use castell_trace::Theme;
 use castell_trace::svg::{NodeBox, NodesPlot, write_nodes};
@@ -36,13 +37,19 @@ pub(super) fn run(
             for warning in crate::slowdown::machine_warnings() {
                 castell_host::say(&format!("warning: {warning}"));
             }
-            let shares = measurement.shares(|told| castell_host::say(&told))?;
+            let bar = bar(measurement.cases());
+            bar.tick();
+            let shares = measurement.shares(|told| {
+                bar.suspend(|| castell_host::say(&told));
+                bar.inc(1);
+            })?;
+            bar.finish_and_clear();
             let first = |command: &str| command.split_whitespace().next().unwrap_or("?").to_owned();
             (shares, measurement.cpus.len() as u32, of.map(first))
         }
         Source::Simulated => {
             let cores = cores.unwrap_or(simulated::CORES);
-            let bar = indicatif::ProgressBar::new(u64::from(3 * cores) - 1);
+            let bar = bar(u64::from(3 * cores) - 1);
             let shares = simulated::shares(of, cores, || bar.inc(1))?;
             bar.finish_and_clear();
             (shares, cores, of.map(str::to_owned))

@@ -3,7 +3,7 @@
 use super::commands::{Commands, Failed};
 use super::first::{First, Variables};
 use castell_knobs::{Ended, Goal, Setting, Space};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use std::collections::BTreeMap;
 
 /// So many settings in a row that cannot be measured, from the first one on, are a mistake in the commands.
@@ -59,10 +59,7 @@ impl<'a> Measured<'a> {
         repeats: u32,
         limits: (u64, u64),
     ) -> Self {
-        let bar = ProgressBar::new(limits.0 + limits.1);
-        if let Ok(style) = ProgressStyle::with_template("{pos} of {len} settings {wide_bar} {msg} {eta}") {
-            bar.set_style(style);
-        }
+        let bar = castell_bench::bar::bar(limits.0 + limits.1);
         Measured {
             space,
             commands,
