@@ -158,3 +158,21 @@ fn what_lies_deep_in_a_row_is_found() {
         assert_eq!((matcher.unexpected_len(), matcher.posted_len()), (0, 1));
     }
 }
+
+/// However many wait, all that belongs to them can be changed, and comes out changed.
+#[test]
+fn what_belongs_to_those_that_wait_can_be_changed() {
+    for many in [3, 16_390] {
+        let (mut posted, mut unexpected) = (Matcher::<u32, ()>::new(), Matcher::<(), u32>::new());
+        for tag in 0..many {
+            assert_eq!(posted.post(pattern(None, Some(tag)), tag), None);
+            assert_eq!(unexpected.arrive(key(1, tag), || tag), None);
+        }
+        posted.posted_mut().for_each(|(pattern, value)| *value += pattern.tag.map_or(0, |tag| tag.0));
+        unexpected.unexpected_mut().for_each(|(key, value)| *value += key.tag.0);
+        for tag in 0..many {
+            assert_eq!(posted.arrive(key(1, tag), || ()), Some(2 * tag), "of {many}");
+            assert_eq!(unexpected.post(pattern(None, Some(tag)), ()), Some(2 * tag), "of {many}");
+        }
+    }
+}
