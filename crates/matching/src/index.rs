@@ -330,3 +330,21 @@ impl<T> Slab<T> {
         self.free = NONE;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_emptied_index_has_no_chains_for_classes_that_were_asked_for() {
+        let (mut entries, mut index) = (Slab::new(), MessageIndex::default());
+        let message = Triple { context: 1, source: 2, tag: 3 };
+        let entry = entries.insert(message, ());
+        index.insert(message, entry);
+        let any = message.masked(3);
+        assert_eq!((index.find(&entries, any), index.in_use[any.class()]), (Some(entry), true));
+        index.remove(message, entry);
+        index.reset();
+        assert_eq!(index.in_use, [false; CLASSES]);
+    }
+}

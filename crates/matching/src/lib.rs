@@ -297,3 +297,37 @@ impl<T, I: Index> Side<T, I> {
         taken
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(tag: usize) -> Key {
+        Key { context: 0, source: Rank(0), tag: Tag(tag as u32) }
+    }
+
+    fn filled(count: usize) -> Matcher<(), usize> {
+        let mut matcher = Matcher::new();
+        for tag in 0..count {
+            assert_eq!(matcher.arrive(key(tag), || tag), None);
+        }
+        matcher
+    }
+
+    fn lie(matcher: &Matcher<(), usize>) -> (usize, usize) {
+        (matcher.unexpected.row.len(), matcher.unexpected.many.len())
+    }
+
+    /// Hashing costs more than it gains where the wanted one is among the first.
+    #[test]
+    fn entries_lie_in_a_row_until_there_are_many_or_one_is_far_back() {
+        assert_eq!(lie(&filled(ROW)), (ROW, 0));
+        assert_eq!(lie(&filled(ROW + 1)), (0, ROW + 1));
+        let mut matcher = filled(COMPARED + 2);
+        for (tag, expected) in [(COMPARED - 1, (COMPARED + 1, 0)), (COMPARED + 1, (0, COMPARED))] {
+            let Key { context, source, tag: label } = key(tag);
+            let pattern = Pattern { context, source: Some(source), tag: Some(label) };
+            assert_eq!((matcher.post(pattern, ()), lie(&matcher)), (Some(tag), expected));
+        }
+    }
+}
