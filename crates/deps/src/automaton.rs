@@ -750,6 +750,25 @@ mod tests {
     }
 
     #[test]
+    fn a_parent_behind_is_no_sibling() {
+        let parent = |shares| Message::Linked { shares, parent: true, had: Tokens::NONE };
+        for (link, sibling, shares) in [
+            (Message::Closed, false, false),
+            (NEXT_WAITS, true, false),
+            (NEXT_SHARES_TOO, true, true),
+            (parent(false), false, false),
+            (parent(true), false, false),
+        ] {
+            let (state, _) = new(Kind::In, false, Tokens::NONE).after(link);
+            assert_eq!(
+                (state.has_sibling_behind(), state.shares_with_sibling()),
+                (sibling, shares),
+                "{link:?}"
+            );
+        }
+    }
+
+    #[test]
     fn failure_travels_with_what_depends_on_it() {
         let failed = Message::Finished { failed: true };
         let (_, effects) = run(new(Kind::InOut, false, Tokens::ALL), &[NEXT_WAITS, failed]);

@@ -454,6 +454,16 @@ mod tests {
     }
 
     #[test]
+    fn children_of_a_strong_task_have_what_it_has() {
+        let place = region(0, 4);
+        let write = Access::strong(Kind::InOut, place);
+        for (outer, expected) in [(write, vec![]), (Access::weak(Kind::InOut, place), vec![1])] {
+            let program = program(&[(0, &[write]), (0, &[outer]), (2, &[write])]);
+            assert_eq!(predecessors(&program, 3), expected, "{outer:?}");
+        }
+    }
+
+    #[test]
     fn a_reduction_is_seen_when_all_before_it_is_done() {
         use crate::access::ReductionId;
         let place = region(0, 4);
@@ -464,6 +474,10 @@ mod tests {
         assert_eq!(predecessors(&program, 3), [1, 2]);
         assert_eq!(predecessors(&program, 4), [3]);
         assert_eq!(Oracle::new(&program).demands_of_combining(2, 0), Demands::from([(1, 0)]));
+        // Who is behind a group waits for all of it, also where its last one is weak.
+        let weak = Access { weak: true, ..sum(1) };
+        let program = self::program(&[(0, &[sum(1)]), (0, &[weak]), (0, &[sum(2)])]);
+        assert_eq!(predecessors(&program, 3), [1, 2]);
     }
 
     #[test]
@@ -483,5 +497,22 @@ mod tests {
         assert_eq!(forgiven, [true, false, false, true]);
         program.tasks[0].steps.remove(2);
         assert!(!program.is_forgiven(1, 0, 2), "nobody waits");
+    }
+
+    #[test]
+    fn who_waits_for_a_failure_is_skipped_with_what_it_would_have_created() {
+        let (one, other) = (region(0, 4), region(4, 8));
+        let [write, read] = [Kind::Out, Kind::In].map(|kind| Access::strong(kind, one));
+        let apart = Access::strong(Kind::Out, other);
+        // 1 fails; 2 reads what it would have written, and would have created 3; 4 has nothing to do with them, 5 comes behind 2.
+        let mut program = program(&[(0, &[write]), (0, &[read]), (2, &[]), (0, &[apart]), (0, &[write])]);
+        assert_eq!(with_failures(&program), (program.clone(), BTreeSet::new()));
+        program.tasks[1].fails = true;
+        let (left, skipped) = with_failures(&program);
+        assert_eq!(skipped, BTreeSet::from([2, 5]));
+        assert_eq!([1, 2, 3, 4, 5].map(|task| left.exists(task)), [true, true, false, true, true]);
+        // What it released before harms nobody.
+        program.tasks[1].steps.push(Step::Release(one));
+        assert_eq!(with_failures(&program), (program.clone(), BTreeSet::new()));
     }
 }
