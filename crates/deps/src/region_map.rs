@@ -378,7 +378,7 @@ mod tests {
     use super::*;
     use rand::{Rng, SeedableRng};
     use rand_chacha::ChaCha8Rng;
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     fn region(start: usize, length: usize) -> Region {
         Region::new(start, length).expect("not empty")
@@ -462,5 +462,38 @@ mod tests {
             assert_eq!(map.get_mut(region(64 * 500, 32)), None);
             assert_eq!(overlapping(&map, region(63, 66)).len(), 3);
         }
+    }
+
+    #[test]
+    fn neighbours_lie_side_by_side_and_others_far_apart() {
+        let mut map = RegionMap::new();
+        for index in 0..512 {
+            map.insert(region(64 * index, 64), index).expect("disjoint");
+        }
+        let mask = map.slots.len() - 1;
+        let home = |index: usize| map.home(64 * index) & mask;
+        for index in (0..512).filter(|index| index % NEAR != 0) {
+            assert_eq!(home(index), home(index - 1) + 1);
+        }
+        let groups: BTreeSet<usize> = (0..512).step_by(NEAR).map(home).collect();
+        assert!(groups.len() > 32, "64 groups begin at {} places", groups.len());
+    }
+
+    /// So that an insertion neither moves many regions nor takes memory where a block has room.
+    #[test]
+    fn no_block_outgrows_its_memory() {
+        let mut map = RegionMap::new();
+        for index in 0..1000_usize {
+            map.insert(region(64 * (index * 7 % 1000), 64), index).expect("disjoint");
+        }
+        let check = |map: &RegionMap<usize>| {
+            let blocks = &map.order.blocks;
+            assert!(blocks.iter().all(|block| !block.is_empty() && block.capacity() == BLOCK_REGIONS));
+            assert_eq!(blocks.iter().map(Vec::len).sum::<usize>(), map.len());
+        };
+        check(&map);
+        map.retain(|_, value| *value % 3 != 0);
+        check(&map);
+        assert_eq!(map.order.blocks.len(), map.len().div_ceil(BLOCK_REGIONS));
     }
 }
