@@ -113,6 +113,40 @@ mod tests {
         close(student_t(0.5, 3), 0.765);
     }
 
+    /// The probability of -t to t as a finite sum (Abramowitz and Stegun, 26.7.3 and 26.7.4).
+    fn inside(t: f64, freedom: u64) -> f64 {
+        let angle = (t / (freedom as f64).sqrt()).atan();
+        let odd = freedom % 2 == 1;
+        let (mut sum, mut term) = (0.0, if odd { angle.cos() } else { 1.0 });
+        for factor in (if odd { 1 } else { 0 }..freedom - 1).step_by(2) {
+            sum += term;
+            term *= (factor + 1) as f64 / (factor + 2) as f64 * angle.cos().powi(2);
+        }
+        let sum = angle.sin() * sum;
+        if odd { (angle + sum) * std::f64::consts::FRAC_2_PI } else { sum }
+    }
+
+    #[test]
+    fn students_t_has_the_probability_that_was_asked_for() {
+        for freedom in [1, 2, 3, 4, 7, 12, 40, 151] {
+            for level in [1e-3, 0.1, 0.5, 0.9, 0.99, 0.9999] {
+                let found = inside(student_t(level, freedom), freedom);
+                assert!((found - level).abs() < 1e-11, "{freedom} degrees, {level}: {found}");
+            }
+        }
+    }
+
+    #[test]
+    fn gamma_is_the_factorial() {
+        let mut factorial: f64 = 1.0;
+        for n in 1..25 {
+            factorial *= f64::from(n);
+            let found = log_gamma(f64::from(n) + 1.0);
+            assert!((found - factorial.ln()).abs() < 1e-11 * factorial.ln().max(1.0), "{n}! has {found}");
+        }
+        assert!((log_gamma(0.5) - std::f64::consts::PI.sqrt().ln()).abs() < 1e-11);
+    }
+
     #[test]
     fn medians_and_means() {
         assert_eq!(median(&mut []), None);
