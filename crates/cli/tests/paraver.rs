@@ -54,6 +54,7 @@ fn timeline(steps: &[Vec<Step>]) -> Timeline {
                         head_ps: sent_ps + 400_000,
                         arrived_ps: sent_ps + 400_000,
                         received_ps: 0,
+                        travel: None,
                     });
                 }
                 Step::Recv { from, .. } => {

@@ -174,6 +174,25 @@ fn every_example_runs_under_every_model() {
 }
 
 #[test]
+fn the_critical_path_tells_latency_from_bandwidth() {
+    let ring = ["allreduce:ring", "--ranks", "4", "--bytes", "4000", "--critical-path"];
+    let model = ["--model", "loggp:L=2us,o=1us,g=1us,G=2ns"];
+    let result = json(&[&ring[..], &model].concat());
+    // Six messages of 1000 bytes, one after the other.
+    let expected = serde_json::json!([
+        {"name": "message", "ps": 23_988_000, "parts": [{"name": "latency", "ps": 12_000_000}, {"name": "bandwidth", "ps": 11_988_000}]},
+        {"name": "receiving", "ps": 6_000_000},
+        {"name": "sending", "ps": 6_000_000},
+    ]);
+    assert_eq!(result["critical_path_parts"], expected);
+    assert_eq!(result["makespan_ps"], 35_988_000);
+    let last = result["critical_path"].as_array().and_then(|steps| steps.last()).expect("steps");
+    assert_eq!((&last["part"], &last["latency_ps"]), (&"message".into(), &2_000_000.into()));
+    let told = text(&simulate(&[&ring[..], &model].concat()).stdout);
+    assert!(told.contains("    bandwidth            11.988us  33.3 %\n"), "{told}");
+}
+
+#[test]
 fn measures_count_messages() {
     let result = json(&["alltoall:linear", "--ranks", "5", "--bytes", "100", "--measure"]);
     let measures = &result["measures"];

@@ -53,6 +53,8 @@ pub(crate) struct SendCost {
     pub wire: Time,
     /// From the start of the send until the message is at its receiver.
     pub transit: Time,
+    /// What of `transit` its bytes take.
+    pub bytes: Time,
     /// From then until all its bytes are there.
     pub tail: Time,
 }
@@ -62,6 +64,8 @@ pub(crate) struct SendCost {
 pub(crate) struct ArrivalCost {
     /// The processor is occupied so long.
     pub processor: Time,
+    /// What of that the message's bytes take on their way.
+    pub bytes: Time,
     /// The network interface cannot receive so long.
     pub interface: Time,
 }

@@ -38,12 +38,17 @@ impl Costs for LogCosts {
             interface: self.model.interface_busy(bytes),
             wire: self.model.overhead,
             transit: self.model.flight(),
+            bytes: Time::ZERO,
             tail: self.bytes_paid(bytes),
         }
     }
 
     fn arrival(&self, &Occasion { bytes, .. }: &Occasion) -> ArrivalCost {
-        ArrivalCost { processor: self.model.arrival_busy(bytes), interface: self.model.interface_busy(bytes) }
+        ArrivalCost {
+            processor: self.model.arrival_busy(bytes),
+            bytes: self.bytes_paid(bytes),
+            interface: self.model.interface_busy(bytes),
+        }
     }
 
     fn arrival_waits(&self) -> bool {
@@ -72,6 +77,7 @@ impl Costs for Plb {
             processor,
             wire: processor,
             transit: processor + self.flight(bytes),
+            bytes: self.bytes_paid(bytes),
             ..SendCost::default()
         }
     }
@@ -98,7 +104,7 @@ impl Costs for Plb {
 impl Costs for Lb {
     fn send(&self, &Occasion { bytes, .. }: &Occasion) -> SendCost {
         let time = self.message(bytes);
-        SendCost { processor: time, transit: time, ..SendCost::default() }
+        SendCost { processor: time, transit: time, bytes: self.bytes_paid(bytes), ..SendCost::default() }
     }
 
     fn arrival(&self, _: &Occasion) -> ArrivalCost {
@@ -129,12 +135,12 @@ impl Costs for LogfP {
             interface: self.earliest_start(index + 1) - elapsed,
             wire: processor,
             transit: processor + self.latency,
-            tail: Time::ZERO,
+            ..SendCost::default()
         }
     }
 
     fn arrival(&self, _: &Occasion) -> ArrivalCost {
-        ArrivalCost { processor: self.receive_busy(), interface: Time::ZERO }
+        ArrivalCost { processor: self.receive_busy(), ..ArrivalCost::default() }
     }
 
     fn arrival_waits(&self) -> bool {
@@ -152,7 +158,7 @@ impl Costs for Lop {
     }
 
     fn arrival(&self, &Occasion { together, .. }: &Occasion) -> ArrivalCost {
-        ArrivalCost { processor: self.overhead_receive.of(together.into()), interface: Time::ZERO }
+        ArrivalCost { processor: self.overhead_receive.of(together.into()), ..ArrivalCost::default() }
     }
 
     fn arrival_waits(&self) -> bool {

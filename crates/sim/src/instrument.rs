@@ -2,7 +2,7 @@
 
 use castell_base::{Rank, Tag, Time};
 use castell_goal::schedule::OpId;
-use castell_trace::Activity;
+use castell_trace::{Activity, Travel};
 
 /// What let an operation become ready, or an event happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +64,8 @@ pub trait Instrument {
     fn departed(&mut self, message: &Flight, at: Time) {}
     /// A message reaches its receiver and is looked at; its data are complete at `complete`.
     fn arrived(&mut self, message: &Flight, at: Time, complete: Time) {}
+    /// What the time went into from its departure until its data are complete; told directly after [`arrived`](Self::arrived).
+    fn travelled(&mut self, message: &Flight, travel: Travel) {}
     /// A message meets its receive at `at`; the receive has finished at `done`.
     fn received(&mut self, message: &Flight, receive: OpId, at: Time, done: Time) {}
     /// So many receives and messages wait at a rank now.
@@ -106,6 +108,9 @@ macro_rules! forward {
         }
         fn arrived(&mut $self, message: &Flight, at: Time, complete: Time) {
             $(for each in $all { each.arrived(message, at, complete); })+
+        }
+        fn travelled(&mut $self, message: &Flight, travel: Travel) {
+            $(for each in $all { each.travelled(message, travel); })+
         }
         fn received(&mut $self, message: &Flight, receive: OpId, at: Time, done: Time) {
             $(for each in $all { each.received(message, receive, at, done); })+

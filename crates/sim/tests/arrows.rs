@@ -2,18 +2,23 @@
 
 use castell_goal::text;
 use castell_model::Model;
+use castell_model::topology::Topology;
 use castell_sim::instruments::Recorder;
 use castell_sim::{Machine, Schedules, Simulation};
 use castell_trace::{Timeline, path};
+use std::sync::Arc;
 
 fn timeline(program: &str, model: &str) -> Timeline {
+    timeline_of(program, &Machine::new(Model::parse(model).unwrap_or_else(|error| panic!("{error}"))))
+}
+
+fn timeline_of(program: &str, machine: &Machine) -> Timeline {
     let program = text::parse(program, "").unwrap_or_else(|error| panic!("{error}"));
-    let machine = Machine::new(Model::parse(model).unwrap_or_else(|error| panic!("{error}")));
     let schedules = Schedules::new(&program).unwrap();
     let mut recorder = Recorder::default();
-    let outcome = Simulation::new(&schedules, &machine).run_with(&mut recorder).unwrap();
+    let outcome = Simulation::new(&schedules, machine).run_with(&mut recorder).unwrap();
     let timeline = recorder.timeline(&schedules);
-    assert_eq!(timeline.end_ps(), outcome.makespan().0, "{model}");
+    assert_eq!(timeline.end_ps(), outcome.makespan().0, "{}", machine.model);
     timeline
 }
 
@@ -95,4 +100,78 @@ b requires a
         ("message", 0, 8000, 14_000),
     ];
     assert_eq!(walked(&timeline), expected);
+}
+
+/// What the messages' time on the path went into: latency, bandwidth, standing still; and all parts.
+fn parts(timeline: &Timeline) -> [Vec<(&'static str, u64)>; 2] {
+    let steps = path::critical_path(timeline);
+    let in_ns =
+        |parts: Vec<(&'static str, u64)>| parts.into_iter().map(|(name, ps)| (name, ps / 1000)).collect();
+    [in_ns(path::message_parts(timeline, &steps)), in_ns(path::parts(timeline, &steps))]
+}
+
+#[test]
+fn latency_is_told_apart_from_bandwidth() {
+    const BYTES: u64 = 1 << 20;
+    let bytes = [("bandwidth", 2 * (BYTES - 1)), ("latency", 2000)];
+    for (model, within, receiving) in [
+        ("loggops:L=2us,o=1us,g=1us,G=2ns,O=0,S=65535", bytes, 1000),
+        ("loggops:L=2us,o=1us,g=1us,G=2ns,O=0,S=100000000", bytes, 1000),
+        // A processor that takes longer for a byte than the network is busy with it.
+        ("loggops:L=2us,o=1us,g=1us,G=2ns,O=3ns,S=65535", bytes, 1000 + BYTES - 1),
+        ("plb:alpha_p=5us,alpha_r=1us,beta=1ns", [("bandwidth", BYTES), ("latency", 5000)], 0),
+    ] {
+        let [messages, all] = parts(&timeline(MESSAGE, model));
+        assert_eq!(messages, within, "{model}");
+        let found = all.iter().find(|(name, _)| *name == "receiving").map_or(0, |(_, ns)| *ns);
+        assert_eq!(found, receiving, "{model}: {all:?}");
+    }
+}
+
+/// Two messages over one link: the second one's bytes wait for the first one's.
+#[test]
+fn standing_still_for_a_link_is_neither() {
+    let program = "num_ranks 3
+rank 0 { send 1001b to 2 }
+rank 1 { send 1001b to 2 }
+rank 2 {
+recv 1001b from 0
+recv 1001b from 1
+}";
+    let network = Topology::parse("star:ranks=3,link=100ns,G=1ns", &mut |_| unreachable!()).unwrap();
+    let machine = Machine::new(Model::parse("plb:alpha_p=5us,alpha_r=1us,beta=0").unwrap());
+    let timeline = timeline_of(program, &machine.with_network(Arc::new(network)));
+    let [messages, _] = parts(&timeline);
+    assert_eq!(messages, [("latency", 5200), ("bandwidth", 1001), ("queueing", 1001)]);
+}
+
+/// A rank that sends one message after the other waits for its interface; one that sends by rendezvous, for the receive.
+#[test]
+fn what_holds_a_sender_up_is_on_the_path() {
+    let program = "num_ranks 3
+rank 0 {
+send 1001b to 1
+send 1001b to 2
+}
+rank 1 { recv 1001b from 0 }
+rank 2 { recv 1001b from 0 }";
+    let eager = "loggops:L=2us,o=1us,g=1us,G=2ns,O=0,S=65535";
+    let names = |timeline: &Timeline| walked(timeline).iter().map(|step| step.0).collect::<Vec<_>>();
+    let steps = names(&timeline(program, eager));
+    assert_eq!(steps, ["sending", "gap between sends", "sending", "message"]);
+
+    let program = "num_ranks 2
+rank 0 {
+a: send 1001b to 1
+b: calc 5000
+b requires a
+}
+rank 1 {
+a: calc 100000
+b: recv 1001b from 0
+b requires a
+}";
+    let timeline = timeline(program, "loggops:L=2us,o=1us,g=1us,G=2ns,O=0,S=1000");
+    let receiver = walked(&timeline);
+    assert_eq!(receiver[0], ("computing", 1, 0, 100_000), "{receiver:?}");
 }

@@ -7,8 +7,9 @@ use castell_goal::graph::Vertex;
 use castell_model::Model;
 use castell_model::noise::NoisyModel;
 use castell_sim::instrument::Blind;
-use castell_sim::instruments::{Counts, CriticalPath, Queues, Recorder, Waits};
+use castell_sim::instruments::{Counts, Queues, Recorder, Waits};
 use castell_sim::{Machine, Outcome, Simulation, Source, Ties};
+use castell_trace::{Timeline, path};
 use programs::on_random_programs;
 use rand::prelude::*;
 
@@ -128,22 +129,39 @@ fn instruments_change_nothing_and_agree() {
         for model in MODELS {
             let machine = Machine::new(Model::parse(model).unwrap());
             let blind = run(&program, &machine);
-            let (mut recorder, mut counts, mut path) =
-                (Recorder::default(), Counts::default(), CriticalPath::default());
+            let (mut recorder, mut counts) = (Recorder::default(), Counts::default());
             let (mut waits, mut queues) = (Waits::default(), Queues::default());
-            let instruments = ((&mut recorder, &mut counts), (&mut path, (&mut waits, &mut queues)));
+            let instruments = ((&mut recorder, &mut counts), (&mut waits, &mut queues));
             let watched = Simulation::new(&program, &machine).run_with(instruments).unwrap();
             assert_eq!(blind, watched, "{model}");
             let timeline = recorder.timeline(&castell_sim::Schedules::new(&program).unwrap());
             assert_eq!(timeline.messages.len() as u64, counts.messages());
             assert!(timeline.spans.iter().all(|span| Time(span.end_ps) <= watched.makespan()), "{model}");
-            let steps = path.steps();
-            assert!(steps.windows(2).all(|pair| pair[0].started <= pair[1].finished), "{model} {steps:?}");
+            the_path_is_whole(&timeline, watched.makespan(), &format!("{model} {recipe:?}"));
             for rank in 0..recipe.ranks {
                 assert!(waits.waiting(Rank(rank), watched.end[rank as usize]) <= watched.end[rank as usize]);
             }
         }
     });
+}
+
+/// From the beginning to the end without a gap, and of each message it is known what its time went into.
+fn the_path_is_whole(timeline: &Timeline, makespan: Time, what: &str) {
+    let steps = path::critical_path(timeline);
+    let told = || {
+        let step = |step: &path::Step| {
+            format!("{} {} {}..{}\n", step.name(timeline), step.rank, step.start_ps, step.end_ps)
+        };
+        steps.iter().map(step).collect::<String>()
+    };
+    assert_eq!(steps.last().map_or(0, |step| step.end_ps), makespan.0, "{what}\n{}", told());
+    assert_eq!(steps.first().map_or(0, |step| step.start_ps), 0, "{what}\n{}", told());
+    assert!(steps.windows(2).all(|pair| pair[0].end_ps == pair[1].start_ps), "{what}\n{}", told());
+    for step in &steps {
+        let may_wait = step.part != path::Part::Others || what.starts_with("bsp");
+        assert!(may_wait && step.part != path::Part::Gap, "{what}\n{}", told());
+        assert!(!matches!(step.part, path::Part::Message(_)) || step.travel(timeline).is_some(), "{what}");
+    }
 }
 
 /// Under every model and both rules of ties programs run to their end, with the same events; whatever is in them.

@@ -188,6 +188,7 @@ mod tests {
                 head_ps: 1_500_001,
                 arrived_ps: 1_500_001,
                 received_ps: 1_500_001,
+                travel: None,
             }],
             counters: vec![Counter { name: "ready".into(), samples: vec![(0, 3), (2_000_000, 1)] }],
             ..Timeline::default()

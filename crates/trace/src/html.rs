@@ -5,7 +5,7 @@
 
 use crate::kinds::{COLOURS, Colours, kind_name};
 use crate::path::{Part, Step, critical_path};
-use crate::{Activity, Message, Rows, Span, Timeline};
+use crate::{Activity, Message, Rows, Span, Timeline, Travel};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -78,11 +78,15 @@ fn write_data(timeline: &Timeline, out: &mut impl Write) -> io::Result<()> {
         let (span, message) = match step.part {
             Part::Message(message) => (-1, message as i64),
             Part::Span(span) => (position[span] as i64, -1),
-            Part::Dependence(_) | Part::Gap => (-1, -1),
+            Part::Dependence(_) | Part::Held | Part::Others | Part::Gap => (-1, -1),
         };
         let name = quoted(step.name(timeline));
         let (rank, start, end) = (step.rank.0, step.start_ps, step.end_ps);
-        write!(out, "{comma}[{name},{rank},{start},{end},{span},{message},{}]", came_from(timeline, step))?;
+        write!(out, "{comma}[{name},{rank},{start},{end},{span},{message},{}", came_from(timeline, step))?;
+        if let Some(Travel { latency_ps, bandwidth_ps, receiving_ps }) = step.travel(timeline) {
+            write!(out, ",{latency_ps},{bandwidth_ps},{receiving_ps}")?;
+        }
+        write!(out, "]")?;
     }
     write!(out, "],\"only\":{},\"dropped\":{}}}", quoted(&only(timeline)), timeline.dropped)
 }
@@ -92,7 +96,7 @@ fn came_from(timeline: &Timeline, step: &Step) -> u32 {
     match step.part {
         Part::Message(message) => timeline.messages[message].from.0,
         Part::Dependence(dependence) => timeline.dependences[dependence].from.0,
-        Part::Span(_) | Part::Gap => step.rank.0,
+        Part::Span(_) | Part::Held | Part::Others | Part::Gap => step.rank.0,
     }
 }
 

@@ -311,6 +311,7 @@ impl MessageEnds {
                     head_ps: arrived_ps,
                     arrived_ps,
                     received_ps,
+                    travel: None,
                 });
             }
         }

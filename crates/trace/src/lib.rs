@@ -84,6 +84,19 @@ pub struct Message {
     pub arrived_ps: u64,
     /// When its receive was finished.
     pub received_ps: u64,
+    /// What the time until it had arrived went into, where that is known: a model knows, a clock does not.
+    pub travel: Option<Travel>,
+}
+
+/// What a message's time from its departure to its arrival went into. For the rest it stood still: for a link, for its receiver's interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Travel {
+    /// However large it is; picoseconds.
+    pub latency_ps: u64,
+    /// For each of its bytes; picoseconds.
+    pub bandwidth_ps: u64,
+    /// Its receiver was busy taking it in; picoseconds.
+    pub receiving_ps: u64,
 }
 
 /// What let a span begin: another one's end, or the moment in which another one created it. Times are picoseconds from the timeline's zero.
@@ -194,7 +207,9 @@ impl Timeline {
         }
         self.messages.retain(|message| message.received_ps > from_ps && message.sent_ps < to_ps);
         for message in &mut self.messages {
-            let Message { sent_ps, head_ps, arrived_ps, received_ps, .. } = message;
+            let Message { sent_ps, head_ps, arrived_ps, received_ps, travel, .. } = message;
+            // Of a part of it nobody knows.
+            travel.take_if(|_| *sent_ps < from_ps || *arrived_ps > to_ps);
             for time in [sent_ps, head_ps, arrived_ps, received_ps] {
                 *time = inside(*time);
             }
@@ -255,6 +270,7 @@ mod tests {
             head_ps: received_ps,
             arrived_ps: received_ps,
             received_ps,
+            travel: None,
         };
         let timeline = Timeline {
             ranks: 1,

@@ -3,7 +3,7 @@
 //! From the last end on, each step goes to what let it happen: a rank that had finished all else before a message arrived waited for
 //! that message, and so for its sender; otherwise it went on with what it had finished last.
 
-use crate::{Activity, Message, Rows, Span, Timeline};
+use crate::{Activity, Message, Rows, Span, Timeline, Travel};
 use castell_base::Rank;
 use std::collections::HashMap;
 
@@ -16,6 +16,10 @@ pub enum Part {
     Message(usize),
     /// It could begin here since this dependence was met elsewhere, or earlier.
     Dependence(usize),
+    /// A send waited until the rank's network interface, or the network, took its message.
+    Held,
+    /// Others computed until the barrier of a superstep.
+    Others,
     /// Nothing was recorded.
     Gap,
 }
@@ -45,25 +49,36 @@ impl Step {
                 Activity::Wait => "waiting",
             },
             Part::Message(_) => "message",
-            Part::Dependence(_) => "starting tasks",
+            Part::Dependence(_) if timeline.rows == Rows::Workers => "starting tasks",
+            Part::Dependence(_) => "rendezvous",
+            Part::Held => "gap between sends",
+            Part::Others => "waiting for others",
             Part::Gap if timeline.rows == Rows::Workers => "without a task",
             Part::Gap => "nothing recorded",
         }
+    }
+
+    /// What the time of a message went into, where that is known.
+    pub fn travel(&self, timeline: &Timeline) -> Option<Travel> {
+        let Part::Message(message) = self.part else { return None };
+        timeline.messages[message].travel.filter(|&travel| all_of(travel) <= self.end_ps - self.start_ps)
     }
 }
 
 /// The steps, the earliest first. They follow each other in time without overlapping.
 pub fn critical_path(timeline: &Timeline) -> Vec<Step> {
-    if !timeline.dependences.is_empty() {
+    if timeline.rows == Rows::Workers && !timeline.dependences.is_empty() {
         return tasks(timeline);
     }
-    let walk = Walk::new(timeline);
+    let (walk, met) = (Walk::new(timeline), met(timeline));
+    // Of a simulated run all is recorded.
+    let is_simulated = timeline.messages.iter().any(|message| message.travel.is_some());
     let mut steps = Vec::new();
     let Some((mut rank, mut now)) = walk.last() else { return steps };
     // Each step but a gap goes back in time or to an earlier span; a gap is followed by another kind.
-    let bound = 3 * (timeline.spans.len() + timeline.messages.len()) + 2;
+    let bound = 3 * (timeline.spans.len() + timeline.messages.len()) + timeline.dependences.len() + 2;
     let mut before = usize::MAX;
-    while steps.len() < bound {
+    for _ in 0..bound {
         let at = walk.ended(rank, now, before);
         // Nothing is busy with some messages that come: what they let happen begins as they are there.
         let idle_ps = at.map_or(0, |at| timeline.spans[walk.spans[rank.index()][at]].end_ps);
@@ -72,12 +87,25 @@ pub fn critical_path(timeline: &Timeline) -> Vec<Step> {
             (rank, now, before) = walk.follow(index, rank, &mut steps);
             continue;
         }
+        if let Some(&index) = met.get(&(rank, now)).filter(|_| idle_ps < now) {
+            let (from, ended_ps) = (timeline.dependences[index].from, timeline.dependences[index].ended_ps);
+            if ended_ps < now {
+                steps.push(Step { part: Part::Dependence(index), rank, start_ps: ended_ps, end_ps: now });
+            }
+            (rank, now, before) = walk.left(from, ended_ps, &mut steps);
+            continue;
+        }
+        if idle_ps < now && (is_simulated || at.is_some()) {
+            let part = match is_simulated {
+                true if walk.is_send(steps.last(), rank) => Part::Held,
+                true => Part::Others,
+                false => Part::Gap,
+            };
+            steps.push(Step { part, rank, start_ps: idle_ps, end_ps: now });
+            now = idle_ps;
+        }
         let Some(at) = at else { break };
         let span = &timeline.spans[walk.spans[rank.index()][at]];
-        if span.end_ps < now {
-            steps.push(Step { part: Part::Gap, rank, start_ps: span.end_ps, end_ps: now });
-            now = span.end_ps;
-        }
         let previous_ps = walk.end_before(rank, at);
         let may_wait = matches!(span.activity, Activity::Recv | Activity::Wait);
         // One that came before the receive began, while the rank had nothing to do, was waited for, too.
@@ -105,9 +133,8 @@ pub fn critical_path(timeline: &Timeline) -> Vec<Step> {
     steps
 }
 
-/// Of spans that do not overlap on their rows, and begin when they may and their row is free.
-fn tasks(timeline: &Timeline) -> Vec<Step> {
-    let walk = Walk::new(timeline);
+/// Which dependence was met last of those that let something begin on a row then.
+fn met(timeline: &Timeline) -> HashMap<(Rank, u64), usize> {
     let mut met: HashMap<(Rank, u64), usize> = HashMap::new();
     for (at, one) in timeline.dependences.iter().enumerate() {
         let last = met.entry((one.to, one.began_ps)).or_insert(at);
@@ -115,6 +142,12 @@ fn tasks(timeline: &Timeline) -> Vec<Step> {
             *last = at;
         }
     }
+    met
+}
+
+/// Of spans that do not overlap on their rows, and begin when they may and their row is free.
+fn tasks(timeline: &Timeline) -> Vec<Step> {
+    let (walk, met) = (Walk::new(timeline), met(timeline));
     let mut steps: Vec<Step> = Vec::new();
     let Some((mut rank, mut now)) = walk.last() else { return steps };
     let bound = 3 * timeline.spans.len() + timeline.dependences.len() + 2;
@@ -145,9 +178,32 @@ fn tasks(timeline: &Timeline) -> Vec<Step> {
 
 /// What the steps' time went into: the most first. Picoseconds.
 pub fn parts(timeline: &Timeline, steps: &[Step]) -> Vec<(&'static str, u64)> {
+    let told = steps.iter().flat_map(|step| {
+        let receiving_ps = step.travel(timeline).map_or(0, |travel| travel.receiving_ps);
+        [(step.name(timeline), step.end_ps - step.start_ps - receiving_ps), ("receiving", receiving_ps)]
+    });
+    summed(told)
+}
+
+/// What the time of the path's messages went into, the most first; nothing where nobody knows. Picoseconds.
+pub fn message_parts(timeline: &Timeline, steps: &[Step]) -> Vec<(&'static str, u64)> {
+    let told = steps.iter().flat_map(|step| {
+        let known = step.travel(timeline);
+        let queueing_ps = known.map_or(0, |known| step.end_ps - step.start_ps - all_of(known));
+        let Travel { latency_ps, bandwidth_ps, .. } = known.unwrap_or_default();
+        [("latency", latency_ps), ("bandwidth", bandwidth_ps), ("queueing", queueing_ps)]
+    });
+    summed(told)
+}
+
+fn all_of(Travel { latency_ps, bandwidth_ps, receiving_ps }: Travel) -> u64 {
+    latency_ps.saturating_add(bandwidth_ps).saturating_add(receiving_ps)
+}
+
+/// The sum of each name, the largest first.
+fn summed(told: impl Iterator<Item = (&'static str, u64)>) -> Vec<(&'static str, u64)> {
     let mut parts: Vec<(&'static str, u64)> = Vec::new();
-    for step in steps {
-        let (name, ps) = (step.name(timeline), step.end_ps - step.start_ps);
+    for (name, ps) in told {
         match parts.iter_mut().find(|(other, _)| *other == name) {
             Some((_, sum)) => *sum += ps,
             None => parts.push((name, ps)),
@@ -201,7 +257,11 @@ impl Walk<'_> {
     fn follow(&self, index: usize, rank: Rank, steps: &mut Vec<Step>) -> (Rank, u64, usize) {
         let Message { from, sent_ps, arrived_ps, .. } = self.timeline.messages[index];
         steps.push(Step { part: Part::Message(index), rank, start_ps: sent_ps, end_ps: arrived_ps });
-        // A send may go on when its first byte is on the wire.
+        self.left(from, sent_ps, steps)
+    }
+
+    /// Where the path goes on from a rank at a moment; a send may go on when its first byte is on the wire.
+    fn left(&self, from: Rank, sent_ps: u64, steps: &mut Vec<Step>) -> (Rank, u64, usize) {
         let Some(number) = self.sending(from, sent_ps) else { return (from, sent_ps, usize::MAX) };
         let start_ps = self.timeline.spans[number].start_ps;
         steps.push(Step { part: Part::Span(number), rank: from, start_ps, end_ps: sent_ps });
@@ -222,6 +282,12 @@ impl Walk<'_> {
         let next = *spans.get(ended)?;
         let Span { activity, start_ps, .. } = self.timeline.spans[next];
         (activity == Activity::Send && start_ps < now).then_some(next)
+    }
+
+    /// Whether the step is a send of this rank.
+    fn is_send(&self, step: Option<&Step>, rank: Rank) -> bool {
+        let Some(Step { part: Part::Span(number), rank: of, .. }) = step else { return false };
+        *of == rank && self.timeline.spans[*number].activity == Activity::Send
     }
 
     /// The place of the rank's last span that began before then, where spans do not overlap.
@@ -264,7 +330,7 @@ mod tests {
 
     fn message(from: u32, to: u32, sent_ps: u64, arrived_ps: u64, received_ps: u64) -> Message {
         let (from, to, head_ps) = (Rank(from), Rank(to), arrived_ps);
-        Message { from, to, tag: Tag(0), bytes: 8, sent_ps, head_ps, arrived_ps, received_ps }
+        Message { from, to, tag: Tag(0), bytes: 8, sent_ps, head_ps, arrived_ps, received_ps, travel: None }
     }
 
     fn path(spans: Vec<Span>, messages: Vec<Message>) -> Vec<(&'static str, u32, u64, u64)> {

@@ -216,6 +216,7 @@ fn small() -> Timeline {
         head_ps: 480_000,
         arrived_ps: 480_000,
         received_ps: 500_000,
+        travel: None,
     };
     let (title, subtitle) = ("halo <i>".into(), "three ranks".into());
     Timeline { title, subtitle, ranks: 3, spans, messages: vec![message], ..Timeline::default() }
@@ -347,6 +348,7 @@ fn a_million_operations_are_drawn_and_nothing_is_asked_of_anybody() {
             head_ps: sent_ps + 1_500,
             arrived_ps: sent_ps + 1_500,
             received_ps,
+            travel: None,
         }
     });
     let (spans, messages) = (spans.collect(), messages.collect());

@@ -111,6 +111,7 @@ fn bars_and_arrows_lie_where_their_times_are() {
             head_ps: 500,
             arrived_ps: 500,
             received_ps: 1000,
+            travel: None,
         }],
         ..Timeline::default()
     };
@@ -231,6 +232,7 @@ fn the_critical_path_is_drawn_and_told_of() {
             head_ps: 900,
             arrived_ps: 900,
             received_ps: 1000,
+            travel: None,
         }],
         ..Timeline::default()
     };
@@ -284,6 +286,7 @@ fn ranks_that_do_the_same_share_a_line() {
         head_ps: 950,
         arrived_ps: 950,
         received_ps: 950,
+        travel: None,
     };
     let messages = (0..64).map(message).collect();
     let timeline = Timeline { ranks: 64, spans: spans.collect(), messages, ..Timeline::default() };

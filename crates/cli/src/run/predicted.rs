@@ -5,7 +5,7 @@ use castell_model::Model;
 use castell_sim::instruments::Recorder;
 use castell_sim::{Machine, Schedules, Simulation, Source};
 use castell_trace::Timeline;
-use castell_trace::path::{critical_path, parts};
+use castell_trace::path::{critical_path, message_parts, parts};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,6 +18,8 @@ pub struct Predicted {
     measured_ps: u64,
     /// What the critical path's time went into: measured and predicted, picoseconds, the greatest difference first.
     parts: Vec<(&'static str, u64, u64)>,
+    /// What the model's messages on it took, picoseconds; of the real ones nobody knows.
+    message_parts: Vec<(&'static str, u64)>,
 }
 
 impl Predicted {
@@ -37,7 +39,8 @@ impl Predicted {
         };
         let (end_ps, measured_ps) = (timeline.end_ps(), measured.end_ps());
         let parts = differences(measured, &timeline);
-        Ok(Predicted { timeline, end_ps, measured_ps, parts })
+        let message_parts = message_parts(&timeline, &critical_path(&timeline));
+        Ok(Predicted { timeline, end_ps, measured_ps, parts, message_parts })
     }
 
     /// For people.
@@ -50,20 +53,25 @@ impl Predicted {
             ms(self.measured_ps)
         );
         println!("  {:<16} {:>12} {:>12} {:>12}", "critical path", "predicted", "measured", "difference");
-        for (name, measured, predicted) in &self.parts {
+        for (whole, measured, predicted) in &self.parts {
             let (measured, predicted) = (ms(*measured), ms(*predicted));
             let difference = measured - predicted;
-            println!("  {name:<16} {predicted:>9.3} ms {measured:>9.3} ms {difference:>+9.3} ms");
+            println!("  {whole:<16} {predicted:>9.3} ms {measured:>9.3} ms {difference:>+9.3} ms");
+            for (name, ps) in self.message_parts.iter().filter(|_| *whole == "message") {
+                println!("    {name:<14} {:>9.3} ms", ms(*ps));
+            }
         }
     }
 
     /// For programs.
     pub fn json(&self) -> Value {
         let part = |(name, measured, predicted): &(&'static str, u64, u64)| json!({"name": name, "measured_ps": measured, "predicted_ps": predicted});
+        let within = |(name, ps): &(&'static str, u64)| json!({"name": name, "predicted_ps": ps});
         json!({
             "predicted_ps": self.end_ps,
             "measured_ps": self.measured_ps,
             "critical_path": self.parts.iter().map(part).collect::<Value>(),
+            "message_parts": self.message_parts.iter().map(within).collect::<Value>(),
         })
     }
 }

@@ -157,7 +157,17 @@ impl MessageEnds {
                 let received_ps = picoseconds(received_ns);
                 let sent_ps = picoseconds(sent_ns);
                 let arrived_ps = picoseconds(came_ns).max(sent_ps).min(received_ps);
-                Message { from, to, tag, bytes, sent_ps, head_ps: arrived_ps, arrived_ps, received_ps }
+                Message {
+                    from,
+                    to,
+                    tag,
+                    bytes,
+                    sent_ps,
+                    head_ps: arrived_ps,
+                    arrived_ps,
+                    received_ps,
+                    travel: None,
+                }
             }));
         }
         messages.sort_by_key(|message| (message.sent_ps, message.from, message.to, message.tag));

@@ -14,9 +14,9 @@ use castell_host::threads::Lent;
 use castell_model::Model;
 use castell_model::noise::{Detours, NoisyModel};
 use castell_model::topology::Topology;
-use castell_sim::instruments::{Bandwidth, Counts, CriticalPath, Queues, Recorder, Waits};
+use castell_sim::instruments::{Bandwidth, Counts, Queues, Recorder, Waits};
 use castell_sim::{Machine, Outcome, Schedules, SimError, Simulation, Source, Threads as _, Within};
-use report::Report;
+use report::{Path, Report};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -174,10 +174,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     insist_on_memory(&args, program.source()).with_context(|| name.to_string())?;
     let started = Instant::now();
     let watched = simulate(&args, program.source(), &machine, &threads).with_context(|| name.to_string())?;
+    let timeline = match (&watched.recorder, &watched.schedules) {
+        (Some(recorder), Some(schedules)) => Some(recorder.timeline(schedules)),
+        _ => None,
+    };
     let report = Report {
         name,
         model: args.models(),
         watched: &watched,
+        path: timeline.as_ref().filter(|_| args.critical_path).map(Path::of),
         network: args.network.as_ref().map(|network| network.to_string()),
         seed: args.seed,
         wall_ns: started.elapsed().as_nanos() as u64,
@@ -188,8 +193,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else {
         print!("{}", report.text());
     }
-    if let (Some(recorder), Some(schedules)) = (&watched.recorder, &watched.schedules) {
-        let mut timeline = recorder.timeline(schedules);
+    if let Some(mut timeline) = timeline {
         timeline.title = title(name);
         timeline.subtitle = match &args.network {
             Some(network) => format!("{}; {network}", args.models()),
@@ -257,7 +261,6 @@ struct Watched<'a> {
     schedules: Option<Schedules<'a>>,
     recorder: Option<Recorder>,
     measures: Option<Measures>,
-    path: Option<CriticalPath>,
     /// Makespan and skew of each run, the first one too.
     repeats: Vec<(Time, Time)>,
 }
@@ -270,10 +273,10 @@ fn simulate<'a>(
     machine: &Machine,
     threads: &Lent,
 ) -> Result<Watched<'a>, SimError> {
-    let mut recorder = args.timeline.timeline.is_some().then(Recorder::default);
+    let recorded = args.timeline.timeline.is_some() || args.critical_path;
+    let mut recorder = recorded.then(Recorder::default);
     let mut measures = args.measure.then(Measures::default);
-    let mut path = args.critical_path.then(CriticalPath::default);
-    let watches = recorder.is_some() || measures.is_some() || path.is_some();
+    let watches = recorder.is_some() || measures.is_some();
     let schedules = if watches || args.repeat > 1 { Some(Schedules::new(source)?) } else { None };
     let source = schedules.as_ref().map_or(source, Source::from);
     let mut progress = Watch::new(source, args.repeat, args.sweep.is_some());
@@ -281,13 +284,13 @@ fn simulate<'a>(
     let first = Simulation::new(source, machine).with_seed(args.seed).with_threads(threads);
     let first = first.with_progress(&tell);
     let outcome = match watches {
-        true => first.run_with((&mut progress, (&mut recorder, (&mut measures, &mut path))))?,
+        true => first.run_with((&mut progress, (&mut recorder, &mut measures)))?,
         false => first.run_fast_or_with(&mut progress)?,
     };
     let mut repeats = vec![(outcome.makespan(), outcome.skew())];
     repeats.extend(repeat(args, source, machine, threads, &progress)?);
     progress.finish();
-    Ok(Watched { outcome, schedules, recorder, measures, path, repeats })
+    Ok(Watched { outcome, schedules, recorder, measures, repeats })
 }
 
 /// Makespan and skew of each run after the first, in order, whichever thread has simulated it.

@@ -2,9 +2,9 @@
 
 use super::{Measures, Watched};
 use castell_base::{Rank, Time};
-use castell_sim::Schedules;
-use castell_sim::instruments::CriticalPath;
 use castell_sim::statistics::Summary;
+use castell_trace::path::{self, Part, Step};
+use castell_trace::{Timeline, Travel};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -16,6 +16,7 @@ pub struct Report<'a> {
     pub name: &'a str,
     pub model: String,
     pub watched: &'a Watched<'a>,
+    pub path: Option<Path<'a>>,
     pub network: Option<String>,
     pub seed: u64,
     pub wall_ns: u64,
@@ -25,7 +26,7 @@ pub struct Report<'a> {
 impl Report<'_> {
     /// For programs.
     pub fn json(&self) -> Value {
-        let Watched { outcome, schedules, measures, path, .. } = self.watched;
+        let Watched { outcome, measures, .. } = self.watched;
         let mut object = json!({
             "program": self.name,
             "model": self.model,
@@ -53,18 +54,9 @@ impl Report<'_> {
             object["makespan"] = statistics_json(&makespan);
             object["skew"] = statistics_json(&skew);
         }
-        if let (Some(path), Some(schedules)) = (path, schedules) {
-            let step = |step: &castell_sim::instruments::Step| {
-                let name = schedules.name(step.rank, step.operation);
-                json!({
-                    "rank": step.rank.0,
-                    "operation": format!("{} ({})", name.name, name.what),
-                    "started_ps": step.started.0,
-                    "finished_ps": step.finished.0,
-                    "by_message": step.by_message,
-                })
-            };
-            object["critical_path"] = path.steps().iter().map(step).collect();
+        if let Some(path) = &self.path {
+            object["critical_path"] = path.steps.iter().map(|step| path.step_json(step)).collect();
+            object["critical_path_parts"] = path.parts_json();
         }
         object
     }
@@ -99,7 +91,7 @@ impl Report<'_> {
 
     /// For people.
     pub fn text(&self) -> String {
-        let Watched { outcome, schedules, measures, path, .. } = self.watched;
+        let Watched { outcome, measures, .. } = self.watched;
         let mut text = String::new();
         let _ = writeln!(text, "program   {}, {} ranks, {} events", self.name, outcome.ranks, outcome.events);
         let _ = writeln!(text, "model     {}", self.model);
@@ -139,8 +131,8 @@ impl Report<'_> {
                 statistics_text(name, &summary, &mut text);
             }
         }
-        if let (Some(path), Some(schedules)) = (path, schedules) {
-            path_text(path, schedules, &mut text);
+        if let Some(path) = &self.path {
+            path.text(&mut text);
         }
         text
     }
@@ -153,17 +145,86 @@ impl Report<'_> {
     }
 }
 
-fn path_text(path: &CriticalPath, schedules: &Schedules<'_>, text: &mut String) {
-    let steps = path.steps();
-    let _ = writeln!(text, "critical path, {} steps:", steps.len());
-    let skipped = steps.len().saturating_sub(LINES_MAX);
-    if skipped > 0 {
-        let _ = writeln!(text, "  ... {skipped} steps before (--json has them all)");
+/// What the end had to wait for.
+pub struct Path<'a> {
+    timeline: &'a Timeline,
+    steps: Vec<Step>,
+}
+
+impl Path<'_> {
+    /// The critical path of what was recorded.
+    pub fn of(timeline: &Timeline) -> Path<'_> {
+        Path { timeline, steps: path::critical_path(timeline) }
     }
-    for step in &steps[skipped..] {
-        let name = schedules.name(step.rank, step.operation);
-        let then = if step.by_message { " - its message" } else { "" };
-        let _ = writeln!(text, "  {:>12} {:>12}  {name}{then}", step.started, step.finished);
+
+    fn text(&self, text: &mut String) {
+        let all: u64 = self.steps.iter().map(|step| step.end_ps - step.start_ps).sum();
+        let _ = writeln!(text, "critical path, {} steps:", self.steps.len());
+        let line = |name: &str, ps: u64, text: &mut String| {
+            let percent = ps as f64 * 100.0 / all.max(1) as f64;
+            let _ = writeln!(text, "  {name:<18} {:>12} {percent:>5.1} %", Time(ps).to_string());
+        };
+        for (name, ps) in path::parts(self.timeline, &self.steps) {
+            line(name, ps, text);
+            if name == "message" {
+                let within = path::message_parts(self.timeline, &self.steps);
+                within.iter().for_each(|(name, ps)| line(&format!("  {name}"), *ps, text));
+            }
+        }
+        let skipped = self.steps.len().saturating_sub(LINES_MAX);
+        if skipped > 0 {
+            let _ = writeln!(text, "  ... {skipped} steps before (--json has them all)");
+        }
+        for step in &self.steps[skipped..] {
+            let [started, finished] = [step.start_ps, step.end_ps].map(|ps| Time(ps).to_string());
+            let (rank, name) = (step.rank, step.name(self.timeline));
+            let what = match step.part {
+                Part::Span(span) => format!(", {}", self.timeline.spans[span].name),
+                Part::Message(message) => {
+                    let message = &self.timeline.messages[message];
+                    format!(" from rank {}, {} bytes, tag {}", message.from, message.bytes, message.tag)
+                }
+                _ => String::new(),
+            };
+            let _ = writeln!(text, "  {started:>12} {finished:>12}  rank {rank}: {name}{what}");
+        }
+    }
+
+    fn step_json(&self, step: &Step) -> Value {
+        let mut object = json!({
+            "rank": step.rank.0,
+            "part": step.name(self.timeline),
+            "started_ps": step.start_ps,
+            "finished_ps": step.end_ps,
+        });
+        match step.part {
+            Part::Span(span) => object["operation"] = self.timeline.spans[span].name.as_str().into(),
+            Part::Message(message) => {
+                let message = &self.timeline.messages[message];
+                object["from"] = message.from.0.into();
+                object["bytes"] = message.bytes.into();
+                object["tag"] = message.tag.0.into();
+            }
+            _ => {}
+        }
+        if let Some(Travel { latency_ps, bandwidth_ps, receiving_ps }) = step.travel(self.timeline) {
+            object["latency_ps"] = latency_ps.into();
+            object["bandwidth_ps"] = bandwidth_ps.into();
+            object["receiving_ps"] = receiving_ps.into();
+        }
+        object
+    }
+
+    fn parts_json(&self) -> Value {
+        let parts = path::parts(self.timeline, &self.steps).into_iter().map(|(name, ps)| {
+            let within = path::message_parts(self.timeline, &self.steps).into_iter();
+            let within = within.map(|(name, ps)| json!({"name": name, "ps": ps})).collect::<Vec<_>>();
+            match name {
+                "message" => json!({"name": name, "ps": ps, "parts": within}),
+                _ => json!({"name": name, "ps": ps}),
+            }
+        });
+        parts.collect()
     }
 }
 

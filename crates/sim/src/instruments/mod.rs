@@ -1,9 +1,8 @@
-//! Ready-made instruments: recorder, message counts, bandwidth, waiting, queue lengths, critical path.
+//! Ready-made instruments: recorder, message counts, bandwidth, waiting, queue lengths. The critical path is `castell_trace::path`, of what was
+//! recorded.
 
 mod measures;
-mod path;
 mod recorder;
 
 pub use measures::{Bandwidth, Counts, Queues, Waits};
-pub use path::{CriticalPath, Step};
 pub use recorder::Recorder;

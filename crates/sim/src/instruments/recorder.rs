@@ -1,12 +1,12 @@
 //! Everything that happened, as a timeline.
 
-use crate::instrument::{Flight, Instrument};
+use crate::instrument::{Cause, Flight, Instrument};
 use crate::source::Schedules;
 use castell_base::{Rank, Time};
 use castell_goal::op::Op;
 use castell_goal::schedule::OpId;
-use castell_trace::{Activity, Message, Span, Timeline};
-use std::collections::HashMap;
+use castell_trace::{Activity, Dependence, Message, Span, Timeline, Travel};
+use std::collections::{HashMap, HashSet};
 
 /// Records every span and message of a run. Takes memory for each.
 ///
@@ -30,6 +30,11 @@ pub struct Recorder {
     spans: Vec<Busy>,
     /// By number; those that are not received yet last until they arrive.
     messages: HashMap<u64, Message>,
+    /// Which message a receive met last, and when.
+    met: HashMap<(Rank, OpId), (u64, Time)>,
+    /// When ranks were through with something.
+    ends: HashSet<(Rank, Time)>,
+    dependences: Vec<Dependence>,
 }
 
 /// A processor of `rank` was busy with an operation of `owner`.
@@ -60,6 +65,7 @@ impl Recorder {
             ranks: schedules.ranks(),
             spans: self.spans.iter().map(span).collect(),
             messages: messages.into_iter().map(|(_, message)| message).collect(),
+            dependences: self.dependences.clone(),
             ..Timeline::default()
         }
     }
@@ -86,6 +92,17 @@ fn name(schedules: &Schedules<'_>, rank: Rank, operation: OpId) -> String {
 }
 
 impl Instrument for Recorder {
+    fn ready(&mut self, rank: Rank, _operation: OpId, at: Time, cause: Cause) {
+        let Cause::Receive(peer, receive) = cause else { return };
+        // A rendezvous let the rank go on: the receiver was busy until then, or its own message was late.
+        let met = self.met.get(&(peer, receive)).filter(|(_, met)| *met == at);
+        let message = met.and_then(|(number, _)| self.messages.get(number));
+        let own = message.filter(|message| message.head_ps == at.0 && !self.ends.contains(&(peer, at)));
+        let own = own.map(|message| (rank, message.sent_ps));
+        let (from, ended_ps) = own.unwrap_or((peer, at.0));
+        self.dependences.push(Dependence { from, ended_ps, to: rank, began_ps: at.0 });
+    }
+
     fn busy(
         &mut self,
         rank: Rank,
@@ -96,6 +113,7 @@ impl Instrument for Recorder {
         to: Time,
     ) {
         if to > from {
+            self.ends.insert((rank, to));
             self.spans.push(Busy { rank, activity, owner, operation, from, to });
         }
     }
@@ -103,7 +121,8 @@ impl Instrument for Recorder {
     fn departed(&mut self, message: &Flight, at: Time) {
         let &Flight { number, from, to, tag, bytes, .. } = message;
         let (sent_ps, head_ps, arrived_ps, received_ps) = (at.0, at.0, at.0, at.0);
-        let message = Message { from, to, tag, bytes, sent_ps, head_ps, arrived_ps, received_ps };
+        let message =
+            Message { from, to, tag, bytes, sent_ps, head_ps, arrived_ps, received_ps, travel: None };
         self.messages.insert(number, message);
     }
 
@@ -114,7 +133,14 @@ impl Instrument for Recorder {
         }
     }
 
-    fn received(&mut self, message: &Flight, _receive: OpId, _at: Time, done: Time) {
+    fn travelled(&mut self, message: &Flight, travel: Travel) {
+        if let Some(message) = self.messages.get_mut(&message.number) {
+            message.travel = Some(travel);
+        }
+    }
+
+    fn received(&mut self, message: &Flight, receive: OpId, at: Time, done: Time) {
+        self.met.insert((message.to, receive), (message.number, at));
         if let Some(message) = self.messages.get_mut(&message.number) {
             message.received_ps = done.0;
         }

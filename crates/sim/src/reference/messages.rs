@@ -9,7 +9,7 @@ use castell_base::{Rank, Tag, Time};
 use castell_goal::op::Op;
 use castell_goal::schedule::OpId;
 use castell_matching::{Key, Pattern};
-use castell_trace::Activity;
+use castell_trace::{Activity, Travel};
 
 /// A message under way or unexpected.
 pub(super) struct Message {
@@ -20,6 +20,8 @@ pub(super) struct Message {
     interface: u8,
     /// From its arrival until all its bytes are there.
     tail: Time,
+    /// What its time goes into, so far.
+    travel: Travel,
     /// From the end of the network to the receiver.
     rest: Time,
     /// Links of the route that are behind it.
@@ -133,8 +135,11 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
     ) -> Result<(), SimError> {
         // Into the network when the processor has let go of it, as far as the model has it travel at all by then.
         let enters = cost.processor.min(cost.transit);
+        let flies = cost.transit.saturating_sub(cost.wire);
+        let bytes = cost.bytes.min(flies);
         let message = Message {
             flight,
+            travel: Travel { latency_ps: (flies - bytes).0, bandwidth_ps: bytes.0, receiving_ps: 0 },
             purpose,
             processor,
             interface,
@@ -184,6 +189,7 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
         match traffic.pass(flight.from, flight.to, message.hops, flight.bytes, now) {
             Some(passage) => {
                 message.hops += 1;
+                message.travel.latency_ps += (passage.leaves - passage.enters).0;
                 if passage.enters > now {
                     self.instrument.contended(&flight, passage.link, now, passage.enters);
                 }
@@ -194,6 +200,7 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
                 let slowest = traffic.slowest(flight.from, flight.to, flight.bytes);
                 let behind = slowest - self.costs.bytes_paid(flight.bytes);
                 let rest = message.rest;
+                message.travel.bandwidth_ps += behind.0;
                 self.push(now + rest + behind, place, Event::Arrival(index), about)
             }
         }
@@ -226,6 +233,10 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
             self.instrument.busy(flight.to, Some(processor as u8), Activity::Recv, by, now, busy_until);
         }
         self.instrument.arrived(&flight, now, busy_until);
+        let mut travel = self.messages[index as usize].travel;
+        travel.receiving_ps = cost.processor.saturating_sub(cost.bytes).0;
+        travel.bandwidth_ps += cost.processor.0 - travel.receiving_ps;
+        self.instrument.travelled(&flight, travel);
         self.landed(&flight, now)?;
         let key = Key { context: 0, source: flight.from, tag: flight.tag };
         let state = &mut self.ranks[flight.to.index()];
@@ -286,11 +297,14 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
     /// A put, a question or an answer is at its receiver, whose processor takes no part.
     fn one_sided_arrival(&mut self, index: u32, now: Time) -> Result<(), SimError> {
         let message = &mut self.messages[index as usize];
-        let (flight, purpose, tail) = (message.flight, message.purpose, message.tail);
+        let (flight, purpose, tail, mut travel) =
+            (message.flight, message.purpose, message.tail, message.travel);
         let lanes = (message.processor, message.interface);
         let data = std::mem::take(&mut message.data);
         self.free_messages.push(index);
         self.instrument.arrived(&flight, now, now + tail);
+        travel.bandwidth_ps += tail.0;
+        self.instrument.travelled(&flight, travel);
         self.landed(&flight, now)?;
         match purpose {
             Purpose::Send => unreachable!("is received"),

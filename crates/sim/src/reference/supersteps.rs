@@ -22,7 +22,7 @@ use castell_goal::stepper::Stepper;
 use castell_matching::{Key, Matcher, Pattern};
 use castell_model::noise::Parameter;
 use castell_model::{Bsp, Work};
-use castell_trace::Activity;
+use castell_trace::{Activity, Travel};
 
 struct Supersteps<'a, I> {
     schedules: &'a Schedules<'a>,
@@ -282,6 +282,10 @@ impl<I: Instrument> Supersteps<'_, I> {
         }
         for (flight, data) in outgoing {
             self.instrument.arrived(&flight, after, after);
+            let latency = model.barrier.min(after - departs);
+            let bandwidth_ps = (after - departs - latency).0;
+            self.instrument
+                .travelled(&flight, Travel { latency_ps: latency.0, bandwidth_ps, receiving_ps: 0 });
             self.deliver(flight, data)?;
         }
         Ok(())

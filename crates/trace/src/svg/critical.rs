@@ -3,7 +3,7 @@
 use super::paper::Paper;
 use super::xml::Px;
 use crate::Timeline;
-use crate::path::{Part, Step, critical_path};
+use crate::path::{Part, Step, critical_path, message_parts};
 use std::io::{self, Write};
 
 /// Steps that are drawn; a longer path is only told of.
@@ -15,14 +15,20 @@ pub(super) fn steps(timeline: &Timeline) -> Vec<Step> {
     if waits == 0 { Vec::new() } else { critical_path(timeline) }
 }
 
-/// What its time went into, as `computing 61 %, message 30 %`; nothing where it is empty.
+/// What its time went into, as `computing 61 %, message 30 % (latency 28 %, bandwidth 2 %)`; nothing where it is empty.
 pub(super) fn parts(timeline: &Timeline, steps: &[Step]) -> Option<String> {
     let parts = crate::path::parts(timeline, steps);
     let all: u64 = parts.iter().map(|(_, ps)| ps).sum();
-    let text = |(name, ps): &(&str, u64)| format!("{name} {:.0} %", *ps as f64 * 100.0 / all as f64);
+    let percent = |(name, ps): &(&str, u64)| format!("{name} {:.0} %", *ps as f64 * 100.0 / all as f64);
     // What is less than half a percent is left out.
-    let told = parts.iter().filter(|(_, ps)| *ps as f64 * 200.0 >= all as f64);
-    (all > 0).then(|| told.map(text).collect::<Vec<_>>().join(", "))
+    let is_told = |(_, ps): &&(&str, u64)| *ps as f64 * 200.0 >= all as f64;
+    let within = message_parts(timeline, steps);
+    let within: Vec<String> = within.iter().filter(is_told).map(percent).collect();
+    let text = |part: &(&str, u64)| match part.0 {
+        "message" if !within.is_empty() => format!("{} ({})", percent(part), within.join(", ")),
+        _ => percent(part),
+    };
+    (all > 0).then(|| parts.iter().filter(is_told).map(text).collect::<Vec<_>>().join(", "))
 }
 
 /// Whether it can be drawn.

@@ -32,6 +32,7 @@ pub fn exchange(ranks: u32) -> Timeline {
                 head_ps: arrived_ps,
                 arrived_ps,
                 received_ps: 0,
+                travel: None,
             });
         }
         for message in &mut timeline.messages[sent..] {
