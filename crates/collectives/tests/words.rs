@@ -2,7 +2,10 @@
 //! it, so that equal expressions mean equal bits whatever the operator.
 
 use castell_base::{Rank, Time};
-use castell_collectives::language::{Fitted, Labelling, Operand, Stage, Word};
+use castell_collectives::language::{Allreduce, Fitted, Labelling, Operand, Stage, Step, Transfer, Word};
+use castell_collectives::pattern::Pattern;
+use castell_goal::graph::Graph;
+use castell_goal::op::Op;
 use std::collections::HashMap;
 
 /// Elements of the vector.
@@ -98,12 +101,20 @@ fn holds(text: &str, ranks: u32, labelling: Labelling) {
             let steps: Vec<_> = steps.filter(|step| step.stage == stage).collect();
             let in_a_row = steps.iter().map(|step| step.sends.len()).max().unwrap() as u64;
             assert_eq!(cost.in_a_row, in_a_row, "{what}, stage {stage}");
-            let reduced = |step: &castell_collectives::language::Step| {
+            let reduced = |step: &Step| {
                 step.reduction.as_ref().map_or(0, |reduction| reduction.operands.len() as u64 - 1)
             };
             assert_eq!(cost.reductions, steps.iter().map(reduced).max().unwrap(), "{what}, stage {stage}");
+            let bytes: Vec<u64> = sends_of(&steps).map(|transfer| transfer.segment.count).collect();
+            assert_eq!(cost.bytes, bytes.iter().copied().max().unwrap(), "{what}, stage {stage}");
+            let counted = (bytes.len() as u64, bytes.iter().sum::<u64>());
+            assert_eq!((cost.messages, cost.bytes_total), counted, "{what}, stage {stage}");
         }
     }
+}
+
+fn sends_of(steps: &[Step]) -> impl Iterator<Item = &Transfer> {
+    steps.iter().flat_map(|step| &step.sends)
 }
 
 /// The smallest part of the vector that the word makes is one of so many.
@@ -322,4 +333,72 @@ fn models_with_closed_forms_price_words() {
     let plb = "plb:alpha_p=500ns,alpha_r=100ns,gamma=1ns";
     assert_eq!(under("a8", 8, plb), Some(Time::from_ns(500 + 7 * 100 + 7 * 8)));
     assert_eq!(under("r2,g2", 2, plb), Some(Time::from_ns(2 * 600 + 4)));
+}
+
+#[test]
+fn models_see_messages_in_a_row_and_reductions() {
+    let under = |word: &str, ranks, model: &str| {
+        let cost = Fitted::new(word.parse().unwrap(), ranks).unwrap().cost(64);
+        cost.under(&model.parse().unwrap()).map(|time| time.0 / 1000)
+    };
+    // Of the merge, one rank sends and reduces three messages in a row, of the inverse two.
+    let merge = "m1g2a3,n1g3a2";
+    let lb = |count: u64, reductions: u64| Some(count * (100 + 2 * 64) + reductions * 3 * 64);
+    assert_eq!(under(merge, 7, "lb:alpha=100ns,beta=2ns,gamma=3ns"), lb(3 + 2, 3 + 1));
+    assert_eq!(under(merge, 7, "bsp:g=100ns,G=2ns,l=1000ns"), Some(5 * (100 + 2 * 64) + 2 * 1000));
+    let plb = "plb:alpha_p=1000ns,alpha_r=100ns,beta=2ns,gamma=3ns";
+    assert_eq!(under(merge, 7, plb), Some(2 * (1000 + 2 * 64) + 5 * 100 + 4 * 3 * 64));
+    // Rounds start g apart where that is longer than a round; the last one has only to be over.
+    assert_eq!(under("a2,a2", 4, "logp:L=2us,o=1us,g=9us"), Some(9000 + 4000));
+    assert_eq!(under(merge, 7, "logp:L=2us,o=1us,g=9us"), None);
+}
+
+/// What a vertex is, to whom, how much, in which stage, and how many it waits for.
+type Vertex = (&'static str, u32, u64, u32, usize);
+
+#[test]
+fn graphs_do_what_words_say() {
+    const COMPUTE_NS: u64 = 70;
+    for (word, ranks) in [
+        ("m1g2a3,n1g3a2", 7),
+        ("c6m2,r2,r2,g2,g2,e6m2", 7),
+        ("c3m3k2,a2,a2,e3m3k2", 5),
+        ("a2,c6m3k2,a2,e6m3k2", 6),
+        // Twelve bytes cannot be cut in five parts.
+        ("r5,a2,g5", 10),
+    ] {
+        let fitted = Fitted::new(word.parse().unwrap(), ranks).unwrap();
+        let pattern = Allreduce::of(fitted.clone(), 12, Time::from_ns(COMPUTE_NS));
+        assert_eq!((pattern.ranks(), pattern.rounds().is_none()), (ranks, true), "{word}");
+        for rank in (0..ranks).map(Rank) {
+            let (mut expected, mut before) = (Vec::<Vertex>::new(), 0);
+            for Step { stage, sends, receives, .. } in fitted.steps(rank, 12) {
+                let tag = stage as u32;
+                expected.extend(sends.iter().map(|to| ("send", to.peer.0, to.segment.count, tag, before)));
+                expected
+                    .extend(receives.iter().map(|from| ("recv", from.peer.0, from.segment.count, tag, 0)));
+                if !receives.is_empty() {
+                    let gathers = matches!(fitted.word().stages[stage], Stage::Allgather { .. });
+                    let ns = if gathers { 0 } else { COMPUTE_NS };
+                    expected.push(("calc", 0, ns, 0, receives.len() + before));
+                    before = 1;
+                }
+            }
+            let mut graph = Graph::new();
+            pattern.build(rank, &mut graph).unwrap();
+            let found = graph.vertices().map(|vertex| {
+                let waits = graph.edges().filter(|edge| edge.target == vertex).count();
+                match graph.op(vertex) {
+                    Op::Send { dest, bytes, tag, .. } => ("send", dest.0, bytes, tag.0, waits),
+                    Op::Recv { source: Some(source), bytes, tag: Some(tag), .. } => {
+                        ("recv", source.0, bytes, tag.0, waits)
+                    }
+                    Op::Calc { ns } => ("calc", 0, ns, 0, waits),
+                    other => panic!("{word}: {other:?}"),
+                }
+            });
+            assert_eq!(found.collect::<Vec<Vertex>>(), expected, "{word}, rank {rank}");
+            assert_eq!(pattern.operations(rank), expected.len() as u64, "{word}, rank {rank}");
+        }
+    }
 }
