@@ -126,6 +126,19 @@ fn units_applications_and_threads() {
     assert_eq!(rank(&conversion, 1), ["v0: calc 9000", "v1: recv 10b from 0 tag 2", "v1 requires v0"]);
 }
 
+#[test]
+fn threads_have_numbers_of_eight_bits() {
+    let trace = |thread: u32| {
+        format!(
+            "#Paraver (22/11/2026 at 10:15):1000_ns:1(2):2:2(1:1,1:1):2(1:1,300:1)\n\
+             2:1:2:2:{thread}:5:50000001:1\n2:1:2:2:{thread}:9:50000001:0\n"
+        )
+    };
+    assert_eq!(paraver::read(trace(256).as_bytes()).expect("a trace").program.num_ranks(), 4);
+    let error = paraver::read(trace(257).as_bytes()).expect_err("too many threads");
+    assert!(matches!(error, ParaverError::ThreadBeyond { task: 2, thread: 257 }), "{error}");
+}
+
 /// Task, time and call of collective calls that last 10 ns.
 fn calls(calls: &[(u32, u64, u32)]) -> String {
     let call = |&(task, time, call): &(u32, u64, u32)| {
