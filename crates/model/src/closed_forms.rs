@@ -200,6 +200,41 @@ mod tests {
         }
     }
 
+    /// A model in which rounds take 100 and start 250 apart, and a byte that is reduced takes 3.
+    struct Rounds;
+
+    impl ClosedForms for Rounds {
+        fn arrival(&self, index: u64, count: u64, bytes: u64) -> Time {
+            Time(1000 * index + 10 * count + bytes)
+        }
+
+        fn exchange(&self, _bytes: u64) -> (Time, Time) {
+            (Time(100), Time(250))
+        }
+
+        fn reduction(&self, bytes: u64) -> Time {
+            Time(3 * bytes)
+        }
+    }
+
+    #[test]
+    fn rounds_follow_each_other() {
+        let dissemination = [0, 1, 2, 3, 4, 5, 8, 9].map(|ranks| Rounds.dissemination(ranks, 8).0);
+        assert_eq!(dissemination, [0, 0, 100, 350, 350, 600, 600, 850]);
+        let doubling = |compute| [0, 1, 2, 3, 4].map(|ranks| Rounds.recursive_doubling(ranks, 8, compute).0);
+        assert_eq!(doubling(Time(6)), [0, 0, 130, 2 * 250 + 130, 250 + 130]);
+        assert_eq!(doubling(Time(176)), [0, 0, 300, 900, 600]);
+    }
+
+    #[test]
+    fn one_rank_tells_others() {
+        assert_eq!([0, 1, 3].map(|peers| Rounds.multicast(peers, 8).0), [0, 1018, 3038]);
+        assert_eq!([0, 1, 4].map(|ranks| Rounds.broadcast(Tree::Linear, ranks, 8).0), [0, 0, 3038]);
+        assert_eq!([0, 1, 4].map(|ranks| Rounds.broadcast(Tree::Chain, ranks, 8).0), [0, 0, 3 * 1018]);
+        assert_eq!(Rounds.broadcast(Tree::BINOMIAL, 4, 8), Time(1028 + 1018));
+        assert_eq!(Rounds.ping_pong(8), Time(2036));
+    }
+
     #[test]
     fn huge_trees_take_no_time() {
         let mut known = BTreeMap::new();
