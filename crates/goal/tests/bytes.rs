@@ -211,8 +211,8 @@ fn a_schedule_remembers_its_group() {
     assert!(Schedule::from_bytes(&bytes).is_err(), "its peer is not in a group of 3");
 }
 
-#[test]
-fn the_documented_example_is_what_is_written() {
+/// The example of SCHEDULE.md.
+fn documented() -> Vec<u8> {
     use castell_base::{Rank, Tag};
     let mut graph = Graph::new();
     graph.allocate_scratchpad(16);
@@ -222,14 +222,76 @@ fn the_documented_example_is_what_is_written() {
     graph.requires(recv, send).unwrap();
     graph.requires(calc, send).unwrap();
     graph.set_label(send, "out").unwrap();
+    graph.compile().unwrap().to_bytes()
+}
+
+#[test]
+fn the_documented_example_is_what_is_written() {
     let document = include_str!("../src/SCHEDULE.md");
-    let (_, table) = document.rsplit_once("byte  word      what\n").unwrap();
-    let mut documented = Vec::new();
-    for line in table.lines().take_while(|line| *line != "```") {
+    let (_, lines) = document.rsplit_once("byte  word      what\n").unwrap();
+    let mut table = Vec::new();
+    for line in lines.lines().take_while(|line| *line != "```") {
         let mut columns = line.split_whitespace();
-        assert_eq!(columns.next(), Some(documented.len().to_string().as_str()), "{line}");
+        assert_eq!(columns.next(), Some(table.len().to_string().as_str()), "{line}");
         let word = u32::from_str_radix(columns.next().unwrap(), 16).unwrap();
-        documented.extend_from_slice(&word.to_le_bytes());
+        table.extend_from_slice(&word.to_le_bytes());
     }
-    assert_eq!(graph.compile().unwrap().to_bytes(), documented);
+    assert_eq!(documented(), table);
+}
+
+/// One word of the example is another one: what is said, and of which byte.
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    let sections = "the sections do not follow one another";
+    let scratchpad = "a buffer leaves the scratchpad";
+    for (byte, word, at, said) in [
+        (20, 1, 20, "the rank is not in its group"),
+        (28, 4, 28, "the number of operations is wrong"),
+        (32, 1, 40, "the bound of ready operations is wrong"),
+        (32, 3, 108, "an independent operation has a counter"),
+        (36, 2, 52, sections),
+        (40, 1, 40, "the bound of ready operations is wrong"),
+        (40, 3, 40, "the bound of ready operations is wrong"),
+        (44, 15, 108, scratchpad),
+        (52, 17, 52, sections),
+        (52, 31, 52, sections),
+        (56, 34, 52, sections),
+        (60, 33, 52, sections),
+        (64, 35, 52, sections),
+        (64, 38, 52, sections),
+        (68, 2, 52, sections),
+        (72, 0x4_2043, 72, "the operation's code or flags mean nothing"),
+        (72, 0x4_204a, 72, "the operation's code or flags mean nothing"),
+        (76, 1, 76, "a successor is not in the table of joins"),
+        (76, 0x8000_001b, 76, "a successor marked as waiting for this edge only has others"),
+        (88, 0, 72, "the tag is reserved"),
+        (92, 9, 72, scratchpad),
+        (96, 0x4_4003, 124, "the operation is cut off"),
+        (96, 0x5_0003, 96, "the operation is not where the table of joins says"),
+        (96, 0x4_0023, 96, "the operation's code or flags mean nothing"),
+        (108, 0x2041, 36, "the number of joins is wrong"),
+        (112, 9, 108, scratchpad),
+        (116, u32::MAX, 108, "the peer is not in the group"),
+        (120, 0, 108, "the tag is reserved"),
+        (124, u32::MAX, 108, scratchpad),
+        (128, 0x1a, 108, "the operation is not where the table of joins says"),
+        (132, 1, 132, "a counter is not the number of edges"),
+        (132, 3, 132, "a counter is not the number of edges"),
+        (136, 0x1a, 136, "a label is of no operation"),
+        (136, 0x40, 136, "a label is of no operation"),
+        (140, 0, 140, "a label is empty"),
+        (140, 5, 144, "the text of the labels has another length"),
+        (144, 0x1074_756f, 144, "the text of the labels has another length"),
+        (144, 0x0074_ff6f, 144, "a label is not UTF-8"),
+    ] {
+        let mut bytes = documented();
+        bytes[byte..byte + 4].copy_from_slice(&u32::to_le_bytes(word));
+        seal(&mut bytes);
+        match Schedule::from_bytes(&bytes) {
+            Err(FormatError::Invalid { at: found, problem }) => {
+                assert!(found == at && problem.starts_with(said), "{byte}, {word:#x}: {found}, {problem}");
+            }
+            other => panic!("{byte}, {word:#x}: {other:?}"),
+        }
+    }
 }
