@@ -3,7 +3,7 @@
 use castell_base::{Rank, Time};
 use castell_collectives::collective::{ALGORITHMS, Collective, Shape};
 use castell_collectives::generator::{GENERATORS, Generator, Options};
-use castell_collectives::pattern::Pattern;
+use castell_collectives::pattern::{Pattern, Rounds};
 use castell_goal::check;
 use castell_goal::op::Op;
 
@@ -29,6 +29,38 @@ fn consistent(pattern: &dyn Pattern) {
                 assert!(heard, "{name}: round {round}, {rank} -> {to}");
             }
         }
+        symmetric(rounds, round, pattern.ranks(), &name);
+    }
+    let senders_of = |rank| {
+        (0..rounds.count())
+            .flat_map(move |round| (0..rounds.fan(round)).map(move |i| rounds.from(round, rank, i)))
+    };
+    for rank in (0..pattern.ranks()).map(Rank) {
+        let mut senders = Vec::new();
+        rounds.senders(rank, &mut senders);
+        assert_eq!(senders, senders_of(rank).collect::<Vec<_>>(), "{name}, rank {rank}");
+    }
+}
+
+/// What rounds say of all ranks at once is what they say of each.
+fn symmetric(rounds: &dyn Rounds, round: u32, ranks: u32, name: &str) {
+    let last = rounds.fan(round).saturating_sub(1);
+    for i in 0..rounds.fan(round) {
+        let dest = |rank| rounds.to(round, Rank(rank), i);
+        let source = |rank| rounds.from(round, Rank(rank), i).0;
+        for j in [i, last - i] {
+            let is_paired = (0..ranks).all(|rank| rounds.from(round, dest(rank), j) == Rank(rank));
+            assert_eq!(
+                rounds.is_paired(round, ranks, 0..ranks, i, j),
+                is_paired,
+                "{name}: {round}, {i}, {j}"
+            );
+            let has_last = (0..ranks).any(|rank| dest(rank) == Rank(ranks - 1));
+            assert!(!has_last || !rounds.is_paired(round, ranks - 1, 0..ranks, i, j), "{name}: {round}, {i}");
+        }
+        let around = (0..ranks).all(|rank| source(rank) == (rank + source(0)) % ranks);
+        let bits = (0..ranks).all(|rank| source(rank) == rank ^ source(0));
+        assert_eq!(rounds.is_shifted(round, ranks, 0..ranks, i), (around, bits), "{name}: {round}, {i}");
     }
 }
 
