@@ -97,6 +97,7 @@ fn median_places(count: usize) -> Option<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use castell_model::statistics::student_t;
 
     #[test]
     fn intervals_of_medians_are_those_of_the_tables() {
@@ -125,5 +126,14 @@ mod tests {
         let (low, high) = summary.mean_interval_ps.unwrap();
         assert_eq!(summary.mean_ps, 3.0);
         assert!((high - 3.0 - 1.963).abs() < 1e-3 && (3.0 - low - 1.963).abs() < 1e-3, "{low} {high}");
+    }
+
+    #[test]
+    fn students_t_is_that_of_the_distribution() {
+        assert_eq!(students_t(0), None);
+        for freedom in 1..300 {
+            let (found, exact) = (students_t(freedom).unwrap(), student_t(0.95, freedom as u64));
+            assert!((found - exact).abs() < 4e-3, "{freedom}: {found}, not {exact}");
+        }
     }
 }

@@ -145,3 +145,73 @@ impl Instrument for Queues {
         *most = unexpected.max(*most);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use castell_base::Tag;
+
+    fn message(from: u32, to: u32, bytes: u64) -> Flight {
+        let (operation, started) = (OpId(18), Time::ZERO);
+        Flight { number: 0, from: Rank(from), to: Rank(to), tag: Tag(0), bytes, operation, started }
+    }
+
+    /// From 1000 to 5000 and from 2000 to 3000 picoseconds, then one that leaves when the first is there.
+    fn three(instrument: &mut impl Instrument) {
+        for (from, to, bytes, departs, complete) in
+            [(0, 2, 100, 1000, 5000), (1, 2, 30, 2000, 3000), (0, 1, 80, 5000, 9000)]
+        {
+            let message = message(from, to, bytes);
+            instrument.departed(&message, Time(departs));
+            instrument.arrived(&message, Time(departs), Time(complete));
+        }
+    }
+
+    #[test]
+    fn messages_and_bytes_are_counted_where_they_leave_and_arrive() {
+        let mut counts = Counts::default();
+        three(&mut counts);
+        assert_eq!((&*counts.sent, &*counts.sent_bytes), (&[2, 1][..], &[180, 30][..]));
+        assert_eq!((&*counts.received, &*counts.received_bytes), (&[0, 1, 2][..], &[0, 80, 130][..]));
+        assert_eq!((counts.messages(), counts.bytes()), (3, 210));
+    }
+
+    #[test]
+    fn bytes_are_under_way_until_the_last_is_there() {
+        let mut bandwidth = Bandwidth::default();
+        assert_eq!((bandwidth.mean(), bandwidth.under_way_max()), (None, 0));
+        three(&mut bandwidth);
+        assert_eq!((bandwidth.bytes(), bandwidth.under_way_max()), (210, 130));
+        assert_eq!(bandwidth.mean(), Some(210.0 / 8e-9));
+        let mut at_once = Bandwidth::default();
+        at_once.departed(&message(0, 1, 8), Time(7));
+        at_once.arrived(&message(0, 1, 8), Time(7), Time(7));
+        assert_eq!(at_once.mean(), None, "it took no time");
+    }
+
+    #[test]
+    fn a_rank_waits_when_its_first_processor_does_nothing() {
+        let mut waits = Waits::default();
+        let end = Time(100);
+        assert_eq!(waits.waiting(Rank(1), end), end);
+        for (processor, activity, from, to) in [
+            (Some(0), Activity::Send, 10, 30),
+            (Some(0), Activity::Wait, 30, 50),
+            (Some(0), Activity::Compute, 50, 55),
+            (Some(1), Activity::Compute, 0, 100),
+            (None, Activity::Recv, 0, 100),
+        ] {
+            waits.busy(Rank(1), processor, activity, (Rank(1), OpId(18)), Time(from), Time(to));
+        }
+        assert_eq!((waits.waiting(Rank(0), end), waits.waiting(Rank(1), end)), (end, Time(75)));
+    }
+
+    #[test]
+    fn the_longest_queues_are_kept() {
+        let mut queues = Queues::default();
+        for (posted, unexpected) in [(1, 4), (3, 0), (2, 2)] {
+            queues.queues(Rank(1), Time::ZERO, posted, unexpected);
+        }
+        assert_eq!((queues.posted_max, queues.unexpected_max), (vec![0, 3], vec![0, 4]));
+    }
+}
