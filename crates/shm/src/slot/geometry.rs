@@ -144,4 +144,37 @@ mod tests {
         }
         assert!(Geometry::new(RANKS_MAX + 1).is_empty() && Geometry::new(RANKS_MAX + 1).bytes() == 0);
     }
+
+    #[test]
+    fn consumer_indices_and_logs_have_pages_of_their_own() {
+        for ranks in [1, 2, 5, RANKS_MAX] {
+            let geometry = Geometry::new(ranks);
+            let mut taken = HashSet::new();
+            for set in (0..SETS).map(SlotSet) {
+                for rank in 0..ranks as usize {
+                    let index = geometry.consumer_index(set, rank);
+                    assert!(
+                        index.is_multiple_of(PAGE) && taken.insert(index),
+                        "{ranks} ranks: {set:?}, {rank}"
+                    );
+                    let log = geometry.log(set, rank);
+                    assert!(log >= index + 2 * LINE_BYTES && log.is_multiple_of(LINE_BYTES));
+                    let end = log + LOG_ENTRIES * super::super::log::ENTRY_BYTES;
+                    assert!(
+                        (index + PAGE - super::super::log::ENTRY_BYTES + 1..=index + PAGE).contains(&end)
+                    );
+                }
+                for (receiver, sender) in [(0, 0), (ranks as usize - 1, ranks as usize - 1)] {
+                    let place = geometry.place(set, receiver, sender, PLACES - 1);
+                    assert!(place.line.is_multiple_of(LINE_BYTES) && place.page.is_multiple_of(PAGE));
+                    let lines = (0..GENERATIONS).map(|generation| place.line + generation * place.next_line);
+                    let pages = (0..PAGE_GENERATIONS).map(|number| place.page + number * place.next_page);
+                    for at in lines.chain(pages) {
+                        assert!(!taken.contains(&(at / PAGE * PAGE)), "{ranks} ranks: {set:?}, {at}");
+                        assert!(at < geometry.bytes());
+                    }
+                }
+            }
+        }
+    }
 }

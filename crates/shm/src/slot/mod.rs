@@ -102,3 +102,42 @@ impl Cycle {
 pub fn bounce_of(turn: u64) -> usize {
     Cycle(2).generation(turn)
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_are_of_one_context_and_one_kind() {
+        for context in 0..CONTEXTS {
+            let sets = [SlotSet::blocking(context), SlotSet::started(context)];
+            assert_eq!(sets.map(SlotSet::is_started), [false, true]);
+            assert_eq!(sets.map(SlotSet::context), [context; 2]);
+            assert_eq!(sets.map(SlotSet::index), [context, CONTEXTS + context]);
+        }
+    }
+
+    /// The next segment of a call, and the next call, take the next place.
+    #[test]
+    fn turns_take_places_one_after_the_other() {
+        for number in [0, 1, 2, 7, 8, 31, 32, 1 << 40] {
+            for segment in [0, 1, 2, SEGMENTS_MAX - 1] {
+                let turn = turn_of(number, segment);
+                assert!(turn < turn_of(number + 1, 0));
+                for (cycle, places) in [
+                    (Cycle::EXCHANGE, 8),
+                    (Cycle::EXCHANGE_IN_PAGES, 2),
+                    (Cycle::AHEAD, GENERATIONS as u64),
+                    (Cycle::AHEAD_IN_PAGES, PAGE_GENERATIONS as u64),
+                ] {
+                    assert_eq!(
+                        cycle.generation(turn) as u64,
+                        (number + segment) % places,
+                        "{number} {segment}"
+                    );
+                }
+                assert_eq!(bounce_of(turn) as u64, (number + segment) % 2);
+            }
+        }
+    }
+}
