@@ -3,6 +3,7 @@
 use castell_collectives::collective::{ALGORITHMS, Blocks, Collective, Shape};
 use castell_collectives::decision::{Decisions, Measured, Operation, Question, Rule, TuningFile};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 const FILE: &str = r#"
 format = 1
@@ -91,6 +92,69 @@ fn every_choice_fits_what_was_asked() {
             assert_eq!(operation, Some(question.operation.name()));
         }
     }
+}
+
+/// What is chosen for ranks from some sizes on, and for which ranks it is the same.
+fn choices(like: Question, sizes: &BTreeSet<u64>) -> String {
+    let decisions = Decisions::builtin();
+    let mut lines: Vec<(String, Vec<u32>)> = Vec::new();
+    for ranks in [1, 2, 3, 4, 5, 8, 9, 12, 13, 16, 17, 64, 65] {
+        let chosen = |&bytes: &u64| (bytes, decisions.choose(&Question { ranks, bytes, ..like }).algorithm);
+        let chosen: Vec<_> = sizes.iter().map(chosen).collect();
+        let changes = chosen.chunk_by(|(_, one), (_, other)| one == other).map(|same| &same[0]);
+        let line: String = changes.map(|(bytes, algorithm)| format!(" {bytes} {algorithm}")).collect();
+        match lines.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, same)) => same.push(ranks),
+            None => lines.push((line, vec![ranks])),
+        }
+    }
+    lines.iter().map(|(line, ranks)| format!("  {ranks:?}:{line}\n")).collect()
+}
+
+/// A snapshot of what is chosen without a file, at each size from which on it may be another one. It says that nothing has changed.
+/// Where a change is meant, the test prints the new file. What is said once is not said again of calls that are started, or of other
+/// blocks.
+#[test]
+fn choices_are_what_they_were() {
+    let around = |bytes: u64| [bytes - 1, bytes, bytes + 1];
+    let mut sizes: BTreeSet<u64> =
+        [64, 512, 1 << 10, 4 << 10, 32 << 10, 256 << 10, 1 << 20].into_iter().flat_map(around).collect();
+    // Where 65 ranks or half of them have 4 or 32 KiB together, and where 9 or 17 have 32.
+    sizes.extend([0, 128, 129, 504, 505, 1927, 1928, 3640, 3641]);
+    let places = [("apart", u32::MAX, 1), ("shared", 1, 1), ("2 hosts", 1, 2), ("3 hosts", 1, 3)];
+    let kinds = [
+        ("", true, true, true),
+        (", in order", false, true, true),
+        (", packed", true, true, false),
+        (", listed", true, false, false),
+    ];
+    let mut said = String::new();
+    for (&operation, (place, processors, hosts)) in
+        Operation::WITH_CHOICE.iter().flat_map(|operation| places.map(|place| (operation, place)))
+    {
+        let mut known = Vec::new();
+        for (started, (blocks, commutative, packed, uniform)) in
+            [false, true].into_iter().flat_map(|started| kinds.map(|kind| (started, kind)))
+        {
+            let like = Question {
+                commutative,
+                packed,
+                uniform,
+                processors,
+                started,
+                hosts,
+                ..Question::new(operation, 1, 0)
+            };
+            let lines = choices(like, &sizes);
+            if known.contains(&lines) {
+                continue;
+            }
+            let started = if started { ", started" } else { "" };
+            said += &format!("{operation} {place}{started}{blocks}\n{lines}");
+            known.push(lines);
+        }
+    }
+    assert!(said == include_str!("choices.txt"), "the file would be\n{said}");
 }
 
 #[test]

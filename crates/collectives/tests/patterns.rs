@@ -1,7 +1,7 @@
 //! Patterns as a whole: their graphs fit together, and their promises about themselves hold.
 
-use castell_base::{Rank, Time};
-use castell_collectives::collective::{ALGORITHMS, Collective, Shape};
+use castell_base::{Rank, Tag, Time};
+use castell_collectives::collective::{ALGORITHMS, Collective, Messages, Shape};
 use castell_collectives::generator::{GENERATORS, Generator, Options};
 use castell_collectives::pattern::{Pattern, Rounds};
 use castell_goal::check;
@@ -193,4 +193,26 @@ fn patterns_and_collectives_of_one_name_send_the_same() {
         }
     }
     assert!(compared > 30, "{compared}");
+}
+
+/// Messages between two ranks have tags one behind the other, and the first has the one that was asked for.
+#[test]
+fn tags_count_up_from_the_first() {
+    let messages = Messages { first_tag: Tag(50), ..Messages::default() };
+    let shape = Shape::new(4, 64, 8);
+    for name in ["allreduce:a4", "alltoall:linear", "allreduce:rabenseifner", "allgather:ring"] {
+        let collective = Collective::new(name, shape.clone()).unwrap().with_messages(messages.clone());
+        let mut several = false;
+        for (rank, graph) in collective.program().unwrap().graphs() {
+            let mut next = [50; 4];
+            for op in graph.vertices().map(|vertex| graph.op(vertex)) {
+                let Op::Send { dest, tag, .. } = op else { continue };
+                assert_eq!(tag.0, next[dest.index()], "{name}: {rank} -> {dest}");
+                next[dest.index()] += 1;
+                several |= tag.0 > 50;
+            }
+            assert!(next.iter().any(|&next| next > 50), "{name}: {rank} sends nothing");
+        }
+        assert_eq!(several, name.ends_with("rabenseifner") || name.ends_with("ring"), "{name}");
+    }
 }

@@ -402,3 +402,31 @@ fn graphs_do_what_words_say() {
         }
     }
 }
+
+#[test]
+fn rounds_send_what_words_cost() {
+    const BYTES: u64 = 12;
+    for (word, ranks) in [("a2,a3", 6), ("r2,r2,g2,g2", 4), ("r3,a2,g3", 6), ("a5", 5)] {
+        let fitted = Fitted::new(word.parse().unwrap(), ranks).unwrap();
+        let pattern = Allreduce::of(fitted.clone(), BYTES, Time::from_ns(70));
+        assert!(pattern.rounds().is_some(), "{word}");
+        let program = pattern.program().unwrap();
+        let ops = || program.graphs().flat_map(|(_, graph)| graph.vertices().map(|vertex| graph.op(vertex)));
+        for (stage, cost) in fitted.cost(BYTES).stages.iter().enumerate() {
+            let sent = ops().filter_map(|op| match op {
+                Op::Send { bytes, tag, .. } if tag.0 == stage as u32 => Some(bytes),
+                _ => None,
+            });
+            let sent: Vec<u64> = sent.collect();
+            assert_eq!(
+                (sent.len() as u64, sent.iter().sum()),
+                (cost.messages, cost.bytes_total),
+                "{word}, {stage}"
+            );
+        }
+        let reductions =
+            fitted.word().stages.iter().filter(|stage| !matches!(stage, Stage::Allgather { .. }));
+        let computed = ops().filter(|op| matches!(op, Op::Calc { ns: 70 })).count();
+        assert_eq!(computed, ranks as usize * reductions.count(), "{word}");
+    }
+}
