@@ -333,3 +333,40 @@ fn equivalent(collective: &str, choice: &Choice<'_>) -> Equivalent<&'static str>
         (_, _) => near("Scatter_intra_binomial"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words that are one of MPICH's algorithms are that one; of others it gets the nearest.
+    #[test]
+    fn only_what_does_the_same_is_called_the_same() {
+        let (whole, split) =
+            ("Allreduce_intra_recursive_doubling", "Allreduce_intra_reduce_scatter_allgather");
+        let halving = "Reduce_scatter_intra_recursive_halving";
+        let bruck = "Allgather_intra_brucks";
+        let dissemination = "Barrier_intra_dissemination";
+        for (algorithm, ways, name, exact) in [
+            ("allreduce:a2,a2", 1, whole, true),
+            ("allreduce:a4,a2", 1, whole, false),
+            ("allreduce:r2,r2,g2,g2", 1, split, true),
+            ("allreduce:r4,g4", 1, split, false),
+            ("allreduce:direct", 1, split, false),
+            ("allreduce:ring", 1, split, false),
+            ("allgather:bruck", 1, bruck, true),
+            ("allgather:bruck", 2, bruck, false),
+            ("allgather:linear", 1, bruck, false),
+            ("barrier:dissemination", 1, dissemination, true),
+            ("barrier:dissemination", 2, dissemination, false),
+            ("reduce_scatter:r2,r2", 1, halving, true),
+            ("reduce_scatter:r4", 1, halving, false),
+            ("reduce_scatter:linear", 1, "Reduce_scatter_intra_pairwise", true),
+            ("alltoall:linear", 1, "Alltoall_intra_scattered", true),
+            ("scatter:linear", 1, "Scatter_intra_binomial", false),
+        ] {
+            let (collective, _) = algorithm.split_once(':').unwrap_or_default();
+            let found = equivalent(collective, &Choice { ways, ..Choice::new(algorithm) });
+            assert_eq!((found.name, found.exact), (name, exact), "{algorithm}, {ways} ways");
+        }
+    }
+}
