@@ -595,7 +595,7 @@ fn allowed(session: &Running) -> Vec<Vec<u32>> {
 
 fn stepping_aside(world: &World) {
     if world.slots < 2 {
-        println!("stepping aside: there is one processor only, and nowhere to step");
+        skipped::skip("one-processor", "stepping aside: there is nowhere to step");
         return;
     }
     let long = world.stubborn("sidestep");
@@ -618,7 +618,7 @@ fn stepping_aside(world: &World) {
 /// Programs of castell's tasks run as many workers as their session has processors.
 fn workers_step_aside(world: &World) {
     if world.slots < 2 {
-        println!("workers step aside: there is one processor only, and nowhere to step");
+        skipped::skip("one-processor", "workers step aside: there is nowhere to step");
         return;
     }
     let me = std::env::current_exe().expect("a program");

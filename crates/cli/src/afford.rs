@@ -10,7 +10,11 @@ pub fn insist(what: &str, bytes: u128) -> anyhow::Result<()> {
     let free = [available_bytes(), limit_bytes()].into_iter().flatten().min();
     match free.map(u128::from) {
         Some(free) if bytes > free / 2 => {
-            bail!("{what} would take at least {}; {} are free here", size(bytes), size(free))
+            bail!(
+                "{what} would take at least {}, which is more than half of the {} that are free here",
+                size(bytes),
+                size(free)
+            )
         }
         _ => Ok(()),
     }
@@ -48,7 +52,7 @@ mod tests {
         assert!(insist("nothing", 0).is_ok());
         let error = insist("everything", 1 << 100).unwrap_err().to_string();
         assert!(
-            error.contains("everything would take at least") && error.contains("are free here"),
+            error.contains("everything would take at least") && error.contains("that are free here"),
             "{error}"
         );
         assert_eq!(size(1_500_000_000), "1.5 GB");

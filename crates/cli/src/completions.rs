@@ -1,7 +1,7 @@
 //! `castell completions` and `castell man`: what shells and `man` need to know of the command line, from its one description.
 
 use anyhow::Context as _;
-use clap::{Command, CommandFactory as _};
+use clap::Command;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ pub struct Args {
 /// Carries `castell completions` out.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut crate::Cli::command(), "castell", &mut script);
+    clap_complete::generate(args.shell, &mut crate::command(), "castell", &mut script);
     std::io::stdout().write_all(&script).context("cannot write to the standard output")?;
     Ok(ExitCode::SUCCESS)
 }
@@ -45,7 +45,7 @@ pub struct ManArgs {
 
 /// Carries `castell man` out.
 pub fn man(args: &ManArgs) -> anyhow::Result<ExitCode> {
-    let mut castell = crate::Cli::command();
+    let mut castell = crate::command();
     castell.build();
     if let Some(folder) = &args.all {
         let what = || format!("cannot write {}", folder.display());

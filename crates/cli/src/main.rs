@@ -10,6 +10,7 @@ mod cpus;
 mod daemon;
 mod distances;
 mod doubts;
+mod examples;
 mod excerpt;
 mod fit;
 mod goal;
@@ -105,12 +106,17 @@ enum Command {
     Man(completions::ManArgs),
 }
 
+/// All commands, as `--help` and the manual pages tell of them.
+fn command() -> clap::Command {
+    examples::readable(Cli::command())
+}
+
 fn main() -> ExitCode {
     end_with_the_reader();
     // Larger files than the limit allows (ulimit -f) are errors then, not a death without a word.
     castell_host::signal::ignore_file_size_limit();
     let asked = colour::asked(std::env::args_os().map(|word| word.to_string_lossy().into_owned()));
-    let matches = Cli::command().color(asked.for_clap()).get_matches();
+    let matches = command().color(asked.for_clap()).get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     colour::choose(cli.color);
     output::force(cli.force);

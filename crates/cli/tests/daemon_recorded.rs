@@ -2,10 +2,12 @@
 
 #[path = "with_daemon/applications.rs"]
 mod applications;
+mod json_page;
 mod with_daemon;
 
 use applications::{Seen, applications, signal, wait_until};
 use castell_kernels::Application;
+use json_page::stands_on_the_page;
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Output, Stdio};
@@ -54,7 +56,9 @@ fn a_recorded_day_is_decided_alike() {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
     };
     wait_until("all have gone", || daemon.is_empty());
-    let done = daemon.status()["done"].clone();
+    let status = daemon.status();
+    stands_on_the_page("strategy status", &status);
+    let done = status["done"].clone();
     // It has no end as yet.
     let running = told(&replay(day));
     assert_eq!((&running["difference"], &running["is_cut"]), (&Value::Null, &Value::Bool(true)));
@@ -76,6 +80,7 @@ fn a_recorded_day_is_decided_alike() {
     assert_eq!(found.status.code(), Some(1));
     let line = 1 + text[..decided].matches('\n').count();
     assert_eq!(told(&found)["difference"]["line"], line);
+    stands_on_the_page("strategy replay", &told(&found));
     std::fs::write(&other, &text[..decided]).expect("written");
     let cut = told(&replay(other.to_str().expect("text")));
     assert_eq!((&cut["difference"], &cut["is_cut"]), (&Value::Null, &Value::Bool(true)));

@@ -2,6 +2,7 @@
 //!
 //! Ranks are this program once more: `as_a_rank` does what its role says.
 
+mod json_page;
 mod labs;
 #[path = "../../comm/tests/oracle/mod.rs"]
 mod oracle;
@@ -13,6 +14,7 @@ mod skipped;
 use castell_base::{Rank, Tag};
 use castell_comm::Comm;
 use castell_comm::collective::Reduction;
+use json_page::stands_on_the_page;
 use labs::{
     CASTELL, ROLE, are_possible as labs_are_possible, host_name, on_first as in_lab, said as fine, starred,
     text,
@@ -225,6 +227,7 @@ fn a_network_is_measured_beside_peers() {
     let output = run(command.current_dir(env!("CARGO_TARGET_TMPDIR")));
     assert!(output.status.success(), "{}", text(&output.stderr));
     let rows: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    stands_on_the_page("bench net", &rows);
     let measured: Vec<(&str, &str)> = rows
         .as_array()
         .expect("rows")

@@ -150,6 +150,19 @@ fn what_was_set_before_is_put_back() {
     assert_eq!((file(folder).as_str(), notes(folder)), ("1000", 0));
 }
 
+/// ESPGOAL's search, and a command of one's own for the end.
+#[test]
+fn generations_are_bred_and_the_users_command_puts_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    std::fs::write(folder.join("a"), "1000\n").expect("written");
+    let search = ["--search", "genetic", "--population", "4", "--generations", "2", "--samples", "6"];
+    let more = ["--repeats", "2", "--rounds", "1", "--restore", "echo 77 > a", "--json"];
+    let found = json(&run(folder, &[&FILE[..], &search, &more].concat()));
+    assert_eq!((&found["search"], &found["searched"]), (&"genetic".into(), &8.into()), "{found}");
+    assert_eq!((file(folder).as_str(), notes(folder)), ("77", 0));
+}
+
 #[test]
 fn a_run_that_lives_is_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");

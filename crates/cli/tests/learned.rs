@@ -1,12 +1,14 @@
 //! A daemon learns how much sessions slow each other: with real programs, and through a death.
 
 mod beside;
+mod json_page;
 mod patience;
 
 use beside::Beside;
 use castell_daemon::learn::{Knowledge, Step, this_machine};
 use castell_interference::learn::Observation;
 use castell_prof::binary::Binary;
+use json_page::stands_on_the_page;
 use patience::{said, until};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -160,10 +162,8 @@ fn looks(world: &World, before: u64) {
     assert!(text.contains("sha256sum") && text.contains("beside md5sum") && text.contains("h UTC"), "{text}");
     let told = world.json(&["predict", "sha256sum", "md5sum", "--json"]).expect("JSON");
     let pair = &told["predictions"][0]["pairs"][0];
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/json.md"))
-        .expect("a page");
-    keys(&all, &mut |key| assert!(page.contains(&format!("`{key}`")), "docs/src/json.md lacks {key}"));
-    keys(&told, &mut |key| assert!(page.contains(&format!("`{key}`")), "docs/src/json.md lacks {key}"));
+    stands_on_the_page("learned", &all);
+    stands_on_the_page("learned predict", &told);
     assert!(pair["beside_name"] == "md5sum" && pair["said"]["comparisons"].as_u64() > Some(0), "{told}");
     let drawing = world.path("error.svg");
     let drawn = world.learned(&["--svg", drawing.to_str().expect("text")]);
@@ -175,19 +175,6 @@ fn looks(world: &World, before: u64) {
         "{}",
         said(&gone)
     );
-}
-
-/// All keys in it.
-fn keys(value: &Value, take: &mut impl FnMut(&str)) {
-    if let Value::Object(object) = value {
-        object.keys().for_each(|key| take(key));
-    }
-    let inner: Vec<&Value> = match value {
-        Value::Object(object) => object.values().collect(),
-        Value::Array(values) => values.iter().collect(),
-        _ => Vec::new(),
-    };
-    inner.into_iter().for_each(|value| keys(value, take));
 }
 
 #[test]
@@ -262,9 +249,7 @@ fn told_of_those_who_run(world: &World) {
         beside["session"] == 3 && factor(&beside["slows"]) > 1.6 && factor(&beside["slowed"]) < 1.2,
         "{explained}"
     );
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/json.md"));
-    let page = page.expect("a page");
-    keys(&explained, &mut |key| assert!(page.contains(&format!("`{key}`")), "docs/src/json.md lacks {key}"));
+    stands_on_the_page("session explain", &explained);
     let mut top = Command::new(CASTELL);
     top.args(["top", "--once", "--socket"]).arg(world.path("daemon.sessions.sock"));
     let text = said(&top.output().expect("castell starts"));

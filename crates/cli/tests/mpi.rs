@@ -1,9 +1,11 @@
 //! `castell mpi`: which library it chooses for which program, and how each launcher hands it on. In the place of castell's
 //! libraries stand some that say where they are loaded.
 
+mod json_page;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
 
+use json_page::stands_on_the_page;
 use skipped::skip;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -278,6 +280,7 @@ fn mpis_are_measured_with_castell_and_without() {
     let (out, err) = texts(&output);
     assert!(output.status.success(), "{out}{err}");
     let rows: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    stands_on_the_page("bench mpi", &rows);
     let rows = rows.as_array().expect("rows");
     // Started allreduces, too.
     assert_eq!(rows.len(), 3 * mpis.len(), "{out}");

@@ -1,10 +1,12 @@
 //! `castell run` and timelines over the hosts of a lab, whose clocks differ by what the lab says.
 
+mod json_page;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
 
 use castell_base::{Rank, Tag};
 use castell_comm::Comm;
+use json_page::stands_on_the_page;
 use serde_json::Value;
 use skipped::skip;
 use std::path::{Path, PathBuf};
@@ -149,6 +151,7 @@ fn both_levels_are_measured_and_simulated() {
     assert!(least("between") >= 4e6, "there and back: {}", least("between"));
     assert!(least("within") < least("between"));
     assert_eq!(told["hosts"], "h1,h2");
+    stands_on_the_page("tune hosts", &told);
     let simulated = |hosts: &str| {
         let words =
             ["simulate", "bcast:binomial", "--ranks", "2", "--hosts", hosts, "--levels", &name, "--json"];

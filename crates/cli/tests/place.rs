@@ -79,7 +79,8 @@ fn all_ways_are_counted_and_evaluated() {
     assert!(hundred["ways"].as_str().is_some_and(|ways| ways.len() > 150), "{hundred}");
     let folder = tempfile::tempdir().expect("a folder");
     let table = file(folder.path(), "table.csv", TABLE);
-    let answer = json(&["a:2,b:2,c:2", "--all", "--slowdowns", &table, "--group", "high=b"]);
+    let answer = json(&["a:2,b:2,c:2", "--all", "--slowdowns", &table, "--group", "high=b", "--bin", "5"]);
+    assert_eq!(answer["bin"], 0.05);
     let sets = &answer["sets"];
     assert_eq!(
         answer["ways"].as_str().map(str::to_owned),

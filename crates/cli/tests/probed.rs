@@ -1,12 +1,14 @@
 //! A daemon probes programs that it does not know: with real programs, and through a death.
 
 mod beside;
+mod json_page;
 mod patience;
 
 use beside::Beside;
 use castell_daemon::learn::{Knowledge, Step, this_machine};
 use castell_interference::learn::{MEETINGS_MAX, Met, STILL_S_MAX};
 use castell_prof::binary::Binary;
+use json_page::stands_on_the_page;
 use patience::{said, until};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -247,11 +249,7 @@ fn what_is_foretold_is_shown_and_decides_who_waits() {
     let told = said(&world.learned(&["predict", "sha256sum", "md5sum"]));
     assert!(told.contains("(never seen together, foretold by a probe)"), "{told}");
     let all = world.json();
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/json.md"));
-    let page = page.expect("a page");
-    for key in ["probes", "probed", "presses", "feels", "meetings", "still_s", "foretold"] {
-        assert!(page.contains(&format!("`{key}`")), "docs/src/json.md lacks {key}");
-    }
+    stands_on_the_page("learned", &all);
     assert!(all["probes"]["slowdown"].as_f64().is_some_and(|both| (both - 2.0).abs() < 1e-9), "{all}");
     let text = said(&world.learned(&[]));
     assert!(

@@ -145,6 +145,20 @@ fn a_profile_is_kept_by_its_binary_listed_used_and_removed() {
     let shown = castell(&["profiles", "show", "program"]);
     assert!(text(&shown.stdout).contains("changed since"), "{}", text(&shown.stdout));
     assert_eq!(json(&["profiles", "remove", "program:C"])["removed"].as_array().map(Vec::len), Some(1));
+    let named = castell(&[
+        "profile",
+        "--keep",
+        "--name",
+        "touches",
+        "--by",
+        "distances",
+        "--sample",
+        "0.1",
+        "--",
+        &program,
+    ]);
+    assert!(named.status.success(), "{}", text(&named.stderr));
+    assert_eq!(json(&["profiles", "remove", "touches"])["removed"][0]["name"], "touches");
     let gone = castell(&["profiles", "show", "program:C"]);
     assert!(
         gone.status.code() == Some(1) && text(&gone.stderr).contains("there are: none"),

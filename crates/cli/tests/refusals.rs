@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::fs::File;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -45,7 +46,7 @@ fn what_does_not_fit_into_memory_is_refused_before() {
     let folder = tempfile::tempdir().expect("a folder");
     let empty = program(folder.path(), "num_ranks 4000000000\n");
     let (_, err) = ends(1, &mut castell(&["simulate", &empty]));
-    assert!(err.contains("4000000000 ranks would take at least 256.0 GB; "), "{err}");
+    assert!(err.contains("4000000000 ranks would take at least 256.0 GB, "), "{err}");
     let (_, err) = ends(1, &mut castell(&["simulate", "pingpong:1000000000", "--ranks", "2"]));
     assert!(err.contains("4000000000 operations of 2 ranks would take at least"), "{err}");
     for network in ["torus:dims=922337203", "hypercube:dims=26", "butterfly:arity=2,stages=27"] {
@@ -53,7 +54,10 @@ fn what_does_not_fit_into_memory_is_refused_before() {
         let command = format!("exec {} simulate barrier:linear --ranks 4", env!("CARGO_BIN_EXE_castell"));
         let script = format!("ulimit -v 8000000; {command} --network {network}");
         let (_, err) = ends(1, Command::new("sh").args(["-c", &script]));
-        assert!(err.contains("links would take at least") && err.contains("8.2 GB are free"), "{err}");
+        assert!(
+            err.contains("links would take at least") && err.contains("half of the 8.2 GB that are free"),
+            "{err}"
+        );
     }
     let large = program(
         folder.path(),
@@ -112,6 +116,35 @@ fn a_key_press_ends_a_run_without_a_table() {
             true => assert_eq!(out, "{\"error\":\"interrupted by SIGINT\"}\n"),
         }
     }
+}
+
+/// Whoever is not asked to ignore it.
+#[test]
+fn a_key_press_ends_a_simulation() {
+    let mut command = castell(&["simulate", "pingpong:100000000", "--ranks", "2", "--model", "plb"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let status = format!("/proc/{}/status", child.id());
+    // It computes, and holds what it computes with.
+    let resident = || {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default().trim();
+        line.trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0)
+    };
+    while resident() < 50_000 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    assert!(interrupt.success());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((output.status.signal(), text(&output.stdout).as_str()), (Some(libc::SIGINT), ""));
+}
+
+/// More ways than anybody reads: the first of them are priced.
+#[test]
+fn all_schedules_of_many_ranks_end() {
+    let (out, _) = ends(0, &mut castell(&["schedule", "allreduce", "--ranks", "720720", "--all", "--json"]));
+    let found: Value = serde_json::from_str(&out).expect("one JSON object");
+    assert_eq!(found["ranks"], 720_720);
 }
 
 #[test]

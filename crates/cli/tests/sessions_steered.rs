@@ -1,14 +1,14 @@
 //! `castell session stop`, `resume`, `end`, `set` and `explain`, on sessions that run on this host.
 
 mod beside;
+mod json_page;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
 
 use beside::Beside;
+use json_page::stands_on_the_page;
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -140,16 +140,9 @@ fn why_one_waits_and_what_changes_it() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(world.text(&["explain", "1"]).contains("session 1 has run for"));
-    // Everything that is printed stands on the page about JSON.
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/json.md");
-    let page = fs::read_to_string(page).expect("the page");
-    for (command, printed) in [("`session explain`", &explained), ("`session list`", &world.json(&["list"]))]
-    {
-        let row = page.lines().find(|line| line.starts_with("| ") && line.contains(command)).expect("a row");
-        for key in keys(printed) {
-            assert!(row.contains(&format!("`{key}`")), "{command}: `{key}` is not on the page");
-        }
-    }
+    stands_on_the_page("session explain", &explained);
+    stands_on_the_page("session list", &world.json(&["list"]));
+    stands_on_the_page("session list", &world.json(&["set", "3", "--priority", "0"]));
     assert_eq!(world.json(&["set", "3", "--priority", "5"])["priority"].as_i64(), Some(5));
     assert_eq!(world.json(&["explain", "3"])["before"], serde_json::json!([]));
     assert!(world.json(&["set", "1", "--no-estimate"])["state"] == "running");
@@ -168,16 +161,6 @@ fn why_one_waits_and_what_changes_it() {
     assert!(world.refused(&["set", "--policy", "wait"]).contains("processors in common"));
     world.go();
     assert_eq!([one, two, three].map(Beside::code), [Some(0); 3]);
-}
-
-fn keys(value: &Value) -> BTreeSet<String> {
-    match value {
-        Value::Object(entries) => {
-            entries.iter().flat_map(|(key, value)| [key.clone()].into_iter().chain(keys(value))).collect()
-        }
-        Value::Array(values) => values.iter().flat_map(keys).collect(),
-        _ => BTreeSet::new(),
-    }
 }
 
 #[test]

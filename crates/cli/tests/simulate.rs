@@ -55,6 +55,21 @@ fn json_tells_each_ranks_end() {
 }
 
 #[test]
+fn every_rank_has_a_line_where_that_is_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines = |more: &[&str]| {
+        let file = folder.path().join("ranks.svg");
+        let words = ["barrier:dissemination", "--ranks", "60", "--timeline", file.to_str().expect("a path")];
+        let output = simulate(&[&words[..], more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let drawn = std::fs::read_to_string(&file).expect("a drawing");
+        std::fs::remove_file(&file).expect("it is there");
+        (0..60).filter(|rank| drawn.contains(&format!(">rank {rank}<"))).count()
+    };
+    assert_eq!((lines(&["--every-rank"]), lines(&[])), (60, 0));
+}
+
+#[test]
 fn a_sweep_says_which_pattern_ends_first_where() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("growth.svg");

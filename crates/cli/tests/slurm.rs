@@ -324,7 +324,10 @@ fn a_table_says_who_goes_beside_whom() {
         with_c.lines().find(|line| line.contains(what)).and_then(|line| line.split_whitespace().next())
     };
     assert!(node_of(" c ").is_some() && node_of(" c ") == node_of("castell:a"), "{with_c}");
-    let output = place(&slurm, &["--partition", "main", "--slowdowns", &table.display().to_string()]);
+    let output = place(
+        &slurm,
+        &["--partition", "main", "--patience", "30m", "--slowdowns", &table.display().to_string()],
+    );
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("2 nodes of 2 slots, 3 of 4 taken") && text.contains("no job waits"), "{text}");
 }

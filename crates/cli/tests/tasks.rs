@@ -123,4 +123,11 @@ fn a_program_draws_its_tasks() {
     for text in [">worker 0<", "bar kind-0", "Critical path: ", "class=\"critical\""] {
         assert!(drawn.contains(text), "{text}: {drawn}");
     }
+    // What says nothing, or something else, is not lost.
+    let gif = folder.path().join("t.gif");
+    let output = castell(&bench, &[("CASTELL_TASKS_TRACE", &gif)]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("t.gif: a trace ends in .svg, .html, .json or .prv") && !gif.exists(), "{said}");
+    let trace = std::fs::read_to_string(folder.path().join("t.gif.json")).expect("written");
+    assert!(trace.contains("traceEvents"), "{trace}");
 }

@@ -4,6 +4,8 @@
 mod hand;
 mod patience;
 mod terminal;
+#[path = "terminal/until.rs"]
+mod until_shown;
 
 use patience::{said, until};
 use rustix::process::Signal;

@@ -2,10 +2,12 @@
 //!
 //! Ranks are this program once more: `as_a_rank` does what its role says, and some of them look at their own job.
 
+mod json_page;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
 
 use castell_comm::Comm;
+use json_page::stands_on_the_page;
 use serde_json::{Value, json};
 use skipped::skip;
 use std::process::{Command, Output, Stdio};
@@ -47,6 +49,7 @@ fn look() -> Value {
     let output = Command::new(CASTELL).args(["ways", "--json", "--job", &me]).output().expect("castell runs");
     assert!(output.status.success(), "{}", text(&output.stderr));
     let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    stands_on_the_page("ways", &all);
     assert_eq!(all["jobs"].as_array().map(Vec::len), Some(1), "{all}");
     all["jobs"][0].clone()
 }

@@ -1,8 +1,10 @@
 //! `castell xdp` between the hosts of a lab.
 
+mod json_page;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
 
+use json_page::stands_on_the_page;
 use serde_json::Value;
 use skipped::skip;
 use std::path::Path;
@@ -53,6 +55,7 @@ fn sums_are_made_in_the_kernel_and_measured() {
     // Each result is compared, in the command.
     for (name, hosts) in [("allreduce:recursive-doubling", 4), ("allreduce:linear", 3)] {
         let object = json(&on_hosts(hosts, &[name, "--elements", "5", "--runs", "30", "--json"]));
+        stands_on_the_page("xdp", &object);
         assert_eq!((&object["ranks"], &object["one_clock"]), (&hosts.into(), &true.into()), "{object}");
         for key in ["kernel", "process", "user"] {
             let [low, median, high] =
@@ -60,6 +63,8 @@ fn sums_are_made_in_the_kernel_and_measured() {
             assert!(low > Some(0) && low <= median && median <= high, "{key}: {object}");
         }
     }
+    let behind = ["barrier:dissemination", "--runs", "5", "--xdp-mode", "generic", "--json"];
+    assert_eq!(json(&on_hosts(2, &behind))["xdp_mode"], "generic");
     let output = on_hosts(2, &["barrier:dissemination", "--runs", "20", "--busy"]);
     let said = text(&output.stdout);
     assert!(

@@ -17,8 +17,12 @@ use std::time::Duration;
 
 const SPIN: &str = "while :; do :; done";
 
-/// Says so where this process may make no control groups for processors.
-fn has_cpusets() -> bool {
+/// Says so where there is nothing to share out, or this process may make no control groups for processors.
+fn has_cpusets(world: &World) -> bool {
+    if world.slots < 2 {
+        skipped::skip("one-processor", "control groups of processors");
+        return false;
+    }
     let home = here();
     let groups = home.make(&format!("{}-1@test", std::process::id()));
     let has = groups.cpuset.is_some();
@@ -42,7 +46,7 @@ fn cpus(world: &World, session: &Running) -> Vec<u32> {
 
 /// A program that binds itself to all processors, and one that wants another one's.
 pub fn nobody_leaves_its_processors(world: &World) {
-    if world.slots < 2 || !has_cpusets() {
+    if !has_cpusets(world) {
         return;
     }
     let all = print_list(&Processors::usable().cpus);
@@ -70,7 +74,7 @@ pub fn nobody_leaves_its_processors(world: &World) {
 
 /// Open MPI's looks at the control group, and not at the mask of whoever starts it.
 pub fn launchers_bind_inside(world: &World) {
-    if world.slots < 2 || !has_cpusets() {
+    if !has_cpusets(world) {
         return;
     }
     if Command::new("mpirun.openmpi").arg("--version").output().is_err() {
@@ -96,7 +100,7 @@ pub fn launchers_bind_inside(world: &World) {
 
 /// What has bound itself to one processor is on another one when that is gone, and has all when they are back.
 pub fn bound_programs_step_aside(world: &World) {
-    if world.slots < 2 || !has_cpusets() {
+    if !has_cpusets(world) {
         return;
     }
     let all = Processors::usable().cpus.clone();

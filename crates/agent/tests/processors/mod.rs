@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// An agent that lasts has the processors that there are when nobody has any.
 pub fn come_and_go(world: &World) {
     if world.slots < 2 {
-        println!("processors come and go: there is one only");
+        skipped::skip("one-processor", "processors come and go");
         return;
     }
     let mut lasting = Command::new(std::env::current_exe().expect("a program"));
@@ -109,7 +109,7 @@ impl Drop for CpuSet {
 /// A processor leaves the control group in which all run, and comes back.
 pub fn are_taken_from_sessions_that_run(world: &World) {
     if world.slots < 2 {
-        println!("processors are taken: there is one only");
+        skipped::skip("one-processor", "processors are taken from sessions");
         return;
     }
     let all = Processors::usable().cpus.clone();

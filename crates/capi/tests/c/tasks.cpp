@@ -1,9 +1,13 @@
 // castell_tasks.hpp: lambdas, exceptions.
 #include <castell_tasks.hpp>
+#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <numeric>
 #include <string>
+#include <thread>
 
 #define CHECK(condition)                                                                                              \
     do {                                                                                                              \
@@ -80,6 +84,57 @@ int main() {
         } catch (const castell::error &) {
             CHECK(counted.use_count() == 1);
         }
+
+        // Those that exclude each other in any order, and those that do not.
+        int turns = 0, at_once = 0;
+        std::atomic<int> came{0};
+        for (int i = 0; i < 10; i++) {
+            castell::submit([&] { turns++; }, castell::commutative(turns));
+            castell::submit([&] { came++; }, castell::concurrent(at_once));
+        }
+        castell::submit([&] { at_once = came; }, castell::inout(at_once));
+        castell::taskwait();
+        CHECK(turns == 10 && at_once == 10);
+
+        // The left half of a matrix.
+        int matrix[4][8] = {}, left = 0;
+        const auto half = [&](auto mode) { return castell::rows<int>(mode(&matrix[0][0], 4), 4, 8); };
+        castell::submit(
+            [&] {
+                for (auto &row : matrix) {
+                    std::fill(row, row + 4, 1);
+                }
+            },
+            half([](int *start, std::size_t count) { return castell::out(start, count); }));
+        castell::submit(
+            [&] {
+                for (auto &row : matrix) {
+                    left = std::accumulate(row, row + 4, left);
+                }
+            },
+            half([](int *start, std::size_t count) { return castell::in(start, count); }), castell::out(left));
+
+        // Only a child does it; the parent does not wait, and who comes after both does.
+        int deep = 0, after = 0;
+        castell::submit([&] { castell::submit([&] { deep = 5; }, castell::out(deep)); },
+                        castell::weak(castell::out(deep)));
+        castell::submit([&] { after = deep; }, castell::in(deep), castell::out(after));
+
+        // Given up before the end: the other one ends first.
+        int early = 0;
+        std::atomic<bool> is_read{false};
+        castell::submit(
+            [&] {
+                early = 3;
+                castell::release(castell::out(early));
+                while (!is_read) {
+                    std::this_thread::yield();
+                }
+            },
+            castell::out(early));
+        castell::submit([&] { is_read = early == 3; }, castell::access(CASTELL_IN, &early, 1));
+        castell::taskwait();
+        CHECK(left == 16 && after == 5 && is_read);
 
         castell_task thrower{};
         thrower.label = "thrower";

@@ -41,7 +41,7 @@ use watch::Watch;
       --network torus:dims=4x4x4,link=10ns,G=0.1ns
   castell simulate barrier:dissemination barrier:linear --sweep ranks=2..1024 --svg growth.svg
   castell simulate allreduce:two-level --ranks 8 --hosts 2 --within plb:alpha_p=400ns,alpha_r=200ns --model plb:alpha_p=20us
-  castell simulate allreduce:two-level --hosts a:4,b:4 --levels levels.toml    # as castell tune --hosts writes it
+  castell simulate allreduce:two-level --hosts a:4,b:4 --levels levels.toml    # as castell tune hosts writes it
   castell simulate trace.bin --model loggops:o=1us --measure --critical-path")]
 pub struct Args {
     /// A file (GOAL text, LogGOPSim's binary format, compiled schedules; `-` is standard input), or a pattern's name;

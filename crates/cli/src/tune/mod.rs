@@ -1,5 +1,6 @@
 //! `castell tune`: measures this machine, chooses algorithms, and keeps the choice for the library.
 
+mod doubt;
 mod export;
 mod hosts;
 mod knobs;
@@ -28,6 +29,7 @@ use castell_model::fit::Estimator;
 use castell_model::{Model, Plb};
 use castell_trace::{SvgOptions, write_svg};
 use clap::Subcommand;
+use doubt::doubt;
 use report::{Case, Tried};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -128,7 +130,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         (Operation::ALL.iter().position(|&op| op == case.operation), case.ranks, case.bytes)
     });
     let rules = rules::rules(&cases)?;
-    let doubt = fitted.as_ref().and_then(|fitted| doubt(fitted, &cases));
+    let doubt = fitted.as_ref().and_then(|fitted| {
+        let tried = cases.iter().flat_map(|case| &case.tried);
+        doubt(fitted.r_squared, tried.filter_map(|tried| Some(tried.measured_us / tried.predicted_us?)))
+    });
     let model = fitted.as_ref().filter(|_| doubt.is_none()).map(|fitted| fitted.plb.clone());
     let mut file = TuningFile { castell: env!("CARGO_PKG_VERSION").into(), machine, model, rules };
     let measured = file.rules.len();
@@ -183,31 +188,6 @@ struct Outcome {
     peers: bool,
     /// Why the measurements are doubtful.
     doubts: Vec<Doubt>,
-}
-
-/// A model that explains less of the multicasts' variance is no model of them.
-const R_SQUARED_MIN: f64 = 0.5;
-/// A model that is so far from the measured calls, in the median, contradicts them.
-const FACTOR_MAX: f64 = 2.0;
-
-/// Why the model is not to be trusted, if it is not.
-fn doubt(fitted: &Fitted, cases: &[Case]) -> Option<String> {
-    if fitted.r_squared < R_SQUARED_MIN {
-        return Some(format!(
-            "it explains only {:.0} % of the multicasts' variance",
-            100.0 * fitted.r_squared
-        ));
-    }
-    let factor = |tried: &Tried| {
-        let ratio = tried.measured_us / tried.predicted_us?;
-        ratio.is_finite().then(|| ratio.max(1.0 / ratio))
-    };
-    let mut factors: Vec<f64> = cases.iter().flat_map(|case| &case.tried).filter_map(factor).collect();
-    factors.sort_by(f64::total_cmp);
-    let median = *factors.get(factors.len() / 2)?;
-    (median > FACTOR_MAX).then(|| {
-        format!("its predictions are wrong by a factor of {median:.1} in the median of what was tried")
-    })
 }
 
 /// What was tuned here before stays where nothing was measured now, and the file as it was is kept beside; its name.

@@ -13,11 +13,6 @@ impl Terminal {
         lock(&self.screen).rows().get(row).cloned().unwrap_or_default()
     }
 
-    /// The program had it for itself.
-    pub fn was_ours(&self) -> bool {
-        String::from_utf8_lossy(&lock(&self.screen).written).contains("\x1b[?1049h")
-    }
-
     pub fn press(&self, keys: &str) {
         let mut left = keys.as_bytes();
         while !left.is_empty() {

@@ -73,19 +73,9 @@ impl Terminal {
         status.code()
     }
 
-    #[track_caller]
-    pub fn until(&self, what: &str) {
-        self.until_it("shows", |text| text.contains(what), what);
-    }
-
-    #[track_caller]
-    pub fn until_it(&self, verb: &str, holds: impl Fn(&str) -> bool, what: &str) {
-        let begun = Instant::now();
-        while !holds(&self.text()) {
-            // No time is asserted: whoever waits for ever is a hang.
-            assert!(begun.elapsed() < Duration::from_secs(60), "never {verb} `{what}`:\n{}", self.text());
-            thread::sleep(Duration::from_millis(10));
-        }
+    /// The program had it for itself.
+    pub fn was_ours(&self) -> bool {
+        String::from_utf8_lossy(&lock(&self.screen).written).contains("\x1b[?1049h")
     }
 
     /// As it was: what stood there, a cursor, lines, echo.

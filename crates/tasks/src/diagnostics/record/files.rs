@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Beyond so many tasks it takes seconds, and a line says what is going on.
 const MANY: usize = 100_000;
@@ -32,7 +32,8 @@ pub(super) fn write(recording: &Recording, wanted: &Wanted) {
         });
     }
     if let Some(path) = &wanted.trace {
-        say(path, write_trace(&recording.timeline(), path));
+        let path = told(path);
+        say(&path, write_trace(&recording.timeline(), &path));
     }
     if let Some(path) = &wanted.graph {
         let write = |mut out: BufWriter<File>| recording.write_goal(&mut out).and_then(|()| out.flush());
@@ -41,6 +42,22 @@ pub(super) fn write(recording: &Recording, wanted: &Wanted) {
     if wanted.summary {
         castell_host::say::raw(&recording.summary());
     }
+}
+
+/// Where a trace goes: its ending says what it is. One that says nothing gets another, rather than that a whole run is lost.
+fn told(path: &Path) -> PathBuf {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    if extension.is_some_and(|extension| ["svg", "html", "json", "prv"].contains(&extension)) {
+        return path.to_owned();
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(".json");
+    castell_host::say(&format!(
+        "CASTELL_TASKS_TRACE={}: a trace ends in .svg, .html, .json or .prv; it is written for Perfetto, as {}",
+        path.display(),
+        Path::new(&name).display()
+    ));
+    name.into()
 }
 
 fn write_trace(timeline: &Timeline, path: &Path) -> io::Result<()> {

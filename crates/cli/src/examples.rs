@@ -1,0 +1,174 @@
+//! The examples in `--help`: each can be copied from a terminal of 80 columns and run.
+
+use clap::Command;
+
+/// Columns of a terminal.
+const WIDTH: usize = 80;
+const INDENT: &str = "  ";
+
+/// The same command with examples that fit.
+pub fn readable(command: Command) -> Command {
+    let command = match command.get_after_help().map(ToString::to_string) {
+        Some(text) => command.after_help(narrow(&text)),
+        None => command,
+    };
+    command.mut_subcommands(readable)
+}
+
+/// Where a line of a list of examples is too long, the list's comments stand above its commands, and long commands go on in the next line.
+fn narrow(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut rest = text.lines().peekable();
+    while let Some(line) = rest.next() {
+        lines.push(line.to_owned());
+        if line != "Examples:" {
+            continue;
+        }
+        let mut examples = Vec::new();
+        while let Some(example) = rest.next_if(|line| line.starts_with(INDENT)) {
+            examples.push(example);
+        }
+        if examples.iter().all(|example| example.len() <= WIDTH) {
+            lines.extend(examples.into_iter().map(str::to_owned));
+        } else {
+            examples.into_iter().for_each(|example| lines.extend(stacked(example)));
+        }
+    }
+    lines.join("\n")
+}
+
+/// An example as lines: what it is about, then the command.
+fn stacked(example: &str) -> Vec<String> {
+    let (command, comment) = parts(example);
+    let room = WIDTH - INDENT.len() - " \\".len();
+    let comment = filled(comment.split(' ').filter(|word| !word.is_empty()), room).into_iter();
+    let mut lines: Vec<String> = comment.map(|line| format!("{INDENT}# {line}")).collect();
+    let commands = filled(options(command).into_iter(), room - INDENT.len());
+    let last = commands.len() - 1;
+    for (at, part) in commands.into_iter().enumerate() {
+        let indent = if at > 0 { INDENT } else { "" };
+        let goes_on = if at < last { " \\" } else { "" };
+        lines.push(format!("{INDENT}{indent}{part}{goes_on}"));
+    }
+    lines
+}
+
+/// The command, and what is said of it: behind two blanks, or a hash.
+fn parts(example: &str) -> (&str, &str) {
+    let example = example.trim();
+    let ends = ["  ", " # "].into_iter().filter_map(|mark| example.find(mark));
+    let end = ends.min().unwrap_or(example.len());
+    let (command, comment) = example.split_at(end);
+    (command, comment.trim().trim_start_matches('#').trim())
+}
+
+/// The words of a command, an option's value with it; what stands in quotes is one.
+fn options(command: &str) -> Vec<&str> {
+    let (mut begin, mut quote) = (0, None);
+    let mut found = Vec::new();
+    for (at, character) in command.char_indices() {
+        match (quote, character) {
+            (None, '\'' | '"') => quote = Some(character),
+            (Some(open), _) if open == character => quote = None,
+            (None, ' ') if command[at + 1..].starts_with(['-', '&', '|']) => {
+                found.push(&command[begin..at]);
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    found.push(&command[begin..]);
+    found
+}
+
+/// As many words a line as fit.
+fn filled<'a>(words: impl Iterator<Item = &'a str>, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
+        match lines.last_mut().filter(|line| line.len() + 1 + word.len() <= width) {
+            Some(line) => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    fn walk(command: &Command, path: &str, seen: &mut dyn FnMut(&str, &str)) {
+        let path = format!("{path} {}", command.get_name());
+        seen(&path, &command.get_after_help().map(ToString::to_string).unwrap_or_default());
+        command.get_subcommands().for_each(|below| walk(below, &path, seen));
+    }
+
+    #[test]
+    fn every_example_fits() {
+        let mut count = 0;
+        walk(&readable(crate::Cli::command()), "", &mut |path, text| {
+            let examples = text.split_once("Examples:\n").map_or("", |(_, behind)| behind);
+            for line in examples.lines().take_while(|line| line.starts_with(INDENT)) {
+                assert!(line.len() <= WIDTH, "{path}: {line}");
+                count += 1;
+            }
+        });
+        assert!(count > 150, "{count}");
+    }
+
+    /// Some test, or what tests start, gives each option; hidden ones aside, and those that clap makes.
+    #[test]
+    fn every_option_is_given_by_a_test() {
+        fn texts(folder: &Path, into: &mut String) {
+            for entry in
+                std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path())
+            {
+                match entry.is_dir() {
+                    true => texts(&entry, into),
+                    false => into.push_str(&std::fs::read_to_string(&entry).unwrap_or_default()),
+                }
+            }
+        }
+        fn options(command: &Command, into: &mut BTreeSet<String>) {
+            let shown = command.get_arguments().filter(|argument| !argument.is_hide_set());
+            into.extend(shown.filter_map(|argument| argument.get_long().map(str::to_owned)));
+            let below = command.get_subcommands().filter(|below| !below.is_hide_set());
+            below.for_each(|below| options(below, into));
+        }
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut given = String::new();
+        for folder in
+            ["crates/cli/tests", "crates/bench", "crates/capi/tests", "crates/agent/tests", "packaging/slurm"]
+        {
+            texts(&root.join(folder), &mut given);
+        }
+        let mut wanted = BTreeSet::new();
+        options(&crate::Cli::command(), &mut wanted);
+        let is_given = |option: &&String| {
+            let option = format!("--{option}");
+            given.match_indices(&option).any(|(at, _)| {
+                let next = given[at + option.len()..].chars().next();
+                next.is_none_or(|next| !next.is_alphanumeric() && next != '-' && next != '`')
+            })
+        };
+        let missing: Vec<&String> = wanted.iter().filter(|option| !is_given(option)).collect();
+        assert!(wanted.len() > 200 && missing.is_empty(), "{missing:?} of {}", wanted.len());
+    }
+
+    #[test]
+    fn long_ones_are_stacked() {
+        let short = "Examples:\n  castell top     all of it\n\nMore.";
+        assert_eq!(narrow(short), short);
+        let long = "Examples:\n  castell top   # a screen\n  castell run --measure './a -b | c -d' --search genetic --knob A=1..100 -- ./program input  \
+                    what that one does is said here in a comment that is too long, too, for a line\n\nMore.";
+        let expected = "Examples:\n  # a screen\n  castell top\n  # what that one does is said here in a comment that is too long, too, for a\n  # line\n  \
+                        castell run --measure './a -b | c -d' --search genetic --knob A=1..100 \\\n    -- ./program input\n\nMore.";
+        assert_eq!(narrow(long), expected);
+    }
+}
