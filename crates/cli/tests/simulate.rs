@@ -208,6 +208,32 @@ fn the_critical_path_tells_latency_from_bandwidth() {
 }
 
 #[test]
+fn loads_of_links_are_told_and_drawn() {
+    let directory = tempfile::tempdir().unwrap();
+    let drawn = |network: &str, file: &str| {
+        let file = directory.path().join(file);
+        let told = ["alltoall:pairwise", "--ranks", "16", "--bytes", "1000", "--network", network];
+        let result = json(&[&told[..], &["--links", file.to_str().unwrap()]].concat());
+        (result, std::fs::read_to_string(file).unwrap())
+    };
+    let (result, svg) = drawn("torus:dims=4x4,link=10ns,G=1ns", "torus.svg");
+    let links = result["links"].as_array().unwrap();
+    assert_eq!(links.len(), 64);
+    // From each rank to each other one, two links on average: 16 x 32 links of 1000 bytes.
+    assert_eq!(links.iter().filter_map(|link| link["bytes"].as_u64()).sum::<u64>(), 16 * 32 * 1000);
+    assert_eq!(links.iter().filter_map(|link| link["busy_ps"].as_u64()).sum::<u64>(), 16 * 32 * 1_000_000);
+    let busiest = &links[0];
+    assert_eq!((&busiest["from"], &busiest["to"]), (&"rank 0".into(), &"rank 1".into()));
+    assert!(svg.contains("64 of 64 links used") && svg.contains(">rank 0 to rank 1<"), "{svg}");
+    assert_eq!(svg.matches("class=\"node\"").count(), 16);
+    // Networks without a layout have the bars.
+    let (_, svg) = drawn("torus:dims=2x2x2x2", "bars.svg");
+    assert!(svg.contains("the busiest links") && !svg.contains("class=\"node\""), "{svg}");
+    let output = simulate(&["pingpong", "--links", "x.svg"]);
+    assert!(text(&output.stderr).contains("--network"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn measures_count_messages() {
     let result = json(&["alltoall:linear", "--ranks", "5", "--bytes", "100", "--measure"]);
     let measures = &result["measures"];

@@ -70,6 +70,8 @@ pub trait Instrument {
     fn received(&mut self, message: &Flight, receive: OpId, at: Time, done: Time) {}
     /// So many receives and messages wait at a rank now.
     fn queues(&mut self, rank: Rank, at: Time, posted: usize, unexpected: usize) {}
+    /// A link of the network is taken by a message.
+    fn passed(&mut self, message: &Flight, link: u32, from: Time, to: Time) {}
     /// A message waits for a link of the network.
     fn contended(&mut self, message: &Flight, link: u32, from: Time, to: Time) {}
 }
@@ -117,6 +119,9 @@ macro_rules! forward {
         }
         fn queues(&mut $self, rank: Rank, at: Time, posted: usize, unexpected: usize) {
             $(for each in $all { each.queues(rank, at, posted, unexpected); })+
+        }
+        fn passed(&mut $self, message: &Flight, link: u32, from: Time, to: Time) {
+            $(for each in $all { each.passed(message, link, from, to); })+
         }
         fn contended(&mut $self, message: &Flight, link: u32, from: Time, to: Time) {
             $(for each in $all { each.contended(message, link, from, to); })+

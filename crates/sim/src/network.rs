@@ -63,6 +63,8 @@ pub(crate) struct Passage {
     pub link: u32,
     /// When its head gets onto the link.
     pub enters: Time,
+    /// Until when the message takes it.
+    pub until: Time,
     /// When its head is at the other end.
     pub leaves: Time,
 }
@@ -80,8 +82,9 @@ impl<'a> Traffic<'a> {
         let link = *self.route(from, to).get(hops as usize)?;
         let free = &mut self.free[link as usize];
         let enters = now.max(*free);
-        *free = enters + self.network.transfer(link, bytes);
-        Some(Passage { link, enters, leaves: enters + self.network.latency(link) })
+        let until = enters + self.network.transfer(link, bytes);
+        *free = until;
+        Some(Passage { link, enters, until, leaves: enters + self.network.latency(link) })
     }
 
     /// How long the slowest link of the route takes for all bytes.

@@ -6,7 +6,9 @@ use castell_goal::program::Program;
 use castell_goal::text;
 use castell_model::topology::Topology;
 use castell_model::{ClosedForms, Model, Tree};
+use castell_sim::instruments::{LinkLoad, Links};
 use castell_sim::{Machine, Outcome, SimError, Simulation};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 fn program(text: &str) -> Program {
@@ -170,6 +172,27 @@ fn rendezvous_lasts_until_the_receive_is_posted() {
         panic!("no deadlock")
     };
     assert!(deadlock.closed && deadlock.chain.len() == 2, "{deadlock}");
+}
+
+#[test]
+fn loads_of_links_are_counted() {
+    let text = "num_ranks 3\n\
+        rank 0 { s: send 1000b to 2 tag 0 }\n\
+        rank 1 { s: send 1000b to 2 tag 0 }\n\
+        rank 2 { a: recv 1000b from 0 tag 0\n b: recv 1000b from 1 tag 0 }";
+    let star = Topology::parse("star:ranks=3,link=50ns,G=1ns", &mut |_| Err(String::new())).unwrap();
+    let machine = machine("plb:alpha_p=500ns,alpha_r=100ns").with_network(Arc::new(star));
+    let mut links = Links::default();
+    Simulation::new(&program(text), &machine).run_with(&mut links).unwrap();
+    let load = |messages, waited_ns| LinkLoad {
+        messages,
+        bytes: messages * 1000,
+        busy: Time::from_us(messages),
+        waited: Time::from_ns(waited_ns),
+    };
+    // From the ranks 0 and 1 to the switch, and from there to rank 2, where the second message waits for the first.
+    let expected = BTreeMap::from([(0, load(1, 0)), (1, load(1, 0)), (5, load(2, 1000))]);
+    assert_eq!(links.loads, expected);
 }
 
 #[test]

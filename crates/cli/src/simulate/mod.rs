@@ -1,5 +1,6 @@
 //! `castell simulate`: a program on a machine that a cost model describes.
 
+mod links;
 mod report;
 mod sweep;
 mod watch;
@@ -14,8 +15,9 @@ use castell_host::threads::Lent;
 use castell_model::Model;
 use castell_model::noise::{Detours, NoisyModel};
 use castell_model::topology::Topology;
-use castell_sim::instruments::{Bandwidth, Counts, Queues, Recorder, Waits};
+use castell_sim::instruments::{Bandwidth, Counts, Links, Queues, Recorder, Waits};
 use castell_sim::{Machine, Outcome, Schedules, SimError, Simulation, Source, Threads as _, Within};
+use links::Loads;
 use report::{Path, Report};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,6 +41,7 @@ use watch::Watch;
       --model 'loggops:o=normal(1500ns,100ns)'
   castell simulate alltoall:linear --ranks 64 --bytes 100000 \\
       --network torus:dims=4x4x4,link=10ns,G=0.1ns
+  castell simulate alltoall:pairwise --ranks 16 --bytes 65536 --network torus:dims=4x4 --links links.svg
   castell simulate barrier:dissemination barrier:linear --sweep ranks=2..1024 --svg growth.svg
   castell simulate allreduce:two-level --ranks 8 --hosts 2 --within plb:alpha_p=400ns,alpha_r=200ns --model plb:alpha_p=20us
   castell simulate allreduce:two-level --hosts a:4,b:4 --levels levels.toml    # as castell tune hosts writes it
@@ -66,6 +69,9 @@ pub struct Args {
     /// butterfly, star, file:NAME)
     #[arg(long, value_parser = model::network)]
     network: Option<Arc<Topology>>,
+    /// Draw the network with the load of each of its links, the busiest ones by name
+    #[arg(long, value_name = "FILE.svg|png|pdf", requires = "network", value_parser = crate::picture::file)]
+    links: Option<PathBuf>,
     /// What the operating system takes: a file with lines `START DURATION` in nanoseconds, as netgauge writes them
     #[arg(long, value_name = "FILE")]
     detours: Option<PathBuf>,
@@ -92,7 +98,7 @@ pub struct Args {
     /// Simulate patterns for each of a range of ranks, bytes, segment or ways: doubled from one to the next
     /// (ranks=2..1024), or by another step (ranks=2..64:+2, bytes=1K..16M:*4)
     #[arg(long, value_name = "WHAT=LOW..HIGH[:STEP]", value_parser = sweep::Sweep::parse)]
-    #[arg(conflicts_with_all = ["timeline", "measure", "critical_path", "detours", "list"])]
+    #[arg(conflicts_with_all = ["timeline", "links", "measure", "critical_path", "detours", "list"])]
     sweep: Option<sweep::Sweep>,
     /// Draw the makespans of a sweep; of repeated runs with a band from the shortest to the longest
     #[arg(long, value_name = "FILE.svg|png|pdf", requires = "sweep", value_parser = crate::picture::file)]
@@ -162,6 +168,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return sweep.run(&args);
     }
     args.timeline.check()?;
+    args.links.as_deref().map_or(Ok(()), crate::output::check)?;
     let [name] = &args.programs[..] else {
         bail!("one program at a time, or several patterns with --sweep ranks=2..64");
     };
@@ -178,10 +185,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         (Some(recorder), Some(schedules)) => Some(recorder.timeline(schedules)),
         _ => None,
     };
+    let loads = args.network.as_ref().zip(watched.links.as_ref()).map(|(network, links)| Loads {
+        network,
+        links,
+        makespan: watched.outcome.makespan(),
+    });
     let report = Report {
         name,
         model: args.models(),
         watched: &watched,
+        loads: loads.as_ref(),
         path: timeline.as_ref().filter(|_| args.critical_path).map(Path::of),
         network: args.network.as_ref().map(|network| network.to_string()),
         seed: args.seed,
@@ -192,6 +205,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         println!("{}", report.json());
     } else {
         print!("{}", report.text());
+    }
+    if let (Some(file), Some(loads)) = (&args.links, &loads) {
+        loads.draw(&title(name), &args.models(), file)?;
+        if !args.json {
+            println!("links: {}", file.display());
+        }
     }
     if let Some(mut timeline) = timeline {
         timeline.title = title(name);
@@ -261,6 +280,7 @@ struct Watched<'a> {
     schedules: Option<Schedules<'a>>,
     recorder: Option<Recorder>,
     measures: Option<Measures>,
+    links: Option<Links>,
     /// Makespan and skew of each run, the first one too.
     repeats: Vec<(Time, Time)>,
 }
@@ -276,7 +296,8 @@ fn simulate<'a>(
     let recorded = args.timeline.timeline.is_some() || args.critical_path;
     let mut recorder = recorded.then(Recorder::default);
     let mut measures = args.measure.then(Measures::default);
-    let watches = recorder.is_some() || measures.is_some();
+    let mut links = (args.network.is_some() && (args.measure || args.links.is_some())).then(Links::default);
+    let watches = recorder.is_some() || measures.is_some() || links.is_some();
     let schedules = if watches || args.repeat > 1 { Some(Schedules::new(source)?) } else { None };
     let source = schedules.as_ref().map_or(source, Source::from);
     let mut progress = Watch::new(source, args.repeat, args.sweep.is_some());
@@ -284,13 +305,13 @@ fn simulate<'a>(
     let first = Simulation::new(source, machine).with_seed(args.seed).with_threads(threads);
     let first = first.with_progress(&tell);
     let outcome = match watches {
-        true => first.run_with((&mut progress, (&mut recorder, &mut measures)))?,
+        true => first.run_with((&mut progress, (&mut recorder, (&mut measures, &mut links))))?,
         false => first.run_fast_or_with(&mut progress)?,
     };
     let mut repeats = vec![(outcome.makespan(), outcome.skew())];
     repeats.extend(repeat(args, source, machine, threads, &progress)?);
     progress.finish();
-    Ok(Watched { outcome, schedules, recorder, measures, repeats })
+    Ok(Watched { outcome, schedules, recorder, measures, links, repeats })
 }
 
 /// Makespan and skew of each run after the first, in order, whichever thread has simulated it.

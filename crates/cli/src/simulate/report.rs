@@ -1,5 +1,6 @@
 //! What a simulation prints.
 
+use super::links::Loads;
 use super::{Measures, Watched};
 use castell_base::{Rank, Time};
 use castell_sim::statistics::Summary;
@@ -16,6 +17,7 @@ pub struct Report<'a> {
     pub name: &'a str,
     pub model: String,
     pub watched: &'a Watched<'a>,
+    pub loads: Option<&'a Loads<'a>>,
     pub path: Option<Path<'a>>,
     pub network: Option<String>,
     pub seed: u64,
@@ -47,6 +49,9 @@ impl Report<'_> {
         }
         if let Some(measures) = measures {
             object["measures"] = self.measures_json(measures);
+        }
+        if let Some(loads) = self.loads {
+            object["links"] = loads.json();
         }
         if let Some((makespan, skew)) = self.statistics() {
             object["repeat"] = self.watched.repeats.len().into();
@@ -123,6 +128,9 @@ impl Report<'_> {
                 text,
                 "queues    at most {posted} posted receives and {unexpected} unexpected messages at a rank"
             );
+        }
+        if let Some(loads) = self.loads {
+            loads.text(&mut text);
         }
         if let Some((makespan, skew)) = self.statistics() {
             let runs = self.watched.repeats.len();

@@ -20,6 +20,7 @@ mod butterfly;
 mod dragonfly;
 mod fat_tree;
 mod grid;
+mod layout;
 mod listed;
 mod star;
 mod text;

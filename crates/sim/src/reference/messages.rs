@@ -190,6 +190,7 @@ impl<C: Costs, I: Instrument> Engine<'_, C, I> {
             Some(passage) => {
                 message.hops += 1;
                 message.travel.latency_ps += (passage.leaves - passage.enters).0;
+                self.instrument.passed(&flight, passage.link, passage.enters, passage.until);
                 if passage.enters > now {
                     self.instrument.contended(&flight, passage.link, now, passage.enters);
                 }

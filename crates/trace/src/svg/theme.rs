@@ -34,7 +34,12 @@ struct Palette {
     activities: [(&'static str, &'static str); 5],
     /// Fill and text of labels, and at last of all other labels.
     kinds: [(&'static str, &'static str); KINDS_MAX + 1],
+    /// How much, from little to much: the more, the more it stands out from the paper.
+    loads: [&'static str; LOADS],
 }
+
+/// Steps from little to much.
+pub(super) const LOADS: usize = 5;
 
 const LIGHT: Palette = Palette {
     paper: "#ffffff",
@@ -61,6 +66,7 @@ const LIGHT: Palette = Palette {
         ("#8c7a00", "#ffffff"),
         ("#9aa4b0", "#1b1f24"),
     ],
+    loads: ["#e3a857", "#d9822b", "#c8511b", "#9e2a1f", "#5c1016"],
 };
 
 const DARK: Palette = Palette {
@@ -88,6 +94,7 @@ const DARK: Palette = Palette {
         ("#c9b63a", "#14171c"),
         ("#6b7684", "#e8ebef"),
     ],
+    loads: ["#6d5a3f", "#a67c3d", "#d99a3a", "#f0c05a", "#fff0b3"],
 };
 
 /// The style sheet.
@@ -134,6 +141,19 @@ pub(super) fn kind_style(theme: Theme) -> String {
         let rules = rules
             .map(|(at, (fill, text))| format!(".kind-{at}{{fill:{fill}}}.on-kind-{at}{{fill:{text}}}\n"));
         rules.collect::<String>()
+    };
+    themed(theme, of)
+}
+
+/// The style sheet of loads: lines `load-0` to `load-4`, and areas `on-load-0` to `on-load-4`; and of the `node`s between.
+pub(super) fn load_style(theme: Theme) -> String {
+    let of = |palette: &Palette| {
+        let rules = palette.loads.iter().enumerate();
+        let rules = rules.map(|(at, colour)| {
+            format!(".load-{at}{{stroke:{colour};fill:none}}.on-load-{at}{{fill:{colour}}}\n")
+        });
+        let Palette { paper, quiet, .. } = palette;
+        rules.collect::<String>() + &format!(".node{{fill:{paper};stroke:{quiet}}}\n")
     };
     themed(theme, of)
 }
@@ -186,6 +206,8 @@ mod tests {
                 assert!(contrast(palette.quiet, background) > 4.5);
                 assert!(contrast(palette.arrow, background) > 4.5);
                 assert!(contrast(palette.critical, background) > 3.0);
+                let seen = palette.loads.map(|load| contrast(load, background));
+                assert!(seen[0] > 1.9 && seen.is_sorted(), "{seen:?}");
                 for (fill, text) in palette.activities.into_iter().chain(palette.kinds) {
                     let seen = contrast(fill, background);
                     assert!(seen > 2.0, "{fill} on {background}: {seen:.2}");
