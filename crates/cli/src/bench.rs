@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use castell_bench::report::Measurement;
-use castell_trace::Theme;
+use castell_trace::Look;
 use castell_trace::svg::{Axis, Line, LinePlot, Panel, write_line_plot};
 use std::process::ExitCode;
 
@@ -25,7 +25,7 @@ pub fn run(args: castell_bench::Args) -> anyhow::Result<ExitCode> {
             bail!("--svg {}: nothing was measured over sizes, so there is nothing to draw", path.display());
         }
         let mut drawing = Vec::new();
-        write_line_plot(&plot, Theme::Auto, &mut drawing)?;
+        write_line_plot(&plot, &Look::default(), &mut drawing)?;
         crate::picture::write(path, drawing)?;
     }
     Ok(code)

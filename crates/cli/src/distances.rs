@@ -1,10 +1,11 @@
 //! `castell distances`.
 
+use crate::look::LookArgs;
 use anyhow::Context as _;
 use castell_cachesim::{Histogram, MissRatioCurve};
 use castell_prof::caches::{self, Cache};
 use castell_prof::distances::{Observed, Options, Seen, observe, of_trace};
-use castell_trace::Theme;
+use castell_trace::Look;
 use castell_trace::svg::{SizePlot, write_size_plot};
 use serde_json::json;
 use std::ffi::OsString;
@@ -65,8 +66,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "sample", "functions", "ignore_stack"])]
     from_trace: Option<PathBuf>,
     /// Draw histogram and miss ratios of the program with the most accesses
-    #[arg(long, value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file)]
+    #[arg(long, value_name = "FILE.svg|png|pdf", group = "drawn", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    look: LookArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -102,7 +105,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     if let Some(path) = &args.svg {
-        draw(&observed, block, &caches, path)?;
+        draw((&observed, block), &caches, &args.look.look(), path)?;
     }
     if args.json {
         println!("{:#}", to_json(&observed, block, &caches));
@@ -239,7 +242,12 @@ pub fn to_json(observed: &Observed, block_bytes: u64, caches: &[Cache]) -> serde
     })
 }
 
-fn draw(observed: &Observed, block_bytes: u64, caches: &[Cache], path: &Path) -> anyhow::Result<()> {
+fn draw(
+    (observed, block_bytes): (&Observed, u64),
+    caches: &[Cache],
+    look: &Look,
+    path: &Path,
+) -> anyhow::Result<()> {
     let Some(seen) = observed.programs.iter().max_by_key(|seen| seen.accesses) else { return Ok(()) };
     let bytes = block_bytes as f64;
     let all = seen.together.accesses().max(1.0);
@@ -261,6 +269,6 @@ fn draw(observed: &Observed, block_bytes: u64, caches: &[Cache], path: &Path) ->
         marks: caches.iter().map(|cache| (cache.bytes as f64, cache_name(cache))).collect(),
     };
     let mut text = Vec::new();
-    write_size_plot(&plot, Theme::Auto, &mut text)?;
+    write_size_plot(&plot, look, &mut text)?;
     crate::picture::write(path, text)
 }

@@ -20,6 +20,7 @@ mod lab;
 mod launch;
 mod learned;
 mod loaded;
+mod look;
 mod model;
 mod mpi;
 mod omp;

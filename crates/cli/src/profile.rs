@@ -1,5 +1,6 @@
 //! `castell profile`.
 
+use crate::look::LookArgs;
 use crate::profiles::{self, Binary};
 use anyhow::{Context as _, bail};
 use castell_host::process::Pid;
@@ -8,7 +9,7 @@ use castell_prof::caches;
 use castell_prof::counters::{Ended, Flows, Plan, Recording, Subject, watch};
 use castell_prof::distances::{Observed, Options, observe};
 use castell_prof::profile::{Basis, Phase, Profile};
-use castell_trace::Theme;
+use castell_trace::Look;
 use castell_trace::svg::{Axis, Line, LinePlot, Panel, write_line_plot};
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -69,8 +70,10 @@ pub struct Args {
     #[command(flatten)]
     kept: Kept,
     /// Draw the activity over time
-    #[arg(long, value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file)]
+    #[arg(long, value_name = "FILE.svg|png|pdf", group = "drawn", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    look: LookArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -138,7 +141,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         crate::output::write(path, text)?;
     }
     if let Some(path) = &args.svg {
-        draw(&report, path)?;
+        draw(&report, &args.look.look(), path)?;
     }
     if args.json {
         println!("{:#}", to_json(&report));
@@ -396,7 +399,7 @@ fn phase_json(phase: &Phase) -> Value {
     all
 }
 
-fn draw(report: &Report, path: &Path) -> anyhow::Result<()> {
+fn draw(report: &Report, look: &Look, path: &Path) -> anyhow::Result<()> {
     let Report { recording, profile, .. } = report;
     let middle = |flows: &Flows| (flows.from_s + flows.to_s) / 2.0;
     let line = |name: &str, of: fn(&Flows) -> Option<f64>, scale: f64| Line {
@@ -442,6 +445,6 @@ fn draw(report: &Report, path: &Path) -> anyhow::Result<()> {
         marks: if profile.phases.len() <= PHASES_MAX { marks.collect() } else { Vec::new() },
     };
     let mut text = Vec::new();
-    write_line_plot(&plot, Theme::Auto, &mut text)?;
+    write_line_plot(&plot, look, &mut text)?;
     crate::picture::write(path, text)
 }

@@ -1,11 +1,14 @@
 //! `castell schedule`: which word of the allreduce language to choose, what a word does and costs.
 
+use crate::look::LookArgs;
 use crate::{model, patterns};
 use anyhow::Context;
 use castell_base::Time;
-use castell_collectives::language::{Cost, Fitted, Labelling, Word};
+use castell_collectives::language::{Cost, DRAWN_RANKS_MAX, Fitted, Labelling, Word};
 use castell_collectives::search::{Order, Search, Weights, all_words, heuristic};
 use castell_model::{Model, Plb, largest_useful_fan_out, optimal_fan_out};
+use castell_trace::Look;
+use castell_trace::svg::{StagePlot, write_stages};
 use clap::Subcommand;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -94,8 +97,10 @@ struct CheckArgs {
     #[arg(long)]
     cuboid: bool,
     /// Draw the stages
-    #[arg(long, value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file)]
+    #[arg(long, value_name = "FILE.svg|png|pdf", group = "drawn", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    look: LookArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -283,6 +288,25 @@ impl Choice {
     }
 }
 
+fn drawing(fitted: &Fitted, look: &Look) -> anyhow::Result<Vec<u8>> {
+    let shown = fitted.ranks().min(DRAWN_RANKS_MAX);
+    let rest = match fitted.ranks() - shown {
+        0 => String::new(),
+        more => format!("; {more} more ranks are not drawn"),
+    };
+    let messages = fitted.drawn_messages().into_iter();
+    let plot = StagePlot {
+        title: fitted.word().to_string(),
+        subtitle: format!("{} ranks, {} stages{rest}", fitted.ranks(), fitted.word().stages.len()),
+        ranks: shown as usize,
+        stages: fitted.word().stages.iter().map(ToString::to_string).collect(),
+        messages: messages.map(|(stage, from, to)| (stage, from.index(), to.index())).collect(),
+    };
+    let mut drawing = Vec::new();
+    write_stages(&plot, look, &mut drawing)?;
+    Ok(drawing)
+}
+
 #[derive(Serialize)]
 struct Checked {
     schedule: String,
@@ -315,7 +339,7 @@ fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         keeps_order: fitted.keeps_order(),
     };
     if let Some(path) = &args.svg {
-        crate::picture::write(path, fitted.svg())?;
+        crate::picture::write(path, drawing(&fitted, &args.look.look())?)?;
     }
     if args.json {
         println!("{}", serde_json::to_string(&checked)?);

@@ -1,5 +1,6 @@
 //! `castell slowdown`.
 
+use crate::look::LookArgs;
 use crate::profiles::{Binary, Entry, Store};
 use anyhow::bail;
 use castell_bench::bar::bar;
@@ -8,7 +9,6 @@ use castell_prof::caches::{self, Cache};
 use castell_prof::counters::Processor;
 use castell_prof::probe::parse_size;
 use castell_prof::slowdown::{Cost, Estimate, Options, Pace, Point, Steal, curves, who};
-use castell_trace::Theme;
 use castell_trace::svg::{Axis, Line, LinePlot, Panel, write_line_plot};
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -72,8 +72,10 @@ pub struct Args {
     #[arg(long, value_name = "DIR", requires = "keep")]
     profiles: Option<PathBuf>,
     /// Draw the curves
-    #[arg(long, value_name = "FILE.svg|png|pdf", conflicts_with = "who", value_parser = crate::picture::file)]
+    #[arg(long, value_name = "FILE.svg|png|pdf", conflicts_with = "who", group = "drawn", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    look: LookArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -373,6 +375,6 @@ fn draw(args: &Args, points: &[Point], caches: &[Cache], path: &Path) -> anyhow:
         marks: caches.iter().map(|cache| (cache.bytes as f64, format!("L{}", cache.level))).collect(),
     };
     let mut text = Vec::new();
-    write_line_plot(&plot, Theme::Auto, &mut text)?;
+    write_line_plot(&plot, &args.look.look(), &mut text)?;
     crate::picture::write(path, text)
 }

@@ -1,8 +1,9 @@
 //! `--timeline FILE`: the ending of the name says what is written.
 
+use crate::look::LookArgs;
 use anyhow::Context;
 use castell_base::Rank;
-use castell_trace::{SvgOptions, Theme, Timeline};
+use castell_trace::{Look, SvgOptions, Timeline};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -12,21 +13,12 @@ use std::path::{Path, PathBuf};
 pub struct TimelineArgs {
     /// Write when each operation started and finished: a drawing (.svg, .png, .pdf), a page to zoom into (.html), a trace for
     /// Perfetto and Chrome (.json) or for Paraver (.prv, with .pcf and .row beside it)
-    #[arg(long, value_name = "FILE", value_parser = file)]
+    #[arg(long, value_name = "FILE", group = "drawn", value_parser = file)]
     pub timeline: Option<TimelineFile>,
-    /// Colours of the drawing
-    #[arg(long, value_enum, default_value_t = Colours::Auto, requires = "timeline")]
-    theme: Colours,
     /// Width of the drawing in pixels
     #[arg(long, value_name = "PIXELS", default_value_t = 1200, requires = "timeline",
           value_parser = clap::value_parser!(u32).range(400..=10_000))]
     width: u32,
-    /// Font of the drawing; without it the reader's own
-    #[arg(long, value_name = "FAMILY", requires = "timeline")]
-    font: Option<String>,
-    /// Title of the timeline
-    #[arg(long, value_name = "TEXT", requires = "timeline")]
-    title: Option<String>,
     /// Only what happened between two times, as 1.5ms..2ms
     #[arg(long, value_name = "FROM..TO", requires = "timeline", value_parser = part)]
     time: Option<Part>,
@@ -36,6 +28,8 @@ pub struct TimelineArgs {
     /// A line of the drawing for each rank, also where many do the same
     #[arg(long, requires = "timeline")]
     every_rank: bool,
+    #[command(flatten)]
+    pub look: LookArgs,
 }
 
 /// A part of a timeline, picoseconds.
@@ -81,16 +75,6 @@ impl RankList {
         let among = |rank: &u32| self.0.iter().any(|(first, last)| (first..=last).contains(&rank));
         (0..ranks).filter(among).map(Rank).collect()
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Colours {
-    /// As the reader's system prefers
-    Auto,
-    /// Dark on white
-    Light,
-    /// Light on black
-    Dark,
 }
 
 /// A file whose name says which of the formats it gets.
@@ -146,8 +130,8 @@ impl TimelineArgs {
 
     /// With the title, if it is to have that, and of the time that was asked for.
     fn as_wanted(&self, mut timeline: Timeline, is_titled: bool) -> Timeline {
-        if let Some(title) = self.title.as_ref().filter(|_| is_titled) {
-            timeline.title.clone_from(title);
+        if let Some(title) = self.look.look().title.filter(|_| is_titled) {
+            timeline.title = title;
         }
         if let Some(Part { from_ps, to_ps }) = self.time {
             let (all_ps, until_ps) = (timeline.end_ps(), to_ps.min(timeline.end_ps()));
@@ -190,15 +174,10 @@ impl TimelineArgs {
         let Some(TimelineFile { path, format }) = &self.timeline else { return Ok(None) };
         let mut timelines: Vec<Timeline> =
             timelines.into_iter().enumerate().map(|(at, one)| self.as_wanted(one, at == 0)).collect();
-        let theme = match self.theme {
-            Colours::Auto => Theme::Auto,
-            Colours::Light => Theme::Light,
-            Colours::Dark => Theme::Dark,
-        };
+        let Look { theme, font, .. } = self.look.look();
         if let Format::Drawing = format {
             let every_rank = self.every_rank;
-            let options =
-                SvgOptions { theme, width: self.width, font: self.font.clone(), every_rank, until_ps: 0 };
+            let options = SvgOptions { theme, width: self.width, font, every_rank, until_ps: 0 };
             let mut svg = Vec::new();
             match &timelines[..] {
                 [timeline] => castell_trace::write_svg(timeline, &options, &mut svg)?,

@@ -64,6 +64,44 @@ fn words_are_checked_and_drawn() {
     assert!(std::fs::read_to_string(file.path()).unwrap().starts_with("<svg"));
 }
 
+/// Drawings take the same options, and look alike.
+#[test]
+fn drawings_have_a_theme_a_font_and_a_title() {
+    let folder = tempfile::tempdir().unwrap();
+    let [stages, graph, links, timeline] =
+        ["stages.svg", "graph.svg", "links.svg", "timeline.svg"].map(|name| folder.path().join(name));
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/goal/pingpong.goal");
+    let look = ["--theme", "dark", "--font", "Fira Sans", "--title", "Figure <3>"];
+    for (command, file) in [
+        (&["schedule", "check", "a4", "--ranks", "4", "--svg"][..], &stages),
+        (&["goal", "dump", program, "--svg"], &graph),
+        (
+            &[
+                "simulate",
+                program,
+                "--network",
+                "star:ranks=2",
+                "--timeline",
+                timeline.to_str().unwrap(),
+                "--links",
+            ],
+            &links,
+        ),
+    ] {
+        let mut castell = Command::new(env!("CARGO_BIN_EXE_castell"));
+        let output = castell.args(command).arg(file).args(look).output().expect("castell starts");
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    for file in [stages, graph, links, timeline] {
+        let svg = std::fs::read_to_string(&file).unwrap();
+        assert!(svg.contains(">Figure &lt;3&gt;<"), "{}: {svg}", file.display());
+        assert!(svg.contains("font-family:'Fira Sans',"), "{}", file.display());
+        assert!(svg.contains(".paper{fill:#14171c}") && !svg.contains("#ffffff}text"), "{}", file.display());
+        assert!(!svg.contains("prefers-color-scheme"), "{}", file.display());
+    }
+    assert!(fails(2, &["check", "a4", "--ranks", "4", "--title", "X"]).contains("--svg"));
+}
+
 #[test]
 fn wrong_input_is_explained() {
     assert!(fails(1, &["check", "a4", "--ranks", "8"]).contains("ranks 0 and 4 would disagree"));

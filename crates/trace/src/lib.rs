@@ -20,7 +20,7 @@ pub mod waits;
 pub use chrome::write_chrome;
 pub use html::write_html;
 pub use paraver::write_paraver;
-pub use svg::{SvgOptions, Theme, write_svg, write_svg_beside};
+pub use svg::{Look, SvgOptions, Theme, write_svg, write_svg_beside};
 
 use castell_base::{Rank, Tag};
 

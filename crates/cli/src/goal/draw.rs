@@ -7,11 +7,17 @@ use castell_goal::op::Op;
 use castell_goal::program::Program;
 use castell_goal::text;
 use castell_trace::svg::{BOXES_MAX, GraphArrow, GraphBox, GraphPlot, write_graph};
-use castell_trace::{Activity, Theme};
+use castell_trace::{Activity, Look};
 use std::path::Path;
 
 /// Draws a program, or one rank of it.
-pub fn draw(program: &Program, only: Option<Rank>, title: &str, path: &Path) -> anyhow::Result<()> {
+pub fn draw(
+    program: &Program,
+    only: Option<Rank>,
+    title: &str,
+    look: &Look,
+    path: &Path,
+) -> anyhow::Result<()> {
     let plot = plot(program, only, title);
     if plot.boxes.is_empty() {
         bail!("there is no operation to draw");
@@ -23,7 +29,7 @@ pub fn draw(program: &Program, only: Option<Rank>, title: &str, path: &Path) -> 
         ));
     }
     let mut drawing = Vec::new();
-    write_graph(&plot, Theme::Auto, &mut drawing)?;
+    write_graph(&plot, look, &mut drawing)?;
     crate::picture::write(path, drawing)
 }
 

@@ -5,6 +5,7 @@ mod json;
 
 use crate::colour::Stream;
 use crate::excerpt::Source;
+use crate::look::LookArgs;
 use crate::say;
 use crate::source::{self, name};
 use anyhow::Context;
@@ -14,6 +15,7 @@ use castell_goal::file::{Contents, ReadError};
 use castell_goal::program::Program;
 use castell_goal::schedule_set::ScheduleSet;
 use castell_goal::{binary, text};
+use castell_trace::Look;
 use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -65,8 +67,10 @@ enum Command {
         #[arg(long)]
         dot: bool,
         /// Draw operations and what they wait for
-        #[arg(long, value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file, conflicts_with_all = ["schedule", "dot", "json"])]
+        #[arg(long, value_name = "FILE.svg|png|pdf", group = "drawn", value_parser = crate::picture::file, conflicts_with_all = ["schedule", "dot", "json"])]
         svg: Option<PathBuf>,
+        #[command(flatten)]
+        look: LookArgs,
         /// Print one JSON object
         #[arg(long, conflicts_with = "dot")]
         json: bool,
@@ -102,8 +106,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut out = Out::default();
     let code = match args.command {
         Command::Check { file, json } => run_check(&file, json, &mut out),
-        Command::Dump { file, rank, svg: Some(drawing), .. } => draw_program(&file, rank.map(Rank), &drawing),
-        Command::Dump { file, rank, schedule, dot, json, svg: None } => {
+        Command::Dump { file, rank, svg: Some(drawing), look, .. } => {
+            draw_program(&file, rank.map(Rank), &look.look(), &drawing)
+        }
+        Command::Dump { file, rank, schedule, dot, json, svg: None, .. } => {
             let form = match () {
                 () if json => Form::Json,
                 () if dot => Form::Dot,
@@ -321,7 +327,7 @@ fn dump(
 }
 
 /// Draws a program.
-fn draw_program(path: &Path, only: Option<Rank>, drawing: &Path) -> anyhow::Result<ExitCode> {
+fn draw_program(path: &Path, only: Option<Rank>, look: &Look, drawing: &Path) -> anyhow::Result<ExitCode> {
     crate::output::check(drawing)?;
     let program = source::program(path)?;
     let ranks = program.num_ranks();
@@ -330,7 +336,7 @@ fn draw_program(path: &Path, only: Option<Rank>, drawing: &Path) -> anyhow::Resu
         return Ok(ExitCode::from(2));
     }
     let title = path.file_name().unwrap_or_default().to_string_lossy();
-    draw::draw(&program, only, &title, drawing).with_context(|| name(path))?;
+    draw::draw(&program, only, &title, look, drawing).with_context(|| name(path))?;
     Ok(ExitCode::SUCCESS)
 }
 

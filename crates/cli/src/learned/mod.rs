@@ -2,6 +2,7 @@
 
 mod report;
 
+use crate::look::LookArgs;
 use crate::profiles::Store;
 use anyhow::{Context as _, bail};
 use castell_daemon::learn::{Knowledge, Step};
@@ -34,8 +35,10 @@ pub struct Args {
     #[command(flatten)]
     kept: Kept,
     /// Draw the error of predictions over the last 24 hours
-    #[arg(long, value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file)]
+    #[arg(long, value_name = "FILE.svg|png|pdf", group = "drawn", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    look: LookArgs,
 }
 
 #[derive(clap::Subcommand)]
@@ -80,7 +83,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => {
             let known = Known::read(&args.kept)?;
             if let Some(path) = &args.svg {
-                report::draw(&known, path)?;
+                report::draw(&known, &args.look.look(), path)?;
             }
             report::all(&known, args.kept.json);
         }

@@ -2,7 +2,7 @@
 
 use super::Known;
 use castell_interference::learn::{Basis, Factor, Hour, Program, Told};
-use castell_trace::Theme;
+use castell_trace::Look;
 use castell_trace::svg::{Axis, Line, LinePlot, Panel, write_line_plot};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -153,7 +153,7 @@ pub(super) fn forgotten(id: &str, name: &str, as_json: bool) {
 }
 
 /// The error of the last hours.
-pub(super) fn draw(known: &Known, path: &Path) -> anyhow::Result<()> {
+pub(super) fn draw(known: &Known, look: &Look, path: &Path) -> anyhow::Result<()> {
     let hours = known.learner.hours();
     let last = hours.back().map_or(0, |hour| hour.hour);
     let first = last.saturating_sub(LAST as u64 - 1);
@@ -177,7 +177,7 @@ pub(super) fn draw(known: &Known, path: &Path) -> anyhow::Result<()> {
         marks: Vec::new(),
     };
     let mut drawing = Vec::new();
-    write_line_plot(&plot, Theme::default(), &mut drawing)?;
+    write_line_plot(&plot, look, &mut drawing)?;
     crate::picture::write(path, drawing)
 }
 

@@ -8,8 +8,9 @@ mod show;
 mod slurm;
 mod split;
 
+use crate::look::LookArgs;
 use castell_policy::placement::{Jobs, Nodes, Placement, Proof, Rule, Slowdowns, place};
-use castell_trace::Theme;
+use castell_trace::Look;
 use castell_trace::svg::{NodeBox, NodesPlot, write_nodes};
 use predicted::Predicted;
 use std::path::{Path, PathBuf};
@@ -101,8 +102,10 @@ pub struct Args {
     #[arg(long, value_name = "TIME", requires = "slurm", default_value = "10m", value_parser = patience)]
     patience: std::time::Duration,
     /// Draw the nodes, or the split
-    #[arg(long, value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file)]
+    #[arg(long, value_name = "FILE.svg|png|pdf", group = "drawn", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    look: LookArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -156,7 +159,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             (_, true) => split::Source::Simulated,
             _ => split::Source::Files,
         };
-        split::run([&files[0], &files[1]], source, args.cores, args.svg.as_deref(), args.json)?;
+        split::run(
+            [&files[0], &files[1]],
+            source,
+            args.cores,
+            args.svg.as_deref().zip(Some(args.look.look())),
+            args.json,
+        )?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.slurm {
@@ -230,7 +239,7 @@ fn put_on_nodes(args: &Args, jobs: &Jobs, table: Option<Slowdowns>) -> anyhow::R
         placement: &placement,
     };
     if let Some(path) = &args.svg {
-        draw(&shown, path)?;
+        draw(&shown, &args.look.look(), path)?;
     }
     let others =
         slowdowns.map(|slowdowns| compare(jobs, nodes, slowdowns, args.seed, rule)).unwrap_or_default();
@@ -263,7 +272,7 @@ fn compare(
     placed.collect()
 }
 
-fn draw(shown: &show::Shown, path: &Path) -> anyhow::Result<()> {
+fn draw(shown: &show::Shown, look: &Look, path: &Path) -> anyhow::Result<()> {
     let Placement { groups, .. } = shown.placement;
     let boxes = groups.iter().map(|group| {
         let mut jobs = shown.jobs_of(group);
@@ -280,6 +289,6 @@ fn draw(shown: &show::Shown, path: &Path) -> anyhow::Result<()> {
         nodes: boxes.collect(),
     };
     let mut text = Vec::new();
-    write_nodes(&plot, Theme::Auto, &mut text)?;
+    write_nodes(&plot, look, &mut text)?;
     crate::picture::write(path, text)
 }

@@ -6,6 +6,7 @@ mod report;
 
 pub use pairs::{Pairs, Told};
 
+use crate::look::LookArgs;
 use anyhow::{Context as _, bail};
 use castell_cachesim::machine::Chip;
 use castell_cachesim::programs::{Program, kernels, table_2};
@@ -59,8 +60,10 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = By::Sharing, requires = "table")]
     by: By,
     /// Draw a heat map: of the programs, or of the classes
-    #[arg(long, value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file)]
+    #[arg(long, value_name = "FILE.svg|png|pdf", group = "drawn", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    look: LookArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -113,7 +116,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         crate::output::write(path, table)?;
     }
     if let Some(path) = &args.svg {
-        report::draw(&known, &said, &asked, path)?;
+        report::draw((&known, &said), &asked, &args.look.look(), path)?;
     }
     if asked.is_empty() {
         report::errors(&known, &said, args.json)?;

@@ -6,7 +6,7 @@ use castell_interference::errors::{split_by_pair, split_by_program};
 use castell_interference::scn::NO_CONTENTION;
 use castell_interference::sharing::{Fitted, Forecast, forecast};
 use castell_interference::{Class, Errors, Pair, Scn};
-use castell_trace::Theme;
+use castell_trace::Look;
 use castell_trace::svg::{HeatMap, write_heat_map};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -254,7 +254,12 @@ fn errors_json(known: &Known, said: &Said, rows: &[Row]) -> Value {
 }
 
 /// The heat map of the programs that were asked for, or of the classes.
-pub(super) fn draw(known: &Known, said: &Said, asked: &[usize], path: &Path) -> anyhow::Result<()> {
+pub(super) fn draw(
+    (known, said): (&Known, &Said),
+    asked: &[usize],
+    look: &Look,
+    path: &Path,
+) -> anyhow::Result<()> {
     let mut map =
         HeatMap { labels: ["who is slowed".to_owned(), "by whom".to_owned()], ..HeatMap::default() };
     if asked.is_empty() {
@@ -273,6 +278,6 @@ pub(super) fn draw(known: &Known, said: &Said, asked: &[usize], path: &Path) -> 
     }
     map.columns.clone_from(&map.rows);
     let mut text = Vec::new();
-    write_heat_map(&map, Theme::Auto, &mut text)?;
+    write_heat_map(&map, look, &mut text)?;
     crate::picture::write(path, text)
 }

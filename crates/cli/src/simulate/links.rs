@@ -3,7 +3,7 @@
 use castell_base::Time;
 use castell_model::topology::Topology;
 use castell_sim::instruments::{LinkLoad, Links};
-use castell_trace::Theme;
+use castell_trace::Look;
 use castell_trace::svg::{NetworkLink, NetworkNode, NetworkPlot, write_network};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -98,7 +98,7 @@ impl Loads<'_> {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn draw(&self, title: &str, model: &str, file: &Path) -> anyhow::Result<()> {
+    pub fn draw(&self, (title, model): (&str, &str), look: &Look, file: &Path) -> anyhow::Result<()> {
         // Links that take no time for bytes are never busy.
         let by_time = self.links.loads.values().any(|load| load.busy > Time::ZERO);
         let links = (0..self.network.links() as u32).map(|link| {
@@ -125,7 +125,7 @@ impl Loads<'_> {
             links: links.collect(),
         };
         let mut svg = Vec::new();
-        write_network(&plot, Theme::Auto, &mut svg)?;
+        write_network(&plot, look, &mut svg)?;
         crate::picture::write(file, svg)
     }
 }

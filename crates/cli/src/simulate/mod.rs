@@ -30,7 +30,7 @@ use watch::Watch;
 ///
 /// Prints when each rank is done. The program is a file, or a pattern by name; `castell simulate --list` lists those.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
+#[command(group = clap::ArgGroup::new("drawn").multiple(true), after_help = "Examples:
   castell simulate examples/goal/wavefront.goal
   castell simulate bcast:binomial --ranks 1024 --json \\
       --model loggops:L=2500ns,o=1500ns,g=1000ns,G=6ns,O=0,S=65535
@@ -70,7 +70,7 @@ pub struct Args {
     #[arg(long, value_parser = model::network)]
     network: Option<Arc<Topology>>,
     /// Draw the network with the load of each of its links, the busiest ones by name
-    #[arg(long, value_name = "FILE.svg|png|pdf", requires = "network", value_parser = crate::picture::file)]
+    #[arg(long, value_name = "FILE.svg|png|pdf", requires = "network", group = "drawn", value_parser = crate::picture::file)]
     links: Option<PathBuf>,
     /// What the operating system takes: a file with lines `START DURATION` in nanoseconds, as netgauge writes them
     #[arg(long, value_name = "FILE")]
@@ -101,7 +101,7 @@ pub struct Args {
     #[arg(conflicts_with_all = ["timeline", "links", "measure", "critical_path", "detours", "list"])]
     sweep: Option<sweep::Sweep>,
     /// Draw the makespans of a sweep; of repeated runs with a band from the shortest to the longest
-    #[arg(long, value_name = "FILE.svg|png|pdf", requires = "sweep", value_parser = crate::picture::file)]
+    #[arg(long, value_name = "FILE.svg|png|pdf", requires = "sweep", group = "drawn", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
@@ -207,7 +207,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         print!("{}", report.text());
     }
     if let (Some(file), Some(loads)) = (&args.links, &loads) {
-        loads.draw(&title(name), &args.models(), file)?;
+        loads.draw((&title(name), &args.models()), &args.timeline.look.look(), file)?;
         if !args.json {
             println!("links: {}", file.display());
         }

@@ -8,7 +8,7 @@ use castell_host::threads::Lent;
 use castell_prof::probe::parse_size;
 use castell_sim::Machine;
 use castell_sim::statistics::Summary;
-use castell_trace::svg::{Axis, Line, LinePlot, Panel, Theme, write_line_plot};
+use castell_trace::svg::{Axis, Line, LinePlot, Panel, write_line_plot};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -126,7 +126,7 @@ impl Sweep {
         let points = self.points(args)?;
         if let Some(path) = &args.svg {
             let mut drawing = Vec::new();
-            write_line_plot(&self.plot(args, &points), Theme::default(), &mut drawing)?;
+            write_line_plot(&self.plot(args, &points), &args.timeline.look.look(), &mut drawing)?;
             crate::picture::write(path, drawing)?;
         }
         if args.json {

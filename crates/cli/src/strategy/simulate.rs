@@ -2,12 +2,12 @@
 
 use super::scenario::ScenarioArgs;
 use super::source::Source;
+use crate::look::LookArgs;
 use castell_base::Time;
 use castell_luau::Script;
 use castell_luau::shipped;
 use castell_strategy::Strategy as _;
 use castell_strategy::simulate::{Outcome, Scenario, Summary, run as simulate};
-use castell_trace::Theme;
 use castell_trace::svg::{GanttBar, GanttPanel, GanttPlot, write_gantt};
 use serde_json::json;
 use std::path::PathBuf;
@@ -34,8 +34,10 @@ pub struct Args {
     #[command(flatten)]
     scenario: ScenarioArgs,
     /// Draw who ran where and when, a panel a strategy
-    #[arg(long, value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file)]
+    #[arg(long, value_name = "FILE.svg|png|pdf", group = "drawn", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    look: LookArgs,
     /// Print each arrival, decision, start and end, too
     #[arg(long, conflicts_with = "json")]
     log: bool,
@@ -82,7 +84,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if let Some(path) = &args.svg {
         let mut drawing = Vec::new();
-        write_gantt(&plot(&scenario, &rows), Theme::Auto, &mut drawing)?;
+        write_gantt(&plot(&scenario, &rows), &args.look.look(), &mut drawing)?;
         crate::picture::write(path, drawing)?;
         castell_host::say(&format!("drawing: {} (open it in a browser)", path.display()));
     }

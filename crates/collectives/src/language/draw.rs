@@ -1,8 +1,7 @@
-//! Words drawn: as a stage diagram in text or SVG, and as the table of a hyper-cuboid.
+//! Words drawn: as a stage diagram, and as the table of a hyper-cuboid.
 
 use super::{Fitted, Stage, Step};
 use castell_base::Rank;
-use std::fmt::Write;
 
 /// Drawings show so many ranks at most, the first ones, and say if there are more.
 pub const DRAWN_RANKS_MAX: u32 = 64;
@@ -60,48 +59,17 @@ impl Fitted {
         table(&rows) + &self.rest()
     }
 
-    /// The stage diagram as an SVG drawing that suits light and dark pages: a line a rank, an arrow a message.
-    pub fn svg(&self) -> String {
-        let stages = &self.word().stages;
-        let ranks: Vec<Rank> = self.drawn_ranks().collect();
-        let (width, height) = (70 + STAGE_WIDTH * stages.len().max(1), 76 + LINE_HEIGHT * ranks.len());
-        let title = format!("{} on {} ranks", self.word(), self.ranks());
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-             viewBox=\"0 0 {width} {height}\" role=\"img\">\n<title>{title}</title>\n{STYLE}\
-             <text class=\"title\" x=\"12\" y=\"22\">{title}</text>\n"
-        );
-        let y = |rank: Rank| 66 + LINE_HEIGHT * rank.index();
-        for &rank in &ranks {
-            let (line, right) = (y(rank), width - 12);
-            let _ = writeln!(
-                svg,
-                "<text x=\"42\" y=\"{}\" text-anchor=\"end\">{rank}</text>\
-                 <line class=\"rank\" x1=\"52\" y1=\"{line}\" x2=\"{right}\" y2=\"{line}\"/>",
-                line + 4
-            );
-        }
-        for (index, stage) in stages.iter().enumerate() {
-            let left = 60 + STAGE_WIDTH * index;
-            let _ = writeln!(svg, "<text class=\"stage\" x=\"{left}\" y=\"44\">{stage}</text>");
-        }
-        for &rank in &ranks {
-            for step in self.steps(rank, 0) {
-                let left = 60 + STAGE_WIDTH * step.stage;
-                for transfer in step.sends.iter().filter(|transfer| transfer.peer.index() < ranks.len()) {
-                    let (from, to, right) = (y(rank), y(transfer.peer), left + STAGE_WIDTH - 22);
-                    let _ = writeln!(
-                        svg,
-                        "<line class=\"message\" x1=\"{left}\" y1=\"{from}\" x2=\"{right}\" y2=\"{to}\" \
-                         marker-end=\"url(#arrow)\"/>"
-                    );
-                }
-            }
-        }
-        if self.ranks() > DRAWN_RANKS_MAX {
-            let _ = writeln!(svg, "<text x=\"12\" y=\"{}\">{}</text>", height - 4, self.rest().trim());
-        }
-        svg + "</svg>\n"
+    /// Messages between the ranks that drawings show: stage, sender, receiver.
+    pub fn drawn_messages(&self) -> Vec<(usize, Rank, Rank)> {
+        let of_rank = |rank| {
+            let steps = self.steps(rank, 0).into_iter();
+            steps.flat_map(move |step| {
+                let sends = step.sends.into_iter();
+                sends.map(move |transfer| (step.stage, rank, transfer.peer)).collect::<Vec<_>>()
+            })
+        };
+        let messages = self.drawn_ranks().flat_map(of_rank);
+        messages.filter(|(_, _, to)| to.0 < DRAWN_RANKS_MAX).collect()
     }
 
     fn drawn_ranks(&self) -> impl Iterator<Item = Rank> + use<> {
@@ -115,16 +83,6 @@ impl Fitted {
         }
     }
 }
-
-const STAGE_WIDTH: usize = 120;
-const LINE_HEIGHT: usize = 22;
-const STYLE: &str = "<style>svg{font:12px system-ui,sans-serif;background:#fff;color:#222}\
-text{fill:currentColor}.title{font-size:15px;font-weight:600}.stage{font-weight:600}\
-.rank{stroke:#999;stroke-width:1}.message{stroke:#2266bb;stroke-width:1.3}marker path{fill:#2266bb}\
-@media(prefers-color-scheme:dark){svg{background:#1b1d21;color:#ddd}.rank{stroke:#666}\
-.message{stroke:#7fb2f0}marker path{fill:#7fb2f0}}</style>\n\
-<defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" \
-orient=\"auto\"><path d=\"M0 0L8 4L0 8z\"/></marker></defs>\n";
 
 /// With whom a rank has to do in a step.
 fn peers(step: &Step) -> String {

@@ -17,6 +17,15 @@ pub(super) fn looks(messages: usize) -> (f64, f64, f64) {
     }
 }
 
+/// The head of arrows in drawings that are no timelines.
+pub(super) fn marker() -> String {
+    let (_, _, head) = looks(0);
+    format!(
+        "<defs><marker id=\"head\" viewBox=\"0 0 8 6\" refX=\"7.5\" refY=\"3\" markerWidth=\"{head}\" markerHeight=\"6\" \
+         markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path class=\"head\" d=\"M0 0L8 3L0 6z\"/></marker></defs>"
+    )
+}
+
 /// Whether a message has an arrow: both ends have a line, and it comes to the rank that its line shows.
 pub(super) fn is_drawn(message: &Message, places: &Places) -> bool {
     places.line(message.from).is_some() && places.is_first(message.to)

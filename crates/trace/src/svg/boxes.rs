@@ -1,7 +1,8 @@
 //! Boxes beside each other, in panels one above the other: how values spread at parts of a range.
 
 use super::lines::{round_step, short};
-use super::theme::{self, Theme};
+use super::look::{Head, Look};
+use super::theme;
 use super::xml::{Escaped, Px};
 use std::io::{self, Write};
 
@@ -41,19 +42,11 @@ const FILLED: f64 = 0.6;
 ///
 /// # Errors
 /// Whatever the writer says.
-pub fn write_box_plot(plot: &BoxPlot, theme: Theme, out: &mut impl Write) -> io::Result<()> {
+pub fn write_box_plot(plot: &BoxPlot, look: &Look, out: &mut impl Write) -> io::Result<()> {
     let height = HEAD + plot.panels.len() as f64 * (PANEL + BETWEEN);
-    writeln!(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
-         role=\"img\">\n<title>{}</title>\n<style>{}{}</style>\n<rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n\
-         <text class=\"title\" x=\"{LEFT}\" y=\"28\">{}</text><text class=\"quiet\" x=\"{LEFT}\" y=\"48\">{}</text>",
-        Escaped(&plot.title),
-        theme::style(theme),
-        theme::line_style(theme),
-        Escaped(&plot.title),
-        Escaped(&plot.subtitle)
-    )?;
+    let head =
+        Head { title: &plot.title, subtitle: &plot.subtitle, left: LEFT, css: theme::line_style(look.theme) };
+    look.open((WIDTH, height), head, out)?;
     let scale = Scale::of(plot);
     for (at, panel) in plot.panels.iter().enumerate() {
         write_panel(panel, &scale, HEAD + at as f64 * (PANEL + BETWEEN), out)?;
@@ -148,7 +141,7 @@ mod tests {
             let panel = BoxPanel { label: "a & b".to_owned(), boxes: boxes(&numbers) };
             let plot = BoxPlot { panels: vec![panel.clone(), panel], ..BoxPlot::default() };
             let mut text = Vec::new();
-            write_box_plot(&plot, Theme::Auto, &mut text).expect("memory takes it");
+            write_box_plot(&plot, &Look::default(), &mut text).expect("memory takes it");
             let text = String::from_utf8(text).expect("UTF-8");
             assert!(!text.contains("inf") && !text.contains("1 < 2"), "{text}");
             let (drawn, finite) =

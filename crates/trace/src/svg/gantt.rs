@@ -1,7 +1,7 @@
 //! What ran where and when, for several plans on one axis: a panel a plan, a row a resource, a bar a step, a colour an application.
 
 use super::lines::{round_step, short};
-use super::theme::{self, Theme};
+use super::look::{Head, Look};
 use super::xml::{Escaped, Px};
 use std::io::{self, Write};
 
@@ -60,22 +60,15 @@ const COLOURS: [&str; 5] = ["recv", "send", "compute", "other", "wait"];
 ///
 /// # Errors
 /// Whatever the writer says.
-pub fn write_gantt(plot: &GanttPlot, theme: Theme, out: &mut impl Write) -> io::Result<()> {
+pub fn write_gantt(plot: &GanttPlot, look: &Look, out: &mut impl Write) -> io::Result<()> {
     let ends = plot.panels.iter().flat_map(|panel| panel.bars.iter().map(|bar| bar.to_s));
     let end_s = ends.filter(|end| end.is_finite()).fold(1e-12, f64::max);
     let x = |seconds: f64| LEFT + seconds.clamp(0.0, end_s) / end_s * (WIDTH - LEFT - RIGHT);
     let heights = plot.panels.iter().map(|panel| LABEL + panel.rows.len() as f64 * ROW + BETWEEN);
     let bottom = HEAD + heights.sum::<f64>();
     let height = bottom + 30.0;
-    writeln!(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
-         role=\"img\">\n<title>{0}</title>\n<style>{1}</style>\n<rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n\
-         <text class=\"title\" x=\"20\" y=\"28\">{0}</text><text class=\"quiet\" x=\"20\" y=\"48\">{2}</text>",
-        Escaped(&plot.title),
-        theme::style(theme),
-        Escaped(&plot.subtitle)
-    )?;
+    let head = Head { title: &plot.title, subtitle: &plot.subtitle, left: 20.0, css: String::new() };
+    look.open((WIDTH, height), head, out)?;
     write_kinds(&plot.kinds, out)?;
     let step = round_step(end_s / 10.0);
     for at in 0..=12 {
@@ -176,7 +169,7 @@ mod tests {
             panels: vec![panel(vec![bar(0, 0.0, 50.0)]), panel(vec![bar(1, 0.0, 100.0); BARS_MAX + 3])],
         };
         let mut text = Vec::new();
-        write_gantt(&plot, Theme::Auto, &mut text).expect("memory takes it");
+        write_gantt(&plot, &Look::default(), &mut text).expect("memory takes it");
         let text = String::from_utf8(text).expect("UTF-8");
         assert!(text.contains("a &lt; b: 0 to 50 s") && text.contains("fast &amp; small"), "{text}");
         assert!(text.contains("3 later steps are not drawn") && text.ends_with("</svg>\n"));
@@ -184,7 +177,7 @@ mod tests {
         let whole = WIDTH - LEFT - RIGHT;
         assert!(text.contains(&format!("width=\"{}\"", Px(whole / 2.0 - 0.5))), "{text}");
         let mut empty = Vec::new();
-        write_gantt(&GanttPlot::default(), Theme::Light, &mut empty).expect("memory takes it");
+        write_gantt(&GanttPlot::default(), &Look::default(), &mut empty).expect("memory takes it");
         assert!(!String::from_utf8(empty).expect("UTF-8").contains("NaN"));
     }
 }

@@ -1,7 +1,7 @@
 //! Operations and what waits for what: a band a rank, boxes in columns from left to right, so that each stands behind what it waits for.
 
 use super::arrows;
-use super::theme::{self, Theme};
+use super::look::{Head, Look};
 use super::xml::{Escaped, Px};
 use crate::Activity;
 use castell_base::Rank;
@@ -62,7 +62,7 @@ const WIDTH_MIN: f64 = 560.0;
 ///
 /// # Panics
 /// Where an arrow names a box that is not there.
-pub fn write_graph(plot: &GraphPlot, theme: Theme, out: &mut impl Write) -> io::Result<()> {
+pub fn write_graph(plot: &GraphPlot, look: &Look, out: &mut impl Write) -> io::Result<()> {
     let boxes = &plot.boxes[..plot.boxes.len().min(BOXES_MAX)];
     assert!(
         plot.arrows.iter().all(|(from, to, _)| (*from).max(*to) < plot.boxes.len()),
@@ -71,26 +71,16 @@ pub fn write_graph(plot: &GraphPlot, theme: Theme, out: &mut impl Write) -> io::
     let arrows: Vec<(usize, usize, GraphArrow)> =
         plot.arrows.iter().copied().filter(|(from, to, _)| (*from).max(*to) < boxes.len()).collect();
     let layout = Layout::of(boxes, &arrows);
-    let (width, height) = (Px(layout.width), Px(layout.height));
-    let (_, _, head) = arrows::looks(0);
+    let width = Px(layout.width);
     let left_out = match plot.boxes.len() - boxes.len() {
         0 => String::new(),
         more => format!("; {more} more operations are not drawn"),
     };
-    writeln!(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
-         role=\"img\">\n<title>{title}</title>\n<style>{}.message{{stroke-width:1.2;stroke-dasharray:none}}\
-         .start{{stroke-dasharray:4 3}}</style>\n\
-         <defs><marker id=\"head\" viewBox=\"0 0 8 6\" refX=\"7.5\" refY=\"3\" markerWidth=\"{head}\" markerHeight=\"6\" \
-         markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path class=\"head\" d=\"M0 0L8 3L0 6z\"/></marker></defs>\n\
-         <rect class=\"paper\" width=\"{width}\" height=\"{height}\"/>\n\
-         <text class=\"title\" x=\"16\" y=\"28\">{title}</text>\
-         <text class=\"quiet\" x=\"16\" y=\"48\">{}{left_out}</text>",
-        theme::style(theme),
-        Escaped(&plot.subtitle),
-        title = Escaped(&plot.title),
-    )?;
+    let css = ".message{stroke-width:1.2;stroke-dasharray:none}.start{stroke-dasharray:4 3}".to_owned();
+    let subtitle = format!("{}{left_out}", plot.subtitle);
+    let head = Head { title: &plot.title, subtitle: &subtitle, left: 16.0, css };
+    look.open((layout.width, layout.height), head, out)?;
+    writeln!(out, "{}", arrows::marker())?;
     write_legend(out)?;
     for (at, band) in layout.bands.iter().enumerate() {
         if at % 2 == 1 {
@@ -336,7 +326,7 @@ mod tests {
 
     fn drawn(plot: &GraphPlot) -> String {
         let mut out = Vec::new();
-        write_graph(plot, Theme::Light, &mut out).expect("memory takes it");
+        write_graph(plot, &Look::default(), &mut out).expect("memory takes it");
         String::from_utf8(out).expect("UTF-8")
     }
 

@@ -1,6 +1,6 @@
 //! A table of numbers in colours: who slows whom.
 
-use super::theme::{self, Theme};
+use super::look::{Head, Look};
 use super::xml::{Escaped, Px};
 use std::io::{self, Write};
 
@@ -34,20 +34,15 @@ const NAME_MAX: usize = 20;
 ///
 /// # Errors
 /// Whatever the writer says.
-pub fn write_heat_map(map: &HeatMap, theme: Theme, out: &mut impl Write) -> io::Result<()> {
+pub fn write_heat_map(map: &HeatMap, look: &Look, out: &mut impl Write) -> io::Result<()> {
     let cell = CELLS[usize::from(map.columns.len() <= SMALL)];
     let width = (LEFT + cell * map.columns.len() as f64 + 30.0).max(480.0);
     let height = TOP + cell * map.rows.len() as f64 + 30.0;
+    let head = Head { title: &map.title, subtitle: &map.subtitle, left: 20.0, css: String::new() };
+    look.open((width, height), head, out)?;
     writeln!(
         out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
-         role=\"img\">\n<title>{}</title>\n<style>{}</style>\n<rect class=\"paper\" width=\"{width}\" height=\"{height}\"/>\n\
-         <text class=\"title\" x=\"20\" y=\"28\">{}</text><text class=\"quiet\" x=\"20\" y=\"48\">{}</text>\
-         <text class=\"quiet\" x=\"20\" y=\"66\">rows: {}; columns: {}</text>",
-        Escaped(&map.title),
-        theme::style(theme),
-        Escaped(&map.title),
-        Escaped(&map.subtitle),
+        "<text class=\"quiet\" x=\"20\" y=\"66\">rows: {}; columns: {}</text>",
         Escaped(&map.labels[0]),
         Escaped(&map.labels[1])
     )?;
@@ -121,7 +116,7 @@ mod tests {
             ..HeatMap::default()
         };
         let mut out = Vec::new();
-        write_heat_map(&map, Theme::Auto, &mut out).expect("memory");
+        write_heat_map(&map, &Look::default(), &mut out).expect("memory");
         let text = String::from_utf8(out).expect("text");
         assert!(
             text.contains(">1.00<") && text.contains(">2.50<") && text.contains("a very long name of…"),

@@ -1,6 +1,7 @@
 //! Lines over a common axis, in panels one above the other: what a program does over time, or how it slows over sizes.
 
-use super::theme::{self, Theme};
+use super::look::{Head, Look};
+use super::theme;
 use super::xml::{Escaped, Px};
 use std::io::{self, Write};
 
@@ -149,22 +150,14 @@ pub(super) fn short(value: f64) -> String {
 ///
 /// # Errors
 /// Whatever the writer says.
-pub fn write_line_plot(plot: &LinePlot, theme: Theme, out: &mut impl Write) -> io::Result<()> {
+pub fn write_line_plot(plot: &LinePlot, look: &Look, out: &mut impl Write) -> io::Result<()> {
     let scale = Scale::of(plot);
     let panels = plot.panels.len() as f64;
     let bottom = HEAD + panels * (PANEL + BETWEEN) - BETWEEN;
     let height = bottom + 34.0;
-    writeln!(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
-         role=\"img\">\n<title>{}</title>\n<style>{}{}</style>\n<rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n\
-         <text class=\"title\" x=\"{LEFT}\" y=\"28\">{}</text><text class=\"quiet\" x=\"{LEFT}\" y=\"48\">{}</text>",
-        Escaped(&plot.title),
-        theme::style(theme),
-        theme::line_style(theme),
-        Escaped(&plot.title),
-        Escaped(&plot.subtitle)
-    )?;
+    let head =
+        Head { title: &plot.title, subtitle: &plot.subtitle, left: LEFT, css: theme::line_style(look.theme) };
+    look.open((WIDTH, height), head, out)?;
     for (x, text) in scale.ticks().into_iter().map(|(place, text)| (Px(scale.x(place)), text)) {
         writeln!(
             out,
@@ -317,7 +310,7 @@ mod tests {
 
     fn drawn(plot: &LinePlot) -> String {
         let mut text = Vec::new();
-        write_line_plot(plot, Theme::Auto, &mut text).expect("memory takes it");
+        write_line_plot(plot, &Look::default(), &mut text).expect("memory takes it");
         String::from_utf8(text).expect("UTF-8")
     }
 

@@ -13,12 +13,14 @@ mod gantt;
 mod graph;
 mod heat;
 mod lines;
+mod look;
 mod network;
 mod nodes;
 mod paper;
 mod rows;
 mod shares;
 mod sizes;
+mod stages;
 mod theme;
 mod xml;
 
@@ -28,10 +30,12 @@ pub use gantt::{GanttBar, GanttPanel, GanttPlot, write_gantt};
 pub use graph::{BOXES_MAX, GraphArrow, GraphBox, GraphPlot, write_graph};
 pub use heat::{HeatMap, write_heat_map};
 pub use lines::{Axis, Line, LinePlot, Panel, write_line_plot};
+pub use look::Look;
 pub use network::{NetworkLink, NetworkNode, NetworkPlot, write_network};
 pub use nodes::{NodeBox, NodesPlot, write_nodes};
 pub use rows::LINES_MAX;
 pub use sizes::{SizePlot, write_size_plot};
+pub use stages::{StagePlot, write_stages};
 pub use theme::Theme;
 
 use crate::{Rows, Timeline};

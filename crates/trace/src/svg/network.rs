@@ -1,6 +1,7 @@
 //! A network with the load of its links: a line a direction, the darker and thicker the more went over it; below, the busiest as bars.
 
-use super::theme::{self, LOADS, Theme};
+use super::look::{Head, Look};
+use super::theme::{self, LOADS};
 use super::xml::{Escaped, Px};
 use std::io::{self, Write};
 
@@ -67,7 +68,7 @@ const BAR_WIDTH: f64 = 240.0;
 ///
 /// # Errors
 /// Whatever the writer says.
-pub fn write_network(plot: &NetworkPlot, theme: Theme, out: &mut impl Write) -> io::Result<()> {
+pub fn write_network(plot: &NetworkPlot, look: &Look, out: &mut impl Write) -> io::Result<()> {
     let places = Places::of(plot);
     let below = places.as_ref().map_or(0.0, |places| places.height);
     let mut busiest: Vec<&NetworkLink> = plot.links.iter().filter(|link| link.load > 0.0).collect();
@@ -75,19 +76,14 @@ pub fn write_network(plot: &NetworkPlot, theme: Theme, out: &mut impl Write) -> 
     let most = busiest.first().map_or(0.0, |link| link.load);
     busiest.truncate(BARS);
     let height = HEAD + below + 34.0 + busiest.len() as f64 * BAR + MARGIN;
-    writeln!(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{0}\" viewBox=\"0 0 {WIDTH} {0}\" role=\"img\">\n\
-         <title>{1}</title>\n<style>{2}{3}</style>\n<rect class=\"paper\" width=\"{WIDTH}\" height=\"{0}\"/>\n\
-         <text class=\"title\" x=\"{MARGIN}\" y=\"28\">{1}</text><text x=\"{MARGIN}\" y=\"48\">{4}</text>\
-         <text class=\"quiet\" x=\"{MARGIN}\" y=\"66\">{5}</text>",
-        Px(height),
-        Escaped(&plot.title),
-        theme::style(theme),
-        theme::load_style(theme),
-        Escaped(&plot.subtitle),
-        Escaped(&plot.summary)
-    )?;
+    let head = Head {
+        title: &plot.title,
+        subtitle: &plot.subtitle,
+        left: MARGIN,
+        css: theme::load_style(look.theme),
+    };
+    look.open((WIDTH, height), head, out)?;
+    writeln!(out, "<text class=\"quiet\" x=\"{MARGIN}\" y=\"66\">{}</text>", Escaped(&plot.summary))?;
     legend(plot, most, out)?;
     if let Some(places) = &places {
         let mut order: Vec<&NetworkLink> = plot.links.iter().collect();
@@ -287,7 +283,7 @@ mod tests {
 
     fn drawn(plot: &NetworkPlot) -> String {
         let mut out = Vec::new();
-        write_network(plot, Theme::Auto, &mut out).expect("memory");
+        write_network(plot, &Look::default(), &mut out).expect("memory");
         let text = String::from_utf8(out).expect("text");
         assert!(text.ends_with("</svg>\n") && !text.contains("NaN") && !text.contains("inf"), "{text}");
         text

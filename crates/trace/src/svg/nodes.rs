@@ -1,6 +1,7 @@
 //! Who is on which node: a box a node, a bar for each job in it, the longer the more the job suffers.
 
-use super::theme::{self, Theme};
+use super::look::{Head, Look};
+use super::theme;
 use super::xml::{Escaped, Px};
 use std::io::{self, Write};
 
@@ -41,7 +42,7 @@ const LETTERS: usize = 14;
 ///
 /// # Errors
 /// Whatever the writer says.
-pub fn write_nodes(plot: &NodesPlot, theme: Theme, out: &mut impl Write) -> io::Result<()> {
+pub fn write_nodes(plot: &NodesPlot, look: &Look, out: &mut impl Write) -> io::Result<()> {
     let shown = &plot.nodes[..plot.nodes.len().min(BOXES_MAX)];
     let slots = shown.iter().map(|node| node.jobs.len()).max().unwrap_or(0);
     let columns = ((WIDTH - 2.0 * MARGIN + GAP) / (BOX + GAP)) as usize;
@@ -49,16 +50,13 @@ pub fn write_nodes(plot: &NodesPlot, theme: Theme, out: &mut impl Write) -> io::
     let height = HEAD + shown.len().div_ceil(columns) as f64 * pitch + 30.0;
     let slowdowns = shown.iter().flat_map(|node| node.jobs.iter().filter_map(|job| job.1));
     let most = slowdowns.fold(1.0, f64::max) - 1.0;
-    writeln!(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
-         role=\"img\">\n<title>{0}</title>\n<style>{1}.node{{fill:none;stroke:#8a94a0}}</style>\n\
-         <rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n\
-         <text class=\"title\" x=\"{MARGIN}\" y=\"28\">{0}</text><text class=\"quiet\" x=\"{MARGIN}\" y=\"48\">{2}</text>",
-        Escaped(&plot.title),
-        theme::style(theme),
-        Escaped(&plot.subtitle)
-    )?;
+    let head = Head {
+        title: &plot.title,
+        subtitle: &plot.subtitle,
+        left: MARGIN,
+        css: theme::load_style(look.theme),
+    };
+    look.open((WIDTH, height), head, out)?;
     for (at, node) in shown.iter().enumerate() {
         let (x, y) = (MARGIN + (at % columns) as f64 * (BOX + GAP), HEAD + (at / columns) as f64 * pitch);
         write_box(node, most, (x, y, pitch - GAP), out)?;
@@ -144,7 +142,7 @@ mod tests {
         };
         let plot = NodesPlot { title: "t".into(), subtitle: "s".into(), nodes: vec![node; BOXES_MAX + 7] };
         let mut text = Vec::new();
-        write_nodes(&plot, Theme::Auto, &mut text).expect("memory takes it");
+        write_nodes(&plot, &Look::default(), &mut text).expect("memory takes it");
         let text = String::from_utf8(text).expect("UTF-8");
         assert!(text.contains("a &lt; b") && text.contains("+50.0 %") && text.contains("and 7 more"));
         assert!(text.ends_with("</svg>\n") && !text.contains("NaN"));

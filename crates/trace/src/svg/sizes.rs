@@ -1,6 +1,6 @@
 //! What happens at which size: bars and a curve over bytes, for reuse distances and cache sizes.
 
-use super::theme::{self, Theme};
+use super::look::{Head, Look};
 use super::xml::{Escaped, Px};
 use std::io::{self, Write};
 
@@ -65,20 +65,16 @@ fn size_name(power: i32) -> String {
 ///
 /// # Errors
 /// Whatever the writer says.
-pub fn write_size_plot(plot: &SizePlot, theme: Theme, out: &mut impl Write) -> io::Result<()> {
+pub fn write_size_plot(plot: &SizePlot, look: &Look, out: &mut impl Write) -> io::Result<()> {
     let axis = Axis::of(plot);
     let height = HEAD + 2.0 * PANEL + BETWEEN + 50.0;
-    writeln!(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
-         role=\"img\">\n<title>{}</title>\n<style>{}.curve{{fill:none;stroke-width:2}}</style>\n\
-         <rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n\
-         <text class=\"title\" x=\"{LEFT}\" y=\"28\">{}</text><text class=\"quiet\" x=\"{LEFT}\" y=\"48\">{}</text>",
-        Escaped(&plot.title),
-        theme::style(theme),
-        Escaped(&plot.title),
-        Escaped(&plot.subtitle)
-    )?;
+    let head = Head {
+        title: &plot.title,
+        subtitle: &plot.subtitle,
+        left: LEFT,
+        css: ".curve{fill:none;stroke-width:2}".to_owned(),
+    };
+    look.open((WIDTH, height), head, out)?;
     let (bars, curve) = (HEAD, HEAD + PANEL + BETWEEN);
     write_axis(&axis, bars, curve, out)?;
     write_marks(plot, &axis, curve + PANEL, out)?;
@@ -182,7 +178,7 @@ mod tests {
         };
         for plot in [plot, SizePlot::default()] {
             let mut text = Vec::new();
-            write_size_plot(&plot, Theme::Light, &mut text).expect("memory takes it");
+            write_size_plot(&plot, &Look::default(), &mut text).expect("memory takes it");
             let text = String::from_utf8(text).expect("UTF-8");
             assert!(!text.contains("NaN") && !text.contains("inf") && !text.contains("a < b"), "{text}");
             for x in text.split(" x=\"").skip(1) {

@@ -6,7 +6,7 @@ mod simulated;
 use anyhow::Context as _;
 use castell_bench::bar::bar;
 use castell_policy::placement::{Curve, Share, shares};
-use castell_trace::Theme;
+use castell_trace::Look;
 use castell_trace::svg::{NodeBox, NodesPlot, write_nodes};
 use measured::Measurement;
 use serde_json::json;
@@ -27,7 +27,7 @@ pub(super) fn run(
     of: [&str; 2],
     source: Source,
     cores: Option<u32>,
-    svg: Option<&Path>,
+    svg: Option<(&Path, Look)>,
     as_json: bool,
 ) -> anyhow::Result<()> {
     let (shares, cores, names) = match source {
@@ -57,8 +57,8 @@ pub(super) fn run(
     };
     let best = shares.iter().copied().max_by(|a, b| a.combined().total_cmp(&b.combined()));
     let best = best.context("there is no way to split so few cores")?;
-    if let Some(path) = svg {
-        draw(&shares, cores, &names, path)?;
+    if let Some((path, look)) = &svg {
+        draw((&shares, cores), &names, look, path)?;
     }
     if as_json {
         let shares: Vec<_> = shares.iter().map(|share| to_json(share, cores)).collect();
@@ -117,7 +117,12 @@ fn to_json(share: &Share, cores: u32) -> serde_json::Value {
     })
 }
 
-fn draw(shares: &[Share], cores: u32, names: &[String; 2], path: &Path) -> anyhow::Result<()> {
+fn draw(
+    (shares, cores): (&[Share], u32),
+    names: &[String; 2],
+    look: &Look,
+    path: &Path,
+) -> anyhow::Result<()> {
     let boxes = shares.iter().map(|share| {
         let job = |at: usize, cores: u32| {
             (Some(format!("{} on {cores}", names[at])), Some(1.0 / share.efficiency[at]))
@@ -133,6 +138,6 @@ fn draw(shares: &[Share], cores: u32, names: &[String; 2], path: &Path) -> anyho
         nodes: boxes.collect(),
     };
     let mut text = Vec::new();
-    write_nodes(&plot, Theme::Auto, &mut text)?;
+    write_nodes(&plot, look, &mut text)?;
     crate::picture::write(path, text)
 }

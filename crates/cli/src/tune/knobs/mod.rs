@@ -7,6 +7,7 @@ mod measured;
 mod profile;
 mod report;
 
+use crate::look::LookArgs;
 use anyhow::bail;
 use castell_host::signal::Signals;
 use castell_knobs::{CrossEntropy, Genetic, Goal, Knob, Space, cross_entropy, genetic, random};
@@ -94,8 +95,10 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
     /// Draw what was measured over each knob's values: boxes from quartile to quartile
-    #[arg(long, value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file)]
+    #[arg(long, value_name = "FILE.svg|png|pdf", group = "drawn", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    look: LookArgs,
     /// Write all measurements
     #[arg(long, value_name = "FILE.csv")]
     csv: Option<PathBuf>,

@@ -3,7 +3,6 @@
 use super::measured::{Final, Measured, Stop};
 use super::{Args, Search};
 use castell_knobs::{Boxes, Effect, Effects, Goal, Quartiles, Setting, Space};
-use castell_trace::Theme;
 use castell_trace::svg::{BoxPanel, BoxPlot, write_box_plot};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -27,7 +26,7 @@ pub fn write(args: &Args, outcome: &Outcome<'_>) -> anyhow::Result<()> {
     }
     if let Some(path) = &args.svg {
         let mut drawing = Vec::new();
-        write_box_plot(&plot(args, outcome), Theme::Auto, &mut drawing)?;
+        write_box_plot(&plot(args, outcome), &args.look.look(), &mut drawing)?;
         crate::picture::write(path, drawing)?;
     }
     if args.json {
