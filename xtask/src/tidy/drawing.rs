@@ -5,6 +5,7 @@
 
 use super::rooms::{FLOORS, Room, Table};
 use super::{File, Finding};
+use castell_trace::svg::{Head, Look, marker};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,6 +15,8 @@ const PATH: &str = "docs/src/house.svg";
 const BOX_WIDTH: usize = 104;
 const BOX_HEIGHT: usize = 30;
 const ROW_HEIGHT: usize = 84;
+/// For the title.
+const TOP: usize = 56;
 const GAP: usize = 26;
 /// For the floors' names.
 const MARGIN: usize = 84;
@@ -125,7 +128,7 @@ impl<'a> Layers<'a> {
         for (line, row) in self.rows.iter().enumerate() {
             let mut x = MARGIN + (self.width() - Layers::width_of(row)) / 2;
             for node in row {
-                places.insert(*node, (x + node.width() / 2, GAP + line * ROW_HEIGHT));
+                places.insert(*node, (x + node.width() / 2, TOP + GAP + line * ROW_HEIGHT));
                 x += node.width() + GAP;
             }
         }
@@ -161,14 +164,16 @@ fn reach<'a>(name: &str, rooms: &Rooms<'a>, found: &mut BTreeSet<&'a str>) {
 fn draw(table: &Table) -> String {
     let layers = Layers::of(table);
     let places = layers.places();
-    let (width, height) = (MARGIN + layers.width(), layers.rows.len() * ROW_HEIGHT);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
-         font-size=\"13\">\n<title>The rooms of castell and what they import</title>\n\
-         <defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" \
-         orient=\"auto\"><path d=\"M0 0 8 4 0 8z\" fill=\"#667\"/></marker></defs>\n\
-         <rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>\n"
-    );
+    let (width, height) = (MARGIN + layers.width(), TOP + layers.rows.len() * ROW_HEIGHT);
+    let head = Head {
+        title: "The rooms of castell and what they import",
+        subtitle: "arrows that others imply are left out",
+        left: 10.0,
+        ..Head::default()
+    };
+    let mut begun = Vec::new();
+    Look::default().open((width as f64, height as f64), head, &mut begun).expect("memory takes it");
+    let mut svg = String::from_utf8(begun).expect("what it writes is text") + &marker() + "\n";
     draw_floors(&mut svg, &layers, width);
     for arrow in &layers.arrows {
         let points: Vec<(usize, usize)> = arrow.iter().map(|node| places[node]).collect();
@@ -178,8 +183,8 @@ fn draw(table: &Table) -> String {
         let Node::Room(name) = node else { continue };
         let _ = writeln!(
             svg,
-            "<rect x=\"{}\" y=\"{y}\" width=\"{BOX_WIDTH}\" height=\"{BOX_HEIGHT}\" rx=\"5\" fill=\"#fff\" \
-             stroke=\"#334\"/><text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\" fill=\"#112\">{name}</text>",
+            "<rect x=\"{}\" y=\"{y}\" width=\"{BOX_WIDTH}\" height=\"{BOX_HEIGHT}\" rx=\"5\" class=\"node\"/>\
+             <text class=\"middle\" x=\"{middle}\" y=\"{}\">{name}</text>",
             middle - BOX_WIDTH / 2,
             y + 20
         );
@@ -189,16 +194,15 @@ fn draw(table: &Table) -> String {
 }
 
 fn draw_floors(svg: &mut String, layers: &Layers<'_>, width: usize) {
-    const SHADES: [&str; FLOORS.len()] = ["#e8e4da", "#e3efe3", "#e2eaf5", "#f5e9e2"];
     for (floor, name) in FLOORS.iter().enumerate() {
         let mut lines = (0..layers.rows.len()).filter(|line| layers.floors[*line] == floor);
         let Some(first) = lines.next() else { continue };
-        let (top, height) = (first * ROW_HEIGHT + GAP / 4, (lines.count() + 1) * ROW_HEIGHT - GAP / 4);
+        let (top, height) = (TOP + first * ROW_HEIGHT + GAP / 4, (lines.count() + 1) * ROW_HEIGHT - GAP / 4);
         let _ = writeln!(
             svg,
-            "<rect y=\"{top}\" width=\"{width}\" height=\"{height}\" fill=\"{}\"/>\
-             <text x=\"10\" y=\"{}\" fill=\"#556\" font-style=\"italic\">{name}</text>",
-            SHADES[floor],
+            "<rect class=\"{}\" y=\"{top}\" width=\"{width}\" height=\"{height}\"/>\
+             <text class=\"quiet\" x=\"10\" y=\"{}\">{name}</text>",
+            ["paper", "stripe"][floor % 2],
             top + 20
         );
     }
@@ -216,10 +220,7 @@ fn draw_arrow(svg: &mut String, points: &[(usize, usize)]) {
             let _ = write!(path, "V{}", y2 + BOX_HEIGHT);
         }
     }
-    let _ = writeln!(
-        svg,
-        "<path d=\"{path}\" fill=\"none\" stroke=\"#889\" stroke-width=\"1.2\" marker-end=\"url(#tip)\"/>"
-    );
+    let _ = writeln!(svg, "<path class=\"arrow\" d=\"{path}\" marker-end=\"url(#head)\"/>");
 }
 
 #[cfg(test)]

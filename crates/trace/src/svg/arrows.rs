@@ -17,8 +17,8 @@ pub(super) fn looks(messages: usize) -> (f64, f64, f64) {
     }
 }
 
-/// The head of arrows in drawings that are no timelines.
-pub(super) fn marker() -> String {
+/// The head of arrows in drawings that are no timelines: `marker-end="url(#head)"`.
+pub fn marker() -> String {
     let (_, _, head) = looks(0);
     format!(
         "<defs><marker id=\"head\" viewBox=\"0 0 8 6\" refX=\"7.5\" refY=\"3\" markerWidth=\"{head}\" markerHeight=\"6\" \

@@ -22,23 +22,26 @@ impl From<Theme> for Look {
 }
 
 /// What stands at the top.
-pub(super) struct Head<'a> {
+#[derive(Clone, Debug, Default)]
+pub struct Head<'a> {
+    /// What is shown.
     pub title: &'a str,
+    /// Where it comes from.
     pub subtitle: &'a str,
-    /// Where both begin.
+    /// Where both begin, in pixels.
     pub left: f64,
     /// Rules of this drawing alone.
     pub css: String,
 }
 
 impl Look {
-    /// The root element, style sheet, paper, title and subtitle.
-    pub(super) fn open(
-        &self,
-        (width, height): (f64, f64),
-        head: Head<'_>,
-        out: &mut impl Write,
-    ) -> io::Result<()> {
+    /// Begins a drawing of so many pixels: the root element, style sheet, paper, title and subtitle, down to 56 pixels. What follows may be of the
+    /// classes `quiet`, `tiny`, `middle`, `end` (text), `stripe`, `node` (areas), `grid`, `base`, `axis`, `arrow` (lines) and others;
+    /// `</svg>` ends it.
+    ///
+    /// # Errors
+    /// Whatever the writer says.
+    pub fn open(&self, (width, height): (f64, f64), head: Head<'_>, out: &mut impl Write) -> io::Result<()> {
         let (width, height, left) = (Px(width), Px(height), Px(head.left));
         let title = Escaped(self.title.as_deref().unwrap_or(head.title));
         let font = self.font.as_deref().map(theme::font).unwrap_or_default();

@@ -24,13 +24,14 @@ mod stages;
 mod theme;
 mod xml;
 
+pub use arrows::marker;
 pub use beside::write_svg_beside;
 pub use boxes::{BoxPanel, BoxPlot, FiveNumbers, write_box_plot};
 pub use gantt::{GanttBar, GanttPanel, GanttPlot, write_gantt};
 pub use graph::{BOXES_MAX, GraphArrow, GraphBox, GraphPlot, write_graph};
 pub use heat::{HeatMap, write_heat_map};
 pub use lines::{Axis, Line, LinePlot, Panel, write_line_plot};
-pub use look::Look;
+pub use look::{Head, Look};
 pub use network::{NetworkLink, NetworkNode, NetworkPlot, write_network};
 pub use nodes::{NodeBox, NodesPlot, write_nodes};
 pub use rows::LINES_MAX;

@@ -1,7 +1,6 @@
 //! Who is on which node: a box a node, a bar for each job in it, the longer the more the job suffers.
 
 use super::look::{Head, Look};
-use super::theme;
 use super::xml::{Escaped, Px};
 use std::io::{self, Write};
 
@@ -50,12 +49,7 @@ pub fn write_nodes(plot: &NodesPlot, look: &Look, out: &mut impl Write) -> io::R
     let height = HEAD + shown.len().div_ceil(columns) as f64 * pitch + 30.0;
     let slowdowns = shown.iter().flat_map(|node| node.jobs.iter().filter_map(|job| job.1));
     let most = slowdowns.fold(1.0, f64::max) - 1.0;
-    let head = Head {
-        title: &plot.title,
-        subtitle: &plot.subtitle,
-        left: MARGIN,
-        css: theme::load_style(look.theme),
-    };
+    let head = Head { title: &plot.title, subtitle: &plot.subtitle, left: MARGIN, css: String::new() };
     look.open((WIDTH, height), head, out)?;
     for (at, node) in shown.iter().enumerate() {
         let (x, y) = (MARGIN + (at % columns) as f64 * (BOX + GAP), HEAD + (at / columns) as f64 * pitch);

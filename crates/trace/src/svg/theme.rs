@@ -145,15 +145,14 @@ pub(super) fn kind_style(theme: Theme) -> String {
     themed(theme, of)
 }
 
-/// The style sheet of loads: lines `load-0` to `load-4`, and areas `on-load-0` to `on-load-4`; and of the `node`s between.
+/// The style sheet of loads: lines `load-0` to `load-4`, and areas `on-load-0` to `on-load-4`.
 pub(super) fn load_style(theme: Theme) -> String {
     let of = |palette: &Palette| {
         let rules = palette.loads.iter().enumerate();
         let rules = rules.map(|(at, colour)| {
             format!(".load-{at}{{stroke:{colour};fill:none}}.on-load-{at}{{fill:{colour}}}\n")
         });
-        let Palette { paper, quiet, .. } = palette;
-        rules.collect::<String>() + &format!(".node{{fill:{paper};stroke:{quiet}}}\n")
+        rules.collect::<String>()
     };
     themed(theme, of)
 }
@@ -171,7 +170,7 @@ fn rules(palette: &Palette) -> String {
     let Palette { paper, ink, quiet, line, stripe, arrow, critical, activities, .. } = palette;
     let mut css = format!(
         ".paper{{fill:{paper}}}text{{fill:{ink}}}.quiet{{fill:{quiet}}}.grid,.base,.axis{{stroke:{line}}}\
-         .stripe{{fill:{stripe}}}.arrow{{stroke:{arrow}}}.head{{fill:{arrow}}}.critical{{stroke:{critical};fill:none}}\n"
+         .stripe{{fill:{stripe}}}.arrow{{stroke:{arrow}}}.head{{fill:{arrow}}}.node{{fill:{paper};stroke:{quiet}}}.critical{{stroke:{critical};fill:none}}\n"
     );
     for (activity, (fill, text)) in Activity::ALL.iter().zip(activities) {
         let name = activity.name();
