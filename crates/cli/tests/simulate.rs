@@ -263,6 +263,19 @@ fn timelines_are_written() {
     }
 }
 
+/// What looks like a graph of tasks has workers elsewhere.
+#[test]
+fn one_row_says_where_the_workers_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let drawing = directory.path().join("tasks.svg");
+    let drawing = drawing.to_str().unwrap();
+    let said = |file: &str| text(&simulate(&[file, "--timeline", drawing]).stdout);
+    let tasks = program(&directory, "num_ranks 1\nrank 0 { a: calc 1000\n b: calc 1000\n }\n");
+    assert!(said(&tasks).contains(&format!("castell tasks simulate {tasks} --timeline FILE")));
+    let messages = program(&directory, "num_ranks 2\nrank 0 { send 8b to 1 }\nrank 1 { recv 8b from 0 }\n");
+    assert!(!said(&messages).contains("tasks simulate"));
+}
+
 #[test]
 fn a_deadlock_is_told_as_a_circle() {
     let directory = tempfile::tempdir().unwrap();

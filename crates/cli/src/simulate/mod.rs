@@ -218,8 +218,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             Some(network) => format!("{}; {network}", args.models()),
             None => args.models(),
         };
+        let is_of_tasks = timeline.ranks == 1 && timeline.spans.len() > 1 && timeline.messages.is_empty();
         if let (Some(line), false) = (args.timeline.write(timeline)?, args.json) {
             println!("{line}");
+            if is_of_tasks {
+                println!(
+                    "  (one rank has one row; a row for each worker: castell tasks simulate {name} --timeline FILE)"
+                );
+            }
         }
     }
     if watched.outcome.unreceived > 0 {
