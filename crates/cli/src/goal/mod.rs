@@ -69,6 +69,9 @@ enum Command {
         /// Draw operations and what they wait for
         #[arg(long, value_name = "FILE.svg|png|pdf", group = "drawn", value_parser = crate::picture::file, conflicts_with_all = ["schedule", "dot", "json"])]
         svg: Option<PathBuf>,
+        /// A line of the drawing for each rank, also where many do the same
+        #[arg(long, requires = "drawn")]
+        every_rank: bool,
         #[command(flatten)]
         look: LookArgs,
         /// Print one JSON object
@@ -106,8 +109,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut out = Out::default();
     let code = match args.command {
         Command::Check { file, json } => run_check(&file, json, &mut out),
-        Command::Dump { file, rank, svg: Some(drawing), look, .. } => {
-            draw_program(&file, rank.map(Rank), &look.look(), &drawing)
+        Command::Dump { file, rank, svg: Some(drawing), look, every_rank, .. } => {
+            draw_program(&file, draw::Which { only: rank.map(Rank), every_rank }, &look.look(), &drawing)
         }
         Command::Dump { file, rank, schedule, dot, json, svg: None, .. } => {
             let form = match () {
@@ -327,16 +330,16 @@ fn dump(
 }
 
 /// Draws a program.
-fn draw_program(path: &Path, only: Option<Rank>, look: &Look, drawing: &Path) -> anyhow::Result<ExitCode> {
+fn draw_program(path: &Path, which: draw::Which, look: &Look, drawing: &Path) -> anyhow::Result<ExitCode> {
     crate::output::check(drawing)?;
     let program = source::program(path)?;
     let ranks = program.num_ranks();
-    if let Some(rank) = only.filter(|rank| rank.0 >= ranks) {
+    if let Some(rank) = which.only.filter(|rank| rank.0 >= ranks) {
         castell_host::say(&no_such_rank(rank, path, ranks));
         return Ok(ExitCode::from(2));
     }
     let title = path.file_name().unwrap_or_default().to_string_lossy();
-    draw::draw(&program, only, &title, look, drawing).with_context(|| name(path))?;
+    draw::draw(&program, which, &title, look, drawing).with_context(|| name(path))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,6 +2,7 @@
 
 use super::arrows;
 use super::look::{Head, Look};
+use super::rows::listed;
 use super::xml::{Escaped, Px};
 use crate::Activity;
 use castell_base::Rank;
@@ -42,6 +43,18 @@ pub struct GraphPlot {
     pub boxes: Vec<GraphBox>,
     /// From which box to which.
     pub arrows: Vec<(usize, usize, GraphArrow)>,
+    /// All the ranks of a line that shows what several do, the first of them that of its boxes; the others have a line each.
+    pub together: Vec<Vec<Rank>>,
+}
+
+impl GraphPlot {
+    /// What stands beside a rank's boxes.
+    fn name(&self, rank: Rank) -> String {
+        match self.together.iter().find(|ranks| ranks.first() == Some(&rank)) {
+            Some(ranks) if ranks.len() > 1 => format!("{} ({} alike)", listed(ranks, 12), ranks.len()),
+            _ => format!("rank {rank}"),
+        }
+    }
 }
 
 /// Boxes that are drawn at most: more are no picture.
@@ -70,7 +83,7 @@ pub fn write_graph(plot: &GraphPlot, look: &Look, out: &mut impl Write) -> io::R
     );
     let arrows: Vec<(usize, usize, GraphArrow)> =
         plot.arrows.iter().copied().filter(|(from, to, _)| (*from).max(*to) < boxes.len()).collect();
-    let layout = Layout::of(boxes, &arrows);
+    let layout = Layout::of(plot, boxes, &arrows);
     let width = Px(layout.width);
     let left_out = match plot.boxes.len() - boxes.len() {
         0 => String::new(),
@@ -90,9 +103,9 @@ pub fn write_graph(plot: &GraphPlot, look: &Look, out: &mut impl Write) -> io::R
         let y = Px(band.top + band.height / 2.0 + 4.0);
         writeln!(
             out,
-            "<text class=\"end\" x=\"{}\" y=\"{y}\">rank {}</text>",
+            "<text class=\"end\" x=\"{}\" y=\"{y}\">{}</text>",
             Px(layout.left - 14.0),
-            band.rank
+            plot.name(band.rank)
         )?;
     }
     for (arrow, path) in arrows.iter().zip(&layout.paths) {
@@ -187,7 +200,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(boxes: &[GraphBox], arrows: &[(usize, usize, GraphArrow)]) -> Layout {
+    fn of(plot: &GraphPlot, boxes: &[GraphBox], arrows: &[(usize, usize, GraphArrow)]) -> Layout {
         let columns = columns(boxes.len(), arrows);
         let slots = slots(boxes, arrows, &columns);
         let count = columns.iter().map(|column| column + 1).max().unwrap_or(0);
@@ -196,8 +209,9 @@ impl Layout {
             let longest = lines(one).iter().map(|line| line.chars().count()).max().unwrap_or(0);
             widths[column] = widths[column].max(longest as f64 * CHARACTER + 14.0);
         }
-        let last = boxes.iter().map(|one| one.rank.0).max().unwrap_or(0);
-        let left = 16.0 + (5 + last.to_string().len()) as f64 * 6.9 + 14.0;
+        let names = boxes.chunk_by(|one, next| one.rank == next.rank).map(|ranks| plot.name(ranks[0].rank));
+        let longest = names.map(|name| name.chars().count()).max().unwrap_or(0);
+        let left = 16.0 + longest as f64 * 6.9 + 14.0;
         let mut starts = Vec::with_capacity(count);
         let mut x = left;
         for width in &widths {
@@ -335,7 +349,7 @@ mod tests {
         let boxes = vec![one(0, "a"), one(0, "b"), one(0, "c"), one(0, "d"), one(1, "e")];
         use GraphArrow::{End, Message, Start};
         let arrows = vec![(0, 1, End), (0, 2, Start), (1, 3, End), (2, 3, End), (0, 3, End), (3, 4, Message)];
-        let layout = Layout::of(&boxes, &arrows);
+        let layout = Layout::of(&GraphPlot::default(), &boxes, &arrows);
         for &(from, to, _) in &arrows {
             let (from, to) = (layout.places[from], layout.places[to]);
             assert!(from.x + from.width < to.x);
@@ -360,6 +374,10 @@ mod tests {
         let boxes = vec![one(0, "a"), one(0, "b"), one(0, "")];
         assert!(drawn(&GraphPlot { boxes, arrows: circle, ..GraphPlot::default() }).ends_with("</svg>\n"));
         assert!(drawn(&GraphPlot::default()).ends_with("</svg>\n"));
+        let together = vec![vec![Rank(0), Rank(1), Rank(5)], vec![Rank(3)]];
+        let text =
+            drawn(&GraphPlot { boxes: vec![one(0, "a"), one(3, "b")], together, ..GraphPlot::default() });
+        assert!(text.contains(">0–1, 5 (3 alike)</text>") && text.contains(">rank 3</text>"), "{text}");
         let many = BOXES_MAX + 7;
         let arrows = (1..many).map(|at| (at - 1, at, End)).collect();
         let text = drawn(&GraphPlot { boxes: vec![one(3, "x"); many], arrows, ..GraphPlot::default() });
