@@ -2,10 +2,10 @@
 //! here fails unless it may be missing; the last line counts.
 
 use crate::ahead::Ahead;
-use crate::command::{host, succeed};
-use crate::failures::{self, Failures};
+use crate::command::succeed;
+use crate::failures::Failures;
 use crate::skips::{self, Skips};
-use crate::{book_links, fuzz, instructions, limit, readme, setup, tidy};
+use crate::{book_links, fuzz, instructions, programs, readme, setup, tidy};
 use anyhow::bail;
 use std::cell::RefCell;
 use std::path::Path;
@@ -25,6 +25,8 @@ pub struct Args {
 
 /// What steps note while they run.
 struct Notes {
+    /// Whether what is missing is to be installed.
+    installs: bool,
     skips: Skips,
     failures: Failures,
     /// What later steps will build.
@@ -35,7 +37,7 @@ struct Notes {
 struct Step {
     name: &'static str,
     run: fn(&Path, &Notes) -> anyhow::Result<()>,
-    /// What it builds first, if that can be done while tests run.
+    /// What it builds, or has to have installed, first, if that can be done while tests run.
     builds: fn(&Path) -> anyhow::Result<Vec<Command>>,
 }
 
@@ -60,7 +62,7 @@ const STEPS: [Step; 10] = [
     },
     // Behind all builds: it measures this machine.
     Step { builds: |root| Ok(vec![build_program(root)]), ..Step::new("readme", run_readme) },
-    Step::new("book", build_book),
+    Step { builds: |_| Ok(setup::mdbook().into_iter().collect()), ..Step::new("book", build_book) },
 ];
 
 impl Step {
@@ -75,8 +77,10 @@ pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
         .iter()
         .filter(|step| args.steps.is_empty() || args.steps.iter().any(|wanted| wanted == step.name))
         .collect();
-    let builds = steps.iter().map(|step| (step.builds)(root)).collect::<Result<Vec<_>, _>>()?;
+    let ahead = steps.iter().filter(|step| args.setup || step.name != "book");
+    let builds = ahead.map(|step| (step.builds)(root)).collect::<Result<Vec<_>, _>>()?;
     let notes = Notes {
+        installs: args.setup,
         skips: Skips::none_yet(root)?,
         failures: Failures::none_yet(root)?,
         builds: RefCell::new(builds.into_iter().flatten().collect()),
@@ -127,15 +131,9 @@ fn run_tidy(root: &Path) -> anyhow::Result<()> {
 }
 
 fn run_tests(root: &Path, notes: &Notes) -> anyhow::Result<()> {
-    cargo(root, &["test", "--workspace", "--locked", "--no-run"], &[])?;
+    let built = programs::build(root)?;
     *notes.ahead.borrow_mut() = Some(Ahead::start(root, notes.builds.take()));
-    let mut tests = Command::new("cargo");
-    tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]).current_dir(root);
-    // Each test program is run by this one, so that one that hangs doesn't take the others with it.
-    let runner = format!("CARGO_TARGET_{}_RUNNER", host()?.to_uppercase().replace('-', "_"));
-    let limit = format!("{} limit {}", std::env::current_exe()?.display(), limit::SECONDS);
-    tests.env(skips::VARIABLE, notes.skips.file()).env(failures::VARIABLE, notes.failures.folder());
-    succeed(tests.env(runner, limit))
+    programs::run(root, built, &notes.failures, (skips::VARIABLE, notes.skips.file().as_os_str()))
 }
 
 /// The lock-free types under loom's exhaustive scheduler: another `cfg`, so another target folder.
@@ -180,8 +178,10 @@ fn run_readme(root: &Path, notes: &Notes) -> anyhow::Result<()> {
 }
 
 fn build_book(root: &Path, notes: &Notes) -> anyhow::Result<()> {
-    if setup::find_program("mdbook").is_none() {
-        return notes.skips.note("mdbook", "not installed");
+    match setup::mdbook() {
+        Some(mut install) if notes.installs => succeed(&mut install)?,
+        Some(_) => return notes.skips.note("mdbook", "not installed"),
+        None => {}
     }
     // Whole paths: versions of mdbook differ in what others are relative to.
     let folder = root.join("target/book");

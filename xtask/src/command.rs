@@ -8,9 +8,7 @@ use std::process::{Command, Stdio};
 /// # Errors
 /// It cannot be started, or does not end well.
 pub fn succeed(command: &mut Command) -> anyhow::Result<()> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let words = command.get_args().map(|word| word.to_string_lossy().into_owned());
-    let line = std::iter::once(program).chain(words).collect::<Vec<_>>().join(" ");
+    let line = line(command);
     println!("   {line}");
     let status = command.stdin(Stdio::null()).status();
     let status = status.with_context(|| format!("could not start `{line}`"))?;
@@ -18,6 +16,12 @@ pub fn succeed(command: &mut Command) -> anyhow::Result<()> {
         bail!("`{line}` ended with {status}");
     }
     Ok(())
+}
+
+/// The program and its arguments.
+pub fn line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 /// The platform of the compiler. Who names it as the target keeps compiler flags away from build scripts.

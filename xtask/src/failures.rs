@@ -1,21 +1,10 @@
 //! What tests that failed said, kept until the end: a log of all tests is long, and who reads one wants this first.
 
 use anyhow::Context as _;
-use std::collections::VecDeque;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::Duration;
 
-/// Tells `cargo xtask limit` the folder in which to keep what programs that failed said.
-pub const VARIABLE: &str = "CASTELL_FAILURES";
-
-/// Of what a program said, this many of its last lines are kept.
-const KEPT_LINES: usize = 4_000;
-/// And this many of each program's are shown at the end.
+/// Of what a program said, this many lines are shown at the end.
 const SHOWN_LINES: usize = 80;
 
 /// Those of one run of CI.
@@ -35,9 +24,10 @@ impl Failures {
         Ok(Failures { folder })
     }
 
-    /// Where they are kept.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    /// Keeps what the program of this name said.
+    pub fn keep(&self, program: &str, log: &Path) -> anyhow::Result<()> {
+        let path = self.folder.join(program.replace('/', ":"));
+        fs::copy(log, &path).map(drop).with_context(|| path.display().to_string())
     }
 
     /// Prints what was said, and gives a line for each program: which of its tests failed.
@@ -48,8 +38,9 @@ impl Failures {
         paths.sort();
         let mut lines = Vec::new();
         for path in paths {
-            let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
-            let program = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let text = fs::read(&path).with_context(|| format!("{}", path.display()))?;
+            let text = String::from_utf8_lossy(&text);
+            let program = path.file_name().unwrap_or_default().to_string_lossy().replace(':', "/");
             println!("== what {program} said ({})\n{}", path.display(), essence(&text));
             let names = failed_tests(&text);
             let names = if names.is_empty() { "no test by name".to_owned() } else { names.join(", ") };
@@ -57,56 +48,6 @@ impl Failures {
         }
         Ok(lines)
     }
-}
-
-/// Hands on what a program says, and remembers the last of it.
-pub struct Listener {
-    said: Arc<Mutex<VecDeque<Vec<u8>>>>,
-    ended: Vec<Receiver<()>>,
-}
-
-impl Listener {
-    /// Nothing heard so far.
-    pub fn new() -> Listener {
-        Listener { said: Arc::default(), ended: Vec::new() }
-    }
-
-    /// Hears `from` too, in a thread of its own, and hands it on to `to`.
-    pub fn hear(&mut self, from: impl Read + Send + 'static, mut to: impl Write + Send + 'static) {
-        let (sender, receiver) = mpsc::channel();
-        let said = Arc::clone(&self.said);
-        self.ended.push(receiver);
-        thread::spawn(move || {
-            let (mut from, mut line) = (BufReader::new(from), Vec::new());
-            while from.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-                // Whoever reads us may be gone; the program is still heard, lest it stand still at a full pipe.
-                let _ = to.write_all(&line).and_then(|()| to.flush());
-                let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-                said.push_back(std::mem::take(&mut line));
-                if said.len() > KEPT_LINES {
-                    said.pop_front();
-                }
-            }
-            // Nobody may be waiting any more.
-            let _ = sender.send(());
-        });
-    }
-
-    /// What was said last. What the program left running may hold its output open: that is waited for only a moment.
-    pub fn last_words(self) -> String {
-        for ended in &self.ended {
-            let _ = ended.recv_timeout(Duration::from_secs(2));
-        }
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        said.iter().map(|line| String::from_utf8_lossy(line)).collect()
-    }
-}
-
-/// Keeps what a program said that failed, where there is a folder for it.
-pub fn keep(folder: &Path, program: &str, said: &str) -> anyhow::Result<()> {
-    let name = Path::new(program).file_name().unwrap_or_default();
-    let path = folder.join(name);
-    fs::write(&path, said).with_context(|| format!("{}", path.display()))
 }
 
 /// What the harness collects of the tests that failed; the last lines where there is no such part.
@@ -146,18 +87,13 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         let failures = Failures::none_yet(root.path()).expect("a folder");
         assert_eq!(failures.report().expect("read"), Vec::<String>::new());
-        keep(failures.folder(), "target/debug/deps/share-1", SAID).expect("kept");
-        assert_eq!(failures.report().expect("read"), ["share-1: b"]);
+        let log = root.path().join("log");
+        fs::write(&log, SAID).expect("a log");
+        failures.keep("cli tests/share.rs", &log).expect("kept");
+        assert_eq!(failures.report().expect("read"), ["cli tests/share.rs: b"]);
         assert_eq!(
             Failures::none_yet(root.path()).expect("emptied").report().expect("read"),
             Vec::<String>::new()
         );
-    }
-
-    #[test]
-    fn all_that_is_said_is_handed_on() {
-        let mut listener = Listener::new();
-        listener.hear(&b"one\ntwo"[..], std::io::sink());
-        assert_eq!(listener.last_words(), "one\ntwo");
     }
 }

@@ -16,6 +16,7 @@ mod limit;
 mod mpi_door;
 mod mutants;
 mod observer;
+mod programs;
 mod readme;
 mod sanitize;
 mod setup;
@@ -59,8 +60,6 @@ enum Command {
     Suites(suites::Args),
     /// Simulate a million connections of the protocol over raw frames (CI simulates 24,000)
     Storm(storm::Args),
-    /// Run a program under a time limit; one that hangs is described and killed with all that it started
-    Limit(limit::Args),
     /// The C headers as pages of the book: what mdBook calls while it builds (docs/book.toml)
     Headers(headers::Args),
     /// Build and install the libraries, the header, the program and the pkg-config and CMake files
@@ -80,7 +79,6 @@ fn main() -> ExitCode {
         Command::Sanitize(args) => sanitize::run(&root, &args),
         Command::Suites(args) => suites::run(&root, &args),
         Command::Storm(args) => storm::run(&root, &args),
-        Command::Limit(args) => limit::run(&args),
         Command::Headers(args) => headers::run(&root, &args),
         Command::Install(args) => install::run(&root, &args),
     };

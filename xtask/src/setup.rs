@@ -71,6 +71,8 @@ pub struct Args {
     /// Also a task runtime that `castell bench tasks` compares with, beside those that tests need: StarPU
     #[arg(long)]
     peers: bool,
+    #[arg(skip)]
+    leaves_mdbook: bool,
 }
 
 /// Installs what is missing and says what it does.
@@ -80,13 +82,17 @@ pub struct Args {
 pub fn run(root: &Path, args: &Args) -> anyhow::Result<()> {
     install_packages(args.peers)?;
     install_components()?;
-    install_mdbook()?;
+    match mdbook() {
+        None => println!("setup: mdbook is there"),
+        Some(_) if args.leaves_mdbook => println!("setup: mdbook comes while tests run"),
+        Some(mut install) => succeed(&mut install)?,
+    }
     install_mpis(root)?;
     crate::observer::build(root).map(|_| ())
 }
 
-/// What the tests need, without the peers of benchmarks.
-pub const FOR_TESTS: Args = Args { peers: false };
+/// What the tests need, without the peers of benchmarks. Who builds the book after them installs mdBook.
+pub const FOR_TESTS: Args = Args { peers: false, leaves_mdbook: true };
 
 fn install_packages(peers: bool) -> anyhow::Result<()> {
     let programs = PROGRAMS.iter().filter(|(program, _)| find_program(program).is_none());
@@ -191,12 +197,11 @@ fn install_components() -> anyhow::Result<()> {
     succeed(Command::new("rustup").args(["component", "add"]).args(&missing))
 }
 
-fn install_mdbook() -> anyhow::Result<()> {
-    match find_program("mdbook") {
-        Some(_) => println!("setup: mdbook is there"),
-        None => succeed(Command::new("cargo").args(MDBOOK))?,
-    }
-    Ok(())
+/// Installs mdBook, where it is not there yet.
+pub fn mdbook() -> Option<Command> {
+    let mut install = Command::new("cargo");
+    install.args(MDBOOK);
+    find_program("mdbook").is_none().then_some(install)
 }
 
 /// Where a program lies: on the path, or where Debian keeps the daemons.
