@@ -496,4 +496,18 @@ mod tests {
         check(&map);
         assert_eq!(map.order.blocks.len(), map.len().div_ceil(BLOCK_REGIONS));
     }
+
+    #[test]
+    fn room_that_few_regions_need_not_have_is_given_back() {
+        let mut map = RegionMap::new();
+        for index in 0..1000_usize {
+            map.insert(region(64 * index, 64), index).expect("disjoint");
+        }
+        assert_eq!(map.slots.len(), 2048);
+        for (kept, slots) in [(512, 2048), (511, 2048), (300, 2048), (100, 512), (10, 64), (1, 16), (0, 16)] {
+            map.retain(|_, value| *value < kept);
+            assert_eq!((map.len(), map.slots.len()), (kept, slots));
+            assert!((0..kept).all(|index| map.get_mut(region(64 * index, 64)) == Some(&mut { index })));
+        }
+    }
 }
