@@ -47,4 +47,12 @@ mod tests {
             assert!((found - w).abs() < 1e-6 * (1.0 + w.abs()), "{w}: {found}");
         }
     }
+
+    #[test]
+    fn small_values_are_as_exact_as_others() {
+        for w in [1e-12, 1e-7, 1e-3, -1e-12, -1e-7, -1e-3] {
+            let found = lambert_w0(w * f64::exp(w));
+            assert!((found - w).abs() < 1e-12 * w.abs(), "{w}: {found}");
+        }
+    }
 }

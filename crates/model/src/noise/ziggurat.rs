@@ -175,6 +175,22 @@ mod tests {
         compare(exponential, &[0.01, 0.1, 0.7, 1.0, 3.0, 7.7, 10.0].map(|x| (x, -libm::expm1(-x))));
     }
 
+    /// So few draws are in the tail that the shares above hardly see what it looks like.
+    #[test]
+    fn the_tail_of_normal_numbers_is_that_of_the_density() {
+        const DRAWS: u64 = 100_000;
+        let beyond = |operation| {
+            let mut random = Key { seed: 6, rank: Rank(1), operation }.stream(0);
+            normal_outside(&NORMAL_TABLES, 0, 1.0, &mut random).expect("in the tail") - NORMAL.0
+        };
+        let mean = (0..DRAWS).map(beyond).sum::<f64>() / DRAWS as f64;
+        let steps = || (0..40_000).map(|step| f64::from(step) * 1e-4);
+        let weight = |beyond: f64| normal_density(NORMAL.0 + beyond);
+        let exact = steps().map(|at| at * weight(at)).sum::<f64>() / steps().map(weight).sum::<f64>();
+        // Five standard errors: the tail's deviation is less than its mean.
+        assert!((mean - exact).abs() < 5.0 * exact / (DRAWS as f64).sqrt(), "{mean}, not {exact}");
+    }
+
     #[test]
     fn layers_fill_the_area_under_the_density() {
         for (tables, area) in [(&*NORMAL_TABLES, NORMAL.1), (&*EXPONENTIAL_TABLES, EXPONENTIAL.1)] {
