@@ -347,4 +347,19 @@ mod tests {
         index.reset();
         assert_eq!(index.in_use, [false; CLASSES]);
     }
+
+    #[test]
+    fn an_emptied_index_keeps_no_links() {
+        let (mut receives, mut messages) = (ReceiveIndex::default(), MessageIndex::default());
+        let receive = Triple { context: 1, source: ANY, tag: 3 };
+        receives.insert(receive, 9);
+        messages.in_use[0] = true;
+        messages.insert(receive, 9);
+        receives.remove(receive, 9);
+        messages.remove(receive, 9);
+        assert_eq!((receives.chains.links.len(), messages.chains[0].links.len()), (10, 10));
+        receives.reset();
+        messages.reset();
+        assert!(receives.chains.links.is_empty() && messages.chains[0].links.is_empty());
+    }
 }
