@@ -73,19 +73,36 @@ fn a_dead_rank_fails_what_depends_on_it_and_nothing_else() {
 #[test]
 fn castell_and_mpi_begin_and_end_in_any_order() {
     let source = root().join("crates/cli/tests/c/beside_mpi.c");
-    let open_mpi = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "3"];
-    for (compiler, launcher) in
-        [("mpicc.mpich", &["mpiexec.mpich", "-n", "3"][..]), ("mpicc.openmpi", &open_mpi)]
-    {
-        if Command::new(compiler).arg("--version").output().is_err() {
-            skip(compiler, "not installed");
+    let open_mpi = ["--allow-run-as-root", "--oversubscribe"];
+    // Those of the distribution, and those that `cargo xtask setup` brings.
+    let mpis = [
+        ("/usr/bin", "mpicc.mpich", "mpiexec.mpich", &[][..]),
+        ("/usr/bin", "mpicc.openmpi", "mpirun.openmpi", &open_mpi),
+        ("mpich-5/bin", "mpicc", "mpiexec", &[]),
+        ("intel-2021/bin", "mpicc", "mpiexec", &[]),
+        ("openmpi-5/bin", "mpicc", "mpirun", &open_mpi),
+    ];
+    // A path from the root stays what it is.
+    let below = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../mpi");
+    for (folder, compiler, launcher, options) in mpis {
+        let [compiler, launcher] = [compiler, launcher].map(|name| below.join(folder).join(name));
+        if !compiler.exists() {
+            skip(&compiler.display().to_string(), "not installed; `cargo xtask setup` does it");
             continue;
         }
-        let program = installed().compile_by(compiler, &source);
+        let (program, root) = (folder.replace('/', "-"), below.join(folder).join(".."));
+        let program =
+            installed().compile_with(Command::new(&compiler).env("I_MPI_ROOT", &root), &source, &program);
+        let compiler = compiler.display();
         // Castell's part lies around MPI's, in it, before, behind its beginning; one of them alone.
         for order in ["GMmg", "MGgm", "GMgm", "MGmg", "GgMm", "Gg", "G", "Mm"] {
+            // Open MPI 5 does not begin where anybody has called PMIx_Init before, castell or not.
+            if folder.starts_with("openmpi-5") && order.starts_with('G') && order.contains('M') {
+                continue;
+            }
             let mut run = Command::new("timeout");
-            run.args(["-k", "2", "60"]).args(launcher).arg(&program).arg(order);
+            run.args(["-k", "2", "60"]).arg(&launcher).args(options).args(["-n", "3"]);
+            run.arg(&program).arg(order).env("I_MPI_ROOT", &root);
             let run = run.output().expect("timeout can be started");
             let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
             if err.contains("PMIx client library cannot be used") {

@@ -55,8 +55,14 @@ impl Installed {
         let extension =
             source.extension().and_then(|extension| extension.to_str()).expect("a source has one");
         let stem = source.file_stem().and_then(|stem| stem.to_str()).expect("a source has a name");
-        let program = self.prefix.join(format!("{stem}_{extension}_{compiler}"));
-        let mut compiler = Command::new(compiler);
+        self.compile_with(&mut Command::new(compiler), source, &format!("{stem}_{extension}_{compiler}"))
+    }
+
+    /// The same with a compiler that has an environment of its own, as a program of this name.
+    pub fn compile_with(&self, compiler: &mut Command, source: &Path, name: &str) -> PathBuf {
+        let extension =
+            source.extension().and_then(|extension| extension.to_str()).expect("a source has one");
+        let program = self.prefix.join(name);
         compiler.arg(if extension == "c" { "-std=c11" } else { "-std=c++17" });
         compiler.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pedantic", "-pthread"]);
         output(

@@ -19,6 +19,10 @@ pub(super) trait KeyValueSpace {
     fn get(&mut self, from: Rank, key: &str) -> Result<String, BootstrapError>;
     /// The largest value. Bytes.
     fn value_bytes_max(&self) -> usize;
+    /// Whether a second one in the same process who takes leave would speak to nobody.
+    fn leaves_once(&self) -> bool {
+        true
+    }
     /// Takes leave of the service; the process counts as well-behaved whenever it ends.
     fn finish(&mut self) -> Result<(), BootstrapError>;
 }

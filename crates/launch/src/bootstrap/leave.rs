@@ -2,8 +2,9 @@
 //!
 //! At once, so that the launcher learns of a rank's end from the process alone. But not where the program has an MPI beside
 //! castell: such a service takes leave of a process once, and whoever came second would speak to nobody. There it is done when
-//! the process ends; if MPI has done it by then, ours is in vain, and that does not matter.
+//! the process ends, unless MPI does it: some do when they end, some behind this, and would be killed by writing to who is gone.
 
+use std::ffi::c_int;
 use std::process;
 use std::sync::{Mutex, PoisonError};
 
@@ -28,6 +29,19 @@ fn has_mpi() -> bool {
     // SAFETY: a C string; what it finds is not called.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"MPI_Init".as_ptr()) };
     !found.is_null()
+}
+
+/// Whether that MPI has been begun, if by now it has ended again or not: it takes leave for the process.
+pub(super) fn is_left_to_mpi() -> bool {
+    // SAFETY: a C string.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"MPI_Initialized".as_ptr()) };
+    if found.is_null() {
+        return false;
+    }
+    // SAFETY: the type that all MPIs have for this function, which may be called at any time.
+    let initialized: extern "C" fn(*mut c_int) -> c_int = unsafe { std::mem::transmute(found) };
+    let mut is_begun = 0;
+    initialized(&mut is_begun) == 0 && is_begun != 0
 }
 
 extern "C" fn finish() {

@@ -81,9 +81,14 @@ fn net_of_environment() -> Result<Net, String> {
     net.map(Option::unwrap_or_default).map_err(|error: String| format!("{NET_VARIABLE}: {error}"))
 }
 
-/// At once, or where there is an MPI when the process ends: what is said then may be in vain.
+/// At once, or where there is an MPI when the process ends, if it is not left to that: what is said then may be in vain.
 fn take_leave(space: impl KeyValueSpace + Send + 'static) -> Result<(), BootstrapError> {
-    leave::put_off(space, |mut space| drop(space.finish())).or_else(|mut space| space.finish())
+    let end = |mut space: _| {
+        if !(KeyValueSpace::leaves_once(&space) && leave::is_left_to_mpi()) {
+            drop(KeyValueSpace::finish(&mut space));
+        }
+    };
+    leave::put_off(space, end).or_else(|mut space| space.finish())
 }
 
 fn alone(

@@ -81,6 +81,10 @@ struct Calls {
 impl Calls {
     /// Loads the library, which stays loaded.
     fn load(path: Option<String>) -> Result<Calls, BootstrapError> {
+        // An MPI of the program's may have brought one of its own: two of them would take each other's files.
+        if let (None, Ok(calls)) = (&path, Calls::find(&Library::of_the_program())) {
+            return Ok(calls);
+        }
         let names = match path {
             Some(path) => vec![path],
             None => vec!["libpmix.so.2".into(), "libpmix.so".into()],
@@ -145,6 +149,11 @@ impl Library {
         // its symbols, hence global.
         let handle = unsafe { libc::dlopen(c_name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
         if handle.is_null() { Err(loader_error()) } else { Ok(Library { name: name.into(), handle }) }
+    }
+
+    /// What the program was linked with, and what was loaded for all to see.
+    fn of_the_program() -> Library {
+        Library { name: "the program".into(), handle: libc::RTLD_DEFAULT }
     }
 
     /// Finds a function.
@@ -266,6 +275,11 @@ impl KeyValueSpace for Pmix {
 
     fn value_bytes_max(&self) -> usize {
         VALUE_BYTES_MAX
+    }
+
+    /// The library counts who has begun and ended.
+    fn leaves_once(&self) -> bool {
+        false
     }
 
     fn finish(&mut self) -> Result<(), BootstrapError> {
