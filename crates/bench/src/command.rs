@@ -9,7 +9,6 @@ use crate::{
 };
 use anyhow::Context as _;
 use castell_host::conditions::{Conditions, Setup};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Measure this machine, side by side with peers
@@ -55,9 +54,6 @@ pub struct Args {
     /// Sizes to measure, as 8,4096 (default: the workload's)
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     bytes: Option<Vec<u64>>,
-    /// Draw medians over sizes, each with a band down to the least; of pingpong, messages, collectives, net and others with sizes
-    #[arg(long, value_name = "FILE.svg|png|pdf")]
-    pub svg: Option<PathBuf>,
     #[command(flatten)]
     collectives: collectives::CollectivesArgs,
     #[command(flatten)]

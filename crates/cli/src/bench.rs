@@ -1,31 +1,40 @@
 //! `castell bench`: [`castell_bench`] measures; what it has measured is drawn here.
 
+use crate::look::LookArgs;
 use anyhow::bail;
 use castell_bench::report::Measurement;
-use castell_trace::Look;
 use castell_trace::svg::{Axis, Line, LinePlot, Panel, write_line_plot};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// So many panels stand below each other; of more cases the first ones are drawn, and that is said.
 const PANELS_MAX: usize = 12;
 
+// What is measured, and what the command is about, is the other's.
+#[derive(clap::Args)]
+pub struct BenchArgs {
+    /// Draw medians over sizes, each with a band down to the least; of pingpong, messages, collectives, net and others with sizes
+    #[arg(long, group = "drawn", value_name = "FILE.svg|png|pdf", value_parser = crate::picture::file)]
+    svg: Option<PathBuf>,
+    #[command(flatten)]
+    look: LookArgs,
+    #[command(flatten)]
+    measured: castell_bench::Args,
+}
+
 /// Carries the command out.
-pub fn run(args: castell_bench::Args) -> anyhow::Result<ExitCode> {
-    let svg = args.svg.clone();
-    if let Some(path) = &svg {
-        if let Err(error) = crate::picture::file(&path.to_string_lossy()) {
-            bail!("--svg {}: {error}", path.display());
-        }
+pub fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
+    if let Some(path) = &args.svg {
         crate::output::check(path)?;
     }
-    let (code, rows) = castell_bench::run(args)?;
-    if let Some(path) = &svg {
+    let (code, rows) = castell_bench::run(args.measured)?;
+    if let Some(path) = &args.svg {
         let plot = plot(&rows);
         if plot.panels.is_empty() {
             bail!("--svg {}: nothing was measured over sizes, so there is nothing to draw", path.display());
         }
         let mut drawing = Vec::new();
-        write_line_plot(&plot, &Look::default(), &mut drawing)?;
+        write_line_plot(&plot, &args.look.look(), &mut drawing)?;
         crate::picture::write(path, drawing)?;
     }
     Ok(code)

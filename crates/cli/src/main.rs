@@ -89,7 +89,7 @@ enum Command {
     Mpi(mpi::Args),
     Cpus(cpus::Args),
     Daemon(daemon::Args),
-    Bench(Box<castell_bench::Args>),
+    Bench(Box<bench::BenchArgs>),
     Distances(distances::Args),
     Probe(probe::Args),
     Profile(profile::Args),

@@ -38,6 +38,8 @@ pub struct Endpoint {
     /// Of sessions that nobody can guess.
     nonce: SipHasher24,
     drawn: u64,
+    /// Whether sessions, by which frames are counted, are drawn from the last ones only.
+    is_old: bool,
     communicators: BTreeSet<Communicator>,
     names: BTreeMap<Name, Named>,
     slots: Vec<Slot>,
@@ -68,6 +70,7 @@ impl Endpoint {
             shared,
             nonce: SipHasher24::new_with_key(nonce),
             drawn: 0,
+            is_old: false,
             communicators: BTreeSet::new(),
             names: BTreeMap::new(),
             slots: Vec::new(),
@@ -149,7 +152,14 @@ impl Endpoint {
 
     fn draw(&mut self) -> u32 {
         self.drawn += 1;
-        (self.nonce.hash(&self.drawn.to_le_bytes()) as u32).max(1)
+        let drawn = self.nonce.hash(&self.drawn.to_le_bytes()) as u32;
+        if self.is_old { u32::MAX - drawn % 16 } else { drawn.max(1) }
+    }
+
+    /// The numbers of connections that are made from now on begin just before they wrap around. For tests.
+    #[doc(hidden)]
+    pub fn grow_old(&mut self) {
+        self.is_old = true;
     }
 
     fn at(&mut self, slot: u32) -> &mut Connection {

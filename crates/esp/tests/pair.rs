@@ -446,3 +446,41 @@ fn forged_and_foreign_frames_are_counted_and_do_nothing() {
     assert_eq!(pair.read(1, other), b"still here");
     assert_eq!(pair.at(1).connections(), 1, "nothing is left of the wish");
 }
+
+/// Both sides' numbers go past 2^32, whichever frame in seven is lost.
+#[test]
+fn numbers_wrap_around() {
+    let settings = Settings::default();
+    for lost in 0..8 {
+        let mut pair = Pair::new(&settings, move |number, _| number % 7 != lost);
+        pair.open(1);
+        (0..2).for_each(|host| pair.at(host).grow_old());
+        let sent = [0, 1].map(|host| {
+            let bytes = (0..60 * settings.payload_bytes_max()).map(|at| (at % 251 + host) as u8);
+            bytes.collect::<Vec<u8>>()
+        });
+        let one = pair.connect(0);
+        let mut written = [0, 0];
+        let mut heard = [Vec::new(), Vec::new()];
+        let mut handles = [Some(one), None];
+        for _ in 0..2000 {
+            for host in [0, 1] {
+                let Some(handle) = handles[host] else { continue };
+                let rest = sent[host][written[host]..].to_vec();
+                written[host] += pair.write(host, handle, &rest);
+                heard[host].extend(pair.read(host, handle));
+            }
+            let [_, events] = pair.run(MS);
+            if handles[1].is_none() && events.iter().any(|event| matches!(event.what, What::Accepted { .. }))
+            {
+                handles[1] = Some(accepted(&events));
+            }
+        }
+        assert!(heard[1] == sent[0] && heard[0] == sent[1], "every seventh lost from {lost} on");
+        let log = pair.log.borrow();
+        let is_past = |head: &Head| head.sequence < 1000 && head.from_session > 1000;
+        for host in [0, 1] {
+            assert!(log.iter().any(|(head, _)| head.from == address(host) && is_past(head)), "{host}");
+        }
+    }
+}

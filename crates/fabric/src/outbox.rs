@@ -8,6 +8,9 @@ use std::collections::VecDeque;
 
 /// Frames that a peer may not have taken yet, at most.
 pub(crate) const FRAMES_MAX: usize = 128;
+const _: () = assert!(FRAMES_MAX.is_power_of_two(), "numbers wrap around");
+/// The number of a path's first frame: what does not bear that numbers wrap around fails in the first second of any job.
+pub(crate) const FIRST: u32 = u32::MAX - 200;
 /// For a frame that is not numbered: one at a time.
 const CONTROL_BYTES: usize = FRAME_BYTES + crate::hello::HELLO_BYTES_MAX;
 
@@ -54,8 +57,8 @@ impl Outbox {
             ring_bytes,
             contexts: Contexts::new(ids.chain([control_id(rank)])),
             frames: VecDeque::with_capacity(FRAMES_MAX),
-            first: 0,
-            taken: 0,
+            first: FIRST,
+            taken: FIRST,
             posted: 0,
             end: 0,
             is_control_busy: false,

@@ -4,7 +4,7 @@ use crate::address::Place;
 use crate::frame::Key;
 use crate::hello::Nonce;
 use crate::onesided::{Operation, Work};
-use crate::outbox::Outbox;
+use crate::outbox::{FIRST, Outbox};
 use castell_transport::Down;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -68,9 +68,9 @@ impl Peer {
             to: u64::MAX,
             keys: None,
             outbox: None,
-            expected: 0,
+            expected: FIRST,
             kept: BTreeMap::new(),
-            told: 0,
+            told: FIRST,
             untold_bytes: 0,
             tell_at: u64::MAX,
             owes_note: false,

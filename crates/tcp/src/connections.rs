@@ -166,7 +166,8 @@ impl Connections {
             deaf_until: None,
             peers: (0..ranks).map(|_| None).collect(),
             open: Vec::new(),
-            next_stamp: 0,
+            // A little before it wraps around, as it does for everybody then.
+            next_stamp: (u32::MAX >> 1) - 3,
             unproved: 0,
             behind: 0,
             next_time: u64::MAX,

@@ -90,13 +90,18 @@ mod loom_tests {
         written: [AtomicU32; 2],
     }
 
+    /// So that rounds wrap around in the tests.
+    const FIRST: u32 = u32::MAX;
+
     impl Team {
         fn new() -> Arc<Team> {
             let written = [AtomicU32::new(0), AtomicU32::new(0)];
-            Arc::new(Team { assembly: Assembly::of(2), written })
+            let assembly = Assembly::of(2);
+            assembly.rounds.store(FIRST, Ordering::Relaxed);
+            Arc::new(Team { assembly, written })
         }
 
-        /// Arrives, and waits for the others; how often all had met before.
+        /// Arrives, and waits for the others; the round before that.
         fn meet(&self) -> u32 {
             let round = self.assembly.rounds(); // it cannot change before this one has come
             self.assembly.arrive();
@@ -116,7 +121,7 @@ mod loom_tests {
                 move || {
                     for round in 1..=2 {
                         team.written[number].store(round, Ordering::Relaxed);
-                        assert_eq!(team.meet(), round - 1);
+                        assert_eq!(team.meet(), FIRST.wrapping_add(round - 1));
                         // The other may be in its next round already, no further.
                         let seen = team.written[1 - number].load(Ordering::Relaxed);
                         assert!(seen == round || seen == round + 1, "{seen} in round {round}");
@@ -126,7 +131,7 @@ mod loom_tests {
             let other = thread::spawn(member(1));
             member(0)();
             other.join().expect("it ends");
-            assert_eq!(team.assembly.rounds(), 2);
+            assert_eq!(team.assembly.rounds(), FIRST.wrapping_add(2));
         });
     }
 
