@@ -206,6 +206,7 @@ fn wrong_traces_are_refused_with_the_place() {
         ("2:1:0:1:1:5:1:1\n", "line 2 names task 1"),
         ("2:1:1:1:0:5:1:1\n", "thread 0"),
         ("c:1:1:3:1:2\n", "line 2: expected as many members"),
+        ("c:0:1:0\n", "line 2: expected an application from 1 on"),
         ("3:1:1:1:1:5:5:2:1:2:1:5:5:8:2147483648\n", "line 2: the tag 2147483648 is too large"),
         ("3:1:1:1:1:5:5:2:1:2:1:5:5:8\n", "line 2: expected sender"),
         ("2:1:1:1:1:99999999999999999999:1:1\n", "line 2: expected processor"),

@@ -215,7 +215,10 @@ impl Reader {
         if members.len() as u64 != size {
             return Err(self.expected("as many members of a communicator as its size says"));
         }
-        self.trace.communicators.insert((application as usize - 1, number), members);
+        // One without members has named no task of it.
+        let application =
+            application.checked_sub(1).ok_or_else(|| self.expected("an application from 1 on"))?;
+        self.trace.communicators.insert((application as usize, number), members);
         Ok(())
     }
 
