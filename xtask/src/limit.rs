@@ -122,7 +122,7 @@ mod tests {
         assert_eq!((ended.status.and_then(|status| status.code()), log.as_str()), (Some(7), ""));
         // A child's time counts, too.
         let (ended, _) = outcome(60, "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; sleep .1");
-        assert!(ended.computed > Duration::ZERO && ended.computed < ended.took * 2, "{:?}", ended.computed);
+        assert!(ended.computed > Duration::ZERO, "{:?}", ended.computed);
     }
 
     #[test]
