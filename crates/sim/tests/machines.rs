@@ -174,16 +174,21 @@ fn rendezvous_lasts_until_the_receive_is_posted() {
     assert!(deadlock.closed && deadlock.chain.len() == 2, "{deadlock}");
 }
 
+/// Both messages go over the link to rank 2.
+const TWO_TO_ONE: &str = "num_ranks 3\n\
+    rank 0 { s: send 1000b to 2 tag 0 }\n\
+    rank 1 { s: send 1000b to 2 tag 0 }\n\
+    rank 2 { a: recv 1000b from 0 tag 0\n b: recv 1000b from 1 tag 0 }";
+
+fn star() -> Topology {
+    Topology::parse("star:ranks=3,link=50ns,G=1ns", &mut |_| Err(String::new())).unwrap()
+}
+
 #[test]
 fn loads_of_links_are_counted() {
-    let text = "num_ranks 3\n\
-        rank 0 { s: send 1000b to 2 tag 0 }\n\
-        rank 1 { s: send 1000b to 2 tag 0 }\n\
-        rank 2 { a: recv 1000b from 0 tag 0\n b: recv 1000b from 1 tag 0 }";
-    let star = Topology::parse("star:ranks=3,link=50ns,G=1ns", &mut |_| Err(String::new())).unwrap();
-    let machine = machine("plb:alpha_p=500ns,alpha_r=100ns").with_network(Arc::new(star));
+    let machine = machine("plb:alpha_p=500ns,alpha_r=100ns").with_network(Arc::new(star()));
     let mut links = Links::default();
-    Simulation::new(&program(text), &machine).run_with(&mut links).unwrap();
+    Simulation::new(&program(TWO_TO_ONE), &machine).run_with(&mut links).unwrap();
     let load = |messages, waited_ns| LinkLoad {
         messages,
         bytes: messages * 1000,
@@ -197,19 +202,14 @@ fn loads_of_links_are_counted() {
 
 #[test]
 fn messages_wait_for_links() {
-    let text = "num_ranks 3\n\
-        rank 0 { s: send 1000b to 2 tag 0 }\n\
-        rank 1 { s: send 1000b to 2 tag 0 }\n\
-        rank 2 { a: recv 1000b from 0 tag 0\n b: recv 1000b from 1 tag 0 }";
     // Both go over the link from the switch to rank 2: one microsecond each, and two latencies of 50 ns.
-    let star = Topology::parse("star:ranks=3,link=50ns,G=1ns", &mut |_| Err(String::new())).unwrap();
     let plb = machine("plb:alpha_p=500ns,alpha_r=100ns");
-    let met = plb.clone().with_network(Arc::new(star));
-    assert_eq!(ends_ns(text, &plb)[2], 600.0);
-    assert_eq!(ends_ns(text, &met)[2], 600.0 + 2.0 * 50.0 + 1000.0 + 1000.0);
+    let met = plb.clone().with_network(Arc::new(star()));
+    assert_eq!(ends_ns(TWO_TO_ONE, &plb)[2], 600.0);
+    assert_eq!(ends_ns(TWO_TO_ONE, &met)[2], 600.0 + 2.0 * 50.0 + 1000.0 + 1000.0);
     // Bytes that the model charges are not charged again.
     let paid = Machine { model: Model::parse("plb:alpha_p=500ns,alpha_r=100ns,beta=1ns").unwrap(), ..met };
-    assert_eq!(ends_ns(text, &paid)[2], 600.0 + 2.0 * 50.0 + 1000.0 + 1000.0);
+    assert_eq!(ends_ns(TWO_TO_ONE, &paid)[2], 600.0 + 2.0 * 50.0 + 1000.0 + 1000.0);
 }
 
 /// A ring in which everybody adds what comes to what it has, by messages, and then looks at the sum by put and get.
