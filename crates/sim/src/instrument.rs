@@ -76,7 +76,10 @@ pub trait Instrument {
     fn contended(&mut self, message: &Flight, link: u32, from: Time, to: Time) {}
 }
 
-/// Watches nothing, at no cost.
+/// Who watches a run, if anybody does: one type, so that engines are compiled once and not for each instrument.
+pub(crate) type Watcher<'a> = Option<&'a mut (dyn Instrument + 'a)>;
+
+/// Watches nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Blind;
 

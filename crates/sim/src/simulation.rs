@@ -4,7 +4,7 @@ use crate::cost::Costs;
 use crate::costs::LogCosts;
 use crate::error::SimError;
 use crate::fast::{Declined, Finished, Flat};
-use crate::instrument::{Blind, Instrument};
+use crate::instrument::{Instrument, Watcher};
 use crate::levels::Levels;
 use crate::machine::{Machine, Ties, Within};
 use crate::network::Traffic;
@@ -87,7 +87,7 @@ impl<'a> Simulation<'a> {
     /// # Errors
     /// What [`SimError`] lists: programs that cannot run to their end, or times beyond 213 days.
     pub fn run(self) -> Result<Outcome, SimError> {
-        self.run_fast_or_with(Blind)
+        self.run_fast_or(None)
     }
 
     /// Runs it on a fast engine where one can, and shows it to an instrument otherwise: for progress bars, which matter only
@@ -95,12 +95,16 @@ impl<'a> Simulation<'a> {
     ///
     /// # Errors
     /// As [`Simulation::run`].
-    pub fn run_fast_or_with(self, instrument: impl Instrument) -> Result<Outcome, SimError> {
+    pub fn run_fast_or_with(self, mut instrument: impl Instrument) -> Result<Outcome, SimError> {
+        self.run_fast_or(Some(&mut instrument))
+    }
+
+    fn run_fast_or(self, watcher: Watcher) -> Result<Outcome, SimError> {
         match self.run_fast() {
             Some(outcome) => Ok(outcome),
             None => {
                 (self.tell)(0);
-                self.run_with(instrument)
+                self.run_watched(watcher)
             }
         }
     }
@@ -165,7 +169,12 @@ impl<'a> Simulation<'a> {
     ///
     /// # Errors
     /// As [`Simulation::run`].
-    pub fn run_with(self, instrument: impl Instrument) -> Result<Outcome, SimError> {
+    pub fn run_with(self, mut instrument: impl Instrument) -> Result<Outcome, SimError> {
+        self.run_watched(Some(&mut instrument))
+    }
+
+    /// On the reference engine.
+    fn run_watched(self, instrument: Watcher) -> Result<Outcome, SimError> {
         let schedules = Schedules::new(self.source)?;
         let network = self.machine.network.as_deref();
         if let Some(places) =
@@ -181,6 +190,8 @@ impl<'a> Simulation<'a> {
             memory: self.memory,
         };
         let log = |model: LogGops| LogCosts { model, capacity: None };
+        // For as long as the schedules live: what is behind a `&mut` does not shorten by itself.
+        let instrument: Watcher = instrument.map(|watcher| &mut *watcher as _);
         let run = Run { setting, machine: self.machine, seed: self.seed, instrument };
         if let Some(within) = &self.machine.within {
             return run.on_levels(within);
@@ -202,14 +213,14 @@ impl<'a> Simulation<'a> {
 }
 
 /// A run on the reference engine that lacks nothing but its costs.
-struct Run<'a, I> {
+struct Run<'a> {
     setting: Setting<'a>,
     machine: &'a Machine,
     seed: u64,
-    instrument: I,
+    instrument: Watcher<'a>,
 }
 
-impl<I: Instrument> Run<'_, I> {
+impl Run<'_> {
     /// Where ranks share hosts.
     fn on_levels(self, hosts: &Within) -> Result<Outcome, SimError> {
         let (ranks, places) = (self.setting.schedules.ranks(), hosts.host_of.len() as u32);

@@ -3,7 +3,7 @@
 use super::{Burst, Engine, Event, Place};
 use crate::cost::{Costs, Occasion, SendCost};
 use crate::error::SimError;
-use crate::instrument::{Cause, Flight, Instrument};
+use crate::instrument::{Cause, Flight, Instrument as _};
 use crate::machine::Ties;
 use castell_base::{Rank, Tag, Time};
 use castell_goal::op::Op;
@@ -48,7 +48,7 @@ enum Purpose {
 const FROM: usize = 0;
 const TO: usize = 1;
 
-impl<C: Costs, I: Instrument> Engine<'_, C, I> {
+impl<C: Costs> Engine<'_, C> {
     /// A send, put or get starts, if processor and interface are free.
     pub(super) fn send(
         &mut self,

@@ -12,7 +12,7 @@ mod supersteps;
 use crate::cost::{Costs, Occasion};
 use crate::deadlock;
 use crate::error::SimError;
-use crate::instrument::{Cause, Flight, Instrument};
+use crate::instrument::{Cause, Flight, Instrument as _, Watcher};
 use crate::machine::Ties;
 use crate::network::Traffic;
 use crate::outcome::Outcome;
@@ -29,10 +29,10 @@ use queue::{Event, Place, Queue};
 use std::collections::VecDeque;
 
 /// A run under way.
-struct Engine<'a, C, I> {
+struct Engine<'a, C> {
     schedules: &'a Schedules<'a>,
     costs: C,
-    instrument: I,
+    instrument: Watcher<'a>,
     ties: Ties,
     /// Operations start no earlier than what they wait for has happened; without it, LogGOPSim's rule, which looks at
     /// nothing but the operation's own processor.
@@ -101,15 +101,15 @@ pub(crate) struct Setting<'a> {
     pub memory: Option<Vec<Vec<u8>>>,
 }
 
-impl Setting<'_> {
+impl<'a> Setting<'a> {
     /// Runs to the end.
-    pub fn run(self, costs: impl Costs, instrument: impl Instrument) -> Result<Outcome, SimError> {
+    pub fn run(self, costs: impl Costs, instrument: Watcher<'a>) -> Result<Outcome, SimError> {
         Engine::new(self, costs, instrument)?.run()
     }
 }
 
-impl<'a, C: Costs, I: Instrument> Engine<'a, C, I> {
-    fn new(setting: Setting<'a>, costs: C, instrument: I) -> Result<Self, SimError> {
+impl<'a, C: Costs> Engine<'a, C> {
+    fn new(setting: Setting<'a>, costs: C, instrument: Watcher<'a>) -> Result<Self, SimError> {
         let schedules = setting.schedules;
         let lanes = Lanes::of(schedules);
         let memory = setting.memory.map(|bytes| Memory::new(schedules, bytes)).transpose()?;
@@ -377,7 +377,7 @@ impl<'a, C: Costs, I: Instrument> Engine<'a, C, I> {
     }
 }
 
-impl<C: Costs, I> Engine<'_, C, I> {
+impl<C: Costs> Engine<'_, C> {
     /// What costs may depend on, for an operation of `owner` that `rank` pays for.
     fn occasion(&self, owner: Rank, operation: OpId, rank: Rank, now: Time) -> Occasion {
         let number = match C::KEYED {

@@ -8,7 +8,7 @@
 use super::Setting;
 use super::memory::Memory;
 use crate::error::SimError;
-use crate::instrument::{Cause, Flight, Instrument};
+use crate::instrument::{Cause, Flight, Instrument as _, Watcher};
 use crate::machine::Machine;
 use crate::outcome::Outcome;
 use crate::source::Schedules;
@@ -24,12 +24,12 @@ use castell_model::noise::Parameter;
 use castell_model::{Bsp, Work};
 use castell_trace::{Activity, Travel};
 
-struct Supersteps<'a, I> {
+struct Supersteps<'a> {
     schedules: &'a Schedules<'a>,
     model: Bsp,
     machine: &'a Machine,
     seed: u64,
-    instrument: I,
+    instrument: Watcher<'a>,
     memory: Option<Memory>,
     ranks: Vec<RankState>,
     /// Messages of this superstep, with their data.
@@ -53,14 +53,14 @@ struct RankState {
     end: Time,
 }
 
-impl Setting<'_> {
+impl<'a> Setting<'a> {
     /// Runs to the end under BSP.
     pub fn run_supersteps(
         self,
         model: Bsp,
-        machine: &Machine,
+        machine: &'a Machine,
         seed: u64,
-        instrument: impl Instrument,
+        instrument: Watcher<'a>,
     ) -> Result<Outcome, SimError> {
         let schedules = self.schedules;
         let memory = self.memory.map(|bytes| Memory::new(schedules, bytes)).transpose()?;
@@ -92,7 +92,7 @@ impl Setting<'_> {
     }
 }
 
-impl<I: Instrument> Supersteps<'_, I> {
+impl Supersteps<'_> {
     fn run(mut self) -> Result<Outcome, SimError> {
         loop {
             for rank in (0..self.schedules.ranks()).map(Rank) {
