@@ -7,7 +7,7 @@ use castell_collectives::collective::{
     ALGORITHMS, Blocks, Collective, CollectiveError, Memory, Neighbours, Placement, Shape,
 };
 use castell_goal::graph::Graph;
-use castell_goal::op::{Arithmetic, ElementType, Operator, Place};
+use castell_goal::op::{Arithmetic, ElementType, Op, Operator, Place};
 use executor::{Function, Job, Reduce};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -490,6 +490,21 @@ fn simulated_and_real_messages_are_the_same() {
                 executor::same_messages_without_memory(&collective, &xor);
             }
         }
+    }
+}
+
+/// Where all ranks work, the last halving writes to where the result belongs.
+#[test]
+fn nothing_is_copied_to_the_root_of_a_power_of_two() {
+    let collective = Collective::new("reduce:rabenseifner", shape(8, 24, 1, 3)).unwrap();
+    let sum = Reduce::Local(Arithmetic::new(Operator::Add, ElementType::U8).unwrap());
+    for rank in (0..8).map(Rank) {
+        let [input, output, temporary] = [0, 1 << 10, 1 << 20].map(Place::scratch);
+        let memory = Memory { input, output, temporary, in_place: false, combine: &sum };
+        let mut graph = Graph::new();
+        collective.weave(rank, &memory, &mut graph).unwrap();
+        let local = graph.vertices().filter(|vertex| matches!(graph.op(*vertex), Op::Local { .. })).count();
+        assert_eq!(local, 3, "rank {rank:?} reduces after each of three halvings");
     }
 }
 

@@ -161,6 +161,16 @@ fn collectives_are_patterns() {
     }
 }
 
+#[test]
+fn a_name_that_nobody_has_is_told_the_others() {
+    let error = Generator::parse("magic", &Options::new(2)).err().unwrap().to_string();
+    let names: Vec<&str> = GENERATORS.iter().map(|generator| generator.name).collect();
+    assert!(
+        error.starts_with(&format!("`magic` is no pattern; there are {}, and", names.join(", "))),
+        "{error}"
+    );
+}
+
 /// Where both tables have a name, the messages are the same ones.
 #[test]
 fn patterns_and_collectives_of_one_name_send_the_same() {

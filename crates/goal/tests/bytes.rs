@@ -188,6 +188,31 @@ fn reserved_tags_are_refused() {
     }
 }
 
+/// 8 bits each, of which one is set.
+#[test]
+fn wrong_processors_are_refused() {
+    let mut graph = Graph::new();
+    let calc = graph.calc(100).unwrap();
+    graph.set_cpu(calc, 5).unwrap();
+    let written = graph.compile().unwrap().to_bytes();
+    let lanes = 4 * (18 + 1);
+    assert_eq!(written[lanes..lanes + 4], 5_u32.to_le_bytes());
+    for (word, is_legal) in [(0_u32, false), (1, true), (0xffff, true), (0x1_0000, false)] {
+        let mut bytes = written.clone();
+        bytes[lanes..lanes + 4].copy_from_slice(&word.to_le_bytes());
+        seal(&mut bytes);
+        match Schedule::from_bytes(&bytes) {
+            Ok(_) => assert!(is_legal, "{word:#x}"),
+            Err(error) => {
+                assert!(
+                    !is_legal && error.to_string().contains("processor and interface"),
+                    "{word:#x}: {error}"
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn a_schedule_remembers_its_group() {
     use castell_base::{Rank, Tag};

@@ -38,6 +38,9 @@ fn bytes_come_back() {
     assert!(again.rank(Rank(3)).is_empty());
     assert_eq!(Format::of(&bytes), Format::Schedules);
     assert!(matches!(file::read(&bytes, "", false), Ok(Contents::Schedules(other)) if other == set));
+    let program = Contents::Schedules(again).into_program();
+    assert_eq!(ScheduleSet::compile(&program).unwrap(), set);
+    assert_eq!(ScheduleSet::compile(&Contents::Program(program).into_program()).unwrap(), set);
 }
 
 #[test]
