@@ -10,6 +10,7 @@ use anyhow::bail;
 use std::cell::RefCell;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 /// Arguments of `cargo xtask ci`.
@@ -32,6 +33,17 @@ struct Notes {
     /// What later steps will build.
     builds: RefCell<Vec<Command>>,
     ahead: RefCell<Option<Ahead>>,
+    /// What only tests need, on its way while other steps build.
+    needs: RefCell<Option<JoinHandle<anyhow::Result<()>>>>,
+}
+
+impl Notes {
+    /// Waits for what tests need.
+    fn await_needs(&self) -> anyhow::Result<()> {
+        let installed = self.needs.take().map(JoinHandle::join);
+        installed
+            .map_or(Ok(()), |installed| installed.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
 }
 
 struct Step {
@@ -85,6 +97,7 @@ pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
         failures: Failures::none_yet(root)?,
         builds: RefCell::new(builds.into_iter().flatten().collect()),
         ahead: RefCell::default(),
+        needs: RefCell::default(),
     };
     let (mut times, mut failures) = (Vec::new(), Vec::new());
     let mut step = |name: &'static str, step: &dyn Fn() -> anyhow::Result<()>| {
@@ -98,10 +111,15 @@ pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
         failures.extend(outcome.err().map(|error| format!("{name}: {error:#}")));
     };
     if args.setup {
-        step("setup", &|| setup::run(root, &setup::FOR_TESTS));
+        step("setup", &|| setup::for_builds(false));
+        let root = root.to_owned();
+        *notes.needs.borrow_mut() = Some(thread::spawn(move || setup::for_tests(&root)));
     }
     for Step { name, run, .. } in steps {
         step(name, &|| run(root, &notes));
+    }
+    if notes.needs.borrow().is_some() {
+        step("needs", &|| notes.await_needs());
     }
     step("skips", &|| notes.skips.report());
     let failed_tests = notes.failures.report()?;
@@ -132,6 +150,7 @@ fn run_tidy(root: &Path) -> anyhow::Result<()> {
 
 fn run_tests(root: &Path, notes: &Notes) -> anyhow::Result<()> {
     let built = programs::build(root)?;
+    notes.await_needs()?;
     *notes.ahead.borrow_mut() = Some(Ahead::start(root, notes.builds.take()));
     programs::run(root, built, &notes.failures, (skips::VARIABLE, notes.skips.file().as_os_str()))
 }

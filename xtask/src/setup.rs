@@ -71,8 +71,6 @@ pub struct Args {
     /// Also a task runtime that `castell bench tasks` compares with, beside those that tests need: StarPU
     #[arg(long)]
     peers: bool,
-    #[arg(skip)]
-    leaves_mdbook: bool,
 }
 
 /// Installs what is missing and says what it does.
@@ -80,19 +78,25 @@ pub struct Args {
 /// # Errors
 /// Something is missing and cannot be installed here; the message lists it.
 pub fn run(root: &Path, args: &Args) -> anyhow::Result<()> {
-    install_packages(args.peers)?;
-    install_components()?;
+    for_builds(args.peers)?;
     match mdbook() {
         None => println!("setup: mdbook is there"),
-        Some(_) if args.leaves_mdbook => println!("setup: mdbook comes while tests run"),
         Some(mut install) => succeed(&mut install)?,
     }
+    for_tests(root)
+}
+
+/// What is needed to build anything.
+pub fn for_builds(peers: bool) -> anyhow::Result<()> {
+    install_packages(peers)?;
+    install_components()
+}
+
+/// What only tests need, besides.
+pub fn for_tests(root: &Path) -> anyhow::Result<()> {
     install_mpis(root)?;
     crate::observer::build(root).map(|_| ())
 }
-
-/// What the tests need, without the peers of benchmarks. Who builds the book after them installs mdBook.
-pub const FOR_TESTS: Args = Args { peers: false, leaves_mdbook: true };
 
 fn install_packages(peers: bool) -> anyhow::Result<()> {
     let programs = PROGRAMS.iter().filter(|(program, _)| find_program(program).is_none());
