@@ -179,10 +179,11 @@ fn count_instructions(root: &Path, notes: &Notes) -> anyhow::Result<()> {
     }
 }
 
-/// The program as the README's main job has it built.
+/// The program as the README's main job has it built, upon what was built to count instructions.
 fn build_program(root: &Path) -> Command {
     let mut build = Command::new("cargo");
     build.args(["build", "--release", "--locked", "-p", "castell-cli"]).current_dir(root);
+    build.envs(instructions::surroundings(root));
     build
 }
 
@@ -192,7 +193,7 @@ fn run_readme(root: &Path, notes: &Notes) -> anyhow::Result<()> {
     let mut command = Command::new("bash");
     command.args(["-euc", &readme::command(root, 1)?]);
     // What is tuned while other tests run is not worth keeping for the user.
-    command.env("XDG_CONFIG_HOME", root.join("target/readme"));
+    command.env("XDG_CONFIG_HOME", root.join("target/readme")).envs(instructions::surroundings(root));
     succeed(command.current_dir(root))
 }
 

@@ -8,6 +8,7 @@ mod tasks;
 use crate::setup::find_program;
 use anyhow::{Context as _, bail};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -91,29 +92,26 @@ fn is_longer(stored: Option<f64>, count: f64) -> bool {
     stored.is_some_and(|stored| count > stored * (1.0 + TOLERANCE))
 }
 
-/// Builds what is counted as it is shipped, so that nobody's settings change the counts.
+/// Builds what is counted as it is shipped.
 pub fn builds(root: &Path) -> Vec<Command> {
     [tasks::BUILD, calls::BUILD].map(|build| build.command(root)).into()
 }
 
-/// What `cargo build` is told.
-struct Build {
-    selection: &'static [&'static str],
-    /// As in Cargo.
-    lto: &'static str,
+/// What surrounds cargo where it builds to the folder of what is counted, for others who want what lies there already.
+pub fn surroundings(root: &Path) -> [(&'static str, OsString); 2] {
+    let (name, flag) = locals::FLAG;
+    [("CARGO_TARGET_DIR", root.join(TARGET).into()), (name, flag.into())]
 }
+
+/// What `cargo build` is told.
+struct Build(&'static [&'static str]);
 
 impl Build {
     fn command(&self, root: &Path) -> Command {
         let mut cargo = Command::new("cargo");
-        cargo.args(["build", "--release", "--locked", "--target-dir", TARGET]).args(self.selection);
-        cargo.envs([
-            ("CARGO_PROFILE_RELEASE_LTO", self.lto),
-            ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1"),
-            ("CARGO_PROFILE_RELEASE_INCREMENTAL", "false"),
-            locals::FLAG,
-        ]);
-        cargo.current_dir(root);
+        // Beside the command line, nothing of which is built here: it has all features, and finds what it needs when it is.
+        cargo.args(["build", "--release", "--locked", "-p", "castell-cli"]).args(self.0);
+        cargo.envs(surroundings(root)).current_dir(root);
         cargo
     }
 

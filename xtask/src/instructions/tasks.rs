@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 /// The program that runs them.
-pub const BUILD: Build = Build { selection: &["-p", "castell-tasks", "--example", "hot_paths"], lto: "off" };
+pub const BUILD: Build = Build(&["-p", "castell-tasks", "--example", "hot_paths"]);
 
 /// The paths of crates/tasks/examples/hot_paths.rs, and tasks of each for so many repeats.
 const PATHS: [&str; 8] = ["queue", "empty", "access", "chain", "wave", "stencil", "windows", "fib"];
