@@ -1,8 +1,9 @@
 //! Looks for wrong uses of memory: the tests of the rooms with `unsafe` under the address sanitizer, the C and C++ programs
-//! under valgrind.
+//! under valgrind, the task runtime's tests in Miri.
 //!
 //! The sanitizer needs no nightly compiler (`fuzz` says why). Tests that start C programs are left to valgrind, since the
-//! sanitizer's runtime would have to be in those, too.
+//! sanitizer's runtime would have to be in those, too. Miri interprets the program: it sees data races, and what is read through a
+//! pointer that may not, also within a slab; but it has no shared memory between processes and takes a thousand times as long.
 
 use crate::command::{host, succeed};
 use crate::setup::find_program;
@@ -13,7 +14,7 @@ use std::process::{Command, ExitCode};
 /// Arguments of `cargo xtask sanitize`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only one of the two
+    /// Only one of them
     #[arg(value_enum)]
     only: Option<Tool>,
     /// Only these rooms' tests (default: all with `unsafe`), for `address`
@@ -27,6 +28,8 @@ enum Tool {
     Address,
     /// Valgrind's memcheck
     Valgrind,
+    /// Miri
+    Miri,
 }
 
 /// The rooms whose tests run under the address sanitizer, and which of their tests (none: all).
@@ -53,7 +56,13 @@ const PROGRAMS: [(&str, &[u32]); 5] = [
 /// How valgrind ends a program in which it found something.
 const FOUND: &str = "97";
 
-/// Runs both, or the one that was asked for.
+/// The test programs of the task runtime that end within minutes in Miri.
+const INTERPRETED: [&str; 1] = ["data"];
+/// Its paths with one worker (`crates/tasks/examples/hot_paths.rs`).
+const INTERPRETED_PATHS: [&str; 8] =
+    ["queue", "empty", "access", "chain", "wave", "stencil", "windows", "fib"];
+
+/// Runs all, or the one that was asked for.
 ///
 /// # Errors
 /// One of them found something, or could not run.
@@ -61,7 +70,8 @@ pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     let wanted = |tool| args.only.is_none_or(|only| only == tool);
     let address = if wanted(Tool::Address) { address(root, &args.room) } else { Ok(()) };
     let valgrind = if wanted(Tool::Valgrind) { valgrind(root) } else { Ok(()) };
-    address.and(valgrind).map(|()| ExitCode::SUCCESS)
+    let miri = if wanted(Tool::Miri) { miri(root) } else { Ok(()) };
+    address.and(valgrind).and(miri).map(|()| ExitCode::SUCCESS)
 }
 
 /// The rooms' tests, built with the sanitizer.
@@ -120,6 +130,34 @@ fn valgrind(root: &Path) -> anyhow::Result<()> {
     }
     if !found.is_empty() {
         bail!("under valgrind failed\n  {}", found.join("\n  "));
+    }
+    Ok(())
+}
+
+/// The task runtime, interpreted. Files are read (the machine's topology), which Miri wants to be told.
+fn miri(root: &Path) -> anyhow::Result<()> {
+    let has_miri = Command::new("cargo").args(["+nightly", "miri", "--version"]).output();
+    if !has_miri.is_ok_and(|output| output.status.success()) {
+        let mut install = Command::new("rustup");
+        install.args(["toolchain", "install", "nightly", "--profile", "minimal"]);
+        succeed(install.args(["--component", "miri", "--component", "rust-src"]))?;
+    }
+    let mut found = Vec::new();
+    let mut interpret = |words: &[&str], program: &[&str]| {
+        let mut cargo = Command::new("cargo");
+        cargo.args(["+nightly", "miri"]).args(words).args(["--locked", "-p", "castell-tasks"]);
+        cargo.args(["--target-dir", &format!("{FOLDER}/miri"), "--"]).args(program).current_dir(root);
+        cargo.env("MIRIFLAGS", "-Zmiri-disable-isolation");
+        found.extend(succeed(&mut cargo).err().map(|error| format!("{}: {error:#}", words.join(" "))));
+    };
+    for path in INTERPRETED_PATHS {
+        interpret(&["run", "--example", "hot_paths"], &[path, "64"]);
+    }
+    for test in INTERPRETED {
+        interpret(&["test", "--test", test], &["--test-threads=1"]);
+    }
+    if !found.is_empty() {
+        bail!("in Miri failed\n  {}", found.join("\n  "));
     }
     Ok(())
 }

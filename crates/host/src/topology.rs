@@ -129,9 +129,7 @@ const MASK_WORDS: usize = CPUS_MAX as usize / 64;
 fn affinity() -> Result<Vec<u32>, HostError> {
     let mut mask = [0u64; MASK_WORDS];
     // SAFETY: `mask` is live and as long as said; 0 means the calling thread.
-    let bytes =
-        unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) };
-    if bytes < 0 {
+    if unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) } < 0 {
         return Err(HostError::last("read the affinity mask"));
     }
     Ok((0..CPUS_MAX).filter(|&cpu| mask[cpu as usize / 64] >> (cpu % 64) & 1 == 1).collect())

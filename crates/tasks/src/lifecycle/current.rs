@@ -213,6 +213,8 @@ impl Thread {
     /// It came from [`Thread::allocate`] of a thread of the same runtime, with the same `bytes`, and nobody uses it.
     #[inline]
     pub(crate) unsafe fn free(&self, chunk: NonNull<u8>, bytes: usize) {
+        // Whoever frees it may know it by a reference to its header, which does not reach the rest of it.
+        let chunk = NonNull::with_exposed_provenance(chunk.addr());
         // SAFETY: as in `allocate`; the rest is the caller's promise.
         unsafe {
             let has_taken = self.stacks.get().as_mut().is_some_and(|stacks| stacks.put(chunk, bytes));

@@ -216,6 +216,9 @@ impl<T: Schedulable> Line<T> {
         if self.policy != QueuePolicy::Lifo {
             return self.move_set(count, give);
         }
+        if self.start == self.end {
+            return; // what lies in its cells may be gone
+        }
         let (start, end) = (self.start, self.start + count.min(self.len()) as u64);
         // SAFETY: queued tasks are alive.
         let mut nesting = |number| self.cell(number).map(|task| unsafe { task.as_ref() }.nesting());
@@ -246,6 +249,7 @@ impl<T: Schedulable> Line<T> {
 mod tests {
     use super::*;
     use crate::scheduler::schedulable::tests::Item;
+    use std::sync::atomic::Ordering;
 
     #[test]
     fn one_of_the_oldest_is_chosen_and_the_others_keep_their_order() {
@@ -283,6 +287,17 @@ mod tests {
             [vec![0, 1], vec![2], vec![3], vec![4], vec![]]
         );
         assert_eq!(moved(QueuePolicy::Fifo, &[3, 2]), [vec![2, 3, 4], vec![0, 1]]);
+    }
+
+    /// What was taken from it may be gone.
+    #[test]
+    fn nothing_is_asked_of_what_lay_in_an_empty_line() {
+        let item = Item::new(0);
+        let mut line = Line::new(QueuePolicy::Lifo);
+        line.add(NonNull::from(&item));
+        assert!(line.take().is_some());
+        line.move_level(1, |_| panic!("it is empty"));
+        assert_eq!(item.asked.load(Ordering::Relaxed), 0);
     }
 
     /// The same steps on both, and the same comes out.

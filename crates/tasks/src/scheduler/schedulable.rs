@@ -125,6 +125,7 @@ impl<T: Schedulable> Default for ReadyList<T> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     /// Something to queue.
     pub(crate) struct Item {
@@ -135,12 +136,23 @@ pub(crate) mod tests {
         pub(crate) place: Option<u16>,
         pub(crate) parent: Option<u64>,
         pub(crate) nesting: u32,
+        /// How often somebody asked for its nesting.
+        pub(crate) asked: AtomicU32,
     }
 
     impl Item {
         pub(crate) fn new(number: u64) -> Item {
             let link = AtomicPtr::new(std::ptr::null_mut());
-            Item { link, number, priority: 0, kind: Kind::CPU, place: None, parent: None, nesting: 0 }
+            Item {
+                link,
+                number,
+                priority: 0,
+                kind: Kind::CPU,
+                place: None,
+                parent: None,
+                nesting: 0,
+                asked: AtomicU32::new(0),
+            }
         }
     }
 
@@ -163,6 +175,7 @@ pub(crate) mod tests {
         }
 
         fn nesting(&self) -> u32 {
+            self.asked.fetch_add(1, Ordering::Relaxed);
             self.nesting
         }
 

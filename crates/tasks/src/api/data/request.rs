@@ -2,6 +2,7 @@
 
 use super::storage::Storage;
 use crate::dependences::{Declaration, Kind};
+use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -174,8 +175,9 @@ impl<T: ?Sized, M> Request<'_, T, M> {
 /// The bytes of `pointer`'s value as an access. Values without bytes count as one, so that they, too, are kept apart.
 #[inline]
 pub(super) fn declaration<T: ?Sized>(pointer: NonNull<T>, kind: Kind, weak: bool) -> Declaration {
+    // Others may be writing it meanwhile: behind a cell nothing is read, and nothing promised.
     // SAFETY: data is alive while somebody holds its storage, and the size is in the pointer.
-    let length = size_of_val(unsafe { pointer.as_ref() }).max(1);
+    let length = size_of_val(unsafe { &*(pointer.as_ptr() as *const UnsafeCell<T>) }).max(1);
     Declaration { start: pointer.cast::<u8>().as_ptr() as usize, length, kind, weak, reduction: 0 }
 }
 
