@@ -130,7 +130,10 @@ fn follow(
             Heard::Signal(libc::SIGCONT) => screen.open_again()?,
             Heard::Signal(signal) => return Ok(ExitCode::from(128 + signal as u8)),
             Heard::Moment(snapshot) => view.show(*snapshot?),
-            Heard::Answer(answer) => view.hear(answer),
+            Heard::Answer(answer) => match view.hear(answer) {
+                Action::Nothing => {}
+                next => carry_out(sources.clone(), next, post.clone()),
+            },
         }
         screen.draw(view)?;
     }

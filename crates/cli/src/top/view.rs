@@ -5,6 +5,7 @@ use super::words;
 use castell_policy::session::protocol::{FromAgent, Order, ToAgent};
 use castell_policy::session::{Policy, Rules};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::collections::VecDeque;
 
 /// Letters of what is typed.
 const TYPED_MAX: usize = 200;
@@ -29,6 +30,8 @@ pub struct View {
     pub said: Vec<String>,
     /// Whether an answer is due.
     pub asked: bool,
+    /// What is to be asked behind that, in the order in which keys were pressed.
+    next: VecDeque<Action>,
     pub has_colours: bool,
 }
 
@@ -71,8 +74,15 @@ pub enum Answer {
 
 impl View {
     pub fn new(snapshot: Snapshot, has_colours: bool) -> View {
-        let mut view =
-            View { snapshot, selected: None, question: None, said: Vec::new(), asked: false, has_colours };
+        let mut view = View {
+            snapshot,
+            selected: None,
+            question: None,
+            said: Vec::new(),
+            asked: false,
+            next: VecDeque::new(),
+            has_colours,
+        };
         view.choose(0);
         view
     }
@@ -190,7 +200,8 @@ impl View {
 
     fn ask(&mut self, action: Action) -> Action {
         if self.asked {
-            self.said = vec!["the last order is not carried out yet".to_owned()];
+            self.said = vec!["the last order is not carried out yet; this one comes next".to_owned()];
+            self.next.push_back(action);
             return Action::Nothing;
         }
         self.asked = true;
@@ -198,9 +209,10 @@ impl View {
         action
     }
 
-    /// What was asked is answered.
-    pub fn hear(&mut self, answer: Result<Answer, String>) {
-        self.asked = false;
+    /// What was asked is answered; what is to be asked next.
+    pub fn hear(&mut self, answer: Result<Answer, String>) -> Action {
+        let next = self.next.pop_front();
+        self.asked = next.is_some();
         self.said = match answer {
             Err(reason) => reason.lines().map(str::to_owned).collect(),
             Ok(Answer::Agent(answer)) => match *answer {
@@ -210,6 +222,7 @@ impl View {
             },
             Ok(Answer::Daemon) => vec!["done".to_owned()],
         };
+        next.unwrap_or(Action::Nothing)
     }
 }
 
@@ -322,11 +335,11 @@ pub(super) mod tests {
         let order = |session, order| Action::Ask(ToAgent::Order { session, order });
         let mut view = view(snapshot(&[1, 4, 6]));
         assert_eq!(pressed(&mut view, "js"), order(4, Order::Stop {}));
-        assert_eq!(pressed(&mut view, "r"), Action::Nothing, "one order at a time");
-        view.hear(Err("it cannot be".into()));
+        assert_eq!(pressed(&mut view, "rx"), Action::Nothing, "one order at a time");
+        assert_eq!(view.hear(Err("it cannot be".into())), order(4, Order::Resume {}));
         assert_eq!(view.said, ["it cannot be"]);
-        assert_eq!(pressed(&mut view, "r"), order(4, Order::Resume {}));
-        view.hear(Err(String::new()));
+        assert_eq!(view.hear(Err(String::new())), Action::Ask(ToAgent::Explain { session: 4 }));
+        assert_eq!(view.hear(Err(String::new())), Action::Nothing);
         // It has ended: the next one is in its place, and the last one stays the last.
         view.show(snapshot(&[1, 6]));
         assert_eq!(pressed(&mut view, "x"), Action::Ask(ToAgent::Explain { session: 6 }));
