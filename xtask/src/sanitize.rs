@@ -3,9 +3,10 @@
 //!
 //! The sanitizer needs no nightly compiler (`fuzz` says why). Tests that start C programs are left to valgrind, since the
 //! sanitizer's runtime would have to be in those, too. Miri interprets the program: it sees data races, and what is read through a
-//! pointer that may not, also within a slab; but it has no shared memory between processes and takes a thousand times as long.
+//! pointer that may not, also within a slab; but it has no shared memory between processes and takes far longer.
 
 use crate::command::{host, succeed};
+use crate::instructions::TASK_PATHS;
 use crate::setup::find_program;
 use anyhow::{Context as _, bail};
 use std::path::{Path, PathBuf};
@@ -58,9 +59,6 @@ const FOUND: &str = "97";
 
 /// The test programs of the task runtime that end within minutes in Miri.
 const INTERPRETED: [&str; 2] = ["data", "clauses"];
-/// Its paths with one worker (`crates/tasks/examples/hot_paths.rs`).
-const INTERPRETED_PATHS: [&str; 8] =
-    ["queue", "empty", "access", "chain", "wave", "stencil", "windows", "fib"];
 
 /// Runs all, or the one that was asked for.
 ///
@@ -150,7 +148,7 @@ fn miri(root: &Path) -> anyhow::Result<()> {
         cargo.env("MIRIFLAGS", "-Zmiri-disable-isolation");
         found.extend(succeed(&mut cargo).err().map(|error| format!("{}: {error:#}", words.join(" "))));
     };
-    for path in INTERPRETED_PATHS {
+    for path in TASK_PATHS {
         interpret(&["run", "--example", "hot_paths"], &[path, "64"]);
     }
     for test in INTERPRETED {

@@ -5,6 +5,8 @@ mod calls;
 mod locals;
 mod tasks;
 
+pub use tasks::PATHS as TASK_PATHS;
+
 use crate::setup::find_program;
 use anyhow::{Context as _, bail};
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ use std::thread;
 pub const BUILD: Build = Build(&["-p", "castell-tasks", "--example", "hot_paths"]);
 
 /// The paths of crates/tasks/examples/hot_paths.rs, and tasks of each for so many repeats.
-const PATHS: [&str; 8] = ["queue", "empty", "access", "chain", "wave", "stencil", "windows", "fib"];
+pub const PATHS: [&str; 8] = ["queue", "empty", "access", "chain", "wave", "stencil", "windows", "fib"];
 /// Repeats of a short and of a long run: what they differ in is not the program's start. Multiples of 64.
 const REPEATS: [u64; 2] = [6400, 25_600];
 
