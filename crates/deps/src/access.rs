@@ -304,4 +304,27 @@ mod tests {
         assert!(are_disjoint(&many));
         assert_eq!(disjoint(&many).expect("legal"), many);
     }
+
+    /// Few are compared each with each, many in their order.
+    #[test]
+    fn an_overlap_is_found_among_any_number() {
+        for count in 1..=20 {
+            let mut accesses: Vec<Access> =
+                (0..count).map(|index| access(Kind::In, 100 - 5 * index, 105 - 5 * index)).collect();
+            assert!(are_disjoint(&accesses), "{count}");
+            for index in 1..count {
+                let whole = std::mem::replace(&mut accesses[index], access(Kind::In, 100, 101));
+                assert!(!are_disjoint(&accesses), "{index} of {count}");
+                accesses[index] = whole;
+            }
+        }
+    }
+
+    #[test]
+    fn what_lies_behind_a_weaker_one_goes_on() {
+        let weak = Access { weak: true, ..access(Kind::In, 4, 8) };
+        let declared = [access(Kind::In, 0, 16), weak, access(Kind::In, 16, 20)];
+        let expected = [access(Kind::In, 0, 4), access(Kind::In, 4, 16), access(Kind::In, 16, 20)];
+        assert_eq!(disjoint(&declared).expect("legal"), expected);
+    }
 }

@@ -781,4 +781,59 @@ mod tests {
         assert!(effects.satisfied && effects.poisons);
         assert_eq!(state.forgiven(Tokens::NONE).handed_on(), Permits::clean(Tokens::ALL));
     }
+
+    #[test]
+    fn what_a_state_tells_of_itself() {
+        for kind in Kind::ALL {
+            for weak in [false, true] {
+                let waits = new(kind, weak, Tokens::NONE);
+                let (runs, _) = waits.after(Message::Satisfied(Permits::clean(Tokens::ALL)));
+                assert_eq!((waits.delays_task(), runs.delays_task()), (!weak, false), "{waits:?}");
+                assert_eq!(waits.after(NEXT_WAITS).0.delays_task(), !weak, "{waits:?}");
+                for state in [waits, runs] {
+                    assert!(!state.is_finished() && state.after(FINISHES).0.is_finished(), "{state:?}");
+                    assert!(!state.is_split() && state.split().is_split() && !state.is_aside(), "{state:?}");
+                    assert_eq!(state.split().split(), state.split());
+                    assert_eq!(State::from_bits(state.bits()), state);
+                    assert_ne!(state.split().bits(), state.bits());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_reduction_is_combined_once_all_children_have_passed() {
+        let read = Tokens::READ;
+        let (_, effects) = run(
+            new(Kind::Reduction, false, Tokens::ALL),
+            &[
+                Message::ChildrenLinked { feeds: false },
+                FINISHES,
+                Message::ChildrenPassed(Permits::clean(read)),
+                Message::ChildrenPassed(Permits::clean(!read)),
+            ],
+        );
+        let combined: Vec<bool> = effects.iter().map(|step| step.combine).collect();
+        assert_eq!(combined, [false, false, false, true]);
+    }
+
+    #[test]
+    fn tokens_are_counted_and_joined() {
+        let mut some = Tokens::READ;
+        assert_eq!([Tokens::NONE, some, !some, Tokens::ALL].map(Tokens::count), [0, 1, 4, 5]);
+        some |= Tokens::WRITE;
+        assert_eq!(some, Tokens::READ | Tokens::WRITE);
+    }
+
+    #[test]
+    fn states_are_written_out() {
+        let (state, _) = run(
+            new(Kind::In, true, Tokens::READ | Tokens::WRITE),
+            &[NEXT_SHARES_TOO, Message::ChildrenPassed(Permits::clean(Tokens::COMMUTATIVE))],
+        );
+        let tokens = "weak in, has rw, children passed m";
+        assert_eq!(format!("{state:?}"), format!("{tokens}, acknowledged r, next, next shares"));
+        assert_eq!(format!("{:?}", new(Kind::Out, false, Tokens::NONE)), "out");
+        assert_eq!(format!("{:?}", Tokens::ALL), "rcmxw");
+    }
 }

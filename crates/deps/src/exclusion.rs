@@ -147,4 +147,18 @@ mod tests {
         assert_eq!(table.release(2, region(0, 4)), [3]);
         assert!(table.acquire(3, &[region(2, 6)], parent_is_one));
     }
+
+    #[test]
+    fn what_a_child_gives_back_its_parent_holds_still() {
+        let mut table = Exclusion::new();
+        let parent_is_one = |task| task == 1;
+        assert!(table.acquire(1, &[region(0, 8)], |_| false));
+        assert!(table.acquire(2, &[region(0, 8)], parent_is_one));
+        assert_eq!(table.in_the_way(&[region(4, 6)], parent_is_one), Some(2));
+        assert!(table.release(2, region(0, 8)).is_empty());
+        assert_eq!(table.in_the_way(&[region(4, 6)], parent_is_one), None);
+        assert_eq!(table.in_the_way(&[region(8, 9), region(7, 8)], |_| false), Some(1));
+        assert!(!table.acquire(4, &[region(0, 8)], |_| false));
+        assert_eq!(table.release(1, region(0, 8)), [4]);
+    }
 }

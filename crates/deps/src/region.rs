@@ -133,6 +133,7 @@ mod tests {
         assert_eq!(whole.without(whole), (None, None));
         assert_eq!(whole.intersection(region(20, 30)), None);
         assert!(whole.covers(region(10, 20)) && !whole.covers(region(9, 11)));
+        assert_eq!(whole.to_string(), "[0xa, 0x14)");
     }
 
     #[test]

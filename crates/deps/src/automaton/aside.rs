@@ -75,6 +75,7 @@ mod tests {
         let state = run(Kind::InOut, &[has(Tokens::ALL), linked(false, Tokens::NONE)]);
         let aside = state.steps_aside(Kind::InOut).expect("nothing else depends on it");
         assert!(aside.comes.is_empty() && aside.had.is_empty() && !aside.next_is_parent);
+        assert!(aside.state.is_aside() && !state.is_aside());
         let (after, effects) = aside.state.after(Message::Finished { failed: false });
         assert_eq!((after, effects.dispose), (aside.state, false), "its end has been anticipated");
     }
