@@ -54,6 +54,11 @@ const PROGRAMS: [(&str, &[u32]); 5] = [
     ("crates/capi/tests/c", &[1]),
     ("crates/capi/tests/c/ranks", &[1, 3]),
 ];
+/// Programs that cannot run under valgrind, and why.
+const LEFT_OUT: [(&str, &str); 2] = [
+    ("init_by.c", "valgrind has no room for the shared memory that four ranks of one process tree reserve"),
+    ("tasks.c", "it writes where it may not, to be told of it, and what its fork inherits is lost there"),
+];
 /// How valgrind ends a program in which it found something.
 const FOUND: &str = "97";
 
@@ -114,12 +119,27 @@ fn valgrind(root: &Path) -> anyhow::Result<()> {
     let mut found = Vec::new();
     for (folder, groups) in PROGRAMS {
         for source in sources(&root.join(folder))? {
-            let program = compile(root, &prefix, &source)?;
+            let left_out = LEFT_OUT.iter().find(|(name, _)| source.ends_with(name));
+            if let Some((name, reason)) = left_out {
+                println!("   without {name}: {reason}");
+                continue;
+            }
+            let program = match compile(root, &prefix, &source) {
+                Ok(program) => program,
+                Err(error) => {
+                    found.push(format!("{error:#}"));
+                    continue;
+                }
+            };
             for ranks in groups {
                 let mut watched = Command::new(prefix.join("bin/castell"));
                 watched.args(["launch", "--timeout", "300s", "-n", &ranks.to_string(), "--"]);
                 watched.arg(&valgrind).args(["--quiet", &format!("--error-exitcode={FOUND}")]);
-                watched.args(["--leak-check=full", "--errors-for-leak-kinds=definite"]).arg(&program);
+                // What is kept until the end is no finding, though only something inside may point to it.
+                watched.args(["--leak-check=full", "--show-leak-kinds=definite"]);
+                let others = root.join("xtask/valgrind.supp");
+                watched.arg("--errors-for-leak-kinds=definite");
+                watched.arg(format!("--suppressions={}", others.display())).arg(&program);
                 if let Err(error) = succeed(&mut watched) {
                     found.push(format!("{error:#}"));
                 }
@@ -179,6 +199,10 @@ fn compile(root: &Path, prefix: &Path, source: &Path) -> anyhow::Result<PathBuf>
     compiler.arg(if is_c { "-std=c11" } else { "-std=c++17" }).args(["-O1", "-g", "-pthread"]);
     compiler.arg("-I").arg(prefix.join("include")).arg("-I").arg(root.join("examples")).arg(source);
     compiler.arg("-L").arg(prefix.join("lib")).arg(format!("-Wl,-rpath,{}", prefix.join("lib").display()));
-    succeed(compiler.args(["-lcastell", "-lm", "-o"]).arg(&program))?;
+    compiler.args(["-lcastell", "-lm"]);
+    if std::fs::read_to_string(source)?.contains("openblas") {
+        compiler.arg("-lopenblas");
+    }
+    succeed(compiler.arg("-o").arg(&program))?;
     Ok(program)
 }

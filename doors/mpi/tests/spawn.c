@@ -13,12 +13,24 @@
 #include <string.h>
 #include <unistd.h>
 
-static void describe(const char *who, char *text, size_t room)
+/* The processors that this process may use. In a session, who has to be pinned from outside is so a moment after its start: the
+ * program, of one slot, to one processor, its children to others than those that they inherited from it. */
+static cpu_set_t processors(const cpu_set_t *inherited)
 {
-    /* Who has to be pinned from outside may be a moment later. */
-    usleep(500000);
     cpu_set_t set;
-    sched_getaffinity(0, sizeof set, &set);
+    for (int tries = 0; tries < 300; tries++) {
+        sched_getaffinity(0, sizeof set, &set);
+        if (!getenv("CASTELL_SESSION"))
+            break;
+        if (inherited ? !CPU_EQUAL(&set, inherited) : CPU_COUNT(&set) == 1)
+            break;
+        usleep(100000);
+    }
+    return set;
+}
+
+static void describe(const char *who, cpu_set_t set, char *text, size_t room)
+{
     const char *mark = getenv("CASTELL_SESSION");
     size_t length = (size_t)snprintf(text, room, "%s %s on", who, mark ? mark : "none");
     for (int cpu = 0; cpu < CPU_SETSIZE && length < room; cpu++)
@@ -33,7 +45,10 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL) {
-        describe(argc > 1 && !strcmp(argv[1], "second") ? "second" : "child", text, sizeof text);
+        cpu_set_t parents;
+        MPI_Recv(&parents, sizeof parents, MPI_BYTE, 0, 0, parent, MPI_STATUS_IGNORE);
+        const char *who = argc > 1 && !strcmp(argv[1], "second") ? "second" : "child";
+        describe(who, processors(&parents), text, sizeof text);
         MPI_Send(text, sizeof text, MPI_CHAR, 0, 0, parent);
         MPI_Comm_disconnect(&parent);
         MPI_Finalize();
@@ -58,8 +73,11 @@ int main(int argc, char **argv)
     }
     int rank;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    describe("parent", text, sizeof text);
+    cpu_set_t own = processors(NULL);
+    describe("parent", own, text, sizeof text);
     printf("%s\n", text);
+    for (int child = 0; rank == 0 && child < count; child++)
+        MPI_Send(&own, sizeof own, MPI_BYTE, child, 0, children);
     for (int child = 0; rank == 0 && child < count; child++) {
         MPI_Recv(text, sizeof text, MPI_CHAR, child, 0, children, MPI_STATUS_IGNORE);
         printf("%s\n", text);
