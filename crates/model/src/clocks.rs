@@ -287,6 +287,30 @@ mod tests {
         assert!(all.drift().abs() < 1e-5, "{}", all.drift());
     }
 
+    /// Two answers, each of ten nanoseconds there and back, a second apart; one clock counts from 1970, the other from its start.
+    #[test]
+    fn two_questions_tell_what_they_took() {
+        let ahead_ns = 1_760_000_000_123_456_789;
+        for drift_ns in [0, 100_000] {
+            let (first_ns, second_ns) = (5_000, 1_000_005_000);
+            let trip = |own_ns: u64, gained_ns| RoundTrip {
+                sent_ns: own_ns - 5,
+                theirs_ns: own_ns + ahead_ns + gained_ns,
+                back_ns: own_ns + 5,
+            };
+            let trips = [trip(second_ns, drift_ns), trip(first_ns, 0)];
+            let map = ClockMap::of(&trips).expect("there are two");
+            assert_eq!(trips.map(|trip| map.to_own(trip.theirs_ns)), [second_ns, first_ns]);
+            let off_ns = 5.0 + STAMP_NS;
+            let near = |told: f64, expected: f64| (told / expected - 1.0).abs() < 1e-3;
+            for trip in &trips {
+                assert!(near(map.error_ns(trip.theirs_ns), off_ns + 1.0), "{}", map.error_ns(trip.theirs_ns));
+            }
+            assert!(near(map.drift_error(), 2.0 * off_ns / 1e9), "{}", map.drift_error());
+            assert!((map.drift() - drift_ns as f64 / 1e9).abs() <= 1e-12 + 1e-4 * map.drift(), "{}", map.drift());
+        }
+    }
+
     /// A clock that is steered back and forth: what is promised at the questions holds.
     #[test]
     fn uneven_clocks_are_said_to_be_so() {
