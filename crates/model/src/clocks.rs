@@ -307,7 +307,11 @@ mod tests {
                 assert!(near(map.error_ns(trip.theirs_ns), off_ns + 1.0), "{}", map.error_ns(trip.theirs_ns));
             }
             assert!(near(map.drift_error(), 2.0 * off_ns / 1e9), "{}", map.drift_error());
-            assert!((map.drift() - drift_ns as f64 / 1e9).abs() <= 1e-12 + 1e-4 * map.drift(), "{}", map.drift());
+            assert!(
+                (map.drift() - drift_ns as f64 / 1e9).abs() <= 1e-12 + 1e-4 * map.drift(),
+                "{}",
+                map.drift()
+            );
         }
     }
 

@@ -195,4 +195,53 @@ mod tests {
             assert!(error.starts_with(message), "{text}: {error}");
         }
     }
+
+    #[test]
+    fn a_model_says_what_its_kind_says() {
+        for text in [
+            "bsp:g=3us,G=2ns,l=20us",
+            "lb:alpha=1us,beta=3ns",
+            "logp:L=2us,o=500ns,g=700ns",
+            "loggp:L=2us,o=500ns,g=700ns,G=2ns",
+            "loggps:L=2us,o=500ns,g=700ns,G=2ns,S=4096",
+            "loggops:L=2us,o=500ns,g=700ns,G=2ns,O=1ns",
+            "lop:L=2us",
+            "logfp:L=2us,o_min=100ns,o_max=500ns,g=700ns",
+            "plb:alpha_p=880ns,alpha_r=380ns,beta=400ps,gamma=100ps",
+        ] {
+            let model = Model::parse(text).unwrap();
+            let told = each!(&model, of => (
+                of.arrival(2, 3, 100),
+                of.exchange(100),
+                of.reduction(100),
+                of.multicast(3, 100),
+                of.broadcast(Tree::BINOMIAL, 9, 100),
+            ));
+            let again = (
+                model.arrival(2, 3, 100),
+                model.exchange(100),
+                model.reduction(100),
+                model.multicast(3, 100),
+                model.broadcast(Tree::BINOMIAL, 9, 100),
+            );
+            assert_eq!(again, told, "{text}");
+            assert!(told.0 > Time::ZERO && told.1.0 > Time::ZERO && told.4 > told.3, "{text}: {told:?}");
+        }
+        assert!(Model::parse("plb:gamma=100ps").unwrap().reduction(100) > Time::ZERO);
+    }
+
+    #[test]
+    fn the_logp_family_is_loggops_with_less() {
+        for name in Model::NAMES {
+            let model = Model::parse(name).unwrap();
+            let Some(same) = model.as_loggops() else {
+                assert!(!name.starts_with("log") || *name == "logfp", "{name}");
+                continue;
+            };
+            assert!(name.starts_with("log"), "{name}");
+            for bytes in [1, 100, 1 << 20] {
+                assert_eq!(same.arrival(2, 3, bytes), model.arrival(2, 3, bytes), "{name}");
+            }
+        }
+    }
 }

@@ -156,5 +156,8 @@ mod tests {
         let (mean, half) = mean_with_confidence(&[1.0, 2.0, 3.0], 0.95).unwrap();
         close(mean, 2.0);
         close(half, 4.303 / 3f64.sqrt());
+        let (mean, half) = mean_with_confidence(&[1.0, 3.0], 0.95).unwrap();
+        close(mean, 2.0);
+        close(half, 12.706);
     }
 }

@@ -193,3 +193,57 @@ fn defaults_stand_for_what_cannot_be_told_apart() {
     let Some(Model::LogGp(model)) = &fit.model else { panic!("{fit:?}") };
     assert_eq!((model.latency, model.gap), (Time::ZERO, Time::from_ns(700)));
 }
+
+/// One message of no bytes, so many picoseconds each, and a latency that is sought: by hand.
+fn latency_of(times_ps: &[f64], options: Options) -> Fit {
+    let template = Template::parse("lb:beta=0ns").unwrap();
+    let sample = |&time_ps: &f64| Sample { bytes: 0, messages: 1, time_ps };
+    fit(&template, &times_ps.iter().map(sample).collect::<Vec<_>>(), options).unwrap()
+}
+
+#[test]
+fn what_counts_are_the_least_the_median_or_all() {
+    let times_ps = [9000.0, 1000.0, 2000.0];
+    for (estimator, points, found_ps) in
+        [(Estimator::Minimum, 1, 1000.0), (Estimator::Median, 1, 2000.0), (Estimator::All, 3, 4000.0)]
+    {
+        let fit = latency_of(&times_ps, Options { estimator, ..Options::default() });
+        assert_eq!((fit.residuals.len(), fit.samples), (points, 3), "{estimator:?}");
+        assert!((fit.estimates[0].value_ps - found_ps).abs() < 1e-6, "{estimator:?}: {fit:?}");
+    }
+}
+
+/// The sum of the squares of errors is least at the mean; of errors in parts of the time, at Σ 1/t / Σ 1/t².
+#[test]
+fn how_good_a_fit_is_can_be_told_by_hand() {
+    let all = Options { estimator: Estimator::All, ..Options::default() };
+    let near = |found: f64, expected: f64| (found - expected).abs() < 1e-9 * expected.abs().max(1.0);
+    let times_ps = [1000.0, 2000.0, 6000.0];
+    let fit = latency_of(&times_ps, all);
+    assert!(near(fit.estimates[0].value_ps, 3000.0), "{fit:?}");
+    // A constant explains nothing; what is left are 4 + 1 + 9 million for two degrees of freedom.
+    assert!(fit.r_squared.abs() < 1e-9 && near(fit.residual_deviation_ps, 7e6f64.sqrt()), "{fit:?}");
+    let errors: Vec<f64> = fit.residuals.iter().map(Residual::relative_error).collect();
+    assert!(
+        errors.iter().zip([2.0, 0.5, -0.5]).all(|(found, expected)| near(*found, expected)),
+        "{errors:?}"
+    );
+    assert_eq!(fit.worst().map(|residual| residual.measured.time_ps), Some(1000.0));
+    let relative = Options { weighting: Weighting::Relative, ..all };
+    let fit = latency_of(&times_ps, relative);
+    let (once, twice) = times_ps.iter().fold((0.0, 0.0), |(a, b), t| (a + 1.0 / t, b + 1.0 / (t * t)));
+    assert!(near(fit.estimates[0].value_ps, once / twice), "{fit:?}");
+    assert!(fit.r_squared < 0.0, "worse than a constant, in squares of times: {fit:?}");
+    // What took no time has no parts: it counts as it is.
+    let fit = latency_of(&[0.0, 2.0], relative);
+    assert!(near(fit.estimates[0].value_ps, 0.4), "{fit:?}");
+    let exact = latency_of(&[5000.0, 5000.0], all);
+    assert!(exact.r_squared == 1.0 && exact.residual_deviation_ps < 1e-9, "{exact:?}");
+    let nothing = Sample { bytes: 0, messages: 1, time_ps: 0.0 };
+    assert_eq!(Residual { measured: nothing, predicted_ps: 0.0 }.relative_error(), 0.0);
+    let slower = measured("lb:alpha=1us,beta=3ns", &[1, 1000], 1, 1, 0.0);
+    let fit = super::fit(&Template::parse("lb:beta=0ns").unwrap(), &slower, all).unwrap();
+    // Half of the difference of 2997 ns at each of two points, one degree of freedom.
+    assert!(fit.r_squared.abs() < 1e-9, "{fit:?}");
+    assert!(near(fit.residual_deviation_ps, 1_498_500.0 * 2f64.sqrt()), "{fit:?}");
+}
