@@ -140,6 +140,81 @@ mod tests {
         }
     }
 
+    fn places(text: &str) -> Vec<(f64, f64)> {
+        Topology::parse(text, &mut |_| unreachable!()).unwrap().layout().unwrap()
+    }
+
+    fn assert_at(text: &str, found: (f64, f64), expected: (f64, f64)) {
+        let off = (found.0 - expected.0).hypot(found.1 - expected.1);
+        assert!(off < 1e-9, "{text}: {found:?}, not {expected:?}");
+    }
+
+    /// Steps to the right and down.
+    #[test]
+    fn nodes_lie_where_they_are_expected() {
+        let r = 8.0 / TAU;
+        for (text, expected) in [
+            ("star:ranks=4", &[(0, (0.0, -1.0)), (1, (1.0, 0.0)), (2, (0.0, 1.0)), (4, (0.0, 0.0))][..]),
+            ("star:ranks=8", &[(0, (0.0, -r)), (2, (r, 0.0)), (8, (0.0, 0.0))]),
+            (
+                "mesh:dims=3x2x2",
+                &[
+                    (0, (0.0, 0.0)),
+                    (1, (1.0, 0.0)),
+                    (5, (2.0, 1.0)),
+                    (6, (0.375, -0.375)),
+                    (11, (2.375, 0.625)),
+                ],
+            ),
+            (
+                "hypercube:dims=5",
+                &[
+                    (0, (0.0, 0.0)),
+                    (1, (1.0, 0.0)),
+                    (2, (0.0, 1.0)),
+                    (4, (0.45, -0.45)),
+                    (8, (2.6, 0.5)),
+                    (16, (0.5, 2.6)),
+                    (31, (4.55, 3.65)),
+                ],
+            ),
+            (
+                "fattree:arity=3,levels=2",
+                &[(0, (0.5, 4.0)), (8, (8.5, 4.0)), (9, (1.5, 2.0)), (11, (7.5, 2.0)), (12, (1.5, 0.0))],
+            ),
+        ] {
+            let found = places(text);
+            for (node, place) in expected {
+                assert_at(text, found[*node], *place);
+            }
+        }
+    }
+
+    /// Twelve ranks on a circle, three at each of four routers, which lie inwards of the middle one of them; the groups on a circle
+    /// that leaves them room.
+    #[test]
+    fn groups_of_a_dragonfly_are_circles_on_a_circle() {
+        let text = "dragonfly:p=3,a=4,h=1,groups=5";
+        let found = places(text);
+        let (ranks, routers) = found.split_at(60);
+        assert_eq!(routers.len(), 20);
+        let around = 1.0 + 6.0 / TAU;
+        let on_circle = |middle: (f64, f64), radius: f64, turns: f64| {
+            let angle = (turns - 0.25) * TAU;
+            (middle.0 + radius * angle.cos(), middle.1 + radius * angle.sin())
+        };
+        for group in 0..5 {
+            let middle = on_circle((0.0, 0.0), 2.6 * around, group as f64 / 5.0);
+            for at in 0..12 {
+                assert_at(text, ranks[12 * group + at], on_circle(middle, around, at as f64 / 12.0));
+            }
+            for router in 0..4 {
+                let turns = (3 * router + 1) as f64 / 12.0;
+                assert_at(text, routers[4 * group + router], on_circle(middle, 0.55 * around, turns));
+            }
+        }
+    }
+
     #[test]
     fn links_around_are_known() {
         let torus = Topology::parse("torus:dims=4x3", &mut |_| unreachable!()).unwrap();
