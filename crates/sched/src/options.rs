@@ -169,6 +169,9 @@ mod tests {
         let options: Options = "central:lifo,slots=off,successor=0.5".parse().unwrap();
         assert_eq!((options.policy, options.polling_slots), (QueuePolicy::Lifo, false));
         assert_eq!(options.immediate_successor, Probability::new(0.5));
+        let options: Options = "tree:dynamic,successor=on".parse().unwrap();
+        assert_eq!(options.immediate_successor, Probability::ALWAYS);
+        assert_eq!(options, "tree:threshold=dynamic,successor".parse().unwrap());
         for text in
             ["tree:fifo,threshold=20,rebalance=off,pull=off", "delegation:priority,successor=0.25", "central"]
         {
@@ -185,6 +188,8 @@ mod tests {
             ("tree:lifo,rebalance=maybe", "rebalance=maybe"),
             ("central:successor=2", "successor=2"),
             ("central:stack", "stack"),
+            ("tree:dynamic=on", "dynamic=on"),
+            ("tree:fifo=on", "fifo=on"),
         ] {
             let error = text.parse::<Options>().unwrap_err().to_string();
             assert!(error.contains(&format!("`{part}`")) && error.contains("central:priority"), "{error}");

@@ -422,6 +422,7 @@ mod tests {
         let pair = [pieces.add(500, vec![first]), pieces.add(700, vec![first])];
         pieces.add(100, pair.to_vec());
         assert_eq!((pieces.work_ns(), pieces.longest_ns()), (2300, 1800));
+        assert_eq!((pieces.len(), pieces.after(first), pieces.after(3)), (4, &[][..], &pair[..]));
         assert!(!pieces.is_empty() && Pieces::default().is_empty());
         let run = |machine: &str| {
             let options = "central".parse().expect("a scheduler");

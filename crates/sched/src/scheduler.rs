@@ -73,7 +73,10 @@ impl<T> AnyScheduler<T> {
 
     /// Whether no task waits.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        match self {
+            AnyScheduler::Tree(tree) => tree.is_empty(),
+            AnyScheduler::Central(central) => central.is_empty(),
+        }
     }
 
     /// What has happened since the last call.

@@ -156,9 +156,17 @@ mod tests {
         assert_eq!(topology.leaves_of(1).collect::<Vec<_>>(), [LeafId(4), LeafId(5), LeafId(6), LeafId(7)]);
         assert_eq!("numa:64 cpu:128".parse::<Topology>().unwrap().leaves(), LEAVES_MAX);
         assert_eq!("cpu:4".parse::<Topology>().unwrap().numa_nodes(), 1);
-        for bad in
-            ["", "numa:2", "cpu:0", "cpu:a", "cpu", "core:4", "numa:99999 cpu:99999", "numa:100 cpu:100"]
-        {
+        for bad in [
+            "",
+            "numa:2",
+            "cpu:0",
+            "cpu:a",
+            "cpu",
+            "core:4",
+            "numa:99999 cpu:99999",
+            "numa:100 cpu:100",
+            "numa:64 cpu:128 accelerator:1",
+        ] {
             let error = bad.parse::<Topology>().unwrap_err().to_string();
             assert!(error.contains(&format!("`{bad}`")) && error.contains("numa:2 cpu:24"), "{error}");
         }
@@ -171,5 +179,8 @@ mod tests {
         assert!(Topology::from_leaves(vec![(0, Kind(8))]).is_err());
         let uneven = Topology::from_leaves(vec![(0, Kind::CPU), (1, Kind::CPU), (1, Kind::CPU)]).unwrap();
         assert_eq!(uneven.leaves_of(1).count(), 2);
+        assert_eq!(Topology::from_leaves(vec![(0, Kind::CPU); LEAVES_MAX]).unwrap().leaves(), LEAVES_MAX);
+        assert!(Topology::from_leaves(vec![(0, Kind::CPU); LEAVES_MAX + 1]).is_err());
+        assert_eq!(LeafId(17).to_string(), "17");
     }
 }

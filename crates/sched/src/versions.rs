@@ -340,6 +340,42 @@ mod tests {
         both.is_ranked = true;
         let kinds = [(); 6].map(|()| chooser.choose(&wish("x", &both)).kind);
         assert_eq!(kinds, [GPU, Kind::CPU, Kind::CPU, GPU, Kind::CPU, Kind::CPU]);
+        // Four for processors, two for the GPU: of five processors one is free, and then each has one.
+        let mut workers = [0; Kind::COUNT];
+        (workers[0], workers[1]) = (5, 1);
+        chooser.set_workers(workers);
+        assert_eq!([(); 2].map(|()| chooser.choose(&wish("x", &both)).kind), [Kind::CPU, Kind::CPU]);
+    }
+
+    /// What is queued is shared by the workers, of which one that is free begins at once.
+    #[test]
+    fn the_earliest_is_over_first_in_its_queue() {
+        let (mut chooser, mut both) = (chooser(2, 1), versions(&[(Kind::CPU, 0), (GPU, 0)]));
+        both.set_given(100);
+        assert_eq!((both.given_ns(Kind::CPU), both.given_ns(GPU)), (None, Some(100)));
+        let both = versions(&[(Kind::CPU, 1000), (GPU, 500)]);
+        // The GPU after 500, 1000 (as early as a processor, which was added first), on either processor after 1000, then the
+        // GPU's 1000 against 1000 + 2000 / 2, its 1500, 2000 (again not earlier).
+        let kinds = [(); 6].map(|()| chooser.choose(&wish("x", &both)).kind);
+        assert_eq!(kinds, [GPU, Kind::CPU, Kind::CPU, GPU, GPU, Kind::CPU]);
+    }
+
+    #[test]
+    fn labels_without_a_place_share_one() {
+        let mut chooser = chooser(1, 1);
+        let one = versions(&[(Kind::CPU, 0)]);
+        let mut run = |label: &str, ns| {
+            let choice = chooser.choose(&wish(label, &one));
+            chooser.ended(label, 0, choice, Outcome::Ran(ns));
+            chooser.mean_ns(label, Kind::CPU)
+        };
+        for number in 0..LABELS_MAX {
+            assert!(run(&format!("label {number}"), 7).is_some(), "{number}");
+        }
+        run("one more", 500);
+        run("one more", 500);
+        assert_eq!(run("another", 500), Some(500), "as those that came too late");
+        assert_eq!(run("label 3", 7), Some(7));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Where the tree puts tasks and whom it wakes, seen in what it logs.
 
 use castell_sched::tree::Tree;
-use castell_sched::{Effect, Kind, LeafId, Node, Ready, Topology};
+use castell_sched::{AnyScheduler, Effect, Kind, LeafId, Node, Options, Ready, Topology};
 use std::collections::BTreeSet;
 
 /// Three NUMA nodes of two processors each.
@@ -85,6 +85,24 @@ fn what_waits_in_a_leaf_is_counted_there() {
     }
     assert!(tree.get(LeafId(3)).is_some());
     assert_eq!((tree.queued_at(LeafId(3)), tree.queued_above()), (4, 0));
+}
+
+#[test]
+fn schedulers_are_empty_until_something_waits() {
+    for text in ["tree", "central", "delegation"] {
+        let (topology, options): (Topology, Options) = ("cpu:2".parse().unwrap(), text.parse().unwrap());
+        let mut scheduler = AnyScheduler::new(topology, options, 7);
+        assert!(scheduler.is_empty(), "{text}");
+        scheduler.add(None, ready(1, None));
+        assert!(
+            !scheduler.is_empty() && scheduler.get(LeafId(0)).is_some() && scheduler.is_empty(),
+            "{text}"
+        );
+    }
+    let mut tree = tree("tree");
+    assert!(tree.is_empty());
+    tree.add(None, ready(1, None));
+    assert!(!tree.is_empty());
 }
 
 /// A task follows the one that made it ready on the same leaf, without a queue, unless it is wanted elsewhere.
