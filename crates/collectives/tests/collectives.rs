@@ -37,7 +37,8 @@ fn product(left: &[u8], right: &[u8]) -> Vec<u8> {
 
 /// Bytes that tell ranks and places apart.
 fn bytes(rank: u32, count: u64) -> Vec<u8> {
-    let word = |index: u64| (u64::from(rank) << 40 | index).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
+    // The highest byte: all of the rank and of the place goes into it.
+    let word = |index: u64| (u64::from(rank) << 40 | index).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
     (0..count).map(|index| word(index) as u8 | 1).collect()
 }
 
