@@ -1,11 +1,13 @@
 //! Patterns as a whole: their graphs fit together, and their promises about themselves hold.
 
 use castell_base::{Rank, Tag, Time};
-use castell_collectives::collective::{ALGORITHMS, Collective, Messages, Shape};
+use castell_collectives::collective::{ALGORITHMS, Collective, Messages, Placement, Shape};
 use castell_collectives::generator::{GENERATORS, Generator, Options};
 use castell_collectives::pattern::{Pattern, Rounds};
 use castell_goal::check;
+use castell_goal::graph::Graph;
 use castell_goal::op::Op;
+use std::sync::Arc;
 
 fn pattern(name: &str, options: &Options) -> Box<dyn Pattern> {
     Generator::parse(name, options).unwrap_or_else(|error| panic!("{name}: {error}"))
@@ -21,6 +23,9 @@ fn consistent(pattern: &dyn Pattern) {
         assert_eq!(pattern.operations(rank), graph.len() as u64, "{name}, rank {rank}");
     }
     let Some(rounds) = pattern.rounds() else { return };
+    for (rank, graph) in program.graphs() {
+        said_and_done(rounds, rank, graph, &name);
+    }
     for round in 0..rounds.count() {
         for rank in (0..pattern.ranks()).map(Rank) {
             for i in 0..rounds.fan(round) {
@@ -40,6 +45,26 @@ fn consistent(pattern: &dyn Pattern) {
         rounds.senders(rank, &mut senders);
         assert_eq!(senders, senders_of(rank).collect::<Vec<_>>(), "{name}, rank {rank}");
     }
+}
+
+/// A rank's graph has the messages and computations of the rounds, and nothing else but what joins them.
+fn said_and_done(rounds: &dyn Rounds, rank: Rank, graph: &Graph, name: &str) {
+    let (mut sent, mut received, mut computed) = (Vec::new(), Vec::new(), Vec::new());
+    for op in graph.vertices().map(|vertex| graph.op(vertex)) {
+        match op {
+            Op::Send { bytes, dest, tag, .. } => sent.push((dest, bytes, tag)),
+            Op::Recv { bytes, source, tag, .. } => received.push((source.unwrap(), bytes, tag.unwrap())),
+            Op::Calc { ns } => computed.extend((ns > 0).then_some(Time::from_ns(ns))),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    let each = || (0..rounds.count()).flat_map(|round| (0..rounds.fan(round)).map(move |i| (round, i)));
+    let said = |(round, i)| (rounds.to(round, rank, i), rounds.bytes(round), rounds.tag(round));
+    assert_eq!(sent, each().map(said).collect::<Vec<_>>(), "{name}, {rank} sends");
+    let said = |(round, i)| (rounds.from(round, rank, i), rounds.bytes(round), rounds.tag(round));
+    assert_eq!(received, each().map(said).collect::<Vec<_>>(), "{name}, {rank} receives");
+    let said = (0..rounds.count()).map(|round| rounds.compute(round)).filter(|&time| time > Time(0));
+    assert_eq!(computed, said.collect::<Vec<_>>(), "{name}, {rank} computes");
 }
 
 /// What rounds say of all ranks at once is what they say of each.
@@ -74,10 +99,117 @@ fn patterns_of_any_size_fit_together() {
                 let only_powers = name.ends_with("halving-doubling");
                 if !only_powers || ranks.is_power_of_two() {
                     consistent(&*pattern(name, &options));
+                    let compute = Time::from_ns(10);
+                    consistent(&*pattern(name, &Options { compute, bytes: 1024, ..options.clone() }));
                 }
             }
         }
     }
+}
+
+/// Rounds as lists: each rank's distance to whom it sends, bytes, nanoseconds.
+fn listed(name: &str, options: &Options, distance: fn(u32, u32) -> u32) -> Vec<(Vec<u32>, u64, u64)> {
+    let pattern = pattern(name, options);
+    let rounds = pattern.rounds().unwrap_or_else(|| panic!("{name} goes in rounds"));
+    let round = |round| {
+        let of =
+            |rank| (0..rounds.fan(round)).map(move |i| distance(rank, rounds.to(round, Rank(rank), i).0));
+        let first: Vec<u32> = of(0).collect();
+        assert!((1..options.ranks).all(|rank| of(rank).eq(first.iter().copied())), "{name}, round {round}");
+        (first, rounds.bytes(round), rounds.compute(round).0 / 1000)
+    };
+    (0..rounds.count()).map(round).collect()
+}
+
+/// Distances and sizes as the algorithms' descriptions have them.
+#[test]
+fn rounds_are_those_of_the_algorithm() {
+    let options = |ranks, bytes| Options { bytes, compute: Time::from_ns(10), ..Options::new(ranks) };
+    let bits = |rank, to| rank ^ to;
+    let behind_of_5 = |rank, to| (to + 5 - rank) % 5;
+    let dissemination = listed("barrier:dissemination", &options(5, 3), behind_of_5);
+    assert_eq!(dissemination, [1, 2, 4].map(|distance| (vec![distance], 3, 10)));
+    // Thirteen bytes are halved to six and three; what is lost on the way down does not come back.
+    let halving = listed("allreduce:halving-doubling", &options(8, 13), bits);
+    let rounds = [(1, 6, 10), (2, 3, 10), (4, 1, 10), (4, 1, 0), (2, 2, 0), (1, 4, 0)];
+    assert_eq!(halving, rounds.map(|(distance, bytes, ns)| (vec![distance], bytes, ns)));
+    let ring = listed("allreduce:ring", &options(5, 13), behind_of_5);
+    assert_eq!(ring, [10, 10, 10, 10, 0, 0, 0, 0].map(|ns| (vec![1], 2, ns)));
+    let alltoall = listed("alltoall:linear", &options(5, 13), behind_of_5);
+    assert_eq!(alltoall, [(vec![1, 2, 3, 4], 13, 0)]);
+    let doubling = listed("allreduce:recursive-doubling", &options(8, 13), bits);
+    assert_eq!(doubling, [1, 2, 4].map(|distance| (vec![distance], 13, 10)));
+}
+
+#[test]
+fn n_way_dissemination_sends_to_multiples_of_powers() {
+    for ranks in 1..=30_u32 {
+        for ways in 1..=4 {
+            let pattern = pattern("allreduce:dissemination", &Options { ways, ..Options::new(ranks) });
+            for (rank, graph) in pattern.program().unwrap().graphs() {
+                let mut expected = Vec::new();
+                let distances =
+                    (0..).map(|round| (ways + 1).pow(round)).take_while(|&distance| distance < ranks);
+                for distance in distances {
+                    expected.extend((1..=ways).map(|way| Rank((rank.0 + way * distance) % ranks)));
+                }
+                let sent = graph.vertices().filter_map(|vertex| match graph.op(vertex) {
+                    Op::Send { dest, .. } => Some(dest),
+                    _ => None,
+                });
+                assert_eq!(sent.collect::<Vec<_>>(), expected, "{ranks} ranks, {ways} ways, {rank}");
+            }
+        }
+    }
+}
+
+/// Rounds that compute nothing meet in a vertex only where several messages would wait for several others.
+#[test]
+fn rounds_of_many_messages_are_joined() {
+    let shape = |word: &str, ranks, ns| {
+        let options = Options { compute: Time::from_ns(ns), ..Options::new(ranks) };
+        let mut graph = Graph::new();
+        pattern(&format!("allreduce:{word}"), &options).build(Rank(0), &mut graph).unwrap();
+        let calcs = graph.vertices().filter(|&vertex| matches!(graph.op(vertex), Op::Calc { .. })).count();
+        (calcs, graph.edge_count())
+    };
+    // Two receives, the joint, two sends.
+    assert_eq!(shape("a3,a3", 9, 0), (1, 2 + 2));
+    // Two receives before one send, or one before two.
+    assert_eq!([shape("a3,a2", 6, 0), shape("a2,a3", 6, 0)], [(0, 2), (0, 2)]);
+    assert_eq!(shape("a3", 3, 0), (0, 0));
+    // The second joint waits for the first one, too.
+    assert_eq!(shape("a3,a3,a3", 27, 0), (2, 2 + 2 + 3 + 2));
+    assert_eq!(shape("a2,a2", 4, 10), (2, 1 + 1 + 2));
+}
+
+/// Each name is that of the pattern which it stands for.
+#[test]
+fn patterns_have_the_names_that_they_are_asked_for_by() {
+    let options = Options { ways: 2, ..Options::new(8) };
+    let names = GENERATORS.iter().map(|generator| generator.name);
+    let names = names.chain(ALGORITHMS.iter().map(|algorithm| algorithm.name));
+    let words =
+        ["allreduce:a4,a2", "barrier:a2,a4", "reduce_scatter:r8", "allgather:g2,g4", "allreduce:direct"];
+    for name in names.chain(words).chain(["pingpong:0", "pingpong:2"]) {
+        let pattern = pattern(name, &options);
+        assert_eq!((pattern.name().as_str(), pattern.ranks()), (name, 8));
+    }
+    for generator in GENERATORS.iter().filter(|generator| !generator.alias.is_empty()) {
+        assert_eq!(pattern(generator.alias, &options).name(), generator.name);
+    }
+    // An empty alias is nobody's name.
+    assert!(Generator::parse("", &options).is_err());
+    let in_rounds =
+        GENERATORS.iter().filter(|generator| pattern(generator.name, &options).rounds().is_some());
+    let expected = [
+        "barrier:dissemination",
+        "alltoall:linear",
+        "allreduce:recursive-doubling",
+        "allreduce:halving-doubling",
+        "allreduce:ring",
+    ];
+    assert_eq!(in_rounds.map(|generator| generator.name).collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -115,6 +247,16 @@ fn refusals_say_what_to_do() {
     assert!(refusal("multicast", &Options { root: Rank(8), ..eight.clone() }).contains("root 8"));
     assert!(refusal("multicast", &Options { compute: Time(1), ..eight }).contains("whole nanoseconds"));
     assert!(refusal("multicast", &Options::new(0)).contains("at least 1 rank"));
+    assert!(refusal("multicast", &Options::new(u32::MAX)).contains("at most 4294967294"));
+    for none in [Options { segment_bytes: 0, ..Options::new(8) }, Options { ways: 0, ..Options::new(8) }] {
+        assert!(refusal("multicast", &none).contains("at least 1 byte, and there is at least 1 way"));
+    }
+    let placed = |ranks| {
+        let placement = Some(Arc::new(Placement::consecutive(ranks, 2)));
+        Generator::parse("bcast:two-level", &Options { placement, ..Options::new(8) })
+    };
+    assert!(placed(8).is_ok());
+    assert_eq!(placed(7).err().unwrap().to_string(), "7 ranks have a host, and the group has 8");
 }
 
 /// The number of events in LogGOPSim's results is that of operations and messages.
