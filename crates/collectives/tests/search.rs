@@ -1,9 +1,12 @@
 //! The thesis' tables of schedules, as far as they can be re-derived, and what the search promises.
 
 use castell_base::Time;
-use castell_collectives::language::{Fitted, Stage, Word};
+use castell_collectives::language::{Fitted, Fold, Stage, Word};
 use castell_collectives::search::{Order, Search, Weights, all_words, counts, heuristic};
 use castell_model::{Model, Plb};
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
 
 /// The parameters with which the tables were computed: c = 2.911, factors up to 12.
 fn thesis() -> Weights {
@@ -175,6 +178,129 @@ fn nothing_that_is_listed_beats_the_best() {
             }
         }
     }
+}
+
+/// All words that split vectors in some of their stages: some `r` stages, `a` stages, and the `g` stages that go back.
+fn splits(ranks: u32) -> Vec<Word> {
+    let mut words = Vec::new();
+    for factors in ordered_factorisations(ranks) {
+        for split in 1..=factors.len() {
+            let (scatter, whole) = factors.split_at(split);
+            let scatter = || scatter.iter().map(|&factor| Stage::ReduceScatter { factor });
+            let gather = scatter().rev().map(|stage| match stage {
+                Stage::ReduceScatter { factor } => Stage::Allgather { factor },
+                other => other,
+            });
+            let whole = whole.iter().map(|&factor| Stage::Factor { factor });
+            words.push(Word { stages: scatter().chain(whole).chain(gather).collect() });
+        }
+    }
+    words
+}
+
+fn ordered_factorisations(number: u32) -> Vec<Vec<u32>> {
+    if number == 1 {
+        return vec![Vec::new()];
+    }
+    let factors = (2..=number).filter(|&factor| number.is_multiple_of(factor));
+    let longer = |factor| {
+        let rest = ordered_factorisations(number / factor).into_iter();
+        rest.map(move |rest| [vec![factor], rest].concat())
+    };
+    factors.flat_map(longer).collect()
+}
+
+/// The same of the largest power of two, beside which the other ranks are neighbours.
+fn splits_of_power(ranks: u32) -> Vec<Word> {
+    let power = 1 << ranks.ilog2();
+    if power == ranks {
+        return Vec::new();
+    }
+    let fold = Fold { ranks: 2 * (ranks - power), block: 2, keep: 1 };
+    let around = |word: Word| {
+        let stages = [vec![Stage::Collapse(fold)], word.stages, vec![Stage::Expand(fold)]].concat();
+        Word { stages }
+    };
+    splits(power).into_iter().map(around).collect()
+}
+
+#[test]
+fn the_best_is_the_best_of_all_under_any_model() {
+    const RANKS_MAX: u32 = 26;
+    let words: Vec<Vec<Word>> = (1..=RANKS_MAX)
+        .map(|ranks| [all_words(ranks, usize::MAX), splits(ranks), splits_of_power(ranks)].concat())
+        .collect();
+    let seed = 7;
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut kinds: BTreeMap<String, u32> = BTreeMap::new();
+    for _ in 0..200 {
+        let mut draw = |choices: &[u32]| choices[random.random_range(0..choices.len())];
+        let [alpha_p, alpha_r] = [0; 2].map(|_| draw(&[0, 0, 1, 30, 100, 300, 1000, 3000, 10_000]));
+        let [beta, gamma] = [0; 2].map(|_| draw(&[0, 0, 1, 3, 10, 100]));
+        let bytes = u64::from(draw(&[1, 2, 3, 8, 60, 1000]));
+        let model = format!("plb:alpha_p={alpha_p}ps,alpha_r={alpha_r}ps,beta={beta}ps,gamma={gamma}ps");
+        let weights = Weights::new(plb(&model), bytes);
+        let search = Search::new(RANKS_MAX, weights.clone());
+        for ranks in 1..=RANKS_MAX {
+            let of_all =
+                words[ranks as usize - 1].iter().map(|word| time(word, ranks, &weights)).min().unwrap();
+            let best = search.best(ranks);
+            let found = time(&best, ranks, &weights);
+            assert_eq!(found, of_all, "seed {seed}: {model}, {bytes} bytes, {ranks} ranks: {best}");
+            let kind: String = best.to_string().chars().filter(char::is_ascii_alphabetic).collect();
+            let mut kind: Vec<char> = kind.chars().collect();
+            kind.dedup();
+            *kinds.entry(kind.into_iter().collect()).or_default() += 1;
+        }
+    }
+    // Each kind of word is the best sometimes; eliminations (k2) never were, since splitting does better.
+    let kinds: Vec<&str> = kinds.keys().map(String::as_str).collect();
+    assert_eq!(kinds, ["", "a", "cmaem", "cmragem", "cmrgem", "mganga", "rag", "rg"], "seed {seed}");
+}
+
+/// The largest number of ranks that work is found, however far below it is.
+#[test]
+fn heuristics_let_as_many_ranks_work_as_factors_allow() {
+    let weights = thesis();
+    for factor_max in [2, 3, 7, 12, 16, 17, 23] {
+        for ranks in [5, 17, 97, 1009, 1023, 4099, 99_991, 999_983] {
+            // Fewer have no two factors, without which nobody is merged.
+            if ranks <= 2 * factor_max {
+                continue;
+            }
+            let is_product = |&number: &u32| {
+                let divide = |mut left: u32, factor: u32| {
+                    while left.is_multiple_of(factor) {
+                        left /= factor;
+                    }
+                    left
+                };
+                (2..=factor_max).fold(number, divide) == 1
+            };
+            let working = (2..=ranks).rev().find(is_product).unwrap();
+            for order in [Order::Sorted, Order::Descending] {
+                let word = heuristic(ranks, factor_max, &weights, order);
+                let (factors, remainder) = parts(&word);
+                let product = factors.iter().product::<u32>();
+                assert_eq!((product, remainder), (working, ranks - working), "{ranks}, {factor_max}: {word}");
+                assert!(factors.iter().all(|&factor| factor <= factor_max), "{ranks}, {factor_max}: {word}");
+            }
+        }
+    }
+    assert_eq!(heuristic(3, 2, &weights, Order::Sorted), Word::recursive_doubling(3));
+}
+
+#[test]
+fn a_stage_is_weighed_against_a_message() {
+    // (1 us + 100 B · 2 ns) / (500 ns + 100 B · 1 ns)
+    let weights = Weights::new(plb("plb:alpha_p=1us,alpha_r=500ns,beta=2ns,gamma=1ns"), 100);
+    assert_eq!((weights.ratio(), weights.bytes()), (2.0, 100));
+    assert_eq!((weights.stage(100), weights.send(100), weights.reduce(100)), (1_200_000, 500_000, 100_000));
+    assert_eq!(weights.factor(4, 100), 1_200_000 + 3 * 600_000);
+    // The thesis' machine: factors up to 12 are worth a try, as far as there are so many ranks.
+    assert_eq!([1, 2, 7, 1000].map(|ranks| thesis().factor_max(ranks)), [2, 2, 7, 12]);
+    let free = Weights::new(plb("plb:alpha_p=1us,alpha_r=0"), 8);
+    assert_eq!([1, 2, 1000].map(|ranks| free.factor_max(ranks)), [2, 2, 1000]);
 }
 
 #[test]

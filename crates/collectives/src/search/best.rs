@@ -210,9 +210,10 @@ fn factor_max(ranks: u32, weights: &Weights) -> u32 {
     let bytes = weights.bytes();
     let stages = u64::from(ranks.max(1).ilog2()) + 2;
     let doubling = weights.factor(2, bytes).saturating_mul(stages);
-    let peer = weights.send(bytes).saturating_add(weights.reduce(bytes)).max(1);
-    let peers = doubling.saturating_sub(weights.stage(bytes)) / peer;
-    (peers.saturating_add(1).min(u64::from(ranks))) as u32
+    let peer = weights.send(bytes).saturating_add(weights.reduce(bytes));
+    // Where messages cost nothing but their stage, no factor is too large.
+    let peers = doubling.saturating_sub(weights.stage(bytes)).checked_div(peer).unwrap_or(u64::MAX);
+    peers.saturating_add(1).min(u64::from(ranks)) as u32
 }
 
 /// Finds the cheapest way to do a number of ranks stage by stage, each with whole vectors or split ones.

@@ -90,7 +90,7 @@ fn largest_smooth(ranks: u32, candidates: &[u32]) -> Option<u32> {
     let primes: Vec<u32> = candidates.iter().copied().filter(|&d| d > 2 && is_prime(d)).collect();
     let mut best = 0;
     extend(1, u64::from(ranks), &primes, &mut best);
-    (best >= 4 && divide(best as u32, candidates, 1).is_some()).then_some(best as u32)
+    divide(best as u32, candidates, 1).is_some().then_some(best as u32)
 }
 
 /// Tries all products of `odd` with primes, each with the largest power of two that goes.
