@@ -283,6 +283,100 @@ fn misfits_say_why() {
         "a2 cuts in groups of 2 at distance 1, but 7 working ranks are no multiple of 2"
     );
     assert_eq!(misfit("a7,m1g2a3", 7), "m1g2a3 can only be the first stage");
+    assert_eq!(misfit("m1g2a3,n1g3a2,a2", 7), "n1g3a2 can only be the last stage");
+    assert_eq!(
+        misfit("a2,c6m2,a2,e6m2", 8),
+        "c6m2 needs whole blocks of 2 among 8 working ranks at distance 2: a multiple of 4"
+    );
+    // What is proposed is a stage: one rank at least stands aside, and there is a group.
+    assert_eq!(misfit("m2g1a3,n2g1a3", 6), "m2g1a3 is for 5 ranks; with the factor 3 it can be m3g1a3");
+    assert_eq!(misfit("m6g1a3,n6g1a3", 6), "m6g1a3 is for 9 ranks; with the factor 3 it can be m3g1a3");
+    assert_eq!(misfit("m4g1a3,n4g1a3", 9), "m4g1a3 is for 7 ranks; with the factor 3 it can be m3g2a3");
+    assert_eq!(misfit("m3g1a3,n3g1a3", 9), "m3g1a3 is for 6 ranks; with the factor 3 it can be m3g2a3");
+    assert_eq!(misfit("m1g3a2,n1g3a3", 7), "n1g3a3 is for 10 ranks; with the factor 3 it can be n1g2a3");
+    assert_eq!(misfit("m1g1a3,n1g1a3", 3), "m1g1a3 is for 4 ranks; the factor 3 is too large");
+    assert_eq!(misfit("m1g2a2,n1g1a9", 5), "n1g1a9 is for 10 ranks; the factor 9 is too large");
+}
+
+#[test]
+fn texts_are_words_or_refused_where_they_end() {
+    let word = |text: &str| text.parse::<Word>().map(|word| word.to_string());
+    for (text, read) in [
+        ("", ""),
+        ("  ", ""),
+        (" a4 ,\ta2", "a4,a2"),
+        ("c4m2k1,e4m2k1", "c4m2,e4m2"),
+        ("c3m3k2,e3m3k2", "c3m3k2,e3m3k2"),
+        ("m12g1a10,n12g5a2", "m12g1a10,n12g5a2"),
+    ] {
+        assert_eq!(word(text), Ok(read.to_owned()));
+    }
+    for (text, position, expected, found) in [
+        ("a4;", 3, "`,` or the end", "`;`"),
+        ("a4 2", 4, "`,` or the end", "`2`"),
+        ("a4,", 4, "a stage", "the end"),
+        ("a4,123", 4, "a stage", "`123`"),
+        ("a4,é", 4, "a stage", "`é`"),
+        ("é", 1, "a stage", "`é`"),
+        ("a1", 2, "a factor of at least 2", "`1`"),
+        ("a99999999999", 2, "a factor of at least 2", "`99999999999`"),
+        ("c4m2k2", 6, "1, or 2 of a block of 3", "`2`"),
+        ("c3m3k3", 6, "1, or 2 of a block of 3", "`3`"),
+        ("c3m3k0", 6, "1, or 2 of a block of 3", "`0`"),
+    ] {
+        let error = text.parse::<Word>().unwrap_err();
+        assert_eq!((error.position + 1, error.found.as_str()), (position, found), "{text}: {error}");
+        assert!(error.expected.starts_with(expected), "{text}: {error}");
+    }
+}
+
+#[test]
+fn words_for_one_rank_are_empty() {
+    let words = [Word::recursive_doubling(1), Word::rabenseifner(1), Word::direct(1)];
+    let hierarchical = Word::hierarchical(1, 4);
+    assert!(words.into_iter().chain([hierarchical]).all(|word| word == Word::default()));
+    assert_eq!(Word::direct(2).to_string(), "r2,g2");
+    assert_eq!(Word::hierarchical(3, 4), Word::recursive_doubling(3), "no whole group");
+    assert_eq!(Word::hierarchical(9, 3).to_string(), "c9m3,c2m2,a2,e2m2,e9m3");
+}
+
+/// Of an exchange among many, the i-th message that a rank sends is the i-th that its receiver waits for.
+#[test]
+fn messages_are_awaited_in_the_order_in_which_they_are_sent() {
+    for (word, ranks) in [("a5", 5), ("r5,g5", 5), ("a2,r3,a2,g3", 12), ("r4,r3,g3,g4", 12)] {
+        let fitted = Fitted::new(word.parse().unwrap(), ranks).unwrap();
+        let steps: Vec<Vec<Step>> = (0..ranks).map(|rank| fitted.steps(Rank(rank), 120)).collect();
+        for (rank, steps_here) in (0..).map(Rank).zip(&steps) {
+            for (stage, step) in steps_here.iter().enumerate() {
+                for (i, to) in step.sends.iter().enumerate() {
+                    let from = steps[to.peer.index()][stage].receives[i];
+                    assert_eq!(
+                        (from.peer, from.segment),
+                        (rank, to.segment),
+                        "{word}: {rank} -> {}",
+                        to.peer
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Three elements are in three of eight parts; no elements are in all of them.
+#[test]
+fn empty_parts_are_not_sent() {
+    let fitted = Fitted::new("r8,g8".parse().unwrap(), 8).unwrap();
+    let sent = |count| -> Vec<u64> {
+        let steps: Vec<Step> = (0..8).flat_map(|rank| fitted.steps(Rank(rank), count)).collect();
+        sends_of(&steps).map(|transfer| transfer.segment.count).collect()
+    };
+    assert_eq!((sent(3).len(), sent(3).iter().sum::<u64>()), (3 * 7 * 2, 3 * 7 * 2));
+    assert_eq!((sent(0).len(), sent(0).iter().sum::<u64>()), (8 * 7 * 2, 0));
+    for rank in (0..8).map(Rank) {
+        let reduces = fitted.steps(rank, 3).iter().any(|step| step.reduction.is_some());
+        let gets = fitted.steps(rank, 3).iter().any(|step| step.stage == 0 && !step.receives.is_empty());
+        assert_eq!(reduces, gets, "{rank} reduces what it gets");
+    }
 }
 
 #[test]
@@ -348,6 +442,7 @@ fn models_see_messages_in_a_row_and_reductions() {
     assert_eq!(under(merge, 7, plb), Some(2 * (1000 + 2 * 64) + 5 * 100 + 4 * 3 * 64));
     // Rounds start g apart where that is longer than a round; the last one has only to be over.
     assert_eq!(under("a2,a2", 4, "logp:L=2us,o=1us,g=9us"), Some(9000 + 4000));
+    assert_eq!(under("a2,a2,a2", 8, "logp:L=2us,o=1us,g=9us"), Some(2 * 9000 + 4000));
     assert_eq!(under(merge, 7, "logp:L=2us,o=1us,g=9us"), None);
 }
 

@@ -84,9 +84,7 @@ pub enum Problem {
         place: &'static str,
     },
     /// Ranks to be merged that are not counted right.
-    #[error(
-        "{stage} is for {said} ranks; with the factor {factor} it can be {letter}{remainder}g{groups}a{factor}"
-    )]
+    #[error("{stage} is for {said} ranks; {}", possible(*letter, *remainder, *groups, *factor))]
     Count {
         /// The stage.
         stage: Stage,
@@ -96,7 +94,7 @@ pub enum Problem {
         letter: char,
         /// What the number of ranks that stand aside has to be.
         remainder: u32,
-        /// What the number of groups has to be.
+        /// What the number of groups has to be; 0 if there can be none.
         groups: u32,
         /// Its factor.
         factor: u32,
@@ -133,6 +131,14 @@ pub enum Problem {
         /// Another one with another result.
         second: u32,
     },
+}
+
+/// What a stage that merges ranks can be.
+fn possible(letter: char, remainder: u32, groups: u32, factor: u32) -> String {
+    match groups {
+        0 => format!("the factor {factor} is too large"),
+        _ => format!("with the factor {factor} it can be {letter}{remainder}g{groups}a{factor}"),
+    }
 }
 
 /// What would undo a stage.
@@ -383,10 +389,10 @@ impl<'a> Fitting<'a> {
         let Merged { remainder, groups, factor } = merged;
         let said = u64::from(remainder) + u64::from(groups) * u64::from(factor);
         if said != u64::from(self.ranks) {
-            // As many ranks as possible work, if the number of those that stand aside cannot stay.
+            // As many ranks as possible work, if the number of those that stand aside cannot stay; one at least does.
             let rest =
                 self.ranks.checked_sub(remainder).filter(|rest| *rest > 0 && rest.is_multiple_of(factor));
-            let groups = rest.unwrap_or(self.ranks) / factor;
+            let groups = rest.unwrap_or(self.ranks.saturating_sub(1)) / factor;
             let (letter, remainder) = ('m', self.ranks - groups * factor);
             return Err(Problem::Count { stage, said, letter, remainder, groups, factor });
         }
