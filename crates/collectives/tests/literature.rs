@@ -87,19 +87,19 @@ fn depth_of_bruck(ranks: u64, radix: u64) -> u64 {
 /// What algorithms without hosts cost (Thakur, Rabenseifner and Gropp 2005; Bruck et al. 1997; Hensgen, Finkel and Manber 1988;
 /// van de Geijn 1994), `None` where there is no such algorithm.
 fn cost(name: &str, call: Call) -> Option<Cost> {
-    let Call { ranks, bytes, root, ways, segment } = call;
+    cost_of_moving(name, call).or_else(|| cost_of_reducing(name, call))
+}
+
+/// Where nothing is computed.
+fn cost_of_moving(name: &str, call: Call) -> Option<Cost> {
+    let Call { ranks, bytes, ways, segment, .. } = call;
     let others = ranks - 1;
     // Hops of a binomial tree, and rounds in which one rank sends once.
     let (hops_max, rounds) = (floor_log2(ranks), ceil_log(ranks, 2));
     let some = u64::from(ranks > 1);
     let segments = bytes.div_ceil(segment);
-    // The largest power of two, and the ranks beyond it.
-    let power = 1 << floor_log2(ranks);
-    let beyond = ranks - power;
-    let from_first = u64::from(root > 0);
     let linear = Cost::of(others, others * bytes, some);
     let tree = Cost::of(others, others * bytes, hops_max);
-    let distances: Vec<u64> = (0..rounds).map(|round| 1 << round).collect();
     Some(match name {
         "barrier:dissemination" => Cost::of(radix_messages(ranks, ways), 0, ceil_log(ranks, ways + 1)),
         "barrier:linear" => Cost::of(2 * others, 0, 2 * some),
@@ -129,6 +129,23 @@ fn cost(name: &str, call: Call) -> Option<Cost> {
         }
         "allgather:gather-bcast" => Cost::of(2 * others, others * bytes * (1 + ranks), 2 * some),
         "alltoall:bruck" => Cost::of(ranks * rounds, ranks * hops(ranks) * bytes, depth_of_bruck(ranks, 2)),
+        _ => return None,
+    })
+}
+
+fn cost_of_reducing(name: &str, call: Call) -> Option<Cost> {
+    let Call { ranks, bytes, root, segment, .. } = call;
+    let others = ranks - 1;
+    let (hops_max, rounds) = (floor_log2(ranks), ceil_log(ranks, 2));
+    let some = u64::from(ranks > 1);
+    let segments = bytes.div_ceil(segment);
+    // The largest power of two, and the ranks beyond it.
+    let power = 1 << floor_log2(ranks);
+    let beyond = ranks - power;
+    let from_first = u64::from(root > 0);
+    let linear = Cost::of(others, others * bytes, some);
+    let tree = Cost::of(others, others * bytes, hops_max);
+    Some(match name {
         "reduce:linear" => linear.reducing(some, some),
         "reduce:chain" => {
             let once = others + from_first;
@@ -176,7 +193,7 @@ fn cost(name: &str, call: Call) -> Option<Cost> {
         // The last rank passes nothing on, and the second one what the first has.
         "exscan:linear" => linear.then(others).reducing(ranks.saturating_sub(2), ranks.saturating_sub(2)),
         "scan:recursive-doubling" | "exscan:recursive-doubling" => {
-            let messages: u64 = distances.iter().map(|distance| ranks - distance).sum();
+            let messages: u64 = (0..rounds).map(|round| ranks - (1 << round)).sum();
             // What goes on to others, and behind the first message what is before this rank.
             let reductions = 2 * messages - others;
             Cost::of(messages, messages * bytes, hops_max).reducing(reductions, rounds)
