@@ -1,6 +1,9 @@
 //! Decisions in the words of Open MPI and MPICH: the numbers and names are those of their documentation, files are read
 //! as these libraries read them, and find the algorithm that a rule says.
 
+use castell_collectives::decision::Operation::{
+    Allgather, Allreduce, Alltoall, Barrier, Broadcast, Exscan, Gather, Reduce, ReduceScatter, Scan, Scatter,
+};
 use castell_collectives::decision::export::{mpich, open_mpi};
 use castell_collectives::decision::{Decisions, Operation, Rule};
 use std::collections::BTreeSet;
@@ -42,75 +45,76 @@ fn read_open_mpi(text: &str) -> OpenMpi {
     collectives
 }
 
+/// Of Open MPI's collectives an algorithm and its ways: algorithm, fan-out and segment there, and whether that is the same.
+type OpenMpiRow = (u64, Operation, &'static str, u32, [u64; 3], bool);
+
 /// Open MPI's numbers of collectives and of their algorithms (`ompi_info --param coll tuned --level 9`).
+const OPEN_MPI: [OpenMpiRow; 60] = [
+    (0, Allgather, "linear", 1, [1, 0, 0], true),
+    (0, Allgather, "bruck", 1, [2, 0, 0], true),
+    (0, Allgather, "bruck", 3, [2, 0, 0], false),
+    (0, Allgather, "recursive-doubling", 1, [3, 0, 0], true),
+    (0, Allgather, "ring", 1, [4, 0, 0], true),
+    (0, Allgather, "gather-bcast", 1, [3, 0, 0], false),
+    (2, Allreduce, "reduce-bcast", 1, [2, 0, 0], true),
+    (2, Allreduce, "hierarchical", 1, [2, 0, 0], false),
+    (2, Allreduce, "recursive-doubling", 1, [3, 0, 0], true),
+    (2, Allreduce, "a2,a2", 1, [3, 0, 0], true),
+    (2, Allreduce, "a4", 1, [3, 0, 0], false),
+    (2, Allreduce, "linear", 1, [3, 0, 0], false),
+    (2, Allreduce, "c4m2,a2,e4m2", 1, [3, 0, 0], false),
+    (2, Allreduce, "ring", 1, [4, 0, 0], true),
+    (2, Allreduce, "rabenseifner", 1, [6, 0, 0], true),
+    (2, Allreduce, "r2,r2,g2,g2", 1, [6, 0, 0], true),
+    (2, Allreduce, "r4,g4", 1, [6, 0, 0], false),
+    (2, Allreduce, "direct", 1, [6, 0, 0], false),
+    (3, Alltoall, "linear", 1, [1, 0, 0], true),
+    (3, Alltoall, "pairwise", 1, [2, 0, 0], true),
+    (3, Alltoall, "bruck", 1, [3, 0, 0], true),
+    (3, Alltoall, "two-level", 1, [0, 0, 0], true),
+    (6, Barrier, "linear", 1, [1, 0, 0], true),
+    (6, Barrier, "recursive-doubling", 1, [3, 0, 0], true),
+    (6, Barrier, "a2,a2", 1, [3, 0, 0], true),
+    (6, Barrier, "a4", 1, [3, 0, 0], false),
+    (6, Barrier, "dissemination", 1, [4, 0, 0], true),
+    (6, Barrier, "dissemination", 3, [4, 0, 0], false),
+    (6, Barrier, "tree", 1, [6, 0, 0], true),
+    (7, Broadcast, "linear", 1, [1, 0, 0], true),
+    (7, Broadcast, "chain", 1, [3, 0, 4096], true),
+    (7, Broadcast, "binary", 1, [5, 0, 0], true),
+    (7, Broadcast, "binary-segmented", 1, [5, 0, 4096], true),
+    (7, Broadcast, "binomial", 1, [6, 0, 0], true),
+    (7, Broadcast, "binomial-in-order", 1, [6, 0, 0], false),
+    (7, Broadcast, "k-nomial", 3, [7, 4, 0], true),
+    (7, Broadcast, "scatter-allgather", 1, [9, 0, 0], true),
+    (8, Exscan, "linear", 1, [1, 0, 0], true),
+    (8, Exscan, "recursive-doubling", 1, [2, 0, 0], true),
+    (9, Gather, "linear", 1, [1, 0, 0], true),
+    (9, Gather, "binomial", 1, [2, 0, 0], true),
+    (9, Gather, "linear-sync", 1, [3, 0, 0], true),
+    (11, Reduce, "linear", 1, [1, 0, 0], true),
+    (11, Reduce, "chain", 1, [3, 0, 4096], true),
+    (11, Reduce, "binomial", 1, [5, 0, 0], true),
+    (11, Reduce, "binomial-in-order", 1, [6, 0, 0], false),
+    (11, Reduce, "rabenseifner", 1, [7, 0, 0], true),
+    (12, ReduceScatter, "reduce-scatter", 1, [1, 0, 0], true),
+    (12, ReduceScatter, "linear", 1, [1, 0, 0], false),
+    (12, ReduceScatter, "r2,r2", 1, [2, 0, 0], true),
+    (12, ReduceScatter, "r4", 1, [2, 0, 0], false),
+    (12, ReduceScatter, "ring", 1, [3, 0, 0], true),
+    (13, ReduceScatter, "linear", 1, [1, 0, 0], false),
+    (13, ReduceScatter, "reduce-scatter", 1, [1, 0, 0], false),
+    (13, ReduceScatter, "r2,r2", 1, [3, 0, 0], true),
+    (13, ReduceScatter, "ring", 1, [3, 0, 0], false),
+    (14, Scan, "linear", 1, [1, 0, 0], true),
+    (14, Scan, "recursive-doubling", 1, [2, 0, 0], true),
+    (15, Scatter, "linear", 1, [1, 0, 0], true),
+    (15, Scatter, "binomial", 1, [2, 0, 0], true),
+];
+
 #[test]
 fn open_mpi_gets_its_own_numbers() {
-    use Operation::{
-        Allgather, Allreduce, Alltoall, Barrier, Broadcast, Exscan, Gather, Reduce, ReduceScatter, Scan,
-        Scatter,
-    };
-    for (number, operation, algorithm, ways, expected, is_same) in [
-        (0, Allgather, "linear", 1, [1, 0, 0], true),
-        (0, Allgather, "bruck", 1, [2, 0, 0], true),
-        (0, Allgather, "bruck", 3, [2, 0, 0], false),
-        (0, Allgather, "recursive-doubling", 1, [3, 0, 0], true),
-        (0, Allgather, "ring", 1, [4, 0, 0], true),
-        (0, Allgather, "gather-bcast", 1, [3, 0, 0], false),
-        (2, Allreduce, "reduce-bcast", 1, [2, 0, 0], true),
-        (2, Allreduce, "hierarchical", 1, [2, 0, 0], false),
-        (2, Allreduce, "recursive-doubling", 1, [3, 0, 0], true),
-        (2, Allreduce, "a2,a2", 1, [3, 0, 0], true),
-        (2, Allreduce, "a4", 1, [3, 0, 0], false),
-        (2, Allreduce, "linear", 1, [3, 0, 0], false),
-        (2, Allreduce, "c4m2,a2,e4m2", 1, [3, 0, 0], false),
-        (2, Allreduce, "ring", 1, [4, 0, 0], true),
-        (2, Allreduce, "rabenseifner", 1, [6, 0, 0], true),
-        (2, Allreduce, "r2,r2,g2,g2", 1, [6, 0, 0], true),
-        (2, Allreduce, "r4,g4", 1, [6, 0, 0], false),
-        (2, Allreduce, "direct", 1, [6, 0, 0], false),
-        (3, Alltoall, "linear", 1, [1, 0, 0], true),
-        (3, Alltoall, "pairwise", 1, [2, 0, 0], true),
-        (3, Alltoall, "bruck", 1, [3, 0, 0], true),
-        (3, Alltoall, "two-level", 1, [0, 0, 0], true),
-        (6, Barrier, "linear", 1, [1, 0, 0], true),
-        (6, Barrier, "recursive-doubling", 1, [3, 0, 0], true),
-        (6, Barrier, "a2,a2", 1, [3, 0, 0], true),
-        (6, Barrier, "a4", 1, [3, 0, 0], false),
-        (6, Barrier, "dissemination", 1, [4, 0, 0], true),
-        (6, Barrier, "dissemination", 3, [4, 0, 0], false),
-        (6, Barrier, "tree", 1, [6, 0, 0], true),
-        (7, Broadcast, "linear", 1, [1, 0, 0], true),
-        (7, Broadcast, "chain", 1, [3, 0, 4096], true),
-        (7, Broadcast, "binary", 1, [5, 0, 0], true),
-        (7, Broadcast, "binary-segmented", 1, [5, 0, 4096], true),
-        (7, Broadcast, "binomial", 1, [6, 0, 0], true),
-        (7, Broadcast, "binomial-in-order", 1, [6, 0, 0], false),
-        (7, Broadcast, "k-nomial", 3, [7, 4, 0], true),
-        (7, Broadcast, "scatter-allgather", 1, [9, 0, 0], true),
-        (8, Exscan, "linear", 1, [1, 0, 0], true),
-        (8, Exscan, "recursive-doubling", 1, [2, 0, 0], true),
-        (9, Gather, "linear", 1, [1, 0, 0], true),
-        (9, Gather, "binomial", 1, [2, 0, 0], true),
-        (9, Gather, "linear-sync", 1, [3, 0, 0], true),
-        (11, Reduce, "linear", 1, [1, 0, 0], true),
-        (11, Reduce, "chain", 1, [3, 0, 4096], true),
-        (11, Reduce, "binomial", 1, [5, 0, 0], true),
-        (11, Reduce, "binomial-in-order", 1, [6, 0, 0], false),
-        (11, Reduce, "rabenseifner", 1, [7, 0, 0], true),
-        (12, ReduceScatter, "reduce-scatter", 1, [1, 0, 0], true),
-        (12, ReduceScatter, "linear", 1, [1, 0, 0], false),
-        (12, ReduceScatter, "r2,r2", 1, [2, 0, 0], true),
-        (12, ReduceScatter, "r4", 1, [2, 0, 0], false),
-        (12, ReduceScatter, "ring", 1, [3, 0, 0], true),
-        (13, ReduceScatter, "linear", 1, [1, 0, 0], false),
-        (13, ReduceScatter, "reduce-scatter", 1, [1, 0, 0], false),
-        (13, ReduceScatter, "r2,r2", 1, [3, 0, 0], true),
-        (13, ReduceScatter, "ring", 1, [3, 0, 0], false),
-        (14, Scan, "linear", 1, [1, 0, 0], true),
-        (14, Scan, "recursive-doubling", 1, [2, 0, 0], true),
-        (15, Scatter, "linear", 1, [1, 0, 0], true),
-        (15, Scatter, "binomial", 1, [2, 0, 0], true),
-    ] {
+    for (number, operation, algorithm, ways, expected, is_same) in OPEN_MPI {
         let (read, notes) = notes_and(operation, algorithm, ways, |decisions| {
             let exported = open_mpi(decisions);
             (read_open_mpi(&exported.text), exported.notes)
@@ -261,58 +265,57 @@ impl Tree {
     }
 }
 
-/// MPICH's names of algorithms (its `coll_algorithms.txt`).
+const SPLIT: &str = "Allreduce_intra_reduce_scatter_allgather";
+const WHOLE: &str = "Allreduce_intra_recursive_doubling";
+
+/// MPICH's names of algorithms (its `coll_algorithms.txt`), and whether that is the same.
+const MPICH: [(Operation, &str, u32, &str, bool); 41] = [
+    (Allgather, "ring", 1, "Allgather_intra_ring", true),
+    (Allgather, "recursive-doubling", 1, "Allgather_intra_recursive_doubling", true),
+    (Allgather, "bruck", 1, "Allgather_intra_brucks", true),
+    (Allgather, "bruck", 2, "Allgather_intra_brucks", false),
+    (Allgather, "linear", 1, "Allgather_intra_brucks", false),
+    (Allreduce, "recursive-doubling", 1, WHOLE, true),
+    (Allreduce, "a2,a2", 1, WHOLE, true),
+    (Allreduce, "a4", 1, WHOLE, false),
+    (Allreduce, "linear", 1, WHOLE, false),
+    (Allreduce, "hierarchical", 1, WHOLE, false),
+    (Allreduce, "c4m2,a2,e4m2", 1, WHOLE, false),
+    (Allreduce, "rabenseifner", 1, SPLIT, true),
+    (Allreduce, "r2,r2,g2,g2", 1, SPLIT, true),
+    (Allreduce, "r4,g4", 1, SPLIT, false),
+    (Allreduce, "direct", 1, SPLIT, false),
+    (Allreduce, "ring", 1, SPLIT, false),
+    (Alltoall, "linear", 1, "Alltoall_intra_scattered", true),
+    (Alltoall, "pairwise", 1, "Alltoall_intra_pairwise", true),
+    (Alltoall, "bruck", 1, "Alltoall_intra_brucks", true),
+    (Barrier, "dissemination", 1, "Barrier_intra_dissemination", true),
+    (Barrier, "tree", 1, "Barrier_intra_dissemination", false),
+    (Broadcast, "binomial", 1, "Bcast_intra_binomial", true),
+    (Broadcast, "linear", 1, "Bcast_intra_binomial", false),
+    (Broadcast, "scatter-allgather", 1, "Bcast_intra_scatter_ring_allgather", true),
+    (Broadcast, "chain", 1, "Bcast_intra_scatter_ring_allgather", false),
+    (Broadcast, "binary-segmented", 1, "Bcast_intra_scatter_ring_allgather", false),
+    (Exscan, "recursive-doubling", 1, "Exscan_intra_recursive_doubling", true),
+    (Exscan, "linear", 1, "Exscan_intra_recursive_doubling", false),
+    (Gather, "binomial", 1, "Gather_intra_binomial", true),
+    (Gather, "linear", 1, "Gather_intra_binomial", false),
+    (Reduce, "binomial", 1, "Reduce_intra_binomial", true),
+    (Reduce, "chain", 1, "Reduce_intra_binomial", false),
+    (Reduce, "rabenseifner", 1, "Reduce_intra_reduce_scatter_gather", true),
+    (ReduceScatter, "linear", 1, "Reduce_scatter_intra_pairwise", true),
+    (ReduceScatter, "ring", 1, "Reduce_scatter_intra_pairwise", false),
+    (ReduceScatter, "r2,r2", 1, "Reduce_scatter_intra_recursive_halving", true),
+    (ReduceScatter, "r4", 1, "Reduce_scatter_intra_recursive_halving", false),
+    (Scan, "recursive-doubling", 1, "Scan_intra_recursive_doubling", true),
+    (Scan, "linear", 1, "Scan_intra_recursive_doubling", false),
+    (Scatter, "binomial", 1, "Scatter_intra_binomial", true),
+    (Scatter, "linear", 1, "Scatter_intra_binomial", false),
+];
+
 #[test]
 fn mpich_gets_its_own_names() {
-    use Operation::{
-        Allgather, Allreduce, Alltoall, Barrier, Broadcast, Exscan, Gather, Reduce, ReduceScatter, Scan,
-        Scatter,
-    };
-    let split = "Allreduce_intra_reduce_scatter_allgather";
-    let whole = "Allreduce_intra_recursive_doubling";
-    for (operation, algorithm, ways, expected, is_same) in [
-        (Allgather, "ring", 1, "Allgather_intra_ring", true),
-        (Allgather, "recursive-doubling", 1, "Allgather_intra_recursive_doubling", true),
-        (Allgather, "bruck", 1, "Allgather_intra_brucks", true),
-        (Allgather, "bruck", 2, "Allgather_intra_brucks", false),
-        (Allgather, "linear", 1, "Allgather_intra_brucks", false),
-        (Allreduce, "recursive-doubling", 1, whole, true),
-        (Allreduce, "a2,a2", 1, whole, true),
-        (Allreduce, "a4", 1, whole, false),
-        (Allreduce, "linear", 1, whole, false),
-        (Allreduce, "hierarchical", 1, whole, false),
-        (Allreduce, "c4m2,a2,e4m2", 1, whole, false),
-        (Allreduce, "rabenseifner", 1, split, true),
-        (Allreduce, "r2,r2,g2,g2", 1, split, true),
-        (Allreduce, "r4,g4", 1, split, false),
-        (Allreduce, "direct", 1, split, false),
-        (Allreduce, "ring", 1, split, false),
-        (Alltoall, "linear", 1, "Alltoall_intra_scattered", true),
-        (Alltoall, "pairwise", 1, "Alltoall_intra_pairwise", true),
-        (Alltoall, "bruck", 1, "Alltoall_intra_brucks", true),
-        (Barrier, "dissemination", 1, "Barrier_intra_dissemination", true),
-        (Barrier, "tree", 1, "Barrier_intra_dissemination", false),
-        (Broadcast, "binomial", 1, "Bcast_intra_binomial", true),
-        (Broadcast, "linear", 1, "Bcast_intra_binomial", false),
-        (Broadcast, "scatter-allgather", 1, "Bcast_intra_scatter_ring_allgather", true),
-        (Broadcast, "chain", 1, "Bcast_intra_scatter_ring_allgather", false),
-        (Broadcast, "binary-segmented", 1, "Bcast_intra_scatter_ring_allgather", false),
-        (Exscan, "recursive-doubling", 1, "Exscan_intra_recursive_doubling", true),
-        (Exscan, "linear", 1, "Exscan_intra_recursive_doubling", false),
-        (Gather, "binomial", 1, "Gather_intra_binomial", true),
-        (Gather, "linear", 1, "Gather_intra_binomial", false),
-        (Reduce, "binomial", 1, "Reduce_intra_binomial", true),
-        (Reduce, "chain", 1, "Reduce_intra_binomial", false),
-        (Reduce, "rabenseifner", 1, "Reduce_intra_reduce_scatter_gather", true),
-        (ReduceScatter, "linear", 1, "Reduce_scatter_intra_pairwise", true),
-        (ReduceScatter, "ring", 1, "Reduce_scatter_intra_pairwise", false),
-        (ReduceScatter, "r2,r2", 1, "Reduce_scatter_intra_recursive_halving", true),
-        (ReduceScatter, "r4", 1, "Reduce_scatter_intra_recursive_halving", false),
-        (Scan, "recursive-doubling", 1, "Scan_intra_recursive_doubling", true),
-        (Scan, "linear", 1, "Scan_intra_recursive_doubling", false),
-        (Scatter, "binomial", 1, "Scatter_intra_binomial", true),
-        (Scatter, "linear", 1, "Scatter_intra_binomial", false),
-    ] {
+    for (operation, algorithm, ways, expected, is_same) in MPICH {
         let (tree, notes) = notes_and(operation, algorithm, ways, |decisions| {
             let exported = mpich(decisions);
             (read_mpich(&exported.text), exported.notes)
