@@ -187,6 +187,7 @@ impl Case {
             inputs[root] = bytes(root as u32, self.shape.count * width);
             outputs[root] = inputs[root].clone();
         }
+        let mut given = inputs.clone();
         if self.in_place && operation(&self.name) != "scatter" {
             for rank in (0..ranks).filter(|&rank| self.sizes(rank).1 > 0) {
                 let at = match operation(&self.name) {
@@ -195,12 +196,16 @@ impl Case {
                 } as usize;
                 let input = &inputs[rank as usize];
                 outputs[rank as usize][at..at + input.len()].copy_from_slice(input);
+                if operation(&self.name) != "gather" || self.shape.root == Rank(rank) {
+                    // It is nowhere else.
+                    given[rank as usize].fill(0xc3);
+                }
             }
         }
         let job = Job {
             collective,
-            inputs: inputs.clone(),
-            outputs,
+            inputs: given.clone(),
+            outputs: outputs.clone(),
             in_place: self.in_place,
             in_place_only: matches!(operation(&self.name), "gather" | "scatter").then_some(self.shape.root),
             reduce,
@@ -209,7 +214,10 @@ impl Case {
         };
         let ends = job.run();
         for (rank, (output, input)) in ends.iter().enumerate() {
-            assert_eq!(input, &inputs[rank], "{what}: rank {rank}'s input was changed");
+            assert_eq!(input, &given[rank], "{what}: rank {rank}'s input was changed");
+            if matches!(operation(&self.name), "reduce" | "gather") && rank != root {
+                assert_eq!(output, &outputs[rank], "{what}: rank {rank} has no output");
+            }
             if self.in_place && operation(&self.name) == "scatter" && rank == root {
                 continue;
             }

@@ -106,6 +106,8 @@ struct Run<'a> {
     leaving: Vec<(usize, OpId)>,
     /// Ranks that may have operations that are ready.
     ready: Vec<usize>,
+    /// Those that each rank is known to have.
+    startable: Vec<Vec<OpId>>,
     reduce: &'a Reduce,
     random: ChaCha8Rng,
 }
@@ -119,6 +121,7 @@ impl<'a> Run<'a> {
             memories,
             leaving: Vec::new(),
             ready: (0..schedules.len()).collect(),
+            startable: vec![Vec::new(); schedules.len()],
             reduce,
             random: ChaCha8Rng::seed_from_u64(seed),
         }
@@ -142,10 +145,14 @@ impl<'a> Run<'a> {
                     self.ready.swap_remove(drawn);
                     continue;
                 }
-                match self.steppers[rank].take(&self.schedules[rank]) {
-                    Some(id) => self.start(rank, id),
-                    None => drop(self.ready.swap_remove(drawn)),
+                let startable = &mut self.startable[rank];
+                startable.extend(std::iter::from_fn(|| self.steppers[rank].take(&self.schedules[rank])));
+                if startable.is_empty() {
+                    self.ready.swap_remove(drawn);
+                    continue;
                 }
+                let id = startable.swap_remove(self.random.random_range(0..startable.len()));
+                self.start(rank, id);
             }
         }
     }
