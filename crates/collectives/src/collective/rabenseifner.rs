@@ -51,7 +51,7 @@ pub(super) fn reduce(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<(), Graph
     if folded {
         let received = weaver.temporary(shape.count);
         weaver.recv(Rank(me.0 - 1), received)?;
-        let apart = if halving.power > 1 { weaver.temporary(shape.count) } else { into };
+        let apart = weaver.temporary(shape.count);
         weaver.reduce(&[received, value], apart)?;
         value = apart;
     }

@@ -380,3 +380,107 @@ impl Touched {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng as _, SeedableRng as _};
+    use rand_chacha::ChaCha8Rng;
+    use std::collections::BTreeSet;
+
+    /// Elements of each region.
+    const ELEMENTS: u64 = 12;
+
+    /// What touched one element, and who waits for whom, element by element.
+    #[derive(Default)]
+    struct Elements {
+        touched: HashMap<(usize, u64), (Option<u32>, Vec<u32>)>,
+        edges: BTreeSet<(u32, u32)>,
+    }
+
+    impl Elements {
+        fn each(span: Span) -> impl Iterator<Item = (usize, u64)> {
+            (span.first..span.first + span.count).map(move |element| (span.region as usize, element))
+        }
+
+        fn wait(&mut self, before: u32, vertex: u32) {
+            if before != vertex {
+                self.edges.insert((before, vertex));
+            }
+        }
+
+        fn read(&mut self, span: Span, vertex: u32) {
+            for element in Elements::each(span) {
+                let (writer, readers) = self.touched.entry(element).or_default();
+                readers.push(vertex);
+                if let Some(writer) = *writer {
+                    self.wait(writer, vertex);
+                }
+            }
+        }
+
+        /// After all who read what is there; they have waited for who wrote it.
+        fn write(&mut self, span: Span, vertex: u32) {
+            for element in Elements::each(span) {
+                let (writer, readers) =
+                    self.touched.insert(element, (Some(vertex), Vec::new())).unwrap_or_default();
+                let others: Vec<u32> = readers.into_iter().filter(|&reader| reader != vertex).collect();
+                let before = if others.is_empty() { writer.into_iter().collect() } else { others };
+                before.into_iter().for_each(|before| self.wait(before, vertex));
+            }
+        }
+    }
+
+    fn span(random: &mut ChaCha8Rng, count: u64) -> Span {
+        let regions = [Region::Input, Region::Output, Region::Temporary];
+        let first = random.random_range(0..=ELEMENTS - count);
+        Span { region: regions[random.random_range(0..3)], first, count }
+    }
+
+    #[test]
+    fn operations_wait_for_what_touched_their_elements_and_nothing_else() {
+        let combine = Arithmetic::new(Operator::Add, ElementType::U8).expect("bytes can be added");
+        let [input, output, temporary] = [0, 100, 200].map(Place::scratch);
+        let memory = Memory { input, output, temporary, in_place: false, combine: &combine };
+        for seed in 0..300 {
+            let random = &mut ChaCha8Rng::seed_from_u64(seed);
+            let (mut graph, mut elements) = (Graph::new(), Elements::default());
+            let mut weaver = Weaver::new(&mut graph, Rank(0), 1, 0).with_memory(&memory, None);
+            let mut done = Vec::new();
+            for _ in 0..12 {
+                let count = random.random_range(1..=ELEMENTS);
+                let [one, other, into] = [0; 3].map(|_| span(random, count));
+                let next = weaver.graph.len() as u32;
+                match random.random_range(0..4) {
+                    0 => {
+                        weaver.send(Rank(1), one).expect("a send");
+                        elements.read(one, next);
+                        done.push(format!("send {one:?}"));
+                    }
+                    1 => {
+                        weaver.recv(Rank(1), one).expect("a receive");
+                        elements.write(one, next);
+                        done.push(format!("receive {one:?}"));
+                    }
+                    2 if one != into => {
+                        weaver.copy(one, into).expect("a copy");
+                        elements.read(one, next);
+                        elements.write(into, next);
+                        done.push(format!("copy {one:?} to {into:?}"));
+                    }
+                    3 if !other.overlaps(into) => {
+                        weaver.reduce(&[one, other], into).expect("a reduction");
+                        elements.read(one, next);
+                        elements.read(other, next);
+                        elements.write(into, next);
+                        done.push(format!("reduce {one:?} and {other:?} to {into:?}"));
+                    }
+                    _ => {}
+                }
+            }
+            let found: BTreeSet<(u32, u32)> =
+                graph.edges().map(|edge| (edge.prerequisite.0, edge.target.0)).collect();
+            assert_eq!(found, elements.edges, "seed {seed}: {done:#?}");
+        }
+    }
+}

@@ -122,11 +122,6 @@ fn around(reduced: Segment, held: Segment) -> [Segment; 2] {
     ]
 }
 
-/// A barrier: the steps of the word with one element that has no bytes.
-pub(super) fn barrier(fitted: &Fitted, weaver: &mut Weaver<'_>) -> Result<(), GraphError> {
-    allreduce(fitted, 1, weaver)
-}
-
 /// The word whose first half is a reduce-scatter (`r` stages), or whose second half is an allgather (`g` stages);
 /// `None` for other words.
 pub(super) fn whole(half: Word, operation: &str) -> Option<Word> {

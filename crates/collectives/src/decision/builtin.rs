@@ -83,8 +83,7 @@ fn for_shared_processors(question: &Question) -> Option<&'static str> {
         // it once for each.
         Operation::Allgather
             if packed
-                && (ranks > FLAT_ALLGATHER_RANKS_MAX
-                    && (bytes < FLAT_BYTES || !is_direct && all < SPLIT_BYTES)
+                && (ranks > FLAT_ALLGATHER_RANKS_MAX && bytes < FLAT_BYTES
                     || question.started && all < SPLIT_BYTES && ranks > 8) =>
         {
             "allgather:gather-bcast"
