@@ -2,6 +2,8 @@
 
 use castell_collectives::collective::{ALGORITHMS, Blocks, Collective, Shape};
 use castell_collectives::decision::{Decisions, Measured, Operation, Question, Rule, TuningFile};
+use castell_collectives::search::{Order, Search, Weights, heuristic};
+use castell_model::Model;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -204,7 +206,49 @@ fn rules_of_words_that_merge_ranks_serve_operators_that_do_not_commute() {
     let decisions = Decisions::with_rules(vec![rule], None);
     let question = Question { commutative: false, ..Question::new(Operation::Allreduce, 7, 8) };
     let choice = decisions.choose(&question);
+    assert_eq!(choice.algorithm, "allreduce:m1g2a3,n1g3a2");
     assert!(Collective::in_order(&choice.algorithm, Shape::new(7, 1, 8)).is_ok());
+}
+
+/// Up to 4096 ranks it is the best word that is taken, beyond it the heuristic's.
+#[test]
+fn the_models_word_is_searched_for_as_long_as_that_is_quick() {
+    let model = match "plb:alpha_p=2911ps,alpha_r=1000ps".parse() {
+        Ok(Model::Plb(plb)) => plb,
+        other => panic!("{other:?}"),
+    };
+    let rule = Rule::new(Operation::Allreduce, (1, u32::MAX), u64::MAX, "model").expect("a rule");
+    let decisions = Decisions::with_rules(vec![rule], Some(model.clone()));
+    let weights = Weights::new(model, 8);
+    for ranks in [26, 4390] {
+        let best = Search::new(ranks, weights.clone()).best(ranks).to_string();
+        let quick = heuristic(ranks, weights.factor_max(ranks), &weights, Order::Sorted).to_string();
+        assert!(best != quick, "{ranks} ranks tell nothing: {best}");
+        let question = Question::new(Operation::Allreduce, ranks, 8);
+        let expected = if ranks <= 4096 { best } else { quick };
+        assert_eq!(decisions.choose(&question).algorithm, format!("allreduce:{expected}"), "{ranks} ranks");
+    }
+}
+
+/// Whoever is alone waits for nobody, however few processors there are.
+#[test]
+fn one_rank_needs_no_word() {
+    let decisions = Decisions::builtin();
+    for operation in [Operation::Barrier, Operation::Allreduce] {
+        let question = Question { processors: 0, ..Question::new(operation, 1, 8) };
+        let choice = decisions.choose(&question);
+        assert!(Collective::new(&choice.algorithm, Shape::new(1, 1, 8)).is_ok(), "{}", choice.algorithm);
+    }
+}
+
+#[test]
+fn operations_know_what_they_do() {
+    use Operation::{Allreduce, Broadcast, Exscan, Gather, Reduce, ReduceScatter, Scan, Scatter};
+    let are = |is: fn(Operation) -> bool| Operation::ALL.into_iter().filter(|&it| is(it)).collect::<Vec<_>>();
+    assert_eq!(are(Operation::reduces), [Reduce, Allreduce, ReduceScatter, Scan, Exscan]);
+    assert_eq!(are(Operation::is_one_way), [Broadcast, Gather, Scatter, Reduce]);
+    let name = Operation::ReduceScatter;
+    assert_eq!(format!("{name}|{name:<15}|"), "reduce_scatter|reduce_scatter |");
 }
 
 /// Between hosts there is an algorithm for every call, which takes what the call has, and rules for shared memory say nothing.
@@ -248,6 +292,110 @@ fn files_read_as_they_were_written() {
     file.rules.retain(|rule| rule.algorithm != "allreduce:model");
     assert_eq!(TuningFile::parse(&file.to_toml()).as_ref(), Ok(&file), "{}", file.to_toml());
     assert_eq!(TuningFile::parse(FILE).unwrap_err().to_string().lines().count(), 1);
+}
+
+/// What a file says is said once, and only where it is not what is meant anyway.
+#[test]
+fn files_say_what_is_not_usual() {
+    let mut file = file();
+    file.model = None;
+    file.machine.host = "café\t".into();
+    let mut rule = Rule::new(Operation::Broadcast, (2, 8), 4096, "k-nomial").expect("a rule");
+    (rule.ways, rule.segment_bytes, rule.bytes_min) = (3, 1000, 100);
+    rule.measured = Measured { predicted_us: Some(1.5), simulated_us: Some(2.0), measured_us: None };
+    file.rules = vec![Rule::new(Operation::Scan, (8, 8), u64::MAX, "linear").expect("a rule"), rule];
+    let expected = r#"
+[machine]
+host = "café\u0009"
+processor = "Example \"3000\" \\ 2"
+processors = 2
+transport = "shared memory"
+
+[[rule]]
+operation = "scan"
+ranks = 8
+algorithm = "linear"
+
+[[rule]]
+operation = "bcast"
+ranks = [2, 8]
+bytes_min = 100
+bytes_max = 4096
+algorithm = "k-nomial"
+ways = 3
+segment_bytes = 1000
+predicted_us = 1.5
+simulated_us = 2.0
+"#;
+    let text = file.to_toml();
+    assert_eq!(text.split_once("castell = \"0.1.0\"\n").map(|(_, rest)| rest), Some(expected));
+    assert_eq!(TuningFile::parse(&text).as_ref(), Ok(&file));
+    let machine = "café\t (2 processors, Example \"3000\" \\ 2) over shared memory";
+    assert_eq!(file.machine.to_string(), machine);
+}
+
+#[test]
+fn files_have_so_many_rules_at_most() {
+    let with = |count: usize| {
+        let rule = "[[rule]]\noperation = \"scan\"\nranks = 8\nalgorithm = \"linear\"\n";
+        let head = FILE.split_once("[[rule]]").expect("rules").0.to_owned();
+        TuningFile::parse(&(head + &rule.repeat(count)))
+    };
+    assert_eq!(with(4096).expect("a file").rules.len(), 4096);
+    let error = with(4097).expect_err("too many").to_string();
+    assert_eq!(error, "not a tuning file: 4097 rules; at most 4096 are read");
+}
+
+/// An earlier rule is kept where it was measured, unless a newer one is taken for all its calls.
+#[test]
+fn what_was_measured_earlier_stays_where_nothing_newer_is_known() {
+    let rule = |ranks, bytes: (u64, u64), measured_us| {
+        let mut rule = Rule::new(Operation::Scan, ranks, bytes.1, "linear").expect("a rule");
+        rule.bytes_min = bytes.0;
+        rule.measured = Measured { measured_us, ..Measured::default() };
+        rule
+    };
+    let newer = rule((4, 8), (100, 1000), None);
+    let other = Rule::new(Operation::Exscan, (4, 8), 1000, "linear").expect("a rule");
+    let with = |rules: Vec<Rule>| TuningFile { rules, ..file() };
+    for (ranks, bytes, is_kept) in [
+        ((4, 8), (100, 1000), false),
+        ((5, 7), (101, 999), false),
+        ((3, 8), (100, 1000), true),
+        ((4, 9), (100, 1000), true),
+        ((4, 8), (99, 1000), true),
+        ((4, 8), (100, 1001), true),
+        ((9, 9), (2000, 3000), true),
+    ] {
+        let mut file = with(vec![other.clone(), newer.clone()]);
+        let earlier = [rule(ranks, bytes, Some(3.0)), rule((90, 90), (0, 1), None)];
+        file.merge(with(earlier.to_vec()));
+        let mut expected = vec![other.clone(), newer.clone()];
+        expected.extend(is_kept.then(|| earlier[0].clone()));
+        assert_eq!(file.rules, expected, "{ranks:?}, {bytes:?}");
+    }
+    // Of another operation, it says nothing of this one.
+    let mut file = with(vec![other.clone()]);
+    file.merge(with(vec![rule((4, 8), (100, 1000), Some(3.0))]));
+    assert_eq!(file.rules.len(), 2);
+    // Two of an earlier file stay both, though one would be taken for all calls of the other.
+    let mut file = with(Vec::new());
+    let wide = rule((1, 90), (0, u64::MAX), Some(3.0));
+    file.merge(with(vec![wide.clone(), wide.clone()]));
+    assert_eq!(file.rules.len(), 2);
+    // Its model is the newer one, if it has one.
+    let model = |text: &str| match Model::parse(text) {
+        Ok(Model::Plb(plb)) => Some(plb),
+        other => panic!("{other:?}"),
+    };
+    let one = model("plb:alpha_p=1us,alpha_r=1us");
+    for (own, expected) in
+        [(None, one.clone()), (model("plb:alpha_p=2us,alpha_r=1us"), model("plb:alpha_p=2us,alpha_r=1us"))]
+    {
+        let mut file = TuningFile { model: own, ..with(Vec::new()) };
+        file.merge(TuningFile { model: one.clone(), ..with(Vec::new()) });
+        assert_eq!(file.model, expected);
+    }
 }
 
 #[test]
