@@ -80,6 +80,8 @@ fn what_lies_right_is_not_copied() {
         // To where the result belongs in place, since the result lies where what is combined with it came from.
         ("reduce:linear", (0, 5), (0, 5)),
         ("scan:linear", (1, 0), (0, 0)),
+        ("reduce:binomial", (0, 3), (0, 3)),
+        ("reduce:binomial-in-order", (0, 3), (0, 3)),
     ] {
         let ranks = if name == "allreduce:recursive-doubling" { 8 } else { 6 };
         let shape = Shape::new(ranks, 24, 1);

@@ -183,6 +183,19 @@ fn rounds_of_many_messages_are_joined() {
     assert_eq!(shape("a2,a2", 4, 10), (2, 1 + 1 + 2));
 }
 
+#[test]
+fn rank_0_sends_the_ping_and_the_others_look_on() {
+    let program = pattern("pingpong:2", &Options::new(3)).program().unwrap();
+    let sends = |rank| {
+        let graph = program.rank(Rank(rank));
+        graph.vertices().map(|vertex| matches!(graph.op(vertex), Op::Send { .. })).collect::<Vec<bool>>()
+    };
+    assert_eq!(
+        [0, 1, 2].map(sends),
+        [vec![true, false, true, false], vec![false, true, false, true], vec![]]
+    );
+}
+
 /// Each name is that of the pattern which it stands for.
 #[test]
 fn patterns_have_the_names_that_they_are_asked_for_by() {
