@@ -3,10 +3,10 @@
 
 use castell_base::{Rank, Tag, Time};
 use castell_collectives::collective::{
-    ALGORITHMS, Blocks, Collective, Memory, Messages, Neighbours, Placement, Shape,
+    ALGORITHMS, Blocks, Collective, Combine, Memory, Messages, Neighbours, Placement, Shape,
 };
 use castell_collectives::pattern::Pattern;
-use castell_goal::graph::{EdgeKind, Graph};
+use castell_goal::graph::{EdgeKind, Graph, GraphError, Vertex};
 use castell_goal::op::{Arithmetic, Buffer, ElementType, Op, Operator, Place};
 use std::sync::Arc;
 
@@ -155,11 +155,28 @@ fn a_gather_in_step_calls_when_it_is_ready() {
     assert_eq!(edges(1), [(0, 1, Finish), (1, 2, Finish)]);
 }
 
+/// An operator of which nobody knows where its operands are.
+struct Nowhere;
+
+impl Combine for Nowhere {
+    fn combine(
+        &self,
+        graph: &mut Graph,
+        b1: Place,
+        b2: Place,
+        b3: Place,
+        count: u64,
+    ) -> Result<Vertex, GraphError> {
+        assert_eq!([b1, b2, b3], [Place::VOID; 3]);
+        xor().combine(graph, b1, b2, b3, count)
+    }
+}
+
 /// Where no memory is named, none is in the graph.
 #[test]
 fn without_places_there_are_none() {
     let [input, output, temporary] = [Place::VOID; 3];
-    let memory = Memory { input, output, temporary, in_place: false, combine: &xor() };
+    let memory = Memory { input, output, temporary, in_place: false, combine: &Nowhere };
     for name in ["allgather:ring", "reduce:rabenseifner", "alltoall:bruck"] {
         let mut graph = Graph::new();
         graph.allocate_scratchpad(5);
