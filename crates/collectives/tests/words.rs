@@ -293,6 +293,7 @@ fn misfits_say_why() {
     assert_eq!(misfit("m6g1a3,n6g1a3", 6), "m6g1a3 is for 9 ranks; with the factor 3 it can be m3g1a3");
     assert_eq!(misfit("m4g1a3,n4g1a3", 9), "m4g1a3 is for 7 ranks; with the factor 3 it can be m3g2a3");
     assert_eq!(misfit("m3g1a3,n3g1a3", 9), "m3g1a3 is for 6 ranks; with the factor 3 it can be m3g2a3");
+    assert_eq!(misfit("m5g1a3,n5g1a3", 11), "m5g1a3 is for 8 ranks; with the factor 3 it can be m5g2a3");
     assert_eq!(misfit("m1g3a2,n1g3a3", 7), "n1g3a3 is for 10 ranks; with the factor 3 it can be n1g2a3");
     assert_eq!(misfit("m1g1a3,n1g1a3", 3), "m1g1a3 is for 4 ranks; the factor 3 is too large");
     assert_eq!(misfit("m1g2a2,n1g1a9", 5), "n1g1a9 is for 10 ranks; the factor 9 is too large");
