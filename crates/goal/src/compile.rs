@@ -8,6 +8,7 @@ use crate::codec::{self, COUNT_ESCAPE, COUNT_SHIFT, JOIN, LANES, SOLE, STARTS};
 use crate::graph::{Edge, EdgeKind, Graph, Vertex};
 use crate::op::{Block, Buffer, Memory, Op, Place};
 use crate::schedule::{ANY_JOIN, HEADER_WORDS, Labels, OpId, Parts, Schedule, WORDS_MAX};
+use castell_base::Rank;
 use std::fmt::Write;
 
 /// Why a graph cannot become a schedule.
@@ -295,6 +296,7 @@ fn write(graph: &Graph, followers: &Followers, placing: &Placing, order: &[u32])
     words.extend_from_slice(&placing.joins);
     words.extend_from_slice(&placing.needs);
     words.extend_from_slice(&blocks);
+    debug_assert_eq!(words.len(), total);
     let independent = placing.independent;
     Schedule::from_parts(Parts {
         words,
@@ -305,7 +307,7 @@ fn write(graph: &Graph, followers: &Followers, placing: &Placing, order: &[u32])
         records_end: placing.end,
         scratchpad_bytes: graph.scratchpad_bytes(),
         labels: labels(graph, placing, order),
-        group: None,
+        group: (Rank(0), 0),
     })
 }
 

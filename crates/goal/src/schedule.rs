@@ -118,15 +118,15 @@ pub(crate) struct Parts {
     pub records_end: u32,
     pub scratchpad_bytes: u64,
     pub labels: Labels,
-    /// Rank and number of ranks.
-    pub group: Option<(Rank, u32)>,
+    /// Rank and number of ranks; both 0: none.
+    pub group: (Rank, u32),
 }
 
 impl Schedule {
     pub(crate) fn from_parts(parts: Parts) -> Schedule {
         let Parts { mut words, ops, independent, joins, ready_max, records_end, scratchpad_bytes, .. } =
             parts;
-        let (rank, ranks) = parts.group.map_or((0, 0), |(rank, ranks)| (rank.0, ranks));
+        let (Rank(rank), ranks) = parts.group;
         let needs_at = records_end + joins;
         let fields = [
             (header::RANK, rank),

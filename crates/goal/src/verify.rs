@@ -141,7 +141,7 @@ fn read(bytes: &[u8], addresses: bool) -> Result<Schedule, FormatError> {
     verifier.records()?;
     verifier.edges()?;
     let labels = verifier.labels(&bytes[4 * sections.names_at..])?;
-    let group = (words[header::RANKS] > 0).then(|| (Rank(words[header::RANK]), words[header::RANKS]));
+    let group = (Rank(words[header::RANK]), words[header::RANKS]);
     words[..header::RANK].fill(0);
     words.truncate(sections.names_at);
     let field = |at: usize| words[at];

@@ -320,3 +320,98 @@ fn what_is_wrong_is_said_with_its_place() {
         }
     }
 }
+
+/// A schedule put together word by word, as `SCHEDULE.md` says: operations, independent ones, bound of ready ones.
+fn put_together(counts: [u32; 3], records: &[u32], joins: &[[u32; 2]], blocks: &[u32]) -> Vec<u8> {
+    let [operations, independent, ready_max] = counts;
+    let joins_at = 18 + records.len() as u32;
+    let (needs_at, blocks_at) = (joins_at + joins.len() as u32, joins_at + 2 * joins.len() as u32);
+    let header = [
+        u32::from_le_bytes(*b"CSTL"),
+        1,
+        0,
+        0,
+        0,
+        0,
+        0,
+        operations,
+        independent,
+        joins.len() as u32,
+        ready_max,
+    ];
+    let places = [1 << 20, 0, joins_at, needs_at, blocks_at, blocks_at + blocks.len() as u32, 0];
+    let tables = joins.iter().map(|join| join[0]).chain(joins.iter().map(|join| join[1]));
+    let words = header.into_iter().chain(places).chain(records.iter().copied()).chain(tables);
+    let mut bytes: Vec<u8> = words.chain(blocks.iter().copied()).flat_map(u32::to_le_bytes).collect();
+    let length = bytes.len() as u64;
+    bytes[8..16].copy_from_slice(&length.to_le_bytes());
+    seal(&mut bytes);
+    bytes
+}
+
+const SOLE: u32 = 1 << 31;
+const COUNTED: u32 = 0x3fff << 18;
+const STARTS: u32 = 1 << 17;
+const JOIN: u32 = 1 << 16;
+const CALC: u32 = 3;
+
+#[test]
+fn what_is_put_together_by_the_document_is_read() {
+    // A call whose numbers are short: the compiler never writes one.
+    let bytes = put_together([1, 1, 1], &[7, 0x1234, 0x5678], &[], &[]);
+    assert_eq!(Schedule::from_bytes(&bytes), Err(FormatError::Address { at: 72 }));
+    let call = Schedule::from_bytes_trusting_addresses(&bytes).unwrap();
+    assert_eq!(call.op(OpId(18)), Op::Call { function: 0x1234, context: 0x5678 });
+    assert_eq!(call.to_bytes(), bytes);
+    // One operation that releases another by its start, and a third by both.
+    let records = [CALC | STARTS | 1 << 18, 2, 0, SOLE | 24, 0, 10, CALC, 20, CALC | JOIN, 30];
+    let bytes = put_together([3, 1, 3], &records, &[[26, 2]], &[]);
+    let three = Schedule::from_bytes(&bytes).unwrap();
+    assert_eq!(three.to_bytes(), bytes);
+    exercise(&three);
+    assert!(three.successors(OpId(18)).eq([OpId(26)]));
+    assert!(three.start_successors(OpId(18)).eq([OpId(24), OpId(26)]));
+}
+
+#[test]
+fn what_is_put_together_wrongly_is_refused_with_its_place() {
+    type Case<'a> = (&'a str, usize, [u32; 3], &'a [u32], &'a [[u32; 2]]);
+    let cases: [Case<'_>; 6] = [
+        (
+            "a small number of successors has a word of its own",
+            18,
+            [2, 1, 1],
+            &[COUNTED, 1, SOLE | 21, 0],
+            &[],
+        ),
+        ("the operation is cut off", 18, [1, 1, 1], &[COUNTED, 0x3fff], &[]),
+        ("the operation is cut off", 18, [1, 1, 1], &[COUNTED], &[]),
+        ("the number of start-successors is 0", 18, [1, 1, 1], &[STARTS, 0], &[]),
+        (
+            "a counter is not the number of edges",
+            24,
+            [2, 1, 1],
+            &[CALC | 1 << 18, 0, 5, CALC | JOIN, 5],
+            &[[21, 1]],
+        ),
+        ("a successor is not an operation further on", 19, [1, 1, 1], &[1 << 18, SOLE | 18], &[]),
+    ];
+    for (said, at, counts, records, joins) in cases {
+        let bytes = put_together(counts, records, joins, &[]);
+        match Schedule::from_bytes(&bytes) {
+            Err(FormatError::Invalid { at: found, problem }) => {
+                assert!(problem.starts_with(said) && found == 4 * at, "{said}: {problem} at {found}");
+            }
+            other => panic!("{said}: {other:?}"),
+        }
+    }
+    // As many successors as need a word of their own, and one fewer.
+    for (successors, is_right) in [(0x3ffe, false), (0x3fff, true), (0x4000, true)] {
+        let leaves = 18 + 2 + successors;
+        let entries = (0..successors).map(|index| SOLE | (leaves + index));
+        let records: Vec<u32> =
+            [COUNTED, successors].into_iter().chain(entries).chain((0..successors).map(|_| 0)).collect();
+        let bytes = put_together([1 + successors, 1, successors], &records, &[], &[]);
+        assert_eq!(Schedule::from_bytes(&bytes).is_ok(), is_right, "{successors}");
+    }
+}

@@ -179,6 +179,41 @@ fn many_problems_are_counted_and_some_listed() {
 }
 
 #[test]
+fn as_many_problems_as_are_listed_are_not_too_many() {
+    for (count, listed, unlisted) in
+        [(0, 0, None), (1, 1, None), (50, 50, None), (51, 50, Some(1)), (99, 50, Some(49))]
+    {
+        let mut graph = Graph::new();
+        for tag in 0..count {
+            graph.recv(Place::VOID, 1, Some(Rank(0)), Some(Tag(tag))).unwrap();
+        }
+        let report = check::check(&Program::with_graphs(7, vec![graph]));
+        assert_eq!((report.problems.len(), report.ranks, report.is_ok()), (listed, 7, count == 0));
+        let expected: Vec<_> = unlisted.into_iter().map(|more| (Kind::RecvUnmatched, more)).collect();
+        assert_eq!(report.unlisted, expected, "{count}");
+    }
+}
+
+#[test]
+fn problems_have_names() {
+    for (kind, name) in [
+        (Kind::Cycle, "dependency cycle"),
+        (Kind::Any, "too few dependencies for `any`"),
+        (Kind::Peer, "peer does not exist"),
+        (Kind::Bounds, "outside the scratchpad"),
+        (Kind::SendUnmatched, "send without receive"),
+        (Kind::RecvUnmatched, "receive without send"),
+        (Kind::Size, "sizes differ"),
+        (Kind::Deadlock, "deadlock"),
+        (Kind::Buffering, "deadlock without buffers"),
+        (Kind::Overlap, "unordered accesses"),
+        (Kind::Skipped, "not looked at"),
+    ] {
+        assert_eq!(kind.to_string(), name);
+    }
+}
+
+#[test]
 fn one_reader_of_many_and_a_long_chain_are_quick() {
     // Each operation of a chain reads what the first wrote, and the last overwrites it.
     let mut graph = Graph::new();

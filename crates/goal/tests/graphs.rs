@@ -107,6 +107,11 @@ fn what_can_never_be_legal_is_refused_at_once() {
     assert!(graph.is_empty() && graph.bytes() == 0, "a refusal leaves the graph as it was");
 
     let vertex = graph.proxy().unwrap();
+    assert!(!graph.is_empty());
+    for outside in [Vertex(1), Vertex(7)] {
+        let refused = GraphError::NoSuchVertex { vertex: outside, vertices: 1 };
+        assert_eq!(graph.set_cpu(outside, 0), Err(refused));
+    }
     let outside = Vertex(7);
     assert!(matches!(graph.requires(vertex, outside), Err(GraphError::NoSuchVertex { vertices: 1, .. })));
     assert!(matches!(graph.irequires(outside, vertex), Err(GraphError::NoSuchVertex { .. })));
@@ -252,6 +257,76 @@ fn a_graph_tells_how_much_memory_it_holds() {
     assert!((8..=16).contains(&alone), "{alone}");
     let second = graph.calc(5).unwrap();
     assert_eq!(graph.bytes(), 2 * alone);
+    let mut expected = 2 * alone;
+    let mut grows = |graph: &Graph, by: usize| {
+        expected += by;
+        assert_eq!(graph.bytes(), expected);
+    };
     graph.requires(first, second).unwrap();
-    assert_eq!(graph.bytes(), 2 * alone + 8);
+    grows(&graph, 8);
+    // A vertex and its `any`, both of 4 bytes.
+    graph.set_any(second, 1).unwrap();
+    grows(&graph, 8);
+    // Two bytes, and a line and column of 6, for each vertex up to the last that has any.
+    graph.set_nic(second, 1).unwrap();
+    grows(&graph, 4);
+    graph.set_cpu(first, 1).unwrap();
+    grows(&graph, 0);
+    graph.set_position(second, 7, 3).unwrap();
+    grows(&graph, 12);
+    // Where each label begins and its length; and the label.
+    graph.set_label(second, "label").unwrap();
+    grows(&graph, 16 + 5);
+    graph.set_label(first, "one").unwrap();
+    grows(&graph, 3);
+    // Head, bytes, peer, first block, number of blocks, where it begins; and 16 bytes a block.
+    graph.send_vec(Memory::Scratch, &blocks(&[(0, 8), (8, 8)]), Rank(1), Tag(0)).unwrap();
+    grows(&graph, 4 * 6 + 32);
+}
+
+#[test]
+fn only_what_names_memory_or_a_function_of_the_process_names_an_address() {
+    let (user, scratch) = (Place::user(8), Place::scratch(8));
+    let list = blocks(&[(8, 8)]);
+    type Add<'a> = &'a dyn Fn(&mut Graph, bool) -> Result<Vertex, GraphError>;
+    let either = |is_user| if is_user { user } else { scratch };
+    let memory = |is_user| if is_user { Memory::User } else { Memory::Scratch };
+    let local = |g: &mut Graph, p: [Place; 3]| g.local(p[0], p[1], p[2], add_f64(), 1);
+    let lists =
+        |g: &mut Graph, m: [Memory; 3]| g.local_vec((m[0], &list), (m[1], &list), (m[2], &list), add_f64());
+    let adds: [Add<'_>; 13] = [
+        &|g, is| g.send(either(is), 8, Rank(0), Tag(0)),
+        &|g, is| g.recv(either(is), 8, None, None),
+        &|g, is| g.send_vec(memory(is), &list, Rank(0), Tag(0)),
+        &|g, is| g.recv_vec(memory(is), &list, None, None),
+        &|g, is| local(g, [either(is), scratch, scratch]),
+        &|g, is| local(g, [scratch, either(is), scratch]),
+        &|g, is| local(g, [scratch, scratch, either(is)]),
+        &|g, is| lists(g, [memory(is), Memory::Scratch, Memory::Scratch]),
+        &|g, is| lists(g, [Memory::Scratch, Memory::Scratch, memory(is)]),
+        &|g, is| g.wtime(either(is)),
+        &|g, is| g.put(either(is), 8, Rank(0), scratch),
+        &|g, is| g.get(either(is), 8, Rank(0), scratch),
+        &|g, is| if is { g.call(1, 2) } else { g.calc(1) },
+    ];
+    for (index, add) in adds.into_iter().enumerate() {
+        for names_address in [false, true] {
+            let mut graph = Graph::new();
+            graph.allocate_scratchpad(16);
+            let vertex = add(&mut graph, names_address).unwrap();
+            assert!(!graph.is_empty());
+            assert_eq!(graph.op(vertex).names_address(), names_address, "{index}");
+            let schedule = graph.compile().unwrap();
+            assert!(!schedule.is_empty());
+            // A schedule with addresses is refused where they would mean nothing.
+            assert_eq!(Schedule::from_bytes(&schedule.to_bytes()).is_err(), names_address, "{index}");
+        }
+    }
+    let mut graph = Graph::new();
+    for add in [Graph::sleep, Graph::calc] {
+        let vertex = add(&mut graph, 8).unwrap();
+        assert!(!graph.op(vertex).names_address());
+    }
+    let proxy = graph.proxy().unwrap();
+    assert!(!graph.op(proxy).names_address());
 }

@@ -32,7 +32,10 @@ struct Budget {
 }
 
 pub(super) fn check(orders: &[Order], found: &mut Found) {
-    let mut budget = Budget { entries: ENTRIES_MAX, visits: VISITS_MAX, unanswered: 0 };
+    check_within(Budget { entries: ENTRIES_MAX, visits: VISITS_MAX, unanswered: 0 }, orders, found);
+}
+
+fn check_within(mut budget: Budget, orders: &[Order], found: &mut Found) {
     let program = found.program;
     for ((rank, graph), order) in program.graphs().zip(orders) {
         if !order.acyclic || !graph.vertices().any(|vertex| writes(graph.op(vertex))) {
@@ -265,5 +268,64 @@ impl Table {
         }
         self.0
             .insert(access.start, Piece { end: access.end, writer: Some(scan.vertex), readers: Vec::new() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Problem;
+    use crate::program::Program;
+    use crate::text;
+
+    /// The problems of a program that is searched with so little.
+    fn problems(program: &Program, entries: u64, visits: u64) -> Vec<String> {
+        let mut found = Found::new(program);
+        let orders: Vec<Order> =
+            program.graphs().map(|(rank, graph)| Order::of(rank, graph, &mut found)).collect();
+        check_within(Budget { entries, visits, unanswered: 0 }, &orders, &mut found);
+        found.into_report().problems.iter().map(Problem::to_string).collect()
+    }
+
+    #[test]
+    fn what_was_not_looked_at_is_said() {
+        // Rank 0: the second write finds the first, and the read finds both. Rank 1: the same once more.
+        let rank = "scratchpad 16b\na: wtime into @0\nb: wtime into @4\nc: send 8b to 0 at @2";
+        let text = format!("num_ranks 3\nrank 0 {{\n{rank}\n}}\nrank 1 {{\n{rank}\n}}\nrank 2 {{ }}");
+        let program = text::parse(&text, "").unwrap_or_else(|errors| panic!("{errors}"));
+        let all = problems(&program, 100, 100);
+        assert_eq!(all.len(), 6, "{all:#?}");
+        let ended = |rank| {
+            format!(
+                "warning: overlapping buffers: the search ended in rank {rank}, because there are more than \
+                 {ENTRIES_MAX} pieces of memory to compare"
+            )
+        };
+        let (mut before, mut ended_in) = (0, [0; 2]);
+        for entries in 1..100 {
+            let problems = problems(&program, entries, 100);
+            assert!(problems.len() >= before, "{entries}: more is found with more");
+            before = problems.len();
+            let Some((last, found)) = problems.split_last().filter(|(last, _)| **last != all[5]) else {
+                continue;
+            };
+            assert!(all.starts_with(found), "{entries}");
+            let rank = usize::from(*last == ended(1));
+            assert_eq!(*last, ended(rank), "{entries}");
+            ended_in[rank] += 1;
+        }
+        assert!(before == 6 && ended_in.into_iter().all(|times| times > 0), "{ended_in:?}");
+    }
+
+    #[test]
+    fn questions_that_were_given_up_are_counted() {
+        // `d` comes after `a` only by what the tree of the search does not have: it has to be looked for.
+        let text = "num_ranks 1\nrank 0 {\nscratchpad 8b\na: wtime into @0\nb: proxy\nc: proxy any 1\nd: wtime into @0\n\
+                    x: proxy\nc requires a\nc requires b\nb requires a\nd requires c\n}";
+        let program = text::parse(text, "").unwrap_or_else(|errors| panic!("{errors}"));
+        assert_eq!(problems(&program, 100, 100), [""; 0]);
+        let given_up = "warning: overlapping buffers: 1 pairs of operations were passed over, because it takes too long \
+                        to find out whether one waits for the other";
+        assert_eq!(problems(&program, 100, 0), [given_up]);
     }
 }
