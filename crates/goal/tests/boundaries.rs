@@ -157,6 +157,8 @@ fn vector_operations() -> Vec<Asked> {
         }
         all.push(Asked::Recv(memory, list.clone(), None, None));
     }
+    // Without memory, a block is nowhere: it cannot end beyond 64 bits.
+    all.push(Asked::Send(Memory::Void, vec![block((u64::MAX, 8))], Rank(0), Tag(0)));
     for (index, arithmetic) in arithmetics().enumerate() {
         let [b1, b2, b3] = [0, 1, 2].map(|which| MEMORIES[(index + which) % 3]);
         let (one, two) = (lists[2].clone(), lists[3].clone());

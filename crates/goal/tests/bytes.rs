@@ -376,7 +376,21 @@ fn what_is_put_together_by_the_document_is_read() {
 #[test]
 fn what_is_put_together_wrongly_is_refused_with_its_place() {
     type Case<'a> = (&'a str, usize, [u32; 3], &'a [u32], &'a [[u32; 2]]);
-    let cases: [Case<'_>; 6] = [
+    let any = 1 << 31;
+    let two_joins = [CALC | 2 << 18, 0, 1, 5, CALC | JOIN, 5, CALC | JOIN, 5];
+    let counter = "a counter is not the number of edges";
+    let cases: [Case<'_>; 11] = [
+        (counter, 28, [3, 1, 2], &two_joins, &[[22 | any, 0], [24 | any, 1]]),
+        (counter, 29, [3, 1, 2], &two_joins, &[[22 | any, 1], [24 | any, 0]]),
+        (counter, 29, [3, 1, 2], &two_joins, &[[22 | any, 1], [24 | any, 2]]),
+        (counter, 29, [3, 1, 2], &two_joins, &[[22 | any, 1], [24, 1]]),
+        (
+            "an operation waits for nothing, yet is not among the independent",
+            8,
+            [2, 1, 1],
+            &[CALC, 5, CALC, 5],
+            &[],
+        ),
         (
             "a small number of successors has a word of its own",
             18,
@@ -405,6 +419,8 @@ fn what_is_put_together_wrongly_is_refused_with_its_place() {
             other => panic!("{said}: {other:?}"),
         }
     }
+    let right = put_together([3, 1, 2], &two_joins, &[[22 | any, 1], [24 | any, 1]], &[]);
+    exercise(&Schedule::from_bytes(&right).unwrap());
     // As many successors as need a word of their own, and one fewer.
     for (successors, is_right) in [(0x3ffe, false), (0x3fff, true), (0x4000, true)] {
         let leaves = 18 + 2 + successors;
@@ -413,5 +429,71 @@ fn what_is_put_together_wrongly_is_refused_with_its_place() {
             [COUNTED, successors].into_iter().chain(entries).chain((0..successors).map(|_| 0)).collect();
         let bytes = put_together([1 + successors, 1, successors], &records, &[], &[]);
         assert_eq!(Schedule::from_bytes(&bytes).is_ok(), is_right, "{successors}");
+    }
+}
+
+/// Memory codes of the three buffers.
+const USER: [u32; 3] = [1 << 5, 1 << 7, 1 << 9];
+const SCRATCH: [u32; 3] = [2 << 5, 2 << 7, 2 << 9];
+const WIDE: u32 = 1 << 11;
+const VECTOR: u32 = 1 << 12;
+/// Copies and adds bytes.
+const COPY: u32 = 6 + 256 * 4;
+const ADD: u32 = 2 + 256 * 4;
+const ADD_U64: u32 = 2 + 256 * 7;
+const MAX: u32 = u32::MAX;
+
+#[test]
+fn sizes_have_to_agree_with_buffers_that_end_within_64_bits() {
+    let ([u1, u2, u3], [s1, s2, s3]) = (USER, SCRATCH);
+    // One operation; blocks as offset and length, in halves.
+    let right: [(&[u32], &[u32]); 14] = [
+        (&[1 | VECTOR | s1, 24, 0, 0, 2], &[0, 0, 8, 0, 8, 0, 16, 0]),
+        (&[1 | VECTOR, 8, 0, 0, 1], &[MAX, MAX, 8, 0]),
+        (&[1 | WIDE, 0, 1, 0], &[]),
+        (&[1 | WIDE | u1, 15, 0, 0, MAX - 15, MAX], &[]),
+        (&[5 | VECTOR | s1 | s3, COPY, 8, 0, 1, 1, 0, 1, 1], &[0, 0, 8, 0, 8, 0, 8, 0]),
+        (&[5 | VECTOR | s1 | u2 | s3, ADD, 8, 0, 1, 1, 1, 2, 1], &[0, 0, 8, 0, 9, 0, 8, 0, 0, 0, 8, 0]),
+        (&[5 | s1 | s3, COPY, 8, 0, 8], &[]),
+        (&[5 | WIDE, ADD_U64, MAX, MAX >> 3], &[]),
+        (&[5 | WIDE | u1, ADD, 1, 0, MAX - 1, MAX], &[]),
+        (&[5 | WIDE | u2, ADD, 1, 0, MAX - 1, MAX], &[]),
+        (&[5 | WIDE | u3, ADD, 1, 0, MAX - 1, MAX], &[]),
+        (&[6 | WIDE | u3, MAX - 8, MAX], &[]),
+        (&[8 | WIDE | u1 | s3, 1, 0, 0, MAX - 1, MAX, MAX - 1, MAX], &[]),
+        (&[9 | WIDE | u1 | s3, 1, 0, 0, MAX - 1, MAX, MAX - 1, MAX], &[]),
+    ];
+    for (record, blocks) in right {
+        let bytes = put_together([1, 1, 1], record, &[], blocks);
+        let schedule =
+            Schedule::from_bytes_trusting_addresses(&bytes).unwrap_or_else(|e| panic!("{record:?}: {e}"));
+        assert_eq!(schedule.to_bytes(), bytes);
+    }
+    let wrong: [(&[u32], &[u32]); 19] = [
+        (&[1 | VECTOR | s1, 23, 0, 0, 2], &[0, 0, 8, 0, 8, 0, 16, 0]),
+        (&[1 | VECTOR | s1, 8, 0, 0, 1], &[MAX - 7, MAX, 8, 0]),
+        (&[2 | VECTOR | u1, 8, 0, 0, 1], &[MAX - 7, MAX, 8, 0]),
+        (&[2 | VECTOR | s1, 0, 0, 0, 2], &[0, 0, 0, 1 << 31, 0, 0, 0, 1 << 31]),
+        (&[1 | WIDE | u1, 16, 0, 0, MAX - 15, MAX], &[]),
+        (&[5 | VECTOR | s1 | s3, COPY, 8, 0, 1, 1, 1, 2, 1], &[0, 0, 8, 0, 0, 0, 8, 0, 8, 0, 8, 0]),
+        (&[5 | VECTOR | s1 | u2 | s3, COPY, 8, 0, 1, 1, 0, 1, 1], &[0, 0, 8, 0, 8, 0, 8, 0]),
+        (&[5 | VECTOR | s1 | u2 | s3, ADD, 8, 0, 1, 1, 1, 2, 1], &[0, 0, 8, 0, 9, 0, 7, 0, 0, 0, 8, 0]),
+        (&[5 | VECTOR | s1 | u2 | s3, ADD, 8, 0, 1, 1, 1, 2, 1], &[0, 0, 7, 0, 9, 0, 8, 0, 0, 0, 8, 0]),
+        (&[5 | VECTOR | s1 | u2 | s3, ADD, 8, 0, 1, 1, 1, 2, 1], &[0, 0, 8, 0, 9, 0, 8, 0, 0, 0, 9, 0]),
+        (&[5 | s1 | s2 | s3, COPY, 8, 0, 0, 8], &[]),
+        (&[5 | WIDE, ADD_U64, 0, (MAX >> 3) + 1], &[]),
+        (&[5 | WIDE | u1, ADD, 1, 0, MAX, MAX], &[]),
+        (&[5 | WIDE | u2, ADD, 1, 0, MAX, MAX], &[]),
+        (&[5 | WIDE | u3, ADD, 1, 0, MAX, MAX], &[]),
+        (&[6 | WIDE | u3, MAX - 7, MAX], &[]),
+        (&[8 | WIDE | u1 | s3, 1, 0, 0, MAX, MAX, 0, 0], &[]),
+        (&[9 | WIDE | u1 | s3, 1, 0, 0, 0, 0, MAX, MAX], &[]),
+        (&[8 | s1 | u3, 8, 0, 0, 0], &[]),
+    ];
+    for (record, blocks) in wrong {
+        let bytes = put_together([1, 1, 1], record, &[], blocks);
+        let problem = "the operation's sizes do not agree with its buffers";
+        let expected = Err(FormatError::Invalid { at: 72, problem });
+        assert_eq!(Schedule::from_bytes_trusting_addresses(&bytes), expected, "{record:?}");
     }
 }
