@@ -432,6 +432,41 @@ fn what_is_put_together_wrongly_is_refused_with_its_place() {
     }
 }
 
+/// Every kind with every combination of memories and flags: refused where the document has no meaning for one.
+#[test]
+fn flags_that_mean_nothing_for_a_kind_are_refused() {
+    // Which of the three buffers each kind has, whether it has wide fields, lists and a tag.
+    const KINDS: [([bool; 3], bool, bool, bool); 10] = [
+        ([false, false, false], false, false, false),
+        ([true, false, false], true, true, true),
+        ([true, false, false], true, true, true),
+        ([false, false, false], true, false, false),
+        ([false, false, false], true, false, false),
+        ([true, true, true], true, true, false),
+        ([false, false, true], true, false, false),
+        ([false, false, false], true, false, false),
+        ([true, false, true], true, false, false),
+        ([true, false, true], true, false, false),
+    ];
+    for head in 0..1_u32 << 14 {
+        let memory = [head >> 5 & 3, head >> 7 & 3, head >> 9 & 3];
+        let [wide, vector, tag] = [11, 12, 13].map(|bit| head >> bit & 1 == 1);
+        let is_legal = KINDS.get(head as usize & 31).is_some_and(|&(buffers, wides, vectors, tags)| {
+            let held = memory.iter().zip(buffers).all(|(&code, has)| code == 0 || has && code < 3);
+            held && (wides || !wide) && (vectors || !vector) && (tags || !tag)
+        });
+        // What follows are zeros, as many as the longest body has and more.
+        let mut records = [0; 20];
+        records[0] = head;
+        let bytes = put_together([1, 1, 1], &records, &[], &[]);
+        let refused = match Schedule::from_bytes_trusting_addresses(&bytes) {
+            Err(FormatError::Invalid { at: 72, problem }) => problem.contains("mean nothing"),
+            _ => false,
+        };
+        assert_eq!(refused, !is_legal, "{head:#x}");
+    }
+}
+
 /// Memory codes of the three buffers.
 const USER: [u32; 3] = [1 << 5, 1 << 7, 1 << 9];
 const SCRATCH: [u32; 3] = [2 << 5, 2 << 7, 2 << 9];

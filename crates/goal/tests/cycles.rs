@@ -1,11 +1,9 @@
 //! Circles of dependencies: what is named as one is one, in what compiling says and in what the check says.
 
-use castell_base::Rank;
 use castell_goal::check::{self, Kind};
 use castell_goal::compile::CompileError;
 use castell_goal::graph::{Graph, Vertex};
 use castell_goal::program::Program;
-use castell_goal::text;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -149,39 +147,5 @@ fn any_has_to_have_so_many_dependencies() {
                 "error: rank 0 vertex {vertex}: it starts once {wrong} dependencies are met, but has only 2"
             )
         );
-    }
-}
-
-/// The first of its bytes that lies outside is named, of an operation with a list the block.
-#[test]
-fn what_leaves_the_scratchpad_is_named_with_its_bytes() {
-    let outside = |operation: &str, scratchpad: u64| {
-        let text = format!("num_ranks 1\nrank 0 {{\nscratchpad {scratchpad}b\nx: {operation}\n}}");
-        let program = text::parse(&text, "").unwrap_or_else(|errors| panic!("{errors}"));
-        match program.rank(Rank(0)).compile() {
-            Err(CompileError::OutsideScratchpad { offset, end, scratchpad_bytes, name, .. }) => {
-                assert_eq!((scratchpad_bytes, name.as_str()), (scratchpad, "`x`"));
-                Some((offset, end))
-            }
-            compiled => compiled.map(|_| None).unwrap(),
-        }
-    };
-    for (operation, offset, end) in [
-        ("send 8b to 0 at @16", 16, 24),
-        ("recv 8b from 0 at @16", 16, 24),
-        ("send 9b to 0 at @[0:4,20:4,3:1]", 20, 24),
-        ("recv 9b from 0 at @[20:4,16:5]", 20, 24),
-        ("local add u32 2 @16 @0 into @8", 16, 24),
-        ("local add u32 2 @0 @16 into @8", 16, 24),
-        ("local add u32 2 @0 @8 into @16", 16, 24),
-        ("local add u32 2 @[0:4,20:4] @8 into @0", 20, 24),
-        ("local add u32 2 @0 @[4:4,20:4] into @0", 20, 24),
-        ("local add u32 2 @0 @8 into @[0:4,20:4]", 20, 24),
-        ("wtime into @16", 16, 24),
-        ("put 8b to 0 at @16 into @99", 16, 24),
-        ("get 8b from 0 at @99 into @16", 16, 24),
-    ] {
-        assert_eq!(outside(operation, end), None, "{operation}");
-        assert_eq!(outside(operation, end - 1), Some((offset, end)), "{operation}");
     }
 }

@@ -356,3 +356,26 @@ fn common(messages: Class, receives: Class) -> usize {
     }
     common
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Problem;
+    use crate::program::Program;
+
+    #[test]
+    fn what_takes_too_long_is_said_of_its_rank() {
+        let program = Program::new(9);
+        let mut found = Found::new(&program);
+        let receive = Entry { dest: 7, source: ANY, tag: 0, place: 0, vertex: Vertex(0), bytes: 8 };
+        Checker { orders: &[], reaches: HashMap::new(), budget: 0, found: &mut found }.skipped(&[&[receive]]);
+        let report = found.into_report();
+        assert!(report.is_ok());
+        let message = "messages to rank 7 that its receives from any rank or under any tag can take were not checked: \
+                       it would take too long";
+        let (severity, kind, rank) = (Severity::Warning, Kind::Skipped, Some(Rank(7)));
+        let (label, line, column) = (None, None, None);
+        let problem = Problem { severity, kind, rank, label, line, column, message: message.into() };
+        assert_eq!(report.problems, [problem]);
+    }
+}
