@@ -93,7 +93,10 @@ fn the_last_rank_exists_and_the_next_does_not() {
             let expected = format!(
                 "4:1: error: rank 0 `x`: its peer, rank {peer}, does not exist: the program has 3 ranks, so the last is 2"
             );
-            assert_eq!(said(&program(&format!("{operation} {peer}"), 0, 0)), [expected]);
+            let program = program(&format!("{operation} {peer}"), 0, 0);
+            assert_eq!(said(&program), [expected]);
+            // Nothing else is said of it: nobody could send there, or receive from there.
+            assert_eq!(check::check(&program).problems.len(), 1);
         }
     }
     assert_eq!(said(&program("recv 8b from -1", 0, 0)), [""; 0]);

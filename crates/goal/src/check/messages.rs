@@ -298,8 +298,9 @@ impl Wildcards {
         wild
     }
 
+    /// Whether a key is touched; those of such receives themselves are.
     fn touch(&self, (source, tag): (u32, u32)) -> bool {
-        self.all || source == ANY || tag == ANY || self.sources.contains(&source) || self.tags.contains(&tag)
+        self.all || self.sources.contains(&source) || self.tags.contains(&tag)
     }
 }
 

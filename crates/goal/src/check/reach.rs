@@ -303,4 +303,108 @@ mod tests {
             }
         }
     }
+
+    /// Asks about all pairs, of ends and of starts, with so much to spend each: what is answered, and what was spent.
+    fn ask(
+        graph: &Graph,
+        budget: impl Fn(Vertex, Vertex, bool) -> u64,
+        mut told: impl FnMut(Vertex, Vertex, bool, Option<bool>, u64),
+    ) {
+        let program = Program::new(1);
+        let order = Order::of(Rank(0), graph, &mut Found::new(&program));
+        let mut reach = Reach::of(graph, &order);
+        for (a, b) in graph.vertices().flat_map(|a| graph.vertices().map(move |b| (a, b))) {
+            for only_started in [false, true] {
+                let given = budget(a, b, only_started);
+                let mut left = given;
+                let answer = match only_started {
+                    true => reach.started_before(a, b, &mut left),
+                    false => reach.finished_before(a, b, &mut left),
+                };
+                // What comes later in the order is before nothing that comes earlier.
+                if order.place[a.index()] >= order.place[b.index()] {
+                    assert_eq!((answer, left), (Some(false), given), "{a:?} {b:?}");
+                }
+                told(a, b, only_started, answer, given - left);
+            }
+        }
+    }
+
+    #[test]
+    fn a_forest_is_known_without_a_search() {
+        for seed in 0..100 {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            let mut graph = Graph::new();
+            let starts = random.random_bool(0.5);
+            for index in 0..random.random_range(1..14u32) {
+                let vertex = graph.proxy().unwrap();
+                if index > 0 && random.random_bool(0.8) {
+                    let from = Vertex(random.random_range(0..index));
+                    let edge = if starts && random.random() { Graph::irequires } else { Graph::requires };
+                    edge(&mut graph, from, vertex).unwrap();
+                }
+            }
+            ask(
+                &graph,
+                |_, _, _| 0,
+                |a, b, only_started, answer, _| {
+                    let expected = surely_before(&graph, a, b, only_started);
+                    assert_eq!(answer, Some(expected), "seed {seed} {a:?} {b:?}");
+                },
+            );
+        }
+    }
+
+    #[test]
+    fn searches_spend_what_they_visit_and_no_more() {
+        let mut spent = HashMap::new();
+        for seed in 0..200 {
+            let graph = random_graph(&mut ChaCha8Rng::seed_from_u64(seed));
+            ask(
+                &graph,
+                |_, _, _| 1000,
+                |a, b, only_started, answer, visits| {
+                    assert!(answer.is_some());
+                    spent.insert((a, b, only_started), visits);
+                },
+            );
+            ask(
+                &graph,
+                |a, b, start| spent[&(a, b, start)],
+                |a, b, start, answer, visits| {
+                    assert!(answer.is_some() && visits == spent[&(a, b, start)], "seed {seed} {a:?} {b:?}");
+                },
+            );
+            ask(
+                &graph,
+                |a, b, start| spent[&(a, b, start)].saturating_sub(1),
+                |a, b, start, answer, visits| {
+                    let needed = spent[&(a, b, start)];
+                    assert_eq!(
+                        (answer.is_none(), visits),
+                        (needed > 0, needed.saturating_sub(1)),
+                        "seed {seed} {a:?} {b:?}"
+                    );
+                },
+            );
+        }
+        assert!(spent.values().any(|visits| *visits > 1));
+    }
+
+    /// A search ends where it meets what has the end of the question below it in the tree.
+    #[test]
+    fn searches_end_where_the_tree_goes_on() {
+        let mut graph = Graph::new();
+        let [a, b, c, d, e] = [(); 5].map(|()| graph.proxy().unwrap());
+        for (from, to) in [(a, b), (a, c), (b, d), (c, d), (d, e)] {
+            graph.requires(from, to).unwrap();
+        }
+        ask(
+            &graph,
+            |_, _, _| 0,
+            |from, to, _, answer, _| {
+                assert!((from, to) != (c, e) || answer == Some(true));
+            },
+        );
+    }
 }
