@@ -93,8 +93,8 @@ fn blocks_hold_what_they_announce() {
         file[22..30].copy_from_slice(&(22 + bytes).to_le_bytes());
         let (what, needed) = match bytes {
             ..8 => ("with its two counts", 8),
-            ..12 => ("with its independent operations", 12),
-            ..90 => ("with its operations", 90),
+            8..12 => ("with its independent operations", 12),
+            12..90 => ("with its operations", 90),
             90 => {
                 let problem = NodeProblem::ListEnd { first: 0, count: 1, entries: 0 };
                 let expected = BinaryError::Node { rank: Rank(0), index: 0, problem };
