@@ -151,3 +151,142 @@ impl Tree {
         steps
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeSet, HashMap, VecDeque};
+
+    /// What became of all members when each carried out its steps, each of which takes one round.
+    struct Outcome {
+        /// Whose data each has in the end; a message carries all that its sender had before that step.
+        has: Vec<BTreeSet<usize>>,
+        /// Bytes got by each.
+        got: Vec<u64>,
+        /// Every message: from, to.
+        sent: Vec<(usize, usize)>,
+        rounds: usize,
+    }
+
+    fn carry_out(members: usize, steps: impl Fn(usize) -> Vec<Step>) -> Outcome {
+        let mut steps: Vec<VecDeque<Step>> = (0..members).map(|me| steps(me).into()).collect();
+        let mut has: Vec<BTreeSet<usize>> = (0..members).map(|me| BTreeSet::from([me])).collect();
+        let (mut got, mut sent, mut rounds) = (vec![0; members], Vec::new(), 0);
+        let mut on_the_way: HashMap<(usize, usize), VecDeque<(u64, BTreeSet<usize>)>> = HashMap::new();
+        let mut is_sent = vec![false; members];
+        while steps.iter().any(|steps| !steps.is_empty()) {
+            rounds += 1;
+            assert!(rounds <= 10 * members + 10, "somebody waits for ever");
+            for me in 0..members {
+                if let Some(&Step { send: Some((to, bytes)), .. }) = steps[me].front()
+                    && !std::mem::replace(&mut is_sent[me], true)
+                {
+                    assert!(to < members && to != me, "{me} to {to}");
+                    sent.push((me, to));
+                    on_the_way.entry((me, to)).or_default().push_back((bytes, has[me].clone()));
+                }
+            }
+            for me in 0..members {
+                let Some(step) = steps[me].front() else { continue };
+                if let Some((from, bytes)) = step.recv {
+                    let next = on_the_way.get_mut(&(from, me)).and_then(VecDeque::pop_front);
+                    let Some((came, data)) = next else { continue };
+                    assert_eq!(came, bytes, "{from} to {me}");
+                    got[me] += bytes;
+                    has[me].extend(data);
+                }
+                steps[me].pop_front();
+                is_sent[me] = false;
+            }
+        }
+        assert!(on_the_way.values().all(VecDeque::is_empty), "somebody does not listen");
+        Outcome { has, got, sent, rounds }
+    }
+
+    /// Rounds in which as many as these can hear of one, if whoever has heard tells one more in each.
+    fn doublings(members: usize) -> usize {
+        (0..).find(|&rounds| 1 << rounds >= members).unwrap()
+    }
+
+    fn own(me: usize) -> u64 {
+        100 + 7 * me as u64
+    }
+
+    #[test]
+    fn all_hear_of_all_in_as_few_rounds_as_can_be() {
+        for members in 1..=33 {
+            let all: BTreeSet<usize> = (0..members).collect();
+            let total: u64 = all.iter().map(|me| own(*me)).sum();
+            let rounds = doublings(members);
+            let barrier = carry_out(members, |me| dissemination(members, me, 1));
+            assert!(barrier.has.iter().all(|has| *has == all));
+            assert_eq!((barrier.rounds, barrier.sent.len()), (rounds, rounds * members));
+            let gathered = carry_out(members, |me| bruck(members, me, own));
+            assert!(gathered.has.iter().all(|has| *has == all));
+            assert_eq!((gathered.rounds, gathered.sent.len()), (rounds, rounds * members));
+            // Each gets what the others give, and nothing twice.
+            assert!(gathered.got.iter().enumerate().all(|(me, got)| got + own(me) == total));
+            let reduced = carry_out(members, |me| recursive_doubling(members, me, 8));
+            assert!(reduced.has.iter().all(|has| *has == all));
+            // Beyond a power of two some give theirs away before, and get the result after.
+            let core = 1 << (usize::BITS - 1 - members.leading_zeros());
+            let beyond = members - core;
+            let (before_and_after, inside) = (2 * usize::from(beyond > 0), core.trailing_zeros() as usize);
+            assert_eq!(reduced.rounds, inside + before_and_after);
+            assert_eq!(reduced.sent.len(), core * inside + 2 * beyond);
+            let exchanged = carry_out(members, |me| pairwise(members, me, own));
+            assert!(exchanged.got.iter().enumerate().all(|(me, got)| got + own(me) == total));
+            let pairs: BTreeSet<(usize, usize)> = exchanged.sent.iter().copied().collect();
+            assert_eq!(
+                (pairs.len(), exchanged.sent.len()),
+                (members * (members - 1), members * (members - 1))
+            );
+            assert_eq!(exchanged.rounds, members - 1);
+        }
+    }
+
+    #[test]
+    fn a_scan_hears_of_all_below() {
+        for members in 1..=33 {
+            let scanned = carry_out(members, |me| scan(members, me, 8));
+            for (me, has) in scanned.has.iter().enumerate() {
+                assert_eq!(*has, (0..=me).collect(), "{me} of {members}");
+            }
+            assert_eq!(scanned.rounds, doublings(members));
+            assert!(scanned.sent.iter().all(|(from, to)| from < to));
+        }
+    }
+
+    #[test]
+    fn trees_reach_all_once_and_in_as_few_rounds_as_can_be() {
+        for members in 1..=33 {
+            for root in 0..members {
+                let all: BTreeSet<usize> = (0..members).collect();
+                let tree = |me| Tree { members, root, me };
+                let sum = |subtree: &mut dyn Iterator<Item = usize>| subtree.map(own).sum();
+                let down = carry_out(members, |me| tree(me).down(sum));
+                assert!(down.has.iter().all(|has| has.contains(&root)));
+                let up = carry_out(members, |me| tree(me).up(sum));
+                assert_eq!(up.has[root], all);
+                for (outcome, hears) in [(&down, false), (&up, true)] {
+                    assert_eq!((outcome.rounds, outcome.sent.len()), (doublings(members), members - 1));
+                    // Everybody but the root has one above it.
+                    let below: BTreeSet<usize> =
+                        outcome.sent.iter().map(|&(from, to)| if hears { from } else { to }).collect();
+                    assert!(below.len() == members - 1 && !below.contains(&root));
+                }
+                // What comes down to a member is its own and what it sends on; the other way round the same.
+                for me in (0..members).filter(|me| *me != root) {
+                    let (down, up) = (tree(me).down(sum), tree(me).up(sum));
+                    let sent: u64 = down.iter().filter_map(|step| step.send).map(|(_, bytes)| bytes).sum();
+                    assert_eq!(down[0].recv.map(|(_, bytes)| bytes), Some(own(me) + sent));
+                    let got: u64 = up.iter().filter_map(|step| step.recv).map(|(_, bytes)| bytes).sum();
+                    assert_eq!(
+                        up.last().and_then(|step| step.send).map(|(_, bytes)| bytes),
+                        Some(own(me) + got)
+                    );
+                }
+            }
+        }
+    }
+}

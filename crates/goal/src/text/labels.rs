@@ -314,4 +314,118 @@ mod tests {
         assert_eq!(labels.closest(b"secon"), Some(&b"second"[..]));
         assert_eq!(labels.closest(b"zzz"), None);
     }
+
+    /// Labels that differ in one byte or in their length, at the end of the text, too.
+    #[test]
+    fn every_byte_of_a_label_counts() {
+        let long = "abcdefghijklmnopqrst";
+        let mut words: Vec<String> = Vec::new();
+        for length in 1..=long.len() {
+            words.push(long[..length].to_owned());
+            for place in 0..length {
+                for other in ["z", "1", "0"].into_iter().filter(|other| place > 0 || *other == "z") {
+                    words.push(format!("{}{other}{}", &long[..place], &long[place + 1..length]));
+                }
+            }
+        }
+        let text = words.join(" ");
+        let looked_up = format!("{text} {text}");
+        let mut labels = Labels::new(looked_up.as_bytes());
+        define_all(&mut labels, &text);
+        check_all(&labels, &text, text.len() + 1);
+        for (word, rest) in [("abcdefgh", "i"), ("abc", ""), ("a", "b"), ("abcdefghijklmnop", "q")] {
+            let short = format!("{word}{rest}");
+            let mut labels = Labels::new(short.as_bytes());
+            let label = labels.label(0, word.len());
+            let definition = Definition { vertex: 3, line: 4 };
+            assert_eq!(labels.define(label, definition), None);
+            assert_eq!(labels.define(label, Definition { vertex: 5, line: 6 }), Some(definition));
+            assert_eq!(labels.get(label), Some(definition));
+            assert_eq!(labels.get(labels.label(0, short.len())), (rest.is_empty()).then_some(definition));
+        }
+    }
+
+    /// When the generations come around, labels of the first must not come back.
+    #[test]
+    fn generations_may_come_around() {
+        let mut labels = Labels::new(b"first second");
+        let (first, second) = (labels.label(0, 5), labels.label(6, 12));
+        labels.define(first, Definition { vertex: 1, line: 1 });
+        labels.generation = u32::MAX;
+        labels.define(second, Definition { vertex: 2, line: 1 });
+        labels.clear();
+        assert_eq!((labels.generation, labels.used), (1, 0));
+        assert!(labels.get(first).is_none() && labels.get(second).is_none());
+        labels.define(first, Definition { vertex: 1, line: 1 });
+        labels.clear();
+        assert_eq!(labels.generation, 2);
+        assert!(labels.get(first).is_none());
+    }
+
+    /// Edits by the definition, from the end.
+    fn edits(a: &[u8], b: &[u8]) -> usize {
+        let (Some((last_a, a_before)), Some((last_b, b_before))) = (a.split_last(), b.split_last()) else {
+            return a.len() + b.len();
+        };
+        let replaced = edits(a_before, b_before) + usize::from(last_a != last_b);
+        let mut fewest = replaced.min(edits(a_before, b) + 1).min(edits(a, b_before) + 1);
+        if let ([a_rest @ .., x, y], [b_rest @ .., v, w]) = (a, b)
+            && (x, y) == (w, v)
+        {
+            fewest = fewest.min(edits(a_rest, b_rest) + 1);
+        }
+        fewest
+    }
+
+    #[test]
+    fn distances_and_suggestions_are_by_the_definition() {
+        use rand::{Rng, SeedableRng};
+        let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(20_261_127);
+        let mut suggested = 0;
+        for _ in 0..400 {
+            let word = |random: &mut rand_chacha::ChaCha8Rng| -> String {
+                (0..random.random_range(1..7)).map(|_| ["a", "b", "c"][random.random_range(0..3)]).collect()
+            };
+            let mut words: Vec<String> = Vec::new();
+            while words.len() < 4 {
+                let next = word(&mut random);
+                if !words.contains(&next) {
+                    words.push(next);
+                }
+            }
+            let text = words.join(" ");
+            let mut labels = Labels::new(text.as_bytes());
+            define_all(&mut labels, &text);
+            let asked = word(&mut random);
+            // One edit, and one more for each four bytes; but never as many as the label has.
+            let limit = (1 + asked.len() / 4).min(asked.len() - 1);
+            let by_distance = words.iter().map(|other| (edits(asked.as_bytes(), other.as_bytes()), other));
+            let expected = by_distance.filter(|(edits, _)| *edits <= limit).min_by_key(|(edits, _)| *edits);
+            assert_eq!(
+                labels.closest(asked.as_bytes()),
+                expected.map(|(_, other)| other.as_bytes()),
+                "{asked}: {text}"
+            );
+            suggested += usize::from(expected.is_some());
+            for other in &words {
+                let fewest = edits(asked.as_bytes(), other.as_bytes());
+                for limit in [fewest, 10] {
+                    assert_eq!(
+                        distance(asked.as_bytes(), other.as_bytes(), limit),
+                        Some(fewest),
+                        "{asked} {other}"
+                    );
+                }
+                let less =
+                    fewest.checked_sub(1).map(|less| distance(asked.as_bytes(), other.as_bytes(), less));
+                assert!(less.is_none_or(|distance| distance.is_none()), "{asked} {other}");
+            }
+        }
+        assert!((50..350).contains(&suggested), "{suggested}");
+        // Longer ones are not compared.
+        let (longest, longer) = ([b'x'; 32], [b'x'; 33]);
+        assert_eq!(distance(&longest, &longest[1..], 5), Some(1));
+        assert_eq!(distance(&longer, &longest, 5), None);
+        assert_eq!(distance(&longest, &longer, 5), None);
+    }
 }

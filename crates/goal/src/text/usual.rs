@@ -460,4 +460,110 @@ mod tests {
             same_both_ways(&text);
         }
     }
+
+    /// Whether the first line behind the blanks is taken the quick way, up to its end.
+    fn is_taken(line: &str, behind: &str) -> bool {
+        let text = format!("{line}{behind}");
+        let mut parser = Parser::new(text.as_bytes());
+        for label in ["a", "b1"] {
+            let Some(place) = text.find(label) else { continue };
+            let vertex = parser.graph.calc(0).expect("legal");
+            let definition = Definition { vertex: vertex.0, line: 1 };
+            parser.labels.define(parser.labels.label(place, place + label.len()), definition);
+        }
+        let taken = parser.usual_statement().is_some();
+        assert!(!taken || parser.scanner.at >= line.trim_end().len(), "{line}");
+        taken
+    }
+
+    #[test]
+    fn usual_lines_are_taken_the_quick_way() {
+        let long = format!("{}: calc 5", "x".repeat(LABEL_BYTES_MAX));
+        for line in [
+            "send 10b to 1",
+            "send 0b to 4294967294 tag 4294967294 cpu 255 nic 255",
+            "send\t10 b\tto 1\ttag 3",
+            "recv 10b from 0",
+            "recv 10 b from 0 nic 1 cpu 2 tag 5",
+            "calc 999999999999999999",
+            "calc 0 cpu 1",
+            "l1: send 10b to 1",
+            "l2: recv 10b from 1",
+            "l3: calc 1",
+            "l4 : send 10b to 1",
+            "l5 :\trecv 10b from 1",
+            "l6:calc 1",
+            "l7 :calc1",
+            "l8:send10b to1tag2cpu3nic4",
+            "l9:recv10b from0nic1",
+            "send1: calc 1",
+            "calcs: calc 1",
+            "l01: calc 1",
+            "l1_x: calc 1",
+            "a requires b1",
+            "a\trequires\tb1",
+            "a irequires b1",
+            "a  irequires  b1",
+            &long,
+        ] {
+            for behind in ["\n", "", " \n", "\t\r\n", "}", " }\n"] {
+                assert!(is_taken(line, behind), "{line:?} {behind:?}");
+            }
+        }
+        // Another kind, or wrong.
+        for line in [
+            "send 10b to -1",
+            "send 10b to 4294967295",
+            "send 10b to 1 tag 4294967295",
+            "send 10b from 1",
+            "recv 10b to 1",
+            "send 10 to 1",
+            "calc 1 cpu 256",
+            "calc 1 nic 1 nic 2",
+            "calc 1 tag 1",
+            "calc 1 any 1",
+            "calc 1234567890123456789",
+            "sleep 1",
+            "l1: sleep 1",
+            "send: calc 1",
+            "a requires a",
+            "a requires c",
+            "c irequires a",
+            "a requires b1 b1",
+            &format!("x{long}"),
+        ] {
+            assert!(!is_taken(line, "\n"), "{line:?}");
+        }
+    }
+
+    /// A label is the same label whether it is defined, and used, the quick way or the other.
+    #[test]
+    fn labels_mean_the_same_both_ways() {
+        let digits = "123456789012345678901234567890";
+        let mut labels: Vec<String> =
+            ["l", "l0", "l1", "l01", "l10", "l00100", "a1b2", "a1_", "a_1", "eightlet", "eightlet9"]
+                .map(String::from)
+                .into();
+        for count in [17, 18, 19, 20, 30] {
+            labels.push(format!("n{}", &digits[..count]));
+            labels.push(format!("n0{}", &digits[..count]));
+            labels.push(format!("a_long_prefix_{}", &digits[..count]));
+        }
+        for label in &labels {
+            for kind in ["calc 1", "calc 1 concurrent"] {
+                for behind in ["", " // slow"] {
+                    let text = format!(
+                        "num_ranks 1\nrank 0 {{\nz: calc 2\n{label}: {kind}\nz requires {label}{behind}\n{label} \
+                         irequires z{behind}\n}}"
+                    );
+                    same_both_ways(text.as_bytes());
+                    let program = Parser::new(text.as_bytes())
+                        .parse("text")
+                        .unwrap_or_else(|errors| panic!("{errors}"));
+                    let edges: Vec<_> = program.rank(castell_base::Rank(0)).edges().collect();
+                    assert_eq!(edges.len(), 2, "{text}");
+                }
+            }
+        }
+    }
 }
