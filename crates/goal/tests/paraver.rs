@@ -229,3 +229,154 @@ fn wrong_traces_are_refused_with_the_place() {
     let packed = file::read(&[0x1f, 0x8b, 8, 0], "trace.prv.gz", false).expect_err("compressed");
     assert!(packed.to_string().contains("unpack it first"), "{packed}");
 }
+
+#[test]
+fn a_thread_that_never_communicates_is_no_part_of_the_program() {
+    let trace =
+        "#Paraver (22/11/2026 at 10:15):1000_ns:1(2):1:1(2:1)\n1:1:1:1:1:0:500:1\n1:2:1:1:2:0:700:1\n";
+    let conversion = paraver::read(trace.as_bytes()).expect("a trace");
+    assert_eq!(rank(&conversion, 0), ["calc 500"]);
+}
+
+#[test]
+fn a_thread_too_many_is_named_by_its_task_in_its_application() {
+    let trace = "#Paraver (22/11/2026 at 10:15):1000_ns:1(2):2:1(1:1):2(1:1,300:1)\n\
+                 2:1:2:2:257:5:50000001:1\n2:1:2:2:257:9:50000001:0\n";
+    let error = paraver::read(trace.as_bytes()).expect_err("too many threads");
+    assert!(matches!(error, ParaverError::ThreadBeyond { task: 2, thread: 257 }), "{error}");
+}
+
+/// Times in which a thread did nothing are no computation, also where a call lies in one of them.
+#[test]
+fn doing_nothing_is_taken_off_the_computation_around_it() {
+    let conversion = convert(
+        2,
+        "1:1:1:1:1:0:1000:1\n1:1:1:1:1:10:20:0\n1:1:1:1:1:15:30:3\n1:1:1:1:1:30:40:3\n1:1:1:1:1:100:900:0\n1:1:1:1:1:850:950:3\n\
+         2:1:1:1:1:400:50000001:1\n2:1:1:1:1:500:50000001:0\n2:1:1:1:1:960:50000001:1\n2:1:1:1:1:970:50000001:0\n\
+         3:1:1:1:1:400:410:2:1:2:1:0:170:16:3\n3:1:1:1:1:960:965:2:1:2:1:0:980:16:3\n",
+    );
+    let lines = rank(&conversion, 0);
+    let calculations: Vec<&String> = lines.iter().filter(|line| line.contains("calc")).collect();
+    // 0 to 400 without 10 to 40 and from 100; 500 to 960 from 950; 970 to 1000.
+    assert_eq!(calculations, ["v0: calc 70", "v2: calc 10", "v4: calc 30"]);
+}
+
+#[test]
+fn messages_asked_for_at_once_do_not_overtake() {
+    let noted = |second: u32| {
+        let conversion = convert(
+            2,
+            &format!("3:1:1:1:1:600:600:2:1:2:1:700:900:1:0\n3:1:1:1:1:610:610:2:1:2:1:{second}:960:1:0\n"),
+        );
+        conversion.notes.iter().any(|note| matches!(note, Note::Overtaking { messages: 1 }))
+    };
+    assert_eq!([699, 700, 701].map(noted), [true, false, false]);
+}
+
+/// The root says 1 of itself, the others 0 or nothing.
+#[test]
+fn the_root_is_who_says_so() {
+    let call = |task: u32, root: &str| {
+        format!(
+            "2:{task}:1:{task}:1:100:50000002:7:50100001:8:50100002:8{root}\n2:{task}:1:{task}:1:110:50000002:0\n"
+        )
+    };
+    let body = [call(1, ":50100003:0"), call(2, ":50100003:1"), call(3, ":50100003:0")].concat();
+    let conversion = convert(3, &body);
+    assert_eq!(rank(&conversion, 0), ["v0: calc 100", "v1: recv 8b from 1 tag 2147483648", "v1 requires v0"]);
+    let sends = ["v1: send 8b to 0 tag 2147483648", "v2: send 8b to 2 tag 2147483648"];
+    assert!(
+        sends.iter().all(|send| rank(&conversion, 1).contains(&String::from(*send))),
+        "{:?}",
+        rank(&conversion, 1)
+    );
+}
+
+/// A communicator lists its members in an order of its own, by which they have their places.
+#[test]
+fn members_have_the_places_of_their_communicator() {
+    let call = |task: u32| {
+        let bytes = 10 * task;
+        format!(
+            "2:{task}:1:{task}:1:100:50000002:15:50100001:90:50100002:{bytes}:50100003:{}:50100004:7\n\
+             2:{task}:1:{task}:1:110:50000002:0\n",
+            u32::from(task == 3)
+        )
+    };
+    let conversion = convert(3, &format!("c:1:7:3:3:1:2\n{}", [1, 2, 3].map(call).concat()));
+    let report = check(&conversion.program);
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    // Task 3 scatters to the place of task 2, which is two further, then to that of task 1: each what it got.
+    let root: Vec<String> = rank(&conversion, 2).into_iter().filter(|line| line.contains("send")).collect();
+    assert_eq!(root, ["v1: send 20b to 1 tag 2147483648", "v2: send 10b to 0 tag 2147483648"]);
+}
+
+/// What follows an immediate operation waits for its first steps to start, and a wait for its last to end.
+#[test]
+fn immediate_collective_calls_are_waited_for_later() {
+    let call = |task: u32, number: u32| {
+        format!(
+            "2:{task}:1:{task}:1:100:50000002:{number}:50100001:8:50100002:8\n2:{task}:1:{task}:1:110:50000002:0\n\
+             2:{task}:1:{task}:1:150:50000001:5\n2:{task}:1:{task}:1:160:50000001:0\n1:{task}:1:{task}:1:0:200:1\n"
+        )
+    };
+    let lines = |number: u32, tasks: u32| {
+        let body: String = (1..=tasks).map(|task| call(task, number)).collect();
+        rank(&convert(tasks as usize, &body), 0)
+    };
+    let exchange = [
+        "v0: calc 100",
+        "v1: send 8b to 1 tag 2147483648",
+        "v1 requires v0",
+        "v2: recv 8b from 1 tag 2147483648",
+        "v2 requires v0",
+    ];
+    let blocking = [&exchange[..], &["v3: calc 80", "v3 requires v1", "v3 requires v2"]].concat();
+    assert_eq!(lines(10, 2), blocking);
+    let immediate = [
+        "v3: calc 40",
+        "v3 irequires v1",
+        "v3 irequires v2",
+        "v4: calc 40",
+        "v4 requires v3",
+        "v4 requires v1",
+        "v4 requires v2",
+    ];
+    assert_eq!(lines(155, 2), [&exchange[..], &immediate].concat());
+    // Alone there is nothing to do, and the computation goes on.
+    assert_eq!(lines(155, 1), ["v0: calc 100", "v1: calc 80", "v1 requires v0"]);
+    assert_eq!(lines(10, 1), lines(155, 1));
+}
+
+/// The largest number of operations that is made, and one call more: counted are calls of one member, of which nothing
+/// is made in the end.
+#[test]
+fn collective_calls_may_become_so_many_operations() {
+    // Between each pair of 1024, twice: 2^21. Or in ten rounds and two more, twice for each: 24576.
+    for (kind, most) in [(11, 64), (8, 5461)] {
+        for (count, is_right) in [(most, true), (most + 1, false)] {
+            let all: Vec<_> = (0..count).map(|call| (1, 20 * call, kind)).collect();
+            match paraver::read(trace(1024, &calls(&all)).as_bytes()) {
+                Ok(conversion) => {
+                    let note = Note::LeftOut {
+                        what: "collective operations that not all members reached were",
+                        calls: count,
+                    };
+                    assert_eq!((is_right, conversion.notes), (true, vec![note]));
+                }
+                Err(error) => {
+                    assert!(!is_right && matches!(error, ParaverError::CollectivesMany { .. }), "{error}")
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn calls_that_do_not_belong_together_are_named_with_their_number() {
+    let body = calls(&[(1, 5, 8), (2, 7, 8), (1, 100, 8), (2, 107, 10)]);
+    let error = paraver::read(trace(2, &body).as_bytes()).expect_err("they differ").to_string();
+    let expected = "communicator 0: in its collective call number 2, rank 1 calls MPI_Allreduce at 107 ns, but rank 0 calls \
+                    MPI_Barrier";
+    assert!(error.starts_with(expected), "{error}");
+}

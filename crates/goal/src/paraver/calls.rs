@@ -213,3 +213,186 @@ fn next(calls: &[Call], time_ns: u64) -> Option<usize> {
     let index = calls.partition_point(|call| call.end_ns < time_ns);
     (index < calls.len()).then_some(index)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use castell_base::Rank;
+
+    const OTHER: u32 = 99;
+    const SENDS: [u32; 4] = [1, 33, 34, 35];
+    const IMMEDIATE_SENDS: [u32; 4] = [3, 36, 37, 38];
+    const RECEIVES: [u32; 2] = [2, 192];
+    const IMMEDIATE_RECEIVES: [u32; 2] = [4, 193];
+    const BOTH: [u32; 2] = [41, 42];
+    const STARTS: [u32; 2] = [123, 124];
+    const TESTS: [u32; 6] = [39, 59, 60, 125, 126, 128];
+
+    /// A thread with calls (number, start, end), and messages that it sends (when) and receives (posted, received).
+    fn found(calls: &[(u32, u64, u64)], sent: &[u64], received: &[(u64, u64)]) -> Vec<Call> {
+        let marks = calls
+            .iter()
+            .flat_map(|&(call, start, end)| [Mark { time_ns: start, call }, Mark { time_ns: end, call: 0 }]);
+        let message = |sent_ns, posted_ns, received_ns| Message {
+            from: Rank(0),
+            to: Rank(0),
+            bytes: 1,
+            tag: 0,
+            sent_ns,
+            posted_ns,
+            received_ns,
+        };
+        let messages: Vec<Message> = sent
+            .iter()
+            .map(|&sent_ns| message(sent_ns, 0, 0))
+            .chain(received.iter().map(|&(posted_ns, received_ns)| message(0, posted_ns, received_ns)))
+            .collect();
+        let (sent, received) = ((0..sent.len()).collect(), (sent.len()..messages.len()).collect());
+        find(&Thread { marks: marks.collect(), sent, received, ..Thread::default() }, &messages)
+    }
+
+    fn sends(calls: &[Call]) -> Vec<&[usize]> {
+        calls.iter().map(|call| &call.sends[..]).collect()
+    }
+
+    type Received<'a> = (&'a [(usize, bool)], &'a [usize]);
+
+    fn receives(calls: &[Call]) -> Vec<Received<'_>> {
+        calls.iter().map(|call| (&call.receives[..], &call.completes[..])).collect()
+    }
+
+    #[test]
+    fn calls_have_the_kinds_of_their_numbers() {
+        let kinds = |numbers: &[u32], kind: Kind| numbers.iter().all(|number| Kind::of(*number) == kind);
+        assert!(kinds(&SENDS, Kind::Send) && kinds(&IMMEDIATE_SENDS, Kind::ImmediateSend));
+        assert!(kinds(&RECEIVES, Kind::Recv) && kinds(&IMMEDIATE_RECEIVES, Kind::ImmediateRecv));
+        assert!(kinds(&BOTH, Kind::SendRecv) && kinds(&STARTS, Kind::Start) && kinds(&TESTS, Kind::WaitSome));
+        assert!(kinds(&[5], Kind::Wait) && kinds(&[6], Kind::WaitAll) && kinds(&[32], Kind::Finalize));
+        assert!(kinds(&[65, 66, 67, 172, 184, 185], Kind::OneSided));
+        assert!((174..=183).all(|number| Kind::of(number) == Kind::Neighbour));
+        assert!(kinds(&[0, 31, OTHER, 173, 186, 216, u32::MAX], Kind::Other));
+    }
+
+    /// Another call ends where it begins, and a third begins and ends there.
+    #[test]
+    fn a_message_is_sent_by_the_call_that_can_send() {
+        for call in [&SENDS[..], &IMMEDIATE_SENDS, &BOTH, &STARTS].concat() {
+            let calls =
+                found(&[(OTHER, 0, 5), (OTHER, 90, 100), (OTHER, 100, 100), (call, 100, 110)], &[100], &[]);
+            assert_eq!(sends(&calls), [&[][..], &[], &[], &[0]], "{call}");
+            // Within it, not at its beginning.
+            let calls =
+                found(&[(OTHER, 0, 5), (OTHER, 90, 100), (call, 100, 110), (OTHER, 110, 120)], &[110], &[]);
+            assert_eq!(sends(&calls), [&[][..], &[], &[0], &[]], "{call}");
+        }
+        // Where no call can send, whatever the moment lies in.
+        assert_eq!(sends(&found(&[(OTHER, 0, 5), (2, 100, 110)], &[105], &[])), [&[][..], &[0]]);
+        // Of several at once, each sends one.
+        let three = [(3, 100, 100), (3, 100, 100), (3, 100, 110)];
+        assert_eq!(sends(&found(&three, &[100, 100, 100], &[])), [[0], [1], [2]]);
+        assert_eq!(
+            sends(&found(&[(3, 100, 100), (3, 200, 210)], &[100, 100, 200], &[])),
+            [&[0, 1][..], &[2]]
+        );
+    }
+
+    #[test]
+    fn a_message_is_received_by_the_calls_that_ask_for_it_and_complete_it() {
+        for call in [&IMMEDIATE_RECEIVES[..], &STARTS].concat() {
+            for wait in [&TESTS[..], &[5, 6]].concat() {
+                let calls = [
+                    (OTHER, 0, 5),
+                    (OTHER, 90, 100),
+                    (OTHER, 100, 100),
+                    (call, 100, 110),
+                    (OTHER, 200, 200),
+                    (wait, 200, 220),
+                ];
+                for received_ns in [200, 210, 220] {
+                    let calls = found(&calls, &[], &[(100, received_ns)]);
+                    let asked: [(usize, bool); 1] = [(0, false)];
+                    assert_eq!(
+                        receives(&calls),
+                        [(&[][..], &[][..]), (&[], &[]), (&[], &[]), (&asked, &[]), (&[], &[]), (&[], &[0])],
+                        "{call} {wait} {received_ns}"
+                    );
+                }
+            }
+        }
+        for call in [RECEIVES, BOTH].concat() {
+            let calls = found(
+                &[(OTHER, 90, 100), (OTHER, 100, 100), (call, 100, 110), (OTHER, 110, 120)],
+                &[],
+                &[(100, 110)],
+            );
+            assert_eq!(
+                receives(&calls),
+                [(&[][..], &[][..]), (&[], &[]), (&[(0, true)], &[]), (&[], &[])],
+                "{call}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_message_between_calls_is_taken_by_the_next() {
+        let calls = [(OTHER, 0, 5), (4, 100, 110), (OTHER, 120, 130), (OTHER, 200, 210)];
+        let asked: &[(usize, bool)] = &[(0, false)];
+        let none: Received<'_> = (&[], &[]);
+        assert_eq!(receives(&found(&calls, &[], &[(100, 150)])), [none, (asked, &[]), none, (&[], &[0])]);
+        assert_eq!(receives(&found(&calls, &[], &[(100, 115)])), [none, (asked, &[]), (&[], &[0]), none]);
+        // Behind the last call nobody takes it.
+        assert_eq!(receives(&found(&calls, &[], &[(100, 300)])), [none, (asked, &[]), none, none]);
+        // Asked for between two calls, it came with the second.
+        assert_eq!(receives(&found(&calls, &[], &[(150, 205)])), [none, none, none, (&[(0, true)], &[])]);
+    }
+
+    #[test]
+    fn messages_in_no_call_get_calls_of_their_own() {
+        let calls = found(&[(OTHER, 100, 110)], &[50, 105, 200], &[(10, 20), (115, 120)]);
+        let told: Vec<_> =
+            calls.iter().map(|call| (call.kind, call.number, call.start_ns, call.end_ns)).collect();
+        let expected = [
+            (Kind::Recv, 2, 20, 20),
+            (Kind::Send, 1, 50, 50),
+            (Kind::Other, OTHER, 100, 110),
+            (Kind::Recv, 2, 120, 120),
+            (Kind::Send, 1, 200, 200),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(sends(&calls), [&[][..], &[0], &[1], &[], &[2]]);
+        assert_eq!(receives(&calls)[0], (&[(3, true)][..], &[][..]));
+        assert_eq!(receives(&calls)[3], (&[(4, true)][..], &[][..]));
+    }
+
+    #[test]
+    fn a_call_without_an_end_lasts_until_the_next() {
+        let marks =
+            [(100, 3), (150, 4), (160, 0), (170, 0), (180, 5)].map(|(time_ns, call)| Mark { time_ns, call });
+        let calls = find(&Thread { marks: marks.into(), ..Thread::default() }, &[]);
+        let times: Vec<_> = calls.iter().map(|call| (call.number, call.start_ns, call.end_ns)).collect();
+        assert_eq!(times, [(3, 100, 150), (4, 150, 160), (5, 180, 180)]);
+    }
+
+    #[test]
+    fn collective_calls_have_the_details_of_their_starts() {
+        let marks = [(100, 7), (110, 0), (150, 1), (160, 0), (200, 9), (210, 0), (220, 10)];
+        let marks = marks.map(|(time_ns, call)| Mark { time_ns, call }).into();
+        let details = [
+            (50, Detail::SendBytes(1)),
+            (100, Detail::SendBytes(2)),
+            (100, Detail::RecvBytes(3)),
+            (105, Detail::Root),
+            (150, Detail::SendBytes(4)),
+            (200, Detail::Root),
+            (200, Detail::Communicator(6)),
+            (300, Detail::SendBytes(7)),
+        ];
+        let calls = find(&Thread { marks, details: details.into(), ..Thread::default() }, &[]);
+        let told = |call: &Call| (call.send_bytes, call.recv_bytes, call.is_root, call.communicator);
+        let told: Vec<_> = calls.iter().map(told).collect();
+        assert_eq!(
+            told,
+            [(2, 3, false, None), (0, 0, false, None), (0, 0, true, Some(6)), (0, 0, false, None)]
+        );
+    }
+}

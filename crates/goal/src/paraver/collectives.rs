@@ -413,6 +413,40 @@ mod tests {
     }
 
     #[test]
+    fn members_get_what_they_said_that_they_got() {
+        let (members, root) = (13, 5);
+        let kept = |steps: &[Step], me: usize| {
+            let bytes = |part: Option<(usize, u64)>| part.map_or(0, |(_, bytes)| bytes);
+            let got: u64 = steps.iter().map(|step| bytes(step.recv)).sum();
+            let given: u64 = steps.iter().map(|step| bytes(step.send)).sum();
+            (me, got.wrapping_sub(given))
+        };
+        let own = |me: usize| 2000 + 16 * me as u64;
+        let scatter = collective(15, members, root);
+        for me in (0..members).filter(|me| *me != root) {
+            assert_eq!(kept(&scatter.steps(me), me), (me, own(me)), "scatter");
+        }
+        // The first member gives what all others get of the result.
+        let reduced = collective(80, members, root);
+        for me in 1..members {
+            let largest = 2000 + 16 * 12;
+            let steps = reduced.steps(me);
+            let up =
+                steps.iter().rposition(|step| step.send.is_some_and(|(to, _)| to < me)).expect("a parent");
+            assert!(
+                steps[..=up]
+                    .iter()
+                    .all(|step| step.send.or(step.recv).is_some_and(|(_, bytes)| bytes == largest))
+            );
+            assert_eq!(kept(&steps[up + 1..], me), (me, own(me)), "reduce_scatter");
+        }
+        let got = run(&collective(12, members, root));
+        let share = |member: usize| (1000 + 8 * member as u64) / 13;
+        let all: u64 = (0..members).map(share).sum();
+        assert!(got.iter().enumerate().all(|(me, got)| got + share(me) == all), "alltoallv");
+    }
+
+    #[test]
     fn the_estimate_of_operations_is_no_underestimate() {
         for members in 1..=33 {
             for (call, _) in SHAPES {
