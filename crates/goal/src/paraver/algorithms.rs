@@ -168,11 +168,14 @@ mod tests {
         rounds: usize,
     }
 
+    /// Messages from one to another: bytes, and whose data they carry.
+    type Sent = HashMap<(usize, usize), VecDeque<(u64, BTreeSet<usize>)>>;
+
     fn carry_out(members: usize, steps: impl Fn(usize) -> Vec<Step>) -> Outcome {
         let mut steps: Vec<VecDeque<Step>> = (0..members).map(|me| steps(me).into()).collect();
         let mut has: Vec<BTreeSet<usize>> = (0..members).map(|me| BTreeSet::from([me])).collect();
         let (mut got, mut sent, mut rounds) = (vec![0; members], Vec::new(), 0);
-        let mut on_the_way: HashMap<(usize, usize), VecDeque<(u64, BTreeSet<usize>)>> = HashMap::new();
+        let mut on_the_way = Sent::new();
         let mut is_sent = vec![false; members];
         while steps.iter().any(|steps| !steps.is_empty()) {
             rounds += 1;
