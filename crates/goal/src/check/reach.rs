@@ -342,6 +342,10 @@ mod tests {
                     let from = Vertex(random.random_range(0..index));
                     let edge = if starts && random.random() { Graph::irequires } else { Graph::requires };
                     edge(&mut graph, from, vertex).unwrap();
+                    // As many as there are: all.
+                    if random.random() {
+                        graph.set_any(vertex, 1).unwrap();
+                    }
                 }
             }
             ask(
