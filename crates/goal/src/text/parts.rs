@@ -55,7 +55,7 @@ fn cut(text: &[u8], count: usize) -> Vec<Part> {
 fn rank_line(text: &[u8], within: Range<usize>) -> Option<(usize, u32)> {
     let mut at = within.start;
     while at < within.end {
-        let line = at + text[at - 1..within.end].iter().position(|&byte| byte == b'\n')?;
+        let line = at + text[at - 1..within.end - 1].iter().position(|&byte| byte == b'\n')?;
         if let Some(rank) = rank_behind(&text[line..]) {
             return Some((line, rank));
         }
@@ -303,6 +303,107 @@ mod tests {
             wrong.insert_str(at, " ? ");
             let (parts, whole) = both(&wrong);
             assert_eq!(parts.expect_err("a mistake"), whole.expect_err("a mistake"));
+        }
+    }
+
+    #[test]
+    fn ranks_are_told_from_what_else_begins_a_line() {
+        for (line, rank) in [
+            ("rank 5 {", Some(5)),
+            (" \t rank\t 07", Some(7)),
+            ("rank12", Some(12)),
+            ("rank 4294967295", Some(u32::MAX)),
+            ("rank 4294967296", None),
+            ("rank 00000000009", Some(9)),
+            ("rank x", None),
+            ("rank", None),
+            ("ran 5", None),
+            ("/rank 5", None),
+            ("", None),
+        ] {
+            assert_eq!(rank_behind(line.as_bytes()), rank, "{line}");
+        }
+    }
+
+    /// Of each stretch of the text the first line that begins with a rank, found by looking at all of them.
+    #[test]
+    fn cuts_are_where_ranks_begin() {
+        let mut random = ChaCha8Rng::seed_from_u64(20_261_127);
+        for _ in 0..300 {
+            let text = text(&mut random);
+            let begins = |at: &usize| *at == 0 || text[at - 1] == b'\n';
+            let ranks: Vec<(usize, u32)> = (1..text.len())
+                .filter(begins)
+                .filter_map(|at| Some((at, rank_behind(&text[at..])?)))
+                .collect();
+            let count = random.random_range(1..40);
+            let mut expected = vec![(0, 0)];
+            for index in 1..count {
+                let (from, to) = (text.len() * index / count, text.len() * (index + 1) / count);
+                let last = expected[expected.len() - 1].0;
+                expected.extend(ranks.iter().find(|(at, _)| *at >= from && *at < to && *at > last));
+            }
+            let parts = cut(&text, count);
+            let found: Vec<(usize, u32)> = parts.iter().map(|part| (part.bytes.start, part.rank)).collect();
+            assert_eq!(found, expected, "{count}: {}", String::from_utf8_lossy(&text));
+        }
+    }
+
+    #[test]
+    fn lines_are_counted_in_groups() {
+        for bytes in [0, 1, 254, 255, 256, 510, 1000] {
+            assert_eq!(lines(&vec![b'\n'; bytes]), bytes);
+            assert_eq!(lines(&b"x\n".repeat(bytes)), bytes);
+        }
+    }
+
+    /// Counts how often threads are asked to run jobs, and how many.
+    struct Counted(usize, Mutex<Vec<usize>>);
+
+    impl Threads for Counted {
+        fn count(&self) -> usize {
+            self.0
+        }
+
+        fn run(&self, jobs: Vec<Job<'_>>) {
+            self.1.lock().expect("nobody panicked").push(jobs.len());
+            jobs.into_iter().for_each(|job| job());
+        }
+    }
+
+    #[test]
+    fn threads_are_used_where_each_has_enough_to_read() {
+        let rank = |rank: usize| format!("rank {rank} {{ // {}\n}}\n", "x".repeat(1000));
+        let mut text = String::from("num_ranks 1000\n");
+        (0..600).for_each(|index| text += &rank(index));
+        assert!(text.len() > 2 * PART_BYTES_MIN);
+        for (bytes, threads, jobs) in [
+            (text.len(), 0, None),
+            (text.len(), 1, None),
+            (text.len(), 2, Some(2)),
+            (text.len(), 7, Some(7)),
+            (2 * PART_BYTES_MIN, 2, Some(2)),
+            (2 * PART_BYTES_MIN - 1, 2, None),
+        ] {
+            // A comment at the end has the right length.
+            let mut whole: String = text.clone();
+            while whole.len() + 4 > bytes && bytes < text.len() {
+                whole.truncate(whole[..whole.len() - 1].rfind("rank").expect("more ranks"));
+            }
+            let rest = bytes - whole.len();
+            if rest > 0 {
+                whole += &format!("//{}", "x".repeat(rest - 2));
+            }
+            assert_eq!(whole.len(), bytes);
+            let counted = Counted(threads, Mutex::new(Vec::new()));
+            let program =
+                parse(whole.as_bytes(), "text", &counted).unwrap_or_else(|errors| panic!("{errors}"));
+            assert!(program.graphs().len() > 400);
+            assert_eq!(
+                counted.1.into_inner().expect("nobody panicked"),
+                Vec::from_iter(jobs),
+                "{bytes} {threads}"
+            );
         }
     }
 }
