@@ -106,6 +106,14 @@ fn blocks_hold_what_they_announce() {
         let expected = BinaryError::BlockBytes { rank: Rank(0), bytes, what, needed };
         assert_eq!(binary::read(&file).unwrap_err(), expected);
     }
+    for more in 1..4 {
+        let mut file = pair();
+        file.extend(vec![0; more]);
+        file[22] += more as u8;
+        let (bytes, what) = (94 + more as u64, "with whole successors");
+        let expected = BinaryError::BlockBytes { rank: Rank(0), bytes, what, needed: 94 };
+        assert_eq!(binary::read(&file).unwrap_err(), expected);
+    }
     // One successor more than is used.
     let mut file = pair();
     file.extend([0; 4]);

@@ -92,6 +92,34 @@ fn with_wildcards_a_deadlock_is_a_warning() {
     }
 }
 
+/// A receive from any rank took what another would have needed: there the way ends, after as many as are shown.
+#[test]
+fn a_way_that_does_not_come_around_ends_where_nothing_is_sent() {
+    let mut text = String::from("num_ranks 11\n");
+    for rank in 0..8 {
+        let send = rank.max(1) - 1;
+        text += &format!(
+            "rank {rank} {{\nr: recv 1b from {}\ns: send 1b to {send} tag {}\ns requires r\n}}\n",
+            rank + 1,
+            u32::from(rank == 0)
+        );
+    }
+    text += "rank 8 {\nw: recv 1b from -1\nr: recv 1b from 9\ns: send 1b to 7\ns requires r\n}\n";
+    text += "rank 9 { send 1b to 8 }\nrank 10 {\ncalc 1\nsend 1b to 8\n}";
+    let text = text.replace("r: recv 1b from 1\n", "r: recv 1b from 1\nown: recv 1b from 0 tag 1\n");
+    let line =
+        |rank: usize, index: usize| 3 + 5 * rank + index + usize::from(rank > 0) + usize::from(rank == 8);
+    let steps: Vec<String> = (1..=8)
+        .flat_map(|rank| [("s", rank, 1), ("r", rank, 0)])
+        .map(|(name, rank, index)| format!(" for `{name}` of rank {rank} (line {})", line(rank, index)))
+        .collect();
+    let expected = format!(
+        "3:1: warning: rank 0 `r`: deadlock: it waits{}; 19 operations of 9 ranks never finish",
+        steps.join(", which waits")
+    );
+    assert_eq!(problems(&text), [expected]);
+}
+
 /// What is stuck behind the circle, and what has run, is not part of it.
 #[test]
 fn the_way_into_a_circle_is_left_out() {

@@ -48,6 +48,10 @@ fn sizes_that_agree_in_another_order_are_a_warning_unless_both_sides_have_one() 
         }
         // In no order.
         assert_eq!(in_order(&[8, 16], sends, &[16, 9], receives), [format!("error: {meets}")]);
+        let other = "rank 1 `m1`: it sends 16 bytes, but meets `m1` of rank 0 (line 4), which receives 8";
+        assert_eq!(in_order(&[8, 16], sends, &[8, 8], receives), [format!("error: {other}")]);
+        let other = "rank 1 `m1`: it sends 8 bytes, but meets `m1` of rank 0 (line 4), which receives 16";
+        assert_eq!(in_order(&[8, 8], sends, &[8, 16], receives), [format!("error: {other}")]);
         let later =
             "error: rank 1 `m2`: it sends 8 bytes, but meets `m2` of rank 0 (line 5), which receives 16";
         assert_eq!(in_order(&[8, 16, 8, 16], sends, &[8, 16, 16, 17], receives), [later]);

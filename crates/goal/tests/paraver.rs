@@ -282,8 +282,15 @@ fn the_root_is_who_says_so() {
         )
     };
     let body = [call(1, ":50100003:0"), call(2, ":50100003:1"), call(3, ":50100003:0")].concat();
-    let conversion = convert(3, &body);
-    assert_eq!(rank(&conversion, 0), ["v0: calc 100", "v1: recv 8b from 1 tag 2147483648", "v1 requires v0"]);
+    let conversion = convert(3, &format!("{body}1:1:1:1:1:0:200:1\n"));
+    let receives = [
+        "v0: calc 100",
+        "v1: recv 8b from 1 tag 2147483648",
+        "v1 requires v0",
+        "v2: calc 90",
+        "v2 requires v1",
+    ];
+    assert_eq!(rank(&conversion, 0), receives);
     let sends = ["v1: send 8b to 0 tag 2147483648", "v2: send 8b to 2 tag 2147483648"];
     assert!(
         sends.iter().all(|send| rank(&conversion, 1).contains(&String::from(*send))),

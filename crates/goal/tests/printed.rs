@@ -126,3 +126,41 @@ fn long_programs_are_handed_on_in_pieces() {
         }
     }
 }
+
+/// One way to write each, in the order of the options.
+#[test]
+fn operations_are_printed_as_they_are_written() {
+    for line in [
+        "send 8b to 1",
+        "send 8b to 1 tag 7 cpu 1 nic 2 any 3 concurrent",
+        "send 8b to 1 tag 4294967294 at @16",
+        "send 8b to 1 at 0x10",
+        "send 24b to 1 at [0x7f00:8,0x7f10:16]",
+        "send 24b to 1 at @[64:8,96:16]",
+        "send 8b to 1 at void[5:8]",
+        "send 0b to 1 at @[]",
+        "recv 8b from -1 tag -1",
+        "recv 8b from -1",
+        "recv 8b from 1 tag -1 at [0x0:8]",
+        "recv 8b from 1 tag 3 at 0xffffffffffffff00",
+        "calc 5 nic 255",
+        "sleep 5 concurrent",
+        "proxy any 1",
+        "wtime into 0x8",
+        "wtime into void",
+        "local copy u8 4 @0 into 0x20",
+        "local add bf16 4 @0 void into @20",
+        "local max i64 1 @[0:8] [0x8:4,0x0:4] into void[1:8]",
+        "local copy u8 8 @[0:8] into @[8:8]",
+        "call 0xf(0x0)",
+        "put 8b to 1 at @0 into @64",
+        "put 8b to 1",
+        "get 8b from 1 at @64 into 0x10",
+        "get 8b from 1 into @0 cpu 9",
+    ] {
+        let text = format!("num_ranks 2\n\nrank 0 {{\n{line}\n}}\n");
+        let mut printed = String::new();
+        text::print(&parse(&text), &mut printed).unwrap();
+        assert_eq!(printed, text);
+    }
+}

@@ -100,6 +100,7 @@ const OPTIONS: &[(&str, &str)] = &[
 
 /// Local operations, buffers and lists.
 const BUFFERS: &[(&str, &str)] = &[
+    ("send 8b to 1 at 08", "3:17: expected a buffer (`@offset`, `0xaddress`, `void` or a list), found `08`"),
     ("wtime @0", "3:7: expected `into`, found `@`"),
     (
         "wtime into @[0:8]",
@@ -242,6 +243,7 @@ fn what_is_long_is_cut_short() {
         format!("num_ranks 1\nrank 0 {{\n{0}: calc 1\nb: calc 1 any 1\nb requires {0}\n}}", label(bytes))
     };
     assert!(text::parse(text(LABEL_BYTES_MAX), "").is_ok());
+    assert!(text::parse(text(LABEL_BYTES_MAX).replace(": calc 1", ": calc 1 concurrent"), "").is_ok());
     let long =
         format!("3:1: a label of 4097 bytes: at most 4096 are allowed (in `{}` of rank 0)", label(4096));
     assert_eq!(said(format!("{}: calc 1", label(4097))), long);

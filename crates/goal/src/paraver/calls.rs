@@ -288,8 +288,8 @@ mod tests {
         // Where no call can send, whatever the moment lies in.
         assert_eq!(sends(&found(&[(OTHER, 0, 5), (2, 100, 110)], &[105], &[])), [&[][..], &[0]]);
         // Of several at once, each sends one.
-        let three = [(3, 100, 100), (3, 100, 100), (3, 100, 110)];
-        assert_eq!(sends(&found(&three, &[100, 100, 100], &[])), [[0], [1], [2]]);
+        let three = [(3, 5, 10), (3, 100, 100), (3, 100, 100), (3, 100, 110)];
+        assert_eq!(sends(&found(&three, &[5, 100, 100, 100], &[])), [[0], [1], [2], [3]]);
         assert_eq!(
             sends(&found(&[(3, 100, 100), (3, 200, 210)], &[100, 100, 200], &[])),
             [&[0, 1][..], &[2]]

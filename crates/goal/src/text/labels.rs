@@ -425,6 +425,7 @@ mod tests {
         // Longer ones are not compared.
         let (longest, longer) = ([b'x'; 32], [b'x'; 33]);
         assert_eq!(distance(&longest, &longest[1..], 5), Some(1));
+        assert_eq!(distance(&longest[1..], &longest, 5), Some(1));
         assert_eq!(distance(&longer, &longest, 5), None);
         assert_eq!(distance(&longest, &longer, 5), None);
     }

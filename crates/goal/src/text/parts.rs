@@ -373,6 +373,11 @@ mod tests {
 
     #[test]
     fn threads_are_used_where_each_has_enough_to_read() {
+        // Long, but of one rank.
+        let alone = format!("num_ranks 1\nrank 0 {{ // {}\n}}", "x".repeat(3 * PART_BYTES_MIN));
+        let counted = Counted(3, Mutex::new(Vec::new()));
+        assert!(parse(alone.as_bytes(), "text", &counted).is_ok());
+        assert_eq!(counted.1.into_inner().expect("nobody panicked"), [0; 0]);
         let rank = |rank: usize| format!("rank {rank} {{ // {}\n}}\n", "x".repeat(1000));
         let mut text = String::from("num_ranks 1000\n");
         (0..600).for_each(|index| text += &rank(index));
