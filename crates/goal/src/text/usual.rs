@@ -479,6 +479,11 @@ mod tests {
 
     #[test]
     fn usual_lines_are_taken_the_quick_way() {
+        let lines = b"l1: calc 1\n\r\n \tl2: calc 2\r\n\n\tcalc 3\n l2 requires l1\n";
+        let mut parser = Parser::new(lines);
+        parser.take_usual();
+        let taken = (parser.graph.len(), parser.graph.edge_count(), parser.scanner.at, parser.scanner.line);
+        assert_eq!(taken, (3, 1, lines.len(), 7));
         let long = format!("{}: calc 5", "x".repeat(LABEL_BYTES_MAX));
         for line in [
             "send 10b to 1",
