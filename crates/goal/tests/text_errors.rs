@@ -187,6 +187,11 @@ const STATEMENTS: &[(&str, &str)] = &[
 
 /// Comments, braces and ranks.
 const BLOCKS: &[(&str, &str)] = &[
+    (
+        "} rank 1 { } rank 2 {",
+        "3:8: rank 1 does not exist: num_ranks is 1, so the last rank is 0 (in rank 1)\n\
+         3:19: rank 2 does not exist: num_ranks is 1, so the last rank is 0 (in rank 2)",
+    ),
     ("calc \u{a0}5", "3:6: expected a number (a duration in nanoseconds), found the blank U+00A0"),
     ("calc \u{1}", "3:6: expected a number (a duration in nanoseconds), found the control character U+0001"),
     ("5", "3:1: expected an operation, a label or `}`, found `5`"),
@@ -223,6 +228,18 @@ const BLOCKS: &[(&str, &str)] = &[
 fn every_mistake_is_named_with_its_place() {
     for &(lines, expected) in [NUMBERS, OPTIONS, BUFFERS, STATEMENTS, BLOCKS].into_iter().flatten() {
         assert_eq!(said(lines), expected, "{lines}");
+    }
+}
+
+#[test]
+fn what_may_stand_first_is_named() {
+    for (text, expected) in [
+        ("5", "x:1:1: expected `num_ranks N`, found `5`"),
+        ("{", "x:1:1: expected `num_ranks N`, found `{`"),
+        ("num_ranks 1\n{", "x:2:1: expected `rank R {`, found `{`"),
+        ("num_ranks 1\ncalc", "x:2:1: expected `rank R {`, found `calc`"),
+    ] {
+        assert_eq!(text::parse(text, "x").unwrap_err().to_string(), expected);
     }
 }
 
