@@ -98,6 +98,7 @@ fn castell_and_mpi_begin_and_end_in_any_order() {
         for order in ["GMmg", "MGgm", "GMgm", "MGmg", "GgMm", "Gg", "G", "Mm"] {
             // Open MPI 5 does not begin where anybody has called PMIx_Init before, castell or not.
             if folder.starts_with("openmpi-5") && order.starts_with('G') && order.contains('M') {
+                skip("openmpi-5-behind-pmix", "Open MPI 5 does not begin behind PMIx_Init");
                 continue;
             }
             let mut run = Command::new("timeout");

@@ -246,3 +246,11 @@ fn what_takes_long_says_how_long() {
     terminal.until("30 rounds, 1 before them");
     assert!(!terminal.text().contains("executions"), "{}", terminal.text());
 }
+
+#[test]
+fn a_list_of_many_schedules_says_how_far_it_is() {
+    let mut list = castell(&["schedule", "allreduce", "--ranks", "720720", "--all"]);
+    let mut terminal = Terminal::start(list.env("TERM", "xterm-256color"), 120, 40);
+    terminal.until("/100000 schedules ");
+    assert_eq!(terminal.wait(), Some(0));
+}

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// What commands print; `FOLDER` is one with a graph of tasks and a mailbox in it.
-const COMMANDS: [&str; 49] = [
+const COMMANDS: [&str; 51] = [
     "predict --simulate kernels --scale 64",
     "predict --simulate kernels --scale 64 chase triad",
     "goal check examples/goal/halo.goal",
@@ -26,6 +26,8 @@ const COMMANDS: [&str; 49] = [
     "simulate bcast:binomial --ranks 8 --repeat 3 --model loggops:o=normal(1500ns,100ns)",
     "simulate barrier:linear --ranks 8 --network torus:dims=2x4",
     "simulate barrier:linear allreduce:halving-doubling --sweep ranks=6..8:+1",
+    "simulate /nowhere/x.goal",
+    "simulate nothing:linear --ranks 8",
     "simulate --list",
     "schedule list",
     "schedule allreduce --ranks 7 --all",

@@ -81,6 +81,10 @@ fn a_limit_on_files_is_told() {
         err.contains("shared memory are more than a file may have here") && err.contains("ulimit -f"),
         "{err}"
     );
+    let bench = "bench pingpong --no-peers --samples 1 --rounds 1 --bytes 8";
+    let script = format!("ulimit -f 10; exec {} {bench}", env!("CARGO_BIN_EXE_castell"));
+    let (_, err) = ends(1, Command::new("sh").args(["-c", &script]));
+    assert!(err.contains("shared memory are more than a file may have here"), "{err}");
     // Programs that are launched meet the limit in the usual way.
     let script = "grep SigIgn /proc/self/status";
     let (out, _) = ends(0, &mut castell(&["launch", "-n", "1", "--", "sh", "-c", script]));
@@ -171,6 +175,18 @@ fn there_is_one_list_of_patterns() {
     assert!(err.contains("did you mean bcast:binomial?"), "{err}");
 }
 
+/// A heading of the help is about what stands below it.
+#[test]
+fn general_options_do_not_stand_below_patterns() {
+    let (help, _) = ends(0, &mut castell(&["simulate", "--help"]));
+    let (general, patterns) = help.split_once("\nPatterns:\n").expect("a heading");
+    for option in ["--model", "--timeline", "--json", "--threads", "--repeat", "--force"] {
+        let line = format!("\n      {option}");
+        assert!(general.contains(&line) && !patterns.contains(&line), "{option}: {help}");
+    }
+    assert!(patterns.contains("\n      --ranks"), "{help}");
+}
+
 #[test]
 fn endings_tell_formats_and_each_line_whose_it_is() {
     for command in [
@@ -181,6 +197,15 @@ fn endings_tell_formats_and_each_line_whose_it_is() {
         assert!(err.contains(".svg, .png or .pdf"), "{err}");
     }
     let folder = tempfile::tempdir().expect("a folder");
+    for (name, begins) in [("x.svg", &b"<svg"[..]), ("x.png", b"\x89PNG"), ("x.pdf", b"%PDF")] {
+        let path = folder.path().join(name);
+        let drawn = ["schedule", "check", "a4,a2", "--ranks", "8", "--svg"];
+        ends(0, castell(&drawn).arg(&path));
+        let written = std::fs::read(&path).expect("it has been drawn");
+        assert!(
+            written.starts_with(begins) || name == "x.svg" && written.windows(4).any(|four| four == begins)
+        );
+    }
     let lonely = program(
         folder.path(),
         "num_ranks 2\nrank 0 {\nsend 8b to 1 tag 1\nsend 8b to 1 tag 2\n}\nrank 1 {\n}\n",
