@@ -184,7 +184,7 @@ fn general_options_do_not_stand_below_patterns() {
         let line = format!("\n      {option}");
         assert!(general.contains(&line) && !patterns.contains(&line), "{option}: {help}");
     }
-    assert!(patterns.contains("\n      --ranks"), "{help}");
+    assert!(patterns.contains("--ranks <N>") && !general.contains("--ranks <N>"), "{help}");
 }
 
 #[test]
