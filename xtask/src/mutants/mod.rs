@@ -107,11 +107,10 @@ pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
 
     let folder = root.join(FOLDER).join(room.name);
     fs::create_dir_all(&folder)?;
-    let name = room.package.strip_prefix("castell-").context("packages are called so")?;
-    let mut tree = Tree::copy(root, &folder, &Path::new("crates").join(name))?;
+    let mut tree = Tree::copy(root, &folder, room.package)?;
     let tests: Vec<&str> = room.tests.split(',').collect();
     tree.free_functions(&tests)?;
-    let places = tree.switch(room.package, &mutants)?;
+    let places = tree.switch(&mutants)?;
     let programs = tree.build(&tests)?;
     println!("mutants: {} behind switches, {} programs with tests", places.len(), programs.len());
     let tests = trial::tests(&programs, &folder.join("notes"))?;

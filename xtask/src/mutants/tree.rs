@@ -21,6 +21,8 @@ pub struct Tree {
     build: PathBuf,
     /// The package's folder, from the root on.
     package: PathBuf,
+    /// What it is called.
+    name: String,
     /// Its sources, from the root on, without mutants.
     sources: BTreeMap<PathBuf, String>,
 }
@@ -36,7 +38,9 @@ impl Tree {
     ///
     /// # Errors
     /// Something cannot be read or written.
-    pub fn copy(root: &Path, folder: &Path, package: &Path) -> anyhow::Result<Tree> {
+    pub fn copy(root: &Path, folder: &Path, name: &str) -> anyhow::Result<Tree> {
+        let package = name.strip_prefix("castell-").context("packages are called so")?;
+        let package = Path::new("crates").join(package);
         let path = folder.join("tree");
         let mut git = Command::new("git");
         git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root);
@@ -44,23 +48,22 @@ impl Tree {
         ensure!(output.status.success(), "`{}` failed", line(&git));
         let mut sources = BTreeMap::new();
         // What has been removed since is removed there.
-        let _ = fs::remove_dir_all(path.join(package));
-        for name in String::from_utf8(output.stdout)?.split('\0').filter(|name| !name.is_empty()) {
-            let from = root.join(name);
+        let _ = fs::remove_dir_all(path.join(&package));
+        for file in String::from_utf8(output.stdout)?.split('\0').filter(|file| !file.is_empty()) {
+            let from = root.join(file);
             // One that was removed, or a link to a folder whose files are in the list.
             let Ok(bytes) = fs::read(&from) else { continue };
-            let name = PathBuf::from(name);
-            let is_source =
-                name.starts_with(package.join("src")) && name.extension().is_some_and(|e| e == "rs");
-            if is_source {
-                sources.insert(name, String::from_utf8(bytes)?);
+            let file = PathBuf::from(file);
+            let is_source = file.extension().is_some_and(|ending| ending == "rs");
+            if is_source && file.starts_with(package.join("src")) {
+                sources.insert(file, String::from_utf8(bytes)?);
             } else {
-                write(&path.join(&name), &bytes)?;
+                write(&path.join(&file), &bytes)?;
             }
         }
         // Where mutants that are tried next find what was built.
         let build = folder.parent().context("it is in a folder")?.join("build");
-        Ok(Tree { path, build, package: package.to_owned(), sources })
+        Ok(Tree { path, build, package, name: name.to_owned(), sources })
     }
 
     /// Takes `const` from the package's functions, but for those that something constant calls.
@@ -93,7 +96,7 @@ impl Tree {
     ///
     /// # Errors
     /// The rest does not compile either.
-    pub fn switch(&self, package: &str, mutants: &[Mutant]) -> anyhow::Result<BTreeMap<usize, usize>> {
+    pub fn switch(&self, mutants: &[Mutant]) -> anyhow::Result<BTreeMap<usize, usize>> {
         // The value of such a function is of another type, which a function has one of.
         let is_opaque = |mutant: &&Mutant| mutant.genre == Genre::FnValue && mutant.is_opaque;
         let mut out: BTreeSet<usize> = mutants.iter().filter(is_opaque).map(|mutant| mutant.number).collect();
@@ -111,7 +114,7 @@ impl Tree {
                 write(&self.path.join(name), switched.text.as_bytes())?;
                 files.insert(name.as_path(), switched);
             }
-            let output = self.cargo(&["check", "--lib"], &[package])?;
+            let output = self.cargo(&["check", "--lib"], &[&self.name])?;
             if output.status.success() {
                 return Ok(files.into_values().flat_map(|switched| switched.places).collect());
             }
@@ -145,6 +148,9 @@ impl Tree {
         let mut cargo = Command::new("cargo");
         cargo.args(words).args(["--locked", "--message-format", "json"]).current_dir(&self.path);
         cargo.args(packages.iter().flat_map(|package| ["-p", package]));
+        // With all the arms some functions are more than an optimiser gets through in minutes.
+        let plain = |profile| format!("profile.{profile}.package.{}.opt-level=0", self.name);
+        cargo.args(["--config", &plain("dev"), "--config", &plain("test")]);
         // Mutants are not asked for good style.
         cargo.env("CARGO_TARGET_DIR", &self.build).env("RUSTFLAGS", "--cap-lints=allow");
         cargo.output().context("cargo cannot be started")
@@ -219,6 +225,28 @@ fn guilty(error: &Value, files: &BTreeMap<&Path, Switched>, mutants: &[Mutant]) 
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn the_copy_is_what_git_knows_or_would_take() {
+        let root = tempfile::tempdir().expect("a folder");
+        let put = |file: &str, text: &str| write(&root.path().join(file), text.as_bytes()).expect("a file");
+        let git = Command::new("git").args(["init", "--quiet"]).current_dir(root.path()).status();
+        assert!(git.expect("git").success());
+        put(".gitignore", "target\n");
+        put("crates/one/Cargo.toml", "[package]\n");
+        put("crates/one/src/lib.rs", "pub fn one() {}\n");
+        put("crates/one/tests/gone.rs", "\n");
+        put("target/large", "");
+        let copy = || Tree::copy(root.path(), &root.path().join("target/mutants/one"), "castell-one");
+        let tree = copy().expect("a copy");
+        let is_there = |file: &str| tree.path.join(file).exists();
+        assert_eq!(tree.sources.keys().collect::<Vec<_>>(), [Path::new("crates/one/src/lib.rs")]);
+        assert!(is_there("crates/one/Cargo.toml") && is_there("crates/one/tests/gone.rs"));
+        assert!(!is_there("target"));
+        fs::remove_file(root.path().join("crates/one/tests/gone.rs")).expect("it was there");
+        copy().expect("a copy");
+        assert!(is_there("crates/one/Cargo.toml") && !is_there("crates/one/tests/gone.rs"));
+    }
 
     #[test]
     fn functions_that_have_to_be_constant_are_named() {

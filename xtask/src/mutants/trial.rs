@@ -30,7 +30,7 @@ pub enum Outcome {
 }
 
 /// A test that takes longer than so many times what it takes, and so long, does not end.
-const TIMES: u32 = 8;
+const TIMES: u32 = 4;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Tests of a program that take less together are started together.
 const TOGETHER: Duration = Duration::from_secs(1);
