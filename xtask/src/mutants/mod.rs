@@ -1,5 +1,6 @@
 //! How many small mistakes in a room its tests notice. cargo-mutants says which there are; all of them are compiled into a copy of the
-//! room at once, each behind a switch, and the tests run with one after the other. A whole room takes minutes to half an hour.
+//! room at once, each behind a switch, and the tests run with one after the other. A small room takes
+//! minutes; of large ones, or where tests take long (sim), a sample is drawn.
 
 mod list;
 mod switches;
@@ -20,7 +21,7 @@ use trial::Outcome;
 /// What is to be mutated, and how much of it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  cargo xtask mutants deps                  all of them: some minutes
+  cargo xtask mutants sched                 all of them: some minutes
   cargo xtask mutants goal --sample 300     300 of them, spread evenly
   cargo xtask mutants goal --sample 300 --start 7
   cargo xtask mutants sched --file tree.rs  those of one file
