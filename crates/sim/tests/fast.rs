@@ -184,6 +184,64 @@ fn one_rank_stands_for_all_where_all_do_the_same() {
     assert!(in_rounds > 100, "{in_rounds} were in rounds");
 }
 
+/// What is told of a run's progress: how many operations have been carried out, at last all of them; 0 where the reference
+/// engine takes over.
+#[test]
+fn progress_is_told() {
+    let told = |source: Source<'_>, text: &str| {
+        let (told, machine) =
+            (std::cell::RefCell::new(Vec::new()), Machine::new(Model::parse(text).expect(text)));
+        let tell = |operations| told.borrow_mut().push(operations);
+        let outcome = Simulation::new(source, &machine).with_progress(&tell).run();
+        (told.into_inner(), outcome.map(|outcome| outcome.events).ok())
+    };
+    // Sequentially, rank by rank, and in windows.
+    for (name, ranks, model) in [
+        ("allgather:bruck", 13, "loggops:S=1"),
+        ("bcast:binomial", 1000, "loggops"),
+        ("gather:linear", 60_000, "loggops:S=1"),
+        ("bcast:binomial", 40_000, "plb"),
+        ("barrier:dissemination", 5000, "plb"),
+    ] {
+        let pattern = Generator::parse(name, &Options::new(ranks)).expect("a known pattern");
+        let program = pattern.program().expect("it fits");
+        let (told, events) = told(Source::Program(&program), model);
+        let operations = program.operations();
+        assert_eq!(told.last(), Some(&operations), "{name} {model}");
+        assert!(told.is_sorted() && events > Some(operations), "{name} {model}: {told:?}");
+        // More than are carried out between two reports.
+        assert!(told.len() > 1 || operations < 1 << 18, "{name} {model}: {told:?}");
+    }
+    let text = "num_ranks 1\nrank 0 { a: calc 5 concurrent }";
+    let program = castell_goal::text::parse(text, "").expect("a program");
+    assert_eq!(told(Source::Program(&program), "loggops"), (vec![0], Some(1)));
+}
+
+/// Operations that wait for as many others as one counter of either width takes, and for more.
+#[test]
+fn operations_wait_for_any_number_of_others() {
+    for others in [1, 2, 122, 123, 124, 125, 126, 127, 128, 129, 255, 256, 257, 400] {
+        let mut program = castell_goal::program::Program::new(2);
+        let void = castell_goal::op::Place::VOID;
+        for rank in [0, 1] {
+            let graph = program.rank_mut(Rank(rank));
+            let all: Vec<_> = (0..others).map(|ns| graph.calc(ns % 7).expect("a small graph")).collect();
+            // A receive keeps its message's state in the same counter; one message comes early, one late.
+            let last = graph.recv(void, 8, Some(Rank(1 - rank)), None).expect("a small graph");
+            let send = graph.send(void, 8, Rank(1 - rank), castell_base::Tag(0)).expect("a small graph");
+            for before in all {
+                graph.requires(before, last).expect("its vertices");
+                if rank == 1 {
+                    graph.requires(before, send).expect("its vertices");
+                }
+            }
+        }
+        for text in MODELS {
+            assert!(compare(Source::Program(&program), &model(text), &format!("{others} others, {text}")));
+        }
+    }
+}
+
 #[test]
 fn regular_programs_are_stored_once() {
     let shapes = |name, ranks| {
@@ -193,4 +251,12 @@ fn regular_programs_are_stored_once() {
     assert_eq!(shapes("barrier:dissemination", 1000), 1);
     assert_eq!(shapes("allreduce:recursive-doubling", 1024), 1);
     assert_eq!(shapes("bcast:binomial", 1024), 11);
+    // Graphs of which nobody says that they are regular: neighbours round a ring, and those whose numbers differ in a bit.
+    let shapes = |name, ranks| {
+        let pattern = Generator::parse(name, &Options::new(ranks)).expect("a known pattern");
+        let program = pattern.program().expect("a small program");
+        Flat::new(Source::Program(&program)).expect("sends and receives").shapes()
+    };
+    assert_eq!(shapes("barrier:dissemination", 60), 1);
+    assert_eq!(shapes("allreduce:recursive-doubling", 64), 1);
 }

@@ -3,11 +3,14 @@
 use castell_base::{Rank, Time};
 use castell_collectives::generator::{Generator, Options};
 use castell_goal::program::Program;
+use castell_goal::schedule::OpId;
 use castell_goal::text;
 use castell_model::topology::Topology;
 use castell_model::{ClosedForms, Model, Tree};
+use castell_sim::instrument::Instrument;
 use castell_sim::instruments::{LinkLoad, Links};
 use castell_sim::{Machine, Outcome, SimError, Simulation};
+use castell_trace::Activity;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -148,6 +151,61 @@ fn operations_take_what_the_book_says() {
             )[0] > 0.0
         );
     }
+}
+
+/// Where receiving costs nothing, messages are taken in while the processor computes; elsewhere they wait for it.
+#[test]
+fn messages_wait_for_processors_only_where_receiving_occupies_them() {
+    let text = "num_ranks 2\n\
+        rank 0 { s: send 1b to 1 tag 0 }\n\
+        rank 1 { c: calc 100000\n r: recv 1b from 0 tag 0\n d: sleep 200000 concurrent\n d requires r }";
+    for (model, arrived_ns, busy_ns) in [
+        ("lb:alpha=5us,beta=0", 5000.0, None),
+        ("plb:alpha_p=4us,alpha_r=1us,beta=0", 5000.0, None),
+        ("loggops:L=4us,o=1us,g=0,G=0,O=0,S=100", 5000.0, Some(1000.0)),
+        ("logp:L=4us,o=1us,g=0", 5000.0, Some(1000.0)),
+        ("logfp:L=4us,o_min=1us,o_max=0,g=0,f=1", 5000.0, Some(1000.0)),
+        ("lop:L=4us,o_s=1us,o_r=1us,h_s=0,h_r=0", 5000.0, Some(1000.0)),
+    ] {
+        // Waiting, the message comes once the processor has computed, and occupies it then.
+        let expected = busy_ns.map_or(arrived_ns, |busy_ns| 100_000.0 + busy_ns) + 200_000.0;
+        assert_eq!(ends_ns(text, &machine(model))[1], expected, "{model}");
+        assert_eq!(ends_ns(&text.replace("c: calc 100000\n", ""), &machine(model))[1], {
+            arrived_ns + busy_ns.unwrap_or(0.0) + 200_000.0
+        });
+    }
+}
+
+/// What runs concurrently is on no processor, whatever it does, and everything else on the one that it names.
+#[test]
+fn instruments_are_told_which_processor_is_busy() {
+    #[derive(Default)]
+    struct Lanes(Vec<(Option<u8>, u64, u64)>);
+    impl Instrument for Lanes {
+        fn busy(
+            &mut self,
+            _: Rank,
+            processor: Option<u8>,
+            _: Activity,
+            _: (Rank, OpId),
+            from: Time,
+            to: Time,
+        ) {
+            self.0.push((processor, from.0 / 1000, to.0 / 1000));
+        }
+    }
+    let text = "num_ranks 1\nrank 0 {\n\
+        a: calc 10\n b: calc 20 cpu 1\n c: calc 30 concurrent\n\
+        d: sleep 40 cpu 2\n e: sleep 50 concurrent\n\
+        f: send 1b to 0 tag 0 cpu 3\n g: send 1b to 0 tag 0 concurrent nic 1\n\
+        h: recv 1b from 0 tag 0\n i: recv 1b from 0 tag 0 }";
+    let mut lanes = Lanes::default();
+    let program = program(text);
+    Simulation::new(&program, &machine("plb:alpha_p=4ns,alpha_r=1ns,beta=0")).run_with(&mut lanes).unwrap();
+    lanes.0.sort_unstable();
+    let concurrent = [(None, 0, 1), (None, 0, 30), (None, 0, 50)];
+    let others = [(Some(0), 0, 10), (Some(1), 0, 20), (Some(2), 0, 40), (Some(3), 0, 1)];
+    assert_eq!(lanes.0, [&concurrent[..], &others].concat());
 }
 
 #[test]

@@ -102,17 +102,18 @@ pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     let mutants = list::list(root, room.package, &files)?;
     ensure!(!mutants.is_empty(), "there is nothing to mutate there");
     let every = args.sample.map_or(1, |sample| (mutants.len() as u64).div_ceil(sample));
-    let is_drawn = |mutant: &&Mutant| mutant.number as u64 % every == args.start % every;
-    let drawn: Vec<&Mutant> = mutants.iter().filter(is_drawn).collect();
-    println!("mutants: {} of {} in {}", drawn.len(), mutants.len(), room.name);
+    let all = mutants.len();
+    let is_drawn = |mutant: &Mutant| mutant.number as u64 % every == args.start % every;
+    let drawn: Vec<Mutant> = mutants.into_iter().filter(is_drawn).collect();
+    println!("mutants: {} of {all} in {}", drawn.len(), room.name);
 
     let folder = root.join(FOLDER).join(room.name);
     fs::create_dir_all(&folder)?;
     let mut tree = Tree::copy(root, &folder, room.package)?;
     let tests: Vec<&str> = room.tests.split(',').collect();
     tree.free_functions(&tests)?;
-    let places = tree.switch(&mutants)?;
-    let programs = tree.build(&tests)?;
+    let places = tree.switch(&drawn)?;
+    let programs = tree.build(&tests, places.len())?;
     println!("mutants: {} behind switches, {} programs with tests", places.len(), programs.len());
     let tests = trial::tests(&programs, &folder.join("notes"))?;
 

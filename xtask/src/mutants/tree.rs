@@ -14,6 +14,8 @@ use std::process::{Command, Output};
 const TURNS: usize = 40;
 /// How many lines behind a `match` that misses an arm the arm is looked for.
 const ARMS: u64 = 60;
+/// With the arms of more mutants some functions are more than an optimiser gets through in minutes.
+const OPTIMISED_MAX: usize = 500;
 
 /// The copy.
 pub struct Tree {
@@ -92,7 +94,7 @@ impl Tree {
         bail!("functions that something constant calls were not found in {TURNS} turns")
     }
 
-    /// Puts all mutants in that compile there; the number of each one's place.
+    /// Puts all of these mutants in that compile there; the number of each one's place.
     ///
     /// # Errors
     /// The rest does not compile either.
@@ -129,12 +131,18 @@ impl Tree {
         bail!("what does not compile was not found in {TURNS} turns")
     }
 
-    /// Builds the tests.
+    /// Builds the tests, in which so many mutants are.
     ///
     /// # Errors
     /// They do not build.
-    pub fn build(&self, packages: &[&str]) -> anyhow::Result<Vec<Program>> {
-        let output = self.cargo(&["test", "--no-run", "--lib", "--tests"], packages)?;
+    pub fn build(&self, packages: &[&str], mutants: usize) -> anyhow::Result<Vec<Program>> {
+        let plain = |profile| format!("profile.{profile}.package.{}.opt-level=0", self.name);
+        let (dev, test) = (plain("dev"), plain("test"));
+        let mut words = vec!["test", "--no-run", "--lib", "--tests"];
+        if mutants > OPTIMISED_MAX {
+            words.extend(["--config", &dev, "--config", &test]);
+        }
+        let output = self.cargo(&words, packages)?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let program = |message: Value| {
             let executable = message["executable"].as_str().filter(|_| message["profile"]["test"] == true)?;
@@ -148,9 +156,6 @@ impl Tree {
         let mut cargo = Command::new("cargo");
         cargo.args(words).args(["--locked", "--message-format", "json"]).current_dir(&self.path);
         cargo.args(packages.iter().flat_map(|package| ["-p", package]));
-        // With all the arms some functions are more than an optimiser gets through in minutes.
-        let plain = |profile| format!("profile.{profile}.package.{}.opt-level=0", self.name);
-        cargo.args(["--config", &plain("dev"), "--config", &plain("test")]);
         // Mutants are not asked for good style.
         cargo.env("CARGO_TARGET_DIR", &self.build).env("RUSTFLAGS", "--cap-lints=allow");
         cargo.output().context("cargo cannot be started")

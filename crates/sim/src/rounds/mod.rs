@@ -341,6 +341,124 @@ mod tests {
         }
     }
 
+    /// Two rounds whose messages come from these ranks, by rank.
+    struct From<'a>([&'a [u32]; 2]);
+
+    impl Rounds for From<'_> {
+        fn count(&self) -> u32 {
+            2
+        }
+
+        fn fan(&self, _round: u32) -> u32 {
+            1
+        }
+
+        fn to(&self, round: u32, rank: Rank, _i: u32) -> Rank {
+            Rank(self.0[round as usize].iter().position(|&from| from == rank.0).expect("each sends") as u32)
+        }
+
+        fn from(&self, round: u32, rank: Rank, _i: u32) -> Rank {
+            Rank(self.0[round as usize][rank.index()])
+        }
+
+        fn bytes(&self, _round: u32) -> u64 {
+            8
+        }
+
+        fn compute(&self, _round: u32) -> castell_base::Time {
+            castell_base::Time(0)
+        }
+    }
+
+    /// Whether two messages come from one rank or from two has to be the same everywhere, whatever the shifts are.
+    #[test]
+    fn senders_that_coincide_at_some_ranks_only_are_noticed() {
+        let (ring, back) = (&[3, 0, 1, 2][..], &[1, 2, 3, 0][..]);
+        let (bits, across) = (&[1, 0, 3, 2][..], &[2, 3, 0, 1][..]);
+        for (from, expected) in [
+            // One kind of shift for both rounds: two senders each, or one.
+            ([ring, back], Some(vec![0, 1])),
+            ([ring, ring], Some(vec![0, 0])),
+            ([bits, across], Some(vec![0, 1])),
+            ([bits, bits], Some(vec![0, 0])),
+            // Along the ring in one round, in the bits in the other: ranks 0 and 2 hear from one rank twice, the others not.
+            ([back, bits], None),
+            ([bits, back], None),
+            ([ring, bits], None),
+            // No shift: the first rank hears from two, the last one from one, and the other way round.
+            ([&[1, 0, 2, 3], &[2, 1, 0, 3]], None),
+            ([&[0, 2, 1, 3], &[0, 1, 2, 3]], None),
+            // No shift, and two senders everywhere.
+            ([&[1, 0, 3, 2], &[2, 3, 1, 0]], Some(vec![0, 1])),
+            ([&[2, 3, 1, 0], &[1, 0, 3, 2]], Some(vec![0, 1])),
+        ] {
+            for each in [1, 2, 3, 4] {
+                let (partners, sources) = found(&From(from), 4, each);
+                assert_eq!(partners, Ok(vec![0, 1]), "{from:?} by {each}");
+                assert_eq!(sources.ok(), expected, "{from:?} by {each}");
+            }
+        }
+    }
+
+    /// The kinds of shift that lead to all senders are those that lead to each of them.
+    #[test]
+    fn shifts_are_those_of_all_messages() {
+        let (ring, bits, none) = (&[3, 0, 1, 2][..], &[1, 0, 3, 2][..], &[1, 0, 2, 3][..]);
+        let (both, whole) = (&[2, 3, 0, 1][..], 0..4);
+        for (from, expected) in [
+            ([ring, ring], (true, false)),
+            ([bits, bits], (false, true)),
+            ([both, both], (true, true)),
+            ([both, ring], (true, false)),
+            ([ring, both], (true, false)),
+            ([both, bits], (false, true)),
+            ([bits, both], (false, true)),
+            ([ring, bits], (false, false)),
+            ([both, none], (false, false)),
+            ([none, both], (false, false)),
+        ] {
+            assert_eq!(shifts(&From(from), 4, whole.clone()), expected, "{from:?}");
+            let are = are_shifted(&From(from), 4, &Shares { ranks: 4, each: 2, threads: &OwnThread });
+            assert_eq!(are, expected.0 || expected.1, "{from:?}");
+        }
+    }
+
+    /// A graph that has other messages than the rounds say, or fewer, or more, is none of them.
+    #[test]
+    fn graphs_with_other_messages_are_not_of_the_rounds() {
+        let rounds = From([&[3, 0, 1, 2], &[1, 2, 3, 0]]);
+        let graph = |messages: &[(bool, u64, u32, u32)]| {
+            let (mut graph, void) = (Graph::new(), castell_goal::op::Place::VOID);
+            for &(sends, bytes, peer, tag) in messages {
+                let (peer, tag) = (Rank(peer), castell_base::Tag(tag));
+                match sends {
+                    true => graph.send(void, bytes, peer, tag).expect("a small graph"),
+                    false => graph.recv(void, bytes, Some(peer), Some(tag)).expect("a small graph"),
+                };
+                graph.calc(1).expect("a small graph");
+            }
+            is_of_rounds(&graph, &rounds)
+        };
+        let whole = [(true, 8, 1, 0), (false, 8, 3, 0), (true, 8, 3, 0), (false, 8, 1, 0)];
+        assert!(graph(&whole));
+        assert!(graph(&[whole[0], whole[2], whole[1], whole[3]]));
+        assert!(!graph(&[]));
+        for at in 0..4 {
+            let mut fewer = whole.to_vec();
+            fewer.remove(at);
+            assert!(!graph(&fewer), "without message {at}");
+            let mut more = whole.to_vec();
+            more.push(whole[at]);
+            assert!(!graph(&more), "message {at} twice");
+            for (bytes, peer, tag) in [(9, whole[at].2, 0), (8, 2, 0), (8, whole[at].2, 1)] {
+                let mut other = whole;
+                other[at] = (whole[at].0, bytes, peer, tag);
+                assert!(!graph(&other), "{other:?}");
+            }
+        }
+        assert!(!graph(&[whole[2], whole[1], whole[0], whole[3]]), "in another order");
+    }
+
     #[test]
     fn only_what_is_in_rounds_is_taken() {
         let run = |name: &str, bytes| {
