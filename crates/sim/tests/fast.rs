@@ -10,7 +10,7 @@ use castell_model::noise::{Detours, NoisyModel};
 use castell_model::{LogGops, Model};
 use castell_sim::fast::{Finished, Flat};
 use castell_sim::instrument::Blind;
-use castell_sim::{Machine, SimError, Simulation, Source};
+use castell_sim::{Machine, SimError, Simulation, Source, Ties};
 use flat_programs::Shape;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -215,6 +215,54 @@ fn progress_is_told() {
     let text = "num_ranks 1\nrank 0 { a: calc 5 concurrent }";
     let program = castell_goal::text::parse(text, "").expect("a program");
     assert_eq!(told(Source::Program(&program), "loggops"), (vec![0], Some(1)));
+}
+
+/// Times beyond what the fast engines count with, 2^62 ps, are what the reference engine says; also in parts.
+#[test]
+fn long_times_are_those_of_the_reference_engine() {
+    // In ns: 2^62 ps are 4.61e15.
+    for (first, second) in [
+        (4_600_000_000_000_000u64, 1u64),
+        (4_611_686_018_427_387, 0),
+        (4_611_686_018_427_388, 0),
+        (4_611_686_018_427_386, 2),
+        (2_400_000_000_000_000, 2_400_000_000_000_000),
+        (9_000_000_000_000_000, 9_000_000_000_000_000),
+    ] {
+        let texts = [
+            format!("num_ranks 1\nrank 0 {{ a: calc {first}\n b: calc {second}\n b requires a }}"),
+            format!(
+                "num_ranks 2\nrank 0 {{ a: calc {first}\n s: send 8b to 1 tag 0\n s requires a }}\n\
+                 rank 1 {{ r: recv 8b from 0 tag 0\n b: calc {second}\n b requires r }}"
+            ),
+            format!(
+                "num_ranks 2\nrank 0 {{ s: send 8b to 1 tag 0 }}\n\
+                 rank 1 {{ a: calc {first}\n r: recv 8b from 0 tag 0\n b: calc {second}\n b requires r\n b requires a }}"
+            ),
+        ];
+        for text in texts {
+            let program = castell_goal::text::parse(&text, "").expect("a program");
+            for model in [
+                "loggops",
+                "loggops:L=0,o=0,g=0,G=0,O=0,S=100",
+                "loggops:L=1000000s,o=1000000s,g=1000000s,G=0,O=0,S=100",
+                "loggops:o=uniform(1us,2us)",
+                "loggops:o=uniform(1us,2us),G=uniform(1ns,2ns)",
+                "loggops:compute=normal(1,0.1)",
+                "plb",
+                "plb:alpha_r=uniform(1us,2us)",
+                "lb",
+            ] {
+                let noisy = NoisyModel::parse(model, &mut |name| Err(name.to_owned())).expect(model);
+                for ties in [Ties::Insertion, Ties::Rank] {
+                    let machine = Machine::from(noisy.clone()).with_ties(ties);
+                    let run = || Simulation::new(&program, &machine).with_seed(3);
+                    let (fastest, reference) = (run().run(), run().run_with(Blind));
+                    assert_eq!(fastest, reference, "{model} {ties:?} {text}");
+                }
+            }
+        }
+    }
 }
 
 /// Operations that wait for as many others as one counter of either width takes, and for more.

@@ -163,7 +163,22 @@ fn binds(expression: &syn::Expr) -> bool {
     }
 }
 
+/// Whether it is compiled for loom only, with which the tests do not run here.
+fn is_for_loom(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).any(|attribute| {
+        let condition = attribute.meta.require_list().map(|list| list.tokens.to_string());
+        let condition = condition.unwrap_or_default().replace(' ', "");
+        condition.contains("loom") && !condition.contains("not(loom)")
+    })
+}
+
 impl<'ast> Visit<'ast> for Finder<'_> {
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if !is_for_loom(&item.attrs) {
+            visit::visit_item_mod(self, item);
+        }
+    }
+
     fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
         self.constantly(|finder| visit::visit_item_const(finder, item));
     }
@@ -205,11 +220,15 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
-        self.function(&item.sig, &item.block);
+        if !is_for_loom(&item.attrs) {
+            self.function(&item.sig, &item.block);
+        }
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
-        self.function(&item.sig, &item.block);
+        if !is_for_loom(&item.attrs) {
+            self.function(&item.sig, &item.block);
+        }
     }
 
     fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
@@ -410,6 +429,26 @@ mod tests {
         assert!(free.starts_with("      fn f(a: u8)"), "{free}");
         assert_eq!(joined(&free, &sums).1, BTreeMap::from([(1, 1)]));
         assert_eq!(without_const(source, &BTreeSet::from(["f".to_owned()])).expect("a source"), source);
+    }
+
+    #[test]
+    fn what_is_compiled_for_loom_only_is_left_alone() {
+        for (condition, is_mutated) in [
+            ("#[cfg(loom)]", false),
+            ("#[cfg(all(test, loom))]", false),
+            ("#[cfg(not(loom))]", true),
+            ("#[cfg(all(test, not(loom)))]", true),
+            ("#[inline]", true),
+        ] {
+            for source in [
+                format!("{condition}\nfn f(a: u8) -> u8 {{\na + 1 }}"),
+                format!("{condition}\nmod m {{ fn f(a: u8) -> u8 {{\na + 1 }} }}"),
+                format!("impl A {{ {condition}\nfn f(a: u8) -> u8 {{\na + 1 }} }}"),
+            ] {
+                let places = joined(&source, &[mutant(1, Genre::BinaryOperator, [3, 3, 4], "-")]).1;
+                assert_eq!(!places.is_empty(), is_mutated, "{source}");
+            }
+        }
     }
 
     #[test]
