@@ -13,7 +13,7 @@ use castell_comm::job::JobOptions;
 use castell_comm::launch::Launch;
 use castell_comm::{Comm, Job};
 use castell_host::process::Ended;
-use group::seed;
+use group::{lose_rights, seed};
 use protocols::{CASES, Case, Random};
 use rand::{Rng, SeedableRng};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -93,17 +93,4 @@ fn one_job(case: &Case, dies: bool, seed: u64, count: &'static AtomicU64) {
 fn is_due_to(wrong: &str, victim: Rank) -> bool {
     let reasons = [format!("rank {victim}"), "left the job".into(), "the run of rank".into()];
     !wrong.contains("wrong bytes") && reasons.iter().any(|reason| wrong.contains(reason))
-}
-
-/// From here on the kernel does not let the other ranks read this one's memory.
-fn lose_rights() {
-    // SAFETY: no memory is passed.
-    let outcome = unsafe {
-        if libc::geteuid() == 0 {
-            libc::setresuid(65_534, 65_534, 65_534)
-        } else {
-            libc::prctl(libc::PR_SET_DUMPABLE, 0)
-        }
-    };
-    assert_eq!(outcome, 0, "{}", std::io::Error::last_os_error());
 }

@@ -10,6 +10,7 @@
 //! | messages to a peer (`Header::sequence`) | 32 | yes |
 //! | schedules in blocks (`next_uid`) | 64 | never; cross 2^32 here |
 //! | gets | 32 | yes |
+//! | calls on a board | 32 | yes |
 //! | uses of a descriptor of the rendezvous | 32 | yes |
 //! | calls of a doorbell | 32 | yes; compared for equality only |
 //! | queues: generations of SCMP, releases of `rlock`, announcements; rings: laps, messages | 24, 30, 28; 16, 32 | yes: tests of `shm` |

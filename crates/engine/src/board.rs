@@ -74,4 +74,34 @@ impl BoardWriter {
         entries[self.written as usize % ENTRIES].write(word, &record.0);
         self.written = self.written.wrapping_add(1);
     }
+
+    /// As after so many calls.
+    pub(crate) fn grow_old(&mut self, written: u32) {
+        self.written = written;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use castell_shm::job::JobOptions;
+
+    /// The last calls are found and those before them are not, whichever of them is the one behind which the count begins again.
+    #[test]
+    fn the_last_calls_stand_on_the_board_where_its_count_begins_again() {
+        let job = Job::create(&JobOptions::new(1)).expect("a small job");
+        for left in [0, 1, 100, ENTRIES as u32 + 50] {
+            let mut writer = BoardWriter::new(&job, Rank(0));
+            writer.grow_old(u32::MAX - left);
+            let calls = 2 * ENTRIES as u32;
+            for word in 1..=calls {
+                writer.write(word, &Record([word.into(); 7]));
+            }
+            let board = Board::of(&job, Rank(0));
+            let found: Vec<u32> = (1..=calls).filter(|word| board.find(*word).is_some()).collect();
+            let last: Vec<u32> = (calls - ENTRIES as u32 + 1..=calls).collect();
+            assert_eq!(found, last, "{left} calls before the end");
+            assert_eq!(board.find(calls), Some(Record([calls.into(); 7])));
+        }
+    }
 }

@@ -139,7 +139,7 @@ impl Endpoint {
             return None;
         }
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::Free { generation: 0 });
+            self.slots.push(Slot::Free { generation: if self.is_old { u32::MAX - 1 } else { 0 } });
             self.slots.len() as u32 - 1
         });
         let Slot::Free { generation } = self.slots[slot as usize] else { panic!("a free slot is free") };
@@ -156,7 +156,8 @@ impl Endpoint {
         if self.is_old { u32::MAX - drawn % 16 } else { drawn.max(1) }
     }
 
-    /// The numbers of connections that are made from now on begin just before they wrap around. For tests.
+    /// The numbers of connections that are made from now on begin just before they wrap around, and so do those of the uses of their
+    /// places. For tests.
     #[doc(hidden)]
     pub fn grow_old(&mut self) {
         self.is_old = true;

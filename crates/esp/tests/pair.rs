@@ -484,3 +484,24 @@ fn numbers_wrap_around() {
         }
     }
 }
+
+/// A place is used again and again, past 2^32 times: what is left of each use reaches nothing of the next.
+#[test]
+fn handles_of_former_connections_stay_dead_where_uses_begin_again() {
+    let mut pair = Pair::quiet();
+    pair.at(0).grow_old();
+    let mut former: Vec<Handle> = Vec::new();
+    for word in [b"one", b"two", b"thr", b"fou"] {
+        let handle = pair.connect(0);
+        let now = pair.segment.now;
+        for dead in &former {
+            assert_ne!(*dead, handle);
+            assert!(pair.at(0).write(*dead, b"?", now).is_err(), "{dead:?} beside {handle:?}");
+            pair.at(0).abort(*dead, now);
+        }
+        assert_eq!(pair.write(0, handle, word), 3, "what ends a former one leaves {handle:?} alone");
+        pair.at(0).abort(handle, now);
+        assert_eq!(pair.at(0).connections(), 0);
+        former.push(handle);
+    }
+}

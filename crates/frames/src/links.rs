@@ -114,6 +114,11 @@ impl Links {
         links
     }
 
+    /// As after so many messages of that rank.
+    pub(crate) fn grow_old(&mut self, rank: Rank, delivered: u32) {
+        self.peers.entry(rank).or_default().delivered = delivered;
+    }
+
     pub(crate) fn dropped(&self) -> Dropped {
         Dropped { protocol: self.endpoint.counters(), unsent: self.unsent, garbled: self.garbled }
     }

@@ -177,6 +177,12 @@ impl Esp {
         })
     }
 
+    /// As after so many messages of that rank, before the first one. For tests.
+    #[doc(hidden)]
+    pub fn grow_old(&mut self, rank: Rank, delivered: u32) {
+        lock(&self.shared).grow_old(rank, delivered);
+    }
+
     /// What was dropped, and why.
     pub fn dropped(&self) -> Dropped {
         lock(&self.shared).dropped()

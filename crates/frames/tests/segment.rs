@@ -7,7 +7,8 @@ mod skipped;
 
 use castell_base::Rank;
 use castell_frames::{Esp, EspError, EspOptions};
-use castell_transport::conformance::check;
+use castell_transport::conformance::{Group, check};
+use castell_transport::{Connector, Down, Endpoint, Events, Header, Transport, Urgency};
 use hosts::Hosts;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -40,6 +41,54 @@ fn esp_keeps_the_rules() {
 fn esp_keeps_the_rules_with_jumbo_frames() {
     if is_inside("esp_keeps_the_rules_with_jumbo_frames") {
         keeps_the_rules(9000, 64 * 1024, 5..6);
+    }
+}
+
+/// How many messages have come by a path stands in 32 bits, which begin again.
+#[test]
+fn what_came_is_counted_past_the_end_of_the_numbers() {
+    if !is_inside("what_came_is_counted_past_the_end_of_the_numbers") {
+        return;
+    }
+    let hosts = Rc::new(Hosts::new(2, 1500, true));
+    let mut group = group::ranks(&hosts, 2, 1, 5000);
+    group.transport(Rank(1)).inner.grow_old(Rank(0), u32::MAX - 1);
+    let address = group.transport(Rank(1)).address();
+    let connector = &mut group.transport(Rank(0)).connector();
+    let mut endpoint = connector.connect(Rank(1), &address).expect("a segment between them");
+    for sequence in 0..5 {
+        let header = Header { kind: 1, sequence, ..Header::default() };
+        endpoint.try_send(&header, &[7; 100]).expect("there is room");
+    }
+    endpoint.flush(Urgency::NOW);
+    let mut inbox = Inbox::default();
+    let mut polls = 0;
+    while inbox.down.is_none() && polls < group.patience() {
+        if inbox.came.len() == 5 {
+            group.end(Rank(0), Down::Left);
+        }
+        group.transport(Rank(0)).poll(64, &mut Inbox::default());
+        group.transport(Rank(1)).poll(64, &mut inbox);
+        polls += 1;
+    }
+    assert_eq!(inbox.came, [0, 1, 2, 3, 4]);
+    assert_eq!(inbox.down, Some((3, Down::Left)), "five from two below the end");
+}
+
+/// What a rank was told.
+#[derive(Default)]
+struct Inbox {
+    came: Vec<u32>,
+    down: Option<(u32, Down)>,
+}
+
+impl Events for Inbox {
+    fn message(&mut self, header: &Header, _payload: &[u8]) {
+        self.came.push(header.sequence);
+    }
+
+    fn down(&mut self, _peer: Rank, delivered: u32, why: Down) {
+        self.down = Some((delivered, why));
     }
 }
 

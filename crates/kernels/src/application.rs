@@ -151,7 +151,7 @@ impl Collection {
                     run(Step { kernel: said.kernel as usize, step: said.steps_done });
                     held.is_granted = false;
                     rings = words.end_step(slot);
-                    if said.steps_done + 1 >= steps {
+                    if said.steps_done.saturating_add(1) >= steps {
                         // Nobody has to wait until that is heard: whoever uses the slot next looks.
                         std::mem::forget(held);
                         self.shared.ring_if(rings);

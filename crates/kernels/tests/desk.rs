@@ -90,3 +90,46 @@ fn years_later_waits_are_counted_and_what_ends_makes_room() {
     }
     assert_eq!(desk.status().done, 6);
 }
+
+/// Runs of as many steps as can be counted, just before their end, after which another desk looks on: each is over behind its last step, and
+/// none begins again; also where the desk does not know what runs, and where more steps were done than there are.
+#[test]
+fn the_last_step_that_can_be_counted_is_the_last() {
+    let names = ["best", "second"].map(|name| (name.to_owned(), ResourceKind::Device));
+    let (known, unknown) = (0, 9);
+    for (kernel, done, left) in [
+        (known, u32::MAX - 3, 3),
+        (known, u32::MAX - 1, 1),
+        (unknown, u32::MAX - 1, 1),
+        (unknown, u32::MAX, 1),
+    ] {
+        let mailbox = Arc::new(Mailbox::create().expect("there is memory"));
+        let come = || {
+            let node = Node::new(names.clone()).expect("two names");
+            let mut desk = Desk::new(Keeper::new(node, Box::new(FirstFit)));
+            desk.join(0, Held { name: "a".into(), pid: 1, user: 1, mailbox: mailbox.clone() });
+            let kernels = [("best", Some(1)), ("second", Some(2))].map(|(name, ns)| (name.to_owned(), ns));
+            desk.register(0, &Shape { kernels: kernels.to_vec(), rankings: Vec::new() }).expect("registered");
+            desk.take_in(Time::ZERO, 0).expect("all is right");
+            assert!(desk.open(Time::ZERO).is_empty());
+            desk
+        };
+        let words = mailbox.words();
+        let mut first = come();
+        let _ = words.ask(3, 0, u32::MAX, 1);
+        assert!(first.serve(Time::from_ns(1), 0).expect("all is right"));
+        assert_eq!((words.slot(3).state, words.slot(3).steps_done), (Some(State::Granted), 0));
+        words.begin_grant(3, kernel, done);
+        drop(first);
+        let mut next = come();
+        let mut steps = 0;
+        while words.slot(3).state == Some(State::Granted) && steps < 10 {
+            let _ = words.end_step(3);
+            steps += 1;
+            assert!(next.serve(Time::from_ns(1 + steps), 0).expect("all is right"));
+        }
+        assert_eq!((words.slot(3).state, steps), (Some(State::Done), left), "{done} were done of {kernel}");
+        assert_eq!(words.slot(3).steps_ended, u32::MAX);
+        assert_eq!(next.status().done, 1);
+    }
+}

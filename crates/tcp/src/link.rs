@@ -214,10 +214,10 @@ impl Link {
         }
     }
 
-    /// As after so many frames each way, for tests of counts that wrap. Both sides do it before anything else.
+    /// As after so many frames each way, all of which were messages, for tests of counts that wrap. Both sides do it before anything else.
     pub fn start_at(&mut self, number: u32) {
         self.outbox.start_at(number);
-        (self.taken, self.taken_told) = (number, number);
+        (self.taken, self.taken_told, self.messages) = (number, number, number);
     }
 
     /// The other side.

@@ -335,11 +335,12 @@ impl Runs {
         }
     }
 
-    /// As after so many runs, schedules in blocks, and gets. Before the first one.
+    /// As after so many runs, schedules in blocks, gets, and calls on the board. Before the first one.
     pub(super) fn grow_old(&mut self, far: u64) {
         self.table.grow_old(far);
         self.peer_progress.grow_old(far);
         self.one_sided.grow_old(far as u32);
+        self.board.grow_old(far as u32);
     }
 
     /// Whether a run is still there.

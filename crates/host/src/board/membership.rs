@@ -274,6 +274,41 @@ mod tests {
         assert_eq!(programs()[0].held, 1);
     }
 
+    /// Who came first chooses first, also where the numbers by which that is known begin again between two of them.
+    #[test]
+    fn who_came_first_has_its_rights_first_wherever_the_numbers_stand() {
+        for joined in [0, u32::MAX - 1, u32::MAX, 7] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("board");
+            Board::open_or_make(&path)
+                .expect("it can be made")
+                .words()
+                .header
+                .joined
+                .store(joined, Ordering::Relaxed);
+            let first = Membership::join(&path, 1, &[0]).expect("there is room");
+            // Two more programs, as other processes would come.
+            let words = first.words();
+            for member in [first.member + 1, first.member + 2] {
+                let place = &words.members[member];
+                let number = words.header.joined.fetch_add(1, Ordering::Relaxed);
+                place.number.store(number, Ordering::Relaxed);
+                place.workers.store(1, Ordering::Relaxed);
+                place.usable[0].store(1, Ordering::Relaxed);
+                place.pid.store(u32::MAX, Ordering::Relaxed);
+            }
+            let has_right = || words.slots[0].right();
+            words.slots[0].set_right(None, now_ns());
+            words.share_out(now_ns());
+            assert_eq!(has_right(), Some(first.member), "{joined} had come before");
+            // When it has gone, the next one has it.
+            words.members[first.member].pid.store(0, Ordering::Relaxed);
+            words.share_out(now_ns());
+            assert_eq!(has_right(), Some(first.member + 1), "{joined} had come before");
+            words.members[first.member].pid.store(std::process::id(), Ordering::Relaxed);
+        }
+    }
+
     #[test]
     fn who_does_not_wait_has_back_at_once_what_it_has_the_right_to() {
         let folder = tempfile::tempdir().expect("a folder");

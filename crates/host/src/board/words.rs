@@ -1,6 +1,7 @@
 //! What a board says of processors and programs, and who changes it how, in memory of any origin; see README.md for the states.
 
 use castell_base::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use std::cmp::Reverse;
 
 /// The most programs on a board: a bit each.
 pub(super) const MEMBERS_MAX: usize = if cfg!(loom) { 3 } else { 64 };
@@ -20,7 +21,7 @@ pub(super) struct Header {
     pub(super) magic: AtomicU32,
     pub(super) version: AtomicU32,
     pub(super) slots: AtomicU32,
-    /// Grows with every program that comes.
+    /// Grows with every program that comes, and begins again.
     pub(super) joined: AtomicU32,
     /// How many programs are there now.
     pub(super) present: AtomicU32,
@@ -275,7 +276,7 @@ impl<'a> Words<'a> {
         }
         let census = self.census();
         let rank = |&member: &usize| {
-            (census.deserves(member), self.slots[slot].right() == Some(member), std::cmp::Reverse(member))
+            (census.deserves(member), self.slots[slot].right() == Some(member), Reverse(member))
         };
         let fits = |member: &usize| *member < self.members.len() && self.is_usable(*member, slot);
         if let Some(member) = bits(hungry).filter(fits).max_by_key(rank) {
@@ -337,7 +338,10 @@ impl<'a> Words<'a> {
     pub(super) fn share_out(&self, now_ns: u64) {
         let mut members: Vec<usize> =
             (0..self.members.len()).filter(|&member| self.is_there(member)).collect();
-        members.sort_by_key(|&member| self.members[member].number.load(Ordering::Relaxed));
+        // By how many came after it: the numbers begin again.
+        let joined = self.header.joined.load(Ordering::Relaxed);
+        let age = |member: usize| joined.wrapping_sub(self.members[member].number.load(Ordering::Relaxed));
+        members.sort_by_key(|&member| Reverse(age(member)));
         let usable = |member: usize| (0..self.slots.len()).filter(move |&slot| self.is_usable(member, slot));
         // Who never waits chooses first, then who can use few processors.
         let mut choosers = members.clone();

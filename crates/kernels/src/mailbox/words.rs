@@ -134,7 +134,8 @@ impl<'a> Words<'a> {
     #[must_use]
     pub fn end_step(&self, slot: usize) -> bool {
         // A word of the application's own: the next grant writes over the other one before it is one.
-        self.set(slot, 7, self.get(slot, 3).wrapping_add(1));
+        // It says that all have ended, rather than none, if that one says something that can't be.
+        self.set(slot, 7, self.get(slot, 3).saturating_add(1));
         self.say(slot, State::Ended)
     }
 

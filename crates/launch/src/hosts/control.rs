@@ -172,3 +172,34 @@ impl Events for Inbox {
         self.0.push(Heard::Down(peer, why));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    /// What is said is heard, whole and in order, where the count of what was said begins again.
+    #[test]
+    fn what_is_said_is_heard_where_its_count_begins_again() {
+        let listen = [IpAddr::from(Ipv4Addr::LOCALHOST)];
+        let net: Net = "tcp".parse().expect("a network");
+        let open = |me| Control::open(me, 2, Secret::new([3; 32]), net, &listen).expect("sockets");
+        let [mut launcher, mut agent] = [LAUNCHER, Rank(1)].map(open);
+        let [here, there] = [launcher.address(), agent.address()];
+        launcher.introduce(Rank(1), &there).expect("an address");
+        agent.introduce(LAUNCHER, &here).expect("an address");
+        launcher.ways[1].sent = u32::MAX - 2;
+        let said: Vec<Vec<u8>> = (0..6).map(|number| vec![number; 3]).collect();
+        said.iter().for_each(|message| launcher.say(Rank(1), message.clone()));
+        let mut heard = Vec::new();
+        let since = Instant::now();
+        while heard.len() < said.len() && since.elapsed() < Duration::from_secs(60) {
+            launcher.poll();
+            heard.extend(agent.poll());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let all: Vec<Heard> = said.into_iter().map(|said| Heard::Message(LAUNCHER, said)).collect();
+        assert_eq!(heard, all);
+        assert_eq!(launcher.ways[1].sent, 3, "six from three below the end");
+    }
+}
