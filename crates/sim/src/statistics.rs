@@ -83,7 +83,7 @@ fn median_places(count: usize) -> Option<(usize, usize)> {
     let tosses = count as f64;
     let mut logarithm = -tosses * std::f64::consts::LN_2;
     let (mut below, mut cut) = (0.0, 0);
-    while cut < count {
+    loop {
         below += logarithm.exp();
         if below > 0.025 {
             break;

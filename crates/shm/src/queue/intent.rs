@@ -152,5 +152,28 @@ mod tests {
         assert_eq!(intent.read(5), Ok(None));
         intent.announce(0, 1);
         assert_eq!(intent.read(0), Ok(Some(Announced { slots: 1, place: None })));
+        intent.announce(RANKS_MAX - 1, MESSAGE_SLOTS_MAX);
+        let all = Announced { slots: MESSAGE_SLOTS_MAX, place: None };
+        assert_eq!(intent.read(RANKS_MAX - 1), Ok(Some(all)));
+    }
+
+    /// Who reads a record twice sees that there was another announcement between, even if it was for the same.
+    #[test]
+    fn no_two_announcements_in_a_row_look_the_same() {
+        let intent = Intent::new();
+        let count = || intent.what.load(Ordering::Relaxed) >> COUNT_SHIFT;
+        for announcement in 1..5 {
+            intent.announce(5, 12);
+            assert_eq!(count(), announcement);
+            intent.withdraw();
+            assert_eq!((count(), intent.read(5)), (announcement, Ok(None)));
+        }
+        // The count begins again, and touches nothing beside it.
+        intent.grow_old();
+        for left in [3, 2, 1, 0, u64::MAX] {
+            assert_eq!(count(), 0u64.wrapping_sub(left) & (u64::MAX >> COUNT_SHIFT));
+            intent.announce(6, 3);
+            assert_eq!(intent.read(6), Ok(Some(Announced { slots: 3, place: None })));
+        }
     }
 }

@@ -14,6 +14,8 @@ pub mod header;
 mod intent;
 mod scmp;
 mod scmp_consumer;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 pub use geometry::Geometry;
 pub use header::{HEADER_BYTES, Header, SLOT_BYTES, SLOT_WORDS, slots_for};

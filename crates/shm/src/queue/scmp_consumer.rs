@@ -223,11 +223,12 @@ impl Consumer {
             // A producer of the old half is late, and what lies behind its reservation comes before the active half's
             // messages: some patience, then around it, and if that cannot be, on with the active half.
             Stop::Empty => {
-                self.idle = self.idle.wrapping_add(1);
-                if self.idle.is_multiple_of(PATIENCE) {
+                // With this poll, which `idle_poll` counts if nothing comes.
+                let idle = self.idle.wrapping_add(1);
+                if idle.is_multiple_of(PATIENCE) || self.late.get() {
                     self.walk_around(old, |_| false);
                 }
-                let overtakes = self.idle > 4 * PATIENCE;
+                let overtakes = idle > 4 * PATIENCE;
                 self.overtakes += u64::from(overtakes);
                 overtakes
             }
@@ -353,12 +354,17 @@ impl Consumer {
 
     /// Whether a reservation at a half's position is made and not finished.
     fn is_stuck(&self, half: usize) -> bool {
-        let Half { position, end, used_up, .. } = self.halves[half];
-        let made = || {
-            half != self.active
-                || split(self.area.word(RESERVE).load(Ordering::Acquire)).1 > u64::from(position)
-        };
-        !used_up && position < end && made() && !self.is_filled(half, position)
+        let Half { position, used_up, .. } = self.halves[half];
+        !used_up && position < self.reserved(half) && !self.is_filled(half, position)
+    }
+
+    /// Where the reservations end that have been made in a half.
+    fn reserved(&self, half: usize) -> u32 {
+        let end = self.halves[half].end;
+        if half != self.active {
+            return end;
+        }
+        split(self.area.word(RESERVE).load(Ordering::Acquire)).1.min(u64::from(end)) as u32
     }
 
     /// If the reservation at a half's position is late, remembers it as a hole and goes on behind it. Needs to know its
@@ -369,7 +375,8 @@ impl Consumer {
             return;
         }
         self.looks += 1;
-        let Half { generation, position, end, .. } = self.halves[half];
+        let Half { generation, position, .. } = self.halves[half];
+        let end = self.reserved(half);
         let mut lengths = Vec::new();
         let mut all_dead = true;
         for rank in 0..self.intents.ranks() {
@@ -396,7 +403,7 @@ impl Consumer {
         }
         let length = match lengths[..] {
             [length] => length,
-            [_, _, ..] if all_dead => self.guess(half, &lengths),
+            [_, _, ..] if all_dead => self.guess(half, end, &lengths),
             _ => return,
         };
         let slots = length.min(end - position);
@@ -406,9 +413,10 @@ impl Consumer {
         self.looks = 0;
     }
 
-    /// Several ranks died while they reserved different lengths here: takes the length behind which the queue reads on.
-    fn guess(&self, half: usize, lengths: &[u32]) -> u32 {
-        let Half { position, end, .. } = self.halves[half];
+    /// Several ranks died while they reserved different lengths here: takes the length behind which the queue reads on, or
+    /// all that was reserved ends.
+    fn guess(&self, half: usize, end: u32, lengths: &[u32]) -> u32 {
+        let Half { position, .. } = self.halves[half];
         let reads_on = |&&length: &&u32| {
             let next = position + length;
             next == end

@@ -145,6 +145,48 @@ mod tests {
         assert!(Geometry::new(RANKS_MAX + 1).is_empty() && Geometry::new(RANKS_MAX + 1).bytes() == 0);
     }
 
+    /// The picture at the top of this file, walked through from its beginning to its end.
+    #[test]
+    fn everything_lies_where_the_picture_says() {
+        for ranks in [1, 2, 3, 7] {
+            let geometry = Geometry::new(ranks);
+            assert!(!geometry.is_empty());
+            let (ranks, mut at) = (ranks as usize, 0);
+            for set in (0..SETS).map(SlotSet) {
+                for rank in 0..ranks {
+                    assert_eq!((geometry.consumer_index(set, rank), geometry.log(set, rank)), (at, at + 128));
+                    at += 4096;
+                }
+                let place = |receiver, sender, place| geometry.place(set, receiver, sender, place);
+                let all = |generations: usize| {
+                    (0..ranks * generations * ranks * PLACES).map(move |index| {
+                        let (rest, place) = (index / PLACES, index % PLACES);
+                        let (rest, sender) = (rest / ranks, rest % ranks);
+                        (rest / generations, rest % generations, sender, place)
+                    })
+                };
+                for (receiver, generation, sender, number) in all(GENERATIONS) {
+                    let place = place(receiver, sender, number);
+                    assert_eq!(place.line + generation * place.next_line, at);
+                    at += 64;
+                }
+                at = at.next_multiple_of(4096);
+                for (receiver, generation, sender, number) in all(PAGE_GENERATIONS) {
+                    let place = place(receiver, sender, number);
+                    assert_eq!(place.page + generation * place.next_page, at);
+                    at += 4096;
+                }
+                for (sender, bounce) in (0..2 * ranks).map(|index| (index / 2, index % 2)) {
+                    if !set.is_started() {
+                        assert_eq!(geometry.bounce(set.context(), sender, bounce), at);
+                        at += 1 << 20;
+                    }
+                }
+            }
+            assert_eq!(geometry.bytes(), at, "{ranks} ranks");
+        }
+    }
+
     #[test]
     fn consumer_indices_and_logs_have_pages_of_their_own() {
         for ranks in [1, 2, 5, RANKS_MAX] {

@@ -252,6 +252,127 @@ impl Progress {
     }
 }
 
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::BYTES_MAX;
+    use super::*;
+
+    #[repr(align(4096))]
+    struct Page([u8; 4096]);
+
+    fn pages(count: usize) -> Vec<Page> {
+        (0..count).map(|_| Page([0; 4096])).collect()
+    }
+
+    fn at(pages: &[Page], offset: usize) -> *mut u8 {
+        pages.as_ptr().cast::<u8>().cast_mut().wrapping_add(offset)
+    }
+
+    /// Short messages lie in their line, longer ones in their page, and neither touches what is beside it.
+    #[test]
+    fn messages_lie_in_their_line_or_in_their_page() {
+        let (lines, area) = (pages(1), pages(3));
+        for (number, bytes) in (1..).zip([0, 1, 7, 8, 9, 47, 48, 49, 64, 4095, 4096]) {
+            let (line, page) = (at(&lines, 64), at(&area, 4096));
+            // SAFETY: both are alive; nobody else looks.
+            let place = unsafe { Line::new(line, page) };
+            assert!(!place.has(number));
+            let sent: Vec<u8> = (0..bytes).map(|byte| (byte * 7 + number as usize) as u8).collect();
+            // SAFETY: as long as a page takes.
+            unsafe { place.publish(number, 1000 + number, sent.as_ptr(), bytes) };
+            assert!(place.has(number) && !place.has(number - 1) && !place.has(number + 1));
+            assert_eq!((place.word().load(Ordering::Relaxed), place.signature()), (number, 1000 + number));
+            let mut received = vec![0; bytes];
+            // SAFETY: as long as what was sent.
+            unsafe { place.read(received.as_mut_ptr(), bytes) };
+            assert_eq!(received, sent);
+            let lies = if bytes <= 48 { line.wrapping_add(16) } else { page };
+            assert_eq!(place.lies(bytes), lies, "{bytes} bytes");
+            // SAFETY: there it lies.
+            assert_eq!(unsafe { std::slice::from_raw_parts(lies, bytes) }, sent);
+        }
+        let is_untouched = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+        assert!(is_untouched(&lines[0].0[..64]) && is_untouched(&lines[0].0[128..]));
+        assert!(is_untouched(&area[0].0) && is_untouched(&area[2].0));
+    }
+
+    /// Generations of a place are one stride apart in lines, and so many times further in pages as these are longer.
+    #[test]
+    fn generations_lie_behind_one_another() {
+        let (lines, area) = (pages(1), pages(12));
+        // SAFETY: both are alive; nobody else looks.
+        let first = unsafe { Line::new(at(&lines, 64), at(&area, 4096)) };
+        for generation in 0..5 {
+            let place = first.behind(generation, 128);
+            assert_eq!(place.lies(0), at(&lines, 64 + 16 + 128 * generation));
+            assert_eq!(place.lies(BYTES_MAX), at(&area, 4096 + 2 * 4096 * generation));
+        }
+    }
+
+    /// The last seven calls that were given up are known, each with the rank that was blamed.
+    #[test]
+    fn the_last_calls_that_were_given_up_are_known() {
+        let memory = pages(1);
+        // SAFETY: alive; nobody else writes.
+        let index = unsafe { ConsumerIndex::new(at(&memory, 64)) };
+        assert_eq!((index.passed(), index.culprit(1), index.gave_up(1)), (0, None, false));
+        index.pass(5);
+        assert_eq!((index.passed(), index.word().load(Ordering::Relaxed)), (5, 5));
+        for number in 10..20 {
+            index.give_up(number, 0x1_0000 + number as u32);
+            assert!(index.gave_up(number) && !index.gave_up(number + 1));
+        }
+        assert_eq!(index.passed(), 5, "calls before may go on");
+        for number in 0..22 {
+            assert_eq!(index.gave_up(number), (13..20).contains(&number), "{number}");
+            // The call itself, or the first behind it; of a rank's number 16 bits.
+            let first = (number < 20).then(|| number.max(13) as u32);
+            assert_eq!(index.culprit(number), first, "{number}");
+        }
+        index.fail(30, 3);
+        assert_eq!(
+            (index.passed(), index.culprit(25), index.gave_up(30)),
+            ((30 << 12) + 4095, Some(3), true)
+        );
+        assert!(memory[0].0[..64].iter().chain(&memory[0].0[128..]).all(|byte| *byte == 0));
+    }
+
+    /// A place is written again once its last call has been passed by all, which is known of those in which all were heard.
+    #[test]
+    fn places_that_are_used_again_have_been_passed() {
+        let (cycle, mut progress) = (Cycle::AHEAD_IN_PAGES, Progress::default());
+        let turn = |number| turn_of(number, 0);
+        for number in 1..=8 {
+            assert_eq!(progress.must_have_passed(turn(number), cycle), None);
+            progress.pass(turn(number), cycle, false, number % 3 == 0);
+        }
+        for number in 9..17 {
+            assert_eq!(progress.must_have_passed(turn(number), cycle), Some(turn(number - 8)));
+        }
+        assert_eq!(
+            [10, 11].map(|number| progress.bounce_must_have_passed(turn(number))),
+            [Some(turn(6)), Some(turn(3))]
+        );
+        // Who has heard all in turn 9 knows that all have passed what was before.
+        progress.pass(turn(9), cycle, true, true);
+        assert_eq!(progress.must_have_passed(turn(10), cycle), None, "2 has been passed");
+        assert_eq!(progress.must_have_passed(turn(16), cycle), None, "8 has been passed");
+        assert_eq!(progress.must_have_passed(turn(17), cycle), Some(turn(9)));
+        assert_eq!(
+            [10, 11].map(|number| progress.bounce_must_have_passed(turn(number))),
+            [None, Some(turn(9))]
+        );
+        // Of the turn directly before the one in which all were heard it is known, and of that one itself not.
+        let mut progress = Progress::default();
+        progress.pass(100, cycle, false, true);
+        progress.pass(101, cycle, true, true);
+        let generations: Vec<Option<u64>> =
+            (100..108).map(|turn| progress.must_have_passed(turn, cycle)).collect();
+        assert_eq!(generations.iter().flatten().collect::<Vec<_>>(), [&101]);
+        assert_eq!([102, 103].map(|turn| progress.bounce_must_have_passed(turn)), [None, Some(101)]);
+    }
+}
+
 #[cfg(all(test, loom))]
 mod models {
     use super::*;

@@ -119,6 +119,43 @@ mod tests {
         assert_eq!(log.find((start + 109) & mask, mask), Some([99; CONTENT_WORDS]));
         assert_eq!(log.find(start & mask, mask), None);
     }
+
+    /// Calls that follow one another and are alike in their last word are one range; it has what the first of them was.
+    #[test]
+    fn alike_calls_in_a_row_are_one_range() {
+        let memory = Segment::create("castell-log", 4096).expect("shared memory");
+        // SAFETY: zeroed, alive until the test's end.
+        let log = unsafe { Log::new(memory.as_ptr()) };
+        let content = |first: u64, last: u64| {
+            std::array::from_fn(|word| if word == 6 { last } else { first + word as u64 })
+        };
+        let mut writer = LogWriter::new(log);
+        let found = |number: u64| log.find(number, u64::MAX);
+        assert_eq!((found(0), found(1), log.find(0, 0)), (None, None, None));
+        for (number, first, last) in
+            [(1, 100, 1), (2, 200, 1), (3, 300, 2), (5, 500, 2), (6, 600, 2), (7, 700, 1), (9, 900, 1)]
+        {
+            writer.write(number, &content(first, last));
+        }
+        let ranges =
+            [(1, 100, 1), (2, 100, 1), (3, 300, 2), (5, 500, 2), (6, 500, 2), (7, 700, 1), (9, 900, 1)];
+        for (number, first, last) in ranges {
+            assert_eq!(found(number), Some(content(first, last)), "{number}");
+        }
+        assert_eq!([0, 4, 8, 10].map(found), [None; 4]);
+        // Of low bits only: a range that has such a number, of which 8 would be one and was none.
+        assert_eq!(
+            [log.find(2, 3), log.find(0, 7), log.find(1, 1)],
+            [Some(content(100, 1)), None, Some(content(100, 1))]
+        );
+        // As many ranges as there are entries are kept, the oldest makes room.
+        for number in 0..super::super::geometry::LOG_ENTRIES as u64 - 1 {
+            writer.write(20 + 2 * number, &content(number, number));
+        }
+        assert_eq!((found(7), found(9), found(20)), (None, Some(content(900, 1)), Some(content(0, 0))));
+        writer.write(1000, &content(7, 7));
+        assert_eq!((found(9), found(1000)), (None, Some(content(7, 7))));
+    }
 }
 
 #[cfg(all(test, loom))]

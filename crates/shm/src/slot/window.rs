@@ -64,6 +64,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn calls_that_have_not_ended_are_there() {
+        let mut window: Window<u32> = Window::default();
+        assert!(window.is_empty() && window.get_mut(0).is_none() && window.end(0).is_none());
+        window.begin(4, 40);
+        window.begin(6, 60);
+        assert!(!window.is_empty() && window.len() == 2);
+        *window.get_mut(1).expect("it has not ended") += 1;
+        assert_eq!(window.iter().copied().collect::<Vec<_>>(), [40, 61]);
+        assert_eq!((window.end(0), window.passed()), (Some(40), Some(4)));
+        assert_eq!((window.len(), window.get_mut(0).copied(), window.end(1)), (1, Some(61), None));
+        assert_eq!((window.end(0), window.passed(), window.is_empty()), (Some(61), Some(6), true));
+    }
+
+    #[test]
     fn what_ends_early_is_passed_late() {
         let mut window = Window::default();
         [3, 5, 9].into_iter().for_each(|turn| window.begin(turn, turn));

@@ -25,7 +25,7 @@ pub(super) trait Slot: Copy + Send {
 macro_rules! slot {
     ($word:ty) => {
         impl Slot for $word {
-            const LIMIT: u32 = State::<$word>::RECEIVED as u32 - 1;
+            const LIMIT: u32 = State::<$word>::RECEIVED as u32;
 
             #[inline(always)]
             fn of(dependencies: u32) -> $word {
