@@ -208,6 +208,53 @@ fn messages_that_wait_for_one_rank_are_taken_in_as_in_the_reference_engine() {
     assert!(whole > 30, "{whole} ran rank by rank");
 }
 
+/// Windows are for programs in which much happens at a time: more than one event for each thousand ranks, and two more.
+#[test]
+fn windows_are_left_to_programs_that_fill_them() {
+    // So many ranks send and answer, each for itself, the others are idle.
+    let program = |ranks: u32, busy: u32| {
+        let mut program = castell_goal::program::Program::new(ranks);
+        let void = castell_goal::op::Place::VOID;
+        for pair in 0..busy {
+            let (one, other) = (Rank(2 * pair), Rank(2 * pair + 1));
+            for (from, to, begins) in [(one, other, true), (other, one, false)] {
+                let graph = program.rank_mut(from);
+                let mut before = None;
+                for round in 0..80 {
+                    let tag = castell_base::Tag(round);
+                    let order = if begins { [true, false] } else { [false, true] };
+                    for sends in order {
+                        let vertex = match sends {
+                            true => graph.send(void, 8, to, tag).expect("a small graph"),
+                            false => graph.recv(void, 8, Some(to), Some(tag)).expect("a small graph"),
+                        };
+                        if let Some(before) = before {
+                            graph.requires(before, vertex).expect("its vertices");
+                        }
+                        if sends != begins || !sends {
+                            before = Some(vertex);
+                        }
+                    }
+                }
+            }
+        }
+        program
+    };
+    let machine = machine("plb:alpha_p=500ns,alpha_r=100ns,beta=0");
+    for (ranks, busy, is_sparse) in
+        [(2, 1, true), (100, 1, true), (100, 8, false), (9000, 8, true), (9000, 80, false)]
+    {
+        let program = program(ranks, busy);
+        let flat = Flat::new(Source::Program(&program)).expect("sends and receives");
+        let run = flat.run_in_windows(&machine, 0, &Lent(1));
+        assert_eq!(run == Err(Declined::Sparse), is_sparse, "{busy} of {ranks} ranks");
+        if let Ok(finished) = run {
+            let expected = Simulation::new(&program, &machine).run_with(Blind).expect("it ends");
+            assert_eq!((finished.events, finished.end), (expected.events, expected.end));
+        }
+    }
+}
+
 #[test]
 fn large_programs_are_shared_among_threads() {
     struct Counted(std::sync::atomic::AtomicUsize);

@@ -234,19 +234,15 @@ impl Queue {
         let head = self.run.head;
         let event = self.arena[head as usize * CHUNK + place];
         self.taken += 1;
-        if place == CHUNK - 1 || self.taken == self.run.events {
+        if place == CHUNK - 1 {
             self.leave_chunk();
         }
         event
     }
 
-    /// The chunk that was read is free, unless more will be added to it.
+    /// The chunk that was read is free.
     fn leave_chunk(&mut self) {
         let head = self.run.head;
-        let full = self.taken.is_multiple_of(CHUNK);
-        if !full {
-            return;
-        }
         self.run.head = self.follows[head as usize];
         self.free.push(head);
         if self.taken == self.run.events {

@@ -136,10 +136,7 @@ impl<S: Slot> Block<S> {
         self.clocks.fill(Clock::default());
         self.slots.clear();
         self.slots.extend_from_slice(slots);
-        let channels = flat.shapes[shape as usize].channels;
-        if channels > 0 {
-            self.channels = Channels::new(channels as usize);
-        }
+        self.channels = Channels::new(flat.shapes[shape as usize].channels as usize);
         (self.ends[0], self.sent[0]) = (0, 0);
     }
 

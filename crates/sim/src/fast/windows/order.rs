@@ -288,3 +288,81 @@ pub(super) fn cuts(logs: &[&Log], parts: usize) -> Vec<u64> {
         (1..parts).map(|part| longest.get(longest.len() * part / parts).map_or(u64::MAX, |word| word >> 32));
     std::iter::once(0).chain(inner).chain([u64::MAX]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    /// Whichever way is taken: of few words, of many, and of times with one digit or three.
+    #[test]
+    fn words_are_in_the_order_of_their_high_halves() {
+        let mut random = ChaCha8Rng::seed_from_u64(5);
+        for (words, end) in [
+            (0, 1),
+            (1, 1),
+            (100, 1 << 20),
+            (2047, 1000),
+            (2048, 1),
+            (2049, 2),
+            (5000, 1000),
+            (5000, 2048),
+            (5000, 2049),
+            (9000, 1 << 31),
+        ] {
+            let mut found: Vec<u64> = (0..words).map(|at| random.random_range(0..end) << 32 | at).collect();
+            let mut expected = found.clone();
+            expected.sort_by_key(|word| word >> 32);
+            sort_by_high_half(&mut found, &mut Vec::new(), end);
+            assert_eq!(found, expected, "{words} words below {end}");
+        }
+    }
+
+    /// Places are in the order of time, then of number; what was created in the window comes after what was there, in the
+    /// order of its creators, however many logs and slices there are.
+    #[test]
+    fn creators_of_several_logs_get_their_places_in_order() {
+        // Of each creator: log, time, number. The provisional ones name their creator by its place in its log.
+        let made_by = |creator: u64, child: u64| PROVISIONAL | creator << CHILD_BITS | child;
+        let creators = [
+            // In order: time 3 by number, then what these two have created at time 3.
+            (0, 3, 7),
+            (1, 3, 8),
+            (0, 3, made_by(0, 0)),
+            (0, 3, made_by(0, 1)),
+            (1, 3, made_by(0, 0)),
+            // Created by those.
+            (0, 3, made_by(2, 0)),
+            (1, 3, made_by(1, 0)),
+            (1, 4, 2),
+            (0, 9, 1),
+        ];
+        let mut logs = [Log::default(), Log::default()];
+        for &(log, time, number) in &creators {
+            let log: &mut Log = &mut logs[log];
+            log.begin();
+            let first = log.create(100 + time, number);
+            assert_eq!(first, Some(made_by(log.len() as u64 - 1, 0)));
+            assert_eq!(log.create(100 + time, number), Some(made_by(log.len() as u64 - 1, 1)));
+        }
+        logs.iter_mut().for_each(|log| log.sort(100, 50));
+        for slices in 1..6 {
+            let logs: Vec<&Log> = logs.iter().collect();
+            let mut places = Places::new(1000);
+            places.open(&logs);
+            let cuts = cuts(&logs, slices);
+            assert!(cuts.len() == slices + 1 && cuts.is_sorted(), "{cuts:?}");
+            (0..slices).for_each(|slice| places.find(&logs, &cuts, slice));
+            let mut seen = [0, 0];
+            for (place, &(log, ..)) in (0..).zip(&creators) {
+                let resolved = places.resolve(logs[log], log, made_by(seen[log], 5));
+                assert_eq!(resolved, (1000 + place) << CHILD_BITS | 5, "creator {place}, {slices} slices");
+                seen[log] += 1;
+            }
+            assert_eq!(places.resolve(logs[0], 0, 77), 77, "it has its number");
+            places.close(9);
+            assert_eq!(places.before, 1009);
+        }
+    }
+}
