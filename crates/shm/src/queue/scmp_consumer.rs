@@ -368,11 +368,11 @@ impl Consumer {
     }
 
     /// If the reservation at a half's position is late, remembers it as a hole and goes on behind it. Needs to know its
-    /// length: its owner's announcement says it, or all announcements that may be the owner's agree.
+    /// length: its owner's announcement says it, or all announcements that may be the owner's agree. Whether it went on.
     #[cold]
-    fn walk_around(&mut self, half: usize, is_dead: impl Fn(Rank) -> bool) {
+    fn walk_around(&mut self, half: usize, is_dead: impl Fn(Rank) -> bool) -> bool {
         if !self.is_stuck(half) || self.halves[half].holes.len() == HOLES_MAX {
-            return;
+            return false;
         }
         self.looks += 1;
         let Half { generation, position, .. } = self.halves[half];
@@ -393,39 +393,26 @@ impl Consumer {
                         lengths.push(announced.slots);
                     }
                 }
-                Err(_) => return,
+                Err(_) => return false,
             }
         }
         // The owner's announcement stands until its message is published: if it is not published even now, the owner
         // was among those read.
         if self.is_filled(half, position) {
-            return;
+            return false;
         }
         let length = match lengths[..] {
             [length] => length,
-            [_, _, ..] if all_dead => self.guess(half, end, &lengths),
-            _ => return,
+            // Several died while they reserved here, and have written nothing: slot by slot, up to what lies behind.
+            [_, _, ..] if all_dead => 1,
+            _ => return false,
         };
         let slots = length.min(end - position);
         let state = &mut self.halves[half];
         state.holes.push(Hole { offset: position, slots });
         state.position += slots;
         self.looks = 0;
-    }
-
-    /// Several ranks died while they reserved different lengths here: takes the length behind which the queue reads on, or
-    /// all that was reserved ends.
-    fn guess(&self, half: usize, end: u32, lengths: &[u32]) -> u32 {
-        let Half { position, .. } = self.halves[half];
-        let reads_on = |&&length: &&u32| {
-            let next = position + length;
-            next == end
-                || next < end
-                    && spare_of(self.area.word(self.slot_word(half, next)).load(Ordering::Acquire))
-                        == mark(next)
-        };
-        let shortest = lengths.iter().min().copied().unwrap_or(1);
-        lengths.iter().find(reads_on).copied().unwrap_or(shortest)
+        true
     }
 
     /// Whether polling is useless until a sender inserts something: the look before going to sleep.
@@ -458,7 +445,9 @@ impl Consumer {
             self.inquest = Some(Inquest { dead, generation, offset });
         }
         for half in [self.active ^ 1, self.active] {
-            self.walk_around(half, is_dead);
+            while self.walk_around(half, is_dead) {
+                self.close_holes(half, is_dead);
+            }
             self.close_holes(half, is_dead);
         }
         if let Some(inquest) = self.inquest.take_if(|inquest| passed(&self.halves, inquest)) {

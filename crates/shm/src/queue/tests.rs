@@ -4,7 +4,7 @@ use super::area::Area;
 use super::geometry::Geometry;
 use super::header::{Header, SLOT_WORDS, slots_for};
 use super::intent::{Intent, Intents};
-use super::scmp::{Producer, RESERVE, mark, slot_word, split};
+use super::scmp::{Producer, RESERVE, grow_old, mark, slot_word, split};
 use super::scmp_consumer::Consumer;
 use super::{Refused, SLOT_BYTES};
 use castell_base::Rank;
@@ -225,14 +225,33 @@ fn slots_are_emptied_when_there_is_time() {
 /// Behind a reservation that is late the consumer goes on after 64 polls, and at once if it was asked before going to sleep.
 #[test]
 fn late_reservations_are_gone_around_after_some_polls() {
-    for placed in [true, false] {
+    for (flips, is_old, placed) in [
+        (0, false, true),
+        (0, false, false),
+        (1, false, true),
+        (2, false, true),
+        (1, true, true),
+        (2, true, true),
+        (3, true, true),
+    ] {
         let queue = Queue::new(4, 16);
+        if is_old {
+            // Two flips below where generations begin again.
+            grow_old(queue.area());
+            assert_eq!(queue.reserve(), ((1 << 24) - 2, 0));
+        }
         let (mut end, mut late, mut consumer) = (queue.producer(1), queue.producer(2), queue.consumer());
+        for _ in 0..flips {
+            fill(&mut end, 1, 0..9);
+            assert_eq!(poll(&mut consumer, 100).len(), 9);
+        }
+        let generation = if is_old { ((1 << 24) - 2 + flips) % (1 << 24) } else { flips };
+        assert_eq!(queue.reserve(), (generation, 0));
         late.reserve_and_die(40, placed);
         insert(&mut end, 1, 0, 8).expect("there is room");
-        assert_eq!(first_poll(&mut consumer, 100), Some((65, vec![(1, 0)])));
+        assert_eq!(first_poll(&mut consumer, 100), Some((65, vec![(1, 0)])), "generation {generation}");
         // Something came: patience begins again.
-        queue.finish(2, (0, 0), 9, 40);
+        queue.finish(2, (generation, 0), 9, 40);
         assert_eq!(poll(&mut consumer, 100), [(2, 9)]);
         late.reserve_and_die(8, placed);
         insert(&mut end, 1, 1, 8).expect("there is room");
@@ -241,6 +260,66 @@ fn late_reservations_are_gone_around_after_some_polls() {
         assert_eq!(poll(&mut consumer, 100), [(1, 1)]);
         assert!(consumer.is_empty(), "all is gone around");
     }
+}
+
+/// Of two that are late, the one that says where it is not here is not asked how long this one is.
+#[test]
+fn who_is_late_elsewhere_does_not_count() {
+    let queue = Queue::new(4, 16);
+    let (mut end, mut consumer) = (queue.producer(1), queue.consumer());
+    queue.producer(2).reserve_and_die(40, false);
+    queue.producer(3).reserve_and_die(100, true);
+    insert(&mut end, 1, 0, 8).expect("there is room");
+    for _ in 0..2 {
+        assert!(!consumer.is_empty());
+        assert_eq!(poll(&mut consumer, 100), []);
+    }
+    assert_eq!(poll(&mut consumer, 100), [(1, 0)]);
+}
+
+/// What a sender finishes late comes before what it sends next, also within one poll.
+#[test]
+fn a_late_message_comes_before_its_senders_next_one() {
+    let queue = Queue::new(3, 16);
+    let (mut end, mut late, mut consumer) = (queue.producer(1), queue.producer(2), queue.consumer());
+    late.reserve_and_die(40, true);
+    fill(&mut end, 1, 0..1);
+    assert!(!consumer.is_empty());
+    assert_eq!(poll(&mut consumer, 100), []);
+    let mut got = Vec::new();
+    consumer.poll(100, &mut |header, _| {
+        got.push((header.source, header.sequence));
+        if header.source == 1 {
+            queue.finish(2, (0, 0), 0, 40);
+            fill(&mut late, 2, 1..2);
+        }
+    });
+    assert_eq!(got, [(1, 0), (2, 0), (2, 1)]);
+}
+
+/// A poll that flips in its backlog reads the old half to its end, then the new one.
+#[test]
+fn a_poll_goes_on_behind_its_flip() {
+    let queue = Queue::new(2, 64);
+    let (mut end, mut consumer) = (queue.producer(1), queue.consumer());
+    fill(&mut end, 1, 0..64);
+    assert_eq!(insert(&mut end, 1, 64, 8), Err(Refused));
+    let mut got = Vec::new();
+    consumer.poll(100, &mut |header, _| {
+        got.push(header.sequence);
+        if header.sequence == 40 {
+            fill(&mut end, 1, 64..66);
+        }
+    });
+    assert_eq!(got, (0..66).collect::<Vec<_>>());
+}
+
+/// Marks tell slots apart, and a marked header from an empty word.
+#[test]
+fn every_slot_has_a_mark_of_its_own() {
+    let marks: std::collections::HashSet<u16> = (0..65536).map(mark).collect();
+    assert_eq!(marks.len(), 65536);
+    assert!(mark(0) != 0 && mark(1) != 1);
 }
 
 /// While it is not known how long a late reservation is, the consumer looks again after 64, 128, 256 … 4096, 8192, 12288 polls.
@@ -415,6 +494,57 @@ fn deaths_of_different_lengths_are_told_by_what_is_behind() {
             assert_eq!(poll(&mut consumer, 100), [(1, sequence)], "{lengths:?} {behind}");
         }
     }
+}
+
+/// Behind the dead there may be messages of one slot, at any place: none is passed over, whatever lengths the dead had.
+#[test]
+fn no_message_behind_the_dead_is_passed_over() {
+    for (lengths, between) in [
+        ([40, 100], [2, 0]),
+        ([100, 40], [2, 0]),
+        ([100, 40], [0, 1]),
+        ([40, 100], [1, 3]),
+        ([200, 40], [1, 2]),
+        ([40, 40], [0, 2]),
+    ] {
+        let queue = Queue::new(4, 32);
+        let (mut end, mut consumer) = (queue.producer(1), queue.consumer());
+        let mut sent = 0;
+        // Which of them died first is not told by their ranks.
+        for (rank, bytes, count) in [(3, lengths[0], between[0]), (2, lengths[1], between[1])] {
+            queue.producer(rank).reserve_and_die(bytes, false);
+            fill(&mut end, 1, sent..sent + count);
+            sent += count;
+        }
+        let is_dead = |rank: Rank| rank.0 >= 2;
+        let (mut got, mut settled) = (Vec::new(), false);
+        for _ in 0..40 {
+            settled |= consumer.reclaim_dead(&is_dead);
+            got.extend(poll(&mut consumer, 100));
+        }
+        fill(&mut end, 1, sent..sent + 2);
+        got.extend(poll(&mut consumer, 100));
+        let expected: Vec<(u32, u32)> = (0..sent + 2).map(|sequence| (1, sequence)).collect();
+        assert_eq!((got, settled), (expected, true), "{lengths:?} {between:?}");
+        assert!(consumer.is_empty());
+    }
+}
+
+/// It is settled once the consumer is past what there was when it heard of the death, whatever has come since.
+#[test]
+fn a_death_is_settled_though_messages_keep_coming() {
+    let queue = Queue::new(3, 32);
+    let (mut end, mut consumer) = (queue.producer(1), queue.consumer());
+    queue.producer(2).reserve_and_die(40, true);
+    fill(&mut end, 1, 0..2);
+    let is_dead = |rank: Rank| rank.0 == 2;
+    let mut settled = consumer.reclaim_dead(&is_dead);
+    for sequence in 2..8 {
+        fill(&mut end, 1, sequence..sequence + 1);
+        assert_eq!(poll(&mut consumer, 1).len(), 1);
+        settled |= consumer.reclaim_dead(&is_dead);
+    }
+    assert!(settled, "there was always something to read");
 }
 
 /// Only what the dead left is settled: a living rank that is late keeps its hole, and who names another queue is none of this one's.
