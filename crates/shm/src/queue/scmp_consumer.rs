@@ -354,29 +354,24 @@ impl Consumer {
 
     /// Whether a reservation at a half's position is made and not finished.
     fn is_stuck(&self, half: usize) -> bool {
-        let Half { position, used_up, .. } = self.halves[half];
-        !used_up && position < self.reserved(half) && !self.is_filled(half, position)
-    }
-
-    /// Where the reservations end that have been made in a half.
-    fn reserved(&self, half: usize) -> u32 {
-        let end = self.halves[half].end;
-        if half != self.active {
-            return end;
-        }
-        split(self.area.word(RESERVE).load(Ordering::Acquire)).1.min(u64::from(end)) as u32
+        let Half { position, end, used_up, .. } = self.halves[half];
+        let made = || {
+            half != self.active
+                || split(self.area.word(RESERVE).load(Ordering::Acquire)).1 > u64::from(position)
+        };
+        !used_up && position < end && made() && !self.is_filled(half, position)
     }
 
     /// If the reservation at a half's position is late, remembers it as a hole and goes on behind it. Needs to know its
-    /// length: its owner's announcement says it, or all announcements that may be the owner's agree. Whether it went on.
+    /// length: its owner's announcement says it, or all announcements that may be the owner's agree. Whether more of
+    /// the dead's slots may lie behind.
     #[cold]
     fn walk_around(&mut self, half: usize, is_dead: impl Fn(Rank) -> bool) -> bool {
         if !self.is_stuck(half) || self.halves[half].holes.len() == HOLES_MAX {
             return false;
         }
         self.looks += 1;
-        let Half { generation, position, .. } = self.halves[half];
-        let end = self.reserved(half);
+        let Half { generation, position, end, .. } = self.halves[half];
         let mut lengths = Vec::new();
         let mut all_dead = true;
         for rank in 0..self.intents.ranks() {
@@ -412,7 +407,7 @@ impl Consumer {
         state.holes.push(Hole { offset: position, slots });
         state.position += slots;
         self.looks = 0;
-        true
+        lengths.len() > 1
     }
 
     /// Whether polling is useless until a sender inserts something: the look before going to sleep.
