@@ -153,6 +153,9 @@ mod tests {
             writer.write(20 + 2 * number, &content(number, number));
         }
         assert_eq!((found(7), found(9), found(20)), (None, Some(content(900, 1)), Some(content(0, 0))));
+        for number in 0..super::super::geometry::LOG_ENTRIES as u64 - 1 {
+            assert_eq!(found(20 + 2 * number), Some(content(number, number)), "{number}");
+        }
         writer.write(1000, &content(7, 7));
         assert_eq!((found(9), found(1000)), (None, Some(content(7, 7))));
     }
