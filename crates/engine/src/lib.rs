@@ -10,6 +10,8 @@ pub mod board;
 mod call;
 mod contexts;
 mod deferred;
+#[cfg(test)]
+mod departures;
 mod describe;
 mod drive;
 mod failure;

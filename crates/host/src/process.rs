@@ -531,7 +531,7 @@ mod tests {
         parent.wait().expect("wait");
         let start = Instant::now();
         while !orphan.has_ended() {
-            assert!(start.elapsed() < Duration::from_secs(10), "the grandchild lives on");
+            assert!(start.elapsed() < Duration::from_secs(60), "the grandchild lives on");
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -6,6 +6,7 @@ mod lengths;
 mod links;
 mod rooms;
 mod source;
+mod times;
 mod unsafe_code;
 mod words;
 
@@ -83,6 +84,7 @@ fn check(root: &Path) -> anyhow::Result<Vec<Finding>> {
         findings.extend(lengths::check(file));
         findings.extend(unsafe_code::check(file));
         findings.extend(words::check(file));
+        findings.extend(times::check(file));
         findings.extend(links::check(root, file));
     }
     findings.extend(unsafe_code::check_pure_rooms(&rooms, &files));

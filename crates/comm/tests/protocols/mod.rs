@@ -23,7 +23,7 @@ pub struct Case {
     pub hides: bool,
 }
 
-pub const CASES: [Case; 10] = [
+pub const CASES: [Case; 11] = [
     Case { name: "queue", job: of_queues, body: small_messages, hides: false },
     Case { name: "rings", job: of_rings, body: small_messages, hides: false },
     Case { name: "slots", job: some_ranks, body: blocking_calls, hides: false },
@@ -34,6 +34,7 @@ pub const CASES: [Case; 10] = [
     Case { name: "pools", job: some_ranks, body: pooled_messages, hides: false },
     Case { name: "zero_copy", job: of_readers, body: large_calls, hides: false },
     Case { name: "carried", job: of_carriers, body: carried_runs, hides: false },
+    Case { name: "one_sided", job: some_ranks, body: puts_and_gets, hides: false },
 ];
 
 fn some_ranks(random: &mut Random) -> JobOptions {
@@ -247,4 +248,43 @@ fn carried_runs(comm: &Comm, random: &mut Random) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("wrong bytes: {} instead of {expected}", numbers[1])),
     }
+}
+
+/// Each rank gets what the next one has in its scratchpad, and puts as much beside it; who has done its part may leave.
+fn puts_and_gets(comm: &Comm, random: &mut Random) -> Result<(), String> {
+    let (me, ranks) = (comm.rank(), comm.size());
+    let (next, before) = (Rank((me.0 + 1) % ranks), Rank((me.0 + ranks - 1) % ranks));
+    let bytes = *[8, 300, 9000, 100_000].choose(random).expect("some");
+    let mut out: Vec<u8> = (0..bytes).map(|at| byte(me, 0, at)).collect();
+    let [mut got, mut was_put] = [(); 2].map(|()| vec![0xa5_u8; bytes]);
+    let copy = Arithmetic::new(Operator::Copy, ElementType::U8).expect("legal");
+    let (length, shown, written) = (bytes as u64, Place::scratch(0), Place::scratch(bytes as u64));
+    let mut graph = Graph::new();
+    graph.allocate_scratchpad(2 * length);
+    let mut last: Option<Vertex> = None;
+    let [is_shown, is_got, is_put] = [0, 1, 2].map(Tag);
+    let steps = [
+        graph.local(place(&mut out), Place::VOID, shown, copy, length),
+        graph.send(Place::VOID, 0, before, is_shown),
+        graph.recv(Place::VOID, 0, Some(next), Some(is_shown)),
+        graph.get(place(&mut got), length, next, shown),
+        graph.send(Place::VOID, 0, next, is_got),
+        graph.put(place(&mut out), length, next, written),
+        graph.send(Place::VOID, 0, next, is_put),
+        graph.recv(Place::VOID, 0, Some(before), Some(is_got)),
+        graph.recv(Place::VOID, 0, Some(before), Some(is_put)),
+        graph.local(written, Place::VOID, place(&mut was_put), copy, length),
+    ];
+    for step in steps.map(|step| step.expect("legal")) {
+        if let Some(last) = last.replace(step) {
+            graph.requires(last, step).expect("legal");
+        }
+    }
+    start(comm, &graph).wait().map_err(|failure| failure.to_string())?;
+    for (what, found, of) in [("get", &got, next), ("put", &was_put, before)] {
+        if !found.iter().copied().eq((0..bytes).map(|at| byte(of, 0, at))) {
+            return Err(format!("wrong bytes in a {what} of {bytes}"));
+        }
+    }
+    Ok(())
 }

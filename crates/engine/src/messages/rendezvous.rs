@@ -294,6 +294,12 @@ impl Messages {
         *self.transfers.readable.entry(source).or_insert_with(|| cma_probe::can_be_read(job, source))
     }
 
+    /// Receiver: as if the kernel let it read nothing of that rank.
+    #[cfg(test)]
+    pub(crate) fn forbid_reading(&mut self, source: Rank) {
+        self.transfers.readable.insert(source, false);
+    }
+
     /// Receiver: whether all bytes lie where the sender's death does not matter.
     fn has_come(&self, source: Rank, descriptor: u32, way: Way, bytes: u64) -> bool {
         match way {

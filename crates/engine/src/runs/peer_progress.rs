@@ -626,3 +626,54 @@ fn looks() -> impl Iterator<Item = ()> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use castell_goal::graph::Graph;
+    use castell_goal::op::Place;
+    use castell_shm::doorbell::Sleeper;
+    use castell_shm::job::{JobOptions, Progress};
+
+    fn receives(bytes: u64, tag: Tag) -> Schedule {
+        let mut graph = Graph::new();
+        graph.recv(Place::VOID, bytes, Some(Rank(1)), Some(tag)).expect("legal");
+        graph.compile().expect("compiles")
+    }
+
+    /// A sender that has found a run stands still; the run ends, since none of its receives takes this message, and its block becomes
+    /// another schedule's. What stands there by then says nothing of the run that is over: nothing is noted, and nobody is called.
+    #[test]
+    fn what_a_block_has_become_blames_nobody_who_looked_before() {
+        let options = JobOptions { progress: Progress::Peers, ..JobOptions::new(2) };
+        let job = Arc::new(Job::create(&options).expect("a small job"));
+        let [mut owner, mut sender] = [0, 1].map(|rank| PeerProgress::new(Arc::clone(&job), Rank(rank)));
+        let (first, second) = (receives(8, Tag(1)), receives(16, Tag(2)));
+        let (before, after) = (7, 9);
+        let block = owner.share(&first).expect("a block");
+        block.begin(&first, before, &[(Rank(1), 1)]);
+        block.publish();
+        let (found, serial) = find(&job, Rank(0), Rank(1), 1).expect("the run is there");
+        assert_eq!((found, serial), (block, before));
+        assert!(block.retire(Rank(0)), "nobody is at it");
+        owner.unshare(block);
+        assert_eq!(owner.share(&second), Some(block), "the next one as large is in the same place");
+        let bell = &job.control(Rank(0)).doorbell;
+        for is_begun in [false, true] {
+            if is_begun {
+                block.begin(&second, after, &[(Rank(1), 2)]);
+                block.publish();
+            }
+            let ticket = bell.prepare(Sleeper::Thread);
+            sender.deliver_into(Target { owner: Rank(0), block: found }, serial, Rank(1), Tag(2), &[0; 8]);
+            let (word, asleep) = bell.word(ticket);
+            assert_eq!(word.load(Ordering::Relaxed), asleep, "its owner is woken for nothing: {is_begun}");
+            bell.leave(Sleeper::Thread);
+            assert!(block.mismatch(before).is_none() && block.mismatch(after).is_none(), "{is_begun}");
+        }
+        // Of the run that is there it is true.
+        let (found, serial) = find(&job, Rank(0), Rank(1), 2).expect("the run is there");
+        sender.deliver_into(Target { owner: Rank(0), block: found }, serial, Rank(1), Tag(2), &[0; 8]);
+        assert!(block.mismatch(after).is_some_and(|mismatch| mismatch.sent == 8));
+    }
+}

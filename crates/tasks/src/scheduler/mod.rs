@@ -42,7 +42,45 @@ const NAP: Duration = Duration::from_millis(1);
 
 /// Ready tasks on their way to workers.
 ///
-/// Every function that takes a [`WorkerId`] is to be called by the thread that is that worker.
+/// Every function that takes a [`WorkerId`] is to be called by the thread that is that worker, but for those of which other threads have use:
+///
+/// ```
+/// # use castell_tasks::{schedulable::Schedulable, scheduler::Scheduler, workers::WorkerId};
+/// # fn any_thread<T: Schedulable>(scheduler: &Scheduler<T>, ancestor: &T) {
+/// scheduler.call(WorkerId(0));
+/// # let _ = ancestor;
+/// # }
+/// ```
+///
+/// The others rely on it, so they are `unsafe`, or not there for other crates:
+///
+/// ```compile_fail,E0624
+/// # use castell_tasks::{schedulable::Schedulable, scheduler::Scheduler, workers::WorkerId};
+/// # fn any_thread<T: Schedulable>(scheduler: &Scheduler<T>, ancestor: &T) {
+/// scheduler.get_descendant(WorkerId(0), ancestor, unreachable!());
+/// # }
+/// ```
+///
+/// ```compile_fail,E0624
+/// # use castell_tasks::{schedulable::Schedulable, scheduler::Scheduler, workers::WorkerId};
+/// # fn any_thread<T: Schedulable>(scheduler: &Scheduler<T>, ancestor: &T) {
+/// scheduler.wait(WorkerId(0), 0, None, || false);
+/// # }
+/// ```
+///
+/// ```compile_fail,E0624
+/// # use castell_tasks::{schedulable::Schedulable, scheduler::Scheduler, workers::WorkerId};
+/// # fn any_thread<T: Schedulable>(scheduler: &Scheduler<T>, ancestor: &T) {
+/// scheduler.leave(WorkerId(0));
+/// # }
+/// ```
+///
+/// ```compile_fail,E0603
+/// # use castell_tasks::{schedulable::Schedulable, scheduler::Scheduler, workers::WorkerId};
+/// # fn any_thread<T: Schedulable>(scheduler: &Scheduler<T>, ancestor: &T) {
+/// let mark = castell_tasks::scheduler::Leaf::<T>::mark;
+/// # }
+/// ```
 pub struct Scheduler<T: Schedulable> {
     options: Options,
     design: AnyDesign<T>,

@@ -77,8 +77,18 @@ reduction!(And, bool, true, a b a & b);
 reduction!(Or, bool, false, a b a | b);
 reduction!(Xor, bool, false, a b a ^ b);
 
-/// Data that is a number of elements: one value, or a slice. What it says of where they lie is relied on, so nobody else implements
-/// it:
+/// Data that is a number of elements: one value, or a slice.
+///
+/// ```
+/// fn is_some<D: castell_tasks::data::Elements + ?Sized>() {}
+///
+/// trait Foreign: Send + Sync {}
+///
+/// is_some::<u64>();
+/// is_some::<[f32]>();
+/// ```
+///
+/// What it says of where they lie is relied on, so nobody else implements it:
 ///
 /// ```compile_fail,E0277
 /// use castell_tasks::data::Elements;
