@@ -96,24 +96,71 @@ fn killed_it_leaves_no_folders() {
     }
 }
 
+/// Where memory is limited there are no buffers that all ranks can read, which this benchmark wants: its ranks say so, and end with a code.
+const LIMITED: &str = "ulimit -v 60000000; exec \"$0\" bench overlap --matrix 64 --ranks 2 --bytes 64 --no-peers --rounds 1 --samples 1";
+
+#[test]
+fn a_rank_that_ends_by_itself_is_named_with_its_code_and_what_it_said() {
+    let mut command = Command::new("sh");
+    command.args(["-c", LIMITED, env!("CARGO_BIN_EXE_castell")]).stdin(Stdio::null());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let (code, out, err) = ended(child);
+    assert_eq!(code, Some(1), "{out}{err}");
+    let lines: Vec<&str> = err.lines().collect();
+    // What the rank printed, that it ended and how, and what the benchmark makes of it.
+    let is_one_rank = |rank: u32| {
+        let begins = |start: String, part: &str| {
+            lines.iter().any(|line| line.starts_with(&start) && line.contains(part))
+        };
+        begins(format!("castell: rank {rank}: "), "this job has no memory that all ranks can read")
+            && begins(format!("castell: rank {rank} (process "), ") ended with exit code 1")
+            && lines
+                .iter()
+                .any(|line| line.ends_with(&format!("castell: rank {rank} of 2 ended with exit code 1")))
+    };
+    assert!((0..2).any(is_one_rank), "{err}");
+}
+
 /// Every write to standard error is a whole line, so that those of several processes do not mix.
 #[test]
 fn lines_are_single_writes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("program.goal");
+    let program =
+        "num_ranks 2\nrank 0 {\nx: send 8b to 1 tag 4\n}\nrank 1 {\nwrong: recv 9b from 0 tag 4\n}\n";
+    std::fs::write(&file, program).expect("a file");
+    let file = file.to_str().expect("a path");
+    let launch = "exec \"$0\" launch -n 3 --verbose -- sh -c 'exit $CASTELL_RANK'";
+    let run = format!("exec \"$0\" run --no-check {file}");
+    for (script, said) in [(launch, 4), (&run, 2), (LIMITED, 3)] {
+        let lines = writes(script);
+        assert!(lines.len() >= said, "{script}: {lines:?}");
+        for text in &lines {
+            let is_whole = text.starts_with("castell: ") && text.ends_with('\n');
+            assert!(is_whole && text.matches('\n').count() == 1, "{script}: {text:?} of {lines:?}");
+        }
+        assert!(lines.iter().any(|line| line.contains(" ended with exit code ")), "{script}: {lines:?}");
+    }
+}
+
+/// What a command that fails writes to standard error, write by write.
+fn writes(script: &str) -> Vec<String> {
     let (ours, theirs) = UnixDatagram::pair().expect("sockets");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_castell"));
-    command.args(["launch", "-n", "3", "--verbose", "--", "sh", "-c", "exit $CASTELL_RANK"]);
-    command.stdin(Stdio::null()).stderr(Stdio::from(std::os::fd::OwnedFd::from(theirs)));
-    assert_eq!(command.status().expect("it starts").code().map(|code| code > 0), Some(true));
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_castell")]);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::from(std::os::fd::OwnedFd::from(theirs)));
+    assert_eq!(command.status().expect("it starts").code().map(|code| code > 0), Some(true), "{script}");
     drop(command);
     ours.set_nonblocking(true).expect("a socket");
     let mut buffer = [0; 4096];
-    let mut lines = 0;
+    let mut writes = Vec::new();
     while let Ok(bytes) = ours.recv(&mut buffer)
         && bytes > 0
     {
-        let text = String::from_utf8_lossy(&buffer[..bytes]);
-        assert!(text.starts_with("castell: ") && text.ends_with('\n'), "{text:?}");
-        lines += 1;
+        writes.push(String::from_utf8_lossy(&buffer[..bytes]).into_owned());
     }
-    assert!(lines >= 4, "{lines} lines");
+    writes
 }

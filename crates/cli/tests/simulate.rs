@@ -1,8 +1,11 @@
 //! `castell simulate`: what it prints, what it refuses, and what it writes.
 
+use castell_host::process::{Pid, Process};
 use serde_json::Value;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn simulate(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_castell"));
@@ -433,4 +436,48 @@ fn two_levels_are_simulated() {
     let name = file.path().display().to_string();
     assert_eq!(makespan(&["--levels", &name]), two);
     assert_eq!(makespan(&["--levels", &name, "--hosts", "8"]), eight);
+}
+
+/// One simulation that would take very long, not a repeated one: Ctrl-C ends it with the shell's code, and nothing is printed or left.
+#[test]
+fn a_key_press_ends_a_long_simulation_and_nothing_is_left() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let drawing = folder.path().join("drawing.svg");
+    // Background jobs of shells ignore the signal, and so does what they start.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_castell"), "simulate", "alltoall:linear"]);
+    command.args(["--ranks", "20000", "--timeline"]).arg(&drawing);
+    let mut simulation = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let begun = Instant::now();
+    // In the middle of it: it has computed for three tenths of a second.
+    let computed = |pid: u32| -> Option<u64> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.split(' ').nth(11)?.parse().ok()
+    };
+    while computed(simulation.id()).expect("it is there") < 30 {
+        assert!(simulation.try_wait().expect("a child").is_none(), "it has ended by itself");
+        assert!(begun.elapsed() < Duration::from_secs(120), "it does not compute");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pid = Pid::from_raw(simulation.id() as i32).expect("a number");
+    Process::open(pid).and_then(|process| process.signal(libc::SIGINT)).expect("a signal");
+    while simulation.try_wait().expect("a child").is_none() {
+        if begun.elapsed() > Duration::from_secs(240) {
+            simulation.kill().expect("it runs");
+            panic!("it goes on");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = simulation.wait_with_output().expect("it has ended");
+    let (code, signal) = (output.status.code(), output.status.signal());
+    // As shells count it.
+    assert_eq!(code.or(signal.map(|signal| 128 + signal)), Some(130), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "", "no table");
+    let left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").collect();
+    assert!(left.is_empty(), "{left:?}");
 }

@@ -99,6 +99,110 @@ fn what_was_tuned_before_stays_and_nothing_is_said_of_other_ranks() {
     assert!(third["r_squared"].is_number() || third["model"].is_null(), "{third}");
 }
 
+/// On one processor ranks take turns, of which the formula knows nothing: the model is doubted, which is said, and it is not kept. What is chosen
+/// was measured to be the fastest all the same, and rules say nothing of what was not measured.
+#[test]
+fn a_doubted_model_is_not_kept_and_choices_are_what_was_measured() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let status = fs::read_to_string("/proc/self/status").expect("Linux");
+    let usable = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("a list");
+    let first = usable.trim().split([',', '-']).next().expect("one");
+    let tune = |more: &[&str]| {
+        // A model of an earlier run would stay.
+        let _ = fs::remove_dir_all(folder.path().join("castell"));
+        let mut command = Command::new("taskset");
+        command.args([
+            "-c",
+            first,
+            env!("CARGO_BIN_EXE_castell"),
+            "tune",
+            "--ops",
+            "allreduce",
+            "--ranks",
+            "16",
+        ]);
+        command.args(["--bytes", "8,512", "--rounds", "1", "--no-peers"]).args(more).stdin(Stdio::null());
+        ends(0, command.env("XDG_CONFIG_HOME", folder.path())).0
+    };
+    // What comes out depends on the machine: again until the model is doubted, which is what its own figures say.
+    let is_doubtful = |out: &Value| {
+        let tried = out["cases"].as_array().expect("cases").iter().flat_map(|case| case["tried"].as_array());
+        let ratio = |tried: &Value| Some(tried["measured_us"].as_f64()? / tried["predicted_us"].as_f64()?);
+        let mut factors: Vec<f64> =
+            tried.flatten().filter_map(ratio).map(|ratio| ratio.max(1.0 / ratio)).collect();
+        factors.sort_by(f64::total_cmp);
+        let is_far_off = factors.get(factors.len() / 2).is_some_and(|median| *median > 2.0);
+        out["r_squared"].as_f64().is_some_and(|r_squared| r_squared < 0.5 || is_far_off)
+    };
+    let warning = "warning: the model is not kept: it";
+    let printed = (0..25).map(|_| tune(&[])).find(|printed| printed.contains(warning)).expect("a doubt");
+    assert!(printed.contains("choices rest on measurements alone"), "{printed}");
+    let outs = (0..25).map(|_| serde_json::from_str::<Value>(&tune(&["--json"])).expect("one object"));
+    let checked = outs.inspect(|out| assert_eq!(is_doubtful(out), out["doubt"].is_string(), "{out}"));
+    let out = { checked }.find(is_doubtful).expect("a doubt");
+    let file = fs::read_to_string(out["file"].as_str().expect("a file")).expect("it was written");
+    let values = |key: &str| -> Vec<String> {
+        let lines = file.lines().filter_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix("= "));
+        lines.map(str::to_owned).collect()
+    };
+    assert!(values("model").is_empty(), "{file}");
+    assert!(!values("ranks").is_empty() && values("ranks").iter().all(|ranks| ranks == "16"), "{file}");
+    // From a half of the smallest size to twice the largest.
+    let bytes = |key: &str| values(key).into_iter().map(|bytes| bytes.parse::<u64>().expect("a number"));
+    assert!(bytes("bytes_min").all(|bytes| bytes >= 4) && bytes("bytes_min").count() > 0, "{file}");
+    assert!(bytes("bytes_max").all(|bytes| bytes <= 1024) && bytes("bytes_max").count() > 0, "{file}");
+    // The model says nothing of other sizes than those that were sent.
+    let model = out["model"].as_str().expect("one was fitted");
+    let entries =
+        model.split("table(").skip(1).flat_map(|rest| rest.split(')').next().unwrap_or_default().split(','));
+    assert!(
+        entries.map(|entry| entry.split(':').next()).all(|size| matches!(size, Some("8" | "512"))),
+        "{model}"
+    );
+    for case in out["cases"].as_array().expect("cases") {
+        let tried = case["tried"].as_array().expect("what was tried");
+        let us = |tried: &Value, key: &str| tried[key].as_f64().unwrap_or(f64::INFINITY);
+        let fastest = tried.iter().min_by(|a, b| us(a, "measured_us").total_cmp(&us(b, "measured_us")));
+        assert_eq!(fastest.map(|fastest| &fastest["algorithm"]), Some(&case["choice"]), "{case}");
+        assert_eq!(fastest.map(|fastest| &fastest["measured_us"]), Some(&case["measured_us"]), "{case}");
+    }
+}
+
+/// The drawing is a run of its own of what the table has chosen: that algorithm, its messages, and times that fit together.
+#[test]
+fn the_drawing_is_of_what_the_table_has_chosen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let drawing = folder.path().join("drawing.svg");
+    let short =
+        ["tune", "--ops", "allreduce,barrier", "--ranks", "2,4", "--bytes", "64,4096", "--rounds", "1"];
+    let mut command = castell(&short);
+    command.args(["--no-peers", "--json", "--timeline"]).arg(&drawing).env("XDG_CONFIG_HOME", folder.path());
+    let out: Value = serde_json::from_str(&ends(0, &mut command).0).expect("one object");
+    let is_drawn =
+        |case: &&Value| case["operation"] == "allreduce" && case["ranks"] == 4 && case["bytes"] == 64;
+    let case = out["cases"].as_array().expect("cases").iter().find(is_drawn).expect("it was measured");
+    let choice = case["choice"].as_str().expect("a name");
+    let svg = fs::read_to_string(&drawing).expect("it was written");
+    let texts: Vec<&str> =
+        svg.split("<text").skip(1).filter_map(|text| text.split(['>', '<']).nth(1)).collect();
+    assert_eq!(texts[0], format!("{choice} of 64 bytes on 4 ranks"));
+    // As many messages as the simulator counts for it.
+    let ways = case["ways"].to_string();
+    let simulate =
+        ["simulate", choice, "--ranks", "4", "--bytes", "64", "--ways", &ways, "--measure", "--json"];
+    let simulated: Value = serde_json::from_str(&ends(0, &mut castell(&simulate)).0).expect("one object");
+    let messages = &simulated["measures"]["messages"];
+    let counts = texts.iter().find(|text| text.contains(" messages; ")).expect("a line with counts");
+    assert!(counts.starts_with(&format!("4 ranks, {messages} messages; ")), "{counts}: {simulated}");
+    // A row a rank, the latest of whose ends is that of the whole.
+    let end_of = |rank: u32| {
+        let row = texts.iter().position(|text| *text == format!("rank {rank}")).expect("a row");
+        texts[row + 1]
+    };
+    let last = counts.split("ends at ").nth(1).and_then(|rest| rest.split(", ").next()).expect("a time");
+    assert!((0..4).any(|rank| end_of(rank) == last), "{counts}");
+}
+
 #[test]
 fn misuse_is_told() {
     let (_, err) = ends(2, &mut castell(&["tune", "--ops", "allreduse"]));
