@@ -105,9 +105,13 @@ pub fn run(
     .concat();
     ended.sort_by_key(|outcome| std::cmp::Reverse(outcome.took));
     println!("== of {count} test programs, those that took longest (with the time of processors)");
-    for Outcome { name, took, computed, .. } in ended.iter().take(NAMED) {
-        println!("   {:6.1} s ({:6.1} s) {name}", took.as_secs_f64(), computed.as_secs_f64());
-    }
+    let line = |Outcome { name, took, computed, .. }: &Outcome| {
+        format!("   {:6.1} s ({:6.1} s) {name}\n", took.as_secs_f64(), computed.as_secs_f64())
+    };
+    print!("{}", ended.iter().take(NAMED).map(line).collect::<String>());
+    let times = logs.join("times");
+    fs::write(&times, ended.iter().map(line).collect::<String>())
+        .with_context(|| times.display().to_string())?;
     let [took, computed] = [|outcome: &Outcome| outcome.took, |outcome: &Outcome| outcome.computed]
         .map(|which| ended.iter().map(which).sum::<Duration>().as_secs_f64());
     println!("   {took:6.1} s ({computed:6.1} s) all of them");

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// How often new processes are looked for while there are sessions.
 const LOOK: Duration = Duration::from_millis(100);
-/// A new process may still be what started it, and get its mark in so many looks.
+/// A new process may still be what started it, and get its mark in so many looks; it is looked after as long.
 const LOOKS: u32 = 50;
 /// What is left of a session when it has ended gets so long to end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -126,10 +126,11 @@ impl<W: Write> Keeper<W> {
         for pid in numbers("/proc") {
             let looks = before.get(&pid).copied().unwrap_or(0);
             self.seen.insert(pid, looks.saturating_add(1).min(LOOKS));
+            // Not only once: a library that looks at the processors when its program starts (hwloc, in most MPIs) binds itself to each,
+            // and then to what it had before.
             if looks < LOOKS
                 && let Some(mark) = mark_of(pid).filter(|mark| self.holds.contains_key(mark))
             {
-                self.seen.insert(pid, LOOKS);
                 due.push(mark);
             }
         }

@@ -30,6 +30,9 @@ use std::time::{Duration, Instant};
 const GRACE: Duration = Duration::from_secs(5);
 /// A session that was spawned ends when no process has joined it by then.
 const JOINED_WITHIN: Duration = Duration::from_secs(60);
+/// So often it is looked whether spawned processes have stayed where they were pinned to: a library that looks at the processors when its
+/// program starts (hwloc, in most MPIs) binds itself to each, and then to what it had before, which may be from before it was pinned.
+const LOOKS: u32 = 10;
 /// How often it is looked which processors there are.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -65,6 +68,11 @@ impl Live {
         peer.user == self.user || peer.user == own_user()
     }
 
+    /// Its processors, wherever they are.
+    fn cpus(&self) -> Vec<u32> {
+        self.parts.iter().flat_map(|part| part.cpus.iter().copied()).collect()
+    }
+
     /// Whether it is not to be stopped for a measurement.
     fn is_unprobed(&self) -> bool {
         self.user != own_user() || self.wanted.unprobed || self.wanted.spawned_by.is_some()
@@ -83,6 +91,15 @@ impl Live {
 struct Spawned {
     joined: usize,
     until: Option<Instant>,
+    /// How often it is still looked whether its processes are where they were pinned to.
+    looks: u32,
+}
+
+impl Spawned {
+    /// Nobody has joined it.
+    fn unjoined() -> Spawned {
+        Spawned { joined: 0, until: Some(Instant::now() + JOINED_WITHIN), looks: 0 }
+    }
 }
 
 pub(crate) struct Sessions {
@@ -226,6 +243,7 @@ impl Sessions {
         if self.looked.elapsed() >= LOOK_EVERY {
             self.look_at_processors();
             if self.keepers.all().is_empty() {
+                self.keep_spawned();
                 remove_left();
             }
         }
@@ -328,7 +346,7 @@ impl Sessions {
             let client = live.client;
             let is_spawned = live.wanted.spawned_by.is_some();
             if is_spawned && matches!(message, FromAgent::Start { .. }) {
-                live.spawned = Some(Spawned { joined: 0, until: Some(Instant::now() + JOINED_WITHIN) });
+                live.spawned = Some(Spawned::unjoined());
                 // Who asked for it is not its runner, and may go.
                 if let Some(known) = client.and_then(|client| self.clients.get_mut(client)) {
                     known.session = None;
@@ -348,9 +366,10 @@ impl Sessions {
     /// Tells all keepers how a session's processes have to be.
     fn hold(&mut self, id: SessionId) {
         self.turn += 1;
-        let Some(live) = self.live.get(&id) else { return };
+        let Some(live) = self.live.get_mut(&id) else { return };
         if live.wanted.spawned_by.is_some() && self.keepers.all().is_empty() {
             hold_here(live);
+            live.spawned.iter_mut().for_each(|spawned| spawned.looks = LOOKS);
         }
         for node in self.keepers.all() {
             let message = hold(live, self.keepers.name(node), self.turn);
@@ -528,8 +547,7 @@ fn hold(live: &Live, node: &str, turn: u64) -> ToKeeper {
 
 /// The same, where there is no keeper: the processes of a session without a runner.
 fn hold_here(live: &Live) {
-    let tree = Tree::marked(&live.wanted.mark);
-    let cpus: Vec<u32> = live.parts.iter().flat_map(|part| part.cpus.iter().copied()).collect();
+    let (tree, cpus) = (Tree::marked(&live.wanted.mark), live.cpus());
     if !cpus.is_empty() {
         tree.pin(&cpus);
     }

@@ -3,6 +3,8 @@
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
 
+use castell_host::topology::Processors;
+use skipped::skip;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -234,6 +236,36 @@ fn a_session_on_this_host() {
         assert!(begun.elapsed() < Duration::from_secs(60), "the agent stays");
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// As libraries do that look at the processors while it is pinned.
+#[test]
+fn who_was_spawned_and_binds_itself_to_where_it_was_is_brought_back() {
+    let usable = Processors::usable().cpus.len();
+    if usable < 2 {
+        return skip("spawning in a session", "there is one processor");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let child = "cpus() { sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status; }
+        until_other() { for i in $(seq 600); do [ \"$(cpus)\" != \"$1\" ] && return; sleep 0.1; done; exit 3; }
+        before=$1; until_other $before; own=$(cpus)
+        taskset -cp $before $$; echo \"$own: $(cpus)\" > undone
+        until_other $before; echo \"$own: $(cpus)\" > kept";
+    fs::write(folder.path().join("child.sh"), child).expect("a file");
+    // The other's processor, whatever was given to whom: it is not the child's.
+    let parent = "mark=$(\"$CASTELL_SESSION_PROGRAM\" session ask -n 1 | head -n 1)
+        before=$(sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status)
+        \"$CASTELL_SESSION_PROGRAM\" session member $mark -- sh child.sh $before";
+    let socket = folder.path().join("s.sock");
+    Beside::start(folder.path(), &socket.to_string_lossy(), &["-n", "1"], parent).ends();
+    let words = |file: &str| {
+        let text = fs::read_to_string(folder.path().join(file)).expect("written");
+        let (own, seen) =
+            text.trim().split_once(": ").map(|(a, b)| (a.to_owned(), b.to_owned())).expect("two");
+        (own, seen)
+    };
+    let ((own, undone), (_, kept)) = (words("undone"), words("kept"));
+    assert!(own != undone && own == kept, "given {own}, bound itself to {undone}, is on {kept}");
 }
 
 #[test]

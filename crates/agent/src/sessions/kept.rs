@@ -30,6 +30,18 @@ impl Sessions {
         }
         self.orders.add(decisions);
     }
+
+    /// Brings spawned processes back to where they were pinned to, if they have undone that since.
+    pub(super) fn keep_spawned(&mut self) {
+        for live in self.live.values_mut().filter(|live| live.leaving.is_none()) {
+            let cpus = live.cpus();
+            let Some(spawned) = live.spawned.as_mut().filter(|spawned| spawned.looks > 0) else { continue };
+            spawned.looks -= 1;
+            if !cpus.is_empty() {
+                Tree::marked(&live.wanted.mark).keep_on(&cpus);
+            }
+        }
+    }
 }
 
 impl Live {

@@ -1,7 +1,7 @@
 //! What one agent leaves to the next: who there is and what was decided about them stands in the books; how they are is what their runners
 //! say when they come back.
 
-use super::{JOINED_WITHIN, Live, Sessions, Spawned};
+use super::{Live, Sessions, Spawned};
 use crate::Tree;
 use crate::machine::{Machine, Node};
 use castell_host::say;
@@ -122,7 +122,6 @@ impl Sessions {
             if !known.contains(&id) {
                 continue;
             }
-            let until = Some(Instant::now() + JOINED_WITHIN);
             let mut live = Live {
                 client: None,
                 reported: None,
@@ -131,7 +130,7 @@ impl Sessions {
                 parts: self.parts(id),
                 suspended: self.scheduler.state(id) == Some(State::Suspended),
                 paused: false,
-                spawned: spawned.then_some(Spawned { joined: 0, until }),
+                spawned: spawned.then(Spawned::unjoined),
                 leaving: None,
                 kept,
                 has_drifted: false,

@@ -595,9 +595,7 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
     #[inline(never)]
     fn queue_several(&mut self, rank: u32, shape: &Shape) {
         let mut freed = std::mem::take(&mut self.freed);
-        let kind = |&at: &u32| self.flat.ops[(shape.first_op + at) as usize].kind;
-        freed.sort_by_key(kind);
-        let sends = freed.partition_point(|at| kind(at) == Kind::Send);
+        let sends = self.flat.put_in_order(shape, &mut freed);
         let mut rest = &freed[..];
         if !LANES && sends > 1 {
             let from = self.line(&freed[1..sends]);

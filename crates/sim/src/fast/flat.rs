@@ -325,6 +325,15 @@ impl Flat {
     pub fn shapes(&self) -> usize {
         self.shapes.len()
     }
+
+    /// Puts operations of a shape that were released together in the order in which they are queued; how many send. Here, once, and not in
+    /// the engines, of which there is one for each model: it is a large part of what there would be to compile.
+    pub(super) fn put_in_order(&self, shape: &Shape, released: &mut [u32]) -> usize {
+        let kind = |&at: &u32| self.ops[(shape.first_op + at) as usize].kind;
+        // Stable: within a kind in the order in which they were released.
+        released.sort_by_key(kind);
+        released.partition_point(|at| kind(at) == Kind::Send)
+    }
 }
 
 /// Is shown a graph.

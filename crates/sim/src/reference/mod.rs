@@ -19,7 +19,7 @@ use crate::outcome::Outcome;
 use crate::source::Schedules;
 use castell_base::{Rank, Time};
 use castell_goal::op::Op;
-use castell_goal::schedule::OpId;
+use castell_goal::schedule::{OpId, Schedule};
 use castell_goal::stepper::Stepper;
 use castell_matching::Matcher;
 use castell_trace::Activity;
@@ -194,9 +194,7 @@ impl<'a, C: Costs> Engine<'a, C> {
             return Ok(());
         }
         let mut touched = std::mem::take(&mut self.touched);
-        // Stable: of several causes at one rank the first one counts.
-        touched.sort_by_key(|&(rank, _)| rank);
-        touched.dedup_by_key(|&mut (rank, _)| rank);
+        keep_first_causes(&mut touched);
         for &(rank, cause) in &touched {
             self.release(rank, now, cause)?;
         }
@@ -213,10 +211,7 @@ impl<'a, C: Costs> Engine<'a, C> {
         while let Some(operation) = state.stepper.take_ready() {
             ready.push(operation);
         }
-        // Stable: within a class in the order in which they became ready.
-        ready.sort_by_key(|&operation| Class::of(schedule.op(operation)));
-        let is_send = |&operation: &OpId| Class::of(schedule.op(operation)) == Class::Send;
-        let together = ready.partition_point(is_send) as u32;
+        let together = put_in_order(schedule, &mut ready) as u32;
         for &operation in &ready {
             let (op, traits) = (schedule.op(operation), schedule.traits(operation));
             let state = &self.ranks[rank.index()];
@@ -404,6 +399,22 @@ impl Class {
             _ => Class::Compute,
         }
     }
+}
+
+/// Puts ranks that something happened at in order, each once. Outside of the engine, as [`put_in_order`] is, since there is one engine for
+/// each model, and sorting would be compiled for each of them.
+fn keep_first_causes(touched: &mut Vec<(Rank, Cause)>) {
+    // Stable: of several causes at one rank the first one counts.
+    touched.sort_by_key(|&(rank, _)| rank);
+    touched.dedup_by_key(|&mut (rank, _)| rank);
+}
+
+/// Puts operations of a rank that became ready in the order in which they go; how many send.
+fn put_in_order(schedule: &Schedule, ready: &mut [OpId]) -> usize {
+    let class = |&operation: &OpId| Class::of(schedule.op(operation));
+    // Stable: within a class in the order in which they became ready.
+    ready.sort_by_key(class);
+    ready.partition_point(|operation| class(operation) == Class::Send)
 }
 
 /// How many processors and interfaces each rank has, and whether there are operations that LogGOPSim does not know.

@@ -589,9 +589,7 @@ impl<'a, S: Slot, C: Charges, const ORDER: u8> Working<'_, 'a, S, C, ORDER> {
     fn queue_several(&mut self) {
         let mut freed = std::mem::take(&mut self.done.freed);
         let flat = self.shared.flat;
-        let kind = |&at: &u32| flat.ops[(self.shape.first_op + at) as usize].kind;
-        freed.sort_by_key(kind);
-        let sends = freed.partition_point(|at| kind(at) == Kind::Send);
+        let sends = flat.put_in_order(self.shape, &mut freed);
         let mut rest = &freed[..];
         if ORDER != BY_RANK && sends > 1 {
             let from = self.block.lines.add(&freed[1..sends]);
