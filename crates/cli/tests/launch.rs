@@ -228,12 +228,15 @@ fn those_who_ignore_signals_are_killed() {
 #[test]
 fn a_failure_ends_the_others_after_the_grace_time() {
     let mark = mark();
-    let script = format!("if [ $CASTELL_RANK = 1 ]; then exit 4; fi; exec sleep {mark}");
+    let script = format!(
+        "if [ $CASTELL_RANK = 1 ]; then echo no fuel; echo no air >&2; exit 4; fi; exec sleep {mark}"
+    );
     let output = shell(&["-n", "4", "--grace", "50ms"], &script);
     assert_eq!(output.status.code(), Some(4));
+    assert_eq!(text(&output.stdout), "no fuel\n", "what it printed is shown");
     let message = text(&output.stderr);
     assert!(message.contains("rank 1 (process ") && message.contains("ended with exit code 4"), "{message}");
-    assert!(message.contains("3 ranks still run 0.05 s later"), "{message}");
+    assert!(message.contains("no air\n") && message.contains("3 ranks still run 0.05 s later"), "{message}");
     assert_eq!(processes_with(&mark), 0);
 }
 

@@ -86,13 +86,18 @@ impl World {
     /// None where it cannot be shown.
     fn new() -> Option<World> {
         if castell_host::descriptor::own_user() != 0 {
+            skipped::skip("another-user", "this is not root");
             return None;
         }
         let daemon = Daemon::start(&OPTIONS);
         fs::set_permissions(daemon.folder.path(), Permissions::from_mode(0o755)).expect("ours");
         let world = World { daemon };
         let reads = world.as_user(ALICE, Path::new(CASTELL), &["--version"]).output();
-        reads.is_ok_and(|output| output.status.success()).then_some(world)
+        if !reads.is_ok_and(|output| output.status.success()) {
+            skipped::skip("another-user", "other users cannot run the castell of this test");
+            return None;
+        }
+        Some(world)
     }
 
     fn folder(&self) -> &Path {

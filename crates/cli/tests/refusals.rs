@@ -85,6 +85,10 @@ fn a_limit_on_files_is_told() {
     let script = format!("ulimit -f 10; exec {} {bench}", env!("CARGO_BIN_EXE_castell"));
     let (_, err) = ends(1, Command::new("sh").args(["-c", &script]));
     assert!(err.contains("shared memory are more than a file may have here"), "{err}");
+    let launch = "launch -n 2 -- true";
+    let script = format!("ulimit -f 10; exec {} {launch}", env!("CARGO_BIN_EXE_castell"));
+    let (_, err) = ends(1, Command::new("sh").args(["-c", &script]));
+    assert!(err.contains("shared memory are more than a file may have here"), "{err}");
     // Programs that are launched meet the limit in the usual way.
     let script = "grep SigIgn /proc/self/status";
     let (out, _) = ends(0, &mut castell(&["launch", "-n", "1", "--", "sh", "-c", script]));

@@ -289,7 +289,8 @@ fn a_rank_that_is_killed_is_named() {
             .expect("it lives, as its parent");
         rank.signal(signal).expect("a signal");
         let mut waiting = waiting;
-        waiting.read_until(&format!("was killed by {name}"));
+        // Ranks start in their order.
+        waiting.read_until(&format!("rank 1 (process {}) was killed by {name}", children[1]));
         assert_eq!(waiting.child.wait().expect("it ends").code(), Some(1));
     }
 }

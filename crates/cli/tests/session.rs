@@ -243,7 +243,7 @@ fn a_session_on_this_host() {
 fn who_was_spawned_and_binds_itself_to_where_it_was_is_brought_back() {
     let usable = Processors::usable().cpus.len();
     if usable < 2 {
-        return skip("spawning in a session", "there is one processor");
+        return skip("one-processor", "a session that spawns one");
     }
     let folder = tempfile::tempdir().expect("a folder");
     let child = "cpus() { sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status; }

@@ -131,8 +131,11 @@ impl Blocks {
             .map_or([size; 2], |(sources, destinations)| [sources.len(), destinations.len()]);
         // SAFETY: the caller's promise.
         let layout = |list: Option<List>, length: usize| unsafe { layout(list.filter(|_| knows), length) };
-        let (leaving, arriving) = (layout(self.leaving, destinations)?, layout(self.arriving, sources)?);
-        let has_sizes = self.leaving.is_some() || self.arriving.is_some();
+        // As with MPI_IN_PLACE: what is sent lies where what is received will, and what is said of it besides does not count.
+        let is_mirrored = raw.in_place && operation == Operation::Alltoall;
+        let leaving = if is_mirrored { self.arriving } else { self.leaving };
+        let has_sizes = leaving.is_some() || self.arriving.is_some();
+        let (leaving, arriving) = (layout(leaving, destinations)?, layout(self.arriving, sources)?);
         let count = raw.count.unwrap_or(0);
         let all = |blocks: usize| count.saturating_mul(blocks as u64);
         let (input_count, output_count) = match operation {

@@ -25,6 +25,7 @@ static int32_t *send, *recv, want[WORDS];         /* where all ranks can read */
 
 static size_t counts[RANKS_MAX], places[RANKS_MAX];           /* of each rank's block */
 static size_t out_counts[RANKS_MAX], in_counts[RANKS_MAX];    /* of the blocks to and from each rank */
+static size_t pair_counts[RANKS_MAX], pair_bytes[RANKS_MAX];  /* of the blocks that it exchanges with each rank, in place */
 static size_t out_bytes[RANKS_MAX], in_bytes[RANKS_MAX], byte_places[RANKS_MAX];
 static int degree, sources[2], destinations[2];
 static size_t to_counts[2], from_counts[2], to_bytes[2], from_bytes[2], near_places[2], near_byte_places[2];
@@ -170,21 +171,23 @@ static int alltoall(castell_request *request) {
     return CALL(alltoall, in_place ? CASTELL_IN_PLACE : send, EVEN, CASTELL_INT32, recv);
 }
 
-/* Blocks of uneven sizes for all. */
+/* Blocks of uneven sizes for all; in place, what two ranks exchange is as long in either direction. */
 static void all_uneven(void) {
     for (int rank = 0; rank < size; rank++) {
-        block(send + places[rank], me, rank, out_counts[rank]);
-        block(want + places[rank], rank, me, in_counts[rank]);
+        block((in_place ? recv : send) + places[rank], me, rank, in_place ? pair_counts[rank] : out_counts[rank]);
+        block(want + places[rank], rank, me, in_place ? pair_counts[rank] : in_counts[rank]);
     }
 }
 
 static int alltoallv(castell_request *request) {
     all_uneven();
+    if (in_place) return CALL(alltoallv, CASTELL_IN_PLACE, NULL, NULL, CASTELL_INT32, recv, pair_counts, places);
     return CALL(alltoallv, send, out_counts, places, CASTELL_INT32, recv, in_counts, places);
 }
 
 static int alltoallw(castell_request *request) {
     all_uneven();
+    if (in_place) return CALL(alltoallw, CASTELL_IN_PLACE, NULL, NULL, recv, pair_bytes, byte_places);
     return CALL(alltoallw, send, out_bytes, byte_places, recv, in_bytes, byte_places);
 }
 
@@ -262,8 +265,8 @@ static const struct operation {
     {"reduce_scatter", reduce_scatter, IN_PLACE | REDUCES | PARTLY},
     {"reduce_scatter_block", reduce_scatter_block, IN_PLACE | REDUCES | PARTLY},
     {"alltoall", alltoall, IN_PLACE},
-    {"alltoallv", alltoallv, 0},
-    {"alltoallw", alltoallw, 0},
+    {"alltoallv", alltoallv, IN_PLACE},
+    {"alltoallw", alltoallw, IN_PLACE},
     {"scan", scan, IN_PLACE | REDUCES},
     {"exscan", exscan, IN_PLACE | REDUCES},
     {"neighbour_allgather", neighbour_allgather, 0},
@@ -330,6 +333,8 @@ static void prepare(void) {
         places[rank] = (size_t)(1 + ROOM * (size - 1 - rank)); /* the last one's first, with gaps */
         out_counts[rank] = uneven(me, rank);
         in_counts[rank] = uneven(rank, me);
+        pair_counts[rank] = uneven(me < rank ? me : rank, me < rank ? rank : me);
+        pair_bytes[rank] = 4 * pair_counts[rank];
         out_bytes[rank] = 4 * out_counts[rank];
         in_bytes[rank] = 4 * in_counts[rank];
         byte_places[rank] = 4 * places[rank];
