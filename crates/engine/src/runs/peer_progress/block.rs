@@ -147,7 +147,7 @@ pub struct Holder {
 }
 
 /// A message whose size is not its receive's.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     /// Sender.
     pub source: Rank,
@@ -155,6 +155,25 @@ pub struct Mismatch {
     pub sent: u64,
     /// The receive.
     pub op: OpId,
+}
+
+impl Mismatch {
+    /// What is noted of it, for a run's serial. In each word stands the low half of that, too: who stood still while it wrote, and
+    /// meanwhile another run began, changes none of them any more (unless it stood still for 2^32 runs).
+    fn to_words(self, serial: u64) -> [u64; 4] {
+        let Mismatch { source, sent, op } = self;
+        [source.0, op.0, sent as u32, (sent >> 32) as u32].map(|half| empty_word(serial) | u64::from(half))
+    }
+
+    fn of_words(words: [u64; 4]) -> Mismatch {
+        let [source, op, low, high] = words.map(|word| word as u32);
+        Mismatch { source: Rank(source), sent: u64::from(low) | u64::from(high) << 32, op: OpId(op) }
+    }
+}
+
+/// Nothing was noted in this word since the run began.
+fn empty_word(serial: u64) -> u64 {
+    serial << 32
 }
 
 /// The start of a block; the sections lie behind it.
@@ -184,9 +203,8 @@ struct Owner {
     flush: AtomicU32,
     /// `serial << 2`, and [`WRITING`] or [`WRITTEN`]: what was meant for an earlier run changes nothing.
     mismatch: AtomicU64,
-    mismatch_source: AtomicU32,
-    mismatch_op: AtomicU32,
-    mismatch_sent: AtomicU64,
+    /// What it was: see [`Mismatch::to_words`].
+    mismatch_words: [AtomicU64; 4],
     end_ns: AtomicU64,
 }
 
@@ -388,6 +406,9 @@ impl Block {
             word.store(0, Ordering::Relaxed);
         }
         owner.mismatch.store(serial << 2, Ordering::Relaxed);
+        for word in &owner.mismatch_words {
+            word.store(empty_word(serial), Ordering::Relaxed);
+        }
         // Release: whose handle looks here for the end of the run before sees that it has ended elsewhere by now.
         owner.done.store(0, Ordering::Release);
         // SAFETY: the owner holds the lock.
@@ -616,24 +637,34 @@ impl Block {
     /// A message of another size than its receive came to run `serial`; the first one counts. Nothing else keeps the run from
     /// ending meanwhile: its receive may have taken another message.
     pub fn note_mismatch(&self, serial: u64, mismatch: Mismatch) {
-        let owner = &self.head().owner;
-        let (none, writing, written) = (serial << 2, serial << 2 | WRITING, serial << 2 | WRITTEN);
-        if owner.mismatch.compare_exchange(none, writing, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            owner.mismatch_source.store(mismatch.source.0, Ordering::Relaxed);
-            owner.mismatch_op.store(mismatch.op.0, Ordering::Relaxed);
-            owner.mismatch_sent.store(mismatch.sent, Ordering::Relaxed);
-            let _ = owner.mismatch.compare_exchange(writing, written, Ordering::Release, Ordering::Relaxed);
+        if self.begin_to_note(serial) {
+            self.write_down(serial, mismatch);
         }
+    }
+
+    /// Whether nobody else notes a mismatch of run `serial`, which is still there.
+    fn begin_to_note(&self, serial: u64) -> bool {
+        let (none, writing) = (serial << 2, serial << 2 | WRITING);
+        let word = &self.head().owner.mismatch;
+        word.compare_exchange(none, writing, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// After [`Block::begin_to_note`], however long.
+    fn write_down(&self, serial: u64, mismatch: Mismatch) {
+        let (owner, none) = (&self.head().owner, empty_word(serial));
+        for (to, word) in owner.mismatch_words.iter().zip(mismatch.to_words(serial)) {
+            let _ = to.compare_exchange(none, word, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        let (writing, written) = (serial << 2 | WRITING, serial << 2 | WRITTEN);
+        let _ = owner.mismatch.compare_exchange(writing, written, Ordering::Release, Ordering::Relaxed);
     }
 
     /// What [`Block::note_mismatch`] noted for run `serial`.
     pub fn mismatch(&self, serial: u64) -> Option<Mismatch> {
         let owner = &self.head().owner;
-        (owner.mismatch.load(Ordering::Acquire) == serial << 2 | WRITTEN).then(|| Mismatch {
-            source: Rank(owner.mismatch_source.load(Ordering::Relaxed)),
-            sent: owner.mismatch_sent.load(Ordering::Relaxed),
-            op: OpId(owner.mismatch_op.load(Ordering::Relaxed)),
-        })
+        let is_written = owner.mismatch.load(Ordering::Acquire) == serial << 2 | WRITTEN;
+        let words = || std::array::from_fn(|at| owner.mismatch_words[at].load(Ordering::Relaxed));
+        is_written.then(|| Mismatch::of_words(words()))
     }
 
     /// Asks the owner to send what is held back through the queue. Ring its bell next.
@@ -706,9 +737,8 @@ mod tests {
     #[expect(dead_code, reason = "memory")]
     struct Line([u8; 64]);
 
-    /// What is noted for a run that has ended is nothing to the run behind it, also where serials differ in their high half only.
-    #[test]
-    fn late_mismatches_blame_nobody() {
+    /// A schedule that receives 8 bytes, and a block for it that lies in memory of its own.
+    fn block() -> (Schedule, Vec<Line>, Block) {
         let mut graph = Graph::new();
         graph.recv(Place::VOID, 8, Some(Rank(1)), Some(Tag(3))).expect("legal");
         let schedule = graph.compile().expect("compiles");
@@ -717,6 +747,13 @@ mod tests {
         // SAFETY: zeroed, aligned, large enough, and alive until the test's end.
         let block = unsafe { Block::at(memory.as_mut_ptr().cast()) };
         block.form(plan, Rank(0), true);
+        (schedule, memory, block)
+    }
+
+    /// What is noted for a run that has ended is nothing to the run behind it, also where serials differ in their high half only.
+    #[test]
+    fn late_mismatches_blame_nobody() {
+        let (schedule, _memory, block) = block();
         let (first, second) = (7, 7 + (1 << 32));
         for serial in [first, second] {
             block.begin(&schedule, serial, &[(Rank(1), 1)]);
@@ -731,5 +768,28 @@ mod tests {
         assert!(block.mismatch(second).is_none() && !block.has_news(second, 0));
         block.note_mismatch(second, mismatch);
         assert!(block.mismatch(second).is_some() && block.has_news(second, 0));
+    }
+
+    /// Who notes a mismatch stands still at any place, and goes on when another has noted one of the next run: that one is told as it
+    /// was, and none of it is what was meant for the run before.
+    #[test]
+    fn who_stood_still_while_noting_changes_nothing_of_the_next_run() {
+        let (schedule, _memory, block) = block();
+        let (first, second) = (7, 8);
+        let [of_first, of_second] = [(2, 5 << 40, 0), (1, 16 << 40 | 3, 1)]
+            .map(|(source, sent, op)| Mismatch { source: Rank(source), sent, op: OpId(op) });
+        block.begin(&schedule, first, &[(Rank(1), 1)]);
+        block.publish();
+        assert!(block.begin_to_note(first) && !block.begin_to_note(first), "the first one counts");
+        assert_eq!(block.mismatch(first), None, "it is not written down yet");
+        assert!(block.retire(Rank(0)), "it has ended");
+        block.begin(&schedule, second, &[(Rank(1), 2)]);
+        block.publish();
+        block.write_down(first, of_first);
+        assert_eq!([first, second].map(|run| block.mismatch(run)), [None, None], "nothing is told of either");
+        block.note_mismatch(second, of_second);
+        assert_eq!(block.mismatch(second), Some(of_second));
+        block.write_down(first, of_first);
+        assert_eq!(block.mismatch(second), Some(of_second), "as it was");
     }
 }
