@@ -23,10 +23,11 @@ use super::turn::Engine;
 use std::sync::atomic::Ordering;
 
 impl Process {
-    /// Puts all counts `left` steps before that point. All ranks do the same before their first run, and wait for each other.
+    /// Puts all counts `left` steps before their last value. All ranks do the same before their first run, and wait for each other.
     #[doc(hidden)]
     pub fn grow_old(&self, left: u32) {
-        let (count_32, far) = (u32::MAX - left, (1 << 32) - u64::from(left));
+        let (pairwise, count_32) = (PAIRWISE - 1 - left, u32::MAX - left);
+        let far = u64::from(count_32);
         let mut engine = self.shared.enter();
         let Engine { messages, runs, .. } = &mut *engine;
         messages.job.control(messages.me).doorbell.grow_old(count_32);
@@ -37,7 +38,7 @@ impl Process {
             number.store(far, Ordering::Relaxed);
         }
         runs.grow_old(far);
-        messages.grow_old(PAIRWISE - left, count_32);
+        messages.grow_old(pairwise, count_32);
         self.shared.leave(engine);
     }
 }

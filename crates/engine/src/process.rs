@@ -251,7 +251,8 @@ impl Process {
         self.with_runs(|runs| {
             if !runs.contexts.is_open(0) {
                 let ranks = (0..runs.job.ranks()).map(Rank).collect();
-                runs.contexts.open(0, ranks, 0);
+                let first = runs.contexts.next(0);
+                runs.contexts.open(0, ranks, first);
             }
         });
     }

@@ -4,7 +4,7 @@ use crate::group::{place, start, start_open};
 use castell_base::{Rank, Tag};
 use castell_comm::Comm;
 use castell_comm::collective::{Call, Reduction};
-use castell_comm::job::{JobOptions, Progress, Reads};
+use castell_comm::job::{JobOptions, Net, OverTcp, Progress, Reads};
 use castell_goal::graph::{Graph, Vertex};
 use castell_goal::op::{Arithmetic, ElementType, Operator, Place};
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -23,7 +23,7 @@ pub struct Case {
     pub hides: bool,
 }
 
-pub const CASES: [Case; 11] = [
+pub const CASES: [Case; 12] = [
     Case { name: "queue", job: of_queues, body: small_messages, hides: false },
     Case { name: "rings", job: of_rings, body: small_messages, hides: false },
     Case { name: "slots", job: some_ranks, body: blocking_calls, hides: false },
@@ -35,6 +35,7 @@ pub const CASES: [Case; 11] = [
     Case { name: "zero_copy", job: of_readers, body: large_calls, hides: false },
     Case { name: "carried", job: of_carriers, body: carried_runs, hides: false },
     Case { name: "one_sided", job: some_ranks, body: puts_and_gets, hides: false },
+    Case { name: "tcp", job: over_tcp, body: all_messages, hides: false },
 ];
 
 fn some_ranks(random: &mut Random) -> JobOptions {
@@ -59,6 +60,25 @@ fn of_readers(random: &mut Random) -> JobOptions {
 
 fn of_carriers(random: &mut Random) -> JobOptions {
     JobOptions { progress: Progress::Peers, ..some_ranks(random) }
+}
+
+fn over_tcp(random: &mut Random) -> JobOptions {
+    let encrypts = random.random_bool(0.3);
+    let net = Net::Tcp(OverTcp { encrypts, ..OverTcp::default() });
+    let job = JobOptions { net, ..some_ranks(random) };
+    // Some of them share memory then.
+    let has_hosts = random.random_bool(0.3);
+    let hosts = if has_hosts { (0..job.ranks).map(|rank| rank % 2).collect() } else { Vec::new() };
+    JobOptions { hosts, ..job }
+}
+
+fn all_messages(comm: &Comm, random: &mut Random) -> Result<(), String> {
+    match random.random_range(0..4) {
+        0 => small_messages(comm, random),
+        1 => puts_and_gets(comm, random),
+        2 => blocking_calls(comm, random),
+        _ => large_messages(comm, random),
+    }
 }
 
 fn small_messages(comm: &Comm, random: &mut Random) -> Result<(), String> {
