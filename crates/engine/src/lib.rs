@@ -6,6 +6,8 @@
 //! This room knows nothing of how graphs are built, of communicators and of launchers.
 
 mod age;
+#[cfg(test)]
+mod ahead;
 pub mod board;
 mod call;
 mod contexts;

@@ -1,6 +1,7 @@
 //! Flow control: too many messages ahead of their receives.
 //!
-//! A receiver that holds more unexpected bytes than its budget asks the sender to *hold*. From then on the sender asks before it
+//! A receiver that holds more unexpected bytes than its budget asks the sender to *hold*; so does one that has so many messages of calls
+//! to come that their numbers would soon be taken for those of calls that are over. From then on the sender asks before it
 //! sends anything that carries bytes: a *request* takes the message's place in the order of messages and in the matcher, the
 //! bytes stay with the sender. When a receive takes the request, the receiver *grants* it and the bytes come, in pieces, straight
 //! to that receive. So each message that a rank has not received costs it a header at most; the bytes cost who sent them. A sender
@@ -18,6 +19,7 @@ use super::peer::{Body, Outbound, Pending, cost};
 use super::token::{Sent, Token};
 use super::wire::{Granted, Kind, UNMATCHED, control};
 use crate::failure::Cause;
+use crate::number::CALLS_AHEAD;
 use castell_base::Rank;
 use castell_transport::Header;
 use std::collections::HashMap;
@@ -25,8 +27,13 @@ use std::collections::HashMap;
 /// Bytes of unexpected messages that a rank keeps before it asks senders to hold, unless it is told otherwise.
 pub const UNEXPECTED_BUDGET_BYTES: u64 = 64 << 20;
 
+/// So many messages for channels that are not open are kept before senders hold: as many more may be under way by then.
+const EARLY_MAX: usize = CALLS_AHEAD as usize / 2;
+
 pub(super) struct Flow {
     pub(super) limit_bytes: u64,
+    /// See [`EARLY_MAX`].
+    limit_early: usize,
     held_bytes: u64,
     /// Peers that were asked to hold.
     holding: Vec<Rank>,
@@ -45,6 +52,7 @@ impl Default for Flow {
     fn default() -> Flow {
         Flow {
             limit_bytes: UNEXPECTED_BUDGET_BYTES,
+            limit_early: EARLY_MAX,
             held_bytes: 0,
             holding: Vec::new(),
             requested: HashMap::new(),
@@ -79,7 +87,8 @@ impl Messages {
         let flow = &mut self.flow;
         flow.held_bytes += cost(header, payload);
         self.counters.unexpected_bytes_max = self.counters.unexpected_bytes_max.max(flow.held_bytes);
-        if flow.held_bytes > flow.limit_bytes && !self.peer(source).is_held {
+        let is_over = flow.held_bytes > flow.limit_bytes || self.early > flow.limit_early;
+        if is_over && !self.peer(source).is_held {
             self.peer(source).is_held = true;
             self.flow.holding.push(source);
             self.send_control(source, control(Kind::Hold, 0, 0, 0, 0), &[]);
@@ -90,12 +99,21 @@ impl Messages {
     #[inline]
     pub(super) fn release(&mut self, bytes: u64) {
         self.flow.held_bytes -= bytes;
-        if !self.flow.holding.is_empty() && self.flow.held_bytes <= self.flow.limit_bytes / 2 {
+        if !self.flow.holding.is_empty()
+            && self.flow.held_bytes <= self.flow.limit_bytes / 2
+            && self.early <= self.flow.limit_early / 2
+        {
             for peer in std::mem::take(&mut self.flow.holding) {
                 self.peer(peer).is_held = false;
                 self.send_control(peer, control(Kind::Resume, 0, 0, 0, 0), &[]);
             }
         }
+    }
+
+    /// As if so few messages that are ahead could be told apart.
+    #[cfg(test)]
+    pub(crate) fn limit_early(&mut self, messages: usize) {
+        self.flow.limit_early = messages;
     }
 
     /// Sender: asks for leave.
