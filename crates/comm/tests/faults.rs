@@ -15,7 +15,7 @@ use castell_comm::{Cause, Comm, Handle, Job};
 use castell_goal::graph::Graph;
 use castell_goal::op::Place;
 use castell_host::process::Ended;
-use group::{place, start, start_open};
+use group::{lose_rights, place, start, start_open};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -689,20 +689,6 @@ fn killed_in_calls(reads: Reads, body: &dyn Fn(&Comm, &Repeat<'_>) -> Result<(),
         });
         expect_one_dead(&outcome, 1);
     }
-}
-
-/// From here on the kernel does not let this process read the memory of the others.
-fn lose_rights() {
-    // SAFETY: no memory is passed.
-    let outcome = unsafe {
-        if libc::geteuid() == 0 {
-            // The superuser may read everybody: becomes somebody else, who may not.
-            libc::setresuid(65_534, 65_534, 65_534)
-        } else {
-            libc::prctl(libc::PR_SET_DUMPABLE, 0)
-        }
-    };
-    assert_eq!(outcome, 0, "{}", std::io::Error::last_os_error());
 }
 
 /// One rank is another user's: all ranks find out, and their large calls go another way.

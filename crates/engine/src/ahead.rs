@@ -1,15 +1,14 @@
 //! A rank that is far ahead of another one with its calls, in one thread, step by step: it goes on until it is asked to hold, and each
 //! call gets its own message.
 
+use crate::departures::engines_of;
 use crate::handle_state::HandleState;
-use crate::messages::attach_to;
 use crate::runs::Scope;
 use crate::turn::Engine;
 use castell_base::{Rank, Tag};
 use castell_goal::graph::Graph;
 use castell_goal::op::Place;
 use castell_shm::job::{Job, JobOptions, Progress};
-use castell_transport::faults::Faults;
 use std::sync::Arc;
 
 const CALLS: usize = 100;
@@ -38,13 +37,7 @@ fn start(engine: &mut Engine, me: Rank, number: &mut u64) -> Arc<HandleState> {
 fn pair() -> [Engine; 2] {
     let options = JobOptions { progress: Progress::Thread, ..JobOptions::new(2) };
     let job = Arc::new(Job::create(&options).expect("a small job"));
-    let faults = Faults::new(0, Default::default());
-    let mut engines = [0, 1].map(|rank| {
-        job.join(Rank(rank), std::process::id(), 0, &[0]).expect("nobody has it");
-        // SAFETY: one end a rank of a job of its own, all in this thread.
-        let port = unsafe { attach_to(&job, Rank(rank), &faults) };
-        Engine::new(&job, Rank(rank), port, None, |_| String::new())
-    });
+    let mut engines = engines_of(&job);
     engines[1].messages.limit_early(KEPT);
     engines
 }

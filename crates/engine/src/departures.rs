@@ -42,6 +42,17 @@ const CASES: [Case; 6] = [
     Case { name: "fragments", bytes: 100_000, has_pipes: false, is_forbidden: true, ..PLAIN },
 ];
 
+/// Both ranks of a job of two, in one thread.
+pub(crate) fn engines_of(job: &Arc<Job>) -> [Engine; 2] {
+    let faults = Faults::new(0, Default::default());
+    [0, 1].map(|rank| {
+        job.join(Rank(rank), std::process::id(), 0, &[0]).expect("nobody has it");
+        // SAFETY: one end a rank of a job of its own, all in this thread.
+        let port = unsafe { attach_to(job, Rank(rank), &faults) };
+        Engine::new(job, Rank(rank), port, None, |_| String::new())
+    })
+}
+
 /// A job of two, whose message has yet to go.
 struct Pair {
     job: Arc<Job>,
@@ -56,13 +67,7 @@ impl Pair {
     fn new(case: &Case) -> Pair {
         let options = JobOptions { pipes: case.has_pipes, progress: Progress::Thread, ..JobOptions::new(2) };
         let job = Arc::new(Job::create(&options).expect("a small job"));
-        let faults = Faults::new(0, Default::default());
-        let mut engines = [0, 1].map(|rank| {
-            job.join(Rank(rank), std::process::id(), 0, &[0]).expect("nobody has it");
-            // SAFETY: one end a rank of a job of its own, all in this thread.
-            let port = unsafe { attach_to(&job, Rank(rank), &faults) };
-            Engine::new(&job, Rank(rank), port, None, |_| String::new())
-        });
+        let mut engines = engines_of(&job);
         if case.is_forbidden {
             engines[RECEIVER].messages.forbid_reading(Rank(SENDER as u32));
         }

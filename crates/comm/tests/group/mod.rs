@@ -63,6 +63,7 @@ pub fn lose_rights() {
     // SAFETY: no memory is passed.
     let outcome = unsafe {
         if libc::geteuid() == 0 {
+            // The superuser may read everybody: becomes somebody else, who may not.
             libc::setresuid(65_534, 65_534, 65_534)
         } else {
             libc::prctl(libc::PR_SET_DUMPABLE, 0)
