@@ -23,7 +23,7 @@ pub struct Case {
     pub hides: bool,
 }
 
-pub const CASES: [Case; 12] = [
+pub const CASES: [Case; 13] = [
     Case { name: "queue", job: of_queues, body: small_messages, hides: false },
     Case { name: "rings", job: of_rings, body: small_messages, hides: false },
     Case { name: "slots", job: some_ranks, body: blocking_calls, hides: false },
@@ -34,6 +34,7 @@ pub const CASES: [Case; 12] = [
     Case { name: "pools", job: some_ranks, body: pooled_messages, hides: false },
     Case { name: "zero_copy", job: of_readers, body: large_calls, hides: false },
     Case { name: "carried", job: of_carriers, body: carried_runs, hides: false },
+    Case { name: "lent", job: of_carriers, body: runs_that_only_a_scope_waits_for, hides: false },
     Case { name: "one_sided", job: some_ranks, body: puts_and_gets, hides: false },
     Case { name: "tcp", job: over_tcp, body: all_messages, hides: false },
 ];
@@ -267,6 +268,37 @@ fn carried_runs(comm: &Comm, random: &mut Random) -> Result<(), String> {
     match numbers[1] == expected {
         true => Ok(()),
         false => Err(format!("wrong bytes: {} instead of {expected}", numbers[1])),
+    }
+}
+
+/// A sum goes around the ring through memory that is lent to a scope; nobody but its end waits for the run's.
+fn runs_that_only_a_scope_waits_for(comm: &Comm, _random: &mut Random) -> Result<(), String> {
+    let (me, ranks) = (comm.rank(), comm.size());
+    let (next, before) = (Rank((me.0 + 1) % ranks), Rank((me.0 + ranks - 1) % ranks));
+    let add = Arithmetic::new(Operator::Add, ElementType::U64).expect("legal");
+    let (own, mut sum) = ([1_u64 << me.0], [0_u64]);
+    let run = comm.scope(|scope| {
+        let (own, sum) = (scope.share(&own), scope.lend(&mut sum));
+        let mut graph = scope.graph();
+        let comes = graph.recv(sum, Some(before), Some(Tag(0))).expect("legal");
+        if me == Rank(0) {
+            let goes = graph.send(own, next, Tag(0)).expect("legal");
+            graph.requires(goes, comes).expect("legal");
+        } else {
+            let adds = graph.local(own, sum, sum, add).expect("legal");
+            let goes = graph.send(sum, next, Tag(0)).expect("legal");
+            graph.requires(comes, adds).and_then(|()| graph.requires(adds, goes)).expect("legal");
+        }
+        scope.run(&graph.compile().expect("legal")).expect("it fits the group")
+    });
+    if !run.is_done() {
+        return Err("the scope has ended before its run".to_owned());
+    }
+    run.wait().map_err(|failure| failure.to_string())?;
+    let expected = if me == Rank(0) { (1 << ranks) - 1 } else { (2 << me.0) - 1 };
+    match sum[0] == expected {
+        true => Ok(()),
+        false => Err(format!("wrong bytes: {} instead of {expected}", sum[0])),
     }
 }
 

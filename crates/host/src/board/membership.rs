@@ -309,6 +309,28 @@ mod tests {
         }
     }
 
+    /// A worker that sleeps for a processor is told where the number of what it is told begins again.
+    #[test]
+    fn who_is_hungry_is_told_wherever_the_numbers_stand() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = Membership::join(&folder.path().join("board"), 2, &[0]).expect("it can be made");
+        let news = || place.words().members[place.member].news.load(Ordering::Relaxed);
+        for before in [u32::MAX - 1, u32::MAX, 0] {
+            place.words().members[place.member].news.store(before, Ordering::Relaxed);
+            let held = place.try_take(None).expect("nobody has it");
+            std::thread::scope(|scope| {
+                let hungry = scope.spawn(|| place.take(None, || false));
+                while *place.hungry() == 0 {
+                    std::thread::yield_now();
+                }
+                place.give(held);
+                let turn = hungry.join().expect("it is told").expect("it is nowhere else");
+                place.give(turn);
+            });
+            assert_eq!(news(), before.wrapping_add(1), "it was told once");
+        }
+    }
+
     #[test]
     fn who_does_not_wait_has_back_at_once_what_it_has_the_right_to() {
         let folder = tempfile::tempdir().expect("a folder");

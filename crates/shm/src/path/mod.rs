@@ -248,3 +248,50 @@ impl Endpoint for ShmEndpoint {
         self.bursting = false;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::JobOptions;
+    use castell_transport::Down;
+
+    #[derive(Default)]
+    struct Inbox(Vec<u32>, Option<u32>);
+
+    impl Events for Inbox {
+        fn message(&mut self, header: &Header, _payload: &[u8]) {
+            self.0.push(header.sequence);
+        }
+
+        fn down(&mut self, peer: Rank, delivered: u32, why: Down) {
+            assert_eq!((peer, why), (Rank(1), Down::Left));
+            self.1 = Some(delivered);
+        }
+    }
+
+    #[test]
+    fn how_much_came_is_known_where_its_number_begins_again() {
+        for rings in [true, false] {
+            let job =
+                Arc::new(Job::create(&JobOptions { rings, ..JobOptions::new(2) }).expect("a small job"));
+            let [mut me, mut peer] = [0, 1].map(|rank| {
+                job.join(Rank(rank), 1000 + rank, 0, &[]).expect("nobody has it");
+                // SAFETY: one end a rank of a job of this test's own, all in one thread.
+                unsafe { Shm::attach(Arc::clone(&job), Rank(rank)) }
+            });
+            me.delivered[1] = u32::MAX - 1;
+            let mut out = peer.connector().connect(Rank(0), &me.address()).expect("a way");
+            let mut inbox = Inbox::default();
+            for sequence in 0..4 {
+                let header = Header { kind: 7, source: 1, sequence, ..Header::default() };
+                out.try_send(&header, &[]).expect("there is room");
+                me.poll(16, &mut inbox);
+            }
+            job.mark_finished(Rank(1), &[Rank(0)]);
+            while inbox.1.is_none() {
+                me.poll(16, &mut inbox);
+            }
+            assert_eq!((inbox.0, inbox.1), (vec![0, 1, 2, 3], Some(2)), "rings: {rings}");
+        }
+    }
+}

@@ -24,6 +24,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// After so many tasks of its own a worker looks at what waits above it first, so that nothing waits there for ever.
 const LOOK_ABOVE: u32 = 64;
+/// What a leaf counts begins here; in tests, where it soon begins again.
+const TAKEN_BEFORE: u32 = if cfg!(test) { u32::MAX - 2 } else { 0 };
 
 /// A worker that looks for something asks so many others at most, before it does something else.
 const ASKED_AT_ONCE: usize = 3;
@@ -244,7 +246,7 @@ impl<T: Schedulable> Tree<T> {
         let leaf = |leaf: LeafId| Leaf {
             worker: WorkerId(leaf.0),
             policy: options.policy,
-            own: Biased::new(Own { queue: Line::new(options.policy), taken: 0, known: 0 }),
+            own: Biased::new(Own { queue: Line::new(options.policy), taken: TAKEN_BEFORE, known: 0 }),
             length: AtomicUsize::new(0),
             enabled: AtomicBool::new(true),
             numa: topology.numa_of(leaf),

@@ -8,6 +8,9 @@ use super::WorkerId;
 use castell_host::futex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+/// Where the count of news begins; in tests, where it soon begins again.
+const NEWS_BEFORE: u32 = if cfg!(test) { u32::MAX } else { 0 };
+
 /// Who stands aside, and how many do not have to.
 pub(crate) struct Aside {
     threads: Box<[Thread]>,
@@ -24,7 +27,7 @@ struct Thread {
 
 impl Aside {
     pub(super) fn new(threads: usize) -> Aside {
-        let thread = |_| Thread { is_taken: AtomicBool::new(false), news: AtomicU32::new(0) };
+        let thread = |_| Thread { is_taken: AtomicBool::new(false), news: AtomicU32::new(NEWS_BEFORE) };
         Aside { threads: (0..threads).map(thread).collect(), free: AtomicU32::new(0) }
     }
 
@@ -95,5 +98,33 @@ pub(crate) struct Free<'a>(&'a Aside);
 impl Drop for Free<'_> {
     fn drop(&mut self) {
         self.0.free.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn who_is_aside_hears_all_news_where_their_number_begins_again() {
+        let (aside, worker) = (Aside::new(1), WorkerId(0));
+        for round in 0..4 {
+            aside.take(worker);
+            let (before, is_wanted) = (aside.of(worker).news.load(Ordering::SeqCst), AtomicBool::new(false));
+            thread::scope(|scope| {
+                let sleeper = scope.spawn(|| aside.sleep(worker, || is_wanted.load(Ordering::SeqCst)));
+                match round % 2 {
+                    0 => aside.give(worker),
+                    _ => {
+                        is_wanted.store(true, Ordering::SeqCst);
+                        aside.wake_if_taken(worker);
+                    }
+                }
+                sleeper.join().expect("it is woken");
+            });
+            assert_eq!(aside.of(worker).news.load(Ordering::SeqCst), before.wrapping_add(1), "{round}");
+        }
+        assert!(aside.of(worker).news.load(Ordering::SeqCst) < 4, "it has begun again");
     }
 }
