@@ -122,6 +122,63 @@ mod tests {
         assert!(count > 150, "{count}");
     }
 
+    /// A shell's function in the program's place: what it was called with, each word ended by a 0 and each call by a line; nothing else runs.
+    const STAND_IN: &str = "castell() { printf '%s\\0' \"$@\" >&7; echo >&7; }
+        command_not_found_handle() { return 0; }
+        exec 7>calls\n";
+
+    /// What a shell makes of the examples: the words of each call of castell, also of those within others' command lines.
+    fn calls(examples: &str) -> Vec<Vec<String>> {
+        let folder = tempfile::tempdir().expect("a folder");
+        for file in examples.split("< ").skip(1).filter_map(|rest| rest.split_whitespace().next()) {
+            std::fs::write(folder.path().join(file), "").expect("a file");
+        }
+        // What is written goes nowhere.
+        let mut parts = examples.split(" > ");
+        let mut script = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let end = part.find([' ', '\n']).unwrap_or(part.len());
+            script.push_str(&format!(" > /dev/null{}", &part[end..]));
+        }
+        let mut shell = std::process::Command::new("/bin/bash");
+        // Without a path there is no other program.
+        shell.args(["-c", &format!("{STAND_IN}{script}\nwait")]).current_dir(folder.path()).env_clear();
+        shell.env("HOME", folder.path()).env("PATH", "/nowhere").stdin(std::process::Stdio::null());
+        shell.output().expect("bash starts");
+        let said = std::fs::read_to_string(folder.path().join("calls")).expect("written");
+        let mut calls = Vec::new();
+        for call in said.split_terminator('\n') {
+            let words: Vec<String> = call.split_terminator('\0').map(str::to_owned).collect();
+            let inner = words.iter().enumerate().filter(|(_, word)| *word == "castell");
+            let inner: Vec<Vec<String>> = inner.map(|(at, _)| words[at + 1..].to_vec()).collect();
+            calls.push(words);
+            calls.extend(inner);
+        }
+        calls
+    }
+
+    #[test]
+    fn every_example_is_understood() {
+        let (mut count, mut wrong) = (0, Vec::new());
+        walk(&crate::Cli::command(), "", &mut |path, text| {
+            let examples = text.split_once("Examples:\n").map_or("", |(_, behind)| behind);
+            let lines =
+                examples.lines().take_while(|line| line.starts_with(INDENT)).map(|line| parts(line).0);
+            let lines: Vec<&str> = lines.collect();
+            let names = lines.iter().filter(|line| line.starts_with("castell ")).count();
+            let calls = calls(&lines.join("\n"));
+            assert!(calls.len() >= names, "{path}: {} calls in {names} examples: {lines:?}", calls.len());
+            count += calls.len();
+            for call in calls {
+                let words = ["castell"].into_iter().chain(call.iter().map(String::as_str));
+                if let Err(error) = crate::Cli::command().try_get_matches_from(words) {
+                    wrong.push(format!("{path}: {}: {error}", call.join(" ")));
+                }
+            }
+        });
+        assert!(wrong.is_empty() && count > 200, "{count} examples: {}", wrong.join("\n"));
+    }
+
     /// What stands between quotes in Rust text, outside of comments, but for what is looked for in what was printed.
     fn literals(text: &str) -> Vec<&str> {
         let (bytes, mut at, mut found) = (text.as_bytes(), 0, Vec::new());

@@ -1,5 +1,7 @@
 //! `castell bench tasks`, `metg` and `omp` on small programs, with the runtimes that are here.
 
+mod json_page;
+
 use std::process::Command;
 
 fn rows(arguments: &[&str]) -> Vec<serde_json::Value> {
@@ -36,6 +38,7 @@ fn openmp_programs_are_measured_with_a_library_and_without() {
     let measured =
         rows(&["omp", "chain:tasks=100", "--libraries", &folder, "--bots", &folder, "--program", &own]);
     for row in &measured {
+        json_page::stands_on_the_page("bench omp", row);
         assert!(row["median_ns"].as_f64() > Some(0.0) && row["cpu_ns"].is_number(), "{row}");
     }
     let subjects: Vec<_> = measured.iter().filter_map(|row| row["subject"].as_str()).collect();

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// What commands print; `FOLDER` is one with a graph of tasks and a mailbox in it.
-const COMMANDS: [&str; 51] = [
+const COMMANDS: [&str; 53] = [
     "predict --simulate kernels --scale 64",
     "predict --simulate kernels --scale 64 chase triad",
     "goal check examples/goal/halo.goal",
@@ -26,6 +26,8 @@ const COMMANDS: [&str; 51] = [
     "simulate bcast:binomial --ranks 8 --repeat 3 --model loggops:o=normal(1500ns,100ns)",
     "simulate barrier:linear --ranks 8 --network torus:dims=2x4",
     "simulate barrier:linear allreduce:halving-doubling --sweep ranks=6..8:+1",
+    "simulate alltoall:pairwise --ranks 8 --network torus:dims=2x4 --links FOLDER/links.svg",
+    "simulate alltoall:pairwise --ranks 8 --network torus:dims=2x4 --measure",
     "simulate /nowhere/x.goal",
     "simulate nothing:linear --ranks 8",
     "simulate --list",
@@ -64,6 +66,30 @@ const COMMANDS: [&str; 51] = [
     "tune knobs --knob A=1..9 --measure FOLDER/measure --samples 4 --budget 3",
     "distances --functions --threads -- true",
 ];
+
+/// Whatever the page tells of, some test compares with it.
+#[test]
+fn every_row_of_the_page_is_compared() {
+    let mut compared: Vec<String> = COMMANDS.iter().map(ToString::to_string).collect();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    for entry in std::fs::read_dir(folder).expect("it is there") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|ending| ending == "rs") {
+            let text = std::fs::read_to_string(&path).expect("Rust");
+            let calls = text.split("stands_on_the_page(\"").skip(1);
+            compared.extend(calls.filter_map(|call| Some(call.split_once('"')?.0.to_owned())));
+        }
+    }
+    let is_compared = |row: &&str| {
+        let mut words = row.split(" --");
+        let command = words.next().unwrap_or_default();
+        let options: Vec<String> = words.map(|option| format!(" --{option}")).collect();
+        compared.iter().any(|by| by.starts_with(command) && options.iter().all(|option| by.contains(option)))
+    };
+    let rows = json_page::PAGE.lines().filter(|row| row.starts_with("| `"));
+    let missing: Vec<&str> = rows.flat_map(json_page::names).filter(|row| !is_compared(row)).collect();
+    assert!(missing.is_empty(), "no test compares what these print with docs/src/json.md: {missing:?}");
+}
 
 #[test]
 fn every_key_stands_on_the_page() {

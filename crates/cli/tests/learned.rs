@@ -168,7 +168,8 @@ fn looks(world: &World, before: u64) {
     let drawing = world.path("error.svg");
     let drawn = world.learned(&["--svg", drawing.to_str().expect("text")]);
     assert!(drawn.status.success() && Path::new(&drawing).exists(), "{}", said(&drawn));
-    assert!(world.learned(&["forget", "md5sum"]).status.success());
+    let forgotten = world.json(&["forget", "md5sum", "--json"]).expect("JSON");
+    stands_on_the_page("learned forget", &forgotten);
     let gone = world.learned(&["predict", "sha256sum", "md5sum"]);
     assert!(
         !gone.status.success() && said(&gone).contains("nothing was learned of md5sum"),

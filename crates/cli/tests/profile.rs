@@ -1,5 +1,8 @@
 //! `castell profile`, `probe` and `slowdown`.
 
+mod json_page;
+
+use json_page::stands_on_the_page;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -141,22 +144,17 @@ fn a_profile_is_kept_by_its_binary_listed_used_and_removed() {
     let placed = json(&["place", &format!("{program}:C:2"), "--rule", "predicted"]);
     let how = placed["knowledge"][0]["how"].as_str().expect("a sentence");
     assert!(how.contains("its binary is not the one that was profiled"), "{placed:#}");
-    assert!(json(&["profiles", "show", "program:C"])["profiles"][0]["distances"].is_object());
+    let all = json(&["profiles", "show", "program:C"]);
+    assert!(all["profiles"][0]["distances"].is_object());
+    stands_on_the_page("profiles show", &all);
+    stands_on_the_page("profiles machine", &json(&["profiles", "machine"]));
     let shown = castell(&["profiles", "show", "program"]);
     assert!(text(&shown.stdout).contains("changed since"), "{}", text(&shown.stdout));
-    assert_eq!(json(&["profiles", "remove", "program:C"])["removed"].as_array().map(Vec::len), Some(1));
-    let named = castell(&[
-        "profile",
-        "--keep",
-        "--name",
-        "touches",
-        "--by",
-        "distances",
-        "--sample",
-        "0.1",
-        "--",
-        &program,
-    ]);
+    let removed = json(&["profiles", "remove", "program:C"]);
+    assert_eq!(removed["removed"].as_array().map(Vec::len), Some(1));
+    stands_on_the_page("profiles remove", &removed);
+    let named = "profile --keep --name touches --by distances --sample 0.1 --".split(' ').chain([&*program]);
+    let named = castell(&named.collect::<Vec<_>>());
     assert!(named.status.success(), "{}", text(&named.stderr));
     assert_eq!(json(&["profiles", "remove", "touches"])["removed"][0]["name"], "touches");
     let gone = castell(&["profiles", "show", "program:C"]);

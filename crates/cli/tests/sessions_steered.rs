@@ -100,6 +100,7 @@ fn stopped_resumed_and_ended() {
     until("it runs", || world.started("one"));
     let stopped = world.json(&["stop", "1"]);
     assert_eq!((stopped["state"].as_str(), stopped["stopped"].as_bool()), (Some("suspended"), Some(true)));
+    stands_on_the_page("session stop", &stopped);
     assert!(world.text(&["list"]).contains("(stopped by its user)"));
     assert!(world.text(&["explain", "1"]).contains("session 1 is suspended by its user"));
     let two = world.run(&[], "two");
@@ -107,10 +108,15 @@ fn stopped_resumed_and_ended() {
     assert!(waits.contains("running"), "{waits}");
     assert!(world.refused(&["resume", "1"]).contains("session 1 is not stopped: it runs"));
     assert!(world.refused(&["resume", "2"]).contains("session 2 is not stopped: it waits for its turn"));
+    stands_on_the_page("session set", &world.json(&["set", "2", "--priority", "3"]));
     assert_eq!(world.text(&["end", "1"]), "session 1 has ended\n");
     assert_eq!(one.code(), Some(143));
     until("the next one runs", || world.started("two"));
-    assert_eq!(world.json(&["end", "2"])["state"].as_str(), Some("ended"));
+    world.text(&["stop", "2"]);
+    stands_on_the_page("session resume", &world.json(&["resume", "2"]));
+    let ended = world.json(&["end", "2"]);
+    assert_eq!(ended["state"].as_str(), Some("ended"));
+    stands_on_the_page("session end", &ended);
     assert_eq!(two.code(), Some(143));
 }
 

@@ -1,10 +1,12 @@
 //! `castell place --slurm`, with the plug-in of `packaging/slurm` in a real Slurm of ten nodes of two slots.
 
+mod json_page;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
 #[path = "../../comm/tests/slurm/mod.rs"]
 mod slurm;
 
+use json_page::stands_on_the_page;
 use serde_json::Value;
 use skipped::skip;
 use slurm::{Layout, Slurm};
@@ -246,7 +248,9 @@ fn jobs_are_known_by_their_binaries_whatever_they_are_called() {
         of_name("cannot be seen from here"),
         ("binary".into(), "its binary was profiled".into()),
     ];
-    assert_eq!(how(&shown()), expected, "{:#}", shown());
+    let all = shown();
+    assert_eq!(how(&all), expected, "{all:#}");
+    stands_on_the_page("place --slurm", &all);
 }
 
 #[test]

@@ -35,9 +35,12 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// What an operation's processes may hold together; larger cases are left out. Bytes.
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
+/// A peer that takes longer for a round, as where more of its ranks spin than there are processors, is asked once.
+const SLOW: Duration = Duration::from_secs(4);
 
 /// Measure this machine and choose the fastest collective algorithms
 ///
@@ -65,7 +68,7 @@ pub struct Args {
     /// Which sizes of vectors, or of each rank's block
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 30), default_value = "8,4096,65536,1048576")]
     bytes: Vec<u64>,
-    /// Rounds in which castell and the MPI implementations take turns
+    /// Rounds in which castell and the MPI implementations take turns; one of these that takes over 4 s for a round has one
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Leave the MPI implementations out
@@ -250,15 +253,21 @@ impl Round<'_> {
             .collect();
         let mut ours: Vec<Vec<Vec<Sample>>> = sets.iter().map(|set| vec![Vec::new(); set.len()]).collect();
         let mut theirs: Vec<Vec<Vec<Sample>>> = peers.iter().map(|_| vec![Vec::new(); calls.len()]).collect();
+        let mut is_slow = vec![false; peers.len()];
         for _ in 0..self.args.rounds {
             self.step(&format!("{ranks} ranks: castell"));
             let samples = ours::measure(ranks, &sets, timing)?;
             for (all, samples) in ours.iter_mut().flatten().zip(samples.into_iter().flatten()) {
                 all.push(samples);
             }
-            for (peer, theirs) in peers.iter_mut().zip(&mut theirs) {
+            for ((peer, theirs), is_slow) in peers.iter_mut().zip(&mut theirs).zip(&mut is_slow) {
                 self.step(&format!("{ranks} ranks: {}", peer.name()));
+                if *is_slow {
+                    continue;
+                }
+                let began = Instant::now();
                 let samples = plan.measure_peer(peer, ranks)?;
+                *is_slow = began.elapsed() > SLOW;
                 theirs.iter_mut().zip(samples).for_each(|(all, sample)| all.push(sample));
             }
         }

@@ -35,7 +35,7 @@ const UNITS: [&str; 6] = ["ns", "us", "ps", "ms", "s", "seconds"];
 /// Those that count something else.
 const NO_TIMES: [&str; 3] = ["left_out", "left_out_bytes", "waiting"];
 
-const PAGE: &str = include_str!("../../../../docs/src/json.md");
+pub const PAGE: &str = include_str!("../../../../docs/src/json.md");
 
 /// Every key of what a command has printed is in the page's rows about it.
 #[track_caller]
@@ -103,16 +103,26 @@ fn keys(value: &Value, into: &mut BTreeSet<String>) {
     }
 }
 
-/// The rows of the page that are about a command.
+/// The rows of the page that are about a command, and those that these refer to: "as in `session list`", "as `profile` prints it".
 fn rows(command: &str) -> Vec<&'static str> {
-    let is_about = |row: &&str| {
-        let names = row.strip_prefix("| ").and_then(|row| row.split(" | ").next()).unwrap_or_default();
-        names.split(", ").any(|name| {
-            let name = name.trim_matches('`');
-            command.starts_with(name.split(" --").next().unwrap_or_default())
-        })
+    let is_about = |row: &&str, command: &str| {
+        names(row).any(|name| command.starts_with(name.split(" --").next().unwrap_or_default()))
     };
-    PAGE.lines().filter(|row| row.starts_with("| `")).filter(is_about).collect()
+    let of = |command: &str| {
+        let rows = PAGE.lines().filter(|row| row.starts_with("| `"));
+        rows.filter(|row| is_about(row, command)).collect::<Vec<_>>()
+    };
+    let own = of(command);
+    let marks = ["as `", "as in `"];
+    let named = marks.iter().flat_map(|mark| own.iter().flat_map(|row| row.split(*mark).skip(1)));
+    let others: Vec<&str> = named.flat_map(|rest| of(rest.split('`').next().unwrap_or_default())).collect();
+    own.into_iter().chain(others).collect()
+}
+
+/// The commands that a row is about, with the options that it needs.
+pub fn names(row: &str) -> impl Iterator<Item = &str> {
+    let names = row.strip_prefix("| ").and_then(|row| row.split(" | ").next()).unwrap_or_default();
+    names.split(", ").map(|name| name.trim_matches('`'))
 }
 
 /// Keys of the page that are called as times are and do not end with a unit, whether somebody prints them or not. Some names on it are values, or keys
