@@ -167,7 +167,15 @@ fn loom(root: &Path, arguments: &[&str]) -> Command {
         ("RUSTFLAGS", "--cfg loom"),
         ("CARGO_PROFILE_RELEASE_LTO", "off"),
         ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
+        ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
     ]);
+    // What schedules the threads is where the time goes; and of what lies below hardly anything runs.
+    let schedulers = ["loom", "generator"].map(|package| (package, 3));
+    let below = ["goal", "trace", "model", "collectives", "policy"];
+    let below = below.map(|room| format!("castell-{room}"));
+    for (package, level) in schedulers.into_iter().chain(below.iter().map(|package| (&**package, 0))) {
+        tests.args(["--config", &format!("profile.release.package.{package}.opt-level={level}")]);
+    }
     tests.args(arguments).current_dir(root);
     tests
 }

@@ -62,8 +62,8 @@ const MPIS: [(&str, &[&str]); 3] = [
     ("intel-2021", &["--no-deps", "impi-rt==2021.19.0", "impi-devel==2021.19.0", "mpi4py==4.1.2"]),
 ];
 
-/// Without search and a server of its own, which only readers want: it builds sooner.
-const MDBOOK: [&str; 4] = ["install", "--locked", "mdbook@0.5.4", "--no-default-features"];
+/// Without search and a server of its own, which only readers want, and without optimisation: it builds sooner, and a book takes seconds.
+const MDBOOK: [&str; 5] = ["install", "--locked", "--debug", "mdbook@0.5.4", "--no-default-features"];
 
 /// Arguments of `cargo xtask setup`.
 #[derive(clap::Args)]

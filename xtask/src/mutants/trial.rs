@@ -36,14 +36,17 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const TOGETHER: Duration = Duration::from_secs(1);
 /// What may be the first run of a test.
 const FIRST: Duration = Duration::from_secs(180);
+/// So many may fail without a mutant.
+const FAILED_MAX: usize = 3;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Runs each test once, and notes what it comes by.
+/// Runs each test once, and notes what it comes by. One that fails is named and left out: it may be one that the switches disturb, as
+/// those that count what is allocated.
 ///
 /// # Errors
-/// A test fails without any mutant.
+/// More than a few fail without any mutant.
 pub fn tests<'p>(programs: &'p [Program], notes: &Path) -> anyhow::Result<Vec<Test<'p>>> {
-    let mut tests = Vec::new();
+    let (mut tests, mut failed) = (Vec::new(), 0);
     for program in programs {
         let mut list = Command::new(&program.executable);
         let output = list.args(["--list", "--format", "terse"]).current_dir(&program.folder).output()?;
@@ -53,11 +56,15 @@ pub fn tests<'p>(programs: &'p [Program], notes: &Path) -> anyhow::Result<Vec<Te
             let began = Instant::now();
             let passed =
                 run(program, &[name], ("CASTELL_MUTANT_NOTES", &notes.display().to_string()), FIRST)?;
-            ensure!(
-                passed == Some(true),
-                "{name} of {} fails without any mutant",
-                program.executable.display()
-            );
+            if passed != Some(true) {
+                println!(
+                    "mutants: without {name} of {}, which fails where there is no mutant",
+                    program.executable.display()
+                );
+                failed += 1;
+                ensure!(failed <= FAILED_MAX, "that many have another reason");
+                continue;
+            }
             let took = began.elapsed();
             let places = fs::read_to_string(notes).unwrap_or_default();
             let places =
@@ -119,7 +126,9 @@ fn run(
     (key, value): (&str, &str),
     limit: Duration,
 ) -> anyhow::Result<Option<bool>> {
-    let mut tests = Command::new(&program.executable);
+    // Whoever breaks this off leaves no test behind that does not end.
+    let mut tests = Command::new("setpriv");
+    tests.args(["--pdeathsig", "KILL", "--"]).arg(&program.executable);
     tests.args(["--exact", "--test-threads", "1", "--quiet"]).args(names).current_dir(&program.folder);
     tests.env("CARGO_MANIFEST_DIR", &program.folder).env("RUST_BACKTRACE", "0").env(key, value);
     // A group of its own, which is ended with all that it started.
