@@ -5,6 +5,7 @@ use castell_collectives::generator::{Generator, Options};
 use castell_goal::program::Program;
 use castell_goal::schedule::OpId;
 use castell_goal::text;
+use castell_model::noise::{Detours, NoisyModel};
 use castell_model::topology::Topology;
 use castell_model::{ClosedForms, Model, Tree};
 use castell_sim::instrument::Instrument;
@@ -21,6 +22,14 @@ fn program(text: &str) -> Program {
 fn machine(model: &str) -> Machine {
     Machine::new(Model::parse(model).unwrap_or_else(|error| panic!("{error}")))
 }
+
+fn noisy(model: &str) -> Machine {
+    let model = NoisyModel::parse(model, &mut |file| Err(format!("no {file}")));
+    Machine::from(model.unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// Noise of a parameter that other models do not have: everything is drawn there, and nothing is changed.
+const BESIDE: &str = "bsp:l=exponential(1us)";
 
 fn run(text: &str, machine: &Machine) -> Outcome {
     Simulation::new(&program(text), machine).run().unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -128,11 +137,21 @@ fn operations_take_what_the_book_says() {
     // A put has finished when the bytes are there, a get when the answer is.
     assert_eq!(ends_ns(&two("p: put 8b to 1 at @0 into @0"), &plb)[0], 608.0);
     assert_eq!(ends_ns(&two("g: get 8b from 1 at @0 into @0"), &plb)[0], 600.0 + 508.0);
+    // Where a message's bytes come behind its head, until the last of them.
+    let log = machine("loggops:L=1000ns,o=10ns,g=7ns,G=2ns,O=0,S=100000");
+    assert_eq!(ends_ns(&two("p: put 9b to 1 at @0 into @0"), &log)[0], 1010.0 + 16.0);
+    assert_eq!(ends_ns(&two("g: get 9b from 1 at @0 into @0"), &log)[0], 2010.0 + 16.0);
     // What is sent after a put does not wait for that.
     assert_eq!(ends_ns(&two("p: put 8b to 1 at @0 into @0\nc: calc 50\nc irequires p"), &plb)[0], 608.0);
     assert_eq!(ends_ns(&two("p: put 8b to 1 at @0 into @0\nc: calc 50\nc requires p"), &plb)[0], 658.0);
     // Reducing costs gamma a byte.
     assert_eq!(ends_ns(&two("a: local add u64 2 @0 @16 into @32"), &plb)[0], 32.0);
+    // Also where times are drawn; what computing is multiplied by counts for that as well.
+    let local = two("a: local add u64 2 @0 @16 into @32");
+    let drawn = "plb:alpha_p=500ns,alpha_r=uniform(100ns,100ns),gamma=2ns";
+    assert_eq!(ends_ns(&local, &noisy(drawn))[0], 32.0);
+    assert_eq!(ends_ns(&local, &noisy("plb:gamma=2ns,compute=uniform(3,3)"))[0], 96.0);
+    assert_eq!(ends_ns(&local, &noisy("lb:alpha=1us,gamma=uniform(5ns,5ns)"))[0], 80.0);
     // Sleeping occupies the processor, unless it is concurrent.
     assert_eq!(ends_ns(&two("s: sleep 70\nc: calc 50"), &plb)[0], 120.0);
     assert_eq!(ends_ns(&two("s: sleep 70 concurrent\nc: calc 50"), &plb)[0], 70.0);
@@ -169,10 +188,18 @@ fn messages_wait_for_processors_only_where_receiving_occupies_them() {
     ] {
         // Waiting, the message comes once the processor has computed, and occupies it then.
         let expected = busy_ns.map_or(arrived_ns, |busy_ns| 100_000.0 + busy_ns) + 200_000.0;
-        assert_eq!(ends_ns(text, &machine(model))[1], expected, "{model}");
-        assert_eq!(ends_ns(&text.replace("c: calc 100000\n", ""), &machine(model))[1], {
-            arrived_ns + busy_ns.unwrap_or(0.0) + 200_000.0
-        });
+        let quiet = machine(model);
+        // The same where times are drawn, on another engine.
+        let drawn = Machine { noise: noisy(BESIDE).noise, ..quiet.clone() };
+        for machine in [&quiet, &drawn] {
+            assert_eq!(ends_ns(text, machine)[1], expected, "{model}");
+            // Also what another processor does may wait for the receive (under LogGOPSim's rule it does not).
+            let other = text.replace("d: sleep 200000 concurrent", "d: calc 200000 cpu 1");
+            assert!(busy_ns.is_some() || ends_ns(&other, machine)[1] == expected, "{model}");
+            assert_eq!(ends_ns(&text.replace("c: calc 100000\n", ""), machine)[1], {
+                arrived_ns + busy_ns.unwrap_or(0.0) + 200_000.0
+            });
+        }
     }
 }
 
@@ -232,6 +259,56 @@ fn rendezvous_lasts_until_the_receive_is_posted() {
     assert!(deadlock.closed && deadlock.chain.len() == 2, "{deadlock}");
 }
 
+/// What a rendezvous lets go on at both of its ends at the same time goes on at the lower rank first, so that its message is
+/// the first to be taken in.
+#[test]
+fn of_ranks_that_go_on_together_the_lowest_is_first() {
+    let log = machine("loggops:L=1us,o=0,g=0,G=1ns,O=0,S=5");
+    let program = |from: u32, to: u32| {
+        let mut ranks = [
+            (from, format!("s: send 6b to {to} tag 0\n t: send 5b to 2 tag 0\n t requires s")),
+            (
+                to,
+                format!(
+                    "w: calc 5000\n r: recv 6b from {from} tag 0 cpu 1\n r requires w\n u: send 5b to 2 tag 0 cpu 1\n u requires r"
+                ),
+            ),
+            (
+                2,
+                "a: recv 5b from 0 tag 0\n b: recv 5b from 1 tag 0\n d: sleep 500 concurrent\n d requires a"
+                    .into(),
+            ),
+        ];
+        ranks.sort();
+        let ranks = ranks.map(|(rank, text)| format!("rank {rank} {{ {text} }}\n"));
+        format!("num_ranks 3\n{}", ranks.concat())
+    };
+    // Both leave when the receive is posted, at 5000, and are there at 6000: the first occupies the processor for 4 ns.
+    for (from, to) in [(0, 1), (1, 0)] {
+        assert_eq!(ends_ns(&program(from, to), &log)[2], 6504.0, "{from} sends to {to}");
+    }
+}
+
+/// Under BSP detours lengthen what is computed.
+#[test]
+fn detours_lengthen_supersteps() {
+    let detours = Detours::parse("0 500\n10000 1000\n23000 7000\n").unwrap();
+    let text =
+        "num_ranks 2\nrank 0 { c: calc 60000 }\nrank 1 { c: calc 7000\n d: calc 100000\n d requires c }";
+    let bsp = machine("bsp:g=10ns,G=1ns,l=1us").with_detours(detours.clone(), false);
+    for seed in 0..5 {
+        let outcome = Simulation::new(&program(text), &bsp).with_seed(seed).run().unwrap();
+        let end = |rank: u32, start: Time, ns: u64| {
+            let phase = detours.phase(seed, Rank(rank), false);
+            start + Time::from_ns(ns) + detours.delay(phase, start, Time::from_ns(ns))
+        };
+        let first = end(1, Time::ZERO, 7000);
+        assert_eq!(outcome.end, [end(0, Time::ZERO, 60_000), end(1, first, 100_000)], "seed {seed}");
+        // At least one whole round of detours, which takes 30 us.
+        assert!(outcome.end[0] >= Time::from_ns(60_000 + 8500), "seed {seed}");
+    }
+}
+
 /// Both messages go over the link to rank 2.
 const TWO_TO_ONE: &str = "num_ranks 3\n\
     rank 0 { s: send 1000b to 2 tag 0 }\n\
@@ -256,6 +333,24 @@ fn loads_of_links_are_counted() {
     // From the ranks 0 and 1 to the switch, and from there to rank 2, where the second message waits for the first.
     let expected = BTreeMap::from([(0, load(1, 0)), (1, load(1, 0)), (5, load(2, 1000))]);
     assert_eq!(links.loads, expected);
+}
+
+#[test]
+fn networks_have_a_place_for_each_rank() {
+    let plb = machine("plb:alpha_p=500ns,alpha_r=100ns");
+    for (places, fits) in [(2, false), (3, true), (4, true)] {
+        let star = format!("star:ranks={places},link=50ns,G=1ns");
+        let star = Topology::parse(&star, &mut |_| Err(String::new())).unwrap();
+        let machine = plb.clone().with_network(Arc::new(star));
+        match Simulation::new(&program(TWO_TO_ONE), &machine).run() {
+            Ok(_) => assert!(fits, "{places} places"),
+            Err(error) => assert_eq!(
+                (error, fits),
+                (SimError::NetworkTooSmall { ranks: 3, places: 2 }, false),
+                "{places} places"
+            ),
+        }
+    }
 }
 
 #[test]

@@ -150,6 +150,28 @@ fn messages_over_links_leave_and_arrive_when_the_links_say() {
     assert_eq!(told[2], ([2, 2, 7], [100, 600, 600, 600], [500, 0, 0]));
 }
 
+/// A sender that waited for its receive goes on because the message was late, or because the receiver was busy.
+#[test]
+fn what_a_rendezvous_waited_for_is_told() {
+    let log = machine("loggops:L=1000ns,o=10ns,g=0,G=0,O=0,S=0");
+    let told = |before: &str| {
+        let text = format!(
+            "num_ranks 2\nrank 0 {{ s: send 8b to 1 tag 0\n c: calc 7\n c requires s }}\n\
+             rank 1 {{ {before} }}"
+        );
+        let told = |one: &castell_trace::Dependence| (one.from.0, one.ended_ps, one.to.0, one.began_ps);
+        timeline(&text, &log).dependences.iter().map(told).collect::<Vec<_>>()
+    };
+    // Posted in time: the message, which left at 10, is met when it comes.
+    assert_eq!(told("r: recv 8b from 0 tag 0"), [(0, 10_000, 0, 1_010_000)]);
+    // Posted when the receiver has computed, and has taken in the message.
+    let late = told("w: calc 5000\n r: recv 8b from 0 tag 0\n r requires w");
+    assert!(
+        late.len() == 1 && late[0].0 == 1 && late[0].1 == late[0].3 && late[0].1 >= 5_000_000,
+        "{late:?}"
+    );
+}
+
 #[test]
 fn counts_and_waits_are_those_of_the_run() {
     let (mut counts, mut waits) = (Counts::default(), Waits::default());

@@ -208,6 +208,75 @@ fn messages_that_wait_for_one_rank_are_taken_in_as_in_the_reference_engine() {
     assert!(whole > 30, "{whole} ran rank by rank");
 }
 
+/// Chains of messages of several sizes between two ranks, which are received in the order in which they were sent.
+#[test]
+fn messages_of_several_sizes_in_one_channel_cost_what_they_are() {
+    let mut finished = [0, 0];
+    for seed in 0..200 {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let text = *[&MODELS[..], &NOISY].concat().choose(&mut random).expect("several");
+        let machine = machine(text).with_ties([Ties::Insertion, Ties::Rank][seed as usize % 2]);
+        let (ranks, downhill) = (random.random_range(2..7u32), random.random_bool(0.5));
+        let mut program = castell_goal::program::Program::new(ranks);
+        let mut last = std::collections::HashMap::new();
+        for _ in 0..random.random_range(1..40) {
+            let (from, to) = (random.random_range(0..ranks), random.random_range(0..ranks));
+            let (from, to) = if downhill { (from.max(to), from.min(to)) } else { (from, to) };
+            if from == to {
+                continue;
+            }
+            let bytes = [1, 8, 5000][random.random_range(0..3)];
+            let (void, tag) = (castell_goal::op::Place::VOID, castell_base::Tag(0));
+            let send = program.rank_mut(Rank(from)).send(void, bytes, Rank(to), tag).expect("a small graph");
+            let receive = program.rank_mut(Rank(to)).recv(void, bytes, Some(Rank(from)), Some(tag));
+            let receive = receive.expect("a small graph");
+            if let Some((before_send, before_receive)) = last.insert((from, to), (send, receive)) {
+                program.rank_mut(Rank(from)).requires(before_send, send).expect("its vertices");
+                program.rank_mut(Rank(to)).requires(before_receive, receive).expect("its vertices");
+            }
+            if random.random_bool(0.5) {
+                let calc =
+                    program.rank_mut(Rank(to)).calc(random.random_range(0..2000)).expect("a small graph");
+                program.rank_mut(Rank(to)).requires(receive, calc).expect("its vertices");
+            }
+        }
+        let (source, what) = (Source::Program(&program), format!("seed {seed}, {text}, {:?}", machine.ties));
+        finished[0] += u32::from(compare(source, &machine, seed, &what).is_ok());
+        finished[1] += u32::from(compare_rank_by_rank(source, &machine, seed, &what));
+    }
+    assert!(finished[0] > 60 && finished[1] > 30, "{finished:?} ran to their end");
+}
+
+/// Where times have no least value, windows are half as long as messages take on average: hardly any takes less.
+#[test]
+fn windows_go_by_the_mean_where_there_is_no_least_time() {
+    for text in [
+        "loggops:L=normal(2500ns,100ns),o=normal(1500ns,50ns)",
+        "loggops:L=gamma(10us,1us),o=gamma(1us,100ns)",
+    ] {
+        let pattern = Generator::parse("barrier:dissemination", &Options::new(100)).expect("a known pattern");
+        assert_eq!(compare(Source::Pattern(&*pattern), &machine(text), 3, text), Ok(()), "{text}");
+    }
+}
+
+#[test]
+fn machines_with_shared_links_or_hosts_are_left_to_the_reference_engine() {
+    let star =
+        castell_model::topology::Topology::parse("star:ranks=8,link=50ns,G=1ns", &mut |_| Err(String::new()));
+    let star = std::sync::Arc::new(star.expect("a topology"));
+    let pattern = Generator::parse("bcast:binomial", &Options::new(8)).expect("a known pattern");
+    let flat = Flat::new(Source::from(&pattern)).expect("sends and receives");
+    for text in [MODELS[0], MODELS[5], NOISY[0]] {
+        let plain = machine(text);
+        let hosts = castell_sim::Within { model: plain.model.clone(), host_of: [0; 8].into() };
+        for other in [plain.clone().with_network(star.clone()), plain.clone().with_hosts(hosts)] {
+            assert_eq!(flat.run_in_windows(&other, 0, &Lent(2)), Err(Declined::Machine), "{text}");
+            assert_eq!(flat.run_rank_by_rank(&other, 0, &Lent(2)), Err(Declined::Machine), "{text}");
+        }
+        assert!(flat.run_rank_by_rank(&plain, 0, &Lent(2)).is_ok(), "{text}");
+    }
+}
+
 /// Windows are for programs in which much happens at a time: more than one event for each thousand ranks, and two more.
 #[test]
 fn windows_are_left_to_programs_that_fill_them() {

@@ -705,3 +705,37 @@ fn slot_of(op: &FlatOp, member: Member, shape: &Shape) -> usize {
 fn channel_of(op: &FlatOp, member: Member, shape: &Shape) -> usize {
     shape.first_channel + op.partner as usize * shape.ranks as usize + member.index as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_created_when_others_of_their_time_were_have_no_certain_place() {
+        let mut alike = Alike::new(0);
+        // When each event was created, by number.
+        alike.created = vec![0, 3, 3, 4, 4, 3, 5];
+        let (send, receive, calc) = (Kind::Send as u32, Kind::Receive as u32, Kind::Calc as u32);
+        for (time, number, kind, certain) in [
+            (10, 0, ARRIVAL, true),
+            (10, 1, ARRIVAL, true),
+            // Two messages, a message and an operation, an operation and a message.
+            (10, 2, ARRIVAL, false),
+            (10, 3, calc, true),
+            (10, 4, ARRIVAL, false),
+            (10, 5, send, false),
+            // Receives may come before or after.
+            (10, 5, receive, true),
+            (10, 6, ARRIVAL, true),
+            // At another time, and operations beside each other.
+            (11, 1, ARRIVAL, true),
+            (11, 3, calc, true),
+            (11, 4, send, true),
+            (11, 6, receive, true),
+            (11, 6, ARRIVAL, true),
+        ] {
+            let event = Event { time, number, rank: 0, what: kind << KIND_SHIFT | 1, from: 0 };
+            assert_eq!(alike.is_certain(&event), certain, "{kind} {number} at {time}");
+        }
+    }
+}

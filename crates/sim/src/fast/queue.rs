@@ -443,6 +443,24 @@ mod tests {
         }
     }
 
+    /// Also at time 0, where a list that is empty has the same time.
+    #[test]
+    fn new_events_come_behind_those_that_were_put_back_to_the_same_time() {
+        for time in [0, 1, 64] {
+            let mut queue = Queue::new(10);
+            let event = |number, rank| Event { time, number, rank, ..Event::default() };
+            // Not in the order of their numbers, so that they are sorted.
+            queue.retry(event(5, 1));
+            queue.retry(event(3, 0));
+            queue.retry(event(7, 2));
+            assert_eq!(queue.pop().map(|event| event.rank), Some(0), "at {time}");
+            queue.push(event(0, 3), |_| 1);
+            queue.push(event(0, 4), |_| 1);
+            let rest: Vec<u32> = std::iter::from_fn(|| queue.pop()).map(|event| event.rank).collect();
+            assert_eq!(rest, [1, 2, 3, 4], "at {time}");
+        }
+    }
+
     #[test]
     fn numbers_may_run_out() {
         for seed in 100..130 {

@@ -226,9 +226,10 @@ impl Supersteps<'_> {
         tag: Tag,
         bytes: u64,
     ) -> Result<(), SimError> {
+        // What a get asks for is read when all have sent.
         let data = match &self.memory {
-            Some(memory) if from == rank => memory.gather(self.schedules, rank, operation),
-            _ => Vec::new(),
+            Some(memory) => memory.gather(self.schedules, rank, operation),
+            None => Vec::new(),
         };
         // Gets are written down from the side that asks: the operation is there.
         let flight = Flight {

@@ -423,6 +423,83 @@ mod tests {
         }
     }
 
+    /// Two messages a round to the ranks behind, of which the nearer one's sender is received from last.
+    struct Crossed(u32);
+
+    impl Rounds for Crossed {
+        fn count(&self) -> u32 {
+            1
+        }
+
+        fn fan(&self, _round: u32) -> u32 {
+            2
+        }
+
+        fn to(&self, _round: u32, rank: Rank, i: u32) -> Rank {
+            Rank((rank.0 + 1 + i) % self.0)
+        }
+
+        fn from(&self, _round: u32, rank: Rank, i: u32) -> Rank {
+            Rank((rank.0 + self.0 - 2 + i) % self.0)
+        }
+
+        fn bytes(&self, _round: u32) -> u64 {
+            8
+        }
+
+        fn compute(&self, _round: u32) -> castell_base::Time {
+            castell_base::Time(0)
+        }
+    }
+
+    #[test]
+    fn messages_are_paired_by_their_ends_and_not_by_their_places() {
+        assert_eq!(found(&Crossed(7), 7, 3), (Ok(vec![1, 0]), Ok(vec![0, 1])));
+        // The receiver of the first one is no rank.
+        assert_eq!(found(&Crossed(7), 1, 1).0, Err(Declined::Symmetry));
+    }
+
+    /// Beside a map, for many ranks and senders of which several have the same place in the table.
+    #[test]
+    fn first_messages_of_senders_are_found() {
+        use rand::{Rng, SeedableRng};
+        for seed in 0..20 {
+            let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            let count = random.random_range(1..20);
+            let mut seen = Seen::new(count);
+            for rank in 0..400 {
+                let mut first = std::collections::HashMap::new();
+                for at in 0..count {
+                    let sender = random.random_range(0..3 * count) << random.random_range(0..20);
+                    let expected = *first.entry(sender).or_insert(at);
+                    assert_eq!(seen.first(rank, Rank(sender), at), expected, "seed {seed}, rank {rank}");
+                }
+            }
+        }
+    }
+
+    /// One share needs no thread.
+    #[test]
+    fn threads_get_a_share_each() {
+        struct Counted(std::sync::atomic::AtomicUsize);
+        impl Threads for Counted {
+            fn count(&self) -> usize {
+                4
+            }
+            fn run(&self, jobs: Vec<Job<'_>>) {
+                self.0.fetch_add(jobs.len(), std::sync::atomic::Ordering::Relaxed);
+                jobs.into_iter().for_each(|job| job());
+            }
+        }
+        for (each, shared) in [(20, 0), (19, 2), (5, 4), (6, 4)] {
+            let threads = Counted(0.into());
+            let shares = Shares { ranks: 20, each, threads: &threads };
+            let found = shares.map(|ranks| ranks);
+            assert_eq!(found.into_iter().flatten().collect::<Vec<_>>(), (0..20).collect::<Vec<_>>());
+            assert_eq!(threads.0.into_inner(), shared, "{each} each");
+        }
+    }
+
     /// A graph that has other messages than the rounds say, or fewer, or more, is none of them.
     #[test]
     fn graphs_with_other_messages_are_not_of_the_rounds() {

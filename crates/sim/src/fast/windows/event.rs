@@ -233,3 +233,141 @@ impl Fresh {
         !before && !self.events.get(at + 1).is_some_and(|next| next.clashes(&event))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    const CALC: u32 = 2 << KIND_SHIFT | 7;
+    const MESSAGE: u32 = ARRIVAL << KIND_SHIFT | 7;
+
+    fn event(time: u64, number: u64, source: u32, what: u32) -> Event {
+        Event { time, number, rank: 4, what, from: 9, source }
+    }
+
+    #[test]
+    fn messages_clash_with_what_was_created_and_happens_at_the_same_time() {
+        let message = event(5, 3, 1, MESSAGE);
+        for (other, clash) in [
+            (event(5, 3, 2, MESSAGE), true),
+            (event(5, 3, 1, CALC), true),
+            (event(5, 3, 1, 7), true),
+            (event(5, 4, 1, CALC), false),
+            (event(6, 3, 2, MESSAGE), false),
+        ] {
+            assert_eq!((message.clashes(&other), other.clashes(&message)), (clash, clash), "{other:?}");
+        }
+        // What a rank has created itself is in the order in which it did.
+        assert!(!event(5, 3, 1, CALC).clashes(&event(5, 3, 2, 7)));
+    }
+
+    /// Beside a map of all events by window.
+    #[test]
+    fn windows_come_in_order_each_with_all_its_events() {
+        for seed in 0..60 {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            let width = [1, 3, 1000][random.random_range(0..3)];
+            let far = [2, RING, RING + 2, 50][random.random_range(0..4)];
+            let (mut waiting, mut expected) = (Waiting::new(), BTreeMap::<u64, Vec<u64>>::new());
+            let mut now = Window { number: 0, width };
+            for step in 0..200 {
+                for _ in 0..random.random_range(0..4) {
+                    let number = now.number + random.random_range(1..=far);
+                    let time = number * width + random.random_range(0..width);
+                    waiting.put(now, event(time, 0, 0, CALC));
+                    expected.entry(number).or_default().push(time);
+                }
+                let what = format!("seed {seed}, step {step}, window {}", now.number);
+                let next = expected.keys().next().copied();
+                assert_eq!(waiting.next(now.number), next, "{what}");
+                // Others go on to windows in which this block has nothing to do.
+                let number = match next {
+                    Some(next) => random.random_range(now.number + 1..=next),
+                    None => now.number + 1,
+                };
+                now = now.at(number);
+                assert_eq!(waiting.has(number), next == Some(number), "{what}");
+                let mut taken = Vec::new();
+                if next == Some(number) {
+                    waiting.take(number, &mut taken);
+                }
+                let mut times: Vec<u64> = taken.iter().map(|event| event.time).collect();
+                let mut here = expected.remove(&number).unwrap_or_default();
+                (times.sort_unstable(), here.sort_unstable());
+                assert_eq!(times, here, "{what}");
+                if next == Some(number) {
+                    waiting.give_back(number, taken);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn messages_of_a_crowd_are_let_in_by_number() {
+        let (mut crowd, message) = (Crowd::default(), |number, source| event(50, number, source, MESSAGE));
+        assert!(!crowd.is_first(&message(5, 1)) && crowd.next(60).is_none());
+        // The first one stays an event, however often it waits; those behind it do not.
+        assert_eq!(crowd.wait(&message(5, 1)), Some(true));
+        assert_eq!(crowd.wait(&message(7, 2)), Some(false));
+        assert_eq!(crowd.wait(&message(6, 8)), Some(false));
+        assert_eq!(crowd.wait(&message(5, 1)), Some(true));
+        assert!(crowd.is_first(&message(5, 1)) && !crowd.is_first(&message(5, 2)));
+        // Created when the first one was, elsewhere: nobody knows which of them is the first.
+        assert_eq!(crowd.wait(&message(5, 2)), None);
+        assert_eq!(crowd.wait(&message(5, 0)), None);
+        // One that was created before all of them.
+        assert_eq!(crowd.wait(&message(3, 9)), Some(true));
+        assert!(crowd.is_first(&message(3, 9)));
+        assert_eq!(crowd.wait(&message(7, 3)), Some(false));
+        let let_in = |number, source| Event { time: 60, ..message(number, source) };
+        assert_eq!(crowd.next(60), Some((let_in(6, 8), true)));
+        assert!(crowd.is_first(&let_in(6, 8)));
+        // Two of one number: which goes first is not certain.
+        assert_eq!(crowd.next(60), Some((let_in(7, 2), false)));
+        assert_eq!(crowd.next(60), Some((let_in(7, 3), true)));
+        assert_eq!(crowd.next(60), None);
+        assert!(!crowd.is_first(&let_in(7, 3)));
+        assert_eq!((crowd.wait(&message(1, 1)), crowd.wait(&message(2, 1))), (Some(true), Some(false)));
+        crowd.clear();
+        assert!(!crowd.is_first(&message(1, 1)) && crowd.next(60).is_none());
+    }
+
+    /// Beside a list that is searched.
+    #[test]
+    fn fresh_events_come_in_order_and_clashes_are_told() {
+        let mut clashes = 0;
+        for seed in 0..200 {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            let (mut fresh, mut list, mut now) = (Fresh::default(), Vec::<Event>::new(), 0);
+            for source in 0..60 {
+                if random.random_bool(0.4) {
+                    list.sort_by_key(Event::order);
+                    assert_eq!(fresh.first(), list.first(), "seed {seed}, {source}");
+                    if !list.is_empty() {
+                        now = list.remove(0).time;
+                        fresh.pop();
+                    }
+                    continue;
+                }
+                let what = if random.random_bool(0.3) { MESSAGE } else { CALC };
+                // Some come before others that were created before.
+                let (time, source) = (now + random.random_range(0..4), source ^ random.random_range(0..4));
+                let event = event(time, random.random_range(0..25), source, what);
+                if list.iter().any(|other| other.order() == event.order()) {
+                    continue;
+                }
+                let clash = list.iter().any(|other| other.clashes(&event));
+                assert_eq!(fresh.add(event), !clash, "seed {seed}: {event:?} among {list:?}");
+                list.push(event);
+                if clash {
+                    // It is given up then.
+                    clashes += 1;
+                    break;
+                }
+            }
+        }
+        assert!((20..180).contains(&clashes), "{clashes} clashes");
+    }
+}

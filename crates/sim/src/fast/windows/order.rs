@@ -319,6 +319,67 @@ mod tests {
         }
     }
 
+    /// Random creators, beside one queue for all of them: by time; what has a number comes first, then what was created in this
+    /// window, in the order of its creators, and of one creator in the order of creation.
+    #[test]
+    fn creators_come_in_the_order_in_which_one_queue_would_have_them() {
+        for seed in 0..300 {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            let (ranks_of, times) = (random.random_range(1..5), random.random_range(1..6));
+            let mut logs: Vec<Log> = (0..ranks_of).map(|_| Log::default()).collect();
+            // By log: time and number, and which of that log's creators has created it, as how manieth.
+            let mut made: Vec<Vec<(u64, u64, Option<(usize, u64)>)>> = vec![Vec::new(); logs.len()];
+            for step in 0..random.random_range(1..60) {
+                let log = random.random_range(0..logs.len());
+                let so_far = made[log].len();
+                let creator = (so_far > 0 && random.random_bool(0.6)).then(|| random.random_range(0..so_far));
+                // The children of one creator come in any order.
+                let child = |at| (at, (step * 7 + 3) % 61);
+                let time = creator.map_or(0, |at| made[log][at].0);
+                let time = random.random_range(time..time + times);
+                let number = creator
+                    .map_or((step * 37) % 61, |at| PROVISIONAL | (at as u64) << CHILD_BITS | child(at).1);
+                made[log].push((time, number, creator.map(child)));
+                logs[log].begin();
+                assert!(logs[log].create(100 + time, number).is_some());
+            }
+            // One after the other, each time the first of those whose creators had their turn.
+            let mut places: Vec<Vec<Option<u64>>> = made.iter().map(|log| vec![None; log.len()]).collect();
+            for place in 0..made.iter().map(Vec::len).sum::<usize>() as u64 {
+                let all = (0..made.len()).flat_map(|log| (0..made[log].len()).map(move |at| (log, at)));
+                let next = all.filter(|&(log, at)| places[log][at].is_none()).filter_map(|(log, at)| {
+                    let (time, number, creator) = made[log][at];
+                    match creator {
+                        None => Some(((time, false, number, 0), log, at)),
+                        Some((creator, child)) => {
+                            places[log][creator].map(|place| ((time, true, place, child), log, at))
+                        }
+                    }
+                });
+                let (_, log, at) = next.min().expect("creators come before what they create");
+                places[log][at] = Some(place);
+            }
+            logs.iter_mut().for_each(|log| log.sort(100, 1000));
+            let logs: Vec<&Log> = logs.iter().collect();
+            for slices in 1..5 {
+                let mut found = Places::new(0);
+                if logs.len() > 1 {
+                    found.open(&logs);
+                    let cuts = cuts(&logs, slices);
+                    (0..slices).for_each(|slice| found.find(&logs, &cuts, slice));
+                }
+                for (log, places) in places.iter().enumerate() {
+                    for (at, &place) in places.iter().enumerate() {
+                        let number = PROVISIONAL | (at as u64) << CHILD_BITS | 5;
+                        let resolved = found.resolve(logs[log], log, number);
+                        assert_eq!(Some(resolved >> CHILD_BITS), place, "seed {seed}, {slices}: {made:?}");
+                        assert_eq!(resolved & CHILD, 5);
+                    }
+                }
+            }
+        }
+    }
+
     /// Places are in the order of time, then of number; what was created in the window comes after what was there, in the
     /// order of its creators, however many logs and slices there are.
     #[test]

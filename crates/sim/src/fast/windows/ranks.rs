@@ -239,7 +239,7 @@ fn by_rank<const ORDER: u8>(events: &[Event], first: u32, ranks: usize, sorted: 
     /// With fewer than one for so many ranks, counting does not pay.
     const RANKS_PER_EVENT: usize = 2;
     sorted.clear();
-    if events.len() * RANKS_PER_EVENT < ranks || ranks > super::BLOCK_MAX as usize {
+    if events.len() * RANKS_PER_EVENT < ranks {
         sorted.extend_from_slice(events);
         sorted.sort_unstable_by_key(|event| (event.rank, event.order()));
         let clash = |pair: &[Event]| pair[0].rank == pair[1].rank && pair[0].clashes(&pair[1]);
@@ -533,8 +533,8 @@ impl<'a, S: Slot, C: Charges, const ORDER: u8> Working<'_, 'a, S, C, ORDER> {
             return self.finish(op, middle);
         }
         let number = number_by_rank(self.shared.flat, self.shape, at, CLASS_FINISH);
-        let what = (Kind::Calc as u32) << KIND_SHIFT | at;
-        self.create(Event { time: end, number, rank: self.rank, what, from: 0, source: FINISH });
+        // The source says what it is; of the kinds it is none that arrives.
+        self.create(Event { time: end, number, rank: self.rank, what: at, from: 0, source: FINISH });
     }
 
     /// Releases what waits for an operation's start; returns where those begin that wait for its end.
@@ -696,5 +696,48 @@ impl<'a, S: Slot, C: Charges, const ORDER: u8> Working<'_, 'a, S, C, ORDER> {
     #[cold]
     fn decline(&mut self, why: Declined) {
         self.done.declined.get_or_insert(why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::BLOCK_MAX;
+    use super::*;
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    /// By rank, then by time and number, whether few are sorted or many counted; and only where numbers are times of
+    /// creation it is told that some clash.
+    #[test]
+    fn events_of_a_block_are_put_in_order() {
+        let mut certain = [0, 0];
+        for seed in 0..300 {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            let (first, ranks) = (random.random_range(0..1000), [1, 2, 40, BLOCK_MAX][seed as usize % 4]);
+            let count = random.random_range(0..=[ranks / 3, 2 * ranks][seed as usize / 4 % 2]);
+            let spread = [4, 100, 100_000][random.random_range(0..3)];
+            let events: Vec<Event> = (0..count)
+                .map(|source| Event {
+                    time: random.random_range(0..spread),
+                    number: random.random_range(0..4),
+                    rank: first + random.random_range(0..ranks),
+                    what: if random.random_bool(0.7) { ARRIVAL << KIND_SHIFT } else { 0 },
+                    from: 0,
+                    source,
+                })
+                .collect();
+            let mut expected = events.clone();
+            expected.sort_by_key(|event| (event.rank, event.time, event.number, event.source));
+            let clash = |a: &Event, b: &Event| a.rank == b.rank && a.source != b.source && a.clashes(b);
+            let clashes = events.iter().any(|a| events.iter().any(|b| clash(a, b)));
+            let mut sorted = Vec::new();
+            let is_certain = by_rank::<BY_TIME>(&events, first, ranks as usize, &mut sorted);
+            assert_eq!((is_certain, &sorted), (!clashes, &expected), "seed {seed}");
+            assert!(by_rank::<BY_RANK>(&events, first, ranks as usize, &mut sorted), "seed {seed}");
+            assert_eq!(sorted, expected, "seed {seed}");
+            assert!(by_rank::<LOGGED>(&events, first, ranks as usize, &mut sorted), "seed {seed}");
+            certain[usize::from(is_certain)] += 1;
+        }
+        assert!(certain[0] > 20 && certain[1] > 20, "{certain:?}");
     }
 }
