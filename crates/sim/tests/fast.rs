@@ -423,6 +423,17 @@ fn times_beyond_what_engines_count_with_are_declined() {
     let longest = "num_ranks 1\nrank 0 { a: calc 4611686018427387 }";
     let longer = "num_ranks 1\nrank 0 { a: calc 4611686018427388 }";
     assert_eq!(flat(longer).err(), Some(Declined::Time));
+    // Exactly then, at both ranks.
+    let text = "num_ranks 2\nrank 0 { a: calc 4611686018427387\n s: send 8b to 1 tag 0\n s requires a }\n\
+                rank 1 { r: recv 8b from 0 tag 0 }";
+    for (picoseconds, fits) in [(904, true), (905, false)] {
+        let model = Model::parse(&format!("plb:alpha_p=0,alpha_r={picoseconds}ps,beta=0")).expect("a model");
+        let (flat, machine) = (flat(text).expect("short enough"), Machine::new(model));
+        let ends = [1 << 62, 1 << 62].map(Time).to_vec();
+        let expected = if fits { Ok(ends) } else { Err(Declined::Time) };
+        assert_eq!(flat.run_in_windows(&machine, 0, &OwnThread).map(|run| run.end), expected);
+        assert_eq!(flat.run_rank_by_rank(&machine, 0, &OwnThread).map(|run| run.end), expected);
+    }
     // The second one begins in time, and ends too late.
     let twice = "num_ranks 1\nrank 0 { a: calc 4600000000000000\n b: calc 4600000000000000\n b requires a }";
     for (text, fits) in [(longest, true), (twice, false)] {

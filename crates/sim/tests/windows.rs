@@ -277,6 +277,100 @@ fn machines_with_shared_links_or_hosts_are_left_to_the_reference_engine() {
     }
 }
 
+#[test]
+fn what_other_engines_have_to_do_is_declined() {
+    let run = |text: &str, model: &str, ties| {
+        let program = castell_goal::text::parse(text, "").expect("a program");
+        let flat = Flat::new(Source::Program(&program)).expect("sends and receives");
+        let machine = machine(model).with_ties(ties);
+        let reference = Simulation::new(&program, &machine).run_with(Blind).expect("it ends");
+        let ends = [flat.run_in_windows(&machine, 0, &Lent(2)), flat.run_rank_by_rank(&machine, 0, &Lent(2))];
+        ends.map(|end| {
+            end.map(|end| assert_eq!((end.events, end.end), (reference.events, reference.end.clone())))
+        })
+    };
+    let one = "num_ranks 2\nrank 0 { s: send 8b to 1 tag 0 }\nrank 1 { r: recv 8b from 0 tag 0 }";
+    let (insertion, rank) = (Ties::Insertion, Ties::Rank);
+    // Messages that wait for their receives, and messages that take no time.
+    for model in ["loggops:S=0", "loggops:S=0,o=uniform(1us,2us)"] {
+        for ties in [insertion, rank] {
+            assert_eq!(run(one, model, ties), [Err(Declined::Lookahead); 2], "{model}");
+        }
+    }
+    for model in ["plb:alpha_p=0,alpha_r=0,beta=0", "lb:alpha=0,beta=0"] {
+        assert_eq!(run(one, model, rank), [Err(Declined::Lookahead); 2], "{model}");
+    }
+    let free = "loggops:L=0,o=0,g=0,G=0,O=0,S=9";
+    assert_eq!(run(one, free, rank), [Err(Declined::Lookahead); 2]);
+    assert_eq!(run(one, free, insertion), [Err(Declined::Lookahead), Ok(())]);
+    // Several processors, or interfaces, under LogGOPSim's rule.
+    for lane in ["cpu 1", "nic 1"] {
+        let two = &one.replace("tag 0 }\nrank 1", &format!("tag 0 {lane} }}\nrank 1"));
+        for model in [MODELS[0], NOISY[0]] {
+            assert_eq!(run(two, model, insertion), [Err(Declined::Machine); 2], "{lane}, {model}");
+            assert_eq!(run(two, model, rank), [Ok(()); 2], "{lane}, {model}");
+        }
+        assert_eq!(run(two, MODELS[5], rank), [Ok(()); 2], "{lane}");
+    }
+    // Models whose rule of ties it is not.
+    for model in [MODELS[5], MODELS[7]] {
+        assert_eq!(run(one, model, insertion), [Err(Declined::Machine); 2], "{model}");
+        assert_eq!(run(one, model, rank), [Ok(()); 2], "{model}");
+    }
+    for model in ["logp", "lop", "logfp"] {
+        assert_eq!(run(one, model, rank), [Err(Declined::Machine); 2], "{model}");
+    }
+    // Ranks without messages, and ranks that wait for one another in turns.
+    let calcs =
+        "num_ranks 3\nrank 0 { a: calc 5 }\nrank 1 { }\nrank 2 { a: calc 7\n b: calc 8\n b requires a }";
+    let turns = "num_ranks 2\nrank 0 { s: send 8b to 1 tag 0\n r: recv 8b from 1 tag 0 }\n\
+                 rank 1 { s: send 8b to 0 tag 0\n r: recv 8b from 0 tag 0 }";
+    for (model, ties) in [(MODELS[0], insertion), (MODELS[0], rank), (NOISY[0], insertion), (MODELS[5], rank)]
+    {
+        assert_eq!(run(calcs, model, ties), [Ok(()); 2], "{model}");
+        assert_eq!(run(turns, model, ties), [Ok(()), Err(Declined::Turns)], "{model}");
+    }
+    // Messages that nobody receives, before the receiver has all of its own or afterwards.
+    let more = one.replace("s: send 8b to 1 tag 0", "s: send 8b to 1 tag 0\n t: send 8b to 1 tag 0");
+    let early = more.replace("num_ranks 2", "num_ranks 3").replace(
+        "from 0 tag 0 }",
+        "from 0 tag 0\n q: recv 8b from 2 tag 0 }\nrank 2 { c: calc 100000\n s: send 8b to 1 tag 0\n s requires c }",
+    );
+    for (model, ties) in [(MODELS[0], insertion), (MODELS[0], rank), (NOISY[0], insertion), (MODELS[5], rank)]
+    {
+        for text in [&more, &early] {
+            assert_eq!(run(text, model, ties), [Err(Declined::Mistake); 2], "{model} {text}");
+        }
+    }
+}
+
+/// A message that takes no time is there when its sender had its turn: what a lower rank does at that time it has begun.
+#[test]
+fn messages_that_take_no_time_come_when_the_reference_engine_says() {
+    let free =
+        ["plb:alpha_p=0,alpha_r=0,beta=0", "lb:alpha=0,beta=0", "loggops:L=0,o=0,g=0,G=0,O=0,S=1000000"];
+    let text = "num_ranks 3\nrank 0 { c: calc 100\n r: recv 8b from 1 tag 0\n s: send 8b to 2 tag 0\n s requires r }\n\
+                rank 1 { s: send 8b to 0 tag 0 }\nrank 2 { r: recv 8b from 0 tag 0 }";
+    let program = castell_goal::text::parse(text, "").expect("a program");
+    for text in &free[..2] {
+        let end = Simulation::new(&program, &machine(text)).run().expect("it ends").end;
+        assert_eq!(end, [100, 0, 100].map(castell_base::Time::from_ns), "{text}");
+    }
+    let mut finished = 0;
+    for seed in 0..300 {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let text = free[seed as usize % 3];
+        let mut shape = Shape::random(&mut random);
+        (shape.processors, shape.downhill) = (1, Some(random.random()));
+        let (program, machine) = (shape.program(&mut random), machine(text));
+        let what = format!("seed {seed}, {text}");
+        finished += u32::from(compare_rank_by_rank(Source::Program(&program), &machine, seed, &what));
+        let fastest = Simulation::new(&program, &machine).run();
+        assert_eq!(fastest, Simulation::new(&program, &machine).run_with(Blind), "{what}");
+    }
+    assert!(finished > 20, "{finished} ran to their end rank by rank");
+}
+
 /// Windows are for programs in which much happens at a time: more than one event for each thousand ranks, and two more.
 #[test]
 fn windows_are_left_to_programs_that_fill_them() {

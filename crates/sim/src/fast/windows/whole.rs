@@ -31,8 +31,8 @@ impl Flat {
     ///
     /// # Errors
     /// [`Declined`] where other engines have to do it: ranks that wait for one another in turns, events at the same time
-    /// whose order other ranks decide, rendezvous, several processors a rank under LogGOPSim's rule of ties, networks and
-    /// other models; mistakes.
+    /// whose order other ranks decide, messages that take no time where ties are broken by rank, rendezvous, several
+    /// processors a rank under LogGOPSim's rule of ties, networks and other models; mistakes.
     ///
     /// ```
     /// use castell_collectives::generator::{Generator, Options};
@@ -69,7 +69,7 @@ impl Flat {
         if machine.network.is_some() || machine.within.is_some() {
             return Err(Declined::Machine);
         }
-        if !self.shapes.iter().any(|shape| shape.receives == 0 && shape.ranks > 0) {
+        if !self.shapes.iter().any(|shape| shape.receives == 0) {
             return Err(Declined::Turns);
         }
         let lent = Lent { threads, tell };
@@ -162,7 +162,9 @@ fn run<S: Slot + Sync, C: Charges + Sync, const ORDER: u8>(
     lent: Lent<'_>,
 ) -> Result<Finished, Declined> {
     let ranks_each = flat.ranks.div_ceil(u32::try_from(lent.threads.count().max(1)).unwrap_or(u32::MAX));
-    let shared = Shared { flat, costs, ranks_each: ranks_each.max(1), flight_min: 0 };
+    // A message that takes no time comes among what its receiver does at that time, and where other ranks decide.
+    let flight_min = if ORDER == BY_RANK { 1 } else { 0 };
+    let shared = Shared { flat, costs, ranks_each: ranks_each.max(1), flight_min };
     let counters = Counters::<S>::new(flat);
     let firsts: Vec<u32> = (0..flat.ranks).step_by(shared.ranks_each as usize).collect();
     let ranks_of = |first: u32| shared.ranks_each.min(flat.ranks - first);
