@@ -295,7 +295,8 @@ mod tests {
                 }
                 let mut times: Vec<u64> = taken.iter().map(|event| event.time).collect();
                 let mut here = expected.remove(&number).unwrap_or_default();
-                (times.sort_unstable(), here.sort_unstable());
+                times.sort_unstable();
+                here.sort_unstable();
                 assert_eq!(times, here, "{what}");
                 if next == Some(number) {
                     waiting.give_back(number, taken);

@@ -319,6 +319,9 @@ mod tests {
         }
     }
 
+    /// Time and number, and which of its log's creators has created it, as how manieth.
+    type Made = (u64, u64, Option<(usize, u64)>);
+
     /// Random creators, beside one queue for all of them: by time; what has a number comes first, then what was created in this
     /// window, in the order of its creators, and of one creator in the order of creation.
     #[test]
@@ -327,8 +330,8 @@ mod tests {
             let mut random = ChaCha8Rng::seed_from_u64(seed);
             let (ranks_of, times) = (random.random_range(1..5), random.random_range(1..6));
             let mut logs: Vec<Log> = (0..ranks_of).map(|_| Log::default()).collect();
-            // By log: time and number, and which of that log's creators has created it, as how manieth.
-            let mut made: Vec<Vec<(u64, u64, Option<(usize, u64)>)>> = vec![Vec::new(); logs.len()];
+            // By log.
+            let mut made: Vec<Vec<Made>> = vec![Vec::new(); logs.len()];
             for step in 0..random.random_range(1..60) {
                 let log = random.random_range(0..logs.len());
                 let so_far = made[log].len();
