@@ -119,8 +119,8 @@ fn patterns_end_as_in_the_reference_engine() {
     }
 }
 
-/// All others send to rank 0, which computes and answers now and then: many messages wait for its processor.
-fn many_to_one(random: &mut ChaCha8Rng) -> String {
+/// All others send to rank 0, which computes and answers now and then: many messages wait for its processors.
+fn many_to_one(random: &mut ChaCha8Rng, processors: u32) -> String {
     let ranks = random.random_range(2..12);
     let messages = random.random_range(1..12);
     let (mut root, mut others) = (String::new(), String::new());
@@ -129,7 +129,8 @@ fn many_to_one(random: &mut ChaCha8Rng) -> String {
         for message in 0..messages {
             let name = format!("{rank}_{message}");
             let bytes = [1, 8, 100][random.random_range(0..3)];
-            other += &format!("s{name}: send {bytes}b to 0 tag {message}\n");
+            let cpu = random.random_range(0..processors);
+            other += &format!("s{name}: send {bytes}b to 0 tag {message} cpu {cpu} nic {cpu}\n");
             root += &format!("r{name}: recv {bytes}b from {rank} tag {message}\n");
             match random.random_range(0..6) {
                 0 => {
@@ -156,7 +157,10 @@ fn many_to_one(random: &mut ChaCha8Rng) -> String {
 fn messages_that_wait_for_one_rank_are_taken_in_as_in_the_reference_engine() {
     for seed in 0..400 {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let program = castell_goal::text::parse(many_to_one(&mut random), "").expect("a program");
+        // Messages for different processors do not wait for one another.
+        let processors = [1, 3][seed as usize % 2];
+        let text = many_to_one(&mut random, processors);
+        let program = castell_goal::text::parse(text, "").expect("a program");
         for text in MODELS {
             compare(Source::Program(&program), &model(text), &format!("seed {seed}, {text}"));
         }
@@ -221,6 +225,24 @@ fn progress_is_told() {
     let text = "num_ranks 1\nrank 0 { a: calc 5 concurrent }";
     let program = castell_goal::text::parse(text, "").expect("a program");
     assert_eq!(told(Source::Program(&program), "loggops"), (vec![0], Some(1)));
+    // Sequentially each time that so many are done, and in the end.
+    let text = "num_ranks 2\nrank 0 { s: send 8b to 1 tag 0\n r: recv 8b from 1 tag 0 }\n\
+                rank 1 { s: send 8b to 0 tag 0\n r: recv 8b from 0 tag 0 }";
+    let mut program = castell_goal::text::parse(text, "").expect("a program");
+    for rank in [0, 1] {
+        let graph = program.rank_mut(Rank(rank));
+        let mut before = graph.calc(1).expect("room");
+        for _ in 0..300_000 {
+            let next = graph.calc(1).expect("room");
+            graph.requires(before, next).expect("its vertices");
+            before = next;
+        }
+    }
+    let operations = program.operations();
+    let (told, events) = told(Source::Program(&program), "loggops");
+    assert_eq!(events, Some(operations + 2));
+    let [first, second, last] = told[..] else { panic!("{told:?}") };
+    assert!(first >= 1 << 18 && second >= first + (1 << 18) && last == operations, "{told:?}");
 }
 
 /// Times beyond what the fast engines count with, 2^62 ps, are what the reference engine says; also in parts.
@@ -426,8 +448,9 @@ fn times_beyond_what_engines_count_with_are_declined() {
     let longest = "num_ranks 1\nrank 0 { a: calc 4611686018427387 }";
     let longer = "num_ranks 1\nrank 0 { a: calc 4611686018427388 }";
     assert_eq!(flat(longer).err(), Some(Declined::Time));
-    // Exactly then, at both ranks.
-    let text = "num_ranks 2\nrank 0 { a: calc 4611686018427387\n s: send 8b to 1 tag 0\n s requires a }\n\
+    // Exactly then, at both ranks, and nothing takes no time there.
+    let text = "num_ranks 2\n\
+                rank 0 { a: calc 4611686018427387\n s: send 8b to 1 tag 0\n s requires a\n c: calc 0\n c requires s }\n\
                 rank 1 { r: recv 8b from 0 tag 0 }";
     for (picoseconds, fits) in [(904, true), (905, false)] {
         let model = Model::parse(&format!("plb:alpha_p=0,alpha_r={picoseconds}ps,beta=0")).expect("a model");

@@ -208,6 +208,26 @@ fn messages_that_wait_for_one_rank_are_taken_in_as_in_the_reference_engine() {
     assert!(whole > 30, "{whole} ran rank by rank");
 }
 
+/// Messages that were sent at different times have a certain order, however many of them wait.
+#[test]
+fn messages_that_were_sent_one_after_the_other_are_let_in_so() {
+    for ranks in [2, 3, 10, 60] {
+        let mut text = format!("num_ranks {ranks}\nrank 0 {{\n");
+        (1..ranks).for_each(|rank| text += &format!("r{rank}: recv 8b from {rank} tag 0\n"));
+        text += "}\n";
+        for rank in 1..ranks {
+            let ns = rank * 7 % 61 * 10;
+            text += &format!("rank {rank} {{ c: calc {ns}\n s: send 8b to 0 tag 0\n s requires c }}\n");
+        }
+        let program = castell_goal::text::parse(&text, "").expect("a program");
+        // Receiving takes longer than what is between the messages.
+        for text in [MODELS[0], MODELS[1], NOISY[0]] {
+            let (source, machine) = (Source::Program(&program), machine(text));
+            assert!(compare_rank_by_rank(source, &machine, 5, text), "{ranks} ranks, {text}");
+        }
+    }
+}
+
 /// Chains of messages of several sizes between two ranks, which are received in the order in which they were sent.
 #[test]
 fn messages_of_several_sizes_in_one_channel_cost_what_they_are() {
