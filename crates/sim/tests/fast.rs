@@ -299,14 +299,16 @@ fn long_times_are_those_of_the_reference_engine() {
 /// Operations that wait for as many others as one counter of either width takes, and for more.
 #[test]
 fn operations_wait_for_any_number_of_others() {
-    for others in [1, 2, 122, 123, 124, 125, 126, 127, 128, 129, 255, 256, 257, 400] {
+    let counts = [1, 2, 122, 123, 124, 125, 126, 127, 128, 129, 255, 256, 257, 400];
+    // Where any tag will do, receives are searched and keep no state.
+    for (others, tag) in counts.into_iter().flat_map(|others| [(others, None), (others, Some(Tag(0)))]) {
         let mut program = castell_goal::program::Program::new(2);
         let void = castell_goal::op::Place::VOID;
         for rank in [0, 1] {
             let graph = program.rank_mut(Rank(rank));
             let all: Vec<_> = (0..others).map(|ns| graph.calc(ns % 7).expect("a small graph")).collect();
             // A receive keeps its message's state in the same counter; one message comes early, one late.
-            let last = graph.recv(void, 8, Some(Rank(1 - rank)), None).expect("a small graph");
+            let last = graph.recv(void, 8, Some(Rank(1 - rank)), tag).expect("a small graph");
             let send = graph.send(void, 8, Rank(1 - rank), castell_base::Tag(0)).expect("a small graph");
             for before in all {
                 graph.requires(before, last).expect("its vertices");
@@ -391,6 +393,73 @@ fn ranks_that_send_in_another_order_are_not_taken_for_the_same() {
     }
 }
 
+/// A ring whose rounds say another size than its graphs have, in which rank 0 sends and receives less than the others.
+struct Misleading(u32);
+
+impl Misleading {
+    fn bytes_of(&self, rank: Rank) -> u64 {
+        if rank.0 == 0 || rank.0 == self.0 - 1 { 100 } else { 10_000 }
+    }
+}
+
+impl Pattern for Misleading {
+    fn ranks(&self) -> u32 {
+        self.0
+    }
+
+    fn name(&self) -> String {
+        "misleading".into()
+    }
+
+    fn build(&self, rank: Rank, graph: &mut Graph) -> Result<(), GraphError> {
+        let (next, before) = (self.to(0, rank, 0), self.from(0, rank, 0));
+        graph.send(Place::VOID, self.bytes_of(rank), next, Tag(0))?;
+        graph.recv(Place::VOID, self.bytes_of(before), Some(before), Some(Tag(0)))?;
+        Ok(())
+    }
+
+    fn operations(&self, _rank: Rank) -> u64 {
+        2
+    }
+
+    fn rounds(&self) -> Option<&dyn Rounds> {
+        Some(self)
+    }
+}
+
+impl Rounds for Misleading {
+    fn count(&self) -> u32 {
+        1
+    }
+
+    fn fan(&self, _round: u32) -> u32 {
+        1
+    }
+
+    fn to(&self, _round: u32, rank: Rank, _i: u32) -> Rank {
+        Rank((rank.0 + 1) % self.0)
+    }
+
+    fn from(&self, _round: u32, rank: Rank, _i: u32) -> Rank {
+        Rank((rank.0 + self.0 - 1) % self.0)
+    }
+
+    fn bytes(&self, _round: u32) -> u64 {
+        8
+    }
+
+    fn compute(&self, _round: u32) -> Time {
+        Time::ZERO
+    }
+}
+
+#[test]
+fn graphs_count_and_not_what_is_said_of_them() {
+    let pattern = Misleading(6);
+    assert_eq!(Flat::new(Source::Pattern(&pattern)).expect("sends and receives").shapes(), 4);
+    assert!(compare(Source::Pattern(&pattern), &model(MODELS[0]), "misleading"));
+}
+
 /// Programs that never end are none for any engine, though each operation that there is may have begun: a receive without a
 /// message, and receives among which messages are not as many from each sender.
 #[test]
@@ -462,7 +531,11 @@ fn times_beyond_what_engines_count_with_are_declined() {
     }
     // The second one begins in time, and ends too late.
     let twice = "num_ranks 1\nrank 0 { a: calc 4600000000000000\n b: calc 4600000000000000\n b requires a }";
-    for (text, fits) in [(longest, true), (twice, false)] {
+    // So late that 64 bits do not have it.
+    let often = "num_ranks 1\nrank 0 { a: calc 4600000000000000\n b: calc 4600000000000000\n b requires a\n\
+                 c: calc 4600000000000000\n c requires b\n d: calc 4600000000000000\n d requires c\n\
+                 e: calc 4600000000000000\n e requires d }";
+    for (text, fits) in [(longest, true), (twice, false), (often, false)] {
         let flat = flat(text).expect("short enough");
         for model in ["loggops", "loggops:o=uniform(1us,2us)", "plb", "lb"] {
             let noisy = NoisyModel::parse(model, &mut |name| Err(name.to_owned())).expect(model);
@@ -481,7 +554,11 @@ fn times_beyond_what_engines_count_with_are_declined() {
                 for run in runs {
                     match fits {
                         true => assert!(run.is_ok(), "{model} {ties:?} {run:?}"),
-                        false => assert_eq!(run, Err(Declined::Time), "{model} {ties:?}"),
+                        false => {
+                            let is_noticed =
+                                run == Err(Declined::Time) || text == often && run == Err(Declined::Mistake);
+                            assert!(is_noticed, "{model} {ties:?} {run:?}")
+                        }
                     }
                 }
             }

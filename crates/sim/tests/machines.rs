@@ -191,7 +191,9 @@ fn messages_wait_for_processors_only_where_receiving_occupies_them() {
         let quiet = machine(model);
         // The same where times are drawn, on another engine.
         let drawn = Machine { noise: noisy(BESIDE).noise, ..quiet.clone() };
-        for machine in [&quiet, &drawn] {
+        // And where ranks share hosts, which these do not; not all models can.
+        let apart = if model.starts_with("lo") { quiet.clone() } else { two_levels(model, model, &[0, 1]) };
+        for machine in [&quiet, &drawn, &apart] {
             assert_eq!(ends_ns(text, machine)[1], expected, "{model}");
             // Also what another processor does may wait for the receive (under LogGOPSim's rule it does not).
             let other = text.replace("d: sleep 200000 concurrent", "d: calc 200000 cpu 1");
@@ -286,6 +288,22 @@ fn of_ranks_that_go_on_together_the_lowest_is_first() {
     // Both leave when the receive is posted, at 5000, and are there at 6000: the first occupies the processor for 4 ns.
     for (from, to) in [(0, 1), (1, 0)] {
         assert_eq!(ends_ns(&program(from, to), &log)[2], 6504.0, "{from} sends to {to}");
+    }
+}
+
+/// Detours lengthen what ranks compute with the bytes that they have, too.
+#[test]
+fn detours_lengthen_local_operations() {
+    let detours = Detours::parse("0 500\n10000 1000\n23000 7000\n").unwrap();
+    let text = "num_ranks 1\nrank 0 { scratchpad 16000b\n a: local add u64 1000 @0 @8000 into @0 }";
+    for text_of_model in ["plb:gamma=5ns", "lb:gamma=5ns"] {
+        let machine = machine(text_of_model).with_detours(detours.clone(), true);
+        for seed in 0..5 {
+            let end = Simulation::new(&program(text), &machine).with_seed(seed).run().unwrap().makespan();
+            let (phase, length) = (detours.phase(seed, Rank(0), true), Time::from_ns(40_000));
+            assert_eq!(end, length + detours.delay(phase, Time::ZERO, length), "{text_of_model}, {seed}");
+            assert!(end > length);
+        }
     }
 }
 

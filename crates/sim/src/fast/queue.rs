@@ -461,6 +461,23 @@ mod tests {
         }
     }
 
+    /// Whether each time has one event or several, in order or not.
+    #[test]
+    fn memory_is_used_again() {
+        let mut queue = Queue::new(1);
+        let mut events = 0;
+        for time in 0..5000 {
+            (0..=time % 3).for_each(|_| queue.push(Event { time, ..Event::default() }, |_| 1));
+            queue.push(Event { time: time + 1000 + time % 7, ..Event::default() }, |_| 1);
+            while queue.pop().is_some_and(|event| event.time < time) {
+                events += 1;
+            }
+            events += 1;
+        }
+        assert!(events >= 5000, "{events}");
+        assert!(queue.arena.len() < 1000 * CHUNK, "{} places", queue.arena.len());
+    }
+
     #[test]
     fn numbers_may_run_out() {
         for seed in 100..130 {
