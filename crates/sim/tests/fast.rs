@@ -323,6 +323,26 @@ fn operations_wait_for_any_number_of_others() {
     }
 }
 
+/// The same, of a receive whose message comes before any of these is done.
+#[test]
+fn messages_come_before_any_of_what_their_receive_waits_for() {
+    for others in [1, 2, 63, 64, 124, 125, 126, 127, 128, 254, 255, 256] {
+        let mut text = String::from(
+            "num_ranks 2\nrank 0 { e: send 8b to 1 tag 0\n w: calc 900000\n s: send 8b to 1 tag 1\n s requires w }\n\
+             rank 1 { g: recv 8b from 0 tag 1\n r: recv 8b from 0 tag 0\n",
+        );
+        for other in 0..others {
+            text += &format!("c{other}: calc 3\nc{other} requires g\nr requires c{other}\n");
+        }
+        let program = castell_goal::text::parse(text + "}", "").expect("a program");
+        for text in MODELS {
+            // None of them is so small that a message waits for its receive.
+            let model = LogGops { eager_bytes_max: 65_535, ..model(text) };
+            assert!(compare(Source::Program(&program), &model, &format!("{others} others, {text}")));
+        }
+    }
+}
+
 /// All ranks receive from the same two neighbours in one order; rank 0 sends in another order than the rest.
 struct Turned(u32);
 
