@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long each case goes on making jobs, unless `CASTELL_TEST_SECONDS` says something else for all of them.
-const CASE: Duration = Duration::from_millis(1100);
+const CASE: Duration = Duration::from_millis(700);
 
 fn main() {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
