@@ -129,6 +129,14 @@ mod tests {
     }
 
     #[test]
+    fn the_median_is_the_middle_one_or_the_lower_of_two() {
+        for (times, median) in [(&[9][..], 9), (&[8, 3], 3), (&[5, 1, 7, 2, 9], 5), (&[4, 6, 1, 9], 4)] {
+            let times: Vec<Time> = times.iter().map(|&time| Time(time)).collect();
+            assert_eq!(Summary::of(&times).map(|summary| summary.median), Some(Time(median)), "{times:?}");
+        }
+    }
+
+    #[test]
     fn students_t_is_that_of_the_distribution() {
         assert_eq!(students_t(0), None);
         for freedom in 1..300 {
