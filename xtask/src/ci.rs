@@ -69,7 +69,7 @@ const STEPS: [Step; 10] = [
     },
     Step { builds: |root| Ok(instructions::builds(root)), ..Step::new("instructions", count_instructions) },
     Step {
-        // Before it what the next step needs, which ends with minutes of linking on one processor.
+        // Before it what the next step needs: its last part is one long link, beside which others can be built.
         builds: |root| Ok(vec![build_program(root), fuzz::build(root)?]),
         ..Step::new("fuzz", |root, _| fuzz::run(root, &fuzz::Args::FOR_TESTS).map(drop))
     },

@@ -113,9 +113,12 @@ fn rows(command: &str) -> Vec<&'static str> {
         rows.filter(|row| is_about(row, command)).collect::<Vec<_>>()
     };
     let own = of(command);
-    let marks = ["as `", "as in `"];
-    let named = marks.iter().flat_map(|mark| own.iter().flat_map(|row| row.split(*mark).skip(1)));
-    let others: Vec<&str> = named.flat_map(|rest| of(rest.split('`').next().unwrap_or_default())).collect();
+    let behind = |mark| {
+        own.iter().flat_map(move |row| row.split(mark).skip(1)).filter_map(|rest| rest.split_once('`'))
+    };
+    // What stands behind a mere "as" may be a key.
+    let printed = behind("as `").filter(|(_, rest)| rest.starts_with(" prints it"));
+    let others: Vec<&str> = behind("as in `").chain(printed).flat_map(|(name, _)| of(name)).collect();
     own.into_iter().chain(others).collect()
 }
 
