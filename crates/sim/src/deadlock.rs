@@ -50,12 +50,10 @@ impl fmt::Display for Deadlock {
             write!(f, "\n  ... and {} more", self.chain.len() - SHOWN)?;
         }
         match self.chain.last() {
-            Some(Waiting { peer: Some(peer), .. }) if !self.closed => {
-                write!(f, "\n  but rank {peer} has nothing left to do that would end this")
-            }
-            Some(Waiting { peer: None, .. }) if !self.closed => {
-                f.write_str("\n  but no message comes that it could take")
-            }
+            Some(last) if !self.closed => match last.peer {
+                Some(peer) => write!(f, "\n  but rank {peer} has nothing left to do that would end this"),
+                None => f.write_str("\n  but no message comes that it could take"),
+            },
             _ => Ok(()),
         }
     }
@@ -78,8 +76,7 @@ pub(crate) fn report(schedules: &Schedules<'_>, mut states: Vec<Stuck>, sends: V
     for send in sends {
         waits[send.from.index()].push((send.operation, Some(send.to)));
     }
-    let stuck = |rank: Rank| states[rank.index()].unfinished > 0;
-    let (chain, closed) = find_chain(&waits, stuck);
+    let (chain, closed) = find_chain(&waits);
     let chain = chain
         .into_iter()
         .map(|(rank, operation, peer)| Waiting { operation: schedules.name(rank, operation), peer });
@@ -93,11 +90,12 @@ pub(crate) fn report(schedules: &Schedules<'_>, mut states: Vec<Stuck>, sends: V
 
 type Link = (Rank, OpId, Option<Rank>);
 
-/// Follows who waits for whom until a rank comes up twice, depth first; without a circle, the longest chain from the
-/// first stuck rank on. Each rank is visited once.
-fn find_chain(waits: &[Vec<(OpId, Option<Rank>)>], stuck: impl Fn(Rank) -> bool) -> (Vec<Link>, bool) {
+/// Follows who waits for whom until a rank comes up twice, depth first; without a circle, the first of the longest chains.
+/// Each rank is visited once.
+fn find_chain(waits: &[Vec<(OpId, Option<Rank>)>]) -> (Vec<Link>, bool) {
     /// Not on the path that is followed.
     const OFF: usize = usize::MAX;
+    let stuck = |rank: Rank| !waits[rank.index()].is_empty();
     let mut visited = vec![false; waits.len()];
     let mut depth = vec![OFF; waits.len()];
     let mut longest = Vec::new();
@@ -136,5 +134,5 @@ fn links(waits: &[Vec<(OpId, Option<Rank>)>], path: &[(Rank, usize)]) -> Vec<Lin
         let (operation, peer) = waits[rank.index()][next - 1];
         (rank, operation, peer)
     };
-    path.iter().filter(|&&(_, next)| next > 0).map(link).collect()
+    path.iter().map(link).collect()
 }

@@ -526,6 +526,44 @@ fn ranks_that_wait_forever_are_noticed() {
     }
 }
 
+/// Operations on a circle never begin, whatever else there is to be done.
+#[test]
+fn operations_that_wait_for_one_another_are_noticed() {
+    let text = "num_ranks 2\nrank 0 { s: send 8b to 1 tag 0\n c: calc 1 }\n\
+                rank 1 { r: recv 8b from 0 tag 0\n a: calc 1\n b: calc 2\n b requires a }";
+    let mut program = castell_goal::text::parse(text, "").expect("a program");
+    let [a, b] = [1, 2].map(castell_goal::graph::Vertex);
+    program.rank_mut(Rank(1)).requires(b, a).expect("its vertices");
+    let flat = Flat::new(Source::Program(&program)).expect("sends, receives and calcs");
+    for model in ["loggops", "loggops:o=uniform(1us,2us)", "plb"] {
+        let noisy = NoisyModel::parse(model, &mut |name| Err(name.to_owned())).expect(model);
+        let ties = if model == "plb" { Ties::Rank } else { Ties::Insertion };
+        let machine = Machine::from(noisy).with_ties(ties);
+        assert!(Simulation::new(&program, &machine).run_with(Blind).is_err(), "{model}");
+        assert_eq!(flat.run_in_windows(&machine, 0, &OwnThread), Err(Declined::Mistake), "{model}");
+        assert_eq!(flat.run_rank_by_rank(&machine, 0, &OwnThread), Err(Declined::Mistake), "{model}");
+        if let Model::LogGops(model) = &machine.model {
+            assert_eq!(flat.run(model), Err(Declined::Mistake));
+            assert_eq!(flat.run_with_noise(model, &machine, 0), Err(Declined::Mistake));
+        }
+    }
+    assert_eq!(a, castell_goal::graph::Vertex(1));
+}
+
+/// Of ranks that do the same, one whose receive has another size than its message is found among the others.
+#[test]
+fn sizes_that_do_not_fit_are_noticed_at_any_rank() {
+    for wrong in 0..6 {
+        let rank = |rank: u32| {
+            let (next, before, bytes) = ((rank + 1) % 6, (rank + 5) % 6, if rank == wrong { 9 } else { 8 });
+            format!("rank {rank} {{ s: send 8b to {next} tag 0\n r: recv {bytes}b from {before} tag 0 }}\n")
+        };
+        let text = format!("num_ranks 6\n{}", (0..6).map(rank).collect::<String>());
+        let program = castell_goal::text::parse(text, "").expect("a program");
+        assert!(!compare(Source::Program(&program), &model(MODELS[0]), &format!("at rank {wrong}")));
+    }
+}
+
 /// Times beyond 2^62 ps are declined by each engine, wherever they come from.
 #[test]
 fn times_beyond_what_engines_count_with_are_declined() {
@@ -548,6 +586,26 @@ fn times_beyond_what_engines_count_with_are_declined() {
         let expected = if fits { Ok(ends) } else { Err(Declined::Time) };
         assert_eq!(flat.run_in_windows(&machine, 0, &OwnThread).map(|run| run.end), expected);
         assert_eq!(flat.run_rank_by_rank(&machine, 0, &OwnThread).map(|run| run.end), expected);
+    }
+    // The same in LogGOPSim's order, where the message takes its receiver's time, which is none here.
+    let text = text.replace("0 tag 0 }", "0 tag 0\n d: calc 0\n d requires r }");
+    for (picoseconds, fits) in [(904, true), (905, false)] {
+        let latency = format!("loggops:L={picoseconds}ps,o=0,g=0,G=0,O=0,S=100");
+        let flat = flat(&text).expect("short enough");
+        for noise in ["", ",compute=uniform(1,1)"] {
+            let noisy = NoisyModel::parse(&format!("{latency}{noise}"), &mut |name| Err(name.to_owned()));
+            let machine = Machine::from(noisy.expect("a model"));
+            let Model::LogGops(model) = &machine.model else { panic!("{latency}") };
+            for run in [
+                flat.run(model),
+                flat.run_with_noise(model, &machine, 0),
+                flat.run_in_windows(&machine, 0, &OwnThread),
+                flat.run_rank_by_rank(&machine, 0, &OwnThread),
+            ] {
+                let ends = [(1 << 62) - 904, 1 << 62].map(Time);
+                assert_eq!(run.ok().map(|run| run.end), fits.then(|| ends.to_vec()), "{latency}{noise}");
+            }
+        }
     }
     // The second one begins in time, and ends too late.
     let twice = "num_ranks 1\nrank 0 { a: calc 4600000000000000\n b: calc 4600000000000000\n b requires a }";

@@ -8,7 +8,7 @@ use castell_goal::text;
 use castell_model::noise::{Detours, NoisyModel};
 use castell_model::topology::Topology;
 use castell_model::{ClosedForms, Model, Tree};
-use castell_sim::instrument::Instrument;
+use castell_sim::instrument::{Flight, Instrument};
 use castell_sim::instruments::{LinkLoad, Links};
 use castell_sim::{Machine, Outcome, SimError, Simulation};
 use castell_trace::Activity;
@@ -368,6 +368,69 @@ fn networks_have_a_place_for_each_rank() {
                 "{places} places"
             ),
         }
+    }
+}
+
+/// Which links messages wait for is told only where they wait, and each message has its own number in the order of departure.
+#[test]
+fn instruments_are_told_who_waits_for_a_link_and_in_which_order_messages_depart() {
+    #[derive(Default)]
+    struct Told {
+        departed: Vec<u64>,
+        contended: Vec<(u64, u32, u64)>,
+    }
+    impl Instrument for Told {
+        fn departed(&mut self, message: &Flight, _: Time) {
+            self.departed.push(message.number);
+        }
+        fn contended(&mut self, message: &Flight, link: u32, from: Time, to: Time) {
+            self.contended.push((message.number, link, (to - from).0 / 1000));
+        }
+    }
+    let machine = machine("plb:alpha_p=500ns,alpha_r=100ns").with_network(Arc::new(star()));
+    let told = |text: &str| {
+        let mut told = Told::default();
+        Simulation::new(&program(text), &machine).run_with(&mut told).unwrap();
+        (told.departed, told.contended)
+    };
+    assert_eq!(told(TWO_TO_ONE), (vec![0, 1], vec![(1, 5, 1000)]));
+    // Questions and answers are messages, too.
+    let gets = "num_ranks 3\nrank 0 { scratchpad 16b\n g: get 8b from 1 at @0 into @0\n h: get 8b from 1 at @0 into @0\n\
+                h requires g\n s: send 8b to 2 tag 0\n s requires h }\n\
+                rank 1 { scratchpad 16b\n }\nrank 2 { r: recv 8b from 0 tag 0 }";
+    assert_eq!(told(gets), (vec![0, 1, 2, 3, 4], vec![]));
+}
+
+#[test]
+fn supersteps_have_no_network() {
+    let machine = machine("bsp").with_network(Arc::new(star()));
+    let error = Simulation::new(&program(TWO_TO_ONE), &machine).run().unwrap_err();
+    assert_eq!(error, SimError::NoNetwork("bsp"));
+}
+
+/// What waits for a receive and has another processor does not wait for the time of that in LogGOPSim; where there is anything
+/// that LogGOPSim does not know, it does.
+#[test]
+fn what_loggopsim_does_not_know_has_ends_wait_for_processors() {
+    let machine = machine("loggops:L=1us,o=100ns,g=0,G=0,O=0,S=100");
+    let end = |more: &str| {
+        let text = format!(
+            "num_ranks 2\nrank 0 {{ scratchpad 8b\n s: send 8b to 1 tag 0\n {more} }}\n\
+             rank 1 {{ scratchpad 8b\n r: recv 8b from 0 tag 0\n c: calc 50 cpu 1\n c requires r\n\
+             d: calc 400 cpu 1\n d requires c }}"
+        );
+        ends_ns(&text, &machine)[1]
+    };
+    assert_eq!(end(""), 1200.0);
+    for more in [
+        "x: calc 1 concurrent",
+        "x: calc 1\n y: calc 1\n y requires x\n z: calc 1 any 1\n z requires x\n z requires y",
+        "x: sleep 1",
+        "x: proxy",
+        "x: put 8b to 1 at @0 into @0",
+        "x: get 8b from 1 at @0 into @0",
+    ] {
+        assert_eq!(end(more), 1650.0, "{more}");
     }
 }
 

@@ -62,6 +62,25 @@ fn a_chain_without_a_circle_ends_at_who_could_have_helped() {
             "{model}"
         );
     }
+    // Of several that are as long the first is told, of others the longest.
+    let chains = |lengths: [u32; 3]| {
+        let ranks = lengths.iter().sum::<u32>() + 3;
+        let (mut text, mut rank) = (format!("num_ranks {ranks}\n"), 0);
+        for length in lengths {
+            for _ in 0..length {
+                text += &format!("rank {rank} {{ r: recv 8b from {} tag 0 }}\n", rank + 1);
+                rank += 1;
+            }
+            text += &format!("rank {rank} {{ }}\n");
+            rank += 1;
+        }
+        let told = refused(&text, "plb");
+        let first = told.lines().nth(1).and_then(|line| line.split(':').next()).map(str::to_owned);
+        (first.unwrap_or_default(), told.lines().count())
+    };
+    assert_eq!(chains([2, 2, 2]), ("  rank 0".into(), 4));
+    assert_eq!(chains([1, 2, 2]), ("  rank 2".into(), 4));
+    assert_eq!(chains([1, 2, 3]), ("  rank 5".into(), 5));
     // A send that waits for its receive is told, one that does not is none of it.
     assert_eq!(
         refused(

@@ -581,14 +581,11 @@ impl<'a, S: Slot, C: Charges, const LANES: bool, const ALIKE: bool> Exact<'a, S,
     /// Queues what was released.
     #[inline(always)]
     fn queue_freed(&mut self, rank: u32, shape: &Shape) {
-        match self.freed.len() {
-            0 => {}
-            1 => {
-                let at = self.freed[0];
-                self.freed.clear();
-                self.queue_op(rank, shape, at, 0);
-            }
-            _ => self.queue_several(rank, shape),
+        if let [at] = self.freed[..] {
+            self.freed.clear();
+            self.queue_op(rank, shape, at, 0);
+        } else if !self.freed.is_empty() {
+            self.queue_several(rank, shape);
         }
     }
 

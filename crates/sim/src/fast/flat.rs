@@ -277,7 +277,7 @@ impl Flat {
         }
         let is_same = |peers: Peers, peer: &dyn Fn(u32) -> Rank| {
             let first = peer(0).0;
-            first < ranks && (1..ranks).all(|rank| peer(rank).0 == peers.decode(rank, first, ranks))
+            (1..ranks).all(|rank| peer(rank).0 == peers.decode(rank, first, ranks))
         };
         let fits = |&peers: &Peers| {
             let mut messages = (0..rounds.count()).flat_map(|at| (0..rounds.fan(at)).map(move |i| (at, i)));
@@ -345,15 +345,57 @@ fn better_encoding(
     graph: &impl Fn(u32, Visit<'_>) -> Result<(), Declined>,
 ) -> Result<Peers, Declined> {
     const SAMPLE: u32 = 24;
-    let mut shapes = [0, 0];
-    for (count, peers) in shapes.iter_mut().zip([Peers::Distance, Peers::Mask]) {
+    let mut shapes = Vec::with_capacity(2);
+    for peers in [Peers::Distance, Peers::Mask] {
         let mut sample = Encoder::new(ranks, peers);
         for i in 0..SAMPLE.min(ranks) {
             let rank = (u64::from(i) * u64::from(ranks) / u64::from(SAMPLE.min(ranks))) as u32;
             graph(rank, &mut |graph| sample.read_graph(rank, graph))?;
             sample.add()?;
         }
-        *count = sample.shapes();
+        shapes.push((sample.shapes(), peers));
     }
-    Ok(if shapes[1] < shapes[0] { Peers::Mask } else { Peers::Distance })
+    let fewest = shapes.into_iter().min_by_key(|&(shapes, _)| shapes);
+    Ok(fewest.map_or(Peers::Distance, |(_, peers)| peers))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use castell_base::Tag;
+    use castell_goal::op::Place;
+    use std::cell::RefCell;
+
+    /// By the ranks' graphs: which encoding is taken, and which ranks have been looked at for it.
+    fn encoding(ranks: u32, peer: impl Fn(u32) -> u32) -> (Peers, Vec<u32>) {
+        let asked = RefCell::new(Vec::new());
+        let peers = better_encoding(ranks, &|rank, visit| {
+            asked.borrow_mut().push(rank);
+            let mut graph = Graph::new();
+            graph.send(Place::VOID, 8, Rank(peer(rank)), Tag(0)).expect("a small graph");
+            visit(&graph)
+        });
+        (peers.expect("sends"), asked.into_inner())
+    }
+
+    #[test]
+    fn the_encoding_with_fewer_shapes_is_found_by_ranks_from_everywhere() {
+        for ranks in [1, 2, 23, 24, 25, 100, 2400, 100_001] {
+            let (peers, asked) = encoding(ranks, |rank| (rank + 1) % ranks);
+            // With one rank or two either fits.
+            assert_eq!(peers, Peers::Distance);
+            let (one, other) = asked.split_at(asked.len() / 2);
+            assert_eq!(one, other, "for either encoding");
+            assert_eq!(one.len() as u32, ranks.min(24));
+            // As far from one another as so few can be.
+            let gap = ranks / one.len() as u32;
+            let ends = one.iter().skip(1).copied().chain([ranks]);
+            assert_eq!(one.first(), Some(&0));
+            assert!(
+                one.iter().zip(ends).all(|(&rank, next)| (gap..=gap + 1).contains(&(next - rank))),
+                "{one:?}"
+            );
+        }
+        assert_eq!(encoding(64, |rank| rank ^ 4).0, Peers::Mask);
+    }
 }

@@ -423,8 +423,9 @@ mod tests {
         }
     }
 
-    /// Two messages a round to the ranks behind, of which the nearer one's sender is received from last.
-    struct Crossed(u32);
+    /// Two messages a round to the ranks behind, of which the nearer one's sender is received from last; by how many ranks the
+    /// ring has, and how many of them there are.
+    struct Crossed(u32, u32);
 
     impl Rounds for Crossed {
         fn count(&self) -> u32 {
@@ -440,6 +441,7 @@ mod tests {
         }
 
         fn from(&self, _round: u32, rank: Rank, i: u32) -> Rank {
+            assert!(rank.0 < self.1, "there is no rank {rank}");
             Rank((rank.0 + self.0 - 2 + i) % self.0)
         }
 
@@ -454,9 +456,64 @@ mod tests {
 
     #[test]
     fn messages_are_paired_by_their_ends_and_not_by_their_places() {
-        assert_eq!(found(&Crossed(7), 7, 3), (Ok(vec![1, 0]), Ok(vec![0, 1])));
-        // The receiver of the first one is no rank.
-        assert_eq!(found(&Crossed(7), 1, 1).0, Err(Declined::Symmetry));
+        assert_eq!(found(&Crossed(7, 7), 7, 3), (Ok(vec![1, 0]), Ok(vec![0, 1])));
+        // The receiver of the first one is no rank, and is not asked.
+        assert_eq!(found(&Crossed(7, 1), 1, 1).0, Err(Declined::Symmetry));
+    }
+
+    /// A ring in which this is said of each rank's senders.
+    struct Heard([Vec<Rank>; 4]);
+
+    impl Rounds for Heard {
+        fn count(&self) -> u32 {
+            2
+        }
+
+        fn fan(&self, _round: u32) -> u32 {
+            1
+        }
+
+        fn to(&self, _round: u32, _rank: Rank, _i: u32) -> Rank {
+            unreachable!("senders are asked for")
+        }
+
+        fn from(&self, round: u32, rank: Rank, _i: u32) -> Rank {
+            // No shift of the ranks.
+            Rank([[1, 0, 2, 3], [2, 1, 3, 0]][round as usize][rank.index()])
+        }
+
+        fn bytes(&self, _round: u32) -> u64 {
+            8
+        }
+
+        fn compute(&self, _round: u32) -> castell_base::Time {
+            castell_base::Time(0)
+        }
+
+        fn senders(&self, rank: Rank, into: &mut Vec<Rank>) {
+            into.extend_from_slice(&self.0[rank.index()]);
+        }
+    }
+
+    #[test]
+    fn senders_are_as_many_as_messages_and_all_of_them_ranks() {
+        let sources = |senders: &dyn Fn(Rank) -> Vec<Rank>| {
+            let (rounds, threads) = (Heard([0, 1, 2, 3].map(|rank| senders(Rank(rank)))), &OwnThread);
+            sources(&rounds, 4, &Places::of(&rounds), &Shares { ranks: 4, each: 4, threads })
+        };
+        let other = |rank: Rank, by: u32| Rank((rank.0 + by) % 4);
+        assert_eq!(sources(&|rank| vec![other(rank, 1), other(rank, 2)]), Ok(vec![0, 1]));
+        for wrong in [0, 2, 3] {
+            let declined = Err(Declined::Symmetry);
+            let few = |rank: Rank| match rank.0 == wrong {
+                true => vec![other(rank, 1)],
+                false => vec![other(rank, 1), other(rank, 2)],
+            };
+            assert_eq!(sources(&few), declined, "one sender of rank {wrong}");
+            let astray =
+                |rank: Rank| vec![other(rank, 1), if rank.0 == wrong { Rank(4) } else { other(rank, 2) }];
+            assert_eq!(sources(&astray), declined, "a sender of rank {wrong} is no rank");
+        }
     }
 
     /// Beside a map, for many ranks and senders of which several have the same place in the table.

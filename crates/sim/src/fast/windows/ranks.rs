@@ -136,13 +136,8 @@ impl<S: Slot> Block<S> {
             return;
         }
         self.roots::<ORDER>(shared.flat, 0, &mut roots);
-        // They are at time 0 and have the lowest numbers, unless ranks tell the order.
-        if ORDER == BY_RANK && here.first().is_some_and(|event| event.time == 0) {
-            roots.append(&mut here);
-            roots.sort_unstable_by_key(Event::order);
-        } else {
-            roots.append(&mut here);
-        }
+        // They are at time 0 and have the lowest numbers; where ranks tell the order, messages come later.
+        roots.append(&mut here);
         let window = Window { number: 0, width: TIME_MAX + 1 };
         self.run_rank::<C, ORDER>(shared, window, rank, &roots, done);
         (done.here, done.roots) = (here, roots);
@@ -574,14 +569,11 @@ impl<'a, S: Slot, C: Charges, const ORDER: u8> Working<'_, 'a, S, C, ORDER> {
     /// Makes events of what was released.
     #[inline(always)]
     fn queue_freed(&mut self) {
-        match self.done.freed.len() {
-            0 => {}
-            1 => {
-                let at = self.done.freed[0];
-                self.done.freed.clear();
-                self.queue_op(at);
-            }
-            _ => self.queue_several(),
+        if let [at] = self.done.freed[..] {
+            self.done.freed.clear();
+            self.queue_op(at);
+        } else if !self.done.freed.is_empty() {
+            self.queue_several();
         }
     }
 

@@ -209,10 +209,8 @@ fn finish<S>(flat: &Flat, parties: Vec<Party<S>>) -> Result<Finished, Declined> 
     if parties.iter().any(|party| party.ran < party.states.len() as u32) {
         return Err(Declined::Turns);
     }
-    let receives: u64 =
-        flat.shapes.iter().map(|shape| u64::from(shape.receives) * u64::from(shape.ranks)).sum();
-    // As many messages as receives at each rank, and each has met one.
-    if operations < flat.operations || messages != receives {
+    // Each rank has had as many messages as it has receives: one more would have been noticed when it came.
+    if operations < flat.operations {
         return Err(Declined::Mistake);
     }
     let ends = |party: Party<S>| party.states.into_iter().map(State::end).collect::<Vec<_>>();
