@@ -526,6 +526,28 @@ fn ranks_that_wait_forever_are_noticed() {
     }
 }
 
+/// What both ends of a message to oneself have waiting for them is released together, and sends go first.
+#[test]
+fn both_ends_of_a_rendezvous_with_oneself_go_on_together() {
+    for late in ["", "w: calc 90000\n r requires w"] {
+        for (after_send, after_receive) in [("c", "t"), ("t", "c")] {
+            for started in ["", "e: calc 300\n e irequires r", "t irequires r"] {
+                let text = format!(
+                    "num_ranks 1\nrank 0 {{ s: send 100b to 0 tag 0\n r: recv 100b from 0 tag 0\n {late}\n\
+                     c: calc 500\n t: send 8b to 0 tag 1\n q: recv 8b from 0 tag 1\n d: calc 1000\n d requires q\n\
+                     {after_send} requires s\n {after_receive} requires r\n {started} }}"
+                );
+                let program = castell_goal::text::parse(&text, "").expect("a program");
+                for text in MODELS {
+                    // The small message waits for nobody.
+                    let model = LogGops { eager_bytes_max: 8, ..model(text) };
+                    assert!(compare(Source::Program(&program), &model, &format!("{text} {program:?}")));
+                }
+            }
+        }
+    }
+}
+
 /// Operations on a circle never begin, whatever else there is to be done.
 #[test]
 fn operations_that_wait_for_one_another_are_noticed() {

@@ -442,8 +442,10 @@ fn messages_wait_for_links() {
     assert_eq!(ends_ns(TWO_TO_ONE, &plb)[2], 600.0);
     assert_eq!(ends_ns(TWO_TO_ONE, &met)[2], 600.0 + 2.0 * 50.0 + 1000.0 + 1000.0);
     // Bytes that the model charges are not charged again.
-    let paid = Machine { model: Model::parse("plb:alpha_p=500ns,alpha_r=100ns,beta=1ns").unwrap(), ..met };
-    assert_eq!(ends_ns(TWO_TO_ONE, &paid)[2], 600.0 + 2.0 * 50.0 + 1000.0 + 1000.0);
+    for model in ["plb:alpha_p=500ns,alpha_r=100ns,beta=1ns", "lb:alpha=600ns,beta=1ns"] {
+        let paid = Machine { model: Model::parse(model).unwrap(), ..met.clone() };
+        assert_eq!(ends_ns(TWO_TO_ONE, &paid)[2], 600.0 + 2.0 * 50.0 + 1000.0 + 1000.0, "{model}");
+    }
 }
 
 /// A ring in which everybody adds what comes to what it has, by messages, and then looks at the sum by put and get.
@@ -517,6 +519,19 @@ fn bsp_pays_for_its_busiest_rank() {
     // One superstep: 700 + 2 (g + 8 G) + l; then rank 1 computes.
     let barrier = 700.0 + 2.0 * 18.0 + 1000.0;
     assert_eq!(ends_ns(text, &model), [500.0, barrier + 100.0, barrier]);
+}
+
+/// Each superstep has its own barrier, where times are drawn.
+#[test]
+fn supersteps_are_drawn_each_for_itself() {
+    let text = "num_ranks 2\nrank 0 { s: send 8b to 1 tag 0\n r: recv 8b from 1 tag 0 }\n\
+                rank 1 { r: recv 8b from 0 tag 0\n s: send 8b to 0 tag 0\n s requires r }";
+    let bsp = noisy("bsp:g=0,G=0,l=uniform(1us,1ms)");
+    for seed in 0..5 {
+        let outcome = Simulation::new(&program(text), &bsp).with_seed(seed).run().unwrap();
+        let (first, both) = (outcome.end[1], outcome.end[0]);
+        assert!(first > Time::ZERO && both > first && both - first != first, "{first}, {both}, seed {seed}");
+    }
 }
 
 fn two_levels(within: &str, between: &str, host_of: &[u32]) -> Machine {

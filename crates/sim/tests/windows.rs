@@ -340,6 +340,9 @@ fn what_other_engines_have_to_do_is_declined() {
     for model in ["logp", "lop", "logfp"] {
         assert_eq!(run(one, model, rank), [Err(Declined::Machine); 2], "{model}");
     }
+    for model in ["loggp", "loggps", "loggops"] {
+        assert_eq!(run(one, model, insertion), [Ok(()); 2], "{model}");
+    }
     // Ranks without messages, and ranks that wait for one another in turns.
     let calcs =
         "num_ranks 3\nrank 0 { a: calc 5 }\nrank 1 { }\nrank 2 { a: calc 7\n b: calc 8\n b requires a }";
@@ -352,13 +355,15 @@ fn what_other_engines_have_to_do_is_declined() {
     }
     // Messages that nobody receives, before the receiver has all of its own or afterwards.
     let more = one.replace("s: send 8b to 1 tag 0", "s: send 8b to 1 tag 0\n t: send 8b to 1 tag 0");
+    let late = "num_ranks 3\nrank 0 { s: send 8b to 1 tag 0 }\nrank 1 { r: recv 8b from -1 tag -1 }\n\
+                rank 2 { c: calc 100000\n s: send 8b to 1 tag 0\n s requires c }";
     let early = more.replace("num_ranks 2", "num_ranks 3").replace(
         "from 0 tag 0 }",
         "from 0 tag 0\n q: recv 8b from 2 tag 0 }\nrank 2 { c: calc 100000\n s: send 8b to 1 tag 0\n s requires c }",
     );
     for (model, ties) in [(MODELS[0], insertion), (MODELS[0], rank), (NOISY[0], insertion), (MODELS[5], rank)]
     {
-        for text in [&more, &early] {
+        for text in [&more, &early, late] {
             assert_eq!(run(text, model, ties), [Err(Declined::Mistake); 2], "{model} {text}");
         }
     }

@@ -88,7 +88,7 @@ struct Burst {
 impl Burst {
     /// The burst that a message belongs to that is handled now.
     fn at(self, now: Time) -> Burst {
-        if self.count > 0 && self.until == now { self } else { Burst { since: now, until: now, count: 0 } }
+        if self.until == now { self } else { Burst { since: now, until: now, count: 0 } }
     }
 }
 

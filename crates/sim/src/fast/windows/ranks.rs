@@ -329,7 +329,7 @@ impl<'a, S: Slot, C: Charges, const ORDER: u8> Working<'_, 'a, S, C, ORDER> {
         let end = event.time + time;
         self.clock(op.cpu).cpu = end;
         self.done.operations += 1;
-        if ORDER == BY_RANK || op.flags & (STARTS | FINISHES) != 0 {
+        if op.flags & (STARTS | FINISHES) != 0 {
             let middle = self.release_started(op);
             self.complete(at, op, middle, end);
             self.queue_freed();
@@ -374,7 +374,7 @@ impl<'a, S: Slot, C: Charges, const ORDER: u8> Working<'_, 'a, S, C, ORDER> {
         };
         let what = ARRIVAL << KIND_SHIFT | receive;
         self.later(Event { time: event.time + flight, number, rank: dest, what, from: at, source: owner });
-        if ORDER == BY_RANK || op.flags & (STARTS | FINISHES) != 0 {
+        if op.flags & (STARTS | FINISHES) != 0 {
             let middle = self.release_started(op);
             self.complete(at, op, middle, end);
             self.queue_freed();
@@ -627,12 +627,9 @@ impl<'a, S: Slot, C: Charges, const ORDER: u8> Working<'_, 'a, S, C, ORDER> {
         let (at, from) = self.block.lines.next(event.from);
         let clock = self.block.clocks[self.local];
         let time = clock.cpu.max(clock.send);
-        let (number, source) = match ORDER {
-            LOGGED => (event.number + 1, 0),
-            _ => (event.number, event.source + 1),
-        };
         let what = (Kind::Send as u32) << KIND_SHIFT | at;
-        self.create(Event { time, number, what, from, source, ..event });
+        // Nothing else has a place among the sends of a line.
+        self.create(Event { time, what, from, source: event.source + 1, ..event });
     }
 
     /// What tells an operation's place among those of its time under LogGOPSim's rule.
