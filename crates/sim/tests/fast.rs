@@ -327,14 +327,17 @@ fn operations_wait_for_any_number_of_others() {
 #[test]
 fn messages_come_before_any_of_what_their_receive_waits_for() {
     for others in [1, 2, 63, 64, 124, 125, 126, 127, 128, 254, 255, 256] {
-        let mut text = String::from(
-            "num_ranks 2\nrank 0 { e: send 8b to 1 tag 0\n w: calc 900000\n s: send 8b to 1 tag 1\n s requires w }\n\
-             rank 1 { g: recv 8b from 0 tag 1\n r: recv 8b from 0 tag 0\n",
-        );
+        // As many are waited for at either rank.
+        let mut sender =
+            String::from("e: send 8b to 1 tag 0\n w: calc 900000\n s: send 8b to 1 tag 1\n s requires w\n");
+        let mut receiver = String::from("g: recv 8b from 0 tag 1\n r: recv 8b from 0 tag 0\n");
+        sender += "j: calc 1\n";
         for other in 0..others {
-            text += &format!("c{other}: calc 3\nc{other} requires g\nr requires c{other}\n");
+            sender += &format!("c{other}: calc 1\nc{other} requires s\nj requires c{other}\n");
+            receiver += &format!("c{other}: calc 3\nc{other} requires g\nr requires c{other}\n");
         }
-        let program = castell_goal::text::parse(text + "}", "").expect("a program");
+        let text = format!("num_ranks 2\nrank 0 {{\n{sender}}}\nrank 1 {{\n{receiver}}}");
+        let program = castell_goal::text::parse(text, "").expect("a program");
         for text in MODELS {
             // None of them is so small that a message waits for its receive.
             let model = LogGops { eager_bytes_max: 65_535, ..model(text) };
@@ -583,6 +586,21 @@ fn sizes_that_do_not_fit_are_noticed_at_any_rank() {
         let text = format!("num_ranks 6\n{}", (0..6).map(rank).collect::<String>());
         let program = castell_goal::text::parse(text, "").expect("a program");
         assert!(!compare(Source::Program(&program), &model(MODELS[0]), &format!("at rank {wrong}")));
+    }
+}
+
+/// The receive at the place that another rank of a sender's shape has found might be one of the next shape.
+#[test]
+fn receives_are_looked_for_in_their_own_shape() {
+    // The ranks 0 and 1 have one shape. Rank 2's receive is its second operation; rank 3 has but one, and rank 4's shape, which begins
+    // there, begins with a receive like that.
+    let text = "num_ranks 5\nrank 0 { s: send 8b to 2 tag 0 }\nrank 1 { s: send 8b to 3 tag 0 }\n\
+                rank 2 { c: calc 9\n r: recv 8b from 0 tag 0\n s: send 8b to 4 tag 0 }\n\
+                rank 3 { r: recv 8b from 1 tag 0 }\nrank 4 { r: recv 8b from 2 tag 0\n c: calc 7\n c requires r }";
+    let program = castell_goal::text::parse(text, "").expect("a program");
+    assert_eq!(Flat::new(Source::Program(&program)).expect("sends, receives and calcs").shapes(), 4);
+    for text in MODELS {
+        assert!(compare(Source::Program(&program), &model(text), text));
     }
 }
 

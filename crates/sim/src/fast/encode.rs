@@ -119,12 +119,12 @@ impl Encoder {
                 let peer = source.map_or(Ok(ANY), |source| code(source.0))?;
                 (Kind::Receive, self.size(bytes), peer, tag.map_or(ANY, |tag| tag.0))
             }
-            Op::Calc { ns } => (Kind::Calc, ns.checked_mul(1000).ok_or(Declined::Time)?, 0, 0),
+            Op::Calc { ns } => {
+                let ps = ns.checked_mul(1000).filter(|&ps| ps <= TIME_MAX);
+                (Kind::Calc, ps.ok_or(Declined::Time)?, 0, 0)
+            }
             _ => return Err(Declined::Operation),
         };
-        if kind == Kind::Calc && value > TIME_MAX {
-            return Err(Declined::Time);
-        }
         let Traits { cpu, nic, .. } = traits;
         self.flat.lanes = self.flat.lanes.max(u32::from(cpu.max(nic)) + 1);
         let (successors, slot, partner) = (NONE, NONE, NONE);

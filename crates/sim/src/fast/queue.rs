@@ -456,8 +456,10 @@ mod tests {
             assert_eq!(queue.pop().map(|event| event.rank), Some(0), "at {time}");
             queue.push(event(0, 3), |_| 1);
             queue.push(event(0, 4), |_| 1);
+            // One that is put back now comes where its number says.
+            queue.retry(event(6, 5));
             let rest: Vec<u32> = std::iter::from_fn(|| queue.pop()).map(|event| event.rank).collect();
-            assert_eq!(rest, [1, 2, 3, 4], "at {time}");
+            assert_eq!(rest, [1, 5, 2, 3, 4], "at {time}");
         }
     }
 
@@ -476,6 +478,20 @@ mod tests {
         }
         assert!(events >= 5000, "{events}");
         assert!(queue.arena.len() < 1000 * CHUNK, "{} places", queue.arena.len());
+    }
+
+    /// All numbers that an event is to have are there, whether its own or others' have to be given anew for that.
+    #[test]
+    fn numbers_are_kept_for_those_that_follow() {
+        for (next, expected) in [(10, [10, 15, 17]), (u32::MAX - 2, [0, 5, 7]), (u32::MAX - 6, [0, 5, 7])] {
+            let mut queue = Queue::new(next);
+            let spans = [5, 2, 1];
+            (0..3).for_each(|rank| {
+                queue.push(Event { rank, ..Event::default() }, |event| spans[event.rank as usize]);
+            });
+            let numbers: Vec<u32> = std::iter::from_fn(|| queue.pop()).map(|event| event.number).collect();
+            assert_eq!(numbers, expected, "from {next} on");
+        }
     }
 
     #[test]

@@ -461,8 +461,8 @@ mod tests {
         assert_eq!(found(&Crossed(7, 1), 1, 1).0, Err(Declined::Symmetry));
     }
 
-    /// A ring in which this is said of each rank's senders.
-    struct Heard([Vec<Rank>; 4]);
+    /// Two rounds of which this is said: each rank's senders, and the rounds' tags.
+    struct Heard([Vec<Rank>; 4], [u32; 2]);
 
     impl Rounds for Heard {
         fn count(&self) -> u32 {
@@ -490,30 +490,43 @@ mod tests {
             castell_base::Time(0)
         }
 
+        fn tag(&self, round: u32) -> castell_base::Tag {
+            castell_base::Tag(self.1[round as usize])
+        }
+
         fn senders(&self, rank: Rank, into: &mut Vec<Rank>) {
             into.extend_from_slice(&self.0[rank.index()]);
         }
     }
 
+    /// What is found out where each rank has two senders, but for `wrong`, which has these.
+    fn heard(wrong: usize, senders: &[u32], tags: [u32; 2]) -> Result<Vec<u32>, Declined> {
+        let mut of = [0, 1, 2, 3].map(|rank| vec![Rank((rank + 1) % 4), Rank((rank + 2) % 4)]);
+        of[wrong] = senders.iter().map(|&sender| Rank(sender)).collect();
+        let rounds = Heard(of, tags);
+        sources(&rounds, 4, &Places::of(&rounds), &Shares { ranks: 4, each: 4, threads: &OwnThread })
+    }
+
     #[test]
     fn senders_are_as_many_as_messages_and_all_of_them_ranks() {
-        let sources = |senders: &dyn Fn(Rank) -> Vec<Rank>| {
-            let (rounds, threads) = (Heard([0, 1, 2, 3].map(|rank| senders(Rank(rank)))), &OwnThread);
-            sources(&rounds, 4, &Places::of(&rounds), &Shares { ranks: 4, each: 4, threads })
-        };
-        let other = |rank: Rank, by: u32| Rank((rank.0 + by) % 4);
-        assert_eq!(sources(&|rank| vec![other(rank, 1), other(rank, 2)]), Ok(vec![0, 1]));
+        assert_eq!(heard(0, &[1, 2], [0, 0]), Ok(vec![0, 1]));
         for wrong in [0, 2, 3] {
-            let declined = Err(Declined::Symmetry);
-            let few = |rank: Rank| match rank.0 == wrong {
-                true => vec![other(rank, 1)],
-                false => vec![other(rank, 1), other(rank, 2)],
-            };
-            assert_eq!(sources(&few), declined, "one sender of rank {wrong}");
-            let astray =
-                |rank: Rank| vec![other(rank, 1), if rank.0 == wrong { Rank(4) } else { other(rank, 2) }];
-            assert_eq!(sources(&astray), declined, "a sender of rank {wrong} is no rank");
+            for senders in [&[1][..], &[], &[1, 4], &[4, 1], &[1, 2, 3]] {
+                assert_eq!(heard(wrong, senders, [0, 0]), Err(Declined::Symmetry), "{wrong}: {senders:?}");
+            }
         }
+    }
+
+    /// Messages of one sender are mistaken for one another if they have one tag, too.
+    #[test]
+    fn messages_are_alike_by_sender_and_tag() {
+        let once = |tags| {
+            let rounds = Heard([0, 1, 2, 3].map(|rank| vec![Rank((rank + 1) % 4); 2]), tags);
+            sources(&rounds, 4, &Places::of(&rounds), &Shares { ranks: 4, each: 4, threads: &OwnThread })
+        };
+        assert_eq!(once([5, 5]), Ok(vec![0, 0]));
+        assert_eq!(once([5, 6]), Ok(vec![0, 1]));
+        assert_eq!(heard(0, &[1, 2], [5, 5]), Ok(vec![0, 1]));
     }
 
     /// Beside a map, for many ranks and senders of which several have the same place in the table.
