@@ -701,4 +701,6 @@ fn regular_programs_are_stored_once() {
     };
     assert_eq!(shapes("barrier:dissemination", 60), 1);
     assert_eq!(shapes("allreduce:recursive-doubling", 64), 1);
+    let program = castell_goal::program::Program::new(7);
+    assert_eq!(Flat::new(Source::Program(&program)).expect("nothing to do").ranks(), 7);
 }

@@ -353,6 +353,12 @@ fn what_other_engines_have_to_do_is_declined() {
         assert_eq!(run(calcs, model, ties), [Ok(()); 2], "{model}");
         assert_eq!(run(turns, model, ties), [Ok(()), Err(Declined::Turns)], "{model}");
     }
+    // A message that comes when a computation ends, as long after it was sent as that began: nobody knows which is first.
+    let together = "num_ranks 2\nrank 0 { s: send 8b to 1 tag 0 }\n\
+                    rank 1 { x: calc 4000\n y: calc 100\n y requires x\n r: recv 8b from 0 tag 0 }";
+    assert_eq!(run(together, MODELS[0], insertion), [Ok(()), Err(Declined::Ties)]);
+    let apart = together.replace("calc 4000", "calc 3999");
+    assert_eq!(run(&apart, MODELS[0], insertion), [Ok(()); 2]);
     // Messages that nobody receives, before the receiver has all of its own or afterwards.
     let more = one.replace("s: send 8b to 1 tag 0", "s: send 8b to 1 tag 0\n t: send 8b to 1 tag 0");
     let late = "num_ranks 3\nrank 0 { s: send 8b to 1 tag 0 }\nrank 1 { r: recv 8b from -1 tag -1 }\n\

@@ -140,9 +140,10 @@ impl<S: Slot> Block<S> {
         (self.ends[0], self.sent[0]) = (0, 0);
     }
 
-    /// Whether no receive waits that matches by search or in a channel, and no message for one; and nothing will.
+    /// Whether no receive waits that matches by search or in a channel, and no message for one; and nothing will. As many messages
+    /// have come as there are receives.
     pub fn is_at_peace(&mut self) -> bool {
-        let searched = self.matchers.values().all(|m| m.posted_len() + m.unexpected_len() == 0);
+        let searched = self.matchers.values().all(|matcher| matcher.posted_len() == 0);
         self.matchers.clear();
         searched && self.channels.is_empty()
     }

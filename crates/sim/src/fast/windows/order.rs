@@ -387,6 +387,8 @@ mod tests {
     /// order of its creators, however many logs and slices there are.
     #[test]
     fn creators_of_several_logs_get_their_places_in_order() {
+        /// Where the window begins.
+        const BEGIN: u64 = (1 << 31) - 3;
         // Of each creator: log, time, number. The provisional ones name their creator by its place in its log.
         let made_by = |creator: u64, child: u64| PROVISIONAL | creator << CHILD_BITS | child;
         let creators = [
@@ -406,11 +408,11 @@ mod tests {
         for &(log, time, number) in &creators {
             let log: &mut Log = &mut logs[log];
             log.begin();
-            let first = log.create(100 + time, number);
+            let first = log.create(BEGIN + time, number);
             assert_eq!(first, Some(made_by(log.len() as u64 - 1, 0)));
-            assert_eq!(log.create(100 + time, number), Some(made_by(log.len() as u64 - 1, 1)));
+            assert_eq!(log.create(BEGIN + time, number), Some(made_by(log.len() as u64 - 1, 1)));
         }
-        logs.iter_mut().for_each(|log| log.sort(100, 50));
+        logs.iter_mut().for_each(|log| log.sort(BEGIN, 50));
         for slices in 1..6 {
             let logs: Vec<&Log> = logs.iter().collect();
             let mut places = Places::new(1000);
