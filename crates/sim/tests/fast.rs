@@ -572,7 +572,6 @@ fn operations_that_wait_for_one_another_are_noticed() {
             assert_eq!(flat.run_with_noise(model, &machine, 0), Err(Declined::Mistake));
         }
     }
-    assert_eq!(a, castell_goal::graph::Vertex(1));
 }
 
 /// Of ranks that do the same, one whose receive has another size than its message is found among the others.
@@ -586,6 +585,19 @@ fn sizes_that_do_not_fit_are_noticed_at_any_rank() {
         let text = format!("num_ranks 6\n{}", (0..6).map(rank).collect::<String>());
         let program = castell_goal::text::parse(text, "").expect("a program");
         assert!(!compare(Source::Program(&program), &model(MODELS[0]), &format!("at rank {wrong}")));
+    }
+}
+
+/// A peer behind the last rank is a mistake, whatever is to be done with it.
+#[test]
+fn peers_that_are_no_ranks_are_declined() {
+    for (message, fits) in
+        [("recv 8b from 1", true), ("recv 8b from 2", false), ("send 8b to 2 tag 0", false)]
+    {
+        let text = format!("num_ranks 2\nrank 0 {{ {message} }}\nrank 1 {{ }}");
+        let program = castell_goal::text::parse(&text, "").expect("a program");
+        let declined = Flat::new(Source::Program(&program)).err();
+        assert_eq!(declined, (!fits).then_some(Declined::Mistake), "{message}");
     }
 }
 
