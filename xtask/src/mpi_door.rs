@@ -19,6 +19,7 @@ const FAMILIES: [(&str, &str); 4] = [
 /// The compiler does not know an MPI of these families, or refuses the sources.
 pub fn build(root: &Path, mpicc: &Path, libraries: &Path) -> anyhow::Result<Option<PathBuf>> {
     let sources = root.join("doors/mpi");
+    let mpicc = &wherever_started(mpicc)?;
     let mut ask = Command::new(mpicc);
     let Ok(answer) = ask.args(["-E", "-dM", "-x", "c", "-include", "mpi.h", "/dev/null"]).output() else {
         return Ok(None);
@@ -68,10 +69,29 @@ pub fn build(root: &Path, mpicc: &Path, libraries: &Path) -> anyhow::Result<Opti
     Ok(Some(file))
 }
 
+/// A path is meant from here, wherever its program is started; a name without a folder is looked for.
+fn wherever_started(program: &Path) -> std::io::Result<PathBuf> {
+    if program.components().count() == 1 { Ok(program.to_owned()) } else { std::path::absolute(program) }
+}
+
 fn c_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     let mut files = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
     files.retain(|file| file.extension().is_some_and(|extension| extension == "c"));
     files.sort();
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compiler_is_meant_from_here() {
+        let found = |path| wherever_started(Path::new(path)).expect("a folder to be in");
+        assert_eq!(found("mpicc.mpich"), Path::new("mpicc.mpich"));
+        assert_eq!(found("/opt/mpi/bin/mpicc"), Path::new("/opt/mpi/bin/mpicc"));
+        let here = std::env::current_dir().expect("a folder to be in");
+        assert_eq!(found("target/mpi/bin/mpicc"), here.join("target/mpi/bin/mpicc"));
+    }
 }

@@ -119,6 +119,7 @@ impl Process {
     ///
     /// # Errors
     /// The schedule does not fit the group, or the group was left.
+    #[inline]
     pub unsafe fn run(&self, schedule: &Arc<Schedule>) -> Result<Handle, RunError> {
         self.start(schedule, Scope::Numbered)
     }
@@ -283,6 +284,7 @@ impl Process {
         result
     }
 
+    #[inline]
     fn start(&self, schedule: &Arc<Schedule>, scope: Scope) -> Result<Handle, RunError> {
         let (state, engine) = self.begin(schedule, scope, false)?;
         self.shared.leave(engine);

@@ -172,6 +172,7 @@ impl Group {
     }
 
     /// What `rank` shows to the others.
+    #[inline]
     pub fn control(&self, rank: Rank) -> &RankControl {
         assert!(rank.0 < self.ranks, "rank {rank} is outside the job");
         // SAFETY: `new` was promised so many.
@@ -318,6 +319,7 @@ impl Group {
     }
 
     /// How often every rank was asked to print who waits for whom.
+    #[inline]
     pub fn stall_requests(&self) -> u32 {
         self.state().stall_requests.load(Ordering::Relaxed)
     }

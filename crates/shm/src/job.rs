@@ -243,6 +243,9 @@ pub struct Job {
     group: Group,
     segment: Segment,
     geometry: Geometry,
+    /// Where the ranks' areas begin, and bytes of each: every large message asks.
+    areas_offset: usize,
+    area_bytes: usize,
     eager_bytes: usize,
     pool_bytes: usize,
     decisions: OnceLock<Decisions>,
@@ -387,7 +390,16 @@ impl Job {
             let controls = segment.as_ptr().add(HEADER_BYTES).cast::<RankControl>();
             Group::new(&raw const header.group, controls, geometry.ranks)
         };
-        Ok(Job { group, segment, geometry, eager_bytes, pool_bytes, decisions: OnceLock::new() })
+        Ok(Job {
+            group,
+            segment,
+            geometry,
+            areas_offset: areas_offset(&geometry),
+            area_bytes: area_bytes(&geometry),
+            eager_bytes,
+            pool_bytes,
+            decisions: OnceLock::new(),
+        })
     }
 
     /// The file behind the segment, to hand over to the ranks' processes.
@@ -564,8 +576,9 @@ impl Job {
     }
 
     /// `rank`'s rendezvous descriptors, used by it as a sender.
+    #[inline]
     pub fn descriptors(&self, rank: Rank) -> &[Descriptor; DESCRIPTORS] {
-        let offset = RINGS_BYTES + round_up(self.geometry.bytes_per_rank(), PAGE);
+        let offset = self.area_bytes - PIPES * PIPE_BYTES as usize - AREA_BYTES - DESCRIPTORS_BYTES;
         // SAFETY: inside the rank's area; descriptors are made of atomics and 64-byte aligned like the area.
         unsafe { &*self.area(rank).add(offset).cast::<[Descriptor; DESCRIPTORS]>() }
     }
@@ -584,7 +597,7 @@ impl Job {
 
     /// Start of `rank`'s area of runs.
     pub fn runs(&self, rank: Rank) -> *mut u8 {
-        let offset = area_bytes(&self.geometry) - PIPES * PIPE_BYTES as usize - AREA_BYTES;
+        let offset = self.area_bytes - PIPES * PIPE_BYTES as usize - AREA_BYTES;
         // SAFETY: inside the rank's area, which was checked against the segment's length.
         unsafe { self.area(rank).add(offset) }
     }
@@ -592,7 +605,7 @@ impl Job {
     /// One of `rank`'s pipes, filled by it as a sender.
     pub fn pipe(&self, rank: Rank, pipe: usize) -> *mut u8 {
         assert!(pipe < PIPES, "a rank has {PIPES} pipes");
-        let offset = area_bytes(&self.geometry) - (PIPES - pipe) * PIPE_BYTES as usize;
+        let offset = self.area_bytes - (PIPES - pipe) * PIPE_BYTES as usize;
         // SAFETY: inside the rank's area, which was checked against the segment's length.
         unsafe { self.area(rank).add(offset) }
     }
@@ -654,9 +667,10 @@ impl Job {
         unsafe { self.segment.as_ptr().add(slots_offset(&self.geometry) + offset) }
     }
 
+    #[inline]
     fn area(&self, rank: Rank) -> *mut u8 {
         assert!(rank.0 < self.geometry.ranks, "rank {rank} is outside the job");
-        let offset = areas_offset(&self.geometry) + rank.index() * area_bytes(&self.geometry);
+        let offset = self.areas_offset + rank.index() * self.area_bytes;
         // SAFETY: checked against the segment's length at attach.
         unsafe { self.segment.as_ptr().add(offset) }
     }

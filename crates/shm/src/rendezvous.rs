@@ -86,6 +86,7 @@ pub struct Descriptor {
 
 impl Descriptor {
     /// The state, if the descriptor is still in this use.
+    #[inline]
     pub fn state(&self, generation: u32) -> Option<State> {
         let word = self.state.load(Ordering::Acquire);
         if (word >> 8) as u32 != generation {
@@ -111,6 +112,7 @@ impl Descriptor {
     }
 
     /// Sender: takes a free descriptor into use and says its generation.
+    #[inline]
     pub fn announce(&self, address: u64, bytes: u64, carrier: Carrier) -> Option<u32> {
         let word = self.state.load(Ordering::Acquire);
         if word & 0xff != State::Free as u64 {

@@ -312,6 +312,7 @@ impl Communicator {
     ///
     /// # Errors
     /// Arguments that cannot be.
+    #[inline]
     pub unsafe fn prepare_raw(&self, call: &Call<'_>) -> Result<RawRequest, CallError> {
         let instance = self.instance(call, false)?;
         Ok(RawRequest { instance, member: Arc::clone(self.member()), output: call.output.address, run: None })

@@ -33,12 +33,14 @@ pub const HOST_NAME_BYTES_MAX: usize = 64;
 /// The ring pool of a rank, up to the next page.
 pub(super) const RINGS_BYTES: usize = RING_POOL_BYTES.div_ceil(PAGE) * PAGE;
 
+/// The descriptors of a rank, up to the next page.
+pub(super) const DESCRIPTORS_BYTES: usize = size_of::<[Descriptor; DESCRIPTORS]>().div_ceil(PAGE) * PAGE;
+
 /// Bytes of receiving memory that every rank of such a job has, whatever it receives.
 pub fn area_bytes(geometry: &Geometry) -> usize {
-    let descriptors = round_up(size_of::<[Descriptor; DESCRIPTORS]>(), PAGE);
     RINGS_BYTES
         + round_up(geometry.bytes_per_rank(), PAGE)
-        + descriptors
+        + DESCRIPTORS_BYTES
         + AREA_BYTES
         + PIPES * PIPE_BYTES as usize
 }

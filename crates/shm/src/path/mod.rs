@@ -186,6 +186,7 @@ pub struct ShmEndpoint {
 }
 
 impl ShmEndpoint {
+    #[inline]
     fn bell(&self) -> &Doorbell {
         &self.job.control(self.to).doorbell
     }

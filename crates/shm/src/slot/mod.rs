@@ -39,12 +39,14 @@ pub struct SlotSet(u32);
 
 impl SlotSet {
     /// Of a context's blocking calls.
+    #[inline]
     pub fn blocking(context: u32) -> SlotSet {
         assert!(context < CONTEXTS, "context {context} has slots");
         SlotSet(context)
     }
 
     /// Of its started calls.
+    #[inline]
     pub fn started(context: u32) -> SlotSet {
         SlotSet(SlotSet::blocking(context).0 + CONTEXTS)
     }
