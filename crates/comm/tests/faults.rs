@@ -33,7 +33,7 @@ fn main() {
         std::process::exit(as_unwatched_rank());
     }
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let cases: [(&str, fn()); 29] = [
+    let cases: [(&str, fn()); 30] = [
         ("a_receive_from_the_dead_fails", a_receive_from_the_dead_fails),
         ("a_receive_from_any_source_fails", a_receive_from_any_source_fails),
         ("large_messages_break_off", large_messages_break_off),
@@ -43,6 +43,7 @@ fn main() {
         ("failed_open_runs_keep_the_order", open_runs::later_messages_meet_later_receives),
         ("failed_open_runs_past_the_budget", open_runs::messages_that_were_kept),
         ("failed_open_runs_with_full_queues", open_runs::many_messages_that_are_not_sent),
+        ("failed_open_runs_in_the_middle_of_messages", open_runs::messages_in_their_middle),
         ("failed_open_runs_of_one_rank", open_runs::messages_to_itself),
         ("whoever_never_joined_is_dead_too", whoever_never_joined_is_dead_too),
         ("a_full_queue_of_a_dead_rank", a_full_queue_of_a_dead_rank),

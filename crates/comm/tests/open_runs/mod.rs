@@ -8,7 +8,7 @@ use super::{
     ranks_with, receive,
 };
 use castell_base::{Rank, Tag};
-use castell_comm::job::{JobOptions, RankState};
+use castell_comm::job::{JobOptions, Net, OverTcp, RankState};
 use castell_comm::{Cause, Comm, Handle};
 use castell_goal::graph::{Graph, Vertex};
 use castell_goal::op::Place;
@@ -274,4 +274,45 @@ pub fn messages_to_itself() {
         _ => die_soon(),
     });
     expect_one_dead(&outcome, 2);
+}
+
+/// A message that was asked for is half on its way when its run fails.
+pub fn messages_in_their_middle() {
+    // More than lies in a connection whose other end takes nothing.
+    const BYTES: u64 = 96 << 20;
+    let job = JobOptions { net: Net::Tcp(OverTcp::default()), ..JobOptions::new(3) };
+    let outcome = ranks_with(job, &|comm| match comm.rank().0 {
+        0 => {
+            let graph = doomed(|graph| {
+                graph.send(Place::VOID, BYTES, Rank(1), Tag(5)).expect("legal");
+                graph.send(Place::VOID, 8, Rank(1), Tag(6)).expect("legal");
+                Vec::new()
+            });
+            expect_direct(comm, &start_open(comm, &graph))?;
+            ping_pong(comm, 8)
+        }
+        1 => {
+            let large = start_open(comm, &one(false, BYTES, Rank(0), 5, "large"));
+            // By then the large one, which was asked for before, has been granted.
+            success(&start_open(comm, &one(false, 8, Rank(0), 6, "small")))?;
+            stand_still(Duration::from_secs(1));
+            let parts = ["`large: recv 100663296b from 0 tag 5`", "the run of rank 0 failed"];
+            expect_cause(expect_failure(comm, &large, Rank(2), &parts)?, 0, 2)?;
+            ping_pong(comm, 8)
+        }
+        _ => {
+            std::thread::sleep(Duration::from_millis(400));
+            die()
+        }
+    });
+    expect_one_dead(&outcome, 2);
+}
+
+/// Stops all threads of this process for so long.
+fn stand_still(time: Duration) {
+    let script = format!("sleep {}; kill -CONT $PPID", time.as_secs_f64());
+    let mut waker = std::process::Command::new("sh").args(["-c", &script]).spawn().expect("a shell");
+    // SAFETY: no arguments but a signal.
+    unsafe { libc::raise(libc::SIGSTOP) };
+    waker.wait().expect("it ends");
 }

@@ -153,10 +153,14 @@ impl Messages {
         }
         for item in self.peers.iter_mut().flatten().flat_map(|peer| &mut peer.pending) {
             if let Pending::Message { message, .. } = item
-                && message.kind == Kind::Eager
+                && (message.kind == Kind::Eager || message.granted.is_some())
                 && note(message.token)
             {
-                let mut header = tombstone(message.tag, culprit);
+                let mut header = match message.granted {
+                    None => tombstone(message.tag, culprit),
+                    // It has met its receive already, which waits for the rest.
+                    Some(request) => control(Kind::Withdraw, 0, culprit.0, 0, request),
+                };
                 header.source = self.me.0;
                 *item = Pending::Control { header, payload: Box::default() };
             }
