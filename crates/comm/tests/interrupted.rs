@@ -5,8 +5,12 @@
 //! A program of its own, without the usual test harness: forking wants a process with one thread.
 
 mod group;
+#[path = "../../frames/tests/hosts/mod.rs"]
+mod hosts;
 mod interrupt;
 mod protocols;
+#[path = "../../host/tests/skipped/mod.rs"]
+mod skipped;
 
 use castell_base::Rank;
 use castell_comm::job::JobOptions;
@@ -14,7 +18,8 @@ use castell_comm::launch::Launch;
 use castell_comm::{Comm, Job};
 use castell_host::process::Ended;
 use group::{lose_rights, seed};
-use protocols::{CASES, Case, Random};
+use hosts::Hosts;
+use protocols::{CASES, Case, HOSTS_MAX, Random};
 use rand::{Rng, SeedableRng};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -28,26 +33,34 @@ fn main() {
     let patience = asked.map_or(CASE, Duration::from_secs);
     let (seed, count) = (seed(), interrupt::shared_count());
     let cases = CASES.iter().flat_map(|case| [(case, false), (case, true)]);
+    let mut passed = 0;
     for (case, dies) in cases {
         let name = format!("{}{}", case.name, if dies { "_with_a_death" } else { "_and_departures" });
         if wanted.as_deref().is_some_and(|part| !name.contains(part)) {
             continue;
         }
+        // It runs this program once more for the case, in a namespace.
+        if case.in_namespaces && !hosts::is_inside(&name, &["--map-root-user", "--net"]) {
+            continue;
+        }
+        let hosts = case.in_namespaces.then(|| Hosts::new(HOSTS_MAX as usize, 1500, true));
         let (begin, before) = (Instant::now(), count.load(Ordering::Relaxed));
         let mut jobs = 0;
         while jobs == 0 || begin.elapsed() < patience {
-            one_job(case, dies, seed + jobs, count);
+            one_job(case, dies, hosts.as_ref(), seed + jobs, count);
             jobs += 1;
         }
         let interrupts = count.load(Ordering::Relaxed) - before;
         assert!(interrupts > 0, "nobody was interrupted");
         println!("test {name} ... ok ({jobs} jobs, {interrupts} interrupts)");
+        passed += 1;
     }
+    println!("{passed} passed");
     assert!(castell_host::process::children().is_empty(), "a child is left");
 }
 
 /// Starts a job and looks how its ranks end.
-fn one_job(case: &Case, dies: bool, seed: u64, count: &'static AtomicU64) {
+fn one_job(case: &Case, dies: bool, hosts: Option<&Hosts>, seed: u64, count: &'static AtomicU64) {
     let mut random = Random::seed_from_u64(seed);
     let job = JobOptions { stall_ms: 10_000, ..(case.job)(&mut random) };
     let launch = Launch {
@@ -57,7 +70,7 @@ fn one_job(case: &Case, dies: bool, seed: u64, count: &'static AtomicU64) {
         ..Launch::new(job.ranks)
     };
     let victim = dies.then(|| Rank(random.random_range(0..job.ranks)));
-    let body = |rank: Rank, job: Job| {
+    let as_rank = |rank: Rank, job: Job| {
         if case.hides {
             lose_rights();
         }
@@ -79,6 +92,11 @@ fn one_job(case: &Case, dies: bool, seed: u64, count: &'static AtomicU64) {
             return 99;
         }
         0
+    };
+    let host_of = |rank: Rank| job.hosts[rank.index()] as usize;
+    let body = |rank: Rank, job: Job| match hosts {
+        Some(hosts) => hosts.on(host_of(rank), || as_rank(rank, job)),
+        None => as_rank(rank, job),
     };
     let outcome = launch.fork(&body).expect("the ranks start");
     let is_fine = |(rank, ended): (usize, &Ended)| match ended {

@@ -4,7 +4,7 @@ use crate::group::{place, start, start_open};
 use castell_base::{Rank, Tag};
 use castell_comm::Comm;
 use castell_comm::collective::{Call, Reduction};
-use castell_comm::job::{JobOptions, Net, OverTcp, Progress, Reads};
+use castell_comm::job::{Interface, JobOptions, Net, OverTcp, Progress, Reads};
 use castell_goal::graph::{Graph, Vertex};
 use castell_goal::op::{Arithmetic, ElementType, Operator, Place};
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -21,23 +21,36 @@ pub struct Case {
     pub body: Body,
     /// Ranks that may not be read by the others.
     pub hides: bool,
+    /// Each host is a network namespace, with the interface [`LINE`].
+    pub in_namespaces: bool,
 }
 
-pub const CASES: [Case; 13] = [
-    Case { name: "queue", job: of_queues, body: small_messages, hides: false },
-    Case { name: "rings", job: of_rings, body: small_messages, hides: false },
-    Case { name: "slots", job: some_ranks, body: blocking_calls, hides: false },
-    Case { name: "started", job: some_ranks, body: started_calls, hides: false },
-    Case { name: "pipes", job: some_ranks, body: large_messages, hides: false },
-    Case { name: "copies", job: without_pipes, body: large_messages, hides: false },
-    Case { name: "fragments", job: without_pipes, body: large_messages, hides: true },
-    Case { name: "pools", job: some_ranks, body: pooled_messages, hides: false },
-    Case { name: "zero_copy", job: of_readers, body: large_calls, hides: false },
-    Case { name: "carried", job: of_carriers, body: carried_runs, hides: false },
-    Case { name: "lent", job: of_carriers, body: runs_that_only_a_scope_waits_for, hides: false },
-    Case { name: "one_sided", job: some_ranks, body: puts_and_gets, hides: false },
-    Case { name: "tcp", job: over_tcp, body: all_messages, hides: false },
+/// The interface of hosts on one segment.
+pub const LINE: &str = "e0";
+/// A job has at most so many.
+pub const HOSTS_MAX: u32 = 4;
+
+pub const CASES: [Case; 14] = [
+    together("queue", of_queues, small_messages),
+    together("rings", of_rings, small_messages),
+    together("slots", some_ranks, blocking_calls),
+    together("started", some_ranks, started_calls),
+    together("pipes", some_ranks, large_messages),
+    together("copies", without_pipes, large_messages),
+    Case { hides: true, ..together("fragments", without_pipes, large_messages) },
+    together("pools", some_ranks, pooled_messages),
+    together("zero_copy", of_readers, large_calls),
+    together("carried", of_carriers, carried_runs),
+    together("lent", of_carriers, runs_that_only_a_scope_waits_for),
+    together("one_sided", some_ranks, puts_and_gets),
+    together("tcp", over_tcp, all_messages),
+    Case { in_namespaces: true, ..together("esp", over_esp, all_messages) },
 ];
+
+/// Ranks that have all in common that a host's have.
+const fn together(name: &'static str, job: fn(&mut Random) -> JobOptions, body: Body) -> Case {
+    Case { name, job, body, hides: false, in_namespaces: false }
+}
 
 fn some_ranks(random: &mut Random) -> JobOptions {
     JobOptions::new(random.random_range(2..=4))
@@ -71,6 +84,13 @@ fn over_tcp(random: &mut Random) -> JobOptions {
     let has_hosts = random.random_bool(0.3);
     let hosts = if has_hosts { (0..job.ranks).map(|rank| rank % 2).collect() } else { Vec::new() };
     JobOptions { hosts, ..job }
+}
+
+fn over_esp(random: &mut Random) -> JobOptions {
+    let job = some_ranks(random);
+    let hosts = random.random_range(2..=job.ranks.min(HOSTS_MAX));
+    let net = Net::Esp(Interface::new(LINE).expect("a name"));
+    JobOptions { net, hosts: (0..job.ranks).map(|rank| rank % hosts).collect(), ..job }
 }
 
 fn all_messages(comm: &Comm, random: &mut Random) -> Result<(), String> {
