@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 const REQUESTS_MAX: usize = 64;
 /// A destination is asked how far it is when it is known to be so many runs behind, so that nobody has to wait for its answer.
 const ASK_AT: u32 = RUNS as u32 / 2;
+/// Frames tell runs apart by 32 bits; room is left for what is said of the runs to come.
+const RUNS_END: u32 = u32::MAX - 2 * RUNS as u32 + 1;
 
 /// For how long who leaves waits for peers that say nothing.
 const LINGER: Duration = Duration::from_millis(500);
@@ -79,6 +81,8 @@ pub struct Session {
     /// Peers that messages go to, as they are numbered among the peers.
     destinations: Vec<u32>,
     next: u32,
+    /// No run gets this number, or a larger one.
+    end: u32,
     /// How often what was missing was asked for.
     attempts: u16,
     epoll: OwnedFd,
@@ -136,6 +140,7 @@ impl Session {
             macs,
             destinations,
             next: 0,
+            end: RUNS_END,
             attempts: 0,
             epoll,
             bell,
@@ -246,6 +251,12 @@ impl Session {
         self.place * RUNS + run as usize % RUNS
     }
 
+    /// For tests: as if run `end` were the one behind the last that can be told apart.
+    #[doc(hidden)]
+    pub fn ends_before(&mut self, end: u32) {
+        self.end = end;
+    }
+
     /// Starts the next run, with these bytes at the start of its scratchpad. Up to [`RUNS`] may be under way; where that many are, the first of
     /// them is waited for.
     ///
@@ -253,7 +264,7 @@ impl Session {
     /// As [`Session::wait`].
     pub fn start(&mut self, input: &[u8]) -> Result<Run, XdpError> {
         let run = self.next;
-        if run > u32::MAX - 2 * RUNS as u32 {
+        if run >= self.end {
             return Err(XdpError::Exhausted);
         }
         if let Some(before) = run.checked_sub(RUNS as u32) {

@@ -114,6 +114,31 @@ fn one_program_an_interface() {
 }
 
 #[test]
+fn there_are_as_many_runs_as_numbers() {
+    if !is_inside("there_are_as_many_runs_as_numbers") {
+        return;
+    }
+    let hosts = Hosts::new(2, 1500, true);
+    let interfaces = team::interfaces(&hosts, 2, Mode::Auto);
+    std::thread::scope(|scope| {
+        for mut session in team::sessions(&interfaces, "barrier:dissemination", 1, PATIENT) {
+            scope.spawn(move || {
+                session.ends_before(5);
+                for _ in 0..5 {
+                    let run = session.start(&[]).unwrap_or_else(|error| panic!("{error}"));
+                    session.wait(run).unwrap_or_else(|error| panic!("{error}"));
+                }
+                for _ in 0..2 {
+                    let error = session.start(&[]).expect_err("there is no number left");
+                    assert!(matches!(error, XdpError::Exhausted), "{error}");
+                }
+                session.finish().unwrap_or_else(|error| panic!("{error}"));
+            });
+        }
+    });
+}
+
+#[test]
 fn other_frames_pass() {
     if !is_inside("other_frames_pass") {
         return;
