@@ -176,7 +176,7 @@ impl<'a> Picture<'a> {
             "the kernel refuses reading a peer's memory (process_vm_readv: other users, namespaces or a security module), so all \
              bytes go through the segment"
         } else if has(Reading::Declines) {
-            "reading a peer's memory (process_vm_readv) is allowed but slower here, so all bytes go through the segment"
+            "reading a peer's memory (process_vm_readv) is allowed but slow here, so all bytes but those of large scatters go through the segment"
         } else if has(Reading::Does) {
             "large collective calls read the peers' memory (process_vm_readv)"
         } else {

@@ -152,13 +152,18 @@ fn cost_of_reducing(name: &str, call: Call) -> Option<Cost> {
             Cost::of(once * segments, once * bytes, once).reducing(others * segments, others)
         }
         "reduce:binomial" => {
-            let inner = (0..ranks).filter(|&rank| (rank + 1).next_power_of_two() + rank < ranks).count();
-            tree.reducing(inner as u64, hops_max)
+            // As the vectors come, those of the smallest subtrees first.
+            tree.reducing(others, rounds)
         }
         "reduce:binomial-in-order" => {
             let once = others + from_first;
             // The root has something to say, too, which may be as far away from rank 0 as any other one's.
-            Cost::of(once, once * bytes, hops_max + from_first).reducing(ranks / 2, hops_max)
+            Cost::of(once, once * bytes, hops_max + from_first).reducing(others, rounds)
+        }
+        // Each sends each of the others a part of its vector, and all of them the root a part of the result.
+        "reduce:direct" => {
+            let moved = others * bytes + others * bytes / ranks;
+            Cost::of(ranks * others + others, moved, 2 * some).reducing(ranks * some, some)
         }
         "reduce:rabenseifner" => {
             let stands_aside = u64::from(root < 2 * beyond && root.is_multiple_of(2));
@@ -174,7 +179,7 @@ fn cost_of_reducing(name: &str, call: Call) -> Option<Cost> {
         }
         "allreduce:linear" => Cost::of(2 * others, 2 * others * bytes, 2 * some).reducing(some, some),
         "allreduce:reduce-bcast" => {
-            Cost::of(2 * others, 2 * others * bytes, 2 * hops_max).reducing(ranks / 2, hops_max)
+            Cost::of(2 * others, 2 * others * bytes, 2 * hops_max).reducing(others, rounds)
         }
         "allreduce:ring" => {
             Cost::of(2 * ranks * others, 2 * others * bytes, 2 * others).reducing(ranks * others, others)
@@ -187,7 +192,7 @@ fn cost_of_reducing(name: &str, call: Call) -> Option<Cost> {
         }
         "reduce_scatter:reduce-scatter" => {
             Cost::of(2 * others, (ranks * others + hops(ranks)) * bytes, 2 * hops_max)
-                .reducing(ranks / 2, hops_max)
+                .reducing(others, rounds)
         }
         "scan:linear" => linear.then(others).reducing(others, others),
         // The last rank passes nothing on, and the second one what the first has.

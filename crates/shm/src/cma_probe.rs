@@ -6,7 +6,7 @@
 //! fail: an error, or another number.
 //!
 //! The kernel copies page by page. How dear that is differs a lot from machine to machine, so each rank measures it once, in its own
-//! memory; one that finds it slow has the others do without.
+//! memory; what the one that finds it dearest found counts for all.
 
 use crate::group::Group;
 use castell_base::Rank;
@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 /// What is measured: as many bytes, the fastest of so many times.
 const MEASURED_BYTES: usize = 256 << 10;
 const TIMES: usize = 5;
-/// What a copy by the kernel may take, in copies by the processor alone: it saves one of two, and the sender's cache lines do not
-/// move twice.
-const WORTH: u32 = 3;
+/// What a copy by the kernel may take, in copies by the processor alone, where ranks copy as much either way: it saves one of two, and
+/// the sender's cache lines do not move twice.
+pub const WORTH: u32 = 3;
 
 /// When large blocking calls read their data out of the senders' own buffers, where the kernel permits that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -45,8 +45,8 @@ pub struct CmaProbe {
     tried: AtomicU64,
     /// Whom it could read.
     could: AtomicU64,
-    /// Not 0: it does not want to, since the kernel's copies are slow.
-    declines: AtomicU32,
+    /// How long a copy by the kernel takes, in copies by the processor alone, rounded up; 0: it was not asked.
+    dearness: AtomicU32,
 }
 
 /// This process's number.
@@ -84,9 +84,14 @@ impl CmaProbe {
         self.could.load(Ordering::Relaxed) & ranks == ranks
     }
 
+    /// How long a copy by the kernel takes, in copies by the processor alone, once it has tried.
+    fn dearness(&self) -> u32 {
+        self.dearness.load(Ordering::Relaxed)
+    }
+
     /// Whether it would rather not, once it has tried.
     pub fn declines(&self) -> bool {
-        self.declines.load(Ordering::Relaxed) != 0
+        self.dearness() > WORTH
     }
 
     fn can_be_read(&self, pid: u32) -> bool {
@@ -98,23 +103,24 @@ impl CmaProbe {
     }
 }
 
-/// Whether the kernel copies fast enough here.
-fn is_worth_while() -> bool {
-    static WORTH_WHILE: OnceLock<bool> = OnceLock::new();
-    *WORTH_WHILE.get_or_init(|| {
+/// How long a copy by the kernel takes here, in copies by the processor alone.
+fn dearness() -> u32 {
+    static DEARNESS: OnceLock<u32> = OnceLock::new();
+    *DEARNESS.get_or_init(|| {
         let (source, mut target) = (vec![1_u8; MEASURED_BYTES], vec![0_u8; MEASURED_BYTES]);
         let (mut by_kernel, mut plain) = (Duration::MAX, Duration::MAX);
         for _ in 0..TIMES {
             let start = Instant::now();
             if memory::read(Pid::current(), source.as_ptr() as usize, &mut target).is_err() {
-                return false;
+                return u32::MAX;
             }
             by_kernel = by_kernel.min(start.elapsed());
             let start = Instant::now();
             std::hint::black_box(&mut target).copy_from_slice(std::hint::black_box(&source));
             plain = plain.min(start.elapsed());
         }
-        by_kernel <= plain * WORTH
+        let times = by_kernel.as_nanos().div_ceil(plain.as_nanos().max(1));
+        u32::try_from(times).unwrap_or(u32::MAX)
     })
 }
 
@@ -132,20 +138,20 @@ pub fn try_to_read(group: &Group, reads: Reads, me: Rank, ranks: &[Rank]) {
     let can = |rank: &&Rank| can_be_read(group, **rank);
     let could = untried().filter(can).fold(0, |mask, rank| mask | 1 << rank.0);
     own.could.fetch_or(could, Ordering::Relaxed);
-    let wants_to = match reads {
-        Reads::Always => true,
-        Reads::Auto => is_worth_while(),
+    let dearness = match reads {
+        Reads::Always => 0,
+        Reads::Auto => dearness(),
     };
-    own.declines.store(u32::from(!wants_to), Ordering::Relaxed);
+    own.dearness.store(dearness, Ordering::Relaxed);
     // Release: with whom it could was told before.
     own.tried.fetch_or(mask_of(ranks), Ordering::Release);
 }
 
-/// Whether each of these ranks can read all of them and wants to, once all have tried.
-pub fn all_read(group: &Group, ranks: &[Rank]) -> bool {
+/// How long the dearest copy by the kernel of these ranks takes, in copies by the processor alone, once all have tried; `None`: one of
+/// them cannot read all others.
+pub fn all_read(group: &Group, ranks: &[Rank]) -> Option<u32> {
     let mask = mask_of(ranks);
-    ranks
-        .iter()
-        .map(|rank| &group.control(*rank).cma_probe)
-        .all(|probe| probe.could_read(mask) && !probe.declines())
+    let probes = || ranks.iter().map(|rank| &group.control(*rank).cma_probe);
+    let dearest = || probes().map(CmaProbe::dearness).max().unwrap_or(0);
+    probes().all(|probe| probe.could_read(mask)).then(dearest)
 }

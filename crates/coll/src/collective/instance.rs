@@ -6,7 +6,7 @@ use super::error::Reason;
 use super::layout::{Needs, Seat, listed, total};
 use super::operator::Combiner;
 use super::record::{self, Parts};
-use super::segments::{Cut, zero_copy_from};
+use super::segments::{Cut, zero_copy_up_to};
 use super::{DataType, Operation};
 use castell_base::Rank;
 use castell_collectives::collective::{
@@ -16,7 +16,7 @@ use castell_collectives::decision;
 use castell_engine::board::Record;
 use castell_engine::slot::bounce;
 use castell_engine::slot::certificate::{Certificate, Size, certify};
-use castell_engine::slot::program::{Program, Seat as SlotSeat, Segments};
+use castell_engine::slot::program::{Program, Seat as SlotSeat, Segments, ZeroCopy};
 use castell_engine::slot::{self, SEGMENTS_MAX};
 use castell_goal::graph::Graph;
 use castell_goal::op::{Arithmetic, ElementType, Operator, Place};
@@ -640,10 +640,10 @@ impl Making<'_> {
             return Ok(None);
         }
         let mut segments = self.programs(whole, bytes, cut, part)?;
-        let least = zero_copy_from(operation, whole.shape().ranks, self.is_oversubscribed);
-        if let Some(segments) = segments.as_mut().filter(|_| least.is_some_and(|least| bytes >= least)) {
-            segments.zero_copy =
-                self.program(Part::Whole(Size::ZeroCopy), whole)?.map(|(program, _)| program);
+        let up_to = zero_copy_up_to(operation, whole.shape().ranks, bytes, self.is_oversubscribed);
+        if let (Some(segments), Some(dearness_max)) = (&mut segments, up_to) {
+            let program = self.program(Part::Whole(Size::ZeroCopy), whole)?;
+            segments.zero_copy = program.map(|(program, _)| ZeroCopy { program, dearness_max });
         }
         Ok(segments)
     }

@@ -164,6 +164,7 @@ pub const ALGORITHMS: &[Algorithm] = algorithms! {
     "allgather:two-level", "leaders of hosts exchange their hosts' blocks by recursive doubling", true, Packed, two_level::allgather;
     "allgather:two-level-ring", "hosts' blocks go round a ring of their leaders", true, Packed, two_level::allgather_ring;
     "reduce:linear", "all others send to the root, which reduces", true, Nothing, reduce::reduce_linear;
+    "reduce:direct", "each rank reduces a part, which the root gathers", true, Nothing, reduce::reduce_direct;
     "reduce:chain", "down the ranks, in segments", true, Nothing, reduce::reduce_chain;
     "reduce:binomial", "up a binomial tree that begins at the root", false, Nothing, reduce::reduce_binomial;
     "reduce:binomial-in-order", "up a binomial tree to rank 0, and on to the root", true, Nothing, reduce::reduce_binomial_in_order;

@@ -3,7 +3,8 @@
 use super::broadcast::{self, binomial_in_order, children_in_order};
 use super::gather;
 use super::shape::{Blocks, Shape};
-use super::weaver::{Span, Weaver};
+use super::weaver::{Region, Span, Weaver};
+use crate::language::Segment;
 use castell_base::Rank;
 use castell_goal::graph::GraphError;
 
@@ -27,6 +28,39 @@ pub(super) fn reduce_linear(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<()
         operands.push(received);
     }
     weaver.reduce(&operands, Span::output(0, shape.count))
+}
+
+/// Each rank reduces a part of all vectors, and the root gathers the parts.
+pub(super) fn reduce_direct(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<(), GraphError> {
+    let (me, ranks) = (weaver.rank(), shape.ranks);
+    let vector = Segment { first: 0, count: shape.count };
+    let part_of = |rank: u32| vector.part(rank, ranks);
+    let own = part_of(me.0);
+    for rank in (0..ranks).filter(|&rank| rank != me.0) {
+        let left = part_of(rank);
+        weaver.send(Rank(rank), Span::input(left.first, left.count))?;
+    }
+    let mut operands = Vec::new();
+    for rank in 0..ranks {
+        if rank == me.0 {
+            operands.push(Span::input(own.first, own.count));
+            continue;
+        }
+        let received = weaver.temporary(own.count);
+        weaver.recv(Rank(rank), received)?;
+        operands.push(received);
+    }
+    if me != shape.root {
+        let result = weaver.temporary(own.count);
+        weaver.reduce(&operands, result)?;
+        return weaver.send(shape.root, result).map(|_| ());
+    }
+    weaver.reduce(&operands, Span::output(own.first, own.count))?;
+    for rank in (0..ranks).filter(|&rank| rank != me.0) {
+        let part = part_of(rank);
+        weaver.recv(Rank(rank), Span::output(part.first, part.count))?;
+    }
+    Ok(())
 }
 
 /// From the last rank down to the first, and from there to the root.
@@ -62,11 +96,7 @@ fn result_of(shape: &Shape, weaver: &mut Weaver<'_>, last: bool, first: u64, cou
 fn pass_on(shape: &Shape, weaver: &mut Weaver<'_>, result: Span) -> Result<(), GraphError> {
     if shape.root == Rank(0) {
         let output = Span::output(result.first, result.count);
-        return if result.region == super::weaver::Region::Input {
-            weaver.copy(result, output)
-        } else {
-            Ok(())
-        };
+        return if result.region == Region::Input { weaver.copy(result, output) } else { Ok(()) };
     }
     weaver.send(shape.root, result).map(|_| ())
 }
@@ -77,6 +107,9 @@ pub(super) fn reduce_binomial(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<
     let first = if me > 0 { me.ilog2() + 1 } else { 0 };
     let children = (first..u32::BITS).map(|bit| u64::from(me) + (1 << bit));
     let children = children.take_while(|&child| child < u64::from(shape.ranks)).map(|child| child as u32);
+    // Who is farthest has the fewest ranks behind it.
+    let children: Vec<u32> = children.collect();
+    let children = children.into_iter().rev();
     let result = partial_of_tree(shape, weaver, children.map(|child| shape.real(child)), me == 0)?;
     if me > 0 {
         weaver.send(shape.real(me - (1 << me.ilog2())), result)?;
@@ -106,24 +139,24 @@ fn in_order(shape: &Shape, me: Rank) -> impl Iterator<Item = Rank> + use<> {
     children_in_order(me.0, shape.ranks).rev().map(Rank)
 }
 
-/// Reduces what the children send behind the rank's own vector; returns where the result lies.
+/// Reduces what the children send behind the rank's own vector, each as it comes: those of the smallest subtrees come first. Returns
+/// where the result lies.
 fn partial_of_tree(
     shape: &Shape,
     weaver: &mut Weaver<'_>,
     children: impl Iterator<Item = Rank>,
     into_output: bool,
 ) -> Result<Span, GraphError> {
-    let mut operands = vec![whole(shape)];
+    let mut result = whole(shape);
     for child in children {
         let received = weaver.temporary(shape.count);
         weaver.recv(child, received)?;
-        operands.push(received);
+        let partial = result;
+        if partial.region == Region::Input {
+            result = if into_output { Span::output(0, shape.count) } else { weaver.temporary(shape.count) };
+        }
+        weaver.reduce(&[partial, received], result)?;
     }
-    if operands.len() == 1 {
-        return Ok(operands[0]);
-    }
-    let result = if into_output { Span::output(0, shape.count) } else { weaver.temporary(shape.count) };
-    weaver.reduce(&operands, result)?;
     Ok(result)
 }
 

@@ -104,7 +104,7 @@ impl<'a> Choice<'a> {
 /// use castell_collectives::decision::{Decisions, Operation, Question};
 /// let decisions = Decisions::builtin();
 /// let choice = decisions.choose(&Question::new(Operation::Allreduce, 8, 8));
-/// assert_eq!(choice.algorithm, "allreduce:recursive-doubling");
+/// assert_eq!(choice.algorithm, "allreduce:a8");
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Decisions {

@@ -32,10 +32,10 @@ impl Process {
 }
 
 impl Line<'_> {
-    /// Whether the members may read each other's memory: all of them come to the same verdict, in the first call of the
-    /// communicator that asks.
+    /// How dear it is for the members to read each other's memory, if they may: all of them come to the same verdict, in the first call
+    /// of the communicator that asks.
     #[inline(always)]
-    pub(super) fn reads_peers(&mut self, own: &mut Own) -> Result<bool, Stop> {
+    pub(super) fn reads_peers(&mut self, own: &mut Own) -> Result<Option<u32>, Stop> {
         match own.reads_peers {
             Some(verdict) => Ok(verdict),
             None => self.agree(own),
@@ -43,7 +43,7 @@ impl Line<'_> {
     }
 
     #[cold]
-    fn agree(&mut self, own: &mut Own) -> Result<bool, Stop> {
+    fn agree(&mut self, own: &mut Own) -> Result<Option<u32>, Stop> {
         let (shared, members) = (self.shared, &self.program.peers.members);
         let (job, mask) = (&shared.job, cma_probe::mask_of(members));
         for member in members.iter() {

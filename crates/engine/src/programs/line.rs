@@ -12,7 +12,7 @@ use crate::number::call_word;
 use crate::process::{Process, RunError};
 use crate::runs::{Place, Recorded, local_plain, note_operation, number_of_steps};
 use crate::slot::line::Line as SlotLine;
-use crate::slot::program::{Piece, Program, Route, Segments, Step};
+use crate::slot::program::{Piece, Program, Route, Segments, Step, ZeroCopy};
 use crate::slot::{SlotSet, turn_of};
 use castell_base::Rank;
 use castell_goal::op::Arithmetic;
@@ -132,8 +132,8 @@ impl Process {
         line.spins = shared.patience().spins;
         let zero_copy = match &segments.zero_copy {
             None => None,
-            Some(program) => match line.reads_peers(&mut own) {
-                Ok(may) => may.then_some(program),
+            Some(ZeroCopy { program, dearness_max }) => match line.reads_peers(&mut own) {
+                Ok(dearness) => dearness.filter(|dearness| dearness <= dearness_max).map(|_| program),
                 Err(stop) => return Ok(Err(line.fail(own, stop))),
             },
         };

@@ -20,6 +20,7 @@ use crate::slot::{CONTEXTS, SETS, SlotSet};
 use castell_base::Rank;
 use castell_host::clock::now_ns;
 use castell_host::journal::Journal;
+use castell_shm::cma_probe::WORTH;
 use castell_shm::job::Job;
 use castell_trace::journal::Event;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -54,8 +55,8 @@ pub(super) struct Own {
     bounce_end: usize,
     /// The last turn that each rank of the job has been seen to have passed.
     seen: Box<[u64]>,
-    /// Whether the members may read each other's memory, once they know.
-    pub(super) reads_peers: Option<bool>,
+    /// How dear it is for the members to read each other's memory, once they know; `Some(None)`: they may not.
+    pub(super) reads_peers: Option<Option<u32>>,
     /// Room for parts of messages that are reduced out of other processes.
     pub(super) blocks: Box<[u128]>,
 }
@@ -119,7 +120,8 @@ impl Programs {
     /// Whether the members of a context read each other's memory, once they know.
     pub(super) fn reads_peers(&self, context: u32) -> Option<bool> {
         let own = self.blocking.get(context as usize)?;
-        own.lock().unwrap_or_else(PoisonError::into_inner).reads_peers
+        let verdict = own.lock().unwrap_or_else(PoisonError::into_inner).reads_peers;
+        verdict.map(|dearness| dearness.is_some_and(|dearness| dearness <= WORTH))
     }
 
     /// A thread of the program is about to wait for something: since when, if that is noted.

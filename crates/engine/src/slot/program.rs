@@ -239,7 +239,15 @@ pub struct Segments {
     pub stride: usize,
     /// The whole call, without segments, with messages that lie in their senders' buffers: for large calls of ranks that may read
     /// each other's memory.
-    pub zero_copy: Option<Program>,
+    pub zero_copy: Option<ZeroCopy>,
+}
+
+/// A call that ranks may make with messages that lie in their senders' buffers.
+pub struct ZeroCopy {
+    /// What they do.
+    pub program: Program,
+    /// As long as a copy by the kernel takes no longer than so many by the processor alone.
+    pub dearness_max: u32,
 }
 
 impl Segments {

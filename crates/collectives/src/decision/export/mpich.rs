@@ -9,8 +9,9 @@ use super::{Question, followed, note, of_blocks, ranks_that_matter, sizes_that_m
 use crate::decision::{Decisions, builtin};
 use std::collections::BTreeSet;
 
-/// What built-in choices stand for groups of any size is that for so many ranks.
-const BUILTIN_RANKS: u32 = 12;
+/// What built-in choices stand for groups of any size is that for so many ranks: more than read what one of them has written, as a library that
+/// sends each its own message never has them do.
+const BUILTIN_RANKS: u32 = 96;
 
 /// What MPICH can ask of the size of a call. It stops at questions that it does not know of an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -238,7 +239,8 @@ fn by_bytes(
         let rule = followed(&decisions.rules, operation, ranks, bytes);
         let choice = rule.and_then(|rule| decisions.follow(rule, &question));
         let chosen = choice.is_some();
-        let choice = choice.unwrap_or_else(|| builtin::choose(&question));
+        let choice =
+            choice.unwrap_or_else(|| builtin::choose(&Question { ranks: BUILTIN_RANKS, ..question }));
         let Equivalent { name: found, exact } = equivalent(name, &choice);
         if chosen && !exact {
             notes.insert(note("MPICH", &choice, found));
