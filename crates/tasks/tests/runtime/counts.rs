@@ -4,7 +4,7 @@ use castell_tasks::dependences::{Declaration, Kind};
 use castell_tasks::task::Attributes;
 use castell_tasks::{Context, Runtime};
 
-const COUNTS: &str = include_str!("../../../vectors/tasks/nanos6-task-counts.csv");
+const COUNTS: &str = include_str!("../../../../vectors/tasks/nanos6-task-counts.csv");
 
 /// More tasks than this are only computed: unoptimized tests are slow.
 const RUN_MAX: u64 = 200_000;
