@@ -1,6 +1,6 @@
 //! Stepping random graphs, with operations that last, against a model that looks at every edge.
 
-mod random;
+use crate::random;
 
 use castell_goal::graph::{Edge, EdgeKind, Graph, Vertex};
 use castell_goal::schedule::OpId;

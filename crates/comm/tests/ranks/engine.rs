@@ -1,13 +1,11 @@
 //! The engine, with threads as ranks: every kind of operation, matching, large messages, many runs, refusals.
 
-mod group;
-
+use crate::group::{group, group_with, place, start, start_open};
 use castell_base::{Rank, Tag};
 use castell_comm::job::{JobOptions, Progress};
 use castell_comm::{Cause, Comm, Handle};
 use castell_goal::graph::Graph;
 use castell_goal::op::{Arithmetic, Block, ElementType, Memory, Operator, Place};
-use group::{group, group_with, place, start, start_open};
 use std::time::Duration;
 
 /// Both ends of `rounds` ping-pongs of `bytes` bytes between ranks 0 and 1.

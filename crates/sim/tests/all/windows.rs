@@ -1,7 +1,6 @@
 //! The parallel engine gives the results of the reference engine for any number of threads.
 
-mod flat_programs;
-
+use crate::flat_programs::Shape;
 use castell_base::Rank;
 use castell_collectives::generator::{GENERATORS, Generator, Options};
 use castell_goal::schedule::Schedule;
@@ -10,7 +9,6 @@ use castell_model::noise::{Detours, NoisyModel};
 use castell_sim::fast::{Declined, Flat};
 use castell_sim::instrument::Blind;
 use castell_sim::{Job, Machine, Simulation, Source, Threads, Ties};
-use flat_programs::Shape;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -1,13 +1,11 @@
 //! Algorithms send as many messages and bytes, in as many rounds, as the literature says they do; what they compute, and
 //! whose data reaches whom, is as their operation means it.
 
-mod flow;
-
+use crate::flow::Flow;
 use castell_base::{Rank, Time};
 use castell_collectives::collective::{ALGORITHMS, Collective, Messages, Placement, Shape};
 use castell_collectives::generator::{GENERATORS, Generator, Options};
 use castell_collectives::pattern::Pattern;
-use flow::Flow;
 use std::sync::Arc;
 
 /// A call: `bytes` of each vector or block, of which each rank has an equal part.

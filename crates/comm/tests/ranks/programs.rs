@@ -1,19 +1,15 @@
 //! Small blocking calls, which are carried out as compiled programs over slots, beside the same calls as runs of the engine.
 
-mod group;
-mod oracle;
-mod sums;
-
+use crate::group::{group, group_with, seed};
+use crate::sums::{bits, call, number};
 use castell_base::Rank;
 use castell_collectives::collective::ALGORITHMS;
 use castell_comm::collective::{Call, CallError, Operation, Reason, Reduction};
 use castell_comm::job::{JobOptions, Progress, Reads};
 use castell_comm::{Cause, Comm, Communicator};
-use group::{group, group_with, seed};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::sync::atomic::{AtomicU32, Ordering};
-use sums::{bits, call, number};
 
 /// The bits of an operation's result by an algorithm: of a blocking call, and of one that was started.
 fn both_ways(

@@ -1,12 +1,9 @@
 //! Every collective call by every algorithm, against a serial oracle.
 
-mod group;
-mod oracle;
-
+use crate::group::{group, group_with};
+use crate::oracle::every::{all, sample};
 use castell_comm::collective::Reduction;
 use castell_comm::job::{JobOptions, Net, OverTcp};
-use group::{group, group_with};
-use oracle::every::{all, sample};
 
 #[test]
 fn one_to_five_ranks() {

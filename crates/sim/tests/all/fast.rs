@@ -1,7 +1,6 @@
 //! The fast engine gives the results of the reference engine: on random programs and on every pattern there is.
 
-mod flat_programs;
-
+use crate::flat_programs::Shape;
 use castell_base::{Rank, Tag, Time};
 use castell_collectives::collective::ALGORITHMS;
 use castell_collectives::generator::{GENERATORS, Generator, Options};
@@ -14,7 +13,6 @@ use castell_model::{LogGops, Model};
 use castell_sim::fast::{Declined, Finished, Flat};
 use castell_sim::instrument::Blind;
 use castell_sim::{Machine, OwnThread, SimError, Simulation, Source, Ties};
-use flat_programs::Shape;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

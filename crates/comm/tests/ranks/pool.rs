@@ -1,16 +1,12 @@
 //! Large blocking calls whose buffers all ranks can read, beside the same calls with buffers of their own.
 
-mod group;
-mod oracle;
-mod sums;
-
+use crate::group::group;
+use crate::sums::{bits, call, number};
 use castell_base::Rank;
 use castell_collectives::collective::ALGORITHMS;
 use castell_comm::collective::{Call, CallError, Operation, Reason, Reduction};
 use castell_comm::pool::AllocationError;
 use castell_comm::{Comm, Communicator};
-use group::group;
-use sums::{bits, call, number};
 
 /// The bits of a result: of a started call with vectors, and of a blocking and a started one whose send buffer, or receive buffer, all can
 /// read.

@@ -1,6 +1,6 @@
 //! Schedules as bytes: everything comes back, and whatever is not a schedule is refused.
 
-mod random;
+use crate::random;
 
 use castell_goal::graph::{EdgeKind, Graph};
 use castell_goal::op::{Memory, Op, Place};
@@ -252,7 +252,7 @@ fn documented() -> Vec<u8> {
 
 #[test]
 fn the_documented_example_is_what_is_written() {
-    let document = include_str!("../src/SCHEDULE.md");
+    let document = include_str!("../../src/SCHEDULE.md");
     let (_, lines) = document.rsplit_once("byte  word      what\n").unwrap();
     let mut table = Vec::new();
     for line in lines.lines().take_while(|line| *line != "```") {

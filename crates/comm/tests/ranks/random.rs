@@ -2,15 +2,12 @@
 //!
 //! `CASTELL_TEST_SEED=n` repeats what failed, `CASTELL_TEST_SECONDS=n` goes on for longer.
 
-mod group;
-mod pattern;
-
+use crate::group::group_with;
+use crate::pattern::draw::{CALLS, Draw};
+use crate::pattern::{Part, Pattern};
 use castell_comm::job::{JobOptions, Progress};
 use castell_comm::{Comm, Handle};
 use castell_goal::schedule::Schedule;
-use group::group_with;
-use pattern::draw::{CALLS, Draw};
-use pattern::{Part, Pattern};
 use rand::Rng;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

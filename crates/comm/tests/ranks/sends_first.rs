@@ -1,12 +1,10 @@
 //! Started calls in which all ranks send before they wait: nobody depends on a rank that has started one.
 
-mod group;
-
+use crate::group::{group, group_with};
 use castell_base::Rank;
 use castell_comm::collective::{Call, Reduction};
 use castell_comm::job::{JobOptions, Progress};
 use castell_comm::{Comm, Communicator};
-use group::{group, group_with};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};

@@ -1,13 +1,12 @@
 //! The file of compiled schedules: what it holds, and what is refused.
 
-mod random_program;
-
+use crate::random_program;
+use crate::random_program::Vocabulary;
 use castell_base::Rank;
 use castell_goal::file::{self, Contents, Format, ReadError};
 use castell_goal::schedule_set::{ScheduleSet, SetFormatError};
 use castell_goal::text;
 use proptest::prelude::*;
-use random_program::Vocabulary;
 
 fn set() -> ScheduleSet {
     let text =

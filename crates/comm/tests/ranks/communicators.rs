@@ -1,15 +1,13 @@
 //! Communicators: splitting, overlapping, reusing contexts; ranks that call different things; random programs.
 
-mod group;
-mod oracle;
-
+use crate::group::{group, seed};
+use crate::oracle;
+use crate::oracle::{Case, Matrix, matrix_product};
 use castell_base::Rank;
 use castell_comm::collective::{
     Call, CallError, Complex, Custom, Found, Layout, Neighbourhood, Operation, Reason, Reduction,
 };
 use castell_comm::{Cause, Comm, Communicator};
-use group::{group, seed};
-use oracle::{Case, Matrix, matrix_product};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

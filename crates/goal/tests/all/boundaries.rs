@@ -1,6 +1,6 @@
 //! Fields at their ends, in every operation: through graph, schedule, bytes and text, and back.
 
-mod random_program;
+use crate::random_program;
 
 use castell_base::{Rank, Tag};
 use castell_goal::graph::{Graph, GraphError, Vertex};

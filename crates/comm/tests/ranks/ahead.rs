@@ -1,14 +1,13 @@
 //! Many messages ahead of their receives: the receiver keeps a bounded part of them, the senders the rest, and each
 //! receive gets the right one.
 
-mod group;
-
+use crate::group;
+use crate::group::{group, start, start_open};
 use castell_base::{Rank, Tag};
 use castell_comm::Comm;
 use castell_comm::engine::UNEXPECTED_BUDGET_BYTES;
 use castell_goal::graph::{Graph, Vertex};
 use castell_goal::op::{Arithmetic, ElementType, Operator, Place};
-use group::{group, start, start_open};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes a message.

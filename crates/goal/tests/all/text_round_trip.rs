@@ -1,14 +1,13 @@
 //! Printing a program and reading it gives the same program.
 
-mod random_program;
-
+use crate::random_program;
+use crate::random_program::Vocabulary;
 use castell_base::{Rank, Tag};
 use castell_goal::graph::Graph;
 use castell_goal::op::Place;
 use castell_goal::program::Program;
 use castell_goal::text;
 use proptest::prelude::*;
-use random_program::Vocabulary;
 
 fn printed(program: &Program) -> String {
     let mut out = String::new();

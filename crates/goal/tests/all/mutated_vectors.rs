@@ -1,7 +1,6 @@
 //! The properties of the fuzz targets, for some thousand mutations of the vectors: quick, and the same in each run.
 
-#[path = "../../../fuzz/src/lib.rs"]
-mod properties;
+use crate::properties;
 
 use castell_goal::schedule_set::ScheduleSet;
 use castell_goal::{binary, text};

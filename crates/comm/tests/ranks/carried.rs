@@ -1,15 +1,13 @@
 //! Runs that any process may carry on: patterns of several rounds, with buffers in scratchpads and elsewhere, many at once,
 //! started at random times, and mixed with runs that only their own process carries on.
 
-mod group;
-
+use crate::group::{group_with, seed};
 use castell_base::{Rank, Tag};
 use castell_comm::job::{JobOptions, Progress};
 use castell_comm::{Comm, Handle};
 use castell_goal::graph::{Graph, Vertex};
 use castell_goal::op::{Arithmetic, ElementType, Operator, Place};
 use castell_goal::schedule::Schedule;
-use group::{group_with, seed};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;

@@ -1,14 +1,12 @@
 //! Large messages that are reduced as they come: the same bits as if they had been written down first.
 
-mod group;
-
+use crate::group::{group, start};
 use castell_base::{Rank, Tag};
 use castell_comm::Comm;
 use castell_comm::collective::{Call, Reduction};
 use castell_comm::pool::SharedBuffer;
 use castell_goal::graph::Graph;
 use castell_goal::op::{Arithmetic, ElementType, Operator, Place};
-use group::{group, start};
 use std::time::Duration;
 
 /// Far more than a pipe has room for.

@@ -1,12 +1,10 @@
 //! Small started calls: each is a program with a cursor, of which many are under way at a time, in any order and beside blocking calls.
 
-mod group;
-
+use crate::group::{group, group_with, seed};
 use castell_base::Rank;
 use castell_comm::collective::{Call, CallError, RawRequest, Reason, Reduction};
 use castell_comm::job::JobOptions;
 use castell_comm::{Comm, Communicator};
-use group::{group, group_with, seed};
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -1,13 +1,11 @@
 //! Several application threads on one membership, and what may happen to handles and groups at odd times.
 
-mod group;
-
+use crate::group::{group, place, start, start_open};
 use castell_base::{Rank, Tag};
 use castell_comm::job::JobOptions;
 use castell_comm::{Comm, Handle, Job, RunError};
 use castell_goal::graph::Graph;
 use castell_goal::op::Place;
-use group::{group, place, start, start_open};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -1,14 +1,13 @@
 //! Every algorithm of every collective operation, with real bytes, against what the operation means.
 
-mod executor;
-
+use crate::executor;
+use crate::executor::{Function, Job, Reduce};
 use castell_base::Rank;
 use castell_collectives::collective::{
     ALGORITHMS, Blocks, Collective, CollectiveError, Memory, Neighbours, Placement, Shape,
 };
 use castell_goal::graph::Graph;
 use castell_goal::op::{Arithmetic, ElementType, Op, Operator, Place};
-use executor::{Function, Job, Reduce};
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use std::collections::HashMap;

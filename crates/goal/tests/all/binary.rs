@@ -1,7 +1,7 @@
 //! LogGOPSim's binary format: its bytes, and what is done with wrong ones.
 
-mod random_program;
-
+use crate::random_program;
+use crate::random_program::Vocabulary;
 use castell_base::{Rank, Tag};
 use castell_goal::binary::{self, BinaryError, NodeProblem};
 use castell_goal::graph::{EdgeKind, Graph, Vertex};
@@ -9,7 +9,6 @@ use castell_goal::op::{Op, Place};
 use castell_goal::program::Program;
 use castell_goal::text;
 use proptest::prelude::*;
-use random_program::Vocabulary;
 use std::fs;
 use std::path::PathBuf;
 

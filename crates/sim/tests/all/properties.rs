@@ -1,7 +1,7 @@
 //! What holds for every program: labels don't matter, waiting for more ends no earlier, noise without variance is none.
 
-mod programs;
-
+use crate::programs;
+use crate::programs::on_random_programs;
 use castell_base::{Rank, Time};
 use castell_goal::graph::Vertex;
 use castell_model::Model;
@@ -10,7 +10,6 @@ use castell_sim::instrument::Blind;
 use castell_sim::instruments::{Counts, Queues, Recorder, Waits};
 use castell_sim::{Machine, Outcome, Simulation, Source, Ties};
 use castell_trace::{Timeline, path};
-use programs::on_random_programs;
 use rand::prelude::*;
 
 const MODELS: [&str; 9] =
