@@ -2,7 +2,8 @@
 //! here fails unless it may be missing; the last line counts.
 
 use crate::ahead::Ahead;
-use crate::command::succeed;
+use crate::command;
+use crate::command::{forget_package, succeed};
 use crate::failures::Failures;
 use crate::skips::{self, Skips};
 use crate::{book_links, fuzz, instructions, programs, readme, setup, tidy};
@@ -139,7 +140,7 @@ pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
-    succeed(Command::new("cargo").args(arguments).envs(environment.iter().copied()).current_dir(root))
+    succeed(command::cargo().args(arguments).envs(environment.iter().copied()).current_dir(root))
 }
 
 fn run_tidy(root: &Path) -> anyhow::Result<()> {
@@ -158,7 +159,7 @@ fn run_tests(root: &Path, notes: &Notes) -> anyhow::Result<()> {
 
 /// The lock-free types under loom's exhaustive scheduler: another `cfg`, so another target folder.
 fn loom(root: &Path, arguments: &[&str]) -> Command {
-    let mut tests = Command::new("cargo");
+    let mut tests = command::cargo();
     tests.args(["test", "--release", "--locked", "--lib", "--target-dir", "target/loom"]);
     for room in ["shm", "queues", "tasks", "host", "kernels"] {
         tests.args(["-p", &format!("castell-{room}")]);
@@ -190,7 +191,7 @@ fn count_instructions(root: &Path, notes: &Notes) -> anyhow::Result<()> {
 
 /// The program as the README's main job has it built, upon what was built to count instructions.
 fn build_program(root: &Path) -> Command {
-    let mut build = Command::new("cargo");
+    let mut build = command::cargo();
     build.args(["build", "--release", "--locked", "-p", "castell-cli"]).current_dir(root);
     build.envs(instructions::surroundings(root));
     build
@@ -201,6 +202,7 @@ fn run_readme(root: &Path, notes: &Notes) -> anyhow::Result<()> {
     notes.ahead.take().into_iter().for_each(Ahead::wait);
     let mut command = Command::new("bash");
     command.args(["-euc", &readme::command(root, 1)?]);
+    forget_package(&mut command);
     // What is tuned while other tests run is not worth keeping for the user.
     command.env("XDG_CONFIG_HOME", root.join("target/readme")).envs(instructions::surroundings(root));
     succeed(command.current_dir(root))

@@ -18,6 +18,24 @@ pub fn succeed(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Cargo, which hears nothing of the package that this program belongs to.
+pub fn cargo() -> Command {
+    let mut cargo = Command::new("cargo");
+    forget_package(&mut cargo);
+    cargo
+}
+
+/// Keeps from a command, which will start cargo, what the cargo that started this program says of its package: ring's build script asks
+/// for that, runs again where it has changed, and everything above it would be built again.
+pub fn forget_package(command: &mut Command) {
+    let of_a_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(of_a_package) {
+            command.env_remove(name);
+        }
+    }
+}
+
 /// The program and its arguments.
 pub fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
@@ -31,4 +49,17 @@ pub fn host() -> anyhow::Result<String> {
     let host =
         text.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc -vV names no host")?;
     Ok(host.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_hears_nothing_of_our_package() {
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some(), "tests are told");
+        let cargo = cargo();
+        let mut envs = cargo.get_envs();
+        assert!(envs.any(|(name, value)| name == "CARGO_MANIFEST_DIR" && value.is_none()));
+    }
 }

@@ -3,6 +3,7 @@
 //! What cargo-fuzz does, with the compiler that builds everything else: libFuzzer's counters are LLVM's own, and the
 //! address sanitizer, which only nightly compilers offer, is there once `RUSTC_BOOTSTRAP` asks for it.
 
+use crate::command;
 use crate::command::{host, succeed};
 use anyhow::{Context as _, bail};
 use std::path::Path;
@@ -102,7 +103,7 @@ fn fuzz_one(root: &Path, programs: &Path, target: &str, runs: u64, seed: u32) ->
 
 /// Builds all targets.
 pub fn build(root: &Path) -> anyhow::Result<Command> {
-    let mut build = Command::new("cargo");
+    let mut build = command::cargo();
     build
         .args(["build", "--release", "--locked", "--bins", "--manifest-path", "fuzz/Cargo.toml"])
         .args(["--target-dir", "target/fuzz", "--target", &host()?])

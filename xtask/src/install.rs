@@ -9,6 +9,7 @@
 //! share/doc/castell/{LICENSE-*,README.md,CHANGELOG.md}
 //! ```
 
+use crate::command;
 use crate::{mpi_door, observer};
 use anyhow::{Context as _, bail};
 use std::fs;
@@ -129,7 +130,7 @@ fn build(root: &Path, profile: &str) -> anyhow::Result<PathBuf> {
         "dev" => &["--workspace", "--lib", "--bins", "--examples"],
         _ => &["-p", "castell-capi", "-p", "castell-cli", "-p", "castell-omp"],
     };
-    let status = Command::new("cargo")
+    let status = command::cargo()
         .args(["build", "--locked", "--profile", profile])
         .args(selection)
         .current_dir(root)

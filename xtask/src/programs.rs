@@ -35,7 +35,7 @@ pub struct Program {
 /// # Errors
 /// They cannot be built.
 pub fn build(root: &Path) -> anyhow::Result<Vec<Program>> {
-    let mut cargo = Command::new("cargo");
+    let mut cargo = command::cargo();
     cargo.args([
         "test",
         "--workspace",
@@ -55,7 +55,7 @@ pub fn build(root: &Path) -> anyhow::Result<Vec<Program>> {
     }
     ensure!(!programs.is_empty(), "there are no tests");
     // The examples of the documentation are built while the last of the others run.
-    let mut examples = Command::new("cargo");
+    let mut examples = command::cargo();
     examples.args(["test", "--workspace", "--locked", "--doc", "--no-fail-fast"]).current_dir(root);
     programs.push(Program { name: "examples in the documentation".to_owned(), command: examples });
     Ok(programs)

@@ -5,6 +5,7 @@
 //! sanitizer's runtime would have to be in those, too. Miri interprets the program: it sees data races, and what is read through a
 //! pointer that may not, also within a slab; but it has no shared memory between processes and takes far longer.
 
+use crate::command;
 use crate::command::{host, succeed};
 use crate::instructions::TASK_PATHS;
 use crate::setup::find_program;
@@ -88,7 +89,7 @@ fn address(root: &Path, rooms: &[String]) -> anyhow::Result<()> {
         if !rooms.is_empty() && !rooms.iter().any(|name| name == room) {
             continue;
         }
-        let mut cargo = Command::new("cargo");
+        let mut cargo = command::cargo();
         cargo.args(["test", "--locked", "--no-fail-fast", "-p", &format!("castell-{room}")]);
         // Documentation tests are built by rustdoc, which takes other flags.
         cargo.args(if tests.is_empty() { &["--lib", "--tests"][..] } else { tests });
@@ -154,7 +155,7 @@ fn valgrind(root: &Path) -> anyhow::Result<()> {
 
 /// The task runtime, interpreted. Files are read (the machine's topology), which Miri wants to be told.
 fn miri(root: &Path) -> anyhow::Result<()> {
-    let has_miri = Command::new("cargo").args(["+nightly", "miri", "--version"]).output();
+    let has_miri = command::cargo().args(["+nightly", "miri", "--version"]).output();
     if !has_miri.is_ok_and(|output| output.status.success()) {
         let mut install = Command::new("rustup");
         install.args(["toolchain", "install", "nightly", "--profile", "minimal"]);
@@ -162,7 +163,7 @@ fn miri(root: &Path) -> anyhow::Result<()> {
     }
     let mut found = Vec::new();
     let mut interpret = |words: &[&str], program: &[&str]| {
-        let mut cargo = Command::new("cargo");
+        let mut cargo = command::cargo();
         cargo.args(["+nightly", "miri"]).args(words).args(["--locked", "-p", "castell-tasks"]);
         cargo.args(["--target-dir", &format!("{FOLDER}/miri"), "--"]).args(program).current_dir(root);
         cargo.env("MIRIFLAGS", "-Zmiri-disable-isolation");

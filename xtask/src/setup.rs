@@ -1,6 +1,7 @@
 //! Installs what the tests need and this machine lacks: apt packages, rustup components and tools from crates.io.
 //! Repeating it does nothing.
 
+use crate::command;
 use crate::command::succeed;
 use anyhow::{Context as _, bail};
 use std::path::{Path, PathBuf};
@@ -182,7 +183,7 @@ fn is_root() -> bool {
 
 fn install_components() -> anyhow::Result<()> {
     let works = |subcommand: &str| {
-        let mut cargo = Command::new("cargo");
+        let mut cargo = command::cargo();
         let quiet = cargo.args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
         quiet.status().is_ok_and(|status| status.success())
     };
@@ -203,7 +204,7 @@ fn install_components() -> anyhow::Result<()> {
 
 /// Installs mdBook, where it is not there yet.
 pub fn mdbook() -> Option<Command> {
-    let mut install = Command::new("cargo");
+    let mut install = command::cargo();
     install.args(MDBOOK);
     find_program("mdbook").is_none().then_some(install)
 }

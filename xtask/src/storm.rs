@@ -1,8 +1,9 @@
 //! A million simulated connections of the protocol over raw frames, in all weathers.
 
+use crate::command;
 use crate::command::succeed;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 /// Arguments of `cargo xtask storm`.
 #[derive(clap::Args)]
@@ -21,7 +22,7 @@ pub struct Args {
 /// Something was lost, came twice or was not told; or it cannot be built.
 pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     succeed(
-        Command::new("cargo")
+        command::cargo()
             .args(["run", "--release", "--locked", "--package", "castell-esp", "--example", "storm", "--"])
             .args([args.connections.to_string(), args.seed.to_string()])
             .current_dir(root),

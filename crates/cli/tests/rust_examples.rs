@@ -1,5 +1,8 @@
 //! The Rust examples under `castell launch`.
 
+#[path = "../../capi/tests/installed/mod.rs"]
+mod installed;
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -82,7 +85,7 @@ fn timelines_of_programs_have_every_ranks_calls_graphs_messages_and_tasks() {
 fn examples(names: &[impl AsRef<str>]) -> Vec<PathBuf> {
     let test = std::env::current_exe().expect("a program knows its path");
     let folder = test.parent().and_then(|deps| deps.parent()).expect("tests lie in deps");
-    let mut build = Command::new(env!("CARGO"));
+    let mut build = installed::cargo();
     // As `cargo test --workspace` has built them already: the crate alone has other features, and would be built again.
     build.args(["build", "--quiet", "--locked", "--workspace", "--examples"]);
     if folder.ends_with("release") {

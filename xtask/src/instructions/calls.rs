@@ -83,7 +83,7 @@ fn build(root: &Path) -> anyhow::Result<()> {
     compiler.arg("-L").arg(&built).arg(format!("-Wl,-rpath,{}", built.display()));
     compiler.arg("-lcastell").arg("-o").arg(built.join("hot_calls"));
     super::finish(root, compiler, "gcc")?;
-    let mut cargo = Command::new("cargo");
+    let mut cargo = crate::command::cargo();
     // By way of a test: without what tests need other features are chosen, and all is built a second time.
     cargo.args(["test", "--no-run", "--locked", "--workspace", "--test", "launch", "--target-dir", "target"]);
     super::finish(root, cargo, "cargo")

@@ -110,7 +110,7 @@ struct Build(&'static [&'static str]);
 
 impl Build {
     fn command(&self, root: &Path) -> Command {
-        let mut cargo = Command::new("cargo");
+        let mut cargo = crate::command::cargo();
         // Beside the command line, nothing of which is built here: it has all features, and finds what it needs when it is.
         cargo.args(["build", "--release", "--locked", "-p", "castell-cli"]).args(self.0);
         cargo.envs(surroundings(root)).current_dir(root);

@@ -3,7 +3,6 @@
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
 
 /// Line and column, counted from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,7 +48,7 @@ pub struct Mutant {
 /// # Errors
 /// cargo-mutants cannot be started, or fails.
 pub fn list(root: &Path, package: &str, files: &str) -> anyhow::Result<Vec<Mutant>> {
-    let mut cargo = Command::new("cargo");
+    let mut cargo = crate::command::cargo();
     cargo.args(["mutants", "--list", "--json", "--package", package, "--file", files]).current_dir(root);
     let output = cargo.output().context("cargo-mutants cannot be started")?;
     if !output.status.success() {

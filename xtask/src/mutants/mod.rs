@@ -7,6 +7,7 @@ mod switches;
 mod tree;
 mod trial;
 
+use crate::command;
 use crate::command::succeed;
 use crate::setup::find_program;
 use anyhow::{Context as _, ensure};
@@ -14,7 +15,7 @@ use list::Mutant;
 use std::fs;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use tree::Tree;
 use trial::Outcome;
 
@@ -92,7 +93,7 @@ const WANTED: f64 = 95.0;
 /// cargo-mutants is missing and cannot be installed, the room does not compile, or more than a few tests fail without any mutant.
 pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     if find_program("cargo-mutants").is_none() {
-        succeed(Command::new("cargo").args(["install", "--locked", TOOL]))?;
+        succeed(command::cargo().args(["install", "--locked", TOOL]))?;
     }
     let room = ROOMS.iter().find(|room| room.name == args.room).context("clap knows the rooms")?;
     let files = match &args.file {

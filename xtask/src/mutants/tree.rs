@@ -2,6 +2,7 @@
 
 use super::list::{Genre, Mutant};
 use super::switches::{self, MODULE, Switched};
+use crate::command;
 use crate::command::line;
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
@@ -153,7 +154,7 @@ impl Tree {
     }
 
     fn cargo(&self, words: &[&str], packages: &[&str]) -> anyhow::Result<Output> {
-        let mut cargo = Command::new("cargo");
+        let mut cargo = command::cargo();
         cargo.args(words).args(["--locked", "--message-format", "json"]).current_dir(&self.path);
         cargo.args(packages.iter().flat_map(|package| ["-p", package]));
         // Mutants are not asked for good style.
