@@ -119,6 +119,8 @@ impl Mpi {
         command.arg(program).args(arguments).env("CASTELL", &castell).stdin(std::process::Stdio::null());
         // Hosts of a laboratory share processors, and some here have more networks than that of the laboratory.
         command.env("OMPI_MCA_plm_rsh_agent", &remote).env("OMPI_MCA_mpi_yield_when_idle", "1");
+        command.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
+        command.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT", "100");
         command.env("OMPI_MCA_btl_tcp_if_include", "eth0").env("OMPI_MCA_oob_tcp_if_include", "eth0");
         command.env("HYDRA_LAUNCHER", "rsh").env("HYDRA_LAUNCHER_EXEC", &remote);
         command.output().expect("timeout runs")
