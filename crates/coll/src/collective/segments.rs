@@ -10,7 +10,7 @@ use castell_shm::cma_probe::WORTH;
 const SEGMENT_BYTES: u64 = 32 << 10;
 /// Where ranks share processors each segment costs changes of processes. Bytes.
 const SEGMENT_BYTES_OVERSUBSCRIBED: u64 = 512 << 10;
-/// The longest segments of what many ranks read that have a processor each, or of which each reduces a part.
+/// The longest segments of what many ranks read that have a processor each, or of which each reduces a part. Bytes.
 const SEGMENT_BYTES_READ_BY_MANY: u64 = 128 << 10;
 const SEGMENT_BYTES_IN_PARTS: u64 = 256 << 10;
 /// Up to so many ranks are few.
@@ -19,10 +19,10 @@ const FEW_RANKS: u32 = 4;
 const ZERO_COPY_BYTES_MIN: u64 = 256 << 10;
 /// The same where the sender's copy into its bounce buffer is hidden well. Bytes.
 const ZERO_COPY_LATE_BYTES_MIN: u64 = 384 << 10;
-/// The same where many exchange blocks and each rank has a processor.
+/// The same where many exchange blocks and each rank has a processor. Bytes.
 const ZERO_COPY_EARLY_BYTES_MIN: u64 = 128 << 10;
-/// The same for what all ranks get of a root, where each has a processor. (Many that read within one large page wait for
-/// each other: below this size they did.)
+/// The same for all blocks of a root together, where each rank has a processor. (Many that read within one large page wait for
+/// each other: below this size they did.) Bytes.
 const ZERO_COPY_SCATTER_BYTES_MIN: u64 = 4 << 20;
 /// The same of vectors of two ranks that are reduced. Bytes.
 const ZERO_COPY_VECTOR_BYTES_MIN: u64 = 2 << 20;
@@ -85,7 +85,8 @@ impl Cut {
         let whole = if has_blocks { count } else { shape.count };
         let line = 64u64.div_ceil(shape.element_bytes);
         // Three at least, so that one is copied while another one is read.
-        let up_to = |most| (whole * shape.element_bytes / 3 + 64).clamp(2 * SEGMENT_BYTES, most);
+        let third = whole.saturating_mul(shape.element_bytes) / 3 + 64;
+        let up_to = |most| third.clamp(2 * SEGMENT_BYTES, most);
         let has_many = shape.ranks > FEW_RANKS;
         let most = match operation {
             _ if is_oversubscribed => SEGMENT_BYTES_OVERSUBSCRIBED,

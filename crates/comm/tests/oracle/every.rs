@@ -76,6 +76,22 @@ pub fn all(comm: &Comm, counts: &[u64], roots: &[u32]) {
     }
 }
 
+/// By what is chosen for sums of so many numbers.
+pub fn chosen(comm: &Comm, counts: &[u64]) {
+    let world = comm.world();
+    for operation in operations() {
+        for &count in counts {
+            for (root, in_place) in [(0, false), (world.size() - 1, true)] {
+                let case = Case { operation, algorithm: None, count, root, in_place, blocks: false, salt: 0 };
+                if case.is_sensible() {
+                    case.run::<u64>(&world, &Reduction::Sum)
+                        .unwrap_or_else(|error| panic!("{case:?}: {error}"));
+                }
+            }
+        }
+    }
+}
+
 /// Vectors of so many elements, one root.
 pub fn sample(comm: &Comm, count: u64) {
     let world = comm.world();

@@ -1,9 +1,9 @@
 //! Every collective call by every algorithm, against a serial oracle.
 
 use crate::group::{group, group_with};
-use crate::oracle::every::{all, sample};
+use crate::oracle::every::{all, chosen, sample};
 use castell_comm::collective::Reduction;
-use castell_comm::job::{JobOptions, Net, OverTcp};
+use castell_comm::job::{JobOptions, Net, OverTcp, Reads};
 
 #[test]
 fn one_to_five_ranks() {
@@ -56,6 +56,21 @@ fn six_to_nine_ranks() {
 fn large_blocks() {
     for ranks in [2, 3, 4] {
         group(ranks, |comm| all(comm, &[3000], &[ranks - 1]));
+    }
+}
+
+/// Calls are chosen, cut and read otherwise where each rank has a processor, as it is said to have here.
+#[test]
+fn as_if_each_rank_had_a_processor() {
+    for ranks in [3, 8] {
+        let options = JobOptions { processors: 64, reads: Reads::Always, ..JobOptions::new(ranks) };
+        group_with(&options, |comm| {
+            chosen(comm, &[1, 20, 100, 500, 3000, 10_000, 66_001]);
+            if ranks == 3 {
+                chosen(comm, &[180_001]);
+            }
+            assert_eq!(comm.world().reads_peers(), Some(true));
+        });
     }
 }
 
