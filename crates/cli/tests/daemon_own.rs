@@ -81,24 +81,24 @@ fn one_that_fails_harms_nobody_else() {
     let seen = Seen::default();
     // All are sound when they are tried out: there no more happens on a node than what they wait for.
     let hostile = [
-        ("endless", "if n > 120 then while true do end end", "steps"),
+        ("endless", "if n > 500 then while true do end end", "steps"),
         (
             "allocates",
-            "if n > 120 then local t = {} for i = 1, 1e9 do t[i] = string.rep('x', 1000) .. i end end",
+            "if n > 500 then local t = {} for i = 1, 1e9 do t[i] = string.rep('x', 1000) .. i end end",
             "memory",
         ),
-        ("fails", "if n > 120 then error('enough of that') end", "enough of that"),
+        ("fails", "if n > 500 then error('enough of that') end", "enough of that"),
         (
             "foreign",
-            "if n > 120 and node.waiting[1] then return node.waiting[1], 'fpga' end",
+            "if n > 500 and node.waiting[1] then return node.waiting[1], 'fpga' end",
             "no resource `fpga`|the resource `fpga`",
         ),
         (
             "runs-already",
-            "if n > 120 and node.resource.one_core.running then return node.resource.one_core.running, 'gpu' end",
+            "if n > 500 and node.resource.one_core.running then return node.resource.one_core.running, 'gpu' end",
             "runs already",
         ),
-        ("slow", "if n > 120 then for i = 1, 400000 do local _ = i end end", ""),
+        ("slow", "if n > 500 then for i = 1, 400000 do local _ = i end end", ""),
     ];
     applications(&daemon, 2, &seen, || {
         for (name, does, said) in hostile {
@@ -121,7 +121,7 @@ fn one_that_fails_harms_nobody_else() {
             application.bring_strategy(script(name, &text)).unwrap_or_else(|error| panic!("{name}: {error}"));
             let before = seen.runs.load(Ordering::Relaxed);
             if said.is_empty() {
-                kernels_of(&collection, 90);
+                kernels_of(&collection, 300);
                 assert_eq!(
                     application.own_strategy(),
                     OwnState::Decides,
