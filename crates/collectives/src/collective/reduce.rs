@@ -17,17 +17,23 @@ pub(super) fn reduce_linear(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<()
         weaver.send(shape.root, whole(shape))?;
         return Ok(());
     }
+    let operands = of_all(shape, weaver, whole(shape))?;
+    weaver.reduce(&operands, Span::output(0, shape.count))
+}
+
+/// This rank's own operand and what all others send of it, in the order of the ranks.
+fn of_all(shape: &Shape, weaver: &mut Weaver<'_>, own: Span) -> Result<Vec<Span>, GraphError> {
     let mut operands = Vec::new();
     for rank in (0..shape.ranks).map(Rank) {
-        if rank == shape.root {
-            operands.push(whole(shape));
+        if rank == weaver.rank() {
+            operands.push(own);
             continue;
         }
-        let received = weaver.temporary(shape.count);
+        let received = weaver.temporary(own.count);
         weaver.recv(rank, received)?;
         operands.push(received);
     }
-    weaver.reduce(&operands, Span::output(0, shape.count))
+    Ok(operands)
 }
 
 /// Each rank reduces a part of all vectors, and the root gathers the parts.
@@ -40,16 +46,7 @@ pub(super) fn reduce_direct(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<()
         let left = part_of(rank);
         weaver.send(Rank(rank), Span::input(left.first, left.count))?;
     }
-    let mut operands = Vec::new();
-    for rank in 0..ranks {
-        if rank == me.0 {
-            operands.push(Span::input(own.first, own.count));
-            continue;
-        }
-        let received = weaver.temporary(own.count);
-        weaver.recv(Rank(rank), received)?;
-        operands.push(received);
-    }
+    let operands = of_all(shape, weaver, Span::input(own.first, own.count))?;
     if me != shape.root {
         let result = weaver.temporary(own.count);
         weaver.reduce(&operands, result)?;
@@ -107,10 +104,11 @@ pub(super) fn reduce_binomial(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<
     let first = if me > 0 { me.ilog2() + 1 } else { 0 };
     let children = (first..u32::BITS).map(|bit| u64::from(me) + (1 << bit));
     let children = children.take_while(|&child| child < u64::from(shape.ranks)).map(|child| child as u32);
+    let mut children: Vec<u32> = children.collect();
     // Who is farthest has the fewest ranks behind it.
-    let children: Vec<u32> = children.collect();
-    let children = children.into_iter().rev();
-    let result = partial_of_tree(shape, weaver, children.map(|child| shape.real(child)), me == 0)?;
+    children.reverse();
+    let result =
+        partial_of_tree(shape, weaver, children.into_iter().map(|child| shape.real(child)), me == 0)?;
     if me > 0 {
         weaver.send(shape.real(me - (1 << me.ilog2())), result)?;
         return Ok(());

@@ -9,8 +9,8 @@ use super::{Question, followed, note, of_blocks, ranks_that_matter, sizes_that_m
 use crate::decision::{Decisions, builtin};
 use std::collections::BTreeSet;
 
-/// What built-in choices stand for groups of any size is that for so many ranks: more than read what one of them has written, as a library that
-/// sends each its own message never has them do.
+/// What built-in choices stand for groups of any size is that for so many ranks: more than those that read what one of them has written,
+/// since a library of messages sends each its own.
 const BUILTIN_RANKS: u32 = 96;
 
 /// What MPICH can ask of the size of a call. It stops at questions that it does not know of an operation.
