@@ -1,20 +1,17 @@
 //! `castell launch`.
 
-use crate::clocks;
+mod recording;
+
 use crate::hosts::{Hosts, HostsArgs};
 use crate::timeline::TimelineArgs;
 use anyhow::{Context, bail};
-use castell_base::Rank;
-use castell_comm::describe_call;
-use castell_comm::hosts::Recorded;
 use castell_comm::job::{Net, Progress, RANKS_MAX};
 use castell_comm::launch::{Binding, Isolation, Launch};
-use castell_host::journal::{DESCRIPTOR_VARIABLE, Journals, Noted};
-use castell_trace::Timeline;
-use castell_trace::joined::{Notes, Reading, join};
-use castell_trace::journal::Event;
-use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use castell_host::journal::{DESCRIPTOR_VARIABLE, Journals};
+use castell_model::Model;
+use recording::Recording;
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -39,6 +36,8 @@ Examples:
   kill -USR1 PID-OF-CASTELL                      # the same, at once
   castell launch -n 4 --timeline out.html -- ./program   # what each rank did, waited for and sent, on one axis
   castell launch --hosts a:4,b:4 --timeline out.html -- ./program   # the same: the hosts' clocks are compared
+  castell launch -n 4 --timeline out.svg --model tuned -- ./program # what a model says of it, beneath what was measured
+  castell launch -n 4 --goal program.goal -- ./program   # to be simulated: castell simulate program.goal --model …
 
 Each process gets CASTELL_RANK and a share of one memory segment; a program that does not use castell just runs N \
 times. On several hosts castell has to be at the same place on all, or where --castell says, in the same version; programs start in \
@@ -101,8 +100,15 @@ pub struct Args {
     #[command(flatten)]
     timeline: TimelineArgs,
     /// How many events of each rank a timeline has room for; without it 262144, and at most 16 million of all ranks
-    #[arg(long, value_name = "N", requires = "timeline", value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
     timeline_events: Option<u32>,
+    /// Simulate what was recorded, as this model has it, say where the difference lies, and draw that beneath what was measured
+    /// (.svg, .png, .pdf)
+    #[arg(long, value_name = "MODEL", value_parser = crate::model::constant)]
+    model: Option<Model>,
+    /// Write what was recorded as a program for `castell simulate`: its messages, and what was computed between them
+    #[arg(long, value_name = "FILE.goal")]
+    goal: Option<PathBuf>,
     /// Print what carries messages between the ranks, and why, when all have joined (`castell ways` at any time)
     #[arg(long)]
     ways: bool,
@@ -195,69 +201,14 @@ fn isolation(args: &Args, launch: &Launch, on_hosts: bool) -> anyhow::Result<Opt
 const EVENTS: u32 = 1 << 18;
 const EVENTS_OF_ALL: u32 = 1 << 24;
 
-/// How many events each rank is to note, if a timeline is wanted.
+/// How many events each rank is to note, if what they do is wanted.
 fn events(args: &Args, ranks: u32) -> anyhow::Result<Option<u32>> {
-    if args.timeline.timeline.is_none() {
+    if args.timeline.timeline.is_none() && args.model.is_none() && args.goal.is_none() {
         return Ok(None);
     }
     args.timeline.check()?;
+    args.goal.as_deref().map_or(Ok(()), crate::output::check)?;
     Ok(Some(args.timeline_events.unwrap_or((EVENTS_OF_ALL / ranks).min(EVENTS))))
-}
-
-/// What the ranks noted.
-struct Recording {
-    noted: Vec<Noted>,
-    /// Where they were on hosts with clocks of their own.
-    clocks: Option<Recorded>,
-}
-
-impl Recording {
-    /// After the end: puts together what the ranks noted, and writes it.
-    fn write(self, args: &Args, eager_bytes: u32) -> anyhow::Result<()> {
-        if let Some(clocks) = &self.clocks {
-            clocks::say(clocks, args.verbose);
-        }
-        let timeline = self.timeline(args, eager_bytes);
-        if timeline.spans.is_empty() {
-            castell_host::say(
-                "no timeline: no process of the program has joined the group (is it linked with castell?)",
-            );
-            return Ok(());
-        }
-        if timeline.dropped > 0 {
-            castell_host::say(&format!(
-                "the timeline lacks {} events that found no room (--timeline-events N makes more)",
-                timeline.dropped
-            ));
-        }
-        if let Some(line) = args.timeline.write(timeline)? {
-            castell_host::say(&line);
-        }
-        Ok(())
-    }
-
-    fn timeline(self, args: &Args, eager_bytes: u32) -> Timeline {
-        let Recording { noted, clocks } = self;
-        let notes = (0..).map(Rank).zip(noted).map(|(rank, noted)| {
-            let here = |event: Event| match &clocks {
-                None => event,
-                Some(clocks) => event.with_times(|theirs_ns| clocks.to_own(rank, theirs_ns)),
-            };
-            let events = noted.rows.into_iter().filter_map(Event::of_row).map(here).collect();
-            Notes { events, names: noted.names, dropped: noted.dropped }
-        });
-        let reading = Reading { describe: &describe_call, eager_bytes: eager_bytes.into() };
-        let timeline = join(&notes.collect::<Vec<_>>(), &reading);
-        let subtitle = clocks::carried(args.net, clocks.as_ref());
-        Timeline { title: title(&args.program), subtitle, ..timeline }
-    }
-}
-
-/// The program's name, without its folder, and its arguments.
-fn title(words: &[OsString]) -> String {
-    let program = Path::new(&words[0]).file_name().unwrap_or(&words[0]);
-    let words = std::iter::once(program).chain(words[1..].iter().map(OsString::as_os_str));
-    words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
 }
 
 /// Reads a time such as `10s`, `250ms`, `2m`, `1.5h`; a plain number is seconds.

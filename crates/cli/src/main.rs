@@ -29,6 +29,7 @@ mod patterns;
 mod picture;
 mod place;
 mod predict;
+mod predicted;
 mod preload;
 mod probe;
 mod profile;

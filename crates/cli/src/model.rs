@@ -1,15 +1,23 @@
 //! Models and networks as the command line takes them: as text, or the name of a TOML file.
 
-use anyhow::bail;
+use anyhow::{Context, bail};
+use castell_collectives::decision::TuningFile;
+use castell_comm::tuning;
 use castell_model::noise::NoisyModel;
 use castell_model::topology::Topology;
 use castell_model::{Levels, Model};
 use std::path::Path;
 use std::sync::Arc;
 
+/// What stands for the model that `castell tune` found on this machine.
+const TUNED: &str = "tuned";
+
 /// A model from its text, or from a file whose name ends in `.toml`; parameters may vary. Files that the model names are
 /// found from where castell was started, or beside the TOML file that names them.
 pub fn noisy(text: &str) -> anyhow::Result<NoisyModel> {
+    if text == TUNED {
+        return tuned().map(NoisyModel::from);
+    }
     let path = Path::new(text);
     if path.extension().is_none_or(|extension| extension != "toml") {
         return Ok(NoisyModel::parse(text, &mut |name| read(Path::new(name)))?);
@@ -31,6 +39,20 @@ pub fn constant(text: &str) -> anyhow::Result<Model> {
         );
     }
     Ok(noisy.model)
+}
+
+/// What this machine was tuned to.
+fn tuned() -> anyhow::Result<Model> {
+    let path = tuning::own_path().context("no tuning file: neither XDG_CONFIG_HOME nor HOME is set")?;
+    let name = path.display();
+    let Ok(text) = std::fs::read_to_string(&path) else {
+        bail!("this machine was not tuned yet: `castell tune` writes {name}, with a model");
+    };
+    let file = TuningFile::parse(&text).map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
+    let model = file.model.with_context(|| {
+        format!("{name} has no model: what `castell tune` measured fitted none; give one, such as loggps")
+    });
+    Ok(Model::Plb(model?))
 }
 
 /// Models of two levels from a file.

@@ -72,6 +72,38 @@ fn summing(count: u32, bytes: u64) -> String {
 }
 
 #[test]
+fn the_model_that_was_tuned_here_is_taken_by_its_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tuned = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_castell"));
+        command
+            .args(["run", &example("pingpong.goal"), "--model", "tuned"])
+            .env("XDG_CONFIG_HOME", folder.path());
+        command.output().expect("castell can be started")
+    };
+    let nothing = tuned();
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(
+        text(&nothing.stderr).contains("was not tuned yet: `castell tune` writes"),
+        "{}",
+        text(&nothing.stderr)
+    );
+    let said = text(&nothing.stderr);
+    let file = said.split("writes ").nth(1).and_then(|rest| rest.split(".toml").next()).expect("its name");
+    let file = std::path::PathBuf::from(format!("{file}.toml"));
+    std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+    let machine =
+        "[machine]\nhost = \"h\"\nprocessor = \"p\"\nprocessors = 2\ntransport = \"shared-memory\"\n";
+    std::fs::write(&file, format!("format = 1\ncastell = \"0.1.0\"\n{machine}")).expect("a file");
+    let none = tuned();
+    assert!(text(&none.stderr).contains("has no model"), "{}", text(&none.stderr));
+    let model = "model = \"plb:alpha_p=1us,alpha_r=1us,beta=0ns,gamma=1ps\"\n";
+    std::fs::write(&file, format!("format = 1\ncastell = \"0.1.0\"\n{model}{machine}")).expect("a file");
+    let predicted = tuned();
+    assert!(text(&predicted.stdout).contains("predicted "), "{}", text(&predicted.stderr));
+}
+
+#[test]
 fn one_json_object_says_what_happened() {
     let directory = directory();
     let file = program(&directory, &summing(5, 800));

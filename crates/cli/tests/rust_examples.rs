@@ -81,6 +81,45 @@ fn timelines_of_programs_have_every_ranks_calls_graphs_messages_and_tasks() {
     assert!(!events(&few, "X").is_empty());
 }
 
+#[test]
+fn what_was_recorded_is_simulated_too() {
+    let programs = examples(&["collectives", "allreduce_recursive_doubling", "tasks_cholesky"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let goal = folder.path().join("out.goal");
+    let goal = goal.to_str().expect("a plain name");
+    for (ranks, program) in ["3", "4", "2"].iter().zip(&programs) {
+        let (measured, err) =
+            timeline(ranks, &["--model", "loggps:L=1us,o=300ns,g=400ns,G=0.1ns", "--goal", goal], program);
+        assert!(err.contains("predicted ") && err.contains("critical path"), "{err}");
+        assert!(err.contains(&format!("program: {goal}")) && !err.contains("are in no simulation"), "{err}");
+        // All messages are in the program, which runs to its end, and computes no less than the slowest rank did.
+        let simulate = Command::new(env!("CARGO_BIN_EXE_castell"))
+            .args(["simulate", goal, "--model", "logp:L=0ns,o=0ns,g=0ns", "--json"])
+            .output();
+        let simulate = simulate.expect("castell can be started");
+        let simulated: Value = serde_json::from_slice(&simulate.stdout).expect("JSON");
+        let text = std::fs::read_to_string(goal).expect("a program");
+        let sends = text.lines().filter(|line| line.contains("send ")).count();
+        assert_eq!(sends, events(&measured, "s").len(), "{text}");
+        let own = events(&measured, "X").into_iter().filter(|span| span["name"] == "the program");
+        let mut by_rank = std::collections::BTreeMap::new();
+        for span in own {
+            *by_rank.entry(span["pid"].as_u64()).or_insert(0.0) +=
+                span["dur"].as_f64().expect("microseconds");
+        }
+        let longest = by_rank.values().fold(0.0, |longest: f64, us| longest.max(*us));
+        let end_us = simulated["makespan_ps"].as_f64().expect("a number") * 1e-6;
+        assert!(end_us >= longest * 0.999, "{end_us} us, {longest} us computed: {simulated}");
+    }
+    // Both are drawn, one beneath the other.
+    let drawing = folder.path().join("both.svg");
+    let mut launcher = Command::new(env!("CARGO_BIN_EXE_castell"));
+    launcher.args(["launch", "--timeout", "60s", "-n", "2", "--model", "loggps", "--timeline"]).arg(&drawing);
+    assert!(launcher.arg("--").arg(&programs[0]).status().expect("castell can be started").success());
+    let drawing = std::fs::read_to_string(&drawing).expect("a drawing");
+    assert!(drawing.contains(">collectives<") && drawing.contains(">collectives, predicted<"));
+}
+
 /// Builds the examples of the crate `castell` beside this test, which lies in `<target>/<profile>/deps`.
 fn examples(names: &[impl AsRef<str>]) -> Vec<PathBuf> {
     let test = std::env::current_exe().expect("a program knows its path");

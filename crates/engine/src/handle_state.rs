@@ -2,6 +2,7 @@
 
 use super::call::as_inside;
 use super::failure::Failure;
+use super::runs::{number_of_run, number_of_steps};
 use crate::slot::SlotSet;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -41,6 +42,14 @@ impl HandleState {
             sleepers: AtomicU32::new(0),
             end_ns: AtomicU64::new(0),
             failure: Mutex::new(None),
+        }
+    }
+
+    /// What the run is called in a journal.
+    pub(crate) fn number_in_journal(&self) -> u64 {
+        match self.set {
+            Some(set) => number_of_steps(set.index(), self.serial),
+            None => number_of_run(self.serial),
         }
     }
 

@@ -154,7 +154,7 @@ impl Process {
         let (state, engine) = self.begin(schedule, Scope::Numbered, true)?;
         self.shared.drive_for(engine, &state);
         self.shared.wait(&state);
-        self.shared.programs.has_waited(since);
+        self.shared.programs.has_waited(since, state.number_in_journal());
         Ok(state.outcome().expect("the run has ended"))
     }
 
@@ -209,7 +209,7 @@ impl Process {
         let (state, engine) = self.begin_call(schedule, context, record, true)?;
         self.shared.drive_for(engine, &state);
         self.shared.wait(&state);
-        self.shared.programs.has_waited(since);
+        self.shared.programs.has_waited(since, state.number_in_journal());
         Ok(state.outcome().expect("the run has ended"))
     }
 
@@ -512,7 +512,7 @@ impl Handle {
         assert!(self.is_done() || !inside_call(), "a function of a `call` operation cannot wait for a run");
         let since = self.shared.programs.begins_to_wait();
         self.shared.wait(&self.state);
-        self.shared.programs.has_waited(since);
+        self.shared.programs.has_waited(since, self.state.number_in_journal());
         self.state.outcome().expect("the run has ended")
     }
 

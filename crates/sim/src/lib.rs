@@ -21,6 +21,7 @@ mod machine;
 pub mod network;
 mod noisy;
 mod outcome;
+pub mod recorded;
 mod reference;
 pub mod rounds;
 mod simulation;

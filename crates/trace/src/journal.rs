@@ -22,11 +22,21 @@ pub enum Action {
     Put,
     /// Reads another rank's memory.
     Get,
+    /// Nothing: others wait for it that would wait for the same.
+    Proxy,
 }
 
 impl Action {
-    const ALL: [Action; 7] =
-        [Action::Send, Action::Recv, Action::Calc, Action::Call, Action::Local, Action::Put, Action::Get];
+    const ALL: [Action; 8] = [
+        Action::Send,
+        Action::Recv,
+        Action::Calc,
+        Action::Call,
+        Action::Local,
+        Action::Put,
+        Action::Get,
+        Action::Proxy,
+    ];
 }
 
 /// An operation that is over. Times are nanoseconds on one clock for all ranks.
@@ -48,6 +58,10 @@ pub struct Operation {
     pub bytes: u64,
     /// Number of its label; 0: none.
     pub name: u32,
+    /// Which one of its graph it is. A call that is cut into segments does the same operations once for each of them.
+    pub id: u32,
+    /// Which operations of its graph wait for its end: the first two, 0 where there is none; [`Event::Edges`] has the others.
+    pub next: [u32; 2],
     /// When it was started.
     pub start_ns: u64,
     /// When it was through.
@@ -69,6 +83,17 @@ pub enum Event {
     },
     /// An operation is over.
     Operation(Operation),
+    /// More operations that wait for one, which is over.
+    Edges {
+        /// Its run.
+        run: u64,
+        /// Which one of its graph it is.
+        id: u32,
+        /// Whether they wait for its start, not for its end.
+        at_start: bool,
+        /// Who waits; 0: nobody.
+        next: [u32; EDGES_MAX],
+    },
     /// A run is a collective call, described by these words.
     Call {
         /// The run.
@@ -82,6 +107,8 @@ pub enum Event {
         start_ns: u64,
         /// When it ended.
         end_ns: u64,
+        /// The end of which run that was; `None`: something else.
+        run: Option<u64>,
     },
     /// A message came, or word of it.
     Arrived {
@@ -116,6 +143,10 @@ const CALL: u64 = 4;
 const WAITED: u64 = 5;
 const ARRIVED: u64 = 6;
 const TASK: u64 = 7;
+const EDGES: u64 = 8;
+
+/// Edges that fit into a row.
+pub const EDGES_MAX: usize = 12;
 
 const HAS_PEER: u64 = 1;
 const HAS_TAG: u64 = 2;
@@ -134,6 +165,25 @@ fn high(word: u64) -> u32 {
 }
 
 impl Event {
+    /// When what it tells of began, if it says so.
+    pub fn first_ns(&self) -> Option<u64> {
+        match *self {
+            Event::Entered { at_ns } | Event::Left { at_ns } | Event::Arrived { at_ns, .. } => Some(at_ns),
+            Event::Waited { start_ns, .. } | Event::Task { start_ns, .. } => Some(start_ns),
+            Event::Operation(operation) => Some(operation.start_ns),
+            Event::Call { .. } | Event::Edges { .. } => None,
+        }
+    }
+
+    /// When that was over, if it says so.
+    pub fn last_ns(&self) -> Option<u64> {
+        match *self {
+            Event::Waited { end_ns, .. } | Event::Task { end_ns, .. } => Some(end_ns),
+            Event::Operation(operation) => Some(operation.end_ns),
+            _ => self.first_ns(),
+        }
+    }
+
     /// The same, when another clock told the time.
     pub fn with_times(self, on: impl Fn(u64) -> u64) -> Event {
         match self {
@@ -144,9 +194,9 @@ impl Event {
                 end_ns: on(operation.end_ns),
                 ..operation
             }),
-            Event::Call { .. } => self,
-            Event::Waited { start_ns, end_ns } => {
-                Event::Waited { start_ns: on(start_ns), end_ns: on(end_ns) }
+            Event::Call { .. } | Event::Edges { .. } => self,
+            Event::Waited { start_ns, end_ns, run } => {
+                Event::Waited { start_ns: on(start_ns), end_ns: on(end_ns), run }
             }
             Event::Arrived { source, tag, word, sequence, at_ns } => {
                 Event::Arrived { source, tag, word, sequence, at_ns: on(at_ns) }
@@ -165,12 +215,18 @@ impl Event {
             Event::Left { at_ns } => [LEFT, at_ns, 0, 0, 0, 0, 0, 0],
             Event::Operation(operation) => operation.to_row(),
             Event::Call { run, words: [a, b, c, d, e, f] } => [CALL, run, a, b, c, d, e, f],
-            Event::Waited { start_ns, end_ns } => [WAITED, start_ns, end_ns, 0, 0, 0, 0, 0],
+            Event::Waited { start_ns, end_ns, run } => {
+                [WAITED, start_ns, end_ns, run.unwrap_or(0), run.is_some().into(), 0, 0, 0]
+            }
             Event::Arrived { source, tag, word, sequence, at_ns } => {
                 [ARRIVED, pair(source.0, tag.0), pair(word, sequence), at_ns, 0, 0, 0, 0]
             }
             Event::Task { worker, name, start_ns, end_ns } => {
                 [TASK, pair(worker, name), start_ns, end_ns, 0, 0, 0, 0]
+            }
+            Event::Edges { run, id, at_start, next } => {
+                let [a, b, c, d, e, f] = std::array::from_fn(|at| pair(next[2 * at], next[2 * at + 1]));
+                [EDGES | u64::from(at_start) << 8 | u64::from(id) << 32, run, a, b, c, d, e, f]
             }
         }
     }
@@ -183,7 +239,7 @@ impl Event {
             LEFT => Event::Left { at_ns: a },
             OPERATION => Event::Operation(Operation::of_row(row)?),
             CALL => Event::Call { run: a, words: [b, c, d, e, f, g] },
-            WAITED => Event::Waited { start_ns: a, end_ns: b.max(a) },
+            WAITED => Event::Waited { start_ns: a, end_ns: b.max(a), run: (d & 1 != 0).then_some(c) },
             ARRIVED => Event::Arrived {
                 source: Rank(low(a)),
                 tag: Tag(high(a)),
@@ -192,6 +248,12 @@ impl Event {
                 at_ns: c,
             },
             TASK => Event::Task { worker: low(a), name: high(a), start_ns: b, end_ns: c.max(b) },
+            EDGES => Event::Edges {
+                run: a,
+                id: high(kind),
+                at_start: kind >> 8 & 1 != 0,
+                next: std::array::from_fn(|at| [low, high][at % 2]([b, c, d, e, f, g][at / 2])),
+            },
             _ => return None,
         })
     }
@@ -212,15 +274,15 @@ impl Operation {
             self.run,
             pair(self.tag.map_or(0, |tag| tag.0), self.word),
             self.bytes,
-            u64::from(self.name),
+            pair(self.name, self.id),
             self.start_ns,
             self.end_ns,
-            0,
+            pair(self.next[0], self.next[1]),
         ]
     }
 
     fn of_row(row: [u64; 8]) -> Option<Operation> {
-        let [kind, run, label, bytes, name, start_ns, end_ns, _] = row;
+        let [kind, run, label, bytes, name, start_ns, end_ns, next] = row;
         let flags = kind >> 16;
         Some(Operation {
             action: *Action::ALL.get((kind >> 8 & 0xff) as usize)?,
@@ -231,6 +293,8 @@ impl Operation {
             tag: (flags & HAS_TAG != 0).then_some(Tag(low(label))),
             bytes,
             name: low(name),
+            id: high(name),
+            next: [low(next), high(next)],
             start_ns,
             end_ns: end_ns.max(start_ns),
         })
@@ -244,18 +308,22 @@ mod tests {
 
     fn operations() -> impl Strategy<Value = Operation> {
         let numbers = (any::<u64>(), any::<u64>(), 0..u64::MAX / 2, 0..u64::MAX / 2);
-        (0..7_usize, any::<(u32, bool, Option<u32>, Option<u32>, u32)>(), numbers).prop_map(
-            |(action, (word, is_step, peer, tag, name), (run, bytes, start_ns, long_ns))| Operation {
-                action: Action::ALL[action],
-                run,
-                word,
-                is_step,
-                peer: peer.map(Rank),
-                tag: tag.map(Tag),
-                bytes,
-                name,
-                start_ns,
-                end_ns: start_ns + long_ns,
+        (0..8_usize, any::<(u32, bool, Option<u32>, Option<u32>, u32, u32, [u32; 2])>(), numbers).prop_map(
+            |(action, (word, is_step, peer, tag, name, id, next), (run, bytes, start_ns, long_ns))| {
+                Operation {
+                    action: Action::ALL[action],
+                    run,
+                    word,
+                    is_step,
+                    peer: peer.map(Rank),
+                    tag: tag.map(Tag),
+                    bytes,
+                    name,
+                    id,
+                    next,
+                    start_ns,
+                    end_ns: start_ns + long_ns,
+                }
             },
         )
     }
@@ -268,7 +336,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_a_row_holds_is_read(row in any::<[u64; 8]>(), kind in 0..9_u64) {
+        fn whatever_a_row_holds_is_read(row in any::<[u64; 8]>(), kind in 0..10_u64) {
             let row = [row[0] & !0xff | kind, row[1], row[2], row[3], row[4], row[5], row[6], row[7]];
             if let Some(Event::Operation(operation)) = Event::of_row(row) {
                 prop_assert!(operation.start_ns <= operation.end_ns);
@@ -282,7 +350,9 @@ mod tests {
             Event::Entered { at_ns: 5 },
             Event::Left { at_ns: 6 },
             Event::Call { run: 7, words: [1, 2, 3, 4, 5, 6] },
-            Event::Waited { start_ns: 8, end_ns: 9 },
+            Event::Waited { start_ns: 8, end_ns: 9, run: None },
+            Event::Waited { start_ns: 8, end_ns: 9, run: Some(0) },
+            Event::Edges { run: 1, id: 2, at_start: true, next: std::array::from_fn(|at| at as u32) },
             Event::Arrived { source: Rank(1), tag: Tag(2), word: 3, sequence: 4, at_ns: 5 },
             Event::Task { worker: 1, name: 2, start_ns: 3, end_ns: 4 },
         ] {

@@ -3,7 +3,6 @@
 mod execute;
 mod noted;
 mod over_hosts;
-mod predicted;
 mod progressed;
 mod repeats;
 mod results;
@@ -17,6 +16,7 @@ use crate::clocks;
 use crate::doubts;
 use crate::hosts::{Hosts, HostsArgs};
 use crate::loaded::{self, PatternArgs};
+use crate::predicted::Predicted;
 use crate::source;
 use crate::timeline::TimelineArgs;
 use anyhow::{Context as _, bail};
@@ -28,9 +28,9 @@ use castell_comm::{Comm, Job};
 use castell_goal::schedule::Schedule;
 use castell_host::conditions::{Conditions, Doubt, Setup};
 use castell_model::Model;
+use castell_sim::{Schedules, Source};
 use castell_trace::Timeline;
 use execute::{Rounds, execute};
-use predicted::Predicted;
 use progressed::Progressed;
 use repeats::Repeats;
 use results::{Results, Summary};
@@ -186,7 +186,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .then(|| timeline::collect(&args.file, &schedules, &results, &summary, args.eager, &carried));
     let predicted = match (&args.model, &recorded) {
         (Some(model), Some(measured)) if summary.failures.is_empty() => {
-            Some(Predicted::new(&schedules, model, measured)?)
+            let schedules: Vec<Schedule> =
+                schedules.iter().map(|schedule| Schedule::clone(schedule)).collect();
+            Some(Predicted::new(&Schedules::new(Source::Schedules(&schedules))?, model, measured)?)
         }
         _ => None,
     };
@@ -339,7 +341,7 @@ fn report(args: &Args, summary: &Summary, operations: &[usize], findings: &Findi
         clocks::say(clocks, false);
     }
     if let Some(predicted) = predicted {
-        predicted.print();
+        predicted.lines().iter().for_each(|line| println!("{line}"));
     }
     if summary.failures.is_empty() {
         tell_doubts(doubts, repeats.is_some());

@@ -153,7 +153,7 @@ impl Process {
                         }
                         let since = programs.begins_to_wait();
                         let outcome = line.run::<true>(&mut own);
-                        programs.has_waited(since);
+                        programs.has_waited(since, number_of_steps(line.set.index(), number));
                         outcome
                     }
                 }

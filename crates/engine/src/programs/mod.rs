@@ -130,11 +130,11 @@ impl Programs {
         self.records.load(Ordering::Relaxed).then(now_ns)
     }
 
-    /// It has waited.
+    /// It has waited, for the end of this run.
     #[inline]
-    pub(super) fn has_waited(&self, since_ns: Option<u64>) {
+    pub(super) fn has_waited(&self, since_ns: Option<u64>, run: u64) {
         if let Some(start_ns) = since_ns {
-            self.note(Event::Waited { start_ns, end_ns: now_ns() });
+            self.note(Event::Waited { start_ns, end_ns: now_ns(), run: Some(run) });
         }
     }
 

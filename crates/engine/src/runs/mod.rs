@@ -15,7 +15,7 @@ mod table;
 
 pub(super) use memory::local_plain;
 pub use record::{Arrived, Recorded};
-pub(super) use record::{Place, note_call, note_operation, number_of_steps};
+pub(super) use record::{Place, note_call, note_operation, number_of_run, number_of_steps};
 pub(super) use reference::{RunRef, Scope};
 
 use super::call::Home;

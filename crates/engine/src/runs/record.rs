@@ -10,7 +10,7 @@ use castell_goal::op::Op;
 use castell_goal::schedule::{OpId, Schedule};
 use castell_host::clock::now_ns;
 use castell_host::journal::Journal;
-use castell_trace::journal::{Action, Event, Operation};
+use castell_trace::journal::{Action, EDGES_MAX, Event, Operation};
 use castell_transport::Header;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -160,7 +160,7 @@ impl Hasher for Mixed {
 }
 
 /// What a run is called in a journal.
-fn number_of_run(serial: u64) -> u64 {
+pub(crate) fn number_of_run(serial: u64) -> u64 {
     serial << 1
 }
 
@@ -193,7 +193,7 @@ pub(crate) fn note_operation(
     times: [u64; 2],
 ) {
     let (action, peer, tag, bytes) = match schedule.op(op) {
-        Op::Proxy | Op::Wtime { .. } => return,
+        Op::Proxy | Op::Wtime { .. } => (Action::Proxy, None, None, 0),
         Op::Send { bytes, dest, tag, .. } => (Action::Send, Some(dest), Some(tag), bytes),
         Op::Recv { bytes, source, tag, .. } => (Action::Recv, source, tag, bytes),
         Op::Calc { ns } | Op::Sleep { ns } => (Action::Calc, None, None, ns),
@@ -211,8 +211,29 @@ pub(crate) fn note_operation(
         tag,
         bytes,
         name: schedule.label(op).map_or(0, |label| journal.name(label)),
+        id: op.0,
+        next: [0; 2],
         start_ns: times[0],
         end_ns: times[1],
     };
-    journal.note(Event::Operation(operation).to_row());
+    let mut next = schedule.successors(op).map(|next| next.0);
+    let first = [(); 2].map(|()| next.next().unwrap_or(0));
+    journal.note(Event::Operation(Operation { next: first, ..operation }).to_row());
+    note_edges(journal, place.run, op, false, next);
+    note_edges(journal, place.run, op, true, schedule.start_successors(op).map(|next| next.0));
+}
+
+/// Notes who waits for an operation, besides those that its own row has.
+fn note_edges(
+    journal: &Journal,
+    run: u64,
+    op: OpId,
+    at_start: bool,
+    next: impl ExactSizeIterator<Item = u32>,
+) {
+    let mut next = next.peekable();
+    while next.peek().is_some() {
+        let next = [(); EDGES_MAX].map(|()| next.next().unwrap_or(0));
+        journal.note(Event::Edges { run, id: op.0, at_start, next }.to_row());
+    }
 }

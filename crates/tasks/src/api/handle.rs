@@ -66,7 +66,7 @@ impl<R> Handle<R> {
             let since = timeline.map(|_| now_ns());
             wait_task(thread, self.task());
             if let (Some(timeline), Some(start_ns)) = (timeline, since) {
-                timeline.note(Event::Waited { start_ns, end_ns: now_ns() }.to_row());
+                timeline.note(Event::Waited { start_ns, end_ns: now_ns(), run: None }.to_row());
             }
             recorder.inspect(|recorder| recorder.joined(thread, self.task()));
         });

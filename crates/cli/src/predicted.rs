@@ -1,14 +1,12 @@
 //! `--model`: what a model says of the program that was run, and where the difference lies.
 
-use castell_goal::schedule::Schedule;
 use castell_model::Model;
 use castell_sim::instruments::Recorder;
-use castell_sim::{Machine, Schedules, Simulation, Source};
+use castell_sim::{Machine, Schedules, Simulation};
 use castell_trace::Timeline;
 use castell_trace::path::{critical_path, message_parts, parts};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// The program under the model.
 pub struct Predicted {
@@ -23,14 +21,12 @@ pub struct Predicted {
 }
 
 impl Predicted {
-    /// Simulates what was measured; computing takes `calc_scale` times as long as the program says.
-    pub fn new(schedules: &[Arc<Schedule>], model: &Model, measured: &Timeline) -> anyhow::Result<Predicted> {
-        let schedules: Vec<Schedule> = schedules.iter().map(|schedule| Schedule::clone(schedule)).collect();
-        let schedules = Schedules::new(Source::Schedules(&schedules))?;
+    /// Simulates what was measured.
+    pub fn new(schedules: &Schedules<'_>, model: &Model, measured: &Timeline) -> anyhow::Result<Predicted> {
         let mut recorder = Recorder::default();
         let machine = Machine::new(model.clone());
-        Simulation::new(&schedules, &machine).run_with(&mut recorder)?;
-        let timeline = recorder.timeline(&schedules);
+        Simulation::new(schedules, &machine).run_with(&mut recorder)?;
+        let timeline = recorder.timeline(schedules);
         let timeline = Timeline {
             title: format!("{}, predicted", measured.title),
             subtitle: model.to_string(),
@@ -43,24 +39,24 @@ impl Predicted {
         Ok(Predicted { timeline, end_ps, measured_ps, parts, message_parts })
     }
 
-    /// For people.
-    pub fn print(&self) {
+    /// For people, in lines.
+    pub fn lines(&self) -> Vec<String> {
         let ms = |ps: u64| ps as f64 * 1e-9;
+        let (predicted, measured) = (ms(self.end_ps), ms(self.measured_ps));
         let times = self.measured_ps as f64 / self.end_ps.max(1) as f64;
-        println!(
-            "predicted {:.3} ms, measured {:.3} ms: {times:.2} times as long",
-            ms(self.end_ps),
-            ms(self.measured_ps)
-        );
-        println!("  {:<16} {:>12} {:>12} {:>12}", "critical path", "predicted", "measured", "difference");
+        let mut lines = vec![
+            format!("predicted {predicted:.3} ms, measured {measured:.3} ms: {times:.2} times as long"),
+            format!("  {:<16} {:>12} {:>12} {:>12}", "critical path", "predicted", "measured", "difference"),
+        ];
         for (whole, measured, predicted) in &self.parts {
             let (measured, predicted) = (ms(*measured), ms(*predicted));
             let difference = measured - predicted;
-            println!("  {whole:<16} {predicted:>9.3} ms {measured:>9.3} ms {difference:>+9.3} ms");
+            lines.push(format!("  {whole:<16} {predicted:>9.3} ms {measured:>9.3} ms {difference:>+9.3} ms"));
             for (name, ps) in self.message_parts.iter().filter(|_| *whole == "message") {
-                println!("    {name:<14} {:>9.3} ms", ms(*ps));
+                lines.push(format!("    {name:<14} {:>9.3} ms", ms(*ps)));
             }
         }
+        lines
     }
 
     /// For programs.
