@@ -278,11 +278,13 @@ fn each_half<H: Half>(buffers: Buffers<'_>, operator: impl Fn(f32, f32) -> f32) 
 
 /// Below so many bytes a wider vector saves less than finding out that there is one.
 const WIDE_VECTORS_FROM_BYTES: usize = 256;
+/// Loops for each kind of vectors are long to compile with sanitizers, and no fuzz target and no loom test computes.
+const HAS_WIDE_VECTORS: bool = cfg!(not(any(fuzzing, loom)));
 
 /// Runs the loops with the widest vectors that this processor has. Results are the same bits with any: no element
 /// depends on another, and nothing is contracted into fused operations.
 fn dispatch(arithmetic: Arithmetic, buffers: Buffers<'_>) {
-    if buffers.bytes() < WIDE_VECTORS_FROM_BYTES {
+    if !HAS_WIDE_VECTORS || buffers.bytes() < WIDE_VECTORS_FROM_BYTES {
         run(arithmetic, buffers);
     } else {
         pulp::Arch::new().dispatch(

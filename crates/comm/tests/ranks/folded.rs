@@ -1,6 +1,7 @@
 //! Large messages that are reduced as they come: the same bits as if they had been written down first.
 
 use crate::group::{group, start};
+use crate::sums::power;
 use castell_base::{Rank, Tag};
 use castell_comm::Comm;
 use castell_comm::collective::{Call, Reduction};
@@ -15,7 +16,7 @@ const LONG: usize = 300_000;
 /// Numbers whose sums depend on the order in which they are added.
 fn number(rank: u32, at: usize) -> f64 {
     let mixed = (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(rank * 7 + 3);
-    (mixed % 1009) as f64 * 2f64.powi((mixed >> 20) as i32 % 40 - 20)
+    (mixed % 1009) as f64 * power((mixed >> 20) as i32 % 40 - 20)
 }
 
 /// The sum in the order of the ranks.

@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+mod awaited;
 mod carrier;
 mod departure;
 mod flow;

@@ -1,6 +1,7 @@
 //! Large messages: announced by the sender, then moved through a pipe, by a copy between processes, or as fragments
 //! (`rendezvous.rs` of the segment has the states).
 
+use super::awaited::AwaitedMessages;
 use super::peer::{Announced, Outbound};
 use super::token::{Handler, Posted, Sent, Token, Wait};
 use super::wire::{GRANTED, Granted, Kind};
@@ -39,11 +40,11 @@ struct Outgoing {
     is_refused: bool,
 }
 
-/// A large message that this rank receives, or any for which leave was asked.
+/// A large message that this rank receives.
 struct Incoming {
     posted: Posted,
     source: Rank,
-    /// Descriptor and generation, or the request.
+    /// Descriptor and generation.
     handle: u64,
     taken: u64,
     way: Way,
@@ -62,8 +63,6 @@ enum Way {
     Copy,
     /// As messages, since the kernel forbids copies.
     Fragments,
-    /// As messages, since the sender has asked.
-    Granted,
 }
 
 impl Incoming {
@@ -97,6 +96,7 @@ impl Incoming {
 pub(super) struct Transfers {
     outgoing: Vec<Outgoing>,
     incoming: Vec<Incoming>,
+    awaited: AwaitedMessages,
     pipes_taken: [bool; PIPES],
     /// Whose memory can be read, of those that were tried: the kernel forbids it between containers, or finds another process there.
     readable: BTreeMap<Rank, bool>,
@@ -114,14 +114,16 @@ enum Step {
 impl Transfers {
     #[inline]
     fn is_any(&self) -> bool {
-        !self.outgoing.is_empty() || !self.incoming.is_empty()
+        !self.outgoing.is_empty() || !self.incoming.is_empty() || !self.awaited.is_empty()
     }
 
     /// Whether nobody waits for this rank: what comes has left its sender, and what it sends lies in pipes.
     pub(super) fn can_wait(&self) -> bool {
         let has_left =
             |incoming: &Incoming| matches!(incoming.way, Way::Pipe(_)) && incoming.bytes() <= PIPE_BYTES;
-        self.incoming.iter().all(has_left) && self.outgoing.iter().all(|outgoing| outgoing.lies_ready)
+        self.awaited.is_empty()
+            && self.incoming.iter().all(has_left)
+            && self.outgoing.iter().all(|outgoing| outgoing.lies_ready)
     }
 
     /// Whether there is copying to do that nobody rings for.
@@ -133,17 +135,14 @@ impl Transfers {
     pub(super) fn waits(&self) -> impl Iterator<Item = (Token, Wait)> + '_ {
         let outgoing = self.outgoing.iter().filter(|outgoing| !outgoing.piped);
         let outgoing = outgoing.map(|outgoing| (outgoing.message.token, Wait::Transfer(outgoing.dest)));
-        let incoming = self.incoming.iter();
-        outgoing.chain(incoming.map(|incoming| (incoming.posted.token, Wait::Transfer(incoming.source))))
+        let incoming = self.incoming.iter().map(|incoming| (incoming.posted.token, incoming.source));
+        let incoming = incoming.chain(self.awaited.waits());
+        outgoing.chain(incoming.map(|(token, source)| (token, Wait::Transfer(source))))
     }
 
     /// Takes out a receive whose message was granted and will not come.
     pub(super) fn take_awaited(&mut self, source: Rank, request: u64) -> Option<Token> {
-        let is_it = |incoming: &Incoming| {
-            incoming.way == Way::Granted && (incoming.source, incoming.handle) == (source, request)
-        };
-        let at = self.incoming.iter().position(is_it)?;
-        Some(self.incoming.swap_remove(at).posted.token)
+        self.awaited.remove(source, request)
     }
 }
 
@@ -165,9 +164,6 @@ impl Messages {
     /// Whether some large message can move, because the other side has done its part or nobody has begun.
     pub(crate) fn has_transfer_news(&self) -> bool {
         let has_come = |incoming: &Incoming| {
-            if incoming.way == Way::Granted {
-                return false;
-            }
             let (descriptor, generation) = incoming.descriptor();
             let shared = self.descriptor(incoming.source, descriptor);
             match incoming.way {
@@ -176,7 +172,7 @@ impl Messages {
                         || shared.filled.load(Ordering::Acquire) != incoming.taken
                 }
                 Way::Copy | Way::Load => true,
-                Way::Fragments | Way::Granted => shared.state(generation) != Some(State::Stream),
+                Way::Fragments => shared.state(generation) != Some(State::Stream),
             }
         };
         let can_go = |outgoing: &Outgoing| {
@@ -305,7 +301,7 @@ impl Messages {
         match way {
             Way::Pipe(_) => self.descriptor(source, descriptor).filled.load(Ordering::Acquire) == bytes,
             Way::Load => true,
-            Way::Copy | Way::Fragments | Way::Granted => false,
+            Way::Copy | Way::Fragments => false,
         }
     }
 
@@ -324,7 +320,8 @@ impl Messages {
         }
         self.check_peer(source)?;
         self.grant(source, request, Granted::ToReceive);
-        self.begin(posted, source, request, Way::Granted);
+        self.transfers.awaited.add(source, request, posted);
+        self.outcomes.progressed = true;
         Ok(())
     }
 
@@ -380,7 +377,6 @@ impl Messages {
             Way::Load => self.load_chunk(at, handler),
             Way::Copy => self.copy_chunk(at),
             Way::Fragments => self.expect_fragments(at),
-            Way::Granted => Step::Nothing,
         }
     }
 
@@ -606,20 +602,27 @@ impl Messages {
     /// Receiver: the next fragment; they come in order.
     pub(super) fn take_fragment(&mut self, source: Rank, header: &Header, payload: &[u8]) {
         // The receive may have failed meanwhile.
-        let Some(at) = self.transfer_of(source, header) else { return };
-        let incoming = &self.transfers.incoming[at];
-        let (taken, length) = (incoming.taken, payload.len() as u64);
-        assert!(taken + length <= incoming.bytes(), "no more than was announced comes from rank {source}");
+        let Some((memory, taken)) = self.next_fragment(source, header) else { return };
+        let is_within = taken + payload.len() as u64 <= memory.bytes();
+        assert!(is_within, "no more than was announced comes from rank {source}");
         // SAFETY: who posted the receive answers for its memory.
-        unsafe { incoming.posted.memory.scatter(taken, payload) };
-        self.count_fragment(source, at, length);
+        unsafe { memory.scatter(taken, payload) };
+        self.take_placed(source, header);
     }
 
-    /// Which transfer a fragment belongs to.
-    fn transfer_of(&self, source: Rank, header: &Header) -> Option<usize> {
-        let way = if header.flags & GRANTED != 0 { Way::Granted } else { Way::Fragments };
+    /// Where the next fragment of a message lies, and how many bytes came before it.
+    fn next_fragment(&self, source: Rank, header: &Header) -> Option<(&Memory, u64)> {
+        if header.flags & GRANTED != 0 {
+            return self.transfers.awaited.next(source, header.extra);
+        }
+        let Incoming { posted, taken, .. } = &self.transfers.incoming[self.fragmented(source, header)?];
+        Some((&posted.memory, *taken))
+    }
+
+    /// Which transfer a fragment belongs to that nobody had to ask for.
+    fn fragmented(&self, source: Rank, header: &Header) -> Option<usize> {
         self.transfers.incoming.iter().position(|incoming| {
-            (incoming.source, incoming.handle, incoming.way) == (source, header.extra, way)
+            (incoming.source, incoming.handle, incoming.way) == (source, header.extra, Way::Fragments)
         })
     }
 
@@ -630,34 +633,31 @@ impl Messages {
         if header.kind != Kind::Fragment as u8 || !is_next {
             return None;
         }
-        let at = self.transfer_of(source, header)?;
-        let Incoming { posted, taken, .. } = &self.transfers.incoming[at];
-        let (start, length) = (posted.memory.writable()?, header.bytes as usize);
-        if taken + length as u64 > posted.memory.bytes() {
+        let (memory, taken) = self.next_fragment(source, header)?;
+        let (start, length) = (memory.writable()?, header.bytes as usize);
+        if taken + length as u64 > memory.bytes() {
             return None;
         }
         // SAFETY: who posted the receive answers for its memory, which is this transfer's alone until that has ended; nobody looks at what is behind `taken`.
-        Some(unsafe { std::slice::from_raw_parts_mut(start.wrapping_add(*taken as usize), length) })
+        Some(unsafe { std::slice::from_raw_parts_mut(start.wrapping_add(taken as usize), length) })
     }
 
     /// The next fragment of a transfer lies in its place.
     pub(super) fn take_placed(&mut self, source: Rank, header: &Header) {
-        // The receive may have failed meanwhile.
-        if let Some(at) = self.transfer_of(source, header) {
-            self.count_fragment(source, at, u64::from(header.bytes));
+        let bytes = u64::from(header.bytes);
+        if header.flags & GRANTED != 0 {
+            let done = self.transfers.awaited.count(source, header.extra, bytes);
+            return done.into_iter().for_each(|token| self.finish(token));
         }
-    }
-
-    fn count_fragment(&mut self, source: Rank, at: usize, length: u64) {
+        // The receive may have failed meanwhile.
+        let Some(at) = self.fragmented(source, header) else { return };
         let incoming = &mut self.transfers.incoming[at];
-        incoming.taken += length;
+        incoming.taken += bytes;
         if incoming.taken == incoming.bytes() {
             let done = self.transfers.incoming.swap_remove(at);
-            if done.way == Way::Fragments {
-                let (descriptor, generation) = done.descriptor();
-                self.descriptor(source, descriptor).advance(generation, State::Stream, State::Done);
-                self.bells.touch(source);
-            }
+            let (descriptor, generation) = done.descriptor();
+            self.descriptor(source, descriptor).advance(generation, State::Stream, State::Done);
+            self.bells.touch(source);
             self.finish(done.posted.token);
         }
     }
@@ -667,11 +667,10 @@ impl Messages {
         let is_its = |incoming: &Incoming| incoming.posted.token.owner == owner;
         while let Some(at) = self.transfers.incoming.iter().position(is_its) {
             let gone = self.transfers.incoming.swap_remove(at);
-            if gone.way != Way::Granted {
-                let (descriptor, generation) = gone.descriptor();
-                self.refuse_transfer(gone.source, descriptor, generation);
-            }
+            let (descriptor, generation) = gone.descriptor();
+            self.refuse_transfer(gone.source, descriptor, generation);
         }
+        self.transfers.awaited.drop_of(owner);
         let is_its = |outgoing: &Outgoing| outgoing.message.token.owner == owner && !outgoing.piped;
         while let Some(at) = self.transfers.outgoing.iter().position(is_its) {
             self.let_go(at);
@@ -697,6 +696,8 @@ impl Messages {
             !self.has_come(rank, incoming.descriptor().0, incoming.way, incoming.bytes())
         };
         vain.extend(incoming.filter(is_lost).map(|incoming| incoming.posted.token));
+        let awaited = self.transfers.awaited.waits().filter(|(_, source)| *source == rank);
+        vain.extend(awaited.map(|(token, _)| token));
         vain
     }
 }
