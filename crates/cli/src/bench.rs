@@ -3,7 +3,7 @@
 use crate::look::LookArgs;
 use anyhow::bail;
 use castell_bench::report::Measurement;
-use castell_trace::svg::{Axis, Line, LinePlot, Panel, write_line_plot};
+use castell_trace::svg::{Axis, Chart, Panel, Point, Powers, Series, write_chart};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -29,41 +29,40 @@ pub fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
     }
     let (code, rows) = castell_bench::run(args.measured)?;
     if let Some(path) = &args.svg {
-        let plot = plot(&rows);
-        if plot.panels.is_empty() {
+        let chart = chart(&rows);
+        if chart.panels.is_empty() {
             bail!("--svg {}: nothing was measured over sizes, so there is nothing to draw", path.display());
         }
         let mut drawing = Vec::new();
-        write_line_plot(&plot, &args.look.look(), &mut drawing)?;
+        write_chart(&chart, &args.look.look(), &mut drawing)?;
         crate::picture::write(path, drawing)?;
     }
     Ok(code)
 }
 
 /// A panel for all that differs but the size, a line a subject: its median, and a band from there down to the least.
-fn plot(rows: &[Measurement]) -> LinePlot {
+fn chart(rows: &[Measurement]) -> Chart {
     let with_sizes = rows.iter().filter_map(|row| Some((row, row.params.number("bytes")? as f64)));
     let mut panels: Vec<Panel> = Vec::new();
     for (row, bytes) in with_sizes {
         let case = row.params.clone().without("bytes").to_string();
         let comma = if case.is_empty() { "" } else { ", " };
-        let label = format!("{}{comma}{case}: us", row.workload);
-        let at = panels.iter().position(|panel| panel.label == label).unwrap_or_else(|| {
-            panels.push(Panel { label, by_powers: true, ..Panel::default() });
+        let title = format!("{}{comma}{case}", row.workload);
+        let at = panels.iter().position(|panel| panel.title == title).unwrap_or_else(|| {
+            let y = Some(Axis { unit: "us".into(), scale: Powers::Ten, ..Axis::default() });
+            panels.push(Panel { title, y, ..Panel::default() });
             panels.len() - 1
         });
-        let lines = &mut panels[at].lines;
+        let lines = &mut panels[at].series;
         let at = lines.iter().position(|line| line.name == row.subject).unwrap_or_else(|| {
-            lines.push(Line { name: row.subject.clone(), ..Line::default() });
+            lines.push(Series { name: row.subject.clone(), ..Series::default() });
             lines.len() - 1
         });
         let (median, least) = (row.sample.median_ns * 1e-3, row.sample.min_ns * 1e-3);
-        lines[at].points.push((bytes, Some(median)));
-        lines[at].band.push((bytes, least, median));
+        lines[at].points.push(Point::between(bytes, Some(median), least, median));
     }
-    for line in panels.iter_mut().flat_map(|panel| &mut panel.lines) {
-        line.points.sort_by(|one, other| one.0.total_cmp(&other.0));
-        line.band.sort_by(|one, other| one.0.total_cmp(&other.0));
+    for line in panels.iter_mut().flat_map(|panel| &mut panel.series) {
+        line.points.sort_by(|one, other| one.along().total_cmp(&other.along()));
     }
     if panels.len() > PANELS_MAX {
         castell_host::say(&format!(
@@ -74,12 +73,12 @@ fn plot(rows: &[Measurement]) -> LinePlot {
     }
     let mut names: Vec<&str> = rows.iter().map(|row| row.workload.as_str()).collect();
     names.dedup();
-    LinePlot {
+    Chart {
         title: format!("castell bench: {}", names.join(", ")),
         subtitle: "medians over sizes; bands reach down to the fastest".into(),
-        axis: Axis::Bytes,
+        x: Axis { unit: "bytes".into(), scale: Powers::Two, ..Axis::default() },
         panels,
-        marks: Vec::new(),
+        ..Chart::default()
     }
 }
 
@@ -101,17 +100,14 @@ mod tests {
             row("castell", 2, 8, 1000.0),
             row("castell", 4, 8, 9e3),
         ];
-        let plot = plot(&rows);
-        let labels: Vec<&str> = plot.panels.iter().map(|panel| panel.label.as_str()).collect();
-        assert_eq!(labels, ["allreduce, ranks 2: us", "allreduce, ranks 4: us"]);
-        let line = &plot.panels[0].lines[0];
-        assert_eq!(
-            (line.name.as_str(), &line.points[..]),
-            ("castell", &[(8.0, Some(1.0)), (64.0, Some(2.0))][..])
-        );
-        assert_eq!(line.band[1], (64.0, 0.5, 2.0));
-        assert_eq!(plot.panels[0].lines.len(), 2);
+        let chart = chart(&rows);
+        let titles: Vec<&str> = chart.panels.iter().map(|panel| panel.title.as_str()).collect();
+        assert_eq!(titles, ["allreduce, ranks 2", "allreduce, ranks 4"]);
+        let line = &chart.panels[0].series[0];
+        let [first, second] = [(8.0, 1.0), (64.0, 2.0)].map(|(x, y)| Point::between(x, Some(y), 0.5, y));
+        assert_eq!((line.name.as_str(), &line.points[..]), ("castell", &[first, second][..]));
+        assert_eq!(chart.panels[0].series.len(), 2);
         let none = Measurement::new("startup", "castell".into(), &Params::new(), rows[0].sample.clone());
-        assert!(super::plot(&[none]).panels.is_empty());
+        assert!(super::chart(&[none]).panels.is_empty());
     }
 }

@@ -6,7 +6,7 @@ use castell_cachesim::{Histogram, MissRatioCurve};
 use castell_prof::caches::{self, Cache};
 use castell_prof::distances::{Observed, Options, Seen, observe, of_trace};
 use castell_trace::Look;
-use castell_trace::svg::{SizePlot, write_size_plot};
+use castell_trace::svg::{Axis, Chart, Kind, Mark, Panel, Place, Point, Powers, Series, write_chart};
 use serde_json::json;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
@@ -189,6 +189,9 @@ fn misses(histogram: &Histogram, block_bytes: u64, caches: &[Cache]) -> String {
     format!("misses in {}", parts.join(", "))
 }
 
+/// Smaller shares are not drawn, %.
+const SHARE_MIN: f64 = 1e-4;
+
 fn cache_name(cache: &Cache) -> String {
     format!("L{} ({})", cache.level, size_text(cache.bytes))
 }
@@ -254,21 +257,45 @@ fn draw(
     let bars = seen
         .together
         .buckets()
-        .map(|bucket| (bucket.from as f64 * bytes, bucket.to as f64 * bytes, bucket.accesses / all));
+        .filter(|bucket| bucket.accesses > 0.0)
+        .map(|bucket| (bucket.from as f64 * bytes, bucket.to as f64 * bytes, bucket.accesses / all))
+        .map(|(from, to, share)| Point::wide(from.max(1.0), to, 100.0 * share));
     let curve = MissRatioCurve::of(&seen.together);
-    let plot = SizePlot {
+    let corner = |(blocks, ratio): &(f64, f64)| Point::new((blocks * bytes).max(1.0), Some(100.0 * ratio));
+    let mut corners: Vec<Point> = curve.corners().iter().map(corner).collect();
+    // Larger caches have as many misses.
+    let largest = caches.iter().map(|cache| cache.bytes as f64).fold(0.0, f64::max);
+    corners.extend(
+        corners
+            .last()
+            .filter(|last| last.along() < largest)
+            .map(|last| Point { x: Some(Place::Number(largest)), ..last.clone() }),
+    );
+    let panel = |title: &str, axis, kind, points| Panel {
+        title: title.to_owned(),
+        y: Some(Axis { unit: "%".to_owned(), ..axis }),
+        series: vec![Series { kind, points, ..Series::default() }],
+        ..Panel::default()
+    };
+    let shares = Axis { from: Some(SHARE_MIN), to: Some(100.0), scale: Powers::Ten, ..Axis::default() };
+    let ratios = Axis { from: Some(0.0), to: Some(100.0), ..Axis::default() };
+    let mark = |cache: &Cache| Mark { at: cache.bytes as f64, text: cache_name(cache) };
+    let marks = caches.iter().map(mark).collect();
+    let chart = Chart {
         title: format!("Reuse distances of {}", seen.name),
         subtitle: format!(
             "{} accesses to {}; blocks of {block_bytes} B",
             seen.accesses,
             size_text(seen.blocks * block_bytes)
         ),
-        labels: ["share of the accesses by reuse distance".to_owned(), "miss ratio by cache size".to_owned()],
-        bars: bars.collect(),
-        curve: curve.corners().iter().map(|(blocks, ratio)| (blocks * bytes, *ratio)).collect(),
-        marks: caches.iter().map(|cache| (cache.bytes as f64, cache_name(cache))).collect(),
+        x: Axis { unit: "bytes".to_owned(), scale: Powers::Two, marks, ..Axis::default() },
+        panels: vec![
+            panel("share of the accesses by reuse distance", shares, Kind::Histogram, bars.collect()),
+            panel("miss ratio by cache size", ratios, Kind::Line, corners),
+        ],
+        ..Chart::default()
     };
     let mut text = Vec::new();
-    write_size_plot(&plot, look, &mut text)?;
+    write_chart(&chart, look, &mut text)?;
     crate::picture::write(path, text)
 }

@@ -10,7 +10,7 @@ use castell_prof::counters::{Ended, Flows, Plan, Recording, Subject, watch};
 use castell_prof::distances::{Observed, Options, observe};
 use castell_prof::profile::{Basis, Phase, Profile};
 use castell_trace::Look;
-use castell_trace::svg::{Axis, Line, LinePlot, Panel, write_line_plot};
+use castell_trace::svg::{Axis, Chart, Mark, Panel, Point, Series, write_chart};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
@@ -402,49 +402,45 @@ fn phase_json(phase: &Phase) -> Value {
 fn draw(report: &Report, look: &Look, path: &Path) -> anyhow::Result<()> {
     let Report { recording, profile, .. } = report;
     let middle = |flows: &Flows| (flows.from_s + flows.to_s) / 2.0;
-    let line = |name: &str, of: fn(&Flows) -> Option<f64>, scale: f64| Line {
-        name: name.to_owned(),
-        points: profile
-            .intervals
-            .iter()
-            .map(|flows| (middle(flows), of(flows).map(|value| value * scale)))
-            .collect(),
-        band: Vec::new(),
+    let line = |name: &str, of: fn(&Flows) -> Option<f64>, scale: f64| {
+        let point = |flows| Point::new(middle(flows), of(flows).map(|value| value * scale));
+        let points = profile.intervals.iter().map(point).collect();
+        Series { name: name.to_owned(), points, ..Series::default() }
     };
+    let panel = |title: &str, series| Panel { title: title.to_owned(), series, ..Panel::default() };
     let mut panels = Vec::new();
     if profile.whole.flows.l2_l1.is_some() {
-        panels.push(Panel {
-            label: "GB/s towards the core".to_owned(),
-            lines: vec![
-                line("memory -> LLC", |flows| flows.memory_llc, 1e-9),
-                line("LLC -> L2", |flows| flows.llc_l2, 1e-9),
-                line("L2 -> L1", |flows| flows.l2_l1, 1e-9),
-            ],
-            base: 0.0,
-            by_powers: false,
-        });
+        let series = vec![
+            line("memory -> LLC", |flows| flows.memory_llc, 1e-9),
+            line("LLC -> L2", |flows| flows.llc_l2, 1e-9),
+            line("L2 -> L1", |flows| flows.l2_l1, 1e-9),
+        ];
+        panels.push(panel("GB/s towards the core", series));
     }
     if profile.whole.flows.ipc.is_some() {
-        let lines = vec![line("instructions a cycle", |flows| flows.ipc, 1.0)];
-        panels.push(Panel { label: "instructions a cycle".to_owned(), lines, base: 0.0, by_powers: false });
+        let series = vec![line("instructions a cycle", |flows| flows.ipc, 1.0)];
+        panels.push(panel("instructions a cycle", series));
     }
     if profile.basis == Basis::Counters {
-        let lines = vec![line("processors busy", |flows| flows.busy, 1.0)];
-        panels.push(Panel { label: "processors busy".to_owned(), lines, base: 0.0, by_powers: false });
+        panels.push(panel("processors busy", vec![line("processors busy", |flows| flows.busy, 1.0)]));
     }
     let marks = profile.phases.iter().map(|phase| {
         let class = phase.decision.as_ref().map_or_else(String::new, |decision| decision.class.to_string());
-        (phase.flows.from_s, class)
+        Mark { at: phase.flows.from_s, text: class }
     });
     let decision = profile.whole.decision.as_ref();
-    let plot = LinePlot {
+    // Each panel has its own scale, from 0.
+    let y = || Some(Axis { base: Some(0.0), ..Axis::default() });
+    panels.iter_mut().for_each(|panel| panel.y = y());
+    let marks = if profile.phases.len() <= PHASES_MAX { marks.collect() } else { Vec::new() };
+    let chart = Chart {
         title: format!("What {} moves", recording.program),
         subtitle: decision.map_or_else(|| "no class".to_owned(), Decision::because),
-        axis: Axis::Seconds,
+        x: Axis { unit: "s".to_owned(), marks, ..Axis::default() },
         panels,
-        marks: if profile.phases.len() <= PHASES_MAX { marks.collect() } else { Vec::new() },
+        ..Chart::default()
     };
     let mut text = Vec::new();
-    write_line_plot(&plot, look, &mut text)?;
+    write_chart(&chart, look, &mut text)?;
     crate::picture::write(path, text)
 }

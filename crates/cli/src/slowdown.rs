@@ -9,7 +9,7 @@ use castell_prof::caches::{self, Cache};
 use castell_prof::counters::Processor;
 use castell_prof::probe::parse_size;
 use castell_prof::slowdown::{Cost, Estimate, Options, Pace, Point, Steal, curves, who};
-use castell_trace::svg::{Axis, Line, LinePlot, Panel, write_line_plot};
+use castell_trace::svg::{Axis, Chart, Mark, Panel, Point as Dot, Powers, Series, write_chart};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -356,25 +356,30 @@ fn who_json(options: &Options, costs: &[Cost], pace: Pace, warnings: &[String]) 
 }
 
 fn draw(args: &Args, points: &[Point], caches: &[Cache], path: &Path) -> anyhow::Result<()> {
-    let line = |name: &str, of: fn(&Point) -> &Estimate| Line {
-        name: name.to_owned(),
-        points: points.iter().map(|point| (point.bytes as f64, Some(of(point).slowdown))).collect(),
-        band: points.iter().map(|point| (point.bytes as f64, of(point).low, of(point).high)).collect(),
+    let panel = |title: &str, of: fn(&Point) -> &Estimate| {
+        let dot = |point: &Point| {
+            let Estimate { slowdown, low, high, .. } = of(point);
+            Dot::between(point.bytes as f64, Some(*slowdown), *low, *high)
+        };
+        let points = points.iter().map(dot).collect();
+        let series = vec![Series { name: "time / time alone".to_owned(), points, ..Series::default() }];
+        let y = Some(Axis { base: Some(1.0), ..Axis::default() });
+        Panel { title: title.to_owned(), y, series, ..Panel::default() }
     };
-    let panel =
-        |label: &str, line| Panel { label: label.to_owned(), lines: vec![line], base: 1.0, by_powers: false };
+    let mark = |cache: &Cache| Mark { at: cache.bytes as f64, text: format!("L{}", cache.level) };
+    let marks = caches.iter().map(mark).collect();
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
-    let plot = LinePlot {
+    let chart = Chart {
         title: format!("{} against a probe", words.join(" ")),
         subtitle: "slowdown by the probe's size; bands hold together with 95 %".to_owned(),
-        axis: Axis::Bytes,
+        x: Axis { unit: "bytes".to_owned(), scale: Powers::Two, marks, ..Axis::default() },
         panels: vec![
-            panel("the program beside the probe", line("time / time alone", |point| &point.program)),
-            panel("the probe beside the program", line("time / time alone", |point| &point.probe)),
+            panel("the program beside the probe", |point| &point.program),
+            panel("the probe beside the program", |point| &point.probe),
         ],
-        marks: caches.iter().map(|cache| (cache.bytes as f64, format!("L{}", cache.level))).collect(),
+        ..Chart::default()
     };
     let mut text = Vec::new();
-    write_line_plot(&plot, &args.look.look(), &mut text)?;
+    write_chart(&chart, &args.look.look(), &mut text)?;
     crate::picture::write(path, text)
 }

@@ -201,7 +201,7 @@ fn bench_collectives() {
     let drawing = folder.path().join("bcast.svg").display().to_string();
     subjects(&["--svg", &drawing]);
     let drawn = std::fs::read_to_string(&drawing).expect("a drawing");
-    assert!(drawn.contains("bcast, ranks 2: us") && drawn.contains(">castell</text>"), "{drawn}");
+    assert!(drawn.contains("bcast, ranks 2<") && drawn.contains(">castell</text>"), "{drawn}");
 }
 
 #[test]

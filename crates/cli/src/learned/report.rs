@@ -3,7 +3,7 @@
 use super::Known;
 use castell_interference::learn::{Basis, Factor, Hour, Program, Told};
 use castell_trace::Look;
-use castell_trace::svg::{Axis, Line, LinePlot, Panel, write_line_plot};
+use castell_trace::svg::{Axis, Chart, Point, Series, write_chart};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -160,24 +160,31 @@ pub(super) fn draw(known: &Known, look: &Look, path: &Path) -> anyhow::Result<()
     let line = |name: &str, error: fn(&Hour) -> f64| {
         let point = |hour: u64| {
             let found = hours.iter().find(|of| of.hour == hour);
-            ((hour - first) as f64, found.map(|found| 100.0 * error(found)))
+            Point::new((hour - first) as f64, found.map(|found| 100.0 * error(found)))
         };
-        Line { name: name.to_owned(), points: (first..=last).map(point).collect(), band: Vec::new() }
+        Series { name: name.to_owned(), points: (first..=last).map(point).collect(), ..Series::default() }
     };
-    let lines = vec![
+    let series = vec![
         line("learned", Hour::ours),
         line("always the median", Hour::median),
         line("always 1.05", Hour::no_contention),
     ];
-    let plot = LinePlot {
+    let axis = |label: &str, unit: &str, base| Axis {
+        label: label.to_owned(),
+        unit: unit.to_owned(),
+        base,
+        ..Axis::default()
+    };
+    let chart = Chart {
         title: "How far off predictions of slowdowns are".to_owned(),
         subtitle: format!("{}; hours since {}", known.machine, clock(first)),
-        axis: Axis::Hours,
-        panels: vec![Panel { label: "mean error, %".to_owned(), lines, base: 0.0, by_powers: false }],
-        marks: Vec::new(),
+        x: axis("", "h", None),
+        y: axis("mean error", "%", Some(0.0)),
+        series,
+        ..Chart::default()
     };
     let mut drawing = Vec::new();
-    write_line_plot(&plot, look, &mut drawing)?;
+    write_chart(&chart, look, &mut drawing)?;
     crate::picture::write(path, drawing)
 }
 

@@ -8,7 +8,7 @@ use castell_host::threads::Lent;
 use castell_prof::probe::parse_size;
 use castell_sim::Machine;
 use castell_sim::statistics::Summary;
-use castell_trace::svg::{Axis, Line, LinePlot, Panel, write_line_plot};
+use castell_trace::svg::{Axis, Chart, Point as Dot, Powers, Series, Spread, write_chart};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -126,7 +126,7 @@ impl Sweep {
         let points = self.points(args)?;
         if let Some(path) = &args.svg {
             let mut drawing = Vec::new();
-            write_line_plot(&self.plot(args, &points), &args.timeline.look.look(), &mut drawing)?;
+            write_chart(&self.chart(args, &points), &args.timeline.look.look(), &mut drawing)?;
             crate::picture::write(path, drawing)?;
         }
         if args.json {
@@ -228,40 +228,34 @@ impl Sweep {
         })
     }
 
-    fn plot(&self, args: &Args, points: &[Point]) -> LinePlot {
+    fn chart(&self, args: &Args, points: &[Point]) -> Chart {
         let (ps, unit) = unit(points);
         let line = |(program, name): (usize, &String)| {
             let of_it = || points.iter().filter(move |point| point.program == program);
             let scaled = |time: Time| time.0 as f64 / ps;
-            let value = |point: &Point| {
-                (point.value as f64, point.makespan.as_ref().ok().map(|makespan| scaled(makespan.median)))
+            let dot = |point: &Point| {
+                let makespan = point.makespan.as_ref().ok();
+                let range = makespan.filter(|_| args.repeat > 1);
+                let range = range.map(|of| Spread::Range(scaled(of.min), scaled(of.max)));
+                let dot = Dot::new(point.value as f64, makespan.map(|of| scaled(of.median)));
+                Dot { spread: range.unwrap_or_default(), ..dot }
             };
-            let band = |point: &Point| {
-                let makespan = point.makespan.as_ref().ok().filter(|_| args.repeat > 1)?;
-                Some((point.value as f64, scaled(makespan.min), scaled(makespan.max)))
-            };
-            Line {
-                name: name.clone(),
-                points: of_it().map(value).collect(),
-                band: of_it().filter_map(band).collect(),
-            }
+            Series { name: name.clone(), points: of_it().map(dot).collect(), ..Series::default() }
         };
         let what = match self.what {
             What::Ranks => format!("ranks, {} bytes", args.pattern.bytes),
             of => format!("{}, {} ranks", of.name(), args.pattern.ranks.unwrap_or(1)),
         };
         let network = args.network.as_ref().map_or_else(String::new, |network| format!("; {network}"));
-        LinePlot {
+        let (x_unit, label) = if self.what.is_size() { ("bytes", "") } else { ("", self.what.name()) };
+        let axis = |label: &str, scale| Axis { label: label.to_owned(), scale, ..Axis::default() };
+        Chart {
             title: format!("Makespan over {what}"),
             subtitle: format!("{}{network}", args.models()),
-            axis: if self.what.is_size() { Axis::Bytes } else { Axis::Counts },
-            panels: vec![Panel {
-                label: format!("makespan, {unit}"),
-                lines: args.programs.iter().enumerate().map(line).collect(),
-                base: 0.0,
-                by_powers: true,
-            }],
-            marks: Vec::new(),
+            x: Axis { unit: x_unit.to_owned(), ..axis(label, Powers::Two) },
+            y: Axis { unit: unit.to_owned(), ..axis("makespan", Powers::Ten) },
+            series: args.programs.iter().enumerate().map(line).collect(),
+            ..Chart::default()
         }
     }
 }

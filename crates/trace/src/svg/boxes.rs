@@ -1,6 +1,6 @@
 //! Boxes beside each other, in panels one above the other: how values spread at parts of a range.
 
-use super::lines::{round_step, short};
+use super::chart::{round_step, short};
 use super::look::{Head, Look};
 use super::theme;
 use super::xml::{Escaped, Px};
@@ -44,8 +44,12 @@ const FILLED: f64 = 0.6;
 /// Whatever the writer says.
 pub fn write_box_plot(plot: &BoxPlot, look: &Look, out: &mut impl Write) -> io::Result<()> {
     let height = HEAD + plot.panels.len() as f64 * (PANEL + BETWEEN);
-    let head =
-        Head { title: &plot.title, subtitle: &plot.subtitle, left: LEFT, css: theme::line_style(look.theme) };
+    let head = Head {
+        title: &plot.title,
+        subtitle: &plot.subtitle,
+        left: LEFT,
+        css: theme::chart_style(look.theme),
+    };
     look.open((WIDTH, height), head, out)?;
     let scale = Scale::of(plot);
     for (at, panel) in plot.panels.iter().enumerate() {
@@ -116,9 +120,9 @@ fn write_box(
     let (left, right, x) = (Px(middle - width / 2.0), Px(middle + width / 2.0), Px(middle));
     writeln!(
         out,
-        "<path class=\"band-2\" d=\"M{left} {lower}H{right}V{upper}H{left}Z\"/>\
-         <path class=\"line-2\" d=\"M{left} {lower}H{right}V{upper}H{left}ZM{x} {least}V{lower}M{x} {upper}V{most}\"/>\
-         <path class=\"line-0\" d=\"M{left} {median}H{right}\"/>"
+        "<path class=\"band-0\" d=\"M{left} {lower}H{right}V{upper}H{left}Z\"/>\
+         <path class=\"line-0\" d=\"M{left} {lower}H{right}V{upper}H{left}ZM{x} {least}V{lower}M{x} {upper}V{most}\"/>\
+         <path class=\"line-1\" d=\"M{left} {median}H{right}\"/>"
     )
 }
 
@@ -145,7 +149,7 @@ mod tests {
             let text = String::from_utf8(text).expect("UTF-8");
             assert!(!text.contains("inf") && !text.contains("1 < 2"), "{text}");
             let (drawn, finite) =
-                (text.matches("class=\"line-0\"").count(), |numbers: &&FiveNumbers| !numbers[4].is_nan());
+                (text.matches("class=\"line-1\"").count(), |numbers: &&FiveNumbers| !numbers[4].is_nan());
             assert_eq!(drawn, 2 * numbers.iter().flatten().filter(finite).count(), "{text}");
             assert!(!text.contains("NaN"), "{text}");
         }

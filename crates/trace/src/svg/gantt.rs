@@ -1,6 +1,6 @@
 //! What ran where and when, for several plans on one axis: a panel a plan, a row a resource, a bar a step, a colour an application.
 
-use super::lines::{round_step, short};
+use super::chart::{round_step, short};
 use super::look::{Head, Look};
 use super::xml::{Escaped, Px};
 use std::io::{self, Write};

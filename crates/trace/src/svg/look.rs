@@ -41,19 +41,35 @@ impl Look {
     ///
     /// # Errors
     /// Whatever the writer says.
-    pub fn open(&self, (width, height): (f64, f64), head: Head<'_>, out: &mut impl Write) -> io::Result<()> {
-        let (width, height, left) = (Px(width), Px(height), Px(head.left));
-        let title = Escaped(self.title.as_deref().unwrap_or(head.title));
+    pub fn open(&self, size: (f64, f64), head: Head<'_>, out: &mut impl Write) -> io::Result<()> {
+        let title = self.title.as_deref().unwrap_or(head.title);
+        self.begin(size, title, &head.css, out)?;
+        let left = Px(head.left);
+        writeln!(
+            out,
+            "<text class=\"title\" x=\"{left}\" y=\"28\">{}</text><text class=\"quiet\" x=\"{left}\" y=\"48\">{}</text>",
+            Escaped(title),
+            Escaped(head.subtitle)
+        )
+    }
+
+    /// The same without title and subtitle on the paper.
+    pub(super) fn begin(
+        &self,
+        (width, height): (f64, f64),
+        title: &str,
+        css: &str,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let (width, height) = (Px(width), Px(height));
         let font = self.font.as_deref().map(theme::font).unwrap_or_default();
         writeln!(
             out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
-             role=\"img\">\n<title>{title}</title>\n<style>{}{}{font}</style>\n\
-             <rect class=\"paper\" width=\"{width}\" height=\"{height}\"/>\n\
-             <text class=\"title\" x=\"{left}\" y=\"28\">{title}</text><text class=\"quiet\" x=\"{left}\" y=\"48\">{}</text>",
-            theme::style(self.theme),
-            head.css,
-            Escaped(head.subtitle)
+             role=\"img\">\n<title>{}</title>\n<style>{}{css}{font}</style>\n\
+             <rect class=\"paper\" width=\"{width}\" height=\"{height}\"/>",
+            Escaped(title),
+            theme::style(self.theme)
         )
     }
 }

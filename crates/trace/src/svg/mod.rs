@@ -7,19 +7,18 @@ mod arrows;
 mod bars;
 mod beside;
 mod boxes;
+mod chart;
 mod critical;
 mod frame;
 mod gantt;
 mod graph;
 mod heat;
-mod lines;
 mod look;
 mod network;
 mod nodes;
 mod paper;
 mod rows;
 mod shares;
-mod sizes;
 mod stages;
 mod theme;
 mod xml;
@@ -27,15 +26,17 @@ mod xml;
 pub use arrows::marker;
 pub use beside::write_svg_beside;
 pub use boxes::{BoxPanel, BoxPlot, FiveNumbers, write_box_plot};
+pub use chart::{
+    Axis, CHART_COLOURS, Chart, ChartError, Kind, Mark, Panel, Place, Point, Powers, Series, Shape, Spread,
+    write_chart,
+};
 pub use gantt::{GanttBar, GanttPanel, GanttPlot, write_gantt};
 pub use graph::{BOXES_MAX, GraphArrow, GraphBox, GraphPlot, write_graph};
 pub use heat::{HeatMap, write_heat_map};
-pub use lines::{Axis, Line, LinePlot, Panel, write_line_plot};
 pub use look::{Head, Look};
 pub use network::{NetworkLink, NetworkNode, NetworkPlot, write_network};
 pub use nodes::{NodeBox, NodesPlot, write_nodes};
 pub use rows::LINES_MAX;
-pub use sizes::{SizePlot, write_size_plot};
 pub use stages::{StagePlot, write_stages};
 pub use theme::Theme;
 

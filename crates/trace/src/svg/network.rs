@@ -273,7 +273,7 @@ fn number(value: f64) -> String {
         _ if value >= 100.0 => format!("{value:.0}"),
         _ if value >= 10.0 => format!("{value:.1}"),
         _ if value >= 1.0 => format!("{value:.2}"),
-        _ => super::lines::short(value),
+        _ => super::chart::short(value),
     }
 }
 

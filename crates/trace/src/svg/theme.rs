@@ -33,11 +33,13 @@ struct Palette {
     /// Fill and text of each activity, in the order of [`Activity::ALL`].
     activities: [(&'static str, &'static str); 5],
     /// Fill and text of labels, and at last of all other labels.
-    kinds: [(&'static str, &'static str); KINDS_MAX + 1],
+    kinds: [(&'static str, &'static str); KINDS],
     /// How much, from little to much: the more, the more it stands out from the paper.
     loads: [&'static str; LOADS],
 }
 
+/// Colours of labels, and at last of all other labels.
+pub(super) const KINDS: usize = KINDS_MAX + 1;
 /// Steps from little to much.
 pub(super) const LOADS: usize = 5;
 
@@ -122,16 +124,19 @@ fn families(first: &str) -> String {
     format!("text{{font-family:{first}{USUAL}}}\n")
 }
 
-/// The style sheet of lines: `line-0` to `line-4`, in the activities' colours, and `band-0` to `band-4` for what lies around them.
-pub(super) fn line_style(theme: Theme) -> String {
+/// The style sheet of charts: lines `line-0` and so on, areas `fill-0`, and `band-0` for what lies around lines.
+pub(super) fn chart_style(theme: Theme) -> String {
     let of = |palette: &Palette| {
-        let colours = palette.activities.iter().enumerate();
+        let colours = palette.kinds.iter().enumerate();
         let rules = colours.map(|(at, (colour, _))| {
-            format!(".line-{at}{{stroke:{colour};fill:none;stroke-width:2}}.band-{at}{{fill:{colour};opacity:.25}}\n")
+            format!(
+                ".line-{at}{{stroke:{colour};fill:none;stroke-width:2}}.fill-{at}{{fill:{colour}}}.band-{at}{{fill:{colour};opacity:.25}}\n"
+            )
         });
         rules.collect::<String>()
     };
-    themed(theme, of)
+    ".small{stroke-width:2.6;stroke-linecap:round}.dot{opacity:.85}.faint{opacity:.5}.whisker{stroke-width:1.5}\n".to_owned()
+        + &themed(theme, of)
 }
 
 /// The style sheet of labels: `kind-0` and so on.
