@@ -28,6 +28,7 @@ mod output;
 mod patterns;
 mod picture;
 mod place;
+mod plot;
 mod predict;
 mod predicted;
 mod preload;
@@ -99,6 +100,7 @@ enum Command {
     Learned(learned::Args),
     Omp(omp::Args),
     Fit(fit::Args),
+    Plot(plot::Args),
     Predict(Box<predict::Args>),
     Tune(Box<tune::Args>),
     Tasks(tasks::Args),
@@ -150,6 +152,7 @@ fn main() -> ExitCode {
         Command::Learned(args) => learned::run(args),
         Command::Omp(args) => omp::run(&args),
         Command::Fit(args) => fit::run(args),
+        Command::Plot(args) => plot::run(args),
         Command::Predict(args) => predict::run(*args),
         Command::Tune(args) => tune::run(*args),
         Command::Tasks(args) => tasks::run(args),
