@@ -3,16 +3,19 @@
     python3 experiments/cosh-2/run.py model CASTELL PAPER.csv     writes model.csv
     python3 experiments/cosh-2/run.py real CASTELL DJSB           writes real.csv (DJSB: examples/sessions/djsb.c, compiled)
     python3 experiments/cosh-2/run.py traces CASTELL TRACE...     writes traces.csv and traces.svg (traces: SWF, packed or not, or lublin:…)
+    python3 experiments/cosh-2/run.py draw                        only traces.svg, from traces.csv
 """
 import csv
 import json
-import math
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from figures import draw
 
 HERE = Path(__file__).parent
 MODELS = ["tight", "loose", "tight,bandwidth=20", "loose,bandwidth=20"]
@@ -117,7 +120,6 @@ def real(castell, djsb):
 # Processors of a node, where there is more than one.
 SLOTS = {"LLNL-Atlas": 8, "HPC2N": 2, "hpc2n": 2, "lublin": 4}
 POLICIES = ["wait", "surpass", "overbook", "sidestep", "give-way"]
-COLOURS = ["#4477aa", "#bbbbbb", "#ccbb44", "#228833", "#ee6677"]
 KEYS = ["response_ms", "bounded_slowdown", "bounded_slowdown_p95", "bounded_slowdown_max", "fairness", "fairness_of_speeds", "suspensions"]
 
 
@@ -135,35 +137,25 @@ def traces(castell, *files):
             out.update({key: f"{row[key]:.6g}" for key in KEYS}, fingerprint=row["fingerprint"])
             rows.append(out)
         write(HERE / "traces.csv", rows)
-    (HERE / "traces.svg").write_text(drawing(rows))
+    drawing()
 
 
-def drawing(rows):
+def drawing():
     """A line a trace: mean response, and what 95 % of bounded slowdowns are below, both over those of wait, logarithmically."""
-    names = list(dict.fromkeys(row["trace"] for row in rows))
-    left, width, gap, step, top = 200, 300, 60, 30, 60
-    text = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + 2 * width + gap + 30}" height="{top + step * len(names) + 30}" '
-            'font-family="sans-serif" font-size="12">', '<rect width="100%" height="100%" fill="white"/>']
-    for index, (policy, colour) in enumerate(zip(POLICIES, COLOURS)):
-        text.append(f'<circle cx="{left + 110 * index}" cy="16" r="5" fill="{colour}"/><text x="{left + 9 + 110 * index}" y="20">{policy}</text>')
-    for panel, (key, title) in enumerate([("response_ms", "mean response over wait's"), ("bounded_slowdown_p95", "95 % of bounded slowdowns over wait's")]):
-        start = left + panel * (width + gap)
-        # Two decades below wait, two above; what is further out stands at the edge.
-        place = lambda ratio: start + width * (min(max(math.log10(ratio), -2), 2) + 2) / 4
-        text.append(f'<text x="{start}" y="44">{title}</text>')
-        for decade in range(-2, 3):
-            x = place(10.0**decade)
-            text.append(f'<line x1="{x}" x2="{x}" y1="{top - 8}" y2="{top + step * len(names)}" stroke="#ddd"/>'
-                        f'<text x="{x}" y="{top + step * len(names) + 16}" text-anchor="middle">{10.0**decade:g}</text>')
-        for line, name in enumerate(names):
-            y = top + step * line + step / 2
-            values = {row["policy"]: float(row[key]) for row in rows if row["trace"] == name}
-            if panel == 0:
-                text.append(f'<text x="{left - 10}" y="{y + 4}" text-anchor="end">{name}</text>')
-            for policy, colour in zip(POLICIES, COLOURS):
-                text.append(f'<circle cx="{place(values[policy] / values["wait"]):.1f}" cy="{y}" r="5" fill="{colour}" fill-opacity="0.8"/>')
-    return "\n".join(text + ["</svg>"]) + "\n"
+    with open(HERE / "traces.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    waits = {row["trace"]: row for row in rows if row["policy"] == "wait"}
+
+    def panel(key, title):
+        ratio = lambda row: float(row[key]) / float(waits[row["trace"]][key])
+        of = lambda policy: [[ratio(row), row["trace"]] for row in rows if row["policy"] == policy]
+        return {"title": title, "series": [{"name": policy, "kind": "dots", "points": of(policy)} for policy in POLICIES]}
+
+    # Two decades below wait, two above; what is further out stands at the edge.
+    draw(HERE / "traces.svg", "Every policy on every trace, over what wait has", columns=2,
+         x={"scale": "log10", "from": 0.01, "to": 100, "base": 1},
+         panels=[panel("response_ms", "mean response over wait's"), panel("bounded_slowdown_p95", "95 % of bounded slowdowns over wait's")])
 
 
 if __name__ == "__main__":
-    {"model": model, "real": real, "traces": traces}[sys.argv[1]](*sys.argv[2:])
+    {"model": model, "real": real, "traces": traces, "draw": drawing}[sys.argv[1]](*sys.argv[2:])

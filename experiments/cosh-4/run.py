@@ -10,55 +10,28 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+from figures import draw
+
 HERE = pathlib.Path(__file__).parent
 CASTELL = sys.argv[1]
 GROUPS = {"low": ["DC", "EP", "UA"], "mid": ["BT", "IS", "MG", "SP"], "high": ["CG", "FT", "LU"]}
+# Colours.
+TWINS, NO_TWINS, OTHERS = 3, 1, 7
 NAMES = "BT CG DC EP FT IS LU MG SP UA".split()
-COLOURS = {"grey": "#9aa4b0", "orange": "#e69f00", "red": "#d55e00", "green": "#009e73", "blue": "#0072b2", "pink": "#cc79a7"}
-
-
 def castell(*arguments):
     return json.loads(subprocess.run([CASTELL, "place", *map(str, arguments), "--json"], check=True, capture_output=True).stdout)
 
 
-class Plot:
-    """Curves and bars over two axes, as SVG."""
+def figure(name, title, x, y, series, **marks):
+    """A figure of series: (colour, name, points and how they are drawn)."""
+    draw(HERE / name, title, width=720, x={"label": x[0], "from": x[1], "to": x[2], **marks}, y={"label": y, "from": 0},
+         series=[{"colour": colour, "name": text, **more} for colour, text, more in series])
 
-    def __init__(self, title, x, y, x_label, y_label):
-        self.x, self.y, self.parts = x, y, []
-        self.parts.append(f'<text x="60" y="24" font-size="15" font-weight="bold">{title}</text>')
-        for step in range(6):
-            value, other = x[0] + (x[1] - x[0]) * step / 5, y[0] + (y[1] - y[0]) * step / 5
-            self.parts.append(f'<text x="{self.at_x(value):.1f}" y="352" text-anchor="middle">{value:g}</text>')
-            self.parts.append(f'<text x="54" y="{self.at_y(other) + 4:.1f}" text-anchor="end">{other:g}</text>')
-            self.parts.append(f'<path d="M60 {self.at_y(other):.1f}H680" stroke="#d5dae0"/>')
-        self.parts.append(f'<text x="370" y="374" text-anchor="middle">{x_label}</text>')
-        self.parts.append(f'<text x="60" y="42">{y_label}</text>')
-        self.legend = 0
 
-    def at_x(self, value):
-        return 60 + 620 * (value - self.x[0]) / (self.x[1] - self.x[0])
-
-    def at_y(self, value):
-        return 335 - 285 * (value - self.y[0]) / (self.y[1] - self.y[0])
-
-    def name(self, colour, text):
-        self.parts.append(f'<rect x="{430 + 125 * (self.legend % 2)}" y="{8 + 16 * (self.legend // 2)}" width="10" height="10" fill="{COLOURS[colour]}"/>')
-        self.parts.append(f'<text x="{445 + 125 * (self.legend % 2)}" y="{17 + 16 * (self.legend // 2)}">{text}</text>')
-        self.legend += 1
-
-    def curve(self, points, colour, text):
-        path = "L".join(f"{self.at_x(x):.1f} {self.at_y(y):.1f}" for x, y in points)
-        self.parts.append(f'<path d="M{path}" fill="none" stroke="{COLOURS[colour]}" stroke-width="2"/>')
-        self.name(colour, text)
-
-    def bar(self, start, end, height, colour):
-        left, right, top = self.at_x(start), self.at_x(end), self.at_y(height)
-        self.parts.append(f'<rect x="{left:.2f}" y="{top:.2f}" width="{right - left:.2f}" height="{335 - top:.2f}" fill="{COLOURS[colour]}"/>')
-
-    def write(self, name):
-        head = '<svg xmlns="http://www.w3.org/2000/svg" width="700" height="385" viewBox="0 0 700 385" font-family="sans-serif" font-size="11"><rect width="700" height="385" fill="#fff"/>'
-        (HERE / name).write_text(head + "\n".join(self.parts) + "</svg>\n")
+def bars(counts, bin_width):
+    """How many schedules are between which slowdowns, in percent."""
+    return {"kind": "histogram", "points": [[at * bin_width * 100, (at + 1) * bin_width * 100, count] for at, count in enumerate(counts) if count]}
 
 
 def figure_1():
@@ -85,11 +58,10 @@ def density_of_sum(jobs, x):
 def figure_2():
     for jobs, name in ((2, "2a.svg"), (4, "2b.svg")):
         # Of the mean, so that both curves lie between 0 and 1.
-        plot = Plot(f"Figure 2: {jobs} jobs", (0, 1), (0, 2.5), "combined use of the resource, of what all could use", "density")
-        plot.curve([(0, 0), (0, 1), (1, 1), (1, 0)], "red", "the same job")
         steps = [step / 200 for step in range(201)]
-        plot.curve([(x, jobs * density_of_sum(jobs, jobs * x)) for x in steps], "green", "different jobs")
-        plot.write(name)
+        same, different = [[0, 0], [0, 1], [1, 1], [1, 0]], [[x, jobs * density_of_sum(jobs, jobs * x)] for x in steps]
+        figure(name, f"Figure 2: {jobs} jobs", ("combined use of the resource, of what all could use", 0, 1), "density",
+               [(TWINS, "the same job", {"points": same}), (NO_TWINS, "different jobs", {"points": different})])
 
 
 def combined():
@@ -101,28 +73,18 @@ def combined():
 
 def figure_3():
     pairs = combined()
-    plot = Plot("Figure 3: combined slowdown of the 55 pairs", (0, 55), (0, 100), "pairs", "percent")
-    for at, (slowdown, (one, other)) in enumerate(pairs):
-        plot.bar(at + 0.1, at + 0.9, max(slowdown, 0.5), "red" if one == other else "grey")
-    plot.name("red", "twins")
-    plot.name("grey", "others")
-    plot.write("3.svg")
+    of = lambda are_twins: [[at + 0.1, at + 0.9, max(slowdown, 0.5)] for at, (slowdown, (one, other)) in enumerate(pairs) if (one == other) == are_twins]
+    figure("3.svg", "Figure 3: combined slowdown of the 55 pairs", ("pairs", 0, 55), "percent",
+           [(colour, text, {"kind": "histogram", "points": of(are_twins)}) for colour, text, are_twins in [(TWINS, "twins", True), (OTHERS, "others", False)]])
 
 
 def histograms(sets, bin_width):
-    def draw(title, name, shown):
-        most = max(sets["all"]["histogram"])
-        plot = Plot(title, (2, 14), (0, -(-most // 5000) * 5000), "average slowdown of a schedule, percent", "schedules")
-        for key, colour, text in shown:
-            plot.name(colour, text)
-            for at, count in enumerate(sets[key]["histogram"]):
-                if count:
-                    plot.bar(at * bin_width * 100, (at + 1) * bin_width * 100, count, colour)
-        plot.write(name)
-
-    suffix = "_twins_by_pair_last_unchecked"
-    draw("Figure 4", "4.svg", [("all", "grey", "twins"), ("no_twins_last_pair_unchecked", "orange", "no twins")])
-    draw("Figure 5", "5.svg", [("all", "grey", "all"), ("no_twins_last_pair_unchecked", "orange", "no twins"), ("high" + suffix, "red", "high twins"), ("mid" + suffix, "green", "mid twins"), ("low" + suffix, "blue", "low twins")])
+    axis, suffix = ("average slowdown of a schedule, percent", 2, 14), "_twins_by_pair_last_unchecked"
+    shown = lambda colour, text, key: (colour, text, bars(sets[key]["histogram"], bin_width))
+    no_twins = shown(NO_TWINS, "no twins", "no_twins_last_pair_unchecked")
+    figure("4.svg", "Figure 4", axis, "schedules", [shown(OTHERS, "twins", "all"), no_twins])
+    kinds = [shown(colour, f"{kind} twins", kind + suffix) for colour, kind in [(TWINS, "high"), (2, "mid"), (0, "low")]]
+    figure("5.svg", "Figure 5", axis, "schedules", [shown(OTHERS, "all", "all"), no_twins, *kinds])
 
 
 # Four that stream, four that live by the shared cache, two that do neither.
@@ -146,17 +108,10 @@ def our_programs():
     with open(HERE / "ours-table.csv", "w") as file:
         csv.writer(file, lineterminator="\n").writerows([["program", *names], *table])
     sets = answer["sets"]
-    most = max(sets["all"]["histogram"])
-    plot = Plot("Ten of our programs, simulated", (0, 120), (0, -(-most // 10000) * 10000), "average slowdown of a schedule, percent", "schedules")
-    for key, colour, text in [("all", "grey", "twins"), ("no_twins", "orange", "no twins")]:
-        plot.name(colour, text)
-        for at, count in enumerate(sets[key]["histogram"]):
-            if count:
-                plot.bar(at, at + 1, count, colour)
     chosen = percent(predicted["slowdown"]["average"])
-    plot.parts.append(f'<path d="M{plot.at_x(chosen):.1f} 50V335" stroke="{COLOURS["blue"]}" stroke-width="2"/>')
-    plot.name("blue", "chosen by predictions")
-    plot.write("ours.svg")
+    figure("ours.svg", "Ten of our programs, simulated", ("average slowdown of a schedule, percent", 0, 120), "schedules",
+           [(OTHERS, "twins", bars(sets["all"]["histogram"], 0.01)), (NO_TWINS, "no twins", bars(sets["no_twins"]["histogram"], 0.01))],
+           marks=[{"at": chosen, "text": "chosen by predictions"}])
     write_sets("ours.csv", sets)
     return chosen, percent(predicted["other_rules"]["optimum"]["average"])
 

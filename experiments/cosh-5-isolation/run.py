@@ -2,6 +2,7 @@
 """Counts what README.md says and writes counts.csv and barrier.svg beside this script. Needs strace and valgrind.
 
     python3 run.py CASTELL PROGRAM     # PROGRAM is the example `isolation` of castell-bench
+    python3 run.py --draw              # only barrier.svg, of counts.csv
 """
 import csv
 import re
@@ -10,6 +11,9 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from figures import draw
 
 HERE = Path(__file__).resolve().parent
 # Ranks, what, how many calls in the shorter run (the longer one does five times as many), and how many domains.
@@ -57,36 +61,19 @@ def counts(castell, program):
     with open(HERE / "counts.csv", "w", newline="") as file:
         head = ["ranks", "what", "domains", "system_calls", "instructions"]
         csv.writer(file, lineterminator="\n").writerows([head, *rows])
-    return {row[2]: float(row[4]) for row in rows if row[1] == "barrier:0"}
 
 
-def draw(ours):
+def drawing():
     """Barriers in multiples of the one without domains: the paper's times and our instructions."""
-    series = [("paper, 16 ranks, InfiniBand between virtual machines: time", "#b33", {k: us / PAPER[0] for k, us in PAPER.items()}),
-              ("castell, 4 ranks, shared memory between namespaces: instructions", "#26a", {k: count / ours[0] for k, count in ours.items()})]
-    width, height, left, bottom = 560, 310, 50, 260
-    places = {k: left + 40 + at * 85 for at, k in enumerate(PAPER)}
-    y = lambda value: bottom - value * 21
-    body = [f'<line x1="{left}" y1="{bottom}" x2="{width - 20}" y2="{bottom}" stroke="#222"/>']
-    for value in range(0, 11, 2):
-        body.append(f'<line x1="{left}" y1="{y(value)}" x2="{width - 20}" y2="{y(value)}" stroke="#ddd"/>')
-        body.append(f'<text x="{left - 6}" y="{y(value) + 4}" text-anchor="end">{value}</text>')
-    for k, x in places.items():
-        body.append(f'<text x="{x}" y="{bottom + 16}" text-anchor="middle">{k}</text>')
-    body.append(f'<text x="{width / 2}" y="{bottom + 36}" text-anchor="middle">domains</text>')
-    for row, (name, colour, values) in enumerate(series):
-        points = " ".join(f"{places[k]},{y(value):.1f}" for k, value in values.items())
-        body.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        body.append(f'<text x="{left + 10}" y="{18 + 15 * row}" fill="{colour}">{name}</text>')
-    (HERE / "barrier.svg").write_text(
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'font-family="sans-serif" font-size="11" fill="#222">\n<title>Barriers in multiples of the one without domains</title>\n'
-        f'<rect width="100%" height="100%" fill="#fff"/>\n' + "\n".join(body) + "\n</svg>\n")
+    with open(HERE / "counts.csv", newline="") as file:
+        ours = {int(row["domains"]): float(row["instructions"]) for row in csv.DictReader(file) if row["what"] == "barrier:0"}
+    series = [("paper, 16 ranks, InfiniBand between virtual machines: time", PAPER),
+              ("castell, 4 ranks, shared memory between namespaces: instructions", ours)]
+    of = lambda values: [[str(domains), value / values[0]] for domains, value in values.items()]
+    draw(HERE / "barrier.svg", "Barriers in multiples of the one without domains", width=600, x={"label": "domains"}, y={"from": 0},
+         series=[{"name": name, "points": of(values)} for name, values in series])
 
 
-def main():
-    castell, program = (str(Path(path).resolve()) for path in sys.argv[1:3])
-    draw(counts(castell, program))
-
-
-main()
+if sys.argv[1:] != ["--draw"]:
+    counts(*(str(Path(path).resolve()) for path in sys.argv[1:3]))
+drawing()

@@ -1,6 +1,7 @@
 """Figures 2 to 5 of the paper about VarySched, the readings of banking, and castell's own strategy beside them.
 
     python3 experiments/cosh-6/run.py CASTELL TIMES.csv     writes figures.csv, readings.csv, tables.md, 2.svg to 5.svg and plans.svg
+    python3 experiments/cosh-6/run.py --draw                only 2.svg to 5.svg, from figures.csv
 """
 import csv
 import itertools
@@ -9,8 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from figures import draw
+
 HERE = Path(__file__).parent
-CASTELL, TIMES = sys.argv[1:3]
+DRAWS_ONLY = sys.argv[1:] == ["--draw"]
+CASTELL, TIMES = (None, None) if DRAWS_ONLY else sys.argv[1:3]
 STRATEGIES = ["short-term", "long-term", "banking", "constraint", "constraint:mask_devices=true", "plan-ahead"]
 LEVELS = ["high", "low"]
 MATRIX, SOLVER = "matrix_multiply", "lama_cg"
@@ -95,10 +100,15 @@ def write(path, rows):
         writer.writerows(rows)
 
 
-def tables(rows, banking):
+def reader(rows):
+    """Finds a number."""
     def value(workload, level, strategy, key="makespan_s", model="alone"):
-        return next(row[key] for row in rows if (row["workload"], row["governor"], row["strategy"], row["model"]) == (workload, level, strategy, model))
+        return next(float(row[key]) for row in rows if (row["workload"], row["governor"], row["strategy"], row["model"]) == (workload, level, strategy, model))
+    return value
 
+
+def tables(rows, banking):
+    value = reader(rows)
     lines = ["Makespans in seconds, high / low:", "", "| strategy | " + " | ".join(WORKLOADS) + " |", "|---|" + "---|" * len(WORKLOADS)]
     for strategy in STRATEGIES:
         cells = (f"{value(w, 'high', strategy):.1f} / {value(w, 'low', strategy):.1f}" for w in WORKLOADS)
@@ -125,42 +135,21 @@ def tables(rows, banking):
         cells = (f"{row[w + ', high']:.1f} / {row[w + ', low']:.1f}" for w in list(WORKLOADS)[:4])
         lines.append(f"| {row['budget']} | {row['decides']} | {row['goes to']} | " + " | ".join(cells) + " |")
     (HERE / "tables.md").write_text("\n".join(lines) + "\n")
-    return value
 
 
-def bars(name, title, workload, value, key, model):
+def bars(name, title, workload, key, model):
     """Two bars a strategy: high and low."""
-    strategies = STRATEGIES
-    values = [[value(workload, level, strategy, key, model) for level in LEVELS] for strategy in strategies]
-    top = max(map(max, values))
-    step = 10 ** len(str(int(top))) / 10
-    step = next(s for s in (step / 10, step / 5, step / 2, step) if top / s <= 8)
-    left, width, height = 60, 720, 260
-    y = lambda seconds: 50 + height * (1 - seconds / (top * 1.05))
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="820" height="370" viewBox="0 0 820 370" font-family="sans-serif" font-size="11" role="img">',
-           '<rect width="820" height="370" fill="#fff"/>', f'<text x="20" y="24" font-size="15">{title}</text>']
-    at = 0.0
-    while at <= top * 1.05:
-        out.append(f'<path d="M{left} {y(at):.1f}H{left + width}" stroke="#ddd"/><text x="{left - 6}" y="{y(at) + 4:.1f}" text-anchor="end">{at:g} s</text>')
-        at += step
-    pitch = width / len(strategies)
-    for column, (strategy, pair) in enumerate(zip(strategies, values)):
-        x = left + column * pitch + pitch * 0.15
-        for number, (seconds, colour) in enumerate(zip(pair, ("#0072b2", "#e69f00"))):
-            wide = pitch * 0.33
-            out.append(f'<rect x="{x + number * (wide + 3):.1f}" y="{y(seconds):.1f}" width="{wide:.1f}" height="{y(0) - y(seconds):.1f}" fill="{colour}"/>'
-                       f'<text x="{x + number * (wide + 3) + wide / 2:.1f}" y="{y(seconds) - 4:.1f}" text-anchor="middle" font-size="9">{seconds:.4g}</text>')
-        label = strategy.replace(":mask_devices=true", ", masked")
-        out.append(f'<text x="{x + pitch * 0.35:.1f}" y="{y(0) + 16:.1f}" text-anchor="middle">{label}</text>')
-    for number, (level, colour) in enumerate(zip(LEVELS, ("#0072b2", "#e69f00"))):
-        out.append(f'<rect x="{left + number * 80}" y="342" width="12" height="12" fill="{colour}"/><text x="{left + 18 + number * 80}" y="352">{level}</text>')
-    (HERE / name).write_text("\n".join(out) + "\n</svg>\n")
+    with open(HERE / "figures.csv", newline="") as file:
+        value = reader(list(csv.DictReader(file)))
+    of = lambda level: [[strategy.replace(":mask_devices=true", ", masked"), value(workload, level, strategy, key, model)] for strategy in STRATEGIES]
+    draw(HERE / name, title, width=820, y={"unit": "s"},
+         series=[{"name": level, "kind": "bars", "labels": True, "points": of(level)} for level in LEVELS])
 
 
-rows, banking = figures(), readings()
-value = tables(rows, banking)
-bars("2.svg", "Figure 2: makespan of 100 matrix products", "100 products", value, "makespan_s", "alone")
-bars("3.svg", "Figure 3: median runtime of a matrix product, cores shared", "100 products", value, "execution_median_s", "shared cores")
-bars("4.svg", "Figure 4: makespan of 100 solvers", "100 solvers", value, "makespan_s", "alone")
-bars("5.svg", "Figure 5: median runtime of a solver (25), cores shared", "25 solvers", value, "execution_median_s", "shared cores")
-subprocess.run([CASTELL, "--force", "strategy", "simulate", *STRATEGIES, "--apps", TIMES, "--svg", HERE / "plans.svg"], check=True, capture_output=True)
+if not DRAWS_ONLY:
+    tables(figures(), readings())
+    subprocess.run([CASTELL, "--force", "strategy", "simulate", *STRATEGIES, "--apps", TIMES, "--svg", HERE / "plans.svg"], check=True, capture_output=True)
+bars("2.svg", "Figure 2: makespan of 100 matrix products", "100 products", "makespan_s", "alone")
+bars("3.svg", "Figure 3: median runtime of a matrix product, cores shared", "100 products", "execution_median_s", "shared cores")
+bars("4.svg", "Figure 4: makespan of 100 solvers", "100 solvers", "makespan_s", "alone")
+bars("5.svg", "Figure 5: median runtime of a solver (25), cores shared", "25 solvers", "execution_median_s", "shared cores")

@@ -1,6 +1,7 @@
 """Figures 2 to 5 of the paper about VarySched once more, on this machine: real processes, whose kernels a daemon starts.
 
     python3 experiments/cosh-6/run_real.py PREFIX     writes real.csv, real.md and real.svg
+    python3 experiments/cosh-6/run_real.py --draw     only real.svg
 
 PREFIX is where castell is installed (cargo xtask install). `examples/kernels/matrix.c` multiplies matrices on one core, all cores and a GPU,
 `examples/kernels/paced.c` sleeps the paper's times, divided by 100.
@@ -17,16 +18,22 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from figures import draw
+
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("prefix", type=Path)
+parser.add_argument("prefix", type=Path, nargs="?")
+parser.add_argument("--draw", action="store_true", help="only the drawing, of the table that is there")
 parser.add_argument("--repeats", type=int, default=3)
 parser.add_argument("--only", choices=["products", "paced"], help="run those anew, and take the others from the table")
 parser.add_argument("--gpu", choices=["opencl", "cuda"], default="opencl", help="how products reach a GPU (default: opencl, where PoCL has the processors for one)")
 parser.add_argument("--size", type=int, default=256, help="of the matrices (default: 256)")
 parser.add_argument("--write", type=Path, default=Path(__file__).parent / "real", help="the table, tables and drawing, without an ending (default: real, here)")
 ARGUMENTS = parser.parse_args()
+if not ARGUMENTS.prefix and not ARGUMENTS.draw:
+    parser.error("PREFIX is needed to run anything")
 ROOT = Path(__file__).resolve().parent.parent.parent
-PREFIX, ONLY = ARGUMENTS.prefix.resolve(), ARGUMENTS.only
+PREFIX, ONLY = (ARGUMENTS.prefix or ROOT).resolve(), ARGUMENTS.only
 TABLE = ARGUMENTS.write.with_suffix(".csv")
 CASTELL = PREFIX / "bin/castell"
 TIMES = ROOT / "vectors/strategy/kernel-times.csv"
@@ -136,6 +143,10 @@ def written(rows):
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+    return read()
+
+
+def read():
     with open(TABLE, newline="") as file:
         return list(csv.DictReader(file))
 
@@ -171,41 +182,24 @@ def table(rows):
     ARGUMENTS.write.with_suffix(".md").write_text("\n".join(lines) + "\n")
 
 
-def panel(out, rows, x, y, title, workload, key):
+def drawing(rows):
     """Two bars a strategy, high and low, with the shortest and the longest run."""
-    values = [[all_of(rows, workload, level, strategy, key) for level in LEVELS] for strategy in STRATEGIES]
-    top = max(max(run) for pair in values for run in pair)
-    width, height = 340, 170
-    at = lambda seconds: y + 30 + height * (1 - seconds / (top * 1.1))
-    out.append(f'<text x="{x}" y="{y + 14}" font-size="13">{title}</text>')
-    for part in range(5):
-        seconds = top * part / 4
-        out.append(f'<path d="M{x + 40} {at(seconds):.1f}H{x + 40 + width}" stroke="#ddd"/><text x="{x + 36}" y="{at(seconds) + 4:.1f}" text-anchor="end">{seconds:.3g} s</text>')
-    pitch = width / len(STRATEGIES)
-    for column, (strategy, pair) in enumerate(zip(STRATEGIES, values)):
-        for number, (runs, colour) in enumerate(zip(pair, ("#0072b2", "#e69f00"))):
-            wide = pitch * 0.36
-            left, middle = x + 40 + column * pitch + pitch * 0.12 + number * (wide + 2), statistics.median(runs)
-            out.append(f'<rect x="{left:.1f}" y="{at(middle):.1f}" width="{wide:.1f}" height="{at(0) - at(middle):.1f}" fill="{colour}"/>'
-                       f'<path d="M{left + wide / 2:.1f} {at(min(runs)):.1f}V{at(max(runs)):.1f}" stroke="#000"/>')
-        out.append(f'<text x="{x + 40 + column * pitch + pitch / 2:.1f}" y="{at(0) + 14:.1f}" text-anchor="middle">{strategy}</text>')
-
-
-def draw(rows):
     figures = [("2: makespan of 100 matrix products", PRODUCTS, "makespan_s"), ("3: median runtime of a matrix product", PRODUCTS, "median_s"),
                ("4: makespan of 25 solvers, paced (1/100)", "25 solvers, paced", "makespan_s"), ("5: median runtime of a solver, paced (1/100)", "25 solvers, paced", "median_s")]
-    figures = [figure for figure in figures if figure[1] in {row["workload"] for row in rows}]
-    height = 30 + 250 * (len(figures) // 2)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="820" height="{height}" viewBox="0 0 820 {height}" font-family="sans-serif" font-size="10" role="img">',
-           f'<rect width="820" height="{height}" fill="#fff"/>']
-    for number, (title, workload, key) in enumerate(figures):
-        panel(out, rows, 15 + 410 * (number % 2), 10 + 250 * (number // 2), title, workload, key)
-    for number, (level, colour) in enumerate(zip(LEVELS, ("#0072b2", "#e69f00"))):
-        out.append(f'<rect x="{55 + number * 80}" y="{height - 24}" width="12" height="12" fill="{colour}"/><text x="{73 + number * 80}" y="{height - 14}">{level}</text>')
-    out.append(f'<text x="225" y="{height - 14}">lines: the shortest and the longest run</text>')
-    ARGUMENTS.write.with_suffix(".svg").write_text("\n".join(out) + "\n</svg>\n")
+    panels = []
+    for title, workload, key in figures:
+        def bar(strategy, level):
+            runs = all_of(rows, workload, level, strategy, key)
+            return [strategy, statistics.median(runs), min(runs), max(runs)]
+        if workload in {row["workload"] for row in rows}:
+            series = [{"name": level, "kind": "bars", "points": [bar(strategy, level) for strategy in STRATEGIES]} for level in LEVELS]
+            panels.append({"title": title, "y": {"unit": "s"}, "series": series})
+    draw(ARGUMENTS.write.with_suffix(".svg"), "Strategies with real processes", subtitle="Medians; lines: the shortest and the longest run.", columns=2, panels=panels)
 
 
-rows = written(measure())
-table(rows)
-draw(rows)
+if ARGUMENTS.draw:
+    drawing(read())
+else:
+    rows = written(measure())
+    table(rows)
+    drawing(rows)

@@ -1,7 +1,10 @@
 """Draws ratios.svg and writes tables.md from results.json: python3 experiments/mpi-door/plot.py"""
 import json
-import math
 import pathlib
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+from figures import draw
 
 HERE = pathlib.Path(__file__).parent
 ROWS = json.loads((HERE / "results.json").read_text())
@@ -29,28 +32,9 @@ def table():
 
 
 def drawing():
-    left, width, step, top = 150, 600, 14, 40
-    height = top + step * len(CASES) + 20
-    colours = ["#1b6ca8", "#d1495b", "#3a7d44", "#edae49", "#6a4c93"]
-
-    def x(ratio):
-        return left + width * (min(max(math.log2(ratio), -5), 2) + 5) / 7
-
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 30}" height="{height}" font-family="sans-serif" font-size="10">']
-    out.append(f'<rect width="{left + width + 30}" height="{height}" fill="white"/>')
-    for power in range(-5, 3):
-        colour = "#333" if power == 0 else "#ddd"
-        out.append(f'<line x1="{x(2.0**power)}" x2="{x(2.0**power)}" y1="{top - 8}" y2="{height - 15}" stroke="{colour}"/>')
-        out.append(f'<text x="{x(2.0**power)}" y="{height - 4}" text-anchor="middle">{2.0**power:g}</text>')
-    for at, mpi in enumerate(MPIS):
-        out.append(f'<circle cx="{left + 110 * at}" cy="12" r="4" fill="{colours[at]}"/><text x="{left + 8 + 110 * at}" y="16">{mpi}</text>')
-    for at, case in enumerate(CASES):
-        y = top + step * at
-        out.append(f'<text x="{left - 10}" y="{y + 4}" text-anchor="end">{label(case)}</text>')
-        for which, mpi in enumerate(MPIS):
-            out.append(f'<circle cx="{x(OF[case + (mpi,)]["ratio"]):.1f}" cy="{y}" r="3.5" fill="{colours[which]}" fill-opacity="0.8"/>')
-    out.append("</svg>")
-    (HERE / "ratios.svg").write_text("\n".join(out) + "\n")
+    of = lambda mpi: [[OF[case + (mpi,)]["ratio"], label(case)] for case in CASES]
+    draw(HERE / "ratios.svg", "Time with castell over the same MPI's own", subtitle="Left of 1 castell is faster.", width=800,
+         x={"scale": "log2", "from": 1 / 32, "to": 4, "base": 1}, series=[{"name": mpi, "kind": "dots", "points": of(mpi)} for mpi in MPIS])
 
 
 table()

@@ -1,8 +1,11 @@
 """Draws ratios.svg and writes tables.md from results.json and suites.json, and sixteen.md from sixteen.json:
 python3 experiments/openmp-door/plot.py"""
 import json
-import math
 import pathlib
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+from figures import draw
 
 HERE = pathlib.Path(__file__).parent
 
@@ -77,27 +80,9 @@ def write(name, lines):
 
 
 def drawing():
-    left, width, step, top = 250, 560, 14, 40
-    height = top + step * len(CASES) + 20
-    colours = ["#1b6ca8", "#d1495b", "#3a7d44", "#edae49"]
-
-    def x(value):
-        return left + width * (min(max(math.log2(value), -5), 2) + 5) / 7
-
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 30}" height="{height}" font-family="sans-serif" font-size="10">']
-    out.append(f'<rect width="{left + width + 30}" height="{height}" fill="white"/>')
-    for power in range(-5, 3):
-        colour = "#333" if power == 0 else "#ddd"
-        out.append(f'<line x1="{x(2.0**power)}" x2="{x(2.0**power)}" y1="{top - 8}" y2="{height - 15}" stroke="{colour}"/>')
-        out.append(f'<text x="{x(2.0**power)}" y="{height - 4}" text-anchor="middle">{2.0**power:g}</text>')
-    for at, name in enumerate(NAMES):
-        out.append(f'<circle cx="{left + 150 * at}" cy="12" r="4" fill="{colours[at]}"/><text x="{left + 8 + 150 * at}" y="16">{name}</text>')
-    for case, name, row, other in PAIRS:
-        y = top + step * CASES.index(case)
-        out.append(f'<text x="{left - 10}" y="{y + 4}" text-anchor="end">{case}</text>')
-        out.append(f'<circle cx="{x(ratio(row, other, "cpu_ns")):.1f}" cy="{y}" r="3.5" fill="{colours[NAMES.index(name)]}" fill-opacity="0.8"/>')
-    out.append("</svg>")
-    (HERE / "ratios.svg").write_text("\n".join(out) + "\n")
+    of = lambda name: [[ratio(row, other, "cpu_ns"), case] for case, one, row, other in PAIRS if one == name]
+    draw(HERE / "ratios.svg", "Time on processors with castell over that without", subtitle="Left of 1 castell needs less.", width=860,
+         x={"scale": "log2", "from": 1 / 32, "to": 4, "base": 1}, y={"names": CASES}, series=[{"name": name, "kind": "dots", "points": of(name)} for name in NAMES])
 
 
 OF_PROCESSORS = "A task, a barrier, or a whole program: time on processors with castell, without, and the ratio; the ratio of wall times."

@@ -1,7 +1,10 @@
 """Draws ratios.svg and writes tables.md from run-*.json: python3 experiments/over-hosts/plot.py"""
 import json
-import math
 import pathlib
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+from figures import draw
 
 HERE = pathlib.Path(__file__).parent
 RUNS = [json.loads(file.read_text()) for file in sorted(HERE.glob("run-*.json"))]
@@ -43,23 +46,9 @@ def table():
 
 
 def drawing():
-    left, width, step, top = 200, 480, 16, 30
-    height = top + step * len(CASES) + 20
-    x = lambda ratio: left + width * (min(max(math.log2(ratio), -5), 1.5) + 5) / 6.5
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 20}" height="{height}" font-family="sans-serif" font-size="10">']
-    out.append(f'<rect width="{left + width + 20}" height="{height}" fill="white"/>')
-    out.append(f'<text x="{left}" y="14">castell / Open MPI, both runs; left of 1 castell is faster</text>')
-    for power in range(-5, 2):
-        colour = "#333" if power == 0 else "#ddd"
-        out.append(f'<line x1="{x(2.0**power)}" x2="{x(2.0**power)}" y1="{top - 8}" y2="{height - 15}" stroke="{colour}"/>')
-        out.append(f'<text x="{x(2.0**power)}" y="{height - 4}" text-anchor="middle">{2.0**power:g}</text>')
-    for at, case in enumerate(CASES):
-        y = top + step * at
-        out.append(f'<text x="{left - 10}" y="{y + 4}" text-anchor="end">{label(case)}</text>')
-        for ratio in ratios(case):
-            out.append(f'<circle cx="{x(ratio):.1f}" cy="{y}" r="3.5" fill="#1b6ca8" fill-opacity="0.7"/>')
-    out.append("</svg>")
-    (HERE / "ratios.svg").write_text("\n".join(out) + "\n")
+    points = [[ratio, label(case)] for case in CASES for ratio in ratios(case)]
+    draw(HERE / "ratios.svg", "castell over Open MPI, both runs", subtitle="Left of 1 castell is faster.", width=720,
+         x={"scale": "log2", "from": 1 / 32, "to": 2**1.5, "base": 1}, series=[{"kind": "dots", "points": points}])
 
 
 table()

@@ -2,6 +2,7 @@
 
     cargo build -p castell-tasks --example phases
     python3 experiments/sharing/run.py target/debug/examples/phases [ROUNDS] [--cpus 2] [--out DIR]     writes data.csv, table.md and sharing.svg
+    python3 experiments/sharing/run.py --draw [--out DIR]     only table.md and sharing.svg, from data.csv
 """
 import argparse
 import csv
@@ -9,14 +10,21 @@ import os
 import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+from figures import draw
+
 parser = argparse.ArgumentParser()
-parser.add_argument("program")
+parser.add_argument("program", nargs="?")
 parser.add_argument("rounds", type=int, nargs="?", default=9)
 parser.add_argument("--cpus", type=int, default=2, help="an even number of processors")
 parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(__file__).parent)
+parser.add_argument("--draw", action="store_true", help="measure nothing")
 ARGS = parser.parse_args()
+if not ARGS.program and not ARGS.draw:
+    parser.error("a program is needed to measure anything")
 CPUS = sorted(os.sched_getaffinity(0))[: ARGS.cpus]
 HALF = len(CPUS) // 2
 # On all processors a phase takes as long as a pause.
@@ -75,10 +83,12 @@ def main():
                     rows.append({"round": number, "way": name, "phases_per_s": f"{ways[name]():.3f}", "load": f"{load:.2f}"})
                     writer.writerow(rows[-1])
                     file.flush()
-    report(rows, list(ways))
 
 
-def report(rows, names):
+def report():
+    with open(ARGS.out / "data.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    names = ["shared", "halves", "Linux alone", "one program", "one program, the other idle"]
     of = {name: [float(row["phases_per_s"]) for row in rows if row["way"] == name] for name in names}
     median = {name: statistics.median(values) for name, values in of.items()}
     paired = lambda one, other: statistics.median(a / b for a, b in zip(of[one], of[other]))
@@ -89,25 +99,15 @@ def report(rows, names):
         lines.append(f"| {one} to {other} | {paired(one, other):.2f} |")
     (ARGS.out / "table.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
-    draw(of, median)
+    drawing(of, median)
 
 
-def draw(of, median):
-    top = max(max(values) for values in of.values()) * 1.1
-    y = lambda value: 220 - 190 * value / top
-    parts = ['<svg xmlns="http://www.w3.org/2000/svg" width="640" height="260" font-family="sans-serif" font-size="12">',
-             '<rect width="640" height="260" fill="white"/>', '<text x="10" y="18">phases a second (dots: runs; line: median)</text>']
-    for index, (name, values) in enumerate(of.items()):
-        x = 70 + 125 * index
-        parts.append(f'<rect x="{x - 35}" y="{y(median[name]):.1f}" width="70" height="{220 - y(median[name]):.1f}" fill="#9ecae1"/>')
-        parts.append(f'<line x1="{x - 35}" x2="{x + 35}" y1="{y(median[name]):.1f}" y2="{y(median[name]):.1f}" stroke="black"/>')
-        parts += [f'<circle cx="{x}" cy="{y(value):.1f}" r="2.5" fill="#d94801"/>' for value in values]
-        first, _, second = name.partition(", ")
-        parts.append(f'<text x="{x}" y="236" text-anchor="middle">{first}</text>')
-        parts.append(f'<text x="{x}" y="251" text-anchor="middle">{second}</text>')
-        parts.append(f'<text x="{x + 38}" y="{y(median[name]) + 4:.1f}">{median[name]:.1f}</text>')
-    parts.append('<line x1="20" x2="630" y1="220" y2="220" stroke="black"/></svg>')
-    (ARGS.out / "sharing.svg").write_text("\n".join(parts) + "\n")
+def drawing(of, median):
+    bars = {"name": "median", "kind": "bars", "labels": True, "points": [[name, value, min(of[name]), max(of[name])] for name, value in median.items()]}
+    runs = {"name": "a run", "kind": "dots", "mark": "ring", "points": [[name, value] for name, values in of.items() for value in values]}
+    draw(ARGS.out / "sharing.svg", "Phases a second", width=720, series=[bars, runs])
 
 
-main()
+if not ARGS.draw:
+    main()
+report()

@@ -16,6 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from figures import draw
+
 HERE = Path(__file__).parent
 ROUNDS = 5
 SCHEDULERS = {"original": "central:priority", "ours": "tree"}
@@ -64,36 +67,13 @@ def measure(folder):
         writer.writerows((name, where, subject, f"{ms:.3f}") for name, where, subject, ms in rows)
 
 
-def draw():
+def drawing():
     with open(HERE / "results.csv", newline="") as file:
         times = {(row["application"], row["machine"], row["subject"]): float(row["ms"]) for row in csv.DictReader(file)}
-    left, top, step, width = 130, 56, 44, 360
-    ratios = {
-        (name, where): times[name, where, "original"] / times[name, where, "ours"]
-        for name in APPLICATIONS
-        for where in ("this machine", "48 simulated")
-    }
-    most = max(2.0, *ratios.values())
-    x = lambda ratio: left + width * min(ratio, most) / most
-    height = top + step * len(APPLICATIONS) + 40
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 60} {height}" font-family="sans-serif" font-size="12">',
-        "<style>.ink{fill:#222}.line{stroke:#999}.a{fill:#0b6e99}.b{fill:#d9730d}"
-        "@media(prefers-color-scheme:dark){.ink{fill:#ddd}.line{stroke:#666}}</style>",
-        f'<text class="ink" x="{left}" y="18">times faster than the original scheduler</text>',
-        f'<rect class="a" x="{left}" y="28" width="10" height="10"/><text class="ink" x="{left + 16}" y="37">this machine, 2 processors</text>',
-        f'<rect class="b" x="{left + 190}" y="28" width="10" height="10"/><text class="ink" x="{left + 206}" y="37">48, simulated</text>',
-    ]
-    for number, name in enumerate(APPLICATIONS):
-        y = top + number * step
-        out.append(f'<text class="ink" x="{left - 8}" y="{y + 22}" text-anchor="end">{name}</text>')
-        for at, (where, colour) in enumerate((("this machine", "a"), ("48 simulated", "b"))):
-            ratio = ratios[name, where]
-            out.append(f'<rect class="{colour}" x="{left}" y="{y + at * 17}" width="{x(ratio) - left:.1f}" height="14"/>')
-            out.append(f'<text class="ink" x="{x(ratio) + 5:.1f}" y="{y + at * 17 + 11}">{ratio:.2f}</text>')
-    out.append(f'<path class="line" d="M{x(1):.1f} {top - 6}V{height - 34}"/>')
-    out.append("</svg>\n")
-    (HERE / "6.7.svg").write_text("\n".join(out))
+    places = {"this machine": "this machine, 2 processors", "48 simulated": "48, simulated"}
+    faster = lambda name, where: times[name, where, "original"] / times[name, where, "ours"]
+    draw(HERE / "6.7.svg", "Times faster than the original scheduler", width=640, x={"base": 1},
+         series=[{"name": text, "kind": "bars", "labels": True, "points": [[faster(name, where), name] for name in APPLICATIONS]} for where, text in places.items()])
 
 
 if __name__ == "__main__":
@@ -101,4 +81,4 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     if sys.argv[1] != "--draw":
         measure(Path(sys.argv[1]))
-    draw()
+    drawing()

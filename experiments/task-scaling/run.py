@@ -3,15 +3,20 @@
     python3 experiments/task-scaling/run.py castell [--taskflow DIR] [--processors 16]      measures; minutes
     python3 experiments/task-scaling/run.py --read FILE.json...                             of `castell bench tasks --json`
 
-Both write scaling.csv, scaling.md and scaling.svg here. Medians; wall time over tasks.
+    python3 experiments/task-scaling/run.py --draw                                          only scaling.svg, of scaling.csv
+
+The others write scaling.csv, scaling.md and scaling.svg here. Medians; wall time over tasks.
 """
 import argparse
 import csv
 import json
-import math
 import os
 import subprocess
+import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from figures import draw
 
 HERE = Path(__file__).parent
 PROGRAMS = ["empty:tasks=100000", "fib:number=25", "axpy:elements=2097152,block=64", "axpy:elements=67108864,block=16384", "chains:tasks=50000", "wave:side=150", "chol:tiles=32"]
@@ -20,7 +25,7 @@ TITLES = {
     "axpy 16384": "a tree of halves, leaves of 16,384 elements", "chains": "one creator, 64 chains, empty tasks", "wave": "one creator, a wave front, empty tasks",
     "chol": "one creator, the graph of a Cholesky factorisation, empty tasks",
 }
-COLOURS = {"castell, tree": "#d55e00", "castell, graph run again": "#e69f00", "rayon": "#0072b2", "oneTBB": "#009e73", "Taskflow, graph": "#cc79a7", "libomp": "#56b4e9", "libgomp": "#7f7f7f"}
+SUBJECTS = ["castell, tree", "castell, graph run again", "rayon", "oneTBB", "Taskflow, graph", "libomp", "libgomp"]
 
 
 def measured(arguments):
@@ -36,43 +41,19 @@ def named(row):
     return f"{row['workload']} {block}" if block else row["workload"]
 
 
-def colour(subject):
-    return next((colour for name, colour in COLOURS.items() if subject == name or (subject.startswith(name + " ") and "," not in subject)), None)
+def is_drawn(subject):
+    return any(subject == name or (subject.startswith(name + " ") and "," not in subject) for name in SUBJECTS)
 
 
-def panel(out, rows, what, x, y):
-    """Logarithmic on both sides."""
-    rows = [row for row in rows if row["what"] == what and colour(row["subject"])]
-    counts, times = sorted({row["workers"] for row in rows}), [row["ns"] for row in rows]
-    low, high = math.floor(math.log10(min(times))), math.ceil(math.log10(max(times)))
-    width, height = 330, 190
-    across = lambda count: x + 44 + width * math.log2(count) / max(1, math.log2(counts[-1]))
-    up = lambda ns: y + 24 + height * (1 - (math.log10(ns) - low) / (high - low))
-    out.append(f'<text x="{x}" y="{y + 12}" font-size="12">{TITLES[what]}</text>')
-    for power in range(low, high + 1):
-        out.append(f'<path d="M{x + 44} {up(10**power):.1f}H{x + 44 + width}" stroke="#ddd"/><text x="{x + 40}" y="{up(10**power) + 3:.1f}" text-anchor="end">{10.0**power:g} ns</text>')
-    for count in counts:
-        out.append(f'<text x="{across(count):.1f}" y="{y + height + 38}" text-anchor="middle">{count}</text>')
-    for subject in sorted({row["subject"] for row in rows}, key=lambda name: name.startswith("castell")):
-        points = sorted((row["workers"], row["ns"]) for row in rows if row["subject"] == subject)
-        wide = 2.5 if subject.startswith("castell") else 1.3
-        path = "L".join(f"{across(count):.1f} {up(ns):.1f}" for count, ns in points)
-        out.append(f'<path d="M{path}" fill="none" stroke="{colour(subject)}" stroke-width="{wide}"><title>{subject}</title></path>')
-        out += [f'<circle cx="{across(count):.1f}" cy="{up(ns):.1f}" r="{wide}" fill="{colour(subject)}"/>' for count, ns in points]
-
-
-def draw(rows):
-    present = [what for what in TITLES if any(row["what"] == what for row in rows)]
-    height = 40 + 245 * math.ceil(len(present) / 2)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="800" height="{height}" viewBox="0 0 800 {height}" font-family="sans-serif" font-size="10" role="img">', f'<rect width="800" height="{height}" fill="#fff"/>']
-    for number, what in enumerate(present):
-        panel(out, rows, what, 10 + 395 * (number % 2), 8 + 245 * (number // 2))
-    subjects = sorted({row["subject"] for row in rows if colour(row["subject"])})
-    left = 16
-    for subject in subjects:
-        out.append(f'<path d="M{left} {height - 16}h16" stroke="{colour(subject)}" stroke-width="3"/><text x="{left + 20}" y="{height - 12}" font-size="9">{subject}</text>')
-        left += 36 + 5 * len(subject)
-    (HERE / "scaling.svg").write_text("\n".join(out) + "\n</svg>\n")
+def drawing(rows):
+    rows = [row for row in rows if is_drawn(row["subject"])]
+    subjects = sorted({row["subject"] for row in rows})
+    panels = []
+    for what in (what for what in TITLES if any(row["what"] == what for row in rows)):
+        of = lambda subject: sorted([row["workers"], row["ns"]] for row in rows if (row["what"], row["subject"]) == (what, subject))
+        series = [{"name": subject, "colour": at, "points": of(subject)} for at, subject in enumerate(subjects) if of(subject)]
+        panels.append({"title": TITLES[what], "y": {"unit": "ns", "scale": "log10"}, "series": series})
+    draw(HERE / "scaling.svg", "A task's cost by the number of processors", columns=2, panels=panels, x={"label": "workers", "scale": "log2"})
 
 
 def table(rows):
@@ -92,7 +73,12 @@ def main():
     parser.add_argument("--taskflow")
     parser.add_argument("--processors", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--read", nargs="+", type=Path)
+    parser.add_argument("--draw", action="store_true")
     arguments = parser.parse_args()
+    if arguments.draw:
+        with open(HERE / "scaling.csv", newline="") as file:
+            drawing([{**row, "workers": int(row["workers"]), "ns": float(row["ns"])} for row in csv.DictReader(file)])
+        return
     found = [row for path in arguments.read for row in json.loads(path.read_text())] if arguments.read else list(measured(arguments))
     rows = [{"what": named(row), "subject": row["subject"], "workers": row["params"]["workers"], "ns": row["ns_per_task"]} for row in found]
     with open(HERE / "scaling.csv", "w", newline="") as file:
@@ -100,7 +86,7 @@ def main():
         writer.writeheader()
         writer.writerows(rows)
     table(rows)
-    draw(rows)
+    drawing(rows)
 
 
 main()
