@@ -253,15 +253,17 @@ fn draw(
 ) -> anyhow::Result<()> {
     let Some(seen) = observed.programs.iter().max_by_key(|seen| seen.accesses) else { return Ok(()) };
     let bytes = block_bytes as f64;
+    // 0 has no place on the axis.
+    let least = bytes / 2.0;
     let all = seen.together.accesses().max(1.0);
     let bars = seen
         .together
         .buckets()
         .filter(|bucket| bucket.accesses > 0.0)
         .map(|bucket| (bucket.from as f64 * bytes, bucket.to as f64 * bytes, bucket.accesses / all))
-        .map(|(from, to, share)| Point::wide(from.max(1.0), to, 100.0 * share));
+        .map(|(from, to, share)| Point::wide(from.max(least), to, 100.0 * share));
     let curve = MissRatioCurve::of(&seen.together);
-    let corner = |(blocks, ratio): &(f64, f64)| Point::new((blocks * bytes).max(1.0), Some(100.0 * ratio));
+    let corner = |(blocks, ratio): &(f64, f64)| Point::new((blocks * bytes).max(least), Some(100.0 * ratio));
     let mut corners: Vec<Point> = curve.corners().iter().map(corner).collect();
     // Larger caches have as many misses.
     let largest = caches.iter().map(|cache| cache.bytes as f64).fold(0.0, f64::max);

@@ -1,7 +1,7 @@
 //! Where panels and legend lie on the paper.
 
 use super::scale::{Held, Scale};
-use super::{Axis, CHART_COLOURS, Chart, Kind, Panel, Place, Powers, Series, Spread};
+use super::{Axis, CHART_COLOURS, Chart, Kind, Mark, Panel, Place, Powers, Series, Spread};
 use crate::svg::paper::{CHARACTER, TINY_CHARACTER};
 use crate::svg::xml::wrapped;
 
@@ -99,6 +99,12 @@ impl Frame<'_> {
             self.left + self.x_scale.part_of(x) * (self.right - self.left),
             self.top + down * (self.bottom - self.top),
         )
+    }
+
+    /// The middle of a mark's word, which does not leave the paper, and half of its width.
+    pub fn word(&self, mark: &Mark) -> (f64, f64) {
+        let half = mark.text.chars().count() as f64 * TINY_CHARACTER / 2.0 + 2.0;
+        (self.x(mark.at).min(self.right + RIGHT - half).max(self.begin + half), half)
     }
 
     fn sizes(&mut self, begin: f64, width: f64) {
@@ -321,7 +327,7 @@ fn levels(frame: &Frame<'_>) -> Vec<u8> {
     let mut ends = [f64::NEG_INFINITY; 4];
     let mut levels = Vec::new();
     for mark in &frame.x_axis.marks {
-        let (x, half) = (frame.x(mark.at), mark.text.chars().count() as f64 * TINY_CHARACTER / 2.0 + 2.0);
+        let (x, half) = frame.word(mark);
         let level = ends.iter().position(|end| *end <= x - half).unwrap_or(0);
         ends[level] = x + half;
         levels.push(level as u8);

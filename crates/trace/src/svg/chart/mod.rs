@@ -347,7 +347,7 @@ fn write_axes(frame: &Frame<'_>, out: &mut impl Write) -> io::Result<()> {
         let x = frame.x(mark.at);
         line("arrow\" stroke-dasharray=\"4 3", (x, top - if frame.is_first { 4.0 } else { 0.0 }), &up, out)?;
         if frame.is_first {
-            text("middle tiny", (x, top - 8.0 - 12.0 * f64::from(*level)), &mark.text, out)?;
+            text("middle tiny", (frame.word(mark).0, top - 8.0 - 12.0 * f64::from(*level)), &mark.text, out)?;
         }
     }
     Ok(())

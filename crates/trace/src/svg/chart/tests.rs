@@ -152,6 +152,19 @@ fn a_common_axis_is_written_once_and_has_one_range() {
 }
 
 #[test]
+fn words_of_marks_stay_on_the_paper() {
+    let marks = r#"[{"at": 0, "text": "a long word"}, {"at": 9.9, "text": "another"}, {"at": 10, "text": "a long word"}]"#;
+    let text = drawn(&chart(&format!(
+        r#"{{"x": {{"marks": {marks}}}, "series": [{{"points": [[0, 1], [10, 2]]}}]}}"#
+    )));
+    let words = text.lines().filter(|line| line.ends_with("word</text>") || line.ends_with("another</text>"));
+    let places: Vec<(f64, f64)> = words.map(|line| (numbers(line, "x")[0], numbers(line, "y")[0])).collect();
+    let [first, second, third] = places[..] else { panic!("{text}") };
+    assert!(first.0 > 33.0 && third.0 < 900.0 - 33.0, "half a word beside them: {places:?}");
+    assert!(first.1 == second.1 && third.1 < second.1, "the last one stands above its neighbour: {places:?}");
+}
+
+#[test]
 fn many_points_are_one_path() {
     let points = (1..=1001).map(|at| Point::new(f64::from(at), Some(1.0))).collect();
     let series = vec![Series { kind: Kind::Dots, points, ..Series::default() }];
