@@ -109,6 +109,7 @@ fn bars_stand_beside_each_other_or_on_each_other() {
         (a[0] - second_a[0]).abs() < 0.1 && (second_a[1] + second_a[3] - a[1]).abs() < 0.1,
         "on the first"
     );
+    assert!((second_a[3] - 3.0 * a[3]).abs() < 0.1, "as tall as alone");
 }
 
 #[test]
