@@ -411,4 +411,13 @@ fn draw(mpi: &Mpi, installed: &Installed) {
     assert_eq!(count("\"ph\":\"X\"") as u64 + count("\"ph\":\"b\"") as u64, calls(&said).0, "{said}{text}");
     assert_eq!((count("\"name\":\"allreduce\""), count("\"ph\":\"e\"")), (42, 4), "{text}");
     assert_eq!((count("\"name\":\"rank 0\""), count("\"name\":\"rank 1\"")), (1, 1), "{text}");
+    // The same drawn, by the command that starts it.
+    let drawing = installed.prefix.join(format!("timeline.{}.svg", mpi.family));
+    let mut command = Command::new("timeout");
+    command.args(["-k", "2", "120"]).arg(installed.prefix.join("bin/castell")).args(["mpi", "--always", "--timeline"]);
+    command.arg(&drawing).arg("--").args(mpi.launcher).args(["-n", "2"]).arg(&program).arg("open");
+    let output = command.output().expect("timeout runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let svg = std::fs::read_to_string(&drawing).expect("a drawing");
+    assert!(svg.contains("allreduce of 8 b") && svg.contains("Critical path: "), "{svg}");
 }

@@ -16,7 +16,7 @@ pub struct TimelineArgs {
     #[arg(long, value_name = "FILE", group = "drawn", value_parser = file)]
     pub timeline: Option<TimelineFile>,
     /// Width of the drawing in pixels
-    #[arg(long, value_name = "PIXELS", default_value_t = 1200, requires = "timeline",
+    #[arg(long, value_name = "PIXELS", default_value_t = WIDTH, requires = "timeline",
           value_parser = clap::value_parser!(u32).range(400..=10_000))]
     width: u32,
     /// Only what happened between two times, as 1.5ms..2ms
@@ -92,7 +92,8 @@ enum Format {
     Paraver,
 }
 
-fn file(name: &str) -> Result<TimelineFile, String> {
+/// Reads the name of such a file.
+pub fn file(name: &str) -> Result<TimelineFile, String> {
     let path = PathBuf::from(name);
     let format = match path.extension().and_then(|ending| ending.to_str()) {
         Some("svg" | "png" | "pdf") => Format::Drawing,
@@ -109,13 +110,31 @@ fn file(name: &str) -> Result<TimelineFile, String> {
     Ok(TimelineFile { path, format })
 }
 
+/// Pixels.
+const WIDTH: u32 = 1200;
+
 impl TimelineArgs {
+    /// Of commands whose timelines are drawn whole.
+    pub fn whole(timeline: Option<TimelineFile>, look: LookArgs) -> TimelineArgs {
+        TimelineArgs { timeline, width: WIDTH, time: None, only: None, every_rank: false, look }
+    }
+
     /// Whether the timeline can be written, to be asked before a long run.
     ///
     /// # Errors
     /// It cannot.
     pub fn check(&self) -> anyhow::Result<()> {
         self.timeline.as_ref().map_or(Ok(()), |timeline| crate::output::check(&timeline.path))
+    }
+
+    /// The file for Perfetto, if it is to be one: there are others who write these.
+    pub fn chrome(&self) -> Option<&Path> {
+        self.timeline.as_ref().filter(|file| matches!(file.format, Format::Chrome)).map(|file| &*file.path)
+    }
+
+    /// The file, whatever its format.
+    pub fn path(&self) -> Option<&Path> {
+        self.timeline.as_ref().map(|file| &*file.path)
     }
 
     /// Whether a file has one timeline only, as pages and traces do; drawings have several beneath each other.

@@ -294,3 +294,62 @@ fn mpis_are_measured_with_castell_and_without() {
         assert!(err.contains("there is no libcastell_mpi_"), "{out}{err}");
     }
 }
+
+/// What rank 0 would write, written by a script; castell waits for its end, and draws it.
+#[test]
+fn calls_are_drawn_after_the_end() {
+    let bench = Bench::new();
+    let call = |rank: u32, from: f64, lasts: f64| {
+        format!(
+            r#"{{"ph":"X","pid":{rank},"tid":1,"ts":{from},"dur":{lasts},"name":"allreduce","args":{{"bytes":8,"ranks":2,"through":"castell"}}}}"#
+        )
+    };
+    let names = r#"{"ph":"M","pid":0,"name":"process_name"},{"ph":"M","pid":1,"name":"process_name"}"#;
+    let trace = format!("{{\"traceEvents\":[{names},{},{}]}}", call(0, 10.0, 50.0), call(1, 50.0, 5.0));
+    let program = format!("#!/bin/sh\necho '{trace}' >\"$CASTELL_MPI_TIMELINE\"\nexit 7\n");
+    let program = bench.write("traced", &program);
+    let draw = |file: &str, options: &[&str], program: &Path| {
+        let drawing = bench.path(file);
+        let options = [&["--mpi", "ompi", "--timeline", text(&drawing)], options].concat();
+        let output = bench.castell(&options, &[text(program)]);
+        (drawing, output)
+    };
+    let (drawing, output) = draw("out.svg", &["--title", "Two ranks"], &program);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(7), "the program's: {out}{err}");
+    assert!(err.contains("timeline: "), "{err}");
+    let svg = std::fs::read_to_string(&drawing).expect("a drawing");
+    assert!(svg.contains(">Two ranks<") && svg.contains("allreduce of 8 b"), "{svg}");
+    // Rank 0 waited for rank 1, which computed for 50 us of the 60.
+    assert!(svg.contains("Critical path: computing 83 %"), "{svg}");
+    assert!(!bench.path(".out.svg.calls").exists(), "nothing is left beside it");
+    let (page, output) = draw("out.html", &[], &program);
+    assert!(page.exists(), "{:?}", texts(&output));
+    // As before, where the library's own format is asked for.
+    let (json, _) = draw("out.json", &[], &program);
+    assert_eq!(std::fs::read_to_string(json).expect("a trace").trim(), trace);
+    // Who writes nothing, and what is no format.
+    let nothing = bench.write("nothing", "#!/bin/sh\nexit 0\n");
+    let (drawing, output) = draw("none.svg", &[], &nothing);
+    assert!(texts(&output).1.contains("no timeline: rank 0 writes it in MPI_Finalize") && !drawing.exists());
+    let (_, output) = draw("out.gif", &[], &program);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+/// A signal for castell is one for the launcher, whose exit code counts.
+#[test]
+fn signals_reach_a_launcher_that_is_waited_for() {
+    let bench = Bench::new();
+    let script = "#!/bin/sh\ntrap 'exit 5' TERM\necho ready\nwhile :; do sleep 0.01; done\n";
+    let program = bench.write("waits", script);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_castell"));
+    command.arg("mpi").arg("--libraries").arg(bench.folder.path());
+    command.args(["--mpi", "ompi", "--timeline", text(&bench.path("out.svg")), "--", text(&program)]);
+    let mut castell = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("castell starts");
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(castell.stdout.take().expect("a pipe")));
+    // The stand-in of the library says something, too.
+    assert!(lines.any(|line| line.is_ok_and(|line| line == "ready")));
+    let kill = Command::new("kill").args(["-s", "TERM", &castell.id().to_string()]).status();
+    assert!(kill.expect("kill runs").success());
+    assert_eq!(castell.wait().expect("it ends").code(), Some(5));
+}

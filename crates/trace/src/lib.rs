@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod alike;
+pub mod calls;
 mod chrome;
 mod html;
 pub mod joined;

@@ -1,10 +1,13 @@
 //! `castell mpi`: starts a program of any MPI so that its collective calls are castell's.
 
 mod program;
+mod timeline;
 
+use crate::look::LookArgs;
 use crate::preload::launcher::Launcher;
 use crate::preload::program::Loads;
 use crate::preload::{self, Start};
+use crate::timeline::{TimelineArgs, TimelineFile, file as timeline_file};
 use anyhow::Context as _;
 use castell_comm::bootstrap::NET_VARIABLE;
 use castell_comm::job::Net;
@@ -18,7 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   castell mpi -- mpirun -n 4 ./app input.txt           the program as it is; its collective calls go through castell
   castell mpi --stats -- mpiexec -n 8 ./app            and in the end a table: what went where, and why
-  castell mpi --timeline out.json -- mpirun -n 4 ./app   each collective call of each rank, for ui.perfetto.dev
+  castell mpi --timeline out.html -- mpirun -n 4 ./app   each collective call of each rank, and who was waited for; also .svg, .json (Perfetto)
   castell mpi --only allreduce,bcast -- srun -n 4 ./app
   castell mpi --net tcp=ib0 -- mpirun --host a:4,b:4 -n 8 ./app   over several hosts, at this interface of each
   castell mpi --share -- mpirun -n 4 ./app             a rank that waits lends its processor to programs of tasks
@@ -67,9 +70,11 @@ pub struct Args {
     /// Write the same as JSON to a file
     #[arg(long, value_name = "FILE", conflicts_with = "stats")]
     json: Option<PathBuf>,
-    /// Write each collective call of each rank to a file for Perfetto (ui.perfetto.dev)
-    #[arg(long, value_name = "OUT.json")]
-    timeline: Option<PathBuf>,
+    /// Draw each collective call of each rank, and who was waited for (.svg, .png, .pdf, .html, .prv), or write a trace for Perfetto (.json)
+    #[arg(long, value_name = "FILE", group = "drawn", value_parser = timeline_file)]
+    timeline: Option<TimelineFile>,
+    #[command(flatten)]
+    look: LookArgs,
     /// Say in the beginning what was found, and which functions are not caught
     #[arg(long)]
     check: bool,
@@ -104,8 +109,10 @@ pub struct Args {
     words: Vec<OsString>,
 }
 
-/// Carries the command out: becomes the launcher.
+/// Carries the command out: becomes the launcher, unless there is something to draw after its end.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let drawn = TimelineArgs::whole(args.timeline.clone(), args.look.clone());
+    drawn.check()?;
     let launcher = Launcher::of(&args.words);
     let found = match args.mpi {
         Some(family) => Ok((family, format!("as if for {}", family.name()))),
@@ -128,21 +135,35 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(Start::plain(&args.words).go(args.dry_run));
         }
     };
-    let (start, way) = Start::with(&args.words, launcher, &variables(&args, &library)?);
+    let (start, way) = Start::with(&args.words, launcher, &variables(&args, calls_file(&drawn), &library)?);
     castell_host::say(&format!("{what}: preloads {} {way}", library.display()));
-    Ok(start.go(args.dry_run))
+    let calls = calls_file(&drawn).filter(|_| drawn.chrome().is_none() && !args.dry_run);
+    let Some(calls) = calls else { return Ok(start.go(args.dry_run)) };
+    let code = start.wait()?;
+    let title = args.words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    timeline::draw(&calls, title, &drawn)?;
+    Ok(code)
+}
+
+/// Where rank 0 writes the calls: the file that was asked for, or one beside it, of which that is made.
+fn calls_file(drawn: &TimelineArgs) -> Option<PathBuf> {
+    let asked = drawn.path()?;
+    let beside = || {
+        asked.with_file_name(format!(".{}.calls", asked.file_name().unwrap_or_default().to_string_lossy()))
+    };
+    Some(drawn.chrome().map_or_else(beside, Path::to_owned))
 }
 
 /// What the library is told. It stands in `doors/mpi/README.md`.
-fn variables(args: &Args, library: &Path) -> anyhow::Result<Vec<(String, OsString)>> {
+fn variables(args: &Args, calls: Option<PathBuf>, library: &Path) -> anyhow::Result<Vec<(String, OsString)>> {
     let mut variables = vec![preload::variable(library)];
     let mut tell = |name: &str, value: OsString| variables.push((format!("CASTELL_MPI_{name}"), value));
     // Rank 0 may have another folder.
     let file = |option, file: &Path| {
         std::path::absolute(file).with_context(|| format!("--{option} {}", file.display()))
     };
-    if let Some(timeline) = &args.timeline {
-        tell("TIMELINE", file("timeline", timeline)?.into());
+    if let Some(timeline) = calls {
+        tell("TIMELINE", file("timeline", &timeline)?.into());
     }
     if let Some(json) = &args.json {
         tell("STATS", file("json", json)?.into());

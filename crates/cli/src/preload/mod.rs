@@ -6,12 +6,18 @@ pub mod launcher;
 pub mod loader;
 pub mod program;
 
+use anyhow::Context as _;
+use castell_host::descriptor::wait_readable;
+use castell_host::process::{Pid, Process};
+use castell_host::signal::{Signals, restore_defaults_in};
 use launcher::{Kind, Launcher};
 use std::ffi::{OsStr, OsString};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::{io, iter};
 
 /// A file that a word of a command line names, directly or on the path, and that may be executed.
 pub fn executable(word: &OsStr) -> Option<PathBuf> {
@@ -106,10 +112,44 @@ impl Start {
         }
         let (first, rest) = words.split_first().expect("clap requires a word");
         let error = Command::new(first).args(rest).envs(environment).exec();
-        castell_host::say(&format!("{}: {error}", Path::new(first).display()));
-        let is_there = executable(first).is_some() || error.kind() != std::io::ErrorKind::NotFound;
-        ExitCode::from(if is_there { 126 } else { 127 })
+        not_started(first, &error)
     }
+
+    /// Runs the command to its end, and passes signals on to it meanwhile.
+    ///
+    /// # Errors
+    /// Signals or the command cannot be waited for.
+    pub fn wait(self) -> anyhow::Result<ExitCode> {
+        let (first, rest) = self.words.split_first().expect("clap requires a word");
+        let signals = Signals::take_over(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])?;
+        let mut command = Command::new(first);
+        command.args(rest).envs(self.environment);
+        restore_defaults_in(&mut command);
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => return Ok(not_started(first, &error)),
+        };
+        let pid = rustix::process::Pid::from_child(&child);
+        let process = Process::open(Pid::from_raw(child.id() as i32).context("no process")?)?;
+        while !process.has_ended() {
+            // Who pressed a key has told the whole group.
+            for arrived in iter::from_fn(|| signals.next()).filter(|arrived| !arrived.from_kernel) {
+                let signal = rustix::process::Signal::from_named_raw(arrived.signal).context("no signal")?;
+                // It may just have ended.
+                let _ = rustix::process::kill_process(pid, signal);
+            }
+            wait_readable(&[process.as_fd(), signals.as_fd()], 1000)?;
+        }
+        let status = child.wait()?;
+        let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+        Ok(ExitCode::from(code as u8))
+    }
+}
+
+fn not_started(program: &OsString, error: &io::Error) -> ExitCode {
+    castell_host::say(&format!("{}: {error}", Path::new(program).display()));
+    let is_there = executable(program).is_some() || error.kind() != io::ErrorKind::NotFound;
+    ExitCode::from(if is_there { 126 } else { 127 })
 }
 
 /// As a shell reads it.
