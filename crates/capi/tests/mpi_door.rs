@@ -414,7 +414,11 @@ fn draw(mpi: &Mpi, installed: &Installed) {
     // The same drawn, by the command that starts it.
     let drawing = installed.prefix.join(format!("timeline.{}.svg", mpi.family));
     let mut command = Command::new("timeout");
-    command.args(["-k", "2", "120"]).arg(installed.prefix.join("bin/castell")).args(["mpi", "--always", "--timeline"]);
+    command.args(["-k", "2", "120"]).arg(installed.prefix.join("bin/castell")).args([
+        "mpi",
+        "--always",
+        "--timeline",
+    ]);
     command.arg(&drawing).arg("--").args(mpi.launcher).args(["-n", "2"]).arg(&program).arg("open");
     let output = command.output().expect("timeout runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

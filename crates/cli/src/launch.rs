@@ -36,7 +36,7 @@ Examples:
   kill -USR1 PID-OF-CASTELL                      # the same, at once
   castell launch -n 4 --timeline out.html -- ./program   # what each rank did, waited for and sent, on one axis
   castell launch --hosts a:4,b:4 --timeline out.html -- ./program   # the same: the hosts' clocks are compared
-  castell launch -n 4 --timeline out.svg --model tuned -- ./program # what a model says of it, beneath what was measured
+  castell launch -n 4 --timeline out.svg --model loggps -- ./program # what a model says of it, beneath what was measured
   castell launch -n 4 --goal program.goal -- ./program   # to be simulated: castell simulate program.goal --model …
 
 Each process gets CASTELL_RANK and a share of one memory segment; a program that does not use castell just runs N \

@@ -16,8 +16,8 @@ pub(super) struct Message {
     pub flight: Flight,
     purpose: Purpose,
     /// Processor and interface: those of the send, at both sides.
-    processor: u8,
-    interface: u8,
+    pub(super) processor: u8,
+    pub(super) interface: u8,
     /// From its arrival until all its bytes are there.
     tail: Time,
     /// What its time goes into, so far.
@@ -60,15 +60,10 @@ impl<C: Costs> Engine<'_, C> {
         let traits = self.schedules.of(rank).traits(operation);
         let (processor, interface) = (traits.cpu as usize, traits.nic as usize);
         let (purpose, to, tag, bytes) = self.envelope(rank, operation);
-        let state = &mut self.ranks[rank.index()];
-        let mut free = state.sending[interface];
-        if !traits.concurrent {
-            free = free.max(state.processors[processor]);
-        }
-        if free > now {
-            return self.push(free, place, Event::Operation(rank, operation, together), (rank, operation));
-        }
-        if self.stalls(rank, to, (Event::Operation(rank, operation, together), place), now)? {
+        let event = Event::Operation(rank, operation, together);
+        let [own, sending] = self.lanes_of(event);
+        let own = own.filter(|_| !traits.concurrent);
+        if self.waits([own, sending], event, now, place)? || self.stalls(rank, to, (event, place), now)? {
             return Ok(());
         }
         let on_the_way = if purpose == Purpose::Ask { 0 } else { bytes };
@@ -215,12 +210,9 @@ impl<C: Costs> Engine<'_, C> {
             return self.one_sided_arrival(index, now);
         }
         let (processor, interface) = (message.processor as usize, message.interface as usize);
-        let state = &self.ranks[flight.to.index()];
-        if self.costs.arrival_waits() {
-            let free = state.processors[processor].max(state.receiving[interface]);
-            if free > now {
-                return self.push(free, place, Event::Arrival(index), (flight.from, flight.operation));
-            }
+        let event = Event::Arrival(index);
+        if self.costs.arrival_waits() && self.waits(self.lanes_of(event), event, now, place)? {
+            return Ok(());
         }
         let about = self.occasion(flight.from, flight.operation, flight.to, now);
         let occasion = Occasion { bytes: flight.bytes, peer: flight.from, together, ..about };

@@ -25,7 +25,7 @@ use castell_matching::Matcher;
 use castell_trace::Activity;
 use memory::Memory;
 use messages::Message;
-use queue::{Event, Place, Queue};
+use queue::{Event, Place, Queue, Waiting};
 use std::collections::VecDeque;
 
 /// A run under way.
@@ -65,6 +65,8 @@ struct RankState {
     sending: Vec<Time>,
     /// When each interface can receive.
     receiving: Vec<Time>,
+    /// Who waits for these, in the order of [`Kind`].
+    waiting: [Vec<Waiting>; 3],
     /// All operations in the order of their records, to number them; empty where nobody asks.
     ids: Vec<OpId>,
     sends: Burst,
@@ -75,6 +77,22 @@ struct RankState {
     /// Sends that wait until fewer are on their way from, and to, this rank; first come, first served.
     stalled: [VecDeque<(Event, Place)>; 2],
     end: Time,
+}
+
+/// What operations and messages wait for.
+#[derive(Clone, Copy)]
+enum Kind {
+    Processor,
+    Sending,
+    Receiving,
+}
+
+/// One of a rank's, by its number.
+#[derive(Clone, Copy)]
+struct Lane {
+    rank: Rank,
+    kind: Kind,
+    number: u8,
 }
 
 /// Messages that were handled one directly behind the other.
@@ -119,6 +137,8 @@ impl<'a, C: Costs> Engine<'a, C> {
             processors: vec![Time::ZERO; lanes.processors],
             sending: vec![Time::ZERO; lanes.interfaces],
             receiving: vec![Time::ZERO; lanes.interfaces],
+            waiting: [lanes.processors, lanes.interfaces, lanes.interfaces]
+                .map(|lanes| std::iter::repeat_with(Waiting::default).take(lanes).collect()),
             ids: if C::KEYED { schedule.operations().collect() } else { Vec::new() },
             sends: Burst::default(),
             sent: 0,
@@ -153,6 +173,10 @@ impl<'a, C: Costs> Engine<'a, C> {
             self.release(rank, Time::ZERO, Cause::Start)?;
         }
         while let Some((now, place, event)) = self.queue.pop() {
+            let mut lanes = self.lanes_of(event);
+            for lane in &mut lanes {
+                lane.take_if(|lane| !self.waiting(*lane).is_turn(now, place));
+            }
             match event {
                 Event::Operation(rank, operation, together) => {
                     self.operation((rank, operation), together, now, place)?;
@@ -161,9 +185,82 @@ impl<'a, C: Costs> Engine<'a, C> {
                 Event::Finish(rank, operation) => self.finish(rank, operation),
                 Event::Hop(message) => self.hop(message, now, place)?,
             }
+            for lane in lanes.into_iter().flatten() {
+                self.let_next(lane, now)?;
+            }
             self.release_touched(now)?;
         }
         self.finished()
+    }
+
+    /// What an event may have waited for.
+    fn lanes_of(&self, event: Event) -> [Option<Lane>; 2] {
+        let (rank, kind, (processor, interface)) = match event {
+            Event::Operation(rank, operation, _) => {
+                let traits = self.schedules.of(rank).traits(operation);
+                (rank, Kind::Sending, (traits.cpu, traits.nic))
+            }
+            Event::Arrival(message) => {
+                let message = &self.messages[message as usize];
+                (message.flight.to, Kind::Receiving, (message.processor, message.interface))
+            }
+            Event::Finish(..) | Event::Hop(_) => return [None; 2],
+        };
+        let lanes =
+            [Lane { rank, kind: Kind::Processor, number: processor }, Lane { rank, kind, number: interface }];
+        lanes.map(Some)
+    }
+
+    fn waiting(&mut self, Lane { rank, kind, number }: Lane) -> &mut Waiting {
+        &mut self.ranks[rank.index()].waiting[kind as usize][number as usize]
+    }
+
+    /// When it is free.
+    fn free(&self, Lane { rank, kind, number }: Lane) -> Time {
+        let state = &self.ranks[rank.index()];
+        let lanes = match kind {
+            Kind::Processor => &state.processors,
+            Kind::Sending => &state.sending,
+            Kind::Receiving => &state.receiving,
+        };
+        lanes[number as usize]
+    }
+
+    /// Whether an event has to wait for the later one of these that is not free; then it comes again.
+    fn waits(
+        &mut self,
+        lanes: [Option<Lane>; 2],
+        event: Event,
+        now: Time,
+        place: Place,
+    ) -> Result<bool, SimError> {
+        let free =
+            lanes.into_iter().flatten().map(|lane| (self.free(lane), lane)).max_by_key(|(free, _)| *free);
+        let Some((free, lane)) = free.filter(|(free, _)| *free > now) else { return Ok(false) };
+        if self.waiting(lane).comes(free, place, event) {
+            self.push(free, place, event, self.cause_of(event))?;
+        }
+        Ok(true)
+    }
+
+    /// Who waited first has had its turn.
+    fn let_next(&mut self, lane: Lane, now: Time) -> Result<(), SimError> {
+        let free = self.free(lane).max(now);
+        match self.waiting(lane).next(free) {
+            Some((place, event)) => self.push(free, place, event, self.cause_of(event)),
+            None => Ok(()),
+        }
+    }
+
+    /// The operation that an event is about.
+    fn cause_of(&self, event: Event) -> (Rank, OpId) {
+        match event {
+            Event::Operation(rank, operation, _) | Event::Finish(rank, operation) => (rank, operation),
+            Event::Arrival(message) | Event::Hop(message) => {
+                let flight = &self.messages[message as usize].flight;
+                (flight.from, flight.operation)
+            }
+        }
     }
 
     fn finished(self) -> Result<Outcome, SimError> {
@@ -309,9 +406,9 @@ impl<'a, C: Costs> Engine<'a, C> {
         let traits = self.schedules.of(rank).traits(operation);
         let end = now + time;
         if !traits.concurrent {
-            let free = self.ranks[rank.index()].processors[traits.cpu as usize];
-            if free > now {
-                return self.push(free, place, Event::Operation(rank, operation, 0), (rank, operation));
+            let lane = Lane { rank, kind: Kind::Processor, number: traits.cpu };
+            if self.waits([Some(lane), None], Event::Operation(rank, operation, 0), now, place)? {
+                return Ok(());
             }
             self.ranks[rank.index()].processors[traits.cpu as usize] = end;
         }

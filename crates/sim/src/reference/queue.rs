@@ -36,3 +36,39 @@ impl Queue {
         self.heap.pop().map(|Reverse(event)| event)
     }
 }
+
+/// Who waits until a processor or an interface is free. Only the first of them is in the queue; another one comes there when that one has had
+/// its turn, so that not all ask again each time.
+#[derive(Default)]
+pub(super) struct Waiting {
+    /// When the first one has its turn, and its place.
+    first: Option<(Time, Place)>,
+    behind: BinaryHeap<Reverse<(Place, Event)>>,
+}
+
+impl Waiting {
+    /// Whether this one has to be in the queue, for it is the first one now; others stand behind.
+    pub fn comes(&mut self, free: Time, place: Place, event: Event) -> bool {
+        if self.first.is_some_and(|(_, first)| first < place) {
+            self.behind.push(Reverse((place, event)));
+            return false;
+        }
+        self.first = Some((free, place));
+        true
+    }
+
+    /// Whether this was the first one, which has its turn now.
+    pub fn is_turn(&mut self, now: Time, place: Place) -> bool {
+        self.first.take_if(|first| *first == (now, place)).is_some()
+    }
+
+    /// Who comes next, unless the first one waits again.
+    pub fn next(&mut self, free: Time) -> Option<(Place, Event)> {
+        if self.first.is_some() {
+            return None;
+        }
+        let Reverse((place, event)) = self.behind.pop()?;
+        self.first = Some((free, place));
+        Some((place, event))
+    }
+}
