@@ -50,6 +50,18 @@ static struct ahead ask(void)
     return (struct ahead){here, now - here, error};
 }
 
+/* Ranks of one host have one clock. */
+static int all_are_here(void)
+{
+    MPI_Comm here;
+    int size, of_here;
+    below_Comm_size(MPI_COMM_WORLD, &size);
+    below_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
+    below_Comm_size(here, &of_here);
+    below_Comm_free(&here);
+    return of_here == size;
+}
+
 void door_timeline_start(void)
 {
     if (!door_settings.timeline)
@@ -62,8 +74,8 @@ void door_timeline_start(void)
     below_Allreduce(MPI_IN_PLACE, &one, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     first = ask();
     origin = first.at + first.by;
-    /* Without castell between hosts each one's time starts where all leave this. */
-    if (door_joined.hosts > 1)
+    /* Where clocks cannot be compared, each one's time starts where all leave this. */
+    if (door_joined.hosts > 1 || all_are_here())
         below_Bcast(&origin, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
 }
 

@@ -411,6 +411,22 @@ fn draw(mpi: &Mpi, installed: &Installed) {
     assert_eq!(count("\"ph\":\"X\"") as u64 + count("\"ph\":\"b\"") as u64, calls(&said).0, "{said}{text}");
     assert_eq!((count("\"name\":\"allreduce\""), count("\"ph\":\"e\"")), (42, 4), "{text}");
     assert_eq!((count("\"name\":\"rank 0\""), count("\"name\":\"rank 1\"")), (1, 1), "{text}");
+    // Nobody leaves a sum before all have come to it: the ranks of one host have one clock.
+    let number = |line: &str, key: &str| -> f64 {
+        let text = line.split(key).nth(1).and_then(|rest| rest.split([',', '}']).next()).expect("a key");
+        text.parse().expect("a number")
+    };
+    let sums = |rank: &str| -> Vec<[f64; 2]> {
+        let lines =
+            text.lines().filter(|line| line.contains("\"ph\":\"X\"") && line.contains("\"allreduce\""));
+        let own = lines.filter(|line| line.contains(&format!("\"pid\":{rank},")));
+        let times = own.map(|line| [number(line, "\"ts\":"), number(line, "\"dur\":")]);
+        times.map(|[from, lasts]| [from, from + lasts]).collect()
+    };
+    assert_eq!((sums("0").len(), sums("1").len()), (21, 21), "{text}");
+    for (one, other) in sums("0").iter().zip(sums("1")) {
+        assert!(one[0] <= other[1] && other[0] <= one[1], "{one:?} {other:?}: {text}");
+    }
     // The same drawn, by the command that starts it.
     let drawing = installed.prefix.join(format!("timeline.{}.svg", mpi.family));
     let mut command = Command::new("timeout");
