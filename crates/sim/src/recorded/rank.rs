@@ -83,7 +83,7 @@ impl Builder<'_> {
                 }
                 (Action::Proxy, _) => self.graph.proxy()?,
                 (Action::Calc | Action::Call | Action::Local | Action::Put | Action::Get, _) => {
-                    self.graph.calc(operation.end_ns - began_ns)?
+                    self.graph.calc(operation.end_ns.saturating_sub(*began_ns))?
                 }
             };
             let label = match operation.action {
@@ -298,7 +298,7 @@ impl Tasks {
         task: &TaskNote,
         here: Option<Vertex>,
     ) -> Result<(), GraphError> {
-        let vertex = builder.graph.calc(task.end_ns - task.start_ns)?;
+        let vertex = builder.graph.calc(task.end_ns.saturating_sub(task.start_ns))?;
         builder.graph.set_label(vertex, &builder.row.describe_task(task))?;
         builder.graph.set_cpu(vertex, WORKS + (task.worker % u32::from(u8::MAX - WORKS)) as u8)?;
         let of_worker = self.by_worker.entry(task.worker).or_default();
