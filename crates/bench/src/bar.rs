@@ -2,7 +2,13 @@
 
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use std::fmt::Write;
+use std::io::IsTerminal;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// What is done sooner shows nothing.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A bar for so many steps, on the standard error where that is a terminal.
 pub fn bar(steps: u64) -> ProgressBar {
@@ -29,6 +35,45 @@ pub fn style(what: &str) -> ProgressStyle {
 fn left(elapsed: Duration, done: u64, steps: u64) -> Option<Duration> {
     let left = steps.checked_sub(done).filter(|_| done > 0)?;
     Some(elapsed.mul_f64(left as f64 / done as f64))
+}
+
+/// Says what is done and for how long already, of what does not know how far it is: a line on the standard error where that is a
+/// terminal, after a while, until this is dropped.
+#[must_use]
+pub struct Waiting {
+    line: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+/// Of what is done from now on, as `reading FILE`.
+pub fn waiting(what: impl Into<String>) -> Waiting {
+    if !std::io::stderr().is_terminal() {
+        return Waiting { line: None };
+    }
+    let (what, (until, ended)) = (what.into(), channel::<()>());
+    let show = move || {
+        let is_on = || ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
+        if is_on() {
+            let line = ProgressBar::new_spinner().with_style(style("{msg}")).with_message(what);
+            let line = line.with_elapsed(PATIENCE);
+            line.tick();
+            while is_on() {
+                line.tick();
+            }
+            line.finish_and_clear();
+        }
+    };
+    // Without a thread there is no line, and nothing else is amiss.
+    let thread = std::thread::Builder::new().name("castell-line".to_owned()).spawn(show);
+    Waiting { line: thread.ok().map(|thread| (until, thread)) }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some((until, thread)) = self.line.take() {
+            drop(until);
+            let _ = thread.join();
+        }
+    }
 }
 
 #[cfg(test)]

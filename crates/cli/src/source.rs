@@ -4,6 +4,7 @@ use crate::colour::Stream;
 use crate::excerpt::{self, Problems};
 use anyhow::{Context, bail};
 use castell_base::{Rank, Threads};
+use castell_bench::bar::waiting;
 use castell_comm::job::RANKS_MAX;
 use castell_goal::check::{self, Severity, check};
 use castell_goal::file::{Contents, Format, ReadError};
@@ -33,11 +34,14 @@ pub fn contents(file: &Path) -> anyhow::Result<Contents> {
 
 /// As [`contents`], on these threads.
 pub fn contents_on(file: &Path, threads: &dyn Threads) -> anyhow::Result<Contents> {
+    // Whoever types a program needs no line in between.
+    let line = (file != Path::new("-")).then(|| waiting(format!("reading {}", file.display())));
     let (bytes, name) = (read(file)?, name(file));
     if Format::of(&bytes) != Format::Paraver {
         return Ok(castell_goal::file::read_on(&bytes, &name, true, threads)?);
     }
     let conversion = paraver::read(&bytes).map_err(|error| ReadError::Paraver(name.clone(), error))?;
+    drop(line);
     for note in conversion.notes {
         castell_host::say(&format!("{name}: {note}"));
     }
@@ -70,12 +74,18 @@ pub fn name(file: &Path) -> String {
     if file == Path::new("-") { "standard input".into() } else { file.display().to_string() }
 }
 
+/// What a check finds in a program from this file.
+pub fn checked(program: &Program, file: &Path) -> check::Report {
+    let _line = waiting(format!("checking {}", name(file)));
+    check(program)
+}
+
 /// Checks a program and refuses it if it cannot run to its end; warnings are printed.
 ///
 /// # Errors
 /// All errors that the check found.
 pub fn insist(program: &Program, file: &Path) -> anyhow::Result<()> {
-    let report = check(program);
+    let report = checked(program, file);
     let of = |severity| {
         let problems = report.problems.iter().filter(move |problem| problem.severity == severity);
         Problems {

@@ -6,6 +6,7 @@ use crate::source;
 use crate::timeline::TimelineArgs;
 use anyhow::{Context as _, bail, ensure};
 use castell_base::Rank;
+use castell_bench::bar::bar;
 use castell_goal::graph::Graph;
 use castell_goal::op::Op;
 use castell_sched::program::Pieces;
@@ -16,6 +17,9 @@ use clap::Subcommand;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// Pieces that the bar goes on by: looking at the clock for each would take as long as simulating it.
+const AT_A_TIME: usize = 1 << 12;
 
 /// Recorded tasks in virtual time
 #[derive(clap::Args)]
@@ -95,6 +99,7 @@ fn simulate_recorded(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     let costs = if args.free { Costs::FREE } else { Costs::of_recorded() };
     let (work_ns, longest_ns) = (pieces.work_ns(), pieces.longest_ns());
     let (mut rows, mut timelines) = (Vec::new(), Vec::new());
+    let bar = bar((count * pieces.len()) as u64).with_message("pieces");
     for machine in &args.machine {
         let topology: Topology = machine.parse().with_context(|| format!("--machine {machine}"))?;
         for scheduler in &args.scheduler {
@@ -102,6 +107,9 @@ fn simulate_recorded(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
             let mut ran = Vec::new();
             let mut watch = |worked: Worked<'_, Option<u64>>| {
                 ran.extend(worked.task.map(|piece| (piece, worked.leaf, worked.start_ns, worked.end_ns)));
+                if worked.task.is_some() && ran.len().is_multiple_of(AT_A_TIME) {
+                    bar.inc(AT_A_TIME as u64);
+                }
             };
             let report = simulate_watched(&pieces, &topology, options, &costs, args.seed, &mut watch);
             ensure!(report.stuck == 0, "{} pieces wait for each other", report.stuck);
@@ -122,6 +130,7 @@ fn simulate_recorded(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
             });
         }
     }
+    bar.finish_and_clear();
     if let Some(told) = args.timeline.write_beside(timelines)? {
         castell_host::say(&told);
     }

@@ -3,6 +3,7 @@
 use crate::look::LookArgs;
 use anyhow::Context;
 use castell_base::Rank;
+use castell_bench::bar::waiting;
 use castell_trace::{Look, SvgOptions, Timeline};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -193,6 +194,7 @@ impl TimelineArgs {
         let Some(TimelineFile { path, format }) = &self.timeline else { return Ok(None) };
         let mut timelines: Vec<Timeline> =
             timelines.into_iter().enumerate().map(|(at, one)| self.as_wanted(one, at == 0)).collect();
+        let _line = waiting(format!("writing {}", path.display()));
         let Look { theme, font, .. } = self.look.look();
         if let Format::Drawing = format {
             let every_rank = self.every_rank;

@@ -254,3 +254,60 @@ fn a_list_of_many_schedules_says_how_far_it_is() {
     terminal.until("/100000 schedules ");
     assert_eq!(terminal.wait(), Some(0));
 }
+
+/// A program that nobody has written to its end yet: a pipe with a name.
+fn slow_program(folder: &Path) -> PathBuf {
+    let pipe = folder.join("pipe.goal");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+        .expect("a pipe");
+    pipe
+}
+
+#[test]
+fn what_does_not_know_how_far_it_is_says_what_it_does_until_it_is_done() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = slow_program(folder.path());
+    let mut dump = castell(&["goal", "dump"]);
+    let mut terminal = Terminal::start(dump.arg(&pipe).env("TERM", "xterm-256color"), 200, 40);
+    terminal.until("reading ");
+    terminal.until("pipe.goal 2s");
+    std::fs::write(&pipe, "num_ranks 1\nrank 0 { calc 1 }\n").expect("it is read");
+    assert_eq!(terminal.wait(), Some(0));
+    terminal.until("calc 1");
+    assert!(!terminal.text().contains("reading "), "{}", terminal.text());
+}
+
+#[test]
+fn files_get_no_lines_that_say_what_is_done() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = slow_program(folder.path());
+    let check = castell(&["goal", "check", "--json"])
+        .arg(&pipe)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let check = check.expect("castell starts");
+    // Longer than a terminal would have waited for a line.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    std::fs::write(&pipe, "num_ranks 1\nrank 0 { calc 1 }\n").expect("it is read");
+    let output = check.wait_with_output().expect("it ends");
+    assert_eq!(text(&output.stderr), "");
+    assert!(text(&output.stdout).starts_with("{\"ok\":true"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn simulations_that_are_watched_and_tasks_say_how_far_they_are() {
+    let mut watched = castell(&["simulate", "barrier:dissemination", "--ranks", "65536", "--critical-path"]);
+    let terminal = Terminal::start(watched.env("TERM", "xterm-256color"), 120, 40);
+    terminal.until(" operations ");
+    terminal.until(", about ");
+    let folder = tempfile::tempdir().expect("a folder");
+    let tasks = folder.path().join("tasks.goal");
+    let calcs: String = (0..50_000).map(|task| format!("t{task}: calc 1000\n")).collect();
+    std::fs::write(&tasks, format!("num_ranks 1\nrank 0 {{\n{calcs}}}\n")).expect("a file");
+    let mut simulate = castell(&["tasks", "simulate", "--machine", "cpu:8", "--machine", "cpu:2"]);
+    let mut terminal = Terminal::start(simulate.arg(&tasks).env("TERM", "xterm-256color"), 120, 40);
+    terminal.until("/100000 pieces ");
+    assert_eq!(terminal.wait(), Some(0));
+    assert!(!terminal.text().contains("/100000"), "{}", terminal.text());
+}

@@ -2,6 +2,7 @@
 
 use anyhow::bail;
 use castell_base::Rank;
+use castell_bench::bar::waiting;
 use castell_goal::graph::{EdgeKind, Graph, Vertex};
 use castell_goal::op::Op;
 use castell_goal::program::Program;
@@ -26,7 +27,10 @@ pub struct Which {
 
 /// Draws a program, or one rank of it.
 pub fn draw(program: &Program, which: Which, title: &str, look: &Look, path: &Path) -> anyhow::Result<()> {
+    let drawn = || waiting(format!("drawing {}", path.display()));
+    let line = drawn();
     let plot = plot(program, which, title);
+    drop(line);
     if plot.boxes.is_empty() {
         bail!("there is no operation to draw");
     }
@@ -36,6 +40,7 @@ pub fn draw(program: &Program, which: Which, title: &str, look: &Look, path: &Pa
             plot.boxes.len()
         ));
     }
+    let _line = drawn();
     let mut drawing = Vec::new();
     write_graph(&plot, look, &mut drawing)?;
     crate::picture::write(path, drawing)

@@ -202,7 +202,7 @@ fn run_check(path: &Path, json: bool, out: &mut Out) -> anyhow::Result<ExitCode>
         }
         Err(error) => return Err(error),
     };
-    let report = check::check(&contents.into_program());
+    let report = source::checked(&contents.into_program(), path);
     if json {
         let ok = report.is_ok();
         let unlisted = report.unlisted.iter().map(|&(kind, count)| unlisted_json(&report, kind, count));

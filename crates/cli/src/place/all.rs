@@ -2,6 +2,7 @@
 
 use super::factors::percent;
 use anyhow::Context as _;
+use castell_bench::bar::waiting;
 use castell_policy::placement::count::Counter;
 use castell_policy::placement::{Jobs, Natural, Nodes, Program, Rule, Slowdowns, Subset, Survey, place};
 use serde_json::{Value, json};
@@ -20,6 +21,7 @@ const EMPTY: &str = "(empty)";
 
 pub(super) fn run(question: &Question, as_json: bool) -> anyhow::Result<()> {
     let (jobs, empty) = filled(question)?;
+    let line = waiting("counting the ways");
     let mut counter = Counter::default();
     let is_empty = |program: usize| Some(program) == empty;
     let ways = counter.ways(&jobs, |_| true)?;
@@ -30,6 +32,8 @@ pub(super) fn run(question: &Question, as_json: bool) -> anyhow::Result<()> {
         "ways": ways.to_string(),
         "ways_without_twins": without.to_string(),
     });
+    drop(line);
+    let line = waiting("evaluating the ways");
     let mut text = format!("{} jobs on {} nodes of two slots\n", question.jobs.total(), jobs.total() / 2);
     text += &format!("{ways} ways, {without} of them without twins\n");
     if let Some(slowdowns) = question.slowdowns {
@@ -45,6 +49,7 @@ pub(super) fn run(question: &Question, as_json: bool) -> anyhow::Result<()> {
             answer[key] = value.clone();
         }
     }
+    drop(line);
     if as_json {
         println!("{answer:#}");
     } else {

@@ -8,6 +8,7 @@ pub use pairs::{Pairs, Told};
 
 use crate::look::LookArgs;
 use anyhow::{Context as _, bail};
+use castell_bench::bar::waiting;
 use castell_cachesim::machine::Chip;
 use castell_cachesim::programs::{Program, kernels, table_2};
 use castell_interference::sharing::{Fitted, forecast};
@@ -110,7 +111,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         files::keep(folder, &known)?;
     }
     let asked = asked(&args.programs, &mut known)?;
+    let line = waiting("fitting the predictors");
     let said = Said::of(&known)?;
+    drop(line);
     if let Some(path) = &args.table {
         let table = said.table(&known, args.by)?;
         crate::output::write(path, table)?;

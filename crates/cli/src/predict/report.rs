@@ -2,6 +2,7 @@
 
 use super::{By, Known, Said};
 use anyhow::Context as _;
+use castell_bench::bar::waiting;
 use castell_interference::errors::{split_by_pair, split_by_program};
 use castell_interference::scn::NO_CONTENTION;
 use castell_interference::sharing::{Fitted, Forecast, forecast};
@@ -108,6 +109,7 @@ struct Row {
 pub(super) fn errors(known: &Known, said: &Said, as_json: bool) -> anyhow::Result<()> {
     let pairs = &known.pairs;
     let median = said.median.context("no measured pairs, and no programs were named: nothing to predict")?;
+    let line = waiting("trying the predictors");
     let mut rows = vec![
         Row { name: "SCN, by pair".to_owned(), all: trained(known, split_by_pair(pairs))? },
         Row {
@@ -115,6 +117,7 @@ pub(super) fn errors(known: &Known, said: &Said, as_json: bool) -> anyhow::Resul
             all: trained(known, split_by_program(pairs, known.profiles.len()))?,
         },
     ];
+    drop(line);
     let mut told = Vec::new();
     let mut ours = Vec::new();
     for pair in pairs {

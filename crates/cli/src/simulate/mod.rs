@@ -10,6 +10,7 @@ use crate::timeline::TimelineArgs;
 use crate::{afford, model, patterns};
 use anyhow::{Context, bail};
 use castell_base::Time;
+use castell_bench::bar::waiting;
 use castell_comm::hosts::place::{self, HostSlots};
 use castell_host::threads::Lent;
 use castell_model::Model;
@@ -181,10 +182,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     insist_on_memory(&args, program.source()).with_context(|| name.to_string())?;
     let started = Instant::now();
     let watched = simulate(&args, program.source(), &machine, &threads).with_context(|| name.to_string())?;
+    let line = waiting("putting the timeline together");
     let timeline = match (&watched.recorder, &watched.schedules) {
         (Some(recorder), Some(schedules)) => Some(recorder.timeline(schedules)),
         _ => None,
     };
+    let path = timeline.as_ref().filter(|_| args.critical_path).map(Path::of);
+    drop(line);
     let loads = args.network.as_ref().zip(watched.links.as_ref()).map(|(network, links)| Loads {
         network,
         links,
@@ -195,7 +199,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         model: args.models(),
         watched: &watched,
         loads: loads.as_ref(),
-        path: timeline.as_ref().filter(|_| args.critical_path).map(Path::of),
+        path,
         network: args.network.as_ref().map(|network| network.to_string()),
         seed: args.seed,
         wall_ns: started.elapsed().as_nanos() as u64,

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Between two looks at the clock.
-const OPERATIONS: u64 = 1 << 14;
+/// Between two looks at the clock: an operation may take half a millisecond, where many messages wait for their receives.
+const OPERATIONS: u64 = 1 << 10;
 /// Runs shorter than this show no bar.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -73,7 +73,10 @@ impl Together {
         if !self.is_hidden && self.started.elapsed() > PATIENCE {
             let bar = self.bar.get_or_init(|| {
                 let style = castell_bench::bar::style("{bar:40} {percent}% of {human_len} operations");
-                ProgressBar::new(self.total).with_style(style).with_elapsed(self.started.elapsed())
+                let bar = ProgressBar::new(self.total).with_style(style).with_elapsed(self.started.elapsed());
+                // Also where no operation ends for long.
+                bar.enable_steady_tick(Duration::from_secs(1));
+                bar
             });
             bar.set_position(finished);
         }
