@@ -126,11 +126,25 @@ pub fn run(args: Args) -> anyhow::Result<(ExitCode, Vec<Measurement>)> {
         }
     }?;
     // A child of this command has its parent say it.
-    let doubts = if args.sim.is_child() { Vec::new() } else { conditions.after() };
+    let mut doubts = if args.sim.is_child() { Vec::new() } else { conditions.after() };
+    doubts.extend(match args.workload.as_str() {
+        "sim" => None,
+        "tasks" | "metg" | "omp" => conditions.crowd_of(args.tasks.workers, "worker", "threads"),
+        "mpi" => conditions.crowd_of(most(ranks.unwrap_or(&mpi::RANKS)), "rank", "processes"),
+        "overlap" => conditions.crowd_of(most(ranks.unwrap_or(&overlap::RANKS)), "rank", "processes"),
+        _ => {
+            let ranks = rows.iter().filter_map(|row| row.params.number("ranks")).max();
+            conditions.crowd_of(ranks.unwrap_or(1) as u32, "rank", "processes")
+        }
+    });
     for doubt in doubts {
         castell_host::say(&format!("warning: {}", doubt.text));
     }
     Ok((ExitCode::SUCCESS, rows))
+}
+
+fn most(ranks: &[u32]) -> u32 {
+    ranks.iter().copied().max().unwrap_or(1)
 }
 
 /// Castell, plain code and the MPI implementations take turns.

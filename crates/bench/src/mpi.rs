@@ -4,7 +4,7 @@
 use crate::bar::bar;
 use crate::collectives::{Plan, Timing};
 use crate::peers::Peer;
-use crate::report::Sample;
+use crate::report::{Doubts, Sample};
 use crate::workload::Effort;
 use anyhow::{Context as _, bail};
 use castell_collectives::decision::Operation;
@@ -53,6 +53,9 @@ struct Row {
     ratio_to_best: f64,
 }
 
+/// How many ranks are measured where nobody says it.
+pub const RANKS: [u32; 3] = [2, 4, 8];
+
 /// Carries the command out.
 pub fn run(
     args: &MpiArgs,
@@ -66,10 +69,10 @@ pub fn run(
     }
     let mut peers = args.mpis.iter().map(|text| Peer::named(text)).collect::<anyhow::Result<Vec<_>>>()?;
     let ways = ways(args)?;
-    let ranks = ranks.unwrap_or(&[2, 4, 8]);
+    let ranks = ranks.unwrap_or(&RANKS);
     let plans = plans(operations, bytes.unwrap_or(&BYTES), effort.samples(10))?;
     let steps = ranks.len() * plans.len() * effort.rounds as usize * peers.len() * ways.len();
-    let progress = bar(steps as u64);
+    let (progress, doubts) = (bar(steps as u64), Doubts::from_now());
     let mut rows = Vec::new();
     for &ranks in ranks {
         for plan in &plans {
@@ -84,7 +87,7 @@ pub fn run(
     }
     progress.finish_and_clear();
     if effort.json {
-        println!("{}", serde_json::to_string_pretty(&rows)?);
+        doubts.print_json(&rows, |row| Some(row.ranks.into()))?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::collectives::ours::{Elements, barrier, in_group};
 use crate::collectives::{CopyBounds, copy_bounds};
 use crate::measure::Repeated;
 use crate::peers::{self, Peer};
-use crate::report::{Measurement, Params, Sample, print_json};
+use crate::report::{Doubts, Measurement, Params, Sample, print_json};
 use crate::workload::Effort;
 use anyhow::{Context as _, anyhow};
 use castell_base::Rank;
@@ -78,6 +78,9 @@ struct Row {
     phases: Vec<Sample>,
 }
 
+/// How many ranks are measured where nobody says it.
+pub const RANKS: [u32; 1] = [2];
+
 /// Carries the command out.
 pub fn run(
     args: &OverlapArgs,
@@ -88,13 +91,13 @@ pub fn run(
     let (rounds, samples) = (effort.rounds, effort.samples(20));
     let mut peers = peers::wanted(effort.peers)?;
     let mut cases = Vec::new();
-    for &ranks in ranks.unwrap_or(&[2]) {
+    for &ranks in ranks.unwrap_or(&RANKS) {
         for &bytes in bytes.unwrap_or(&[1 << 20]) {
             cases.extend(args.matrix.iter().map(|&matrix| Case { ranks, bytes, matrix }));
         }
     }
     let progress = bar((cases.len() * rounds as usize * (1 + peers.len())) as u64);
-    let mut all = Vec::new();
+    let (mut all, doubts) = (Vec::new(), Doubts::from_now());
     for case in cases {
         // Subject by subject, setting by setting, phase by phase: the rounds' samples.
         let mut taken = vec![vec![vec![Vec::new(); PHASES.len()]; SETTINGS.len()]; OURS.len() + peers.len()];
@@ -126,7 +129,7 @@ pub fn run(
         }
     }
     progress.finish_and_clear();
-    if effort.json { print_rows_json(&all) } else { Ok(()) }
+    if effort.json { print_rows_json(&all, &doubts) } else { Ok(()) }
 }
 
 /// Samples of a round: setting by setting, phase by phase.
@@ -325,12 +328,13 @@ fn multiply_blocks(a: &Block, b: &Block, c: &mut Block) {
     }
 }
 
-fn print_rows_json(all: &[(Case, Vec<Row>)]) -> anyhow::Result<()> {
+fn print_rows_json(all: &[(Case, Vec<Row>)], doubts: &Doubts) -> anyhow::Result<()> {
     let mut measurements = Vec::new();
     for (case, row) in all.iter().flat_map(|(case, rows)| rows.iter().map(move |row| (case, row))) {
         for (phase, sample) in PHASES.iter().zip(&row.phases) {
             let params = case.params(row.setting).with("phase", *phase);
-            measurements.push(Measurement::new("overlap", row.subject.clone(), &params, sample.clone()));
+            let measured = Measurement::new("overlap", row.subject.clone(), &params, sample.clone());
+            measurements.push(measured.doubted(doubts.of(Some(case.ranks.into()))));
         }
     }
     print_json(&measurements)

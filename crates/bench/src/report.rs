@@ -147,6 +147,11 @@ impl Measurement {
         }
     }
 
+    /// With what makes it doubtful.
+    pub fn doubted(self, doubts: Vec<&'static str>) -> Measurement {
+        Measurement { doubts, ..self }
+    }
+
     /// The row of a choice among algorithms.
     pub fn by(self, algorithm: &str) -> Measurement {
         Measurement { algorithm: Some(algorithm.to_owned()), ..self }
@@ -159,14 +164,60 @@ pub struct Report {
     json: bool,
     rows: Vec<Measurement>,
     progress: indicatif::ProgressBar,
-    conditions: Conditions,
+    doubts: Doubts,
+}
+
+/// What makes rows doubtful, seen from when this was made until they are there.
+pub struct Doubts(Conditions);
+
+impl Doubts {
+    /// From now on.
+    pub fn from_now() -> Doubts {
+        Doubts(Conditions::before(Setup { ranks: 1, is_bound: true }))
+    }
+
+    /// In the short names of [`castell_host::conditions`], of a row of so many ranks or workers.
+    pub fn of(&self, together: Option<u64>) -> Vec<&'static str> {
+        let mut kinds: Vec<&str> = self.0.after().iter().map(|doubt| doubt.kind).collect();
+        if together.is_some_and(|together| together > Processors::usable().count() as u64) {
+            kinds.push(CROWD);
+        }
+        kinds
+    }
+
+    /// Prints rows that have no place for doubts as a JSON array, with them; `together`: a row's ranks or workers.
+    ///
+    /// # Errors
+    /// Rows that JSON cannot express.
+    pub fn print_json<R: Serialize>(
+        &self,
+        rows: &[R],
+        together: impl Fn(&R) -> Option<u64>,
+    ) -> anyhow::Result<()> {
+        let rows: Vec<_> = rows.iter().map(|row| self.beside(row, together(row))).collect();
+        println!("{}", serde_json::to_string_pretty(&rows)?);
+        Ok(())
+    }
+
+    /// A row with its doubts.
+    pub fn beside<'r, R: Serialize>(&self, row: &'r R, together: Option<u64>) -> Doubted<'r, R> {
+        Doubted { row, doubts: self.of(together) }
+    }
+}
+
+/// A row that has no place for doubts, with them.
+#[derive(Serialize)]
+pub struct Doubted<'r, R> {
+    #[serde(flatten)]
+    row: &'r R,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    doubts: Vec<&'static str>,
 }
 
 impl Report {
     /// For so many steps.
     pub fn new(json: bool, steps: u64) -> Report {
-        let conditions = Conditions::before(Setup { ranks: 1, is_bound: true });
-        Report { json, rows: Vec::new(), progress: bar(steps), conditions }
+        Report { json, rows: Vec::new(), progress: bar(steps), doubts: Doubts::from_now() }
     }
 
     /// A step is done.
@@ -176,13 +227,8 @@ impl Report {
 
     /// The rows of some cases, all of each.
     pub fn rows(&mut self, mut rows: Vec<Measurement>) {
-        let seen = self.conditions.after();
-        let processors = Processors::usable().count() as u64;
         for row in &mut rows {
-            row.doubts = seen.iter().map(|doubt| doubt.kind).collect();
-            if row.params.number("ranks").is_some_and(|ranks| ranks > processors) {
-                row.doubts.push(CROWD);
-            }
+            row.doubts = self.doubts.of(row.params.number("ranks"));
         }
         if !self.json {
             self.progress.suspend(|| print_table(&rows));

@@ -26,7 +26,7 @@ pub struct TimelineArgs {
     /// Only these ranks, as 0..3,7: a page can show the others, too
     #[arg(long, value_name = "RANKS", requires = "timeline", value_parser = ranks)]
     only: Option<RankList>,
-    /// A line of the drawing for each rank, also where many do the same
+    /// A line of the drawing for each rank, up to 1,000 of them, also where many do the same
     #[arg(long, requires = "timeline")]
     every_rank: bool,
     #[command(flatten)]

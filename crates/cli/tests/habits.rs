@@ -255,6 +255,29 @@ fn a_list_of_many_schedules_says_how_far_it_is() {
     assert_eq!(terminal.wait(), Some(0));
 }
 
+/// Rows of each kind: those of collective calls have a place for doubts, those of tasks are given one.
+#[test]
+fn benches_of_more_ranks_or_workers_than_processors_are_said_to_be_doubtful() {
+    let many = (2 * std::thread::available_parallelism().map_or(2, usize::from)).to_string();
+    let once = ["--no-peers", "--json", "--rounds", "1", "--samples", "1"];
+    for (what, words) in [
+        (" ranks share ", &["collectives", "--ops", "barrier", "--ranks", &many][..]),
+        (" workers share ", &["tasks", "chain:tasks=10", "--workers", &many]),
+    ] {
+        let output = output(&[&["bench"], words, &once].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let rows: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let rows = rows.as_array().expect("a list");
+        let is_told = |row: &Value| {
+            let doubts = row["doubts"].as_array().expect("there are doubts");
+            doubts.iter().any(|kind| kind == "more-ranks-than-processors")
+        };
+        assert!(!rows.is_empty() && rows.iter().all(is_told), "{rows:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains("warning: ") && said.contains(what), "{said}");
+    }
+}
+
 /// A program that nobody has written to its end yet: a pipe with a name.
 fn slow_program(folder: &Path) -> PathBuf {
     let pipe = folder.join("pipe.goal");

@@ -36,6 +36,7 @@ fn what_was_fastest_is_kept_and_used() {
     let out: Value = serde_json::from_str(&out).expect("one object");
     let case = &out["cases"][0];
     assert_eq!((case["operation"].as_str(), case["ranks"].as_u64()), (Some("allreduce"), Some(2)));
+    assert!(out["doubts"].is_array(), "{out}");
     let tried = case["tried"].as_array().expect("what was tried");
     assert!(tried.len() > 3 && tried[0]["algorithm"] == case["choice"], "{case}");
     assert!(tried.iter().all(|tried| tried["measured_us"].as_f64().is_some_and(|us| us > 0.0)));

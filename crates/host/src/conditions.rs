@@ -77,12 +77,16 @@ impl Conditions {
     }
 
     fn crowd(&self) -> Option<Doubt> {
-        let Setup { ranks, .. } = self.setup;
-        (ranks as usize > self.processors).then(|| Doubt {
+        self.crowd_of(self.setup.ranks, "rank", "processes")
+    }
+
+    /// Whether so many ranks or workers are more than there are processors; what they are called, and what changes between them.
+    pub fn crowd_of(&self, number: u32, what: &str, among: &str) -> Option<Doubt> {
+        (number as usize > self.processors).then(|| Doubt {
             kind: CROWD,
             text: format!(
-                "{} share {}: times contain changes between processes",
-                count(ranks as usize, "rank"),
+                "{} share {}: times contain changes between {among}",
+                count(number as usize, what),
                 count(self.processors, "processor")
             ),
         })

@@ -4,7 +4,7 @@
 mod whole;
 
 use crate::bar::bar;
-use crate::report::{Params, Sample, time};
+use crate::report::{Doubts, Params, Sample, time};
 use crate::tasks::{Case, metg, programs, tell, turns};
 use crate::workload::{Effort, measure};
 use anyhow::Context as _;
@@ -66,6 +66,7 @@ pub fn run(
         anyhow::bail!("--only-programs: which ones? Add --bots DIR or --program COMMAND");
     }
     let (mut rows, mut metg) = (Vec::new(), Vec::new());
+    let doubts = Doubts::from_now();
     let progress = bar(programs.len() as u64 * 2 * u64::from(effort.rounds));
     if !args.only_programs {
         let mut subjects = programs::with_and_without(&library, effort.peers)?;
@@ -91,7 +92,7 @@ pub fn run(
     if effort.json {
         let mut all = rows.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
         all.extend(metg.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?);
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        doubts.print_json(&all, |_| Some(workers.into()))?;
     } else {
         print!("{}", table(&rows));
         if !metg.is_empty() {

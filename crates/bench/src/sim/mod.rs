@@ -13,7 +13,7 @@ mod peak;
 mod simgrid;
 
 use crate::bar::bar;
-use crate::report::{Measurement, Params, Sample};
+use crate::report::{Doubts, Measurement, Params, Sample};
 use crate::workload::Effort;
 use anyhow::Context as _;
 use castell_host::threads::Lent;
@@ -157,15 +157,18 @@ pub fn run(args: &SimArgs, effort: Effort) -> anyhow::Result<()> {
     let programs: Vec<Program> = ranks.iter().flat_map(of_size).chain(files).collect();
     let steps = programs.len() as u64 * u64::from(rounds) * simulators.len() as u64;
     let progress = bar(steps);
-    let mut before = "[\n";
+    // Its ranks are simulated: however many there are, they share no processors.
+    let (mut before, doubts) = ("[\n", Doubts::from_now());
     for program in &programs {
         let rows = measure(program, &mut simulators, rounds, samples, &progress)?;
         // What has been measured is told at once: the next program may take long.
         progress.suspend(|| -> anyhow::Result<()> {
             match effort.json {
                 true => {
-                    for row in &rows {
-                        print!("{before}{}", serde_json::to_string(row)?);
+                    for row in rows {
+                        let measurement = row.measurement.doubted(doubts.of(None));
+                        let row = Row { measurement, ..row };
+                        print!("{before}{}", serde_json::to_string(&row)?);
                         before = ",\n";
                     }
                     std::io::stdout().flush()?;

@@ -3,7 +3,7 @@
 
 use super::{Case, TaskArgs, subjects};
 use crate::bar::bar;
-use crate::report::Params;
+use crate::report::{Doubts, Params};
 use crate::workload::{Effort, Subject, measure};
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -41,12 +41,11 @@ pub struct Row {
 /// Carries the command out.
 pub fn run(args: &TaskArgs, effort: Effort) -> anyhow::Result<()> {
     let mut subjects = subjects(args, effort.peers);
-    let progress = bar(steps(&subjects, effort));
+    let (progress, doubts) = (bar(steps(&subjects, effort)), Doubts::from_now());
     let rows = rows(&mut subjects, args.workers, effort, &progress)?;
     progress.finish_and_clear();
     if effort.json {
-        println!("{}", serde_json::to_string_pretty(&rows)?);
-        return Ok(());
+        return doubts.print_json(&rows, |_| Some(args.workers.into()));
     }
     print!("{}", table(&rows));
     Ok(())

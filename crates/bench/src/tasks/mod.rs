@@ -12,7 +12,7 @@ mod table;
 pub use case::Case;
 
 use crate::bar::bar;
-use crate::report::{Measurement, Params, Sample};
+use crate::report::{Doubts, Measurement, Params, Sample};
 use crate::workload::{Effort, Subject, measure};
 use castell::tasks::Runtime;
 use castell::tasks::workloads::Prepared;
@@ -68,7 +68,7 @@ pub struct Row {
 pub fn run(cases: &[Case], args: &TaskArgs, effort: Effort) -> anyhow::Result<()> {
     let cases = if cases.is_empty() { Case::all() } else { cases.to_vec() };
     let mut subjects = subjects(args, effort.peers);
-    let progress = bar(cases.len() as u64 * turns(&subjects, effort));
+    let (progress, doubts) = (bar(cases.len() as u64 * turns(&subjects, effort)), Doubts::from_now());
     let mut rows = Vec::new();
     for case in &cases {
         let asked = case.arguments().with("workers", args.workers);
@@ -92,7 +92,7 @@ pub fn run(cases: &[Case], args: &TaskArgs, effort: Effort) -> anyhow::Result<()
     }
     progress.finish_and_clear();
     if effort.json {
-        println!("{}", serde_json::to_string_pretty(&rows)?);
+        doubts.print_json(&rows, |_| Some(args.workers.into()))?;
     } else {
         print!("{}", table::table(&rows));
     }

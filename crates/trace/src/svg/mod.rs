@@ -36,7 +36,7 @@ pub use heat::{HeatMap, write_heat_map};
 pub use look::{Head, Look};
 pub use network::{NetworkLink, NetworkNode, NetworkPlot, write_network};
 pub use nodes::{NodeBox, NodesPlot, write_nodes};
-pub use rows::LINES_MAX;
+pub use rows::{EVERY_RANK_LINES_MAX, LINES_MAX};
 pub use stages::{StagePlot, write_stages};
 pub use theme::Theme;
 
@@ -78,8 +78,8 @@ impl Default for SvgOptions {
 ///
 /// Of more than 16 ranks, those that do the same at the same times share a line, unless that is asked for otherwise.
 ///
-/// The size of the file is bounded whatever the timeline holds: above [`LINES_MAX`] ranks or [`BARS_MAX`] spans, a line
-/// shows by the height of the colours what share of their time its ranks spent on what; above [`ARROWS_MAX`] messages
+/// The size of the file is bounded whatever the timeline holds: above [`LINES_MAX`] ranks ([`EVERY_RANK_LINES_MAX`] where a line for
+/// each is asked for) or [`BARS_MAX`] spans, a line shows by the height of the colours what share of their time its ranks spent on what; above [`ARROWS_MAX`] messages
 /// none is drawn. The drawing says so where it happens.
 ///
 /// ```

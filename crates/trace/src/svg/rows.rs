@@ -6,6 +6,8 @@ use castell_base::Rank;
 
 /// Lines that a drawing has at most; of more ranks, neighbours share a line.
 pub const LINES_MAX: u32 = 64;
+/// The same where a line for each rank is asked for.
+pub const EVERY_RANK_LINES_MAX: u32 = 1000;
 /// So many ranks have a line each, however alike they are.
 const APART_MAX: usize = 16;
 
@@ -44,7 +46,8 @@ impl Places {
         if !groups.is_empty() && groups.len() * 2 <= ranks.len() {
             return Places::new(timeline, groups, Shown::First);
         }
-        let together = ranks.len().div_ceil(LINES_MAX as usize).max(1);
+        let lines_max = if every_rank { EVERY_RANK_LINES_MAX } else { LINES_MAX };
+        let together = ranks.len().div_ceil(lines_max as usize).max(1);
         let shown = if together == 1 { Shown::First } else { Shown::Shares };
         Places::new(timeline, ranks.chunks(together).map(<[Rank]>::to_vec).collect(), shown)
     }
@@ -113,6 +116,17 @@ pub(super) fn listed(ranks: &[Rank], length_max: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_rank_has_a_line_where_that_is_asked_for_until_there_are_too_many() {
+        let lines = |ranks: u32, every_rank| {
+            Places::of(&Timeline { ranks, ..Timeline::default() }, every_rank).lines.len()
+        };
+        assert_eq!((lines(64, true), lines(100, true), lines(1000, true)), (64, 100, 1000));
+        assert_eq!(lines(1001, true), 501, "two a line");
+        let is_named = |line: &Line| line.name.starts_with("rank ");
+        assert!(Places::of(&Timeline { ranks: 100, ..Timeline::default() }, true).lines.iter().all(is_named));
+    }
 
     #[test]
     fn ranks_are_listed_as_far_as_there_is_room() {
