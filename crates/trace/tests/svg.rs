@@ -155,7 +155,7 @@ fn any_text_is_taken() {
 
 #[test]
 fn files_are_bounded() {
-    for (ranks, most) in [(1000, 3_000_000), (5000, 3_000_000)] {
+    for (ranks, most) in [(1000, 4_000_000), (5000, 4_000_000)] {
         let timeline = exchange(ranks);
         assert!(ranks > LINES_MAX && timeline.messages.len() > ARROWS_MAX);
         let drawing = draw_each(&timeline);
