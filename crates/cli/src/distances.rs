@@ -21,7 +21,7 @@ Examples:
   castell distances --trace it -- ./program      # keep its accesses
   castell distances --svg curve.svg -- ./program # drawn
 
-The program is not changed; it runs under Valgrind, some 15 to 40 times slower, one thread at a time. Send castell SIGUSR1 to see \
+The program is not changed; it runs under Valgrind, 10 to 120 times slower, one thread at a time. Send castell SIGUSR1 to see \
 what there is so far. An interrupt ends the program, and what was seen of it is printed.
 
 Exit code: the program's own; 1 if it could not be observed, 2 for wrong usage.";

@@ -29,7 +29,7 @@ Examples:
 
 Counters of the processor are read while the program runs, which costs it nothing worth mention. Where there are none (in most \
 virtual machines) the command says so, and falls back to reuse distances: it runs the program twice, once as it is for its time and \
-once under an observer, 10 to 20 times slower. `--by counters` never does that.
+once under an observer, 5 to 80 times slower. `--by counters` never does that.
 
 Exit code: the program's own; 1 if it could not be profiled, 2 for wrong usage.";
 
@@ -218,7 +218,7 @@ fn measured(args: &Args) -> anyhow::Result<Report> {
         }
         (Err(why), By::Auto) => {
             castell_host::say(&format!(
-                "{why}\nfalling back to reuse distances: the program runs twice, the second time 10 to 20 times slower"
+                "{why}\nfalling back to reuse distances: the program runs twice, the second time 5 to 80 times slower"
             ));
             true
         }
