@@ -125,7 +125,27 @@ def wavefront(columns=2, rows=2, sweeps=4, blocks=10, face=36_000, calc=2_000_00
     return ranks
 
 
+def cholesky(tiles=8, potrf=100_000, trsm=250_000, syrk=250_000, gemm=450_000):
+    """Tasks of a factorisation by tiles, right-looking: who last wrote a tile is waited for by those that read or write it."""
+    rank, wrote = Rank(), {}
+
+    def task(name, time, reads, writes):
+        before = [wrote[tile] for tile in (*reads, writes) if tile in wrote]
+        wrote[writes] = rank.add(name, f"calc {time}", *before)
+
+    for k in range(tiles):
+        task(f"potrf_{k}", potrf, (), (k, k))
+        for i in range(k + 1, tiles):
+            task(f"trsm_{i}_{k}", trsm, ((k, k),), (i, k))
+        for i in range(k + 1, tiles):
+            task(f"syrk_{i}_{k}", syrk, ((i, k),), (i, i))
+            for j in range(k + 1, i):
+                task(f"gemm_{i}_{j}_{k}", gemm, ((i, k), (j, k)), (i, j))
+    return [rank]
+
+
 PROGRAMS = {
+    "cholesky": (["the tasks of a Cholesky factorisation of 8 x 8 tiles, on one rank: for `castell tasks simulate`"], cholesky),
     "pingpong": (["one message of 8 bytes to and fro, 100 times"], pingpong),
     "barrier": (["dissemination barrier of 8 ranks"], barrier),
     "halo": (["five-point stencil on 4 x 2 ranks, 20 steps, edges of 512 doubles"], halo),
