@@ -52,7 +52,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// With the line that is wrong, where that is known.
 fn problems(file: &Path, error: &ChartError) -> Problems {
-    let file = if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() };
+    let file = source::name(file);
     let problem = match error {
         ChartError::Chart(text) => Problem { text: format!("{file}: {text}"), line: None, column: None },
         ChartError::Json(error) => {

@@ -330,6 +330,7 @@ fn calls_are_drawn_after_the_end() {
     assert_eq!(std::fs::read_to_string(json).expect("a trace").trim(), trace);
     // Who writes nothing, and what is no format.
     let nothing = bench.write("nothing", "#!/bin/sh\nexit 0\n");
+    std::fs::write(bench.path(".none.svg.calls"), &trace).expect("what another run left");
     let (drawing, output) = draw("none.svg", &[], &nothing);
     assert!(texts(&output).1.contains("no timeline: rank 0 writes it in MPI_Finalize") && !drawing.exists());
     let (_, output) = draw("out.gif", &[], &program);

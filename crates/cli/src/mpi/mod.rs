@@ -139,6 +139,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     castell_host::say(&format!("{what}: preloads {} {way}", library.display()));
     let calls = calls_file(&drawn).filter(|_| drawn.chrome().is_none() && !args.dry_run);
     let Some(calls) = calls else { return Ok(start.go(args.dry_run)) };
+    // What a run left that was killed is not this one's.
+    let _ = std::fs::remove_file(&calls);
     let code = start.wait()?;
     let title = args.words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     timeline::draw(&calls, title, &drawn)?;
