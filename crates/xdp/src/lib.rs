@@ -23,4 +23,4 @@ pub use error::XdpError;
 pub use interface::{Interface, Mode, Verdict};
 pub use kernel::Counters;
 pub use layout::{MESSAGE_BYTES_MAX, OPERATIONS_MAX, PEERS_MAX, RUNS, SCHEDULES_MAX};
-pub use session::{Group, Patience, Run, Session, Stamps};
+pub use session::{Group, Patience, RUNS_END, Run, Session, Stamps};

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 const REQUESTS_MAX: usize = 64;
 /// A destination is asked how far it is when it is known to be so many runs behind, so that nobody has to wait for its answer.
 const ASK_AT: u32 = RUNS as u32 / 2;
-/// Frames tell runs apart by 32 bits; room is left for what is said of the runs to come.
-const RUNS_END: u32 = u32::MAX - 2 * RUNS as u32 + 1;
+/// So many runs has a session: frames tell them apart by 32 bits, and room is left for what is said of the runs to come.
+pub const RUNS_END: u32 = u32::MAX - 2 * RUNS as u32 + 1;
 
 /// For how long who leaves waits for peers that say nothing.
 const LINGER: Duration = Duration::from_millis(500);
@@ -255,6 +255,21 @@ impl Session {
     #[doc(hidden)]
     pub fn ends_before(&mut self, end: u32) {
         self.end = end;
+    }
+
+    /// For tests: as if all runs before this one had been, here and at the peers. Before the first is started.
+    #[doc(hidden)]
+    pub fn begins_at(&mut self, run: u32) {
+        let schedules = &self.shared.kernel.schedules;
+        for before in run.saturating_sub(RUNS as u32)..run {
+            self.completed(before).store(u64::from(before) + 1, Ordering::Relaxed);
+        }
+        for peer in 0..self.macs.len() {
+            let at = layout::schedule::PEERS + peer * layout::peer::BYTES + layout::peer::ACKNOWLEDGED;
+            schedules.word(self.place, at).store(run, Ordering::Relaxed);
+        }
+        schedules.long(self.place, layout::schedule::DONE).store(run.into(), Ordering::Release);
+        self.next = run;
     }
 
     /// Starts the next run, with these bytes at the start of its scratchpad. Up to [`RUNS`] may be under way; where that many are, the first of

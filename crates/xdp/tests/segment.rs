@@ -11,7 +11,7 @@ use castell_base::Rank;
 use castell_collectives::collective::{Collective, Shape};
 use castell_esp::Mac;
 use castell_host::packet::{Frames, PacketSocket};
-use castell_xdp::{Compiled, Group, Interface, Mode, Patience, Session, XdpError};
+use castell_xdp::{Compiled, Group, Interface, Mode, Patience, RUNS_END, Session, XdpError};
 use hosts::Hosts;
 use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
@@ -120,10 +120,15 @@ fn there_are_as_many_runs_as_numbers() {
     }
     let hosts = Hosts::new(2, 1500, true);
     let interfaces = team::interfaces(&hosts, 2, Mode::Auto);
+    let mut sessions = team::sessions(&interfaces, "barrier:dissemination", 1, PATIENT);
+    sessions.iter_mut().for_each(|session| session.ends_before(5));
+    runs_out_after_five(sessions);
+}
+
+fn runs_out_after_five(sessions: Vec<Session>) {
     std::thread::scope(|scope| {
-        for mut session in team::sessions(&interfaces, "barrier:dissemination", 1, PATIENT) {
+        for mut session in sessions {
             scope.spawn(move || {
-                session.ends_before(5);
                 for _ in 0..5 {
                     let run = session.start(&[]).unwrap_or_else(|error| panic!("{error}"));
                     session.wait(run).unwrap_or_else(|error| panic!("{error}"));
@@ -136,6 +141,27 @@ fn there_are_as_many_runs_as_numbers() {
             });
         }
     });
+}
+
+/// The kernel's words for runs, and those of frames, up to the last that there is.
+#[test]
+fn the_last_runs_are_as_the_first() {
+    if !is_inside("the_last_runs_are_as_the_first") {
+        return;
+    }
+    let hosts = Hosts::new(4, 1500, false);
+    let interfaces = team::interfaces(&hosts, 4, Mode::Auto);
+    let _relay = Relay::start(&interfaces, Weather { lost: 0.1, doubled: 0.1, delayed: 0.1 }, 5);
+    for first in [1 << 30, u32::MAX / 2 - 20, RUNS_END - 40] {
+        for (name, count) in COLLECTIVES.into_iter().step_by(2) {
+            let mut sessions = team::sessions(&interfaces, name, count, PATIENT);
+            sessions.iter_mut().for_each(|session| session.begins_at(first));
+            team::run(sessions, name, count, 40, 3);
+        }
+    }
+    let mut sessions = team::sessions(&interfaces, "barrier:dissemination", 1, PATIENT);
+    sessions.iter_mut().for_each(|session| session.begins_at(RUNS_END - 5));
+    runs_out_after_five(sessions);
 }
 
 #[test]

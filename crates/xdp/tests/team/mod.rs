@@ -59,13 +59,14 @@ pub fn run(sessions: Vec<Session>, name: &str, count: u64, runs: u32, deep: u32)
     let one = |mut session: Session, me: u32| -> Result<(), XdpError> {
         let mut started = std::collections::VecDeque::new();
         for number in 0..runs {
-            started.push_back(session.start(&to_bytes(&input(operation, me, number, count)))?);
+            let run = session.start(&to_bytes(&input(operation, me, number, count)))?;
+            started.push_back((number, run));
             while started.len() as u32 >= deep || (number + 1 == runs && !started.is_empty()) {
-                let run = started.pop_front().expect("it is there");
+                let (number, run) = started.pop_front().expect("it is there");
                 session.wait(run)?;
                 let mut scratch = vec![0; 2 * 8 * count as usize];
                 session.read(run, &mut scratch);
-                if let Some(expected) = output(operation, ranks, run.0, count) {
+                if let Some(expected) = output(operation, ranks, number, count) {
                     let at = if operation == "bcast" && me == 0 { 0 } else { 8 * count as usize };
                     assert!(
                         operation == "bcast" && me == 0 || scratch[at..] == to_bytes(&expected),
