@@ -36,6 +36,6 @@ pub use deferred::{Deferred, defer};
 pub use describe::describe;
 pub use failure::{Cause, Failure};
 pub use messages::{Counters, UNEXPECTED_BUDGET_BYTES};
-pub use number::CONTEXTS;
+pub use number::{CALLS_AHEAD, CONTEXTS};
 pub use process::{Handle, Process, RunError, SCRATCHPAD_BYTES_MAX};
 pub use runs::{Arrived, Recorded};

@@ -44,7 +44,7 @@ pub(super) fn is_pairwise_ahead(number: u32, next: u32) -> bool {
 }
 
 /// So many calls the word of a call may be ahead: later ones look as if they were over.
-pub(super) const CALLS_AHEAD: u32 = 1 << (SEQUENCE_BITS - 1);
+pub const CALLS_AHEAD: u32 = 1 << (SEQUENCE_BITS - 1);
 
 /// The same for the word of a call, where the next call in its context has this sequence number.
 pub(super) fn is_call_ahead(word: u32, next: u32) -> bool {

@@ -3,7 +3,7 @@
 use super::{Communicator, Member};
 use crate::collective::{CallError, Reduction};
 use castell_base::Rank;
-use castell_engine::{CONTEXTS, MASK_WORDS, Mask, Process};
+use castell_engine::{CALLS_AHEAD, CONTEXTS, MASK_WORDS, Mask, Process};
 use std::sync::Arc;
 
 /// Why a communicator could not be made.
@@ -50,17 +50,26 @@ impl Communicator {
         let members: Arc<[Rank]> =
             chosen.iter().map(|(_, rank)| self.member.members[*rank as usize]).collect();
         let process = &self.member.process;
-        // Where this context was used before the members may have come to different numbers.
-        let mut first = [0u64];
-        self.allreduce(&[process.next_call(context)], &mut first, Reduction::Maximum)?;
-        if colour.is_none() {
-            process.close_context(context);
-            return Ok(None);
+        let mine = process.next_call(context);
+        let mut ends = [0; 2];
+        self.allreduce(&[mine, !mine], &mut ends, Reduction::Maximum)?;
+        let numbers = Numbers { first: ends[0], least: !ends[1] };
+        let communicator = match colour {
+            None => {
+                process.close_context(context);
+                None
+            }
+            Some(_) => {
+                let rank = chosen.iter().position(|(_, rank)| *rank == self.member.seat.rank);
+                let rank = rank.expect("a rank is of its own colour") as u32;
+                process.open_context(context, Arc::clone(&members), numbers.first);
+                Some(Communicator::new(Member::new(process.clone(), context, rank, members, false)))
+            }
+        };
+        if numbers.are_far_apart() {
+            self.barrier()?;
         }
-        let rank = chosen.iter().position(|(_, rank)| *rank == self.member.seat.rank);
-        let rank = rank.expect("a rank is of its own colour") as u32;
-        process.open_context(context, Arc::clone(&members), first[0]);
-        Ok(Some(Communicator::new(Member::new(process.clone(), context, rank, members, false))))
+        Ok(communicator)
     }
 
     /// Another communicator of the same ranks, whose calls have nothing to do with those of this one.
@@ -138,11 +147,31 @@ impl Communicator {
         let found = find_by_exchange(process, name, members.len(), exchange);
         process.want_context(name, false);
         let context = found?.ok_or(SplitError::Contexts)?;
-        let mut all = vec![0; members.len()];
-        exchange(&[process.next_call(context)], &mut all).map_err(SplitError::Exchange)?;
-        let first = all.into_iter().max().unwrap_or(0);
-        process.open_context(context, Arc::clone(&members), first);
-        Ok(Communicator::new(Member::new(process.clone(), context, rank as u32, members, false)))
+        let mut all = vec![process.next_call(context); members.len()];
+        exchange(&[all[rank]], &mut all).map_err(SplitError::Exchange)?;
+        let [first, least] = [all.iter().max(), all.iter().min()].map(|end| end.copied().unwrap_or(0));
+        let numbers = Numbers { first, least };
+        process.open_context(context, Arc::clone(&members), numbers.first);
+        let communicator =
+            Communicator::new(Member::new(process.clone(), context, rank as u32, members, false));
+        if numbers.are_far_apart() {
+            exchange(&[0], &mut all).map_err(SplitError::Exchange)?;
+        }
+        Ok(communicator)
+    }
+}
+
+/// How many calls the members have made in a context that they agreed upon, in communicators that used it before.
+struct Numbers {
+    /// The most, which is the number of the new communicator's first call.
+    first: u64,
+    least: u64,
+}
+
+impl Numbers {
+    /// To who is so far behind the first call's messages would look as if they were over: nobody makes it before all know its number.
+    fn are_far_apart(&self) -> bool {
+        self.first - self.least >= u64::from(CALLS_AHEAD)
     }
 }
 

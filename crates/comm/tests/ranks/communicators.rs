@@ -1,12 +1,13 @@
 //! Communicators: splitting, overlapping, reusing contexts; ranks that call different things; random programs.
 
-use crate::group::{group, seed};
+use crate::group::{group, group_with, seed};
 use crate::oracle;
 use crate::oracle::{Case, Matrix, matrix_product};
 use castell_base::Rank;
 use castell_comm::collective::{
     Call, CallError, Complex, Custom, Found, Layout, Neighbourhood, Operation, Reason, Reduction,
 };
+use castell_comm::job::{JobOptions, Net, OverTcp};
 use castell_comm::{Cause, Comm, Communicator};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -47,6 +48,36 @@ fn contexts_are_used_again() {
             let mut sum = [0];
             copy.allreduce(&[round + comm.rank().0], &mut sum, Reduction::Sum).expect("goes well");
             assert_eq!(sum, [2 * round + 1]);
+        }
+    });
+}
+
+/// Communicators of other ranks have used the context before, so much that the words of the new one's calls look to this rank as if they were over.
+#[test]
+fn a_context_may_have_been_used_much_more_elsewhere() {
+    const BEHIND: u64 = (1 << 20) + 7;
+    let options = JobOptions { net: Net::Tcp(OverTcp::default()), ..JobOptions::new(3) };
+    group_with(&options, |comm| {
+        let (world, me) = (comm.world(), comm.rank());
+        for round in 0..300u32 {
+            // The context that the next communicator gets; the rank behind is another one each time.
+            let called = comm.next_call(1);
+            if me.0 != round % 3 {
+                comm.open_context(1, [me].into(), called + BEHIND);
+                comm.close_context(1);
+            }
+            let copy = if round % 2 == 0 {
+                world.dup()
+            } else {
+                let members = (0..3).map(Rank).collect();
+                Communicator::by_exchange(comm, members, &mut |mine, all| {
+                    world.allgather(mine, all).map_err(|error| error.to_string())
+                })
+            };
+            let mut sums = [0];
+            let copy = copy.expect("a context is free again");
+            copy.allreduce(&[round + me.0], &mut sums, Reduction::Sum).expect("goes well");
+            assert_eq!(sums, [3 * round + 3]);
         }
     });
 }
