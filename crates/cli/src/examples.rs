@@ -169,14 +169,35 @@ mod tests {
             let calls = calls(&lines.join("\n"));
             assert!(calls.len() >= names, "{path}: {} calls in {names} examples: {lines:?}", calls.len());
             count += calls.len();
-            for call in calls {
-                let words = ["castell"].into_iter().chain(call.iter().map(String::as_str));
-                if let Err(error) = crate::Cli::command().try_get_matches_from(words) {
-                    wrong.push(format!("{path}: {}: {error}", call.join(" ")));
-                }
-            }
+            wrong.extend(calls.iter().filter_map(|call| misunderstood(path, call)));
         });
         assert!(wrong.is_empty() && count > 200, "{count} examples: {}", wrong.join("\n"));
+    }
+
+    /// What is wrong with the words of a call.
+    fn misunderstood(place: &str, call: &[String]) -> Option<String> {
+        let words = ["castell"].into_iter().chain(call.iter().map(String::as_str));
+        let error = crate::Cli::command().try_get_matches_from(words).err()?;
+        Some(format!("{place}: {}: {error}", call.join(" ")))
+    }
+
+    /// Also of those that the book's test does not run.
+    #[test]
+    fn every_command_of_the_book_is_understood() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let pages = std::fs::read_dir(root.join("docs/src")).expect("the book");
+        let pages = pages.map(|page| page.expect("a page").path()).chain([root.join("README.md")]);
+        let (mut count, mut wrong) = (0, Vec::new());
+        for page in pages.filter(|page| page.extension().is_some_and(|extension| extension == "md")) {
+            let text = std::fs::read_to_string(&page).expect("text").replace("\\\n", "");
+            let blocks = text.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
+            for command in blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("$ ")) {
+                let calls = calls(command);
+                count += calls.len();
+                wrong.extend(calls.iter().filter_map(|call| misunderstood(&page.to_string_lossy(), call)));
+            }
+        }
+        assert!(wrong.is_empty() && count > 200, "{count} commands: {}", wrong.join("\n"));
     }
 
     /// What stands between quotes in Rust text, outside of comments, but for what is looked for in what was printed.
