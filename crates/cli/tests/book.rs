@@ -10,16 +10,18 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
 
+/// In front of a program in the folder.
+const OWN: &str = "./";
+
 /// A part of the commands that are not run here, and why. All others are run.
 const NOT_RUN: &[(&str, &str)] = &[
-    ("./", "a program of the reader's; tests have some of their own"),
+    (OWN, "a program of the reader's, unless the page has it; tests have some of their own"),
     ("mpicxx", "a program and a library of the reader's"),
     ("castell mpi", "mpi.rs, with MPI programs"),
     ("cargo ", "builds or installs: done before this test"),
     ("alias ", "for the shell that the reader types into"),
     ("castell lab", "hosts.rs, lab.rs, xdp.rs: not every machine may make hosts"),
     ("--hosts ", "hosts_reached.rs, over_hosts.rs: names of the reader's hosts"),
-    ("-- hostname", "launch.rs"),
     ("castell bench", "takes minutes; bench_ends.rs, bench_sim.rs, bench_tasks.rs, small"),
     ("castell tune", "takes minutes, and writes what it found where the user's is; tune.rs, knobs.rs, small"),
     ("castell daemon", "goes on until it is stopped; daemon.rs and its neighbours"),
@@ -38,10 +40,6 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("monday.jsonl", "a recording of the reader's; daemon_recorded.rs"),
     ("jq ", "files of the reader's, by a program that castell does not need"),
     ("salloc", "an allocation of Slurm's; sessions_slurm.rs"),
-    ("ring.c", "the program on the page above it; c_examples.rs"),
-    ("mine.luau", "a strategy of the reader's; strategy.rs"),
-    ("jobs.csv", "a table of the reader's; place.rs"),
-    ("table.csv", "a table of the reader's; place.rs"),
     ("--slurm", "a queue of Slurm's; sessions_slurm.rs, slurm.rs"),
     ("--split", "programs and times of the reader's; place.rs"),
     ("--rule predicted", "profiles of the reader's programs; place.rs"),
@@ -86,6 +84,8 @@ fn run(line: &str, folder: &Path, installed: &Installed) -> String {
     shell.args(["-c", line]).current_dir(folder);
     shell.env("PATH", format!("{}:{paths}", installed.prefix.join("bin").display()));
     shell.env("PKG_CONFIG_PATH", installed.prefix.join("lib/pkgconfig"));
+    // Where the pages have it installed: a link.
+    shell.env("HOME", folder);
     installed::output(&mut shell)
 }
 
@@ -157,6 +157,7 @@ fn commands_of_all_pages_do_what_the_pages_say() {
     for name in ["examples", "vectors"] {
         std::os::unix::fs::symlink(root().join(name), folder.path().join(name)).expect("a link");
     }
+    std::os::unix::fs::symlink(&INSTALLED.prefix, folder.path().join("castell")).expect("a link");
     let mut pages = vec![root().join("README.md")];
     for entry in std::fs::read_dir(root().join("docs/src")).expect("the book is there") {
         let path = entry.expect("it can be read").path();
@@ -172,7 +173,10 @@ fn commands_of_all_pages_do_what_the_pages_say() {
     for page in pages {
         let text = std::fs::read_to_string(&page).expect("a page");
         let mut is_left_out = |command: &str| {
-            let at = NOT_RUN.iter().position(|(part, _)| command.contains(part));
+            let mut own = command.split(OWN).skip(1).map(|rest| rest.split(' ').next().unwrap_or_default());
+            let is_there = own.all(|program| folder.path().join(program).exists());
+            let at =
+                NOT_RUN.iter().position(|(part, _)| command.contains(part) && !(*part == OWN && is_there));
             at.into_iter().for_each(|at| used[at] = true);
             at.is_some()
         };
