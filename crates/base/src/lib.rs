@@ -11,9 +11,11 @@ pub mod random;
 pub mod sync;
 mod threads;
 mod time;
+mod words;
 
 pub use ids::{Rank, Tag};
 pub use memory::Lent;
 pub use moment::Moment;
 pub use threads::{Job, OwnThread, Threads};
 pub use time::{PerByte, QuantityError, Time};
+pub use words::counted;

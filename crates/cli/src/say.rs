@@ -45,11 +45,6 @@ pub fn failure(error: &anyhow::Error, as_json: bool) {
     }
 }
 
-/// `1 error`, `2 errors`.
-pub fn count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
 /// Of `known`, what somebody who wrote `name` may have meant: no more than a third of its letters are others.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distances = known.into_iter().map(|known| (distance(name, known), known));
@@ -90,6 +85,5 @@ mod tests {
         let known = ["bcast:binomial", "bcast:linear", "barrier:linear"];
         assert_eq!(nearest("bcast:binomal", known), Some("bcast:binomial"));
         assert_eq!(nearest("missing.goal", known), None);
-        assert_eq!((count(1, "error"), count(0, "error")), ("1 error".into(), "0 errors".into()));
     }
 }

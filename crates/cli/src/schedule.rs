@@ -2,13 +2,13 @@
 
 use crate::look::LookArgs;
 use crate::{model, patterns};
-use anyhow::Context;
-use castell_base::Time;
+use anyhow::{Context, ensure};
+use castell_base::{Time, counted};
 use castell_collectives::language::{Cost, DRAWN_RANKS_MAX, Fitted, Labelling, Word};
 use castell_collectives::search::{Order, Search, Weights, all_words, heuristic};
 use castell_model::{Model, Plb, largest_useful_fan_out, optimal_fan_out};
 use castell_trace::Look;
-use castell_trace::svg::{StagePlot, write_stages};
+use castell_trace::svg::{StageMatrices, StagePlot, write_stage_matrices, write_stages};
 use clap::Subcommand;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -96,7 +96,7 @@ struct CheckArgs {
     /// Print each rank's coordinates in the hyper-cuboid of the stages
     #[arg(long)]
     cuboid: bool,
-    /// Draw the stages
+    /// Draw the stages: a line a rank, or beyond 64 ranks a square a stage that shows who sends to whom
     #[arg(long, value_name = "FILE.svg|png|pdf", group = "drawn", value_parser = crate::picture::file)]
     svg: Option<PathBuf>,
     #[command(flatten)]
@@ -253,7 +253,7 @@ fn allreduce(args: &AllreduceArgs) -> anyhow::Result<ExitCode> {
 
 impl Choice {
     fn text(&self) -> String {
-        let mut text = format!("{} ranks, {} bytes, {}\n", self.ranks, self.bytes, self.model);
+        let mut text = format!("{}, {} bytes, {}\n", counted(self.ranks, "rank"), self.bytes, self.model);
         let rows = [
             ("best", &self.best),
             ("heuristic", &self.heuristic),
@@ -288,22 +288,36 @@ impl Choice {
     }
 }
 
+const BLOCKS: u32 = 64;
+/// Counting more takes longer than anybody waits for a picture.
+const COUNTED_MAX: u64 = 100_000_000;
+
 fn drawing(fitted: &Fitted, look: &Look) -> anyhow::Result<Vec<u8>> {
-    let shown = fitted.ranks().min(DRAWN_RANKS_MAX);
-    let rest = match fitted.ranks() - shown {
-        0 => String::new(),
-        more => format!("; {more} more ranks are not drawn"),
-    };
-    let messages = fitted.drawn_messages().into_iter();
-    let plot = StagePlot {
-        title: fitted.word().to_string(),
-        subtitle: format!("{} ranks, {} stages{rest}", fitted.ranks(), fitted.word().stages.len()),
-        ranks: shown as usize,
-        stages: fitted.word().stages.iter().map(ToString::to_string).collect(),
-        messages: messages.map(|(stage, from, to)| (stage, from.index(), to.index())).collect(),
-    };
+    let (ranks, stages) = (fitted.ranks(), &fitted.word().stages);
+    let title = fitted.word().to_string();
+    let subtitle = format!("{}, {}", counted(ranks, "rank"), counted(stages.len(), "stage"));
     let mut drawing = Vec::new();
-    write_stages(&plot, look, &mut drawing)?;
+    // Each message is an arrow; where lines can't be told apart any more, cells count them.
+    if ranks <= DRAWN_RANKS_MAX {
+        let messages = fitted.drawn_messages().into_iter();
+        let plot = StagePlot {
+            title,
+            subtitle,
+            ranks: ranks as usize,
+            stages: stages.iter().map(ToString::to_string).collect(),
+            messages: messages.map(|(stage, from, to)| (stage, from.index(), to.index())).collect(),
+        };
+        write_stages(&plot, look, &mut drawing)?;
+    } else {
+        let messages = fitted.cost(1).messages();
+        ensure!(
+            messages <= COUNTED_MAX,
+            "--svg counts up to {COUNTED_MAX} messages, and these are {messages}"
+        );
+        let stages = stages.iter().map(ToString::to_string).zip(fitted.messages_by_block(BLOCKS)).collect();
+        let plot = StageMatrices { title, subtitle, ranks, blocks: BLOCKS, stages };
+        write_stage_matrices(&plot, look, &mut drawing)?;
+    }
     Ok(drawing)
 }
 
@@ -346,7 +360,7 @@ fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let Checked { schedule, ranks, bytes, model, messages, bytes_total, alpha_p, alpha_r, .. } = &checked;
-    println!("{schedule} fits {ranks} ranks");
+    println!("{schedule} fits {}", counted(*ranks, "rank"));
     println!("{} for {bytes} bytes under {model}", Time(checked.cost_ps));
     println!(
         "{alpha_p} stages, {alpha_r} messages one after the other; {messages} messages, {bytes_total} bytes in all"

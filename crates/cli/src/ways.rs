@@ -3,7 +3,7 @@
 mod fabrics;
 
 use anyhow::{Context as _, bail};
-use castell_base::Rank;
+use castell_base::{Rank, counted};
 use castell_comm::job::{Death, Job, RankState};
 use castell_comm::jobs::{self, RunningJob};
 use castell_comm::ways::{Reading, Way, WhyNetwork};
@@ -211,17 +211,15 @@ impl<'a> Picture<'a> {
 
     fn to_text(&self, id: &str, explain: bool) -> String {
         let ranks = self.job().ranks();
-        let plural =
-            |count: usize, thing: &str| format!("{count} {thing}{}", if count == 1 { "" } else { "s" });
         let hosts: BTreeSet<u32> = (0..ranks).map(|rank| self.job().host_of(Rank(rank))).collect();
         let hosts = hosts.len();
         let mut lines = vec![format!(
             "job {id}: {} on {}",
-            plural(ranks as usize, "rank"),
+            counted(ranks, "rank"),
             match (hosts, self.places.len()) {
                 (1, 1) => self.places[0].name.clone(),
-                (1, domains) => plural(domains, "isolation domain"),
-                (hosts, _) => plural(hosts, "host"),
+                (1, domains) => counted(domains, "isolation domain"),
+                (hosts, _) => counted(hosts, "host"),
             }
         )];
         if self.places.len() > 1 {

@@ -168,7 +168,7 @@ fn a_million_ranks_without_work_cost_nothing() {
     let folder = Folder::new();
     let file = folder.file("ranks.goal", "num_ranks 4000000000\nrank 0 { send 1b to 3999999999 }");
     let said = fails(1, &["check", &file]);
-    assert!(said.contains("4000000000 ranks, 1 operations"), "{said}");
+    assert!(said.contains("4000000000 ranks, 1 operation"), "{said}");
     assert!(succeeds(&["dump", "--schedule", "--rank", "3999999998", &file]).contains("0 operations"));
     assert!(fails(1, &["convert", &file, "-o", &folder.path("x.bin")]).contains("67108864 ranks"));
 }

@@ -62,6 +62,15 @@ fn words_are_checked_and_drawn() {
     let file = tempfile::Builder::new().suffix(".svg").tempfile().unwrap();
     succeeds(&["check", "a4", "--ranks", "4", "--svg", file.path().to_str().unwrap()]);
     assert!(std::fs::read_to_string(file.path()).unwrap().starts_with("<svg"));
+    // Lines of more ranks could not be told apart.
+    succeeds(&["check", "a32,a32", "--ranks", "1024", "--svg", file.path().to_str().unwrap()]);
+    let squares = std::fs::read_to_string(file.path()).unwrap();
+    assert!(
+        squares.contains("a cell is 16 by 16 ranks") && squares.contains("1024 ranks, 2 stages"),
+        "{squares}"
+    );
+    let many = ["check", "a20000", "--ranks", "20000", "--svg", file.path().to_str().unwrap()];
+    assert!(fails(1, &many).contains("--svg counts up to 100000000 messages, and these are 399980000"));
 }
 
 /// Drawings take the same options, and look alike.

@@ -3,6 +3,7 @@
 //! Says what it sees; what a measurement is worth then is for the reader to judge.
 
 use crate::topology::Processors;
+use castell_base::counted;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -71,7 +72,7 @@ impl Conditions {
         let load = self.load.filter(|load| *load > LOAD_MAX)?;
         let text = format!(
             "before it started, {load:.1} other threads wanted {}: what they take is in the times",
-            count(self.processors, "processor")
+            counted(self.processors, "processor")
         );
         Some(Doubt { kind: "load", text })
     }
@@ -86,8 +87,8 @@ impl Conditions {
             kind: CROWD,
             text: format!(
                 "{} share {}: times contain changes between {among}",
-                count(number as usize, what),
-                count(self.processors, "processor")
+                counted(number as usize, what),
+                counted(self.processors, "processor")
             ),
         })
     }
@@ -124,10 +125,6 @@ impl Conditions {
             ),
         })
     }
-}
-
-fn count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Threads that want a processor, this one left out: the mean of the last minute, and no more than wants one now, since the mean

@@ -1,7 +1,7 @@
 //! A program as a drawing.
 
 use anyhow::bail;
-use castell_base::Rank;
+use castell_base::{Rank, counted};
 use castell_bench::bar::waiting;
 use castell_goal::graph::{EdgeKind, Graph, Vertex};
 use castell_goal::op::Op;
@@ -78,11 +78,11 @@ fn plot(program: &Program, which: Which, title: &str) -> GraphPlot {
     }
     let ranks = match which.only {
         Some(rank) => format!("rank {rank} of {}", program.num_ranks()),
-        None => format!("{} ranks", program.num_ranks()),
+        None => counted(program.num_ranks(), "rank"),
     };
-    let plural = if messages == 1 { "" } else { "s" };
     let operations: usize = groups.iter().map(|group| group.len() * program.rank(group[0]).len()).sum();
-    plot.subtitle = format!("{ranks}, {operations} operations, {messages} message{plural}");
+    plot.subtitle =
+        format!("{ranks}, {}, {}", counted(operations, "operation"), counted(messages, "message"));
     if groups.iter().any(|group| group.len() > 1) {
         plot.subtitle +=
             "; ranks that do the same share a line, with the messages that come to the first of them";

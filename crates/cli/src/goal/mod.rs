@@ -6,10 +6,9 @@ mod json;
 use crate::colour::Stream;
 use crate::excerpt::Source;
 use crate::look::LookArgs;
-use crate::say;
 use crate::source::{self, name};
 use anyhow::Context;
-use castell_base::Rank;
+use castell_base::{Rank, counted};
 use castell_goal::check::{self, Problem, Report, Severity};
 use castell_goal::file::{Contents, ReadError};
 use castell_goal::program::Program;
@@ -262,9 +261,13 @@ fn print_report(name: &str, report: &Report, out: &mut Out) -> anyhow::Result<()
     let more = if report.unlisted.is_empty() { "" } else { ", and more" };
     let verdict = match (errors, warnings) {
         (0, 0) => "no problems".to_owned(),
-        _ => format!("{}, {}{more}", say::count(errors, "error"), say::count(warnings, "warning")),
+        _ => format!("{}, {}{more}", counted(errors, "error"), counted(warnings, "warning")),
     };
-    out.write(format!("{name}: {} ranks, {} operations: {verdict}\n", report.ranks, report.operations))
+    out.write(format!(
+        "{name}: {}, {}: {verdict}\n",
+        counted(report.ranks, "rank"),
+        counted(report.operations, "operation")
+    ))
 }
 
 /// As what a program is printed.

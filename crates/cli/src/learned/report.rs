@@ -1,6 +1,7 @@
 //! What `castell learned` prints and draws.
 
 use super::Known;
+use castell_base::counted;
 use castell_interference::learn::{Basis, Factor, Hour, Program, Told};
 use castell_trace::Look;
 use castell_trace::svg::{Axis, Chart, Point, Series, write_chart};
@@ -38,7 +39,7 @@ pub(super) fn all(known: &Known, as_json: bool) {
         );
         return;
     }
-    println!("{}: {} of {}", known.file.display(), count(learner.observed(), "comparison"), known.machine);
+    println!("{}: {} of {}", known.file.display(), counted(learner.observed(), "comparison"), known.machine);
     let width = learner.programs().keys().map(|id| known.name(id).chars().count()).max().unwrap_or(0).max(8);
     for (id, program) in learner.programs() {
         let class = program.class().map_or("-".to_owned(), |class| class.to_string());
@@ -64,7 +65,7 @@ pub(super) fn all(known: &Known, as_json: bool) {
         println!(
             "  {}  {:<38} {ours:>7} {median:>7} {no_contention:>7} {:>11}",
             clock(hour.hour),
-            count(u64::from(hour.observed), "comparison"),
+            counted(hour.observed, "comparison"),
             hour.untold
         );
     }
@@ -87,7 +88,7 @@ fn probed(known: &Known, width: usize) {
             known.name(id),
             factor(probed.presses()),
             factor(probed.feels()),
-            count(probed.meetings() as u64, "meeting"),
+            counted(probed.meetings(), "meeting"),
             probed.still_s()
         );
     }
@@ -97,10 +98,6 @@ fn factor(factor: Option<Factor>) -> String {
     factor.map_or("-".to_owned(), |Factor { slowdown, low, high }| {
         format!("{slowdown:.2} ({low:.2} to {high:.2})")
     })
-}
-
-fn count(number: u64, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// An hour since 1970, as `2026-11-26 07 h` in universal time (days to dates: Hinnant, "chrono-compatible low-level date algorithms").

@@ -2,12 +2,12 @@
 
 use super::allocation::allocation;
 use crate::launch::parse_duration;
-use crate::say;
 use anyhow::Context as _;
 use castell_agent::{
     Allocation, Asked, Life, MARK, NO_MARK, Options, Place, keep, list as ask_for_list, run as run_session,
     serve,
 };
+use castell_base::counted;
 use castell_host::NODE_FOLDER;
 use castell_host::users::Others;
 use castell_policy::session::protocol::{FromAgent, Part, Shown, Wanted};
@@ -300,7 +300,7 @@ pub fn list(args: ListArgs) -> anyhow::Result<ExitCode> {
         None => println!("no session, and no agent at {}", place.socket.display()),
         Some(policy) => {
             let most = slowdown_max.map_or_else(String::new, |most| format!(" (max-slowdown {most})"));
-            println!("{} under {policy}{most}", say::count(sessions.len(), "session"));
+            println!("{} under {policy}{most}", counted(sessions.len(), "session"));
             sessions.iter().for_each(|session| println!("{}", line(session)));
         }
     }

@@ -1,9 +1,9 @@
 //! `castell session simulate`.
 
 use super::chart;
-use crate::say;
 use crate::timeline::TimelineArgs;
 use anyhow::{Context as _, bail};
+use castell_base::counted;
 use castell_policy::placement::Slowdowns;
 use castell_policy::session::simulate::{Coefficients, Djsb, Outcome, Speed, Summary, run as simulate};
 use castell_policy::session::workload::{LeftOut, Workload, WorkloadError};
@@ -149,7 +149,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         }
         if let Some((job, refused)) = outcome.refused.first().filter(|_| rows.len() == 1) {
-            let count = say::count(outcome.refused.len(), "session");
+            let count = counted(outcome.refused.len(), "session");
             castell_host::say(&format!(
                 "{count} can never run; the first is {}: {refused}",
                 workload.jobs[*job].number
@@ -257,7 +257,7 @@ fn remarks(workload: &Workload) -> Vec<String> {
     ];
     let said = remarks.into_iter().filter(|(count, ..)| *count > 0);
     said.map(|(count, one, many)| {
-        format!("{} {}", say::count(count, "session"), if count == 1 { one } else { many })
+        format!("{} {}", counted(count, "session"), if count == 1 { one } else { many })
     })
     .collect()
 }
@@ -283,8 +283,8 @@ fn table(workload: &Workload, cluster: &Cluster, rows: &[(Rules, Summary)]) -> S
     let mut text = format!(
         "{}: {}, {} of {} slots together\n",
         workload.name,
-        say::count(workload.jobs.len(), "session"),
-        say::count(cluster.num_nodes(), "node"),
+        counted(workload.jobs.len(), "session"),
+        counted(cluster.num_nodes(), "node"),
         cluster.num_slots(),
     );
     remarks(workload).iter().for_each(|remark| text += &format!("  {remark}\n"));

@@ -1,10 +1,10 @@
 //! How times and numbers are said.
 
-use crate::say;
+use castell_base::counted;
 
 /// `1 processor`, `2 processors`.
 pub fn count_processors(slots: u64) -> String {
-    say::count(slots as usize, "processor")
+    counted(slots, "processor")
 }
 
 /// A time in the two largest units that matter.

@@ -1,6 +1,6 @@
 //! What went over the links of a network: in words, for programs, and drawn.
 
-use castell_base::Time;
+use castell_base::{Time, counted};
 use castell_model::topology::Topology;
 use castell_sim::instruments::{LinkLoad, Links};
 use castell_trace::Look;
@@ -54,12 +54,11 @@ impl Loads<'_> {
     }
 
     fn told(&self, LinkLoad { messages, bytes, waited, .. }: LinkLoad) -> String {
-        let plural = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let waited = match waited {
             Time::ZERO => String::new(),
             waited => format!(", waited for {waited}"),
         };
-        format!("{}, {}{waited}", plural(messages, "message"), plural(bytes, "byte"))
+        format!("{}, {}{waited}", counted(messages, "message"), counted(bytes, "byte"))
     }
 
     fn summary(&self) -> String {

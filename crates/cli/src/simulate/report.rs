@@ -2,7 +2,7 @@
 
 use super::links::Loads;
 use super::{Measures, Watched};
-use castell_base::{Rank, Time};
+use castell_base::{Rank, Time, counted};
 use castell_sim::statistics::Summary;
 use castell_trace::path::{self, Part, Step};
 use castell_trace::{Timeline, Travel};
@@ -98,7 +98,13 @@ impl Report<'_> {
     pub fn text(&self) -> String {
         let Watched { outcome, measures, .. } = self.watched;
         let mut text = String::new();
-        let _ = writeln!(text, "program   {}, {} ranks, {} events", self.name, outcome.ranks, outcome.events);
+        let _ = writeln!(
+            text,
+            "program   {}, {}, {} events",
+            self.name,
+            counted(outcome.ranks, "rank"),
+            outcome.events
+        );
         let _ = writeln!(text, "model     {}", self.model);
         if let Some(network) = &self.network {
             let _ = writeln!(text, "network   {network}");

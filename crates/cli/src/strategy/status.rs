@@ -1,8 +1,9 @@
 //! `castell strategy status`.
 
 use crate::daemon::Place;
-use crate::say::{self, plain};
+use crate::say::plain;
 use anyhow::bail;
+use castell_base::counted;
 use castell_daemon::ask;
 use castell_kernels::protocol::{FromDaemon, OnResource, Status, ToDaemon};
 use std::process::ExitCode;
@@ -38,7 +39,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// What a daemon does, for people: who decides, what the strategy and sensors say, what each resource does, what waits, who is registered.
 pub fn lines(status: &Status) -> Vec<String> {
     let Status { strategy, governor, resources, waiting, applications, done, steps, .. } = status;
-    let done = format!("{done} done in {}", say::count(*steps as usize, "step"));
+    let done = format!("{done} done in {}", counted(*steps, "step"));
     let mut lines = vec![format!("{} decides, governor {}; {done}", plain(strategy), plain(governor))];
     let numbers = status.shown.iter().chain(&status.sensors);
     let numbers: Vec<String> =
@@ -66,7 +67,7 @@ pub fn lines(status: &Status) -> Vec<String> {
             )
         });
         let shown: Vec<String> = shown.collect();
-        lines.push(format!("{}: {}", say::count(shown.len(), "application"), few(&shown)));
+        lines.push(format!("{}: {}", counted(shown.len(), "application"), few(&shown)));
         for application in applications {
             if let Some(reason) = application.strategy.as_ref().and_then(|own| own.stopped.as_ref()) {
                 lines.push(format!(

@@ -1,8 +1,9 @@
 //! A snapshot in words, for the screen and for `--once`.
 
 use super::snapshot::{Processor, Snapshot};
-use crate::say::{self, plain};
+use crate::say::plain;
 use crate::session::{processors, words::time};
+use castell_base::counted;
 use castell_policy::session::protocol::{Predicted, Shown};
 
 /// The heads of the columns of [`session`].
@@ -17,7 +18,7 @@ pub fn title(snapshot: &Snapshot) -> String {
     };
     let in_state = |state: &str| snapshot.sessions.iter().filter(|session| session.state == state).count();
     let (running, waiting, suspended) = (in_state("running"), in_state("waiting"), in_state("suspended"));
-    let sessions = say::count(snapshot.sessions.len(), "session");
+    let sessions = counted(snapshot.sessions.len(), "session");
     let most = snapshot.slowdown_max.map_or_else(String::new, |most| format!(" (max-slowdown {most})"));
     format!("{sessions} under {policy}{most}: {running} running, {waiting} waiting, {suspended} suspended")
 }

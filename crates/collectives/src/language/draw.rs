@@ -72,6 +72,25 @@ impl Fitted {
         messages.filter(|(_, _, to)| to.0 < DRAWN_RANKS_MAX).collect()
     }
 
+    /// How many messages go from each block of ranks to each, stage by stage: row by row, by senders. Blocks are neighbours, as many in each
+    /// but the last.
+    ///
+    /// # Panics
+    /// There are no blocks.
+    pub fn messages_by_block(&self, blocks: u32) -> Vec<Vec<u64>> {
+        let size = self.ranks().div_ceil(blocks);
+        let mut counts = vec![vec![0; (blocks * blocks) as usize]; self.word().stages.len()];
+        for rank in (0..self.ranks()).map(Rank) {
+            for step in self.steps(rank, 0) {
+                for transfer in &step.sends {
+                    let at = rank.0 / size * blocks + transfer.peer.0 / size;
+                    counts[step.stage][at as usize] += 1;
+                }
+            }
+        }
+        counts
+    }
+
     fn drawn_ranks(&self) -> impl Iterator<Item = Rank> + use<> {
         (0..self.ranks().min(DRAWN_RANKS_MAX)).map(Rank)
     }

@@ -412,6 +412,12 @@ rank  m1g2a3  n1g3a2
     let large = Fitted::new("a100".parse().unwrap(), 100).unwrap();
     assert!(large.diagram().ends_with("… and 36 ranks more\n"));
     assert_eq!(large.drawn_messages().len(), 64 * 63);
+    let two = Fitted::new("a2,a3".parse().unwrap(), 6).unwrap();
+    let blocks = vec![vec![2, 0, 0, 0, 2, 0, 0, 0, 2], vec![0, 2, 2, 2, 0, 2, 2, 2, 0]];
+    assert_eq!(two.messages_by_block(3), blocks);
+    let uneven: Vec<u64> = large.messages_by_block(64).into_iter().flatten().collect();
+    assert_eq!((uneven[0], uneven[64 * 49 + 49], uneven[64 * 50]), (2, 2, 0));
+    assert_eq!(uneven.iter().sum::<u64>(), 100 * 99);
 }
 
 #[test]

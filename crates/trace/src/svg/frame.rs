@@ -9,6 +9,7 @@ use super::xml::{Escaped, Px};
 use crate::kinds::{COLOURS, Colours, class, kind_name};
 use crate::units::marks;
 use crate::{Activity, Rows, Through, Timeline};
+use castell_base::counted;
 use std::io::{self, Write};
 
 /// The root element, style sheet, paper, title and subtitle.
@@ -52,12 +53,11 @@ pub(super) fn open(
 }
 
 fn summary(timeline: &Timeline, paper: &Paper) -> String {
-    let plural = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let word = timeline.rows.name();
-    let ranks = plural(timeline.ranks.into(), word);
+    let ranks = counted(timeline.ranks, word);
     // Others send nothing to each other.
     let messages = match timeline.rows {
-        Rows::Ranks => plural(timeline.messages.len() as u64, "message") + "; ",
+        Rows::Ranks => counted(timeline.messages.len(), "message") + "; ",
         Rows::Workers | Rows::Nodes => String::new(),
     };
     let comma = if messages.is_empty() { "; " } else { ", " };

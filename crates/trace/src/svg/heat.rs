@@ -95,7 +95,7 @@ fn short(name: &str) -> String {
 }
 
 /// From pale to dark, and the ink that can be read on it.
-fn colours(warmth: f64) -> (String, &'static str) {
+pub(super) fn colours(warmth: f64) -> (String, &'static str) {
     let warmth = if warmth.is_finite() { warmth.clamp(0.0, 1.0) } else { 0.0 };
     let mix = |pale: f64, dark: f64| (pale + (dark - pale) * warmth).round() as u8;
     let fill = format!("#{:02x}{:02x}{:02x}", mix(255.0, 150.0), mix(243.0, 30.0), mix(224.0, 40.0));
