@@ -4,6 +4,7 @@ use super::write;
 use crate::hosts::{Hosts, HostsArgs, join_as_rank};
 use anyhow::{Context, bail};
 use castell_base::{PerByte, Rank};
+use castell_bench::bar::waiting;
 use castell_bench::levels::{self, Heard};
 use castell_bench::multicasts::Fitted;
 use castell_comm::job::Net;
@@ -78,7 +79,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let words: Vec<OsString> = vec!["tune-rank".into(), format!("--bytes={}", sizes.join(",")).into()];
     // More than there is to tell.
     let rows = 100 * (args.bytes.len() * levels::COUNTS.len() * PAIRS.len()) as u32 + 10;
+    let waiting = waiting(format!("three ranks on {hosts} send each other messages"));
     let (outcome, recorded) = on.launch(launch, &[])?.program_recorded(&program, &words, rows)?;
+    drop(waiting);
     if let Some(failure) = outcome.failure() {
         bail!("measuring failed: {failure}");
     }
