@@ -1,5 +1,6 @@
 //! `castell xdp`: schedules that the kernel carries out, beside user space.
 
+pub mod joined;
 mod measured;
 mod rounds;
 mod what;
@@ -8,9 +9,8 @@ use anyhow::{Context as _, bail};
 use castell_base::Rank;
 use castell_comm::Comm;
 use castell_goal::schedule::Schedule;
-use castell_host::random::random_bytes;
-use castell_xdp::Mac;
-use castell_xdp::{Compiled, Group, Interface, Misfit, Mode, Patience, Session};
+use castell_xdp::Mode;
+use joined::{At, join};
 use measured::Report;
 use rounds::Rounds;
 use std::process::ExitCode;
@@ -92,30 +92,11 @@ fn take_part(args: &Args, comm: &Comm) -> anyhow::Result<()> {
         XdpMode::Native => Mode::Native,
         XdpMode::Generic => Mode::Generic,
     };
-    let compiled = Compiled::new(&schedule, me);
-    if let Err(misfit) = &compiled {
-        say_misfit(misfit, args.only_kernel);
-    }
-    // Nobody leaves the others waiting: what is wrong with one is known to all before it matters.
-    let interface = Interface::open(&args.interface, mode);
-    let known = exchange(comm, &interface, compiled.is_ok())?;
-    let interface = interface?;
-    if let Some(rank) = known.lacking {
-        bail!("rank {rank} cannot take part; it says why");
-    }
-    if args.only_kernel && !known.all_fit {
-        bail!("the schedule is not one for the kernel, and --only-kernel wants it there");
-    }
-    let mut session = None;
-    if let (Ok(compiled), true) = (compiled, known.all_fit) {
-        let group = Group { me, session: known.session, macs: known.macs };
-        session = Some(Session::new(&interface, compiled, group, Patience::default())?);
-    }
-    // All are there before the first message goes.
-    comm.world().barrier()?;
+    let at = At { interface: &args.interface, mode, only_kernel: args.only_kernel };
+    let mut joined = join(comm, &at, &schedule)?;
     let rounds = Rounds { comm, schedule: &schedule, what: &what, runs: args.runs, busy: args.busy };
-    let times = rounds.run(session.as_mut())?;
-    if let Some(session) = &mut session {
+    let times = rounds.run(joined.session.as_mut())?;
+    if let Some(session) = &mut joined.session {
         session.finish()?;
     }
     let all = times.gather(comm)?;
@@ -125,52 +106,12 @@ fn take_part(args: &Args, comm: &Comm) -> anyhow::Result<()> {
             ranks,
             runs: args.runs,
             busy: args.busy,
-            mode: interface.mode(),
+            mode: joined.interface.mode(),
             times: &all,
         };
         report.print(args.json);
     }
     comm.world().barrier().context("the others have ended")
-}
-
-fn say_misfit(misfit: &Misfit, only_kernel: bool) {
-    let then = if only_kernel { "" } else { "; all of it runs in user space" };
-    castell_host::say(&format!("{misfit}{then}"));
-}
-
-/// What ranks know of each other before they begin.
-struct Known {
-    macs: Vec<(Rank, Mac)>,
-    session: u64,
-    all_fit: bool,
-    lacking: Option<Rank>,
-}
-
-fn exchange(
-    comm: &Comm,
-    interface: &Result<Interface, castell_xdp::XdpError>,
-    fits: bool,
-) -> anyhow::Result<Known> {
-    let ranks = comm.world().size();
-    let mut mac = [0; 8];
-    if let Ok(interface) = interface {
-        mac[..6].copy_from_slice(&interface.mac().0);
-    }
-    let random = u64::from_ne_bytes(random_bytes().context("no random numbers")?);
-    let mine = [u64::from_ne_bytes(mac), random, fits.into()];
-    let mut all = vec![0; 3 * ranks as usize];
-    comm.world().allgather(&mine, &mut all)?;
-    let of = |rank: Rank| &all[3 * rank.index()..][..3];
-    let everyone = || (0..ranks).map(Rank);
-    let mac = |rank| Mac(*of(rank)[0].to_ne_bytes().first_chunk().expect("eight bytes"));
-    let lacking = everyone().find(|rank| of(*rank)[0] == 0);
-    Ok(Known {
-        macs: everyone().map(|rank| (rank, mac(rank))).collect(),
-        // Of the first rank's drawing: nobody knows it who is not asked for it.
-        session: of(Rank(0))[1],
-        all_fit: everyone().all(|rank| of(rank)[2] == 1),
-        lacking,
-    })
 }
 
 /// A schedule, as ranks share it.

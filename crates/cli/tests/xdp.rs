@@ -100,6 +100,58 @@ fn what_does_not_fit_runs_in_user_space_or_is_refused() {
     assert!(output.status.code() == Some(1) && said.contains("--only-kernel wants it there"), "{said}");
 }
 
+/// `castell run`, on so many hosts.
+fn run_on_hosts(hosts: u32, words: &[&str]) -> Output {
+    let mut command = Command::new(CASTELL);
+    command.args(["lab", &hosts.to_string(), "--", CASTELL, "run"]).args(words);
+    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+    command.stdin(Stdio::null()).output().expect("castell starts")
+}
+
+#[test]
+fn programs_are_run_in_the_kernel_as_far_as_they_fit() {
+    if !is_possible() {
+        return;
+    }
+    let kernel = ["--net", "xdp=eth0", "--json"];
+    let words = ["allreduce:recursive-doubling", "-n", "4", "--bytes", "64", "--repeat", "20"];
+    let object = json(&run_on_hosts(4, &[&words[..], &kernel].concat()));
+    stands_on_the_page("run", &object);
+    assert_eq!((&object["messages"], &object["bytes"]), (&8.into(), &512.into()), "{object}");
+    assert!(object["xdp_mode"].is_string(), "{object}");
+    assert_eq!(object["repeat"]["times_ns"].as_array().map(Vec::len), Some(20), "{object}");
+    // Messages of more than a frame: in user space, and said so.
+    let output = run_on_hosts(8, &[&["examples/goal/halo.goal"][..], &kernel].concat());
+    assert!(text(&output.stderr).contains("it does not fit into one frame"), "{}", text(&output.stderr));
+    let object = json(&output);
+    assert!(object["xdp_mode"].is_null() && object["messages"] == 400, "{object}");
+    let refused = |hosts, words: &[&str], why: &str| {
+        let output = run_on_hosts(hosts, &[words, &["--net", "xdp=eth0"]].concat());
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains(why), "{words:?}: {said}");
+    };
+    refused(2, &["barrier:dissemination", "-n", "4"], "these are 4 ranks on 2 hosts");
+    let drawing = std::env::temp_dir().join("castell-xdp-never.svg");
+    let drawing = drawing.to_str().expect("a path");
+    refused(
+        2,
+        &["barrier:dissemination", "-n", "2", "--timeline", drawing],
+        "does not note when each operation was",
+    );
+}
+
+#[test]
+fn ranks_of_one_host_are_told_that_kernels_want_hosts() {
+    let mut command = Command::new(CASTELL);
+    command.args(["run", "barrier:dissemination", "-n", "2", "--net", "xdp=eth0"]);
+    let output = command.output().expect("castell starts");
+    let said = text(&output.stderr);
+    assert!(
+        output.status.code() == Some(1) && said.contains("give --hosts a,b, or do it in a lab"),
+        "{said}"
+    );
+}
+
 #[test]
 fn who_is_alone_is_told_how_to_be_several() {
     let output = Command::new(CASTELL)

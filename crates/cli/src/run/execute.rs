@@ -1,5 +1,6 @@
 //! What a rank's process does: the rounds, each together with the others, and saying how they went.
 
+use super::carrier::Carries;
 use castell_base::Rank;
 use castell_comm::engine::{Arrived, Recorded};
 use castell_comm::{Comm, Counters};
@@ -33,7 +34,7 @@ pub struct Rounds {
 /// All rounds of a rank; `meet` lets it wait for the others before each. What the process ends with.
 pub fn execute(
     schedule: &Arc<Schedule>,
-    comm: &Comm,
+    (comm, carrier): (&Comm, &mut dyn Carries),
     rounds: Rounds,
     told: &dyn Told,
     meet: &dyn Fn(&Comm, usize) -> Result<(), String>,
@@ -49,11 +50,9 @@ pub fn execute(
         let met = meet(comm, round);
         let before = comm.counters();
         let start_ns = now_ns();
-        let outcome = met.and_then(|()| {
-            let executed = comm.execute_without_addresses(schedule);
-            executed.map_err(|error| format!("rank {rank}: {error}"))?.map_err(|failure| failure.to_string())
-        });
+        let outcome = met.and_then(|()| carrier.carry(comm, schedule));
         let end_ns = now_ns();
+        let outcome = if is_last { outcome.and_then(|()| carrier.finish(comm)) } else { outcome };
         let failure = outcome.err();
         if failure.is_none() {
             told.round(rank, round, start_ns, end_ns);
@@ -61,7 +60,7 @@ pub fn execute(
         if is_last || failure.is_some() {
             let now = comm.counters();
             let (messages, bytes) = (now.messages - before.messages, now.bytes - before.bytes);
-            let counters = Counters { messages, bytes, ..now };
+            let counters = carrier.sent(Counters { messages, bytes, ..now });
             told.outcome(rank, start_ns, end_ns, counters, failure.as_deref());
         }
         if failure.is_some() {

@@ -1,5 +1,6 @@
 //! `castell run`: a GOAL program, executed by real processes.
 
+mod carrier;
 mod execute;
 mod noted;
 mod over_hosts;
@@ -19,7 +20,9 @@ use crate::loaded::{self, PatternArgs};
 use crate::predicted::Predicted;
 use crate::source;
 use crate::timeline::TimelineArgs;
+use crate::xdp::joined::word;
 use anyhow::{Context as _, bail};
+use carrier::{Carrier, InProcess};
 use castell_base::Rank;
 use castell_comm::hosts::Recorded;
 use castell_comm::job::{JobOptions, Net, Progress};
@@ -30,6 +33,7 @@ use castell_host::conditions::{Conditions, Doubt, Setup};
 use castell_model::Model;
 use castell_sim::{Schedules, Source};
 use castell_trace::Timeline;
+use castell_xdp::Mode;
 use execute::{Rounds, execute};
 use progressed::Progressed;
 use repeats::Repeats;
@@ -51,6 +55,7 @@ use std::time::Duration;
   castell run trace.goal --timeline for_perfetto.json
   castell run trace.bin --eager 64000 --json
   castell run examples/goal/halo.goal --net tcp
+  castell lab 4 -- castell run barrier:dissemination -n 4 --net xdp=eth0 --repeat 100    # in the kernels of four hosts
   castell run examples/goal/pingpong.goal --stages    # where messages' time went
   castell run examples/goal/pingpong.goal --model loggp:L=1us,o=300ns,g=400ns,G=0.1ns --timeline both.svg    # predicted beneath measured
   castell run examples/goal/pingpong.goal --repeat 50 --bind core    # how long it takes, and how much that varies
@@ -67,13 +72,13 @@ pub struct Args {
     #[command(flatten)]
     on: HostsArgs,
     /// What carries messages: shared memory, and TCP between hosts; TCP or libfabric, also between processes of one host; raw Ethernet frames
-    /// between hosts
+    /// between hosts; or the kernel of each host, which carries the whole program on where frames arrive, if it fits there (castell xdp)
     #[arg(
         long,
         default_value = "shm",
-        value_name = "shm|tcp[+tls][=INTERFACE]|esp=INTERFACE|fabric[=PROVIDER]"
+        value_name = "shm|tcp[+tls][=INTERFACE]|esp=INTERFACE|fabric[=PROVIDER]|xdp=INTERFACE"
     )]
-    net: Net,
+    net: Carrier,
     /// 64-byte slots a half of a rank's receive queue, a power of two
     #[arg(long, default_value_t = 2048, value_name = "SLOTS")]
     queue_slots: u32,
@@ -150,24 +155,29 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             queue_slots: args.queue_slots,
             eager_bytes: args.eager,
             progress: args.progress,
-            net: args.net,
+            net: args.net.net(),
             stall_ms: u32::try_from(args.stall.as_millis()).unwrap_or(u32::MAX),
             ..JobOptions::new(ranks)
         },
         binding: args.bind.clone(),
         ..Launch::new(ranks)
     };
+    let kernel = args.net.kernel();
+    if let Some(interface) = &kernel {
+        carrier::insist_on_hosts(interface, on.as_ref().map(|on| &on.places[..]), rounds.records)?;
+    }
     let (outcome, clocks) = match on {
         None => {
             tell_if_many(ranks, &args);
             (here(&launch, &schedules, rounds, &results)?, None)
         }
         Some(on) => {
-            let program = over_hosts::Program { file: &args.file, pattern: &args.pattern };
+            let program = over_hosts::Program { file: &args.file, pattern: &args.pattern, kernel };
             let (outcome, clocks) = over_hosts::start(on, launch, program, &operations, rounds, &results)?;
             (outcome, Some(clocks))
         }
     };
+    let in_kernel = clocks.as_ref().and_then(noted::kernel_mode).filter(|_| kernel.is_some());
     if let Some(signal) = outcome.signal {
         let name = castell_host::signal::name(signal);
         if args.json {
@@ -181,7 +191,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let counted = results.rounds(warmup as usize);
     let repeats = (rounds.count > 1 && !counted.is_empty()).then(|| Repeats::new(warmup, counted));
     let doubts = conditions.after();
-    let carried = clocks::carried(args.net, clocks.as_ref());
+    let carried = clocks::carried(args.net.net(), clocks.as_ref());
     let recorded = (rounds.records)
         .then(|| timeline::collect(&args.file, &schedules, &results, &summary, args.eager, &carried));
     let predicted = match (&args.model, &recorded) {
@@ -192,7 +202,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         _ => None,
     };
-    let findings = Findings { stages, repeats, doubts, clocks, predicted };
+    let findings = Findings { stages, repeats, doubts, clocks, predicted, in_kernel };
     report(&args, &summary, &operations, &findings);
     let timelines = recorded.into_iter().chain(findings.predicted.map(|predicted| predicted.timeline));
     if let (Some(line), false) = (args.timeline.write_beside(timelines.collect())?, args.json) {
@@ -211,7 +221,8 @@ fn here(
 ) -> anyhow::Result<Outcome> {
     let body = |rank: Rank, job: Job| {
         let progress = Progressed::of(rank, rounds.count);
-        execute(&schedules[rank.index()], &Comm::join(job, rank), rounds, results, &|comm, round| {
+        let comm = Comm::join(job, rank);
+        execute(&schedules[rank.index()], (&comm, &mut InProcess), rounds, results, &|comm, round| {
             progress.show(round);
             comm.job().gate(round as u32 + 1);
             Ok(())
@@ -292,10 +303,12 @@ struct Findings {
     /// Where ranks were on several hosts.
     clocks: Option<Recorded>,
     predicted: Option<Predicted>,
+    /// How the kernel's program was at the interfaces, if it carried the ranks' schedules.
+    in_kernel: Option<Mode>,
 }
 
 fn report(args: &Args, summary: &Summary, operations: &[usize], findings: &Findings) {
-    let Findings { stages, repeats, doubts, clocks, predicted } = findings;
+    let Findings { stages, repeats, doubts, clocks, predicted, in_kernel } = findings;
     castell_host::say(&summary.failures.join("\n"));
     let (messages, bytes) = (summary.messages.iter().sum::<u64>(), summary.bytes.iter().sum::<u64>());
     if args.json {
@@ -307,6 +320,9 @@ fn report(args: &Args, summary: &Summary, operations: &[usize], findings: &Findi
         if !summary.failures.is_empty() {
             object["error"] = json!(summary.failures[0]);
             object["failures"] = json!(summary.failures);
+        }
+        if let Some(mode) = in_kernel {
+            object["xdp_mode"] = json!(word(*mode));
         }
         if let Some(stages) = stages {
             object["stages"] = stages.json();
@@ -331,6 +347,9 @@ fn report(args: &Args, summary: &Summary, operations: &[usize], findings: &Findi
     let total: usize = operations.iter().sum();
     let wall = milliseconds(summary.wall_ns);
     println!("{:>6} {total:>12} {messages:>12} {bytes:>16} {wall:>14}", "all");
+    if let Some(mode) = in_kernel {
+        println!("in the kernels of the hosts, XDP {}", word(*mode));
+    }
     if let Some(repeats) = repeats {
         repeats.print();
     }

@@ -9,12 +9,14 @@ use castell_comm::engine::{Arrived, Recorded};
 use castell_comm::hosts::Recorded as OfHosts;
 use castell_goal::schedule::OpId;
 use castell_host::journal::{Journal, Row};
+use castell_xdp::Mode;
 
 const ROUND: u64 = 1;
 const OUTCOME: u64 = 2;
 const TEXT: u64 = 3;
 const RECORD: u64 = 4;
 const ARRIVAL: u64 = 5;
+const KERNEL: u64 = 6;
 
 /// Bytes of a failure's text in a row, and the rows that it may have.
 const TEXT_BYTES: usize = 40;
@@ -23,7 +25,7 @@ const TEXT_ROWS: usize = 24;
 /// How many rows a rank needs.
 pub fn rows(operations: usize, rounds: usize, records: bool) -> usize {
     // A message is received by an operation.
-    rounds + 1 + TEXT_ROWS + if records { 2 * operations } else { 0 }
+    rounds + 2 + TEXT_ROWS + if records { 2 * operations } else { 0 }
 }
 
 /// A rank notes.
@@ -67,6 +69,19 @@ impl Told for Noting<'_> {
             self.journal.note([ARRIVAL, source, tag, sequence, one.at_ns, one.woken_ns, 0, 0]);
         }
     }
+}
+
+/// The kernel carries this rank's schedule.
+pub fn in_kernel(journal: &Journal, mode: Mode) {
+    journal.note([KERNEL, (mode == Mode::Generic).into(), 0, 0, 0, 0, 0, 0]);
+}
+
+/// How the program was at the first rank's interface, if the kernel carried the schedules.
+pub fn kernel_mode(recorded: &OfHosts) -> Option<Mode> {
+    let rows = recorded.noted.first()?.rows.iter();
+    rows.filter(|row| row[0] == KERNEL)
+        .map(|row| if row[1] == 1 { Mode::Generic } else { Mode::Native })
+        .next()
 }
 
 /// Enters what all ranks noted.

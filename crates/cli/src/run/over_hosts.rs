@@ -1,5 +1,6 @@
 //! A program whose ranks are on several hosts: each is `castell run-rank`, which reads the program itself.
 
+use super::carrier::{self, Carries, InProcess};
 use super::execute::{Rounds, execute};
 use super::noted::{self, Noting};
 use super::results::Results;
@@ -11,9 +12,11 @@ use castell_base::Rank;
 use castell_comm::Comm;
 use castell_comm::collective::Reduction;
 use castell_comm::hosts::Recorded;
+use castell_comm::job::Interface;
 use castell_comm::launch::{Launch, Outcome};
 use castell_goal::graph::Graph;
 use castell_goal::schedule::Schedule;
+use castell_host::journal::Journal;
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
@@ -35,6 +38,9 @@ pub struct RankArgs {
     rounds: usize,
     #[arg(long)]
     records: bool,
+    /// Into the kernel, at this interface
+    #[arg(long)]
+    kernel: Option<String>,
 }
 
 /// What ranks find again on their hosts: a file, or how a pattern is made.
@@ -42,13 +48,15 @@ pub struct RankArgs {
 pub struct Program<'a> {
     pub file: &'a Path,
     pub pattern: &'a PatternArgs,
+    /// The kernel is to carry it, at this interface of each host.
+    pub kernel: Option<Interface>,
 }
 
 /// Starts the ranks and enters what they tell into the table.
 pub fn start(
     on: Hosts,
     launch: Launch,
-    Program { file, pattern }: Program<'_>,
+    Program { file, pattern, kernel }: Program<'_>,
     operations: &[usize],
     rounds: Rounds,
     results: &Results,
@@ -66,6 +74,7 @@ pub fn start(
         words.extend(pattern.to_words(on.places.len() as u32).into_iter().map(OsString::from));
     }
     words.extend(rounds.records.then(|| "--records".into()));
+    words.extend(kernel.map(|interface| format!("--kernel={}", interface.name()).into()));
     let most = operations.iter().copied().max().unwrap_or(0);
     let rows = u32::try_from(noted::rows(most, rounds.count, rounds.records))
         .context("the ranks would have too much to tell: fewer rounds (--repeat), or no --timeline")?;
@@ -78,8 +87,10 @@ pub fn start(
 pub fn live(args: &RankArgs) -> anyhow::Result<ExitCode> {
     let (comm, journal) = join_as_rank("castell run --hosts")?;
     let told = |operations| Noting { journal, operations };
-    let schedule = match schedule(args, &comm) {
-        Ok(schedule) => schedule,
+    let prepared =
+        schedule(args, &comm).and_then(|schedule| Ok((carrier(args, &comm, &schedule, journal)?, schedule)));
+    let (mut carrier, schedule) = match prepared {
+        Ok(prepared) => prepared,
         Err(error) => {
             let rank = comm.rank();
             comm.finalize();
@@ -87,10 +98,25 @@ pub fn live(args: &RankArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let rounds = Rounds { calc_scale: args.calc_scale, count: args.rounds, records: args.records };
-    let code = execute(&schedule, &comm, rounds, &told(schedule.len()), &|comm, _| {
+    let code = execute(&schedule, (&comm, &mut *carrier), rounds, &told(schedule.len()), &|comm, _| {
         comm.world().barrier().map_err(|error| format!("rank {}: {error}", comm.rank()))
     });
     Ok(ExitCode::from(code as u8))
+}
+
+/// Who carries this rank's schedule out, which is noted.
+fn carrier(
+    args: &RankArgs,
+    comm: &Comm,
+    schedule: &Schedule,
+    journal: &Journal,
+) -> anyhow::Result<Box<dyn Carries>> {
+    let Some(interface) = &args.kernel else { return Ok(Box::new(InProcess)) };
+    let (carrier, mode) = carrier::join(comm, interface, schedule)?;
+    if let Some(mode) = mode {
+        noted::in_kernel(journal, mode);
+    }
+    Ok(carrier)
 }
 
 /// What this rank executes: of the same program as all others, which may be on hosts that have another file under its name.

@@ -1,5 +1,6 @@
 //! What was measured, on one rank and on all, and how it is told.
 
+use super::joined::word;
 use castell_base::Rank;
 use castell_comm::Comm;
 use castell_xdp::Mode;
@@ -96,10 +97,7 @@ impl Report<'_> {
     }
 
     pub fn print(&self, as_json: bool) {
-        let mode = match self.mode {
-            Mode::Generic => "generic",
-            _ => "native",
-        };
+        let mode = word(self.mode);
         if as_json {
             let mut object = json!({"program": self.what, "ranks": self.ranks, "runs": self.runs, "busy": self.busy, "xdp_mode": mode, "one_clock": self.times.one_clock});
             for (key, _, times) in self.figures() {
