@@ -141,6 +141,43 @@ fn programs_are_run_in_the_kernel_as_far_as_they_fit() {
 }
 
 #[test]
+fn kernels_are_measured_beside_networks() {
+    if !is_possible() {
+        return;
+    }
+    let words = [
+        "bench",
+        "net",
+        "--net",
+        "tcp,xdp=eth0",
+        "--ops",
+        "barrier,allreduce,bcast,alltoall",
+        "--bytes",
+        "8,4096",
+    ];
+    let more = ["--per-host", "1,2", "--samples", "1", "--rounds", "1", "--no-peers", "--json"];
+    let mut command = Command::new(CASTELL);
+    command.args(["lab", "2", "--", CASTELL]).args(words).args(more);
+    let output = command
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
+        .stdin(Stdio::null())
+        .output()
+        .expect("castell starts");
+    let rows = json(&output);
+    stands_on_the_page("bench net", &rows);
+    let said = text(&output.stderr);
+    assert!(said.contains("is left out on hosts × 2: an interface takes one rank's program"), "{said}");
+    let rows = rows.as_array().expect("rows").iter();
+    let mut kernel: Vec<_> = rows
+        .filter(|row| row["subject"].as_str().is_some_and(|subject| subject.starts_with("castell, xdp=eth0")))
+        .map(|row| (row["workload"].as_str().unwrap_or_default(), row["params"]["bytes"].as_u64()))
+        .collect();
+    kernel.dedup();
+    // Only what fits into frames, and what there is an algorithm of.
+    assert_eq!(kernel, [("barrier", Some(0)), ("allreduce", Some(8)), ("bcast", Some(8))]);
+}
+
+#[test]
 fn ranks_of_one_host_are_told_that_kernels_want_hosts() {
     let mut command = Command::new(CASTELL);
     command.args(["run", "barrier:dissemination", "-n", "2", "--net", "xdp=eth0"]);

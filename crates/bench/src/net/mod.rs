@@ -5,6 +5,7 @@
 //! of `benches/mpi/`.
 
 mod hosts;
+mod kernel;
 
 use crate::collectives::{Plan, Timing};
 use crate::messages::window;
@@ -15,6 +16,7 @@ use anyhow::{Context as _, bail};
 use castell_collectives::decision::Operation;
 use hosts::{Group, Hosts};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::process::{Command, Stdio};
 
 /// What of the command line is for this workload.
@@ -26,7 +28,8 @@ pub struct NetArgs {
     /// The command that starts a command on a host, as for `castell launch`
     #[arg(long, value_name = "COMMAND", help_heading = "For net")]
     remote: Option<String>,
-    /// What carries castell's messages between hosts: tcp, esp=INTERFACE, tcp+tls, fabric[=PROVIDER] (several: tcp,esp=eth0)
+    /// What carries castell's messages between hosts: tcp, esp=INTERFACE, tcp+tls, fabric[=PROVIDER], or xdp=INTERFACE, the hosts' kernels
+    /// (small collective calls, one rank a host); several: tcp,esp=eth0,xdp=eth0
     #[arg(long = "net", value_name = "NET", value_delimiter = ',', default_values = ["tcp"], help_heading = "For net")]
     nets: Vec<String>,
     /// On how many of the hosts, as 2,4 (default: 2, 4, 8, as far as there are such)
@@ -58,6 +61,8 @@ struct Figure {
 enum Side {
     /// `castell launch` over this network.
     Castell(String),
+    /// The hosts' kernels, at this interface of each.
+    Kernel(String),
     /// A socket without any library.
     Socket,
     Mpi(Box<Peer>),
@@ -67,6 +72,7 @@ impl Side {
     fn name(&self) -> String {
         match self {
             Side::Castell(net) => format!("castell, {net}"),
+            Side::Kernel(interface) => format!("castell, xdp={interface}"),
             Side::Socket => "a bare socket".to_owned(),
             Side::Mpi(peer) => peer.name().to_owned(),
         }
@@ -95,7 +101,11 @@ pub fn run(
         bytes: bytes.unwrap_or(&BYTES).to_vec(),
         timing,
     };
-    let mut sides: Vec<Side> = args.nets.iter().cloned().map(Side::Castell).collect();
+    let side = |net: &String| match net.strip_prefix("xdp=") {
+        Some(interface) => Side::Kernel(interface.to_owned()),
+        None => Side::Castell(net.clone()),
+    };
+    let mut sides: Vec<Side> = args.nets.iter().map(side).collect();
     sides.push(Side::Socket);
     let named = || mpis.iter().map(|text| Peer::named(text)).collect::<anyhow::Result<Vec<_>>>();
     let peers = if mpis.is_empty() { peers::wanted(effort.peers)? } else { named()? };
@@ -107,6 +117,16 @@ pub fn run(
         for round in 0..effort.rounds {
             for side in &mut sides {
                 let name = side.name();
+                if group.each() > 1 && matches!(side, Side::Kernel(_)) {
+                    if round == 0 {
+                        let each = group.each();
+                        castell_host::say(&format!(
+                            "{name} is left out on hosts × {each}: an interface takes one rank's program"
+                        ));
+                    }
+                    report.step();
+                    continue;
+                }
                 if group.is_too_many() && matches!(side, Side::Mpi(peer) if !peer.gives_way()) {
                     if round == 0 {
                         let (hosts, each) = (group.hosts(), group.each());
@@ -123,7 +143,9 @@ pub fn run(
                 match figures {
                     Ok(figures) => figures.into_iter().for_each(|figure| keep(&mut taken, &name, figure)),
                     // What ails a peer is no reason to lose all figures.
-                    Err(error) if matches!(side, Side::Mpi(_)) => castell_host::say(&format!("{error:#}")),
+                    Err(error) if matches!(side, Side::Mpi(_) | Side::Kernel(_)) => {
+                        castell_host::say(&format!("{error:#}"))
+                    }
                     Err(error) => return Err(error),
                 }
                 report.step();
@@ -170,6 +192,7 @@ fn measure(side: &mut Side, group: &Group<'_>, plan: &Plan) -> anyhow::Result<Ve
             figures.extend(castell_sized(group, net, "collectives", &more, &sizes, plan.timing.samples)?);
             Ok(figures)
         }
+        Side::Kernel(interface) => kernel::figures(group, interface, plan),
         Side::Socket if is_pair => {
             let mut figures = Vec::new();
             for &bytes in &plan.bytes {
@@ -202,12 +225,21 @@ fn castell_sized(
     bytes: &str,
     samples: u32,
 ) -> anyhow::Result<Vec<Figure>> {
+    let samples = samples.to_string();
+    let words =
+        ["bench", workload, "--json", "--no-peers", "--rounds", "1", "--bytes", bytes, "--samples", &samples];
+    launched(group, net, words.into_iter().chain(more.iter().copied()).map(str::to_owned))
+}
+
+/// What these words of castell's, as the ranks of a job on the hosts, print as JSON.
+fn launched<T: DeserializeOwned>(
+    group: &Group<'_>,
+    net: &str,
+    more: impl Iterator<Item = String>,
+) -> anyhow::Result<T> {
     let mut words = group.launch(net);
     let program = words[0].clone();
-    words.extend(["--".to_owned(), program, "bench".into(), workload.into()]);
-    words.extend(["--json", "--no-peers", "--rounds", "1", "--bytes", bytes, "--samples"].map(str::to_owned));
-    words.push(samples.to_string());
-    words.extend(more.iter().map(|&word| word.to_owned()));
+    words.extend(["--".to_owned(), program].into_iter().chain(more));
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).stdin(Stdio::null());
     castell_host::process::ends_with_this(&mut command);

@@ -103,7 +103,7 @@ impl Report<'_> {
             for (key, _, times) in self.figures() {
                 object[key] = quantiles(times).map_or(
                     Value::Null,
-                    |[low, median, high]| json!({"p10_ns": low, "median_ns": median, "p90_ns": high}),
+                    |[min, low, median, high]| json!({"min_ns": min, "p10_ns": low, "median_ns": median, "p90_ns": high}),
                 );
             }
             println!("{object}");
@@ -117,7 +117,7 @@ impl Report<'_> {
         let from = if self.times.one_clock { "last beginning to last end" } else { "the slowest rank" };
         println!("{from:<42}{:>12}{:>12}{:>12}", "median", "10 %", "90 %");
         for (_, meaning, times) in self.figures() {
-            if let Some([low, median, high]) = quantiles(times) {
+            if let Some([_, low, median, high]) = quantiles(times) {
                 let us = |ns: u64| format!("{:.1} us", ns as f64 / 1000.0);
                 println!("{meaning:<42}{:>12}{:>12}{:>12}", us(median), us(low), us(high));
             }
@@ -125,11 +125,12 @@ impl Report<'_> {
     }
 }
 
-fn quantiles(times: &[u64]) -> Option<[u64; 3]> {
+/// The least, and those below which a tenth, half and nine tenths are.
+fn quantiles(times: &[u64]) -> Option<[u64; 4]> {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
     let at = |part: usize| sorted.get(sorted.len() * part / 10).copied();
-    Some([at(1)?, at(5)?, at(9)?])
+    Some([at(0)?, at(1)?, at(5)?, at(9)?])
 }
 
 #[cfg(test)]
@@ -145,7 +146,7 @@ mod tests {
     #[test]
     fn quantiles_are_of_the_sorted_times() {
         assert_eq!(quantiles(&[]), None);
-        assert_eq!(quantiles(&[7]), Some([7; 3]));
-        assert_eq!(quantiles(&[9, 1, 2, 3, 4, 5, 6, 7, 8, 0]), Some([1, 5, 9]));
+        assert_eq!(quantiles(&[7]), Some([7; 4]));
+        assert_eq!(quantiles(&[9, 1, 2, 3, 4, 5, 6, 7, 8, 0]), Some([0, 1, 5, 9]));
     }
 }
