@@ -1,6 +1,7 @@
 """Draws ratios.svg and writes tables.md from run-*.json: python3 experiments/over-hosts/plot.py"""
 import json
 import pathlib
+import statistics
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
@@ -42,7 +43,22 @@ def table():
     for size in sorted({case[2] for case in CASES if case[3] == "pingpong"}):
         of = lambda way: ", ".join(f"{run[(2, 2, size, 'pingpong'), f'a bare socket, {way}']:.3g}" for run in TIMES)
         lines.append(f"| {size} | {of('spinning')} | {of('sleeping')} |")
+    lines += memory()
     (HERE / "tables.md").write_text("\n".join(lines) + "\n")
+
+
+def memory():
+    """What ranks of one host have over TCP, by their number."""
+    rows = [[float(word) for word in line.split(",")] for line in (HERE / "memory.csv").read_text().split()]
+    lines = ["", "Memory of ranks on one host over TCP, KiB: the median, and the most", "",
+             "| ranks | of its own | rank 0's own | of files | segment, touched | getrusage | a barrier, us |", "|---|---|---|---|---|---|---|"]
+    for ranks in sorted({row[0] for row in rows}):
+        of = lambda column: [row[column] for row in rows if row[0] == ranks]
+        both = lambda column: f"{statistics.median(of(column)):.0f}, {max(of(column)):.0f}"
+        own = [row[2] for row in rows if row[0] == ranks and row[1] != 0]
+        first = next(row[2] for row in rows if row[0] == ranks and row[1] == 0)
+        lines.append(f"| {ranks:.0f} | {statistics.median(own):.0f}, {max(own):.0f} | {first:.0f} | {both(3)} | {both(4)} | {both(5)} | {max(of(6)):.0f} |")
+    return lines
 
 
 def drawing():

@@ -363,7 +363,10 @@ fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     println!("{schedule} fits {}", counted(*ranks, "rank"));
     println!("{} for {bytes} bytes under {model}", Time(checked.cost_ps));
     println!(
-        "{alpha_p} stages, {alpha_r} messages one after the other; {messages} messages, {bytes_total} bytes in all"
+        "{}, {} one after the other; {}, {bytes_total} bytes in all",
+        counted(*alpha_p, "stage"),
+        counted(*alpha_r, "message"),
+        counted(*messages, "message")
     );
     let order = if checked.keeps_order { "any operator" } else { "operators that commute" };
     println!("serves {order}");
