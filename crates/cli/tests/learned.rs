@@ -31,6 +31,34 @@ if libc.prctl(22, 2, ctypes.byref(Filter(4, program)), 0, 0): sys.exit(3)
 os.execv(sys.argv[1], sys.argv[1:])
 "#;
 
+/// A program that reads, all the time for a while and then a quarter of it: how fast it does is seen as well in less, and flows are looked at
+/// where there is more. Built under two names it is two programs.
+const READER: &str = r#"
+#include <fcntl.h>
+#include <stddef.h>
+#include <time.h>
+#include <unistd.h>
+static double now(clockid_t clock) {
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return time.tv_sec + time.tv_nsec / 1e9;
+}
+int main(void) {
+    static unsigned char bytes[1 << 16];
+    const char *volatile name = NAME;
+    volatile unsigned long sum = name[0];
+    int zero = open("/dev/zero", O_RDONLY);
+    for (double begun = now(CLOCK_MONOTONIC), last = now(CLOCK_PROCESS_CPUTIME_ID);;) {
+        if (read(zero, bytes, sizeof bytes) != sizeof bytes) return 1;
+        for (size_t i = 0; i < sizeof bytes; i++) sum += bytes[i];
+        double computed = now(CLOCK_PROCESS_CPUTIME_ID);
+        if (computed - last < 0.002) continue;
+        last = computed;
+        if (now(CLOCK_MONOTONIC) - begun > 4) usleep(6000);
+    }
+}
+"#;
+
 /// A folder with a daemon's socket and what it has learned.
 struct World {
     folder: tempfile::TempDir,
@@ -69,6 +97,16 @@ impl World {
         let mut command = Command::new(CASTELL);
         command.arg("session").args(arguments).arg("--socket").arg(self.path("daemon.sessions.sock"));
         command.output().expect("castell starts")
+    }
+
+    /// A reader under this name.
+    fn reader(&self, name: &str) -> String {
+        let (source, program) = (self.path("reader.c"), self.path(name));
+        std::fs::write(&source, READER).expect("a file");
+        let mut compiler = Command::new("cc");
+        compiler.arg("-O1").arg(format!("-DNAME=\"{name}\"")).arg("-o").arg(&program).arg(&source);
+        assert!(compiler.status().expect("a C compiler").success());
+        program.display().to_string()
     }
 
     fn states(&self) -> Vec<String> {
@@ -138,15 +176,16 @@ impl Drop for Daemon {
 fn what_was_learned_outlives_the_daemon_that_learned_it() {
     let world = World::new();
     let daemon = world.daemon(&[], "first");
-    let one = world.run(&["sha256sum", "/dev/zero"]);
-    until("a program is known by its name", || world.knows("sha256sum"));
+    let (reader, neighbour) = (world.reader("reader"), world.reader("neighbour"));
+    let one = world.run(&[&reader]);
+    until("a program is known by its name", || world.knows("reader"));
     // A shell that waits for its program is not the program; a neighbour comes and goes, as often as it takes.
-    world.compare("a first comparison", &["sh", "-c", "md5sum /dev/zero; true"]);
-    assert!(world.knows("md5sum") && !world.knows("sh") && !world.knows("dash"));
+    world.compare("a first comparison", &["sh", "-c", &format!("{neighbour}; true")]);
+    assert!(world.knows("neighbour") && !world.knows("sh") && !world.knows("dash"));
     drop(daemon);
     let before = world.comparisons();
     let _next = world.daemon(&[], "second");
-    world.compare("the next one goes on from there", &["md5sum", "/dev/zero"]);
+    world.compare("the next one goes on from there", &[&neighbour]);
     drop(one);
     looks(&world, before);
 }
@@ -159,20 +198,20 @@ fn looks(world: &World, before: u64) {
     assert_eq!(Some(hours), all["comparisons"].as_u64());
     assert!(hours > before);
     let text = said(&world.learned(&[]));
-    assert!(text.contains("sha256sum") && text.contains("beside md5sum") && text.contains("h UTC"), "{text}");
-    let told = world.json(&["predict", "sha256sum", "md5sum", "--json"]).expect("JSON");
+    assert!(text.contains("reader") && text.contains("beside neighbour") && text.contains("h UTC"), "{text}");
+    let told = world.json(&["predict", "reader", "neighbour", "--json"]).expect("JSON");
     let pair = &told["predictions"][0]["pairs"][0];
     stands_on_the_page("learned", &all);
     stands_on_the_page("learned predict", &told);
-    assert!(pair["beside_name"] == "md5sum" && pair["said"]["comparisons"].as_u64() > Some(0), "{told}");
+    assert!(pair["beside_name"] == "neighbour" && pair["said"]["comparisons"].as_u64() > Some(0), "{told}");
     let drawing = world.path("error.svg");
     let drawn = world.learned(&["--svg", drawing.to_str().expect("text")]);
     assert!(drawn.status.success() && Path::new(&drawing).exists(), "{}", said(&drawn));
-    let forgotten = world.json(&["forget", "md5sum", "--json"]).expect("JSON");
+    let forgotten = world.json(&["forget", "neighbour", "--json"]).expect("JSON");
     stands_on_the_page("learned forget", &forgotten);
-    let gone = world.learned(&["predict", "sha256sum", "md5sum"]);
+    let gone = world.learned(&["predict", "reader", "neighbour"]);
     assert!(
-        !gone.status.success() && said(&gone).contains("nothing was learned of md5sum"),
+        !gone.status.success() && said(&gone).contains("nothing was learned of neighbour"),
         "{}",
         said(&gone)
     );
