@@ -8,11 +8,19 @@ const INDENT: &str = "  ";
 
 /// The same command with examples that fit.
 pub fn readable(command: Command) -> Command {
+    readable_of(command, &|_| true)
+}
+
+/// The same with examples that fit in its own help, and in that of the commands below which a command line names: whoever starts castell
+/// does not wait for all of them.
+pub fn readable_of(command: Command, is_named: &dyn Fn(&str) -> bool) -> Command {
     let command = match command.get_after_help().map(ToString::to_string) {
         Some(text) => command.after_help(narrow(&text)),
         None => command,
     };
-    command.mut_subcommands(readable)
+    command.mut_subcommands(
+        |below| if is_named(below.get_name()) { readable_of(below, is_named) } else { below },
+    )
 }
 
 /// Where a line of a list of examples is too long, the list's comments stand above its commands, and long commands go on in the next line.

@@ -119,8 +119,10 @@ fn main() -> ExitCode {
     end_with_the_reader();
     // Larger files than the limit allows (ulimit -f) are errors then, not a death without a word.
     castell_host::signal::ignore_file_size_limit();
-    let asked = colour::asked(std::env::args_os().map(|word| word.to_string_lossy().into_owned()));
-    let matches = command().color(asked.for_clap()).get_matches();
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let command = examples::readable_of(Cli::command(), &|name| words.iter().any(|word| word == name));
+    let asked = colour::asked(words.into_iter());
+    let matches = command.color(asked.for_clap()).get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     colour::choose(cli.color);
     output::force(cli.force);
