@@ -1,7 +1,7 @@
 //! Large blocking calls whose buffers all ranks can read, beside the same calls with buffers of their own.
 
 use crate::group::group;
-use crate::sums::{bits, call, number};
+use crate::sums::{bits, call, numbers};
 use castell_base::Rank;
 use castell_collectives::collective::ALGORITHMS;
 use castell_comm::collective::{Call, CallError, Operation, Reason, Reduction};
@@ -9,15 +9,16 @@ use castell_comm::pool::AllocationError;
 use castell_comm::{Comm, Communicator};
 
 /// The bits of a result: of a started call with vectors, and of a blocking and a started one whose send buffer, or receive buffer, all can
-/// read.
+/// read; with the first of these numbers.
 fn both_ways(
     comm: &Comm,
     world: &Communicator,
     (operation, name, count): (Operation, &str, usize),
     [shares_send, shares_recv]: [bool; 2],
+    numbers: &[f64],
 ) -> [Result<Vec<u64>, CallError>; 3] {
     let (size, root) = (world.size() as usize, Rank(world.size() - 1));
-    let send: Vec<f64> = (0..(count * size) as u64).map(|at| number(world.rank().0, at)).collect();
+    let send = numbers[..count * size].to_vec();
     let mut recv = vec![0.5f64; count * size];
     let started = call(operation, (&send, &mut recv), count, root).by(name);
     let started = world.scope(|scope| scope.start(started)?.wait()).map(|()| bits(&recv));
@@ -45,6 +46,7 @@ fn all_algorithms_give_the_same_bits() {
         let counts: &[usize] = if ranks == 2 { &[1, 700, 20_001, 70_001] } else { &[300, 9001] };
         group(ranks, |comm| {
             let world = comm.world();
+            let numbers = numbers(&world, counts.iter().copied().max().expect("counts"));
             let named = ALGORITHMS.iter().map(|algorithm| algorithm.name);
             let words = ["allreduce:recursive-doubling", "allreduce:rabenseifner", "allreduce:direct"];
             for (turn, name) in named.chain(words).enumerate() {
@@ -56,7 +58,7 @@ fn all_algorithms_give_the_same_bits() {
                     // Everybody, or some of the ranks.
                     let me = world.rank().index() + turn;
                     for shares in [[true; 2], [me % 2 == 0, me % 3 != 0], [me % 3 == 1, true]] {
-                        match both_ways(comm, &world, (operation, name, count), shares) {
+                        match both_ways(comm, &world, (operation, name, count), shares, &numbers) {
                             [Ok(started), Ok(blocking), Ok(again)] => {
                                 assert!(started == blocking, "{name}, {count}, blocking");
                                 assert!(started == again, "{name}, {count}, started");

@@ -1,7 +1,7 @@
 //! Small blocking calls, which are carried out as compiled programs over slots, beside the same calls as runs of the engine.
 
 use crate::group::{group, group_with, seed};
-use crate::sums::{bits, call, number};
+use crate::sums::{bits, call, numbers};
 use castell_base::Rank;
 use castell_collectives::collective::ALGORITHMS;
 use castell_comm::collective::{Call, CallError, Operation, Reason, Reduction};
@@ -11,18 +11,19 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The bits of an operation's result by an algorithm: of a blocking call, and of one that was started.
+/// The bits of an operation's result by an algorithm: of a blocking call, and of one that was started, with the first of these numbers.
 fn both_ways(
     world: &Communicator,
     operation: Operation,
     name: &str,
     count: usize,
+    numbers: &[f64],
 ) -> [Result<Vec<u64>, CallError>; 2] {
-    let (me, size, root) = (world.rank().0, world.size() as usize, Rank(world.size() - 1));
-    let send: Vec<f64> = (0..(count * size) as u64).map(|at| number(me, at)).collect();
+    let (size, root) = (world.size() as usize, Rank(world.size() - 1));
+    let send = &numbers[..count * size];
     let [mut first, mut second] = [0, 1].map(|_| vec![0.5f64; count * size]);
-    let blocking = world.call(call(operation, (&send, &mut first), count, root).by(name));
-    let started = call(operation, (&send, &mut second), count, root).by(name);
+    let blocking = world.call(call(operation, (send, &mut first), count, root).by(name));
+    let started = call(operation, (send, &mut second), count, root).by(name);
     let started = world.scope(|scope| scope.start(started)?.wait());
     [blocking.map(|()| bits(&first)), started.map(|()| bits(&second))]
 }
@@ -38,6 +39,7 @@ fn both_ways_give_the_same_bits() {
         };
         group(ranks, |comm| {
             let world = comm.world();
+            let numbers = numbers(&world, counts.iter().copied().max().expect("counts"));
             let mut names: Vec<&str> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
             names.extend([
                 "allreduce:recursive-doubling",
@@ -54,7 +56,7 @@ fn both_ways_give_the_same_bits() {
                     if count > 20_001 && is_of_blocks {
                         continue;
                     }
-                    match both_ways(&world, operation, name, count) {
+                    match both_ways(&world, operation, name, count, &numbers) {
                         [Ok(blocking), Ok(started)] => assert_eq!(blocking, started, "{name}, {count}"),
                         // Not for this number of ranks.
                         [Err(a), Err(b)] => {
@@ -471,6 +473,7 @@ fn what_is_read_where_it_lies_gives_the_same_bits() {
         group_with(&JobOptions { reads: Reads::Always, ..JobOptions::new(ranks) }, |comm| {
             let world = comm.world();
             assert_eq!(world.reads_peers(), None);
+            let numbers = numbers(&world, if ranks == 2 { 300_001 } else { BLOCK });
             let names = ["alltoall:pairwise", "alltoall:linear", "scatter:linear", "allgather:linear"];
             for (name, operation) in names.into_iter().zip([
                 Operation::Alltoall,
@@ -479,13 +482,14 @@ fn what_is_read_where_it_lies_gives_the_same_bits() {
                 Operation::Allgather,
             ]) {
                 for _ in 0..3 {
-                    let [blocking, started] = both_ways(&world, operation, name, BLOCK);
+                    let [blocking, started] = both_ways(&world, operation, name, BLOCK, &numbers);
                     assert_eq!(blocking.expect("goes well"), started.expect("goes well"), "{name}");
                 }
             }
             for name in ["allreduce:direct", "allreduce:recursive-doubling", "allreduce:rabenseifner"] {
                 if ranks == 2 {
-                    let [blocking, started] = both_ways(&world, Operation::Allreduce, name, 300_001);
+                    let [blocking, started] =
+                        both_ways(&world, Operation::Allreduce, name, 300_001, &numbers);
                     assert_eq!(blocking.expect("goes well"), started.expect("goes well"), "{name}");
                 }
             }

@@ -2,12 +2,18 @@
 
 use crate::oracle::{Matrix, Sample};
 use castell_base::Rank;
+use castell_comm::Communicator;
 use castell_comm::collective::{Call, Operation, Reduction};
 
 /// Numbers whose sums depend on the order in which they are added.
 pub fn number(rank: u32, at: u64) -> f64 {
     let [a, b, ..] = Matrix::contribution(rank, at);
     f64::from(a) * power((b % 40) as i32 - 20)
+}
+
+/// A rank's, for calls with up to so many for each rank: made once for many calls.
+pub fn numbers(world: &Communicator, count: usize) -> Vec<f64> {
+    (0..count as u64 * u64::from(world.size())).map(|at| number(world.rank().0, at)).collect()
 }
 
 /// 2 to this power, from its bits: tests make millions of them.
