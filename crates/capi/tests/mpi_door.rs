@@ -42,6 +42,18 @@ const MPIS: [Mpi; 2] = [
     },
 ];
 
+/// What makes ranks of MPICH yield, where it is built.
+const YIELDS: &str = "yields.so";
+
+/// Builds it: with more ranks than processors a program takes ten times as long without, and all of it computing.
+fn build_what_yields(installed: &Installed) {
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-O1", "-Wall", "-Werror", "-shared", "-fPIC"])
+        .arg(root().join("doors/mpi/tests/yields.c"));
+    installed::output(compiler.arg("-o").arg(installed.prefix.join(YIELDS)));
+}
+
 impl Mpi {
     /// Builds a program by one of its compilers.
     fn compile(&self, installed: &Installed, compiler: &str, source: &str) -> PathBuf {
@@ -95,10 +107,17 @@ impl Mpi {
     ) -> (Option<i32>, String) {
         let mut command = Command::new("timeout");
         command.args(["-k", "2", "120"]).args(self.launcher).args(["-n", &ranks.to_string()]);
+        let door = variables.map(|_| installed.prefix.join(format!("lib/libcastell_mpi_{}.so", self.family)));
+        // Whose ranks do not yield by themselves; those of the others are as they are.
+        let is_crowded = ranks as usize > Processors::usable().cpus.len();
+        let yields = (self.family == "mpich" && is_crowded).then(|| installed.prefix.join(YIELDS));
+        let first: Vec<String> =
+            door.into_iter().chain(yields).map(|library| library.display().to_string()).collect();
+        if !first.is_empty() {
+            command.args((self.variable)("LD_PRELOAD", &first.join(":")));
+        }
         if let Some(variables) = variables {
-            let library = installed.prefix.join(format!("lib/libcastell_mpi_{}.so", self.family));
-            let library = ("LD_PRELOAD", library.to_str().expect("a path of UTF-8"));
-            for (name, value) in variables.iter().copied().chain([library, ("CASTELL_MPI_STATS", "1")]) {
+            for (name, value) in variables.iter().copied().chain([("CASTELL_MPI_STATS", "1")]) {
                 command.args((self.variable)(name, value));
             }
         }
@@ -128,6 +147,7 @@ fn programs_give_the_same_results() {
     let before = left_behind();
     let doors: Vec<_> = MPIS.iter().flat_map(|mpi| ["--mpi", mpi.compiler]).collect();
     let installed = Installed::with("capi-mpi-door", &doors);
+    build_what_yields(&installed);
     for mpi in &MPIS {
         if Command::new(mpi.compiler).arg("--version").output().is_err() {
             skip(mpi.compiler, "not installed");
