@@ -11,8 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// What commands print; `FOLDER` is one with a graph of tasks and a mailbox in it.
-const COMMANDS: [&str; 53] = [
-    "predict --simulate kernels --scale 64",
+const COMMANDS: [&str; 52] = [
     "predict --simulate kernels --scale 64 chase triad",
     "goal check examples/goal/halo.goal",
     "goal check vectors/goal/check/deadlock.goal",
@@ -61,7 +60,7 @@ const COMMANDS: [&str; 53] = [
     "place 4x2 --all",
     "place a:2,b:2 --all --slowdowns FOLDER/table.csv",
     "place a:2,b:2 --slowdowns FOLDER/table.csv",
-    "place --split search cg:1000 --simulate --cores 2",
+    "place --split search cg:50 --simulate --cores 2",
     "profiles list --profiles FOLDER/profiles",
     "tune knobs --knob A=1..9 --measure FOLDER/measure --samples 4 --budget 3",
     "distances --functions --threads -- true",

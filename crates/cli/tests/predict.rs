@@ -1,5 +1,7 @@
 //! `castell predict`: simulated programs, kept as files, and read again.
 
+mod json_page;
+
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -23,6 +25,7 @@ fn what_was_simulated_is_kept_and_trained_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let dir = folder.path().join("kept").display().to_string();
     let simulated = json(&["--simulate", "kernels", "--scale", "64", "--keep", &dir, "--json"]);
+    json_page::stands_on_the_page("predict", &simulated);
     let (table, drawing) = (path(folder.path(), "table.csv"), path(folder.path(), "classes.svg"));
     let trained =
         json(&["--train", &dir, "--json", "--table", &table, "--by", "measured", "--svg", &drawing]);
