@@ -12,7 +12,7 @@ pub(crate) struct Occasion {
     /// The rank at the other end of the message; the rank itself where there is no message.
     pub peer: Rank,
     /// Number of the operation among its owner's, in the order of their records; 0 where costs are not
-    /// [`Costs::KEYED`].
+    /// [`keyed`](Costs::keyed).
     pub operation: u64,
     pub now: Time,
     /// Size of the message.
@@ -73,7 +73,9 @@ pub(crate) struct ArrivalCost {
 /// A cost model, as the engine sees it.
 pub(crate) trait Costs {
     /// Whether costs depend on which operation it is.
-    const KEYED: bool = false;
+    fn keyed(&self) -> bool {
+        false
+    }
 
     /// A message is sent, put, or asked for by a get.
     fn send(&self, occasion: &Occasion) -> SendCost;

@@ -52,7 +52,9 @@ impl<'a, M: Drawn> Noisy<'a, M> {
 }
 
 impl<M: Drawn> Costs for Noisy<'_, M> {
-    const KEYED: bool = true;
+    fn keyed(&self) -> bool {
+        true
+    }
 
     fn send(&self, occasion: &Occasion) -> SendCost {
         let event = if occasion.rank == occasion.owner { AT_SENDER } else { FOR_ANSWER };

@@ -220,7 +220,7 @@ struct Run<'a> {
     instrument: Watcher<'a>,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
     /// Where ranks share hosts.
     fn on_levels(self, hosts: &Within) -> Result<Outcome, SimError> {
         let (ranks, places) = (self.setting.schedules.ranks(), hosts.host_of.len() as u32);
@@ -249,12 +249,12 @@ impl Run<'_> {
         }
     }
 
-    fn levels<C: Costs>(self, hosts: &Within, within: C, between: C) -> Result<Outcome, SimError> {
+    fn levels<C: Costs + 'a>(self, hosts: &Within, within: C, between: C) -> Result<Outcome, SimError> {
         let host_of = hosts.host_of.clone();
         self.setting.run(Levels { within, between, host_of }, self.instrument)
     }
 
-    fn with(self, model: impl Costs + Drawn) -> Result<Outcome, SimError> {
+    fn with(self, model: impl Costs + Drawn + 'a) -> Result<Outcome, SimError> {
         if self.machine.is_quiet() {
             return self.setting.run(model, self.instrument);
         }

@@ -138,12 +138,17 @@ impl Charges for Costs {
 }
 
 /// What a model of the reference engine says, asked anew for each operation.
-pub(super) struct Asked<'a, M> {
-    pub flat: &'a Flat,
-    pub model: M,
+pub(super) struct Asked<'a> {
+    flat: &'a Flat,
+    model: Box<dyn cost::Costs + Sync + 'a>,
+    arrival_waits: bool,
 }
 
-impl<M: cost::Costs> Asked<'_, M> {
+impl<'a> Asked<'a> {
+    pub fn new(flat: &'a Flat, model: impl cost::Costs + Sync + 'a) -> Asked<'a> {
+        Asked { flat, arrival_waits: model.arrival_waits(), model: Box::new(model) }
+    }
+
     fn occasion(&self, size: Option<u64>, about: About) -> Occasion {
         let number = self.flat.number(about.owner, about.op);
         let occasion = Occasion::of(Rank(about.owner), Rank(about.rank), u64::from(number), Time(about.now));
@@ -151,7 +156,7 @@ impl<M: cost::Costs> Asked<'_, M> {
     }
 }
 
-impl<M: cost::Costs> Charges for Asked<'_, M> {
+impl Charges for Asked<'_> {
     const DRAWN: bool = true;
 
     fn send(&self, size: u64, about: About) -> (Charge, u64) {
@@ -165,7 +170,7 @@ impl<M: cost::Costs> Charges for Asked<'_, M> {
     }
 
     fn arrival_waits(&self) -> bool {
-        self.model.arrival_waits()
+        self.arrival_waits
     }
 
     fn compute(&self, ps: u64, about: About) -> u64 {

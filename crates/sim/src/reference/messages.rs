@@ -1,7 +1,7 @@
 //! What happens to messages: sends, puts and gets, arrivals, receives, rendezvous, the network in between.
 
 use super::{Burst, Engine, Event, Place};
-use crate::cost::{Costs, Occasion, SendCost};
+use crate::cost::{Occasion, SendCost};
 use crate::error::SimError;
 use crate::instrument::{Cause, Flight, Instrument as _};
 use crate::machine::Ties;
@@ -48,7 +48,7 @@ enum Purpose {
 const FROM: usize = 0;
 const TO: usize = 1;
 
-impl<C: Costs> Engine<'_, C> {
+impl Engine<'_> {
     /// A send, put or get starts, if processor and interface are free.
     pub(super) fn send(
         &mut self,

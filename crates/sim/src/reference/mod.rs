@@ -29,9 +29,10 @@ use queue::{Event, Place, Queue, Waiting};
 use std::collections::VecDeque;
 
 /// A run under way.
-struct Engine<'a, C> {
+struct Engine<'a> {
     schedules: &'a Schedules<'a>,
-    costs: C,
+    /// Whose they are is told at run time: what that costs hardly shows here, and to compile an engine for each model does.
+    costs: Box<dyn Costs + 'a>,
     instrument: Watcher<'a>,
     ties: Ties,
     /// Operations start no earlier than what they wait for has happened; without it, LogGOPSim's rule, which looks at
@@ -121,13 +122,17 @@ pub(crate) struct Setting<'a> {
 
 impl<'a> Setting<'a> {
     /// Runs to the end.
-    pub fn run(self, costs: impl Costs, instrument: Watcher<'a>) -> Result<Outcome, SimError> {
-        Engine::new(self, costs, instrument)?.run()
+    pub fn run(self, costs: impl Costs + 'a, instrument: Watcher<'a>) -> Result<Outcome, SimError> {
+        Engine::new(self, Box::new(costs), instrument)?.run()
     }
 }
 
-impl<'a, C: Costs> Engine<'a, C> {
-    fn new(setting: Setting<'a>, costs: C, instrument: Watcher<'a>) -> Result<Self, SimError> {
+impl<'a> Engine<'a> {
+    fn new(
+        setting: Setting<'a>,
+        costs: Box<dyn Costs + 'a>,
+        instrument: Watcher<'a>,
+    ) -> Result<Self, SimError> {
         let schedules = setting.schedules;
         let lanes = Lanes::of(schedules);
         let memory = setting.memory.map(|bytes| Memory::new(schedules, bytes)).transpose()?;
@@ -139,7 +144,7 @@ impl<'a, C: Costs> Engine<'a, C> {
             receiving: vec![Time::ZERO; lanes.interfaces],
             waiting: [lanes.processors, lanes.interfaces, lanes.interfaces]
                 .map(|lanes| std::iter::repeat_with(Waiting::default).take(lanes).collect()),
-            ids: if C::KEYED { schedule.operations().collect() } else { Vec::new() },
+            ids: if costs.keyed() { schedule.operations().collect() } else { Vec::new() },
             sends: Burst::default(),
             sent: 0,
             in_flight: [0; 2],
@@ -467,12 +472,10 @@ impl<'a, C: Costs> Engine<'a, C> {
         self.ranks[rank.index()].stepper.finish(self.schedules.of(rank), operation);
         self.touched.push((rank, Cause::Operation(operation)));
     }
-}
 
-impl<C: Costs> Engine<'_, C> {
     /// What costs may depend on, for an operation of `owner` that `rank` pays for.
     fn occasion(&self, owner: Rank, operation: OpId, rank: Rank, now: Time) -> Occasion {
-        let number = match C::KEYED {
+        let number = match self.costs.keyed() {
             true => self.ranks[owner.index()].ids.binary_search(&operation).expect("an operation"),
             false => 0,
         };
@@ -498,8 +501,7 @@ impl Class {
     }
 }
 
-/// Puts ranks that something happened at in order, each once. Outside of the engine, as [`put_in_order`] is, since there is one engine for
-/// each model, and sorting would be compiled for each of them.
+/// Puts ranks that something happened at in order, each once.
 fn keep_first_causes(touched: &mut Vec<(Rank, Cause)>) {
     // Stable: of several causes at one rank the first one counts.
     touched.sort_by_key(|&(rank, _)| rank);

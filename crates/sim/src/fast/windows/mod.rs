@@ -120,7 +120,7 @@ impl Flat {
         if machine.is_quiet() {
             return self.run_quiet::<BY_RANK>(&model, threads);
         }
-        let costs = Asked { flat: self, model: Noisy::new(model, machine, seed, self.ranks) };
+        let costs = Asked::new(self, Noisy::new(model, machine, seed, self.ranks));
         self.run_windows::<_, BY_RANK>(&costs, self.flight_min(machine)?, threads)
     }
 

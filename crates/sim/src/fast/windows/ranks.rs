@@ -175,7 +175,8 @@ impl<S: Slot> Block<S> {
         }
     }
 
-    #[inline(always)]
+    /// Called, and not in place: that would be two of it for each order and costs, and it is what takes longest to compile.
+    #[inline(never)]
     fn run_rank<C: Charges, const ORDER: u8>(
         &mut self,
         shared: &Shared<'_, C>,

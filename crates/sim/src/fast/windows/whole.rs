@@ -104,7 +104,7 @@ impl Flat {
         if machine.is_quiet() {
             return self.run_whole_quiet::<BY_RANK>(&model, lent);
         }
-        let costs = Asked { flat: self, model: Noisy::new(model, machine, seed, self.ranks) };
+        let costs = Asked::new(self, Noisy::new(model, machine, seed, self.ranks));
         self.run_whole::<_, BY_RANK>(&costs, lent)
     }
 
