@@ -174,7 +174,7 @@ fn loom(root: &Path, arguments: &[&str]) -> Command {
     // What schedules the threads is where the time goes; and of what lies below hardly anything runs.
     let schedulers = ["loom", "generator"].map(|package| (package, 3));
     let rooms = ["goal", "trace", "model", "collectives", "policy"].map(|room| format!("castell-{room}"));
-    let others = ["pulp", "regex-automata", "regex-syntax", "rustix", "tracing-subscriber"];
+    let others = ["regex-automata", "regex-syntax", "rustix", "tracing-subscriber"];
     let below = rooms.iter().map(String::as_str).chain(others).map(|package| (package, 0));
     for (package, level) in schedulers.into_iter().chain(below) {
         tests.args(["--config", &format!("profile.release.package.{package}.opt-level={level}")]);

@@ -22,6 +22,7 @@
 //! ```
 
 use crate::op::{Arithmetic, ElementType, Operator};
+use castell_base::Vectors;
 use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 use half::{bf16, f16};
 
@@ -77,20 +78,35 @@ pub fn apply_to_itself(arithmetic: Arithmetic, all: &mut [u8]) {
     }
 }
 
-/// The loops of one integer type; `$bits` is the unsigned type of its width, which serves where signs don't matter.
-macro_rules! integers {
-    ($operator:expr, $buffers:expr, $type:ty, $bits:ty) => {
+/// Whether numbers with and without sign need loops of their own.
+#[inline(always)]
+fn minds_signs(operator: Operator) -> bool {
+    matches!(operator, Operator::Max | Operator::Min | Operator::Div)
+}
+
+/// The loops of integers for operators that mind signs.
+macro_rules! numbers {
+    ($operator:expr, $buffers:expr, $type:ty) => {
         match $operator {
             Operator::Max => each($buffers, |x: $type, y| x.max(y)),
             Operator::Min => each($buffers, |x: $type, y| x.min(y)),
             Operator::Div => each($buffers, |x: $type, y| if y == 0 { 0 } else { x.wrapping_div(y) }),
-            Operator::Add => each($buffers, <$bits>::wrapping_add),
-            Operator::Sub => each($buffers, <$bits>::wrapping_sub),
-            Operator::Mul => each($buffers, <$bits>::wrapping_mul),
-            Operator::And => each($buffers, |x: $bits, y| x & y),
-            Operator::Or => each($buffers, |x: $bits, y| x | y),
-            Operator::Xor => each($buffers, |x: $bits, y| x ^ y),
-            Operator::Copy => unreachable!("copies were made before"),
+            _ => unreachable!("no other operator minds signs"),
+        }
+    };
+}
+
+/// Those for the other operators, of which the type without sign serves both.
+macro_rules! bits {
+    ($operator:expr, $buffers:expr, $type:ty) => {
+        match $operator {
+            Operator::Add => each($buffers, <$type>::wrapping_add),
+            Operator::Sub => each($buffers, <$type>::wrapping_sub),
+            Operator::Mul => each($buffers, <$type>::wrapping_mul),
+            Operator::And => each($buffers, |x: $type, y| x & y),
+            Operator::Or => each($buffers, |x: $type, y| x | y),
+            Operator::Xor => each($buffers, |x: $type, y| x ^ y),
+            _ => unreachable!("copies were made before, and the other operators mind signs"),
         }
     };
 }
@@ -119,10 +135,11 @@ macro_rules! floats {
 #[inline(always)]
 pub fn apply_to_one(arithmetic: Arithmetic, b1: [u8; 8], b2: [u8; 8]) -> Option<[u8; 8]> {
     let (operator, mut b3) = (arithmetic.operator(), b1);
-    let buffers = Buffers::Three { b1: &b1, b2: &b2, b3: &mut b3 };
+    let buffers = &mut Buffers::Three { b1: &b1, b2: &b2, b3: &mut b3 };
     match arithmetic.element() {
-        ElementType::I64 => integers!(operator, buffers, i64, u64),
-        ElementType::U64 => integers!(operator, buffers, u64, u64),
+        ElementType::I64 if minds_signs(operator) => numbers!(operator, buffers, i64),
+        ElementType::U64 if minds_signs(operator) => numbers!(operator, buffers, u64),
+        ElementType::I64 | ElementType::U64 => bits!(operator, buffers, u64),
         ElementType::F64 => floats!(operator, buffers, f64, each),
         _ => return None,
     }
@@ -142,6 +159,22 @@ impl Buffers<'_> {
             Buffers::Three { b3, .. } => b3.len(),
             Buffers::OntoFirst { b2, .. } => b2.len(),
             Buffers::OntoSecond { b1, .. } => b1.len(),
+        }
+    }
+
+    fn operands(&self) -> [&[u8]; 2] {
+        match self {
+            Buffers::Three { b1, b2, .. } => [b1, b2],
+            Buffers::OntoFirst { b1_and_b3, b2 } => [b1_and_b3, b2],
+            Buffers::OntoSecond { b1, b2_and_b3 } => [b1, b2_and_b3],
+        }
+    }
+
+    fn result(&mut self) -> &mut [u8] {
+        match self {
+            Buffers::Three { b3, .. } => b3,
+            Buffers::OntoFirst { b1_and_b3, .. } => b1_and_b3,
+            Buffers::OntoSecond { b2_and_b3, .. } => b2_and_b3,
         }
     }
 }
@@ -173,7 +206,7 @@ element!(i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
 /// One loop for each place of the result. Slices of `[u8; N]` have no alignment and no bounds to check, so that each
 /// loop becomes one over vectors.
 #[inline(always)]
-fn each<T: Element<N>, const N: usize>(buffers: Buffers<'_>, operator: impl Fn(T, T) -> T) {
+fn each<T: Element<N>, const N: usize>(buffers: &mut Buffers<'_>, operator: impl Fn(T, T) -> T) {
     match buffers {
         Buffers::Three { b1, b2, b3 } => {
             for ((z, &x), &y) in whole_mut(b3).iter_mut().zip(whole(b1)).zip(whole(b2)) {
@@ -230,85 +263,79 @@ macro_rules! half {
 
 half!(f16 bf16);
 
-fn widen<H: Half>(bytes: &[[u8; 2]]) -> [f32; TILE] {
-    let (mut halves, mut floats) = ([0; TILE], [0.0; TILE]);
-    for (half, bytes) in halves.iter_mut().zip(bytes) {
+#[inline(always)]
+fn widen<H: Half>(bytes: &[u8], floats: &mut [f32; TILE]) {
+    let mut halves = [0; TILE];
+    for (half, bytes) in halves.iter_mut().zip(whole(bytes)) {
         *half = u16::from_ne_bytes(*bytes);
     }
-    H::widen(&halves, &mut floats);
-    floats
+    H::widen(&halves, floats);
 }
 
-fn narrow<H: Half>(floats: [f32; TILE], bytes: &mut [[u8; 2]]) {
+#[inline(always)]
+fn narrow<H: Half>(floats: &[f32; TILE], bytes: &mut [u8]) {
     let mut halves = [0; TILE];
-    H::narrow(&floats, &mut halves);
-    for (bytes, half) in bytes.iter_mut().zip(halves) {
+    H::narrow(floats, &mut halves);
+    for (bytes, half) in whole_mut(bytes).iter_mut().zip(halves) {
         *bytes = half.to_ne_bytes();
     }
 }
 
-/// As [`each`], for half floats.
+/// The loop of a kind of half floats; each tile asks which operator it is.
 #[inline(always)]
-fn each_half<H: Half>(buffers: Buffers<'_>, operator: impl Fn(f32, f32) -> f32) {
-    let combine = |mut x: [f32; TILE], y: [f32; TILE]| {
-        for (x, y) in x.iter_mut().zip(y) {
-            *x = operator(*x, y);
-        }
-        x
-    };
-    match buffers {
-        Buffers::Three { b1, b2, b3 } => {
-            let operands = whole(b1).chunks(TILE).zip(whole(b2).chunks(TILE));
-            for (z, (x, y)) in whole_mut(b3).chunks_mut(TILE).zip(operands) {
-                narrow::<H>(combine(widen::<H>(x), widen::<H>(y)), z);
-            }
-        }
-        Buffers::OntoFirst { b1_and_b3, b2 } => {
-            for (x, y) in whole_mut(b1_and_b3).chunks_mut(TILE).zip(whole(b2).chunks(TILE)) {
-                narrow::<H>(combine(widen::<H>(x), widen::<H>(y)), x);
-            }
-        }
-        Buffers::OntoSecond { b1, b2_and_b3 } => {
-            for (y, x) in whole_mut(b2_and_b3).chunks_mut(TILE).zip(whole(b1).chunks(TILE)) {
-                narrow::<H>(combine(widen::<H>(x), widen::<H>(y)), y);
-            }
-        }
+fn each_half<H: Half>(buffers: &mut Buffers<'_>, operator: Operator) {
+    const TILE_BYTES: usize = 2 * TILE;
+    let (mut x, mut y) = ([0.0; TILE], [0.0; TILE]);
+    for at in (0..buffers.bytes()).step_by(TILE_BYTES) {
+        let tile = at..buffers.bytes().min(at + TILE_BYTES);
+        let [b1, b2] = buffers.operands();
+        widen::<H>(&b1[tile.clone()], &mut x);
+        widen::<H>(&b2[tile.clone()], &mut y);
+        floats!(operator, (&mut x, &y), f32, each_of_tile);
+        narrow::<H>(&x, &mut buffers.result()[tile]);
+    }
+}
+
+#[inline(always)]
+fn each_of_tile((x, y): (&mut [f32; TILE], &[f32; TILE]), operator: impl Fn(f32, f32) -> f32) {
+    for (x, y) in x.iter_mut().zip(y) {
+        *x = operator(*x, *y);
     }
 }
 
 /// Below so many bytes a wider vector saves less than finding out that there is one.
 const WIDE_VECTORS_FROM_BYTES: usize = 256;
-/// Loops for each kind of vectors are long to compile with sanitizers, and no fuzz target and no loom test computes.
-const HAS_WIDE_VECTORS: bool = cfg!(not(any(fuzzing, loom)));
 
 /// Runs the loops with the widest vectors that this processor has. Results are the same bits with any: no element
 /// depends on another, and nothing is contracted into fused operations.
-fn dispatch(arithmetic: Arithmetic, buffers: Buffers<'_>) {
-    if !HAS_WIDE_VECTORS || buffers.bytes() < WIDE_VECTORS_FROM_BYTES {
-        run(arithmetic, buffers);
-    } else {
-        pulp::Arch::new().dispatch(
-            #[inline(always)]
-            || run(arithmetic, buffers),
-        );
-    }
+fn dispatch(arithmetic: Arithmetic, mut buffers: Buffers<'_>) {
+    let is_short = buffers.bytes() < WIDE_VECTORS_FROM_BYTES;
+    let vectors = if is_short { Vectors::BASELINE } else { Vectors::widest() };
+    vectors.run(
+        #[inline(always)]
+        || run(arithmetic, &mut buffers),
+    );
 }
 
 #[inline(always)]
-fn run(arithmetic: Arithmetic, buffers: Buffers<'_>) {
+fn run(arithmetic: Arithmetic, buffers: &mut Buffers<'_>) {
     let operator = arithmetic.operator();
-    match arithmetic.element() {
-        ElementType::I8 => integers!(operator, buffers, i8, u8),
-        ElementType::I16 => integers!(operator, buffers, i16, u16),
-        ElementType::I32 => integers!(operator, buffers, i32, u32),
-        ElementType::I64 => integers!(operator, buffers, i64, u64),
-        ElementType::U8 => integers!(operator, buffers, u8, u8),
-        ElementType::U16 => integers!(operator, buffers, u16, u16),
-        ElementType::U32 => integers!(operator, buffers, u32, u32),
-        ElementType::U64 => integers!(operator, buffers, u64, u64),
-        ElementType::F32 => floats!(operator, buffers, f32, each),
-        ElementType::F64 => floats!(operator, buffers, f64, each),
-        ElementType::F16 => floats!(operator, buffers, f32, each_half::<f16>),
-        ElementType::Bf16 => floats!(operator, buffers, f32, each_half::<bf16>),
+    match (arithmetic.element(), minds_signs(operator)) {
+        (ElementType::I8, true) => numbers!(operator, buffers, i8),
+        (ElementType::I16, true) => numbers!(operator, buffers, i16),
+        (ElementType::I32, true) => numbers!(operator, buffers, i32),
+        (ElementType::I64, true) => numbers!(operator, buffers, i64),
+        (ElementType::U8, true) => numbers!(operator, buffers, u8),
+        (ElementType::U16, true) => numbers!(operator, buffers, u16),
+        (ElementType::U32, true) => numbers!(operator, buffers, u32),
+        (ElementType::U64, true) => numbers!(operator, buffers, u64),
+        (ElementType::I8 | ElementType::U8, false) => bits!(operator, buffers, u8),
+        (ElementType::I16 | ElementType::U16, false) => bits!(operator, buffers, u16),
+        (ElementType::I32 | ElementType::U32, false) => bits!(operator, buffers, u32),
+        (ElementType::I64 | ElementType::U64, false) => bits!(operator, buffers, u64),
+        (ElementType::F32, _) => floats!(operator, buffers, f32, each),
+        (ElementType::F64, _) => floats!(operator, buffers, f64, each),
+        (ElementType::F16, _) => each_half::<f16>(buffers, operator),
+        (ElementType::Bf16, _) => each_half::<bf16>(buffers, operator),
     }
 }
