@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Somebody else started it.
 pub fn join_as_rank(command: &str) -> anyhow::Result<(Comm, &'static Journal)> {
     let membership = bootstrap::join(|_| Err(format!("`{command}` starts this")))?;
-    let comm = Comm::join(Job::attach(membership.segment)?, membership.rank);
+    let comm = Comm::try_join(Job::attach(membership.segment)?, membership.rank)?;
     let journal = journal::of_this_process().with_context(|| format!("this is started by `{command}`"))?;
     Ok((comm, journal))
 }

@@ -85,7 +85,7 @@ pub struct Args {
     #[arg(
         long,
         default_value = "shm",
-        value_name = "shm|tcp[+tls][=INTERFACE]|esp=INTERFACE|fabric[=PROVIDER]"
+        value_name = "shm|tcp[+tls][=INTERFACE]|esp[=INTERFACE]|fabric[=PROVIDER]"
     )]
     net: Net,
     /// Print who waits for whom after this long without progress

@@ -38,7 +38,7 @@ Exit code: 0; 1 where it cannot be done, a rank is missing or a result is wrong;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The network interface, of this name on each host
+    /// The network interface, of this name on each host; `-`: the only Ethernet interface of each
     interface: String,
     /// A collective operation with its algorithm (`castell schedule list`; of i64, sums), or a file with a GOAL program
     what: String,
@@ -92,7 +92,8 @@ fn take_part(args: &Args, comm: &Comm) -> anyhow::Result<()> {
         XdpMode::Native => Mode::Native,
         XdpMode::Generic => Mode::Generic,
     };
-    let at = At { interface: &args.interface, mode, only_kernel: args.only_kernel };
+    let interface = if args.interface == "-" { "" } else { &args.interface };
+    let at = At { interface, mode, only_kernel: args.only_kernel };
     let mut joined = join(comm, &at, &schedule)?;
     let rounds = Rounds { comm, schedule: &schedule, what: &what, runs: args.runs, busy: args.busy };
     let times = rounds.run(joined.session.as_mut())?;

@@ -113,7 +113,7 @@ fn programs_are_run_in_the_kernel_as_far_as_they_fit() {
     if !is_possible() {
         return;
     }
-    let kernel = ["--net", "xdp=eth0", "--json"];
+    let kernel = ["--net", "xdp", "--json"];
     let words = ["allreduce:recursive-doubling", "-n", "4", "--bytes", "64", "--repeat", "20"];
     let object = json(&run_on_hosts(4, &[&words[..], &kernel].concat()));
     stands_on_the_page("run", &object);
@@ -175,6 +175,25 @@ fn kernels_are_measured_beside_networks() {
     kernel.dedup();
     // Only what fits into frames, and what there is an algorithm of.
     assert_eq!(kernel, [("barrier", Some(0)), ("allreduce", Some(8)), ("bcast", Some(8))]);
+}
+
+#[test]
+fn where_a_host_has_several_interfaces_one_is_to_be_named() {
+    if !is_possible() {
+        return;
+    }
+    let two = "ip link add v1 type veth peer name v2 && ip link set v1 up && ip link set v2 up";
+    for net in ["esp", "xdp"] {
+        let script = format!("{two} && exec {CASTELL} run barrier:dissemination -n 2 --net {net}");
+        let output = Command::new(CASTELL)
+            .args(["lab", "2", "--", "sh", "-c", &script])
+            .output()
+            .expect("castell starts");
+        let said = text(&output.stderr);
+        let why = said.contains("rank 0: this host has several Ethernet interfaces that are up: ");
+        assert!(output.status.code() == Some(1) && why && said.contains(&format!("{net}=eth0`")), "{said}");
+        assert!(!said.contains("panicked"), "{said}");
+    }
 }
 
 #[test]

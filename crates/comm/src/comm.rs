@@ -112,11 +112,21 @@ impl Comm {
 
     /// Joins a job, whose ranks somebody watches, as `rank`.
     ///
+    /// # Errors
+    /// Its network cannot be used on this host.
+    ///
     /// # Panics
     /// Each rank is joined by exactly one process, once.
+    pub fn try_join(job: Job, rank: Rank) -> Result<Comm, JobError> {
+        Ok(Comm { process: join(job, rank, None)?, _counted: None })
+    }
+
+    /// The same where nothing but the job's memory is needed.
+    ///
+    /// # Panics
+    /// Each rank is joined by exactly one process, once; its network cannot be used on this host.
     pub fn join(job: Job, rank: Rank) -> Comm {
-        let process = join(job, rank, None).unwrap_or_else(|error| panic!("{error}"));
-        Comm { process, _counted: None }
+        Comm::try_join(job, rank).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// All ranks. Each call gives another handle to the same communicator: their calls count as one sequence.

@@ -8,6 +8,7 @@ use castell_esp::frame::{ETHERNET_BYTES, ETHERTYPE};
 use castell_esp::{Address as Place, Communicator, Endpoint, Key, Mac, Settings};
 use castell_host::clock::Clock;
 use castell_host::epoll;
+use castell_host::interfaces::{self, NotOne};
 use castell_host::packet::{Frames, PacketSocket};
 use castell_host::random::random_bytes;
 use castell_transport::{AccessError, Address, Armed, Down, Events, Limits, RemoteKey, Sleeper, Transport};
@@ -28,7 +29,7 @@ const COMMUNICATOR_AT: u32 = ETHERNET_BYTES as u32 + 4;
 /// How a rank takes part.
 #[derive(Clone, Debug)]
 pub struct EspOptions {
-    /// The interface, in this process's network namespace.
+    /// The interface, in this process's network namespace; empty: the only one that is up.
     pub interface: String,
     /// The longest payload of a message, bytes.
     pub message_bytes_max: usize,
@@ -55,6 +56,9 @@ pub enum EspError {
         /// The interface.
         interface: String,
     },
+    /// None is named, and there is not one only.
+    #[error("{0}, as in `--net esp=eth0`")]
+    NotOne(#[from] NotOne),
     /// There is no interface of this name.
     #[error("there is no network interface `{interface}` on this host; `ip -br link` shows which there are")]
     NoInterface {
@@ -123,7 +127,8 @@ impl Esp {
     /// The interface can't be had, or the process may not use it.
     pub fn new(me: Rank, ranks: u32, secret: &[u8; 32], options: &EspOptions) -> Result<Esp, EspError> {
         let port = u16::try_from(me.0).map_err(|_| EspError::Rank(me))?;
-        let interface = || options.interface.clone();
+        let name = interfaces::ethernet(&options.interface)?;
+        let interface = || name.clone();
         let because = |what: &'static str| {
             move |error: std::io::Error| EspError::System { interface: interface(), what, error }
         };
@@ -135,8 +140,7 @@ impl Esp {
         for (at, half) in (COMMUNICATOR_AT..).step_by(2).zip(halves.as_chunks::<2>().0) {
             pairs.push((at, *half));
         }
-        let opened =
-            PacketSocket::open(&options.interface, Frames::Only { ethertype: ETHERTYPE, pairs: &pairs });
+        let opened = PacketSocket::open(&name, Frames::Only { ethertype: ETHERTYPE, pairs: &pairs });
         let socket = opened.map_err(|error| match error.kind() {
             ErrorKind::PermissionDenied => EspError::Forbidden { interface: interface() },
             _ if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {

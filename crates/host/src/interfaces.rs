@@ -5,6 +5,7 @@ mod subnet;
 pub use subnet::Subnet;
 
 use std::ffi::CStr;
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
@@ -90,28 +91,91 @@ fn ask_driver(name: &str, value: &mut [u32]) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// There is not one Ethernet interface, but none or several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotOne {
+    /// Their names.
+    pub found: Vec<String>,
+}
+
+impl fmt::Display for NotOne {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.found[..] {
+            [] => write!(f, "no Ethernet interface is up on this host; `ip -br link` shows what there is"),
+            found => write!(
+                f,
+                "this host has several Ethernet interfaces that are up: {}; name the one that reaches the others",
+                found.join(", ")
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NotOne {}
+
+/// The Ethernet interface of this name; without one the only one that is up in this process's network namespace.
+///
+/// # Errors
+/// None has a name, and there is not only one.
+pub fn ethernet(name: &str) -> Result<String, NotOne> {
+    if !name.is_empty() {
+        return Ok(name.to_owned());
+    }
+    let mut found = Vec::new();
+    each(|entry, name| {
+        // SAFETY: an address of the list, or none; its family says what it is.
+        let is_ethernet = unsafe { is_ethernet(entry.ifa_addr) };
+        if is_ethernet && entry.ifa_flags & libc::IFF_LOOPBACK as u32 == 0 {
+            found.push(name.to_owned());
+        }
+    });
+    match &found[..] {
+        [only] => Ok(only.clone()),
+        _ => Err(NotOne { found }),
+    }
+}
+
+/// # Safety
+/// Null, or an address as long as its family says.
+unsafe fn is_ethernet(address: *const libc::sockaddr) -> bool {
+    // SAFETY: the caller's promise.
+    let Some(family) = (unsafe { address.as_ref() }).map(|address| i32::from(address.sa_family)) else {
+        return false;
+    };
+    // SAFETY: as above.
+    family == libc::AF_PACKET
+        && unsafe { &*address.cast::<libc::sockaddr_ll>() }.sll_hatype == libc::ARPHRD_ETHER
+}
+
 fn all() -> Vec<InterfaceAddress> {
+    let mut found = Vec::new();
+    each(|entry, name| {
+        // SAFETY: an address of the list, or none; its family says what it is.
+        if let Some(ip) = unsafe { address_of(entry.ifa_addr) } {
+            found.push(InterfaceAddress { interface: name.to_owned(), ip });
+        }
+    });
+    found
+}
+
+/// Each address of an interface that is up, with the interface's name; nothing where the system does not tell.
+fn each(mut see: impl FnMut(&libc::ifaddrs, &str)) {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: the call fills the pointer with a list of its own, or fails.
     if unsafe { libc::getifaddrs(&mut first) } != 0 {
-        return Vec::new();
+        return;
     }
-    let (mut found, mut at) = (Vec::new(), first);
+    let mut at = first;
     // SAFETY: an entry of the list, which lives until it is freed below, or the end.
     while let Some(entry) = unsafe { at.as_ref() } {
         at = entry.ifa_next;
-        let is_up = entry.ifa_flags & libc::IFF_UP as u32 != 0;
-        // SAFETY: an address of the list, or none; its family says what it is.
-        let ip = unsafe { address_of(entry.ifa_addr) };
-        if let Some(ip) = ip.filter(|_| is_up) {
+        if entry.ifa_flags & libc::IFF_UP as u32 != 0 {
             // SAFETY: the entry has a name that ends with a zero byte.
-            let name = unsafe { CStr::from_ptr(entry.ifa_name) };
-            found.push(InterfaceAddress { interface: name.to_string_lossy().into_owned(), ip });
+            see(entry, &unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy());
         }
     }
     // SAFETY: what the call above gave, once.
     unsafe { libc::freeifaddrs(first) };
-    found
 }
 
 /// # Safety
@@ -137,6 +201,19 @@ unsafe fn address_of(address: *const libc::sockaddr) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interface_is_named_unless_there_is_one_only() {
+        assert_eq!(ethernet("ib0"), Ok("ib0".to_owned()));
+        match ethernet("") {
+            Ok(name) => assert_ne!(name, "lo"),
+            Err(NotOne { found }) => {
+                assert!(found.len() != 1 && !found.contains(&"lo".to_owned()), "{found:?}")
+            }
+        }
+        let said = NotOne { found: vec!["a".to_owned(), "b".to_owned()] }.to_string();
+        assert!(said.contains("a, b; name the one"), "{said}");
+    }
 
     #[test]
     fn this_host_is_found() {

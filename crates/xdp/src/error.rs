@@ -25,6 +25,9 @@ pub enum XdpError {
         /// The interface.
         interface: String,
     },
+    /// None is named, and there is not one only.
+    #[error("{0}, as in `xdp=eth0`")]
+    NotOne(#[from] castell_host::interfaces::NotOne),
     /// There is no such interface.
     #[error("there is no network interface `{interface}` on this host; `ip -br link` shows which there are")]
     NoInterface {

@@ -82,11 +82,12 @@ struct Place {
 }
 
 impl Interface {
-    /// Puts the program at the interface of this name in this process's network namespace.
+    /// Puts the program at the interface of this name in this process's network namespace; without a name, at the only one that is up.
     ///
     /// # Errors
     /// See [`XdpError`]: it is not built, this process may not, there is no such interface, or it has a program already.
     pub fn open(name: &str, mode: Mode) -> Result<Interface, XdpError> {
+        let name = &*castell_host::interfaces::ethernet(name)?;
         let system = |what: &'static str| {
             move |error: std::io::Error| XdpError::System { interface: name.into(), what, error }
         };

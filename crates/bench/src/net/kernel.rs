@@ -19,6 +19,7 @@ const RUNS_A_SAMPLE: u32 = 20;
 
 /// A round, with a rank on each host: by the kernels' clock, and as processes see it. `way` tells them apart.
 pub(super) fn figures(group: &Group<'_>, interface: &str, plan: &Plan) -> anyhow::Result<Vec<Figure>> {
+    let interface = if interface.is_empty() { "-" } else { interface };
     let mut figures = Vec::new();
     for (operation, bytes) in plan.cases() {
         let Some((_, algorithm)) = ALGORITHMS.iter().find(|(of, _)| *of == operation) else { continue };

@@ -28,8 +28,8 @@ pub struct NetArgs {
     /// The command that starts a command on a host, as for `castell launch`
     #[arg(long, value_name = "COMMAND", help_heading = "For net")]
     remote: Option<String>,
-    /// What carries castell's messages between hosts: tcp, esp=INTERFACE, tcp+tls, fabric[=PROVIDER], or xdp=INTERFACE, the hosts' kernels
-    /// (small collective calls, one rank a host); several: tcp,esp=eth0,xdp=eth0
+    /// What carries castell's messages between hosts: tcp, esp[=INTERFACE], tcp+tls, fabric[=PROVIDER], or xdp[=INTERFACE], the hosts' kernels
+    /// (small collective calls, one rank a host); several: tcp,esp,xdp
     #[arg(long = "net", value_name = "NET", value_delimiter = ',', default_values = ["tcp"], help_heading = "For net")]
     nets: Vec<String>,
     /// On how many of the hosts, as 2,4 (default: 2, 4, 8, as far as there are such)
@@ -61,7 +61,7 @@ struct Figure {
 enum Side {
     /// `castell launch` over this network.
     Castell(String),
-    /// The hosts' kernels, at this interface of each.
+    /// The hosts' kernels, at this interface of each; empty: their only ones.
     Kernel(String),
     /// A socket without any library.
     Socket,
@@ -72,6 +72,7 @@ impl Side {
     fn name(&self) -> String {
         match self {
             Side::Castell(net) => format!("castell, {net}"),
+            Side::Kernel(interface) if interface.is_empty() => "castell, xdp".to_owned(),
             Side::Kernel(interface) => format!("castell, xdp={interface}"),
             Side::Socket => "a bare socket".to_owned(),
             Side::Mpi(peer) => peer.name().to_owned(),
@@ -101,9 +102,10 @@ pub fn run(
         bytes: bytes.unwrap_or(&BYTES).to_vec(),
         timing,
     };
-    let side = |net: &String| match net.strip_prefix("xdp=") {
-        Some(interface) => Side::Kernel(interface.to_owned()),
-        None => Side::Castell(net.clone()),
+    let side = |net: &String| match net.split_once('=') {
+        Some(("xdp", interface)) => Side::Kernel(interface.to_owned()),
+        None if net == "xdp" => Side::Kernel(String::new()),
+        _ => Side::Castell(net.clone()),
     };
     let mut sides: Vec<Side> = args.nets.iter().map(side).collect();
     sides.push(Side::Socket);

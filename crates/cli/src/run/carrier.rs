@@ -47,13 +47,10 @@ impl FromStr for Carrier {
     fn from_str(word: &str) -> Result<Carrier, String> {
         let rest = word.strip_prefix(XDP).filter(|rest| rest.is_empty() || rest.starts_with('='));
         let Some(rest) = rest else { return word.parse().map(Carrier::Net) };
-        match Interface::new(rest.trim_start_matches('=')) {
-            Some(interface) if rest.len() > 1 => Ok(Carrier::Kernel(interface)),
-            _ => {
-                Err("xdp needs a network interface, as in xdp=eth0; `ip -br link` shows which there are"
-                    .into())
-            }
-        }
+        let Some(name) = rest.strip_prefix('=') else { return Ok(Carrier::Kernel(Interface::ONLY)) };
+        Interface::new(name).map(Carrier::Kernel).ok_or_else(|| {
+            format!("`{name}` is no name of a network interface; `ip -br link` shows which there are")
+        })
     }
 }
 
@@ -61,6 +58,7 @@ impl fmt::Display for Carrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Carrier::Net(net) => net.fmt(f),
+            Carrier::Kernel(Interface::ONLY) => f.write_str(XDP),
             Carrier::Kernel(interface) => write!(f, "{XDP}={}", interface.name()),
         }
     }
@@ -71,16 +69,16 @@ impl fmt::Display for Carrier {
 /// # Errors
 /// What that is.
 pub fn insist_on_hosts(interface: &Interface, places: Option<&[u32]>, records: bool) -> anyhow::Result<()> {
-    let name = interface.name();
+    let net = Carrier::Kernel(*interface);
     let Some(places) = places else {
         bail!(
-            "--net xdp={name} is for ranks on hosts of their own: give --hosts a,b, or do it in a lab: castell lab 4 -- castell run …"
+            "--net {net} is for ranks on hosts of their own: give --hosts a,b, or do it in a lab: castell lab 4 -- castell run …"
         );
     };
     let hosts = places.iter().collect::<BTreeSet<_>>().len();
     if hosts < places.len() {
         bail!(
-            "--net xdp={name} is for one rank a host, since an interface takes one program: these are {} on {}",
+            "--net {net} is for one rank a host, since an interface takes one program: these are {} on {}",
             counted(places.len(), "rank"),
             counted(hosts, "host")
         );
@@ -186,8 +184,12 @@ mod tests {
             read("xdp=eth0").map(|carrier| (carrier.net(), carrier.kernel().is_some())),
             Ok((Net::Shm, true))
         );
-        for wrong in ["xdp", "xdp=", "xdp=a/b"] {
-            assert!(read(wrong).is_err_and(|error| error.contains("as in xdp=eth0")), "{wrong}");
+        assert_eq!(read("xdp").map(|carrier| carrier.to_string()), Ok("xdp".to_owned()));
+        for wrong in ["xdp=", "xdp=a/b"] {
+            assert!(
+                read(wrong).is_err_and(|error| error.contains("no name of a network interface")),
+                "{wrong}"
+            );
         }
         assert!(read("xdpx").is_err());
     }

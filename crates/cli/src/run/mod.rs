@@ -76,7 +76,7 @@ pub struct Args {
     #[arg(
         long,
         default_value = "shm",
-        value_name = "shm|tcp[+tls][=INTERFACE]|esp=INTERFACE|fabric[=PROVIDER]|xdp=INTERFACE"
+        value_name = "shm|tcp[+tls][=INTERFACE]|esp[=INTERFACE]|fabric[=PROVIDER]|xdp[=INTERFACE]"
     )]
     net: Carrier,
     /// 64-byte slots a half of a rank's receive queue, a power of two
@@ -221,7 +221,13 @@ fn here(
 ) -> anyhow::Result<Outcome> {
     let body = |rank: Rank, job: Job| {
         let progress = Progressed::of(rank, rounds.count);
-        let comm = Comm::join(job, rank);
+        let comm = match Comm::try_join(job, rank) {
+            Ok(comm) => comm,
+            Err(error) => {
+                castell_host::say(&error.to_string());
+                return 1;
+            }
+        };
         execute(&schedules[rank.index()], (&comm, &mut InProcess), rounds, results, &|comm, round| {
             progress.show(round);
             comm.job().gate(round as u32 + 1);

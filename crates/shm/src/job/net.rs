@@ -4,11 +4,14 @@ use super::place::Place;
 use std::fmt;
 use std::str::FromStr;
 
-/// A network interface's name, 1 to 15 bytes.
+/// A network interface's name of up to 15 bytes; none: the only Ethernet interface that a host has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Interface([u8; 16]);
 
 impl Interface {
+    /// The only Ethernet interface that is up, whatever its name on each host.
+    pub const ONLY: Interface = Interface([0; 16]);
+
     /// One of this name, which need not be there.
     pub fn new(name: &str) -> Option<Interface> {
         let may_be = !matches!(name, "" | "." | "..") && name.len() < 16;
@@ -35,8 +38,10 @@ impl Interface {
     /// `None`: these are no name's.
     pub(super) fn from_words(words: [u64; 2]) -> Option<Interface> {
         let bytes = words.map(u64::to_le_bytes).concat();
-        let end = bytes.iter().position(|byte| *byte == 0)?;
-        Interface::new(std::str::from_utf8(&bytes[..end]).ok()?)
+        match bytes.iter().position(|byte| *byte == 0)? {
+            0 => Some(Interface::ONLY),
+            end => Interface::new(std::str::from_utf8(&bytes[..end]).ok()?),
+        }
     }
 }
 
@@ -142,7 +147,7 @@ impl fmt::Display for Net {
             Net::Tcp(OverTcp { place, .. }) if *place != Place::Anywhere => {
                 write!(out, "{}={place}", self.name())
             }
-            Net::Esp(interface) => write!(out, "esp={}", interface.name()),
+            Net::Esp(interface) if *interface != Interface::ONLY => write!(out, "esp={}", interface.name()),
             Net::Fabric(provider) if !provider.name().is_empty() => write!(out, "fabric={}", provider.name()),
             net => out.write_str(net.name()),
         }
@@ -166,10 +171,7 @@ impl FromStr for Net {
                 let encrypts = tcp == "tcp+tls";
                 place.parse().map(|place| Net::Tcp(OverTcp { encrypts, place }))
             }
-            None if word == "esp" => {
-                Err("esp needs a network interface, as in esp=eth0; `ip -br link` shows which there are"
-                    .into())
-            }
+            None if word == "esp" => Ok(Net::Esp(Interface::ONLY)),
             Some(("esp", name)) => interface(name).map(Net::Esp),
             None if word == "fabric" => Ok(Net::Fabric(Provider::default())),
             Some(("fabric", name)) if !name.is_empty() => {
@@ -180,7 +182,7 @@ impl FromStr for Net {
                 })
             }
             _ => Err(format!(
-                "`{word}` is no network that castell knows: shm, tcp, tcp=INTERFACE, tcp=NETWORK/BITS, tcp+tls, tcp+tls=INTERFACE, esp=INTERFACE, fabric, or fabric=PROVIDER"
+                "`{word}` is no network that castell knows: shm, tcp, tcp=INTERFACE, tcp=NETWORK/BITS, tcp+tls, tcp+tls=INTERFACE, esp, esp=INTERFACE, fabric, or fabric=PROVIDER"
             )),
         }
     }
@@ -193,7 +195,7 @@ mod tests {
     #[test]
     fn networks_are_read_as_they_are_written() {
         let tcp = ["tcp", "tcp+tls", "tcp=eth0", "tcp+tls=ib0", "tcp=10.1.0.0/16", "tcp+tls=fd00:1::/64"];
-        for word in ["shm", "esp=eth0", "esp=enp0s31f6.1234567", "fabric", "fabric=tcp;ofi_rxm/eth0"]
+        for word in ["shm", "esp", "esp=eth0", "esp=enp0s31f6.1234567", "fabric", "fabric=tcp;ofi_rxm/eth0"]
             .into_iter()
             .chain(tcp)
         {
@@ -207,7 +209,6 @@ mod tests {
             "fabric=",
             "fabric=a b",
             "fabric=thirty-two-letters-are-one-too-many",
-            "esp",
             "esp=",
             "esp=a b",
             "esp=a/b",
@@ -223,7 +224,7 @@ mod tests {
         }
         let eth = Interface::new("eth0").expect("a name");
         assert_eq!(Interface::from_words(eth.to_words()), Some(eth));
-        assert_eq!(Interface::from_words([0; 2]), None);
+        assert_eq!(Interface::from_words(Interface::ONLY.to_words()), Some(Interface::ONLY));
         assert_eq!(Interface::from_words([u64::MAX; 2]), None);
         let tcp = Provider::new("tcp;ofi_rxm").expect("a name");
         assert_eq!(Provider::from_words(tcp.to_words()), Some(tcp));
