@@ -130,8 +130,9 @@ mod tests {
         assert!(count > 150, "{count}");
     }
 
-    /// A shell's function in the program's place: what it was called with, each word ended by a 0 and each call by a line; nothing else runs.
-    const STAND_IN: &str = "castell() { printf '%s\\0' \"$@\" >&7; echo >&7; }
+    /// A shell's function in the program's place: what it was called with, each word ended by a 0, and a 1 as the last one; in one write, which a
+    /// line's end would part, since some run in the background. Nothing else runs.
+    const STAND_IN: &str = "castell() { printf '%s\\0' \"$@\" $'\\1' >&7; }
         command_not_found_handle() { return 0; }
         exec 7>calls\n";
 
@@ -155,7 +156,7 @@ mod tests {
         shell.output().expect("bash starts");
         let said = std::fs::read_to_string(folder.path().join("calls")).expect("written");
         let mut calls = Vec::new();
-        for call in said.split_terminator('\n') {
+        for call in said.split_terminator("\u{1}\0") {
             let words: Vec<String> = call.split_terminator('\0').map(str::to_owned).collect();
             let inner = words.iter().enumerate().filter(|(_, word)| *word == "castell");
             let inner: Vec<Vec<String>> = inner.map(|(at, _)| words[at + 1..].to_vec()).collect();
