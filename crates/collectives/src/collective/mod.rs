@@ -174,7 +174,7 @@ pub const ALGORITHMS: &[Algorithm] = algorithms! {
     "allreduce:reduce-bcast", "up a binomial tree and down again", true, Nothing, reduce::allreduce_reduce_bcast;
     "allreduce:ring", "a reduce-scatter round the ring, then an allgather", false, Nothing, reduce::allreduce_ring;
     "allreduce:two-level", "leaders of hosts reduce, do recursive doubling, and hand the result out", true, Nothing, two_level::allreduce;
-    "allreduce:two-level-split", "each rank leads for a slice, of which each host reduces a part for all", true, Nothing, two_level::allreduce_split;
+    "allreduce:two-level-split", "each rank leads for a slice, of which each host reduces a part", true, Nothing, two_level::allreduce_split;
     "reduce_scatter:linear", "everybody sends each block to its owner, which reduces", true, Nothing, reduce::reduce_scatter_linear;
     "reduce_scatter:ring", "partial results go round a ring", false, Nothing, reduce::reduce_scatter_ring;
     "reduce_scatter:reduce-scatter", "a binomial reduction, then a binomial scatter", true, Packed, reduce::reduce_scatter_tree;

@@ -361,7 +361,8 @@ fn cost_over_hosts(name: &str, call: Call, placement: &Placement) -> (u64, u64, 
         "allreduce:two-level" => (doubling, doubling * bytes, 2 * beside),
         "allreduce:two-level-split" => {
             let leaders = sizes().min().unwrap();
-            (2 * pairs * leaders, 2 * (hosts - 1) * bytes, 2 * leaders * beside)
+            let exchanged = if hosts.is_power_of_two() { hosts * floor_log2(hosts) } else { pairs };
+            (2 * exchanged * leaders, 2 * (hosts - 1) * bytes, 2 * leaders * beside)
         }
         "reduce_scatter:two-level" => (pairs, (hosts - 1) * ranks * bytes, 2 * beside),
         "alltoall:two-level" => {

@@ -39,8 +39,7 @@ pub fn reduce(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<(), GraphError> 
     }
 }
 
-/// Of each host as many ranks as all hosts have lead, each for a slice of the vector; of a slice each host's leader reduces a part for
-/// all others.
+/// Of each host as many ranks as all hosts have lead, each for a slice of the vector.
 pub fn allreduce_split(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<(), GraphError> {
     let levels = Levels::new(shape, weaver);
     let (hosts, host, me) = (levels.hosts(), levels.host(), weaver.rank());
@@ -57,10 +56,6 @@ pub fn allreduce_split(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<(), Gra
     let index = mine.iter().position(|rank| *rank == me).expect("a rank is on its host") as u32;
     if index < leaders {
         let (first, count) = slice_of(index);
-        let part_of = |host: u32| {
-            let (at, count) = Blocks::Even(count).block(host, hosts);
-            (first + at, count)
-        };
         let mut vectors = Vec::new();
         for &rank in &mine {
             let span = if rank == me { Span::input(first, count) } else { weaver.temporary(count) };
@@ -70,27 +65,11 @@ pub fn allreduce_split(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<(), Gra
             vectors.push(Tree::leaf(rank, span));
         }
         let nodes = Tree::new(&levels, shape, count).join(weaver, vectors)?;
-        let cut = |held: &[Held], (at, count): (u64, u64)| -> Vec<Held> {
-            held.iter().map(|part| Held { span: part.span.part(at - first, count), ..*part }).collect()
-        };
-        let peer = |host: u32| levels.members(host)[index as usize];
-        let other_hosts = || (1..hosts).map(|step| (host + step) % hosts);
-        for other in other_hosts() {
-            parts::send(weaver, peer(other), &cut(&nodes, part_of(other)))?;
-        }
-        let (at, size) = part_of(host);
-        let tree = Tree::new(&levels, shape, size).into(Span::output(at, size));
-        let mut held = cut(&nodes, (at, size));
-        for other in other_hosts() {
-            held.extend(parts::recv(weaver, peer(other), &tree.of(&[other]))?);
-        }
-        tree.finish(weaver, held)?;
-        for other in other_hosts() {
-            weaver.send(peer(other), Span::output(at, size))?;
-        }
-        for other in other_hosts() {
-            let (at, size) = part_of(other);
-            weaver.recv(peer(other), Span::output(at, size))?;
+        let slice = Slice { levels: &levels, shape, index, first, count };
+        if hosts.is_power_of_two() {
+            slice.halve(weaver, nodes)?
+        } else {
+            slice.deal_out(weaver, nodes)?
         }
         for &rank in mine.iter().filter(|rank| **rank != me) {
             weaver.send(rank, Span::output(first, count))?;
@@ -101,6 +80,103 @@ pub fn allreduce_split(shape: &Shape, weaver: &mut Weaver<'_>) -> Result<(), Gra
         weaver.recv(mine[other as usize], Span::output(first, count))?;
     }
     Ok(())
+}
+
+/// A slice of a vector, which the leaders with this index reduce over the hosts, and have then.
+struct Slice<'a> {
+    levels: &'a Levels<'a>,
+    shape: &'a Shape,
+    index: u32,
+    first: u64,
+    count: u64,
+}
+
+/// First element and number of elements.
+type Range = (u64, u64);
+
+impl Slice<'_> {
+    fn peer(&self, host: u32) -> Rank {
+        self.levels.members(host)[self.index as usize]
+    }
+
+    fn tree(&self, count: u64) -> Tree<'_> {
+        Tree::new(self.levels, self.shape, count)
+    }
+
+    /// With a neighbour each leader exchanges halves of the slice, with one twice as far away halves of the half, and so on; then the same back with
+    /// the results: as few messages as there can be without sending anything twice. (Rabenseifner's algorithm, with the nearest first.)
+    fn halve(&self, weaver: &mut Weaver<'_>, mut held: Vec<Held>) -> Result<(), GraphError> {
+        let (hosts, host) = (self.levels.hosts(), self.levels.host());
+        let mut range: Range = (self.first, self.count);
+        let mut exchanged = Vec::new();
+        for distance in (0..hosts.ilog2()).map(|step| 1 << step) {
+            let other = host ^ distance;
+            let [mine, theirs] = [host, other].map(|host| half(range, host & distance != 0));
+            parts::send(weaver, self.peer(other), &cut(&held, range, theirs))?;
+            let group = other & !(distance - 1);
+            let group: Vec<u32> = (group..group + distance).collect();
+            let tree = self.tree(mine.1);
+            let received = parts::recv(weaver, self.peer(other), &tree.of(&group))?;
+            held = cut(&held, range, mine);
+            if 2 * distance == hosts {
+                held.extend(received);
+            } else {
+                held = parts::joined(&tree, weaver, held, received)?;
+            }
+            exchanged.push((other, range, theirs));
+            range = mine;
+        }
+        self.tree(range.1).into(output(range)).finish(weaver, held)?;
+        for (other, both, theirs) in exchanged.into_iter().rev() {
+            weaver.send(self.peer(other), output(range))?;
+            weaver.recv(self.peer(other), output(theirs))?;
+            range = both;
+        }
+        Ok(())
+    }
+
+    /// Each leader reduces a part for all others.
+    fn deal_out(&self, weaver: &mut Weaver<'_>, nodes: Vec<Held>) -> Result<(), GraphError> {
+        let (hosts, host) = (self.levels.hosts(), self.levels.host());
+        let part_of = |host: u32| -> Range {
+            let (at, count) = Blocks::Even(self.count).block(host, hosts);
+            (self.first + at, count)
+        };
+        let all = (self.first, self.count);
+        let other_hosts = || (1..hosts).map(|step| (host + step) % hosts);
+        for other in other_hosts() {
+            parts::send(weaver, self.peer(other), &cut(&nodes, all, part_of(other)))?;
+        }
+        let own = part_of(host);
+        let tree = self.tree(own.1).into(output(own));
+        let mut held = cut(&nodes, all, own);
+        for other in other_hosts() {
+            held.extend(parts::recv(weaver, self.peer(other), &tree.of(&[other]))?);
+        }
+        tree.finish(weaver, held)?;
+        for other in other_hosts() {
+            weaver.send(self.peer(other), output(own))?;
+        }
+        for other in other_hosts() {
+            weaver.recv(self.peer(other), output(part_of(other)))?;
+        }
+        Ok(())
+    }
+}
+
+fn output((first, count): Range) -> Span {
+    Span::output(first, count)
+}
+
+/// The lower half of a range, or the upper one, which may be one element shorter.
+fn half((first, count): Range, is_upper: bool) -> Range {
+    let lower = count.div_ceil(2);
+    if is_upper { (first + lower, count - lower) } else { (first, lower) }
+}
+
+/// What is held of a range, of a part of it.
+fn cut(held: &[Held], (from, _): Range, (first, count): Range) -> Vec<Held> {
+    held.iter().map(|part| Held { span: part.span.part(first - from, count), ..*part }).collect()
 }
 
 /// Leaders send each other what the ranks of the other's host get, and hand it out.
