@@ -555,3 +555,12 @@ fn a_drawing_has_the_title_width_font_and_part_that_are_asked_for() {
         assert_eq!(output.status.code(), Some(2), "{wrong}: {}", text(&output.stderr));
     }
 }
+
+/// Whether libfabric is there, and lacks this provider, or is not.
+#[test]
+fn a_network_that_cannot_be_had_is_told_of_without_a_table() {
+    let output = run(&["barrier:dissemination", "-n", "2", "--net", "fabric=nosuch"]);
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()), "{said}");
+    assert!(said.contains("libfabric") && !said.contains("panicked"), "{said}");
+}

@@ -342,6 +342,10 @@ fn report(args: &Args, summary: &Summary, operations: &[usize], findings: &Findi
         println!("{object}");
         return;
     }
+    // Nobody began: a table of zeros says nothing.
+    if !summary.failures.is_empty() && summary.end_ns.iter().all(|end_ns| *end_ns == 0) {
+        return;
+    }
     println!("{:>6} {:>12} {:>12} {:>16} {:>14}", "rank", "operations", "messages", "bytes", "end");
     for (rank, operations) in operations.iter().enumerate() {
         let end = milliseconds(summary.end_ns[rank]);
