@@ -48,9 +48,7 @@ impl FromStr for Carrier {
         let rest = word.strip_prefix(XDP).filter(|rest| rest.is_empty() || rest.starts_with('='));
         let Some(rest) = rest else { return word.parse().map(Carrier::Net) };
         let Some(name) = rest.strip_prefix('=') else { return Ok(Carrier::Kernel(Interface::ONLY)) };
-        Interface::new(name).map(Carrier::Kernel).ok_or_else(|| {
-            format!("`{name}` is no name of a network interface; `ip -br link` shows which there are")
-        })
+        name.parse().map(Carrier::Kernel)
     }
 }
 

@@ -78,10 +78,8 @@ pub fn in_kernel(journal: &Journal, mode: Mode) {
 
 /// How the program was at the first rank's interface, if the kernel carried the schedules.
 pub fn kernel_mode(recorded: &OfHosts) -> Option<Mode> {
-    let rows = recorded.noted.first()?.rows.iter();
-    rows.filter(|row| row[0] == KERNEL)
-        .map(|row| if row[1] == 1 { Mode::Generic } else { Mode::Native })
-        .next()
+    let row = recorded.noted.first()?.rows.iter().find(|row| row[0] == KERNEL)?;
+    Some(if row[1] == 1 { Mode::Generic } else { Mode::Native })
 }
 
 /// Enters what all ranks noted.

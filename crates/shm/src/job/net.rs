@@ -45,6 +45,16 @@ impl Interface {
     }
 }
 
+impl FromStr for Interface {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Interface, String> {
+        Interface::new(name).ok_or_else(|| {
+            format!("`{name}` is no name of a network interface; `ip -br link` shows which there are")
+        })
+    }
+}
+
 impl fmt::Debug for Interface {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Interface({})", self.name())
@@ -158,11 +168,6 @@ impl FromStr for Net {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Net, String> {
-        let interface = |name: &str| {
-            Interface::new(name).ok_or_else(|| {
-                format!("`{name}` is no name of a network interface; `ip -br link` shows which there are")
-            })
-        };
         match word.split_once('=') {
             None if word == "shm" => Ok(Net::Shm),
             None if word == "tcp" => Ok(Net::Tcp(OverTcp::default())),
@@ -172,7 +177,7 @@ impl FromStr for Net {
                 place.parse().map(|place| Net::Tcp(OverTcp { encrypts, place }))
             }
             None if word == "esp" => Ok(Net::Esp(Interface::ONLY)),
-            Some(("esp", name)) => interface(name).map(Net::Esp),
+            Some(("esp", name)) => name.parse().map(Net::Esp),
             None if word == "fabric" => Ok(Net::Fabric(Provider::default())),
             Some(("fabric", name)) if !name.is_empty() => {
                 Provider::new(name).map(Net::Fabric).ok_or_else(|| {
