@@ -94,11 +94,7 @@ fn one_that_fails_harms_nobody_else() {
             "if n > 500 and node.waiting[1] then return node.waiting[1], 'fpga' end",
             "no resource `fpga`|the resource `fpga`",
         ),
-        (
-            "runs-already",
-            "if n > 500 and node.resource.one_core.running then return node.resource.one_core.running, 'gpu' end",
-            "runs already",
-        ),
+        ("invents", "if n > 500 then return 1e9, 'gpu' end", "no collection 1000000000"),
         // Each of these takes as long as it may, nearly; it need not be all of them.
         ("slow", "if n > 500 and n % 10 == 0 then for i = 1, 400000 do local _ = i end end", ""),
     ];

@@ -16,7 +16,7 @@ pub trait Strategy: Send {
     /// The interval of its ticks; `None` if it wants none. It is asked anew after every call.
     fn tick(&self) -> Option<Time>;
 
-    /// One decision, or none for now. It is asked again, with the decision carried out, until it has none.
+    /// One decision, or none for now. It is asked again, with the decision carried out, until it has none or nothing waits any more.
     ///
     /// # Errors
     /// It fails; says where and why.
@@ -277,9 +277,8 @@ impl Keeper {
     /// fro is stopped.
     pub fn decide(&mut self) -> bool {
         let Some(moves_left) = self.moves_left else { return false };
-        // On an empty node there is nothing to say, and calls of scripts cost most of what a decision costs.
-        let is_empty = self.node.collections().len() == 0;
-        let chosen = if is_empty { Ok(None) } else { self.strategy.choose(&self.node) };
+        // Where nothing waits there is nothing to say, and calls of scripts cost most of what a decision costs.
+        let chosen = if self.node.has_choice() { self.strategy.choose(&self.node) } else { Ok(None) };
         let carried_out =
             match chosen {
                 Ok(None) => {

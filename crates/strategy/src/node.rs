@@ -243,6 +243,11 @@ impl Node {
         &self.waiting
     }
 
+    /// Whether there is a collection that could be put somewhere.
+    pub fn has_choice(&self) -> bool {
+        !self.waiting.is_empty() || self.resources.iter().any(|resource| !resource.queue.is_empty())
+    }
+
     /// All collections that are not done, by their numbers.
     pub fn collections(&self) -> impl ExactSizeIterator<Item = &Collection> {
         self.collections.values()
