@@ -1,13 +1,15 @@
 //! `castell profile`.
 
 use crate::look::LookArgs;
-use crate::profiles::{self, Binary};
+use crate::profiles;
 use anyhow::{Context as _, bail};
 use castell_host::process::Pid;
 use castell_interference::class::Decision;
+use castell_prof::binary::Binary;
 use castell_prof::caches;
 use castell_prof::counters::{Ended, Flows, Plan, Recording, Subject, watch};
 use castell_prof::distances::{Observed, Options, observe};
+use castell_prof::kept::machine::private_bytes;
 use castell_prof::profile::{Basis, Phase, Profile};
 use castell_trace::Look;
 use castell_trace::svg::{Axis, Chart, Mark, Panel, Point, Series, write_chart};
@@ -188,7 +190,7 @@ fn keep(args: &Args, report: &Report, binary: &Binary) -> anyhow::Result<()> {
     value["seconds"] = json!(whole.map(|whole| whole.to_s - whole.from_s));
     let cores = whole.and_then(|whole| whole.busy).map_or(1.0, |busy| busy.round().max(1.0));
     value["cores"] = json!(cores);
-    value["private_bytes"] = json!(profiles::private_bytes(&caches).map(|bytes| bytes as f64 * cores));
+    value["private_bytes"] = json!(private_bytes(&caches).map(|bytes| bytes as f64 * cores));
     if let Some(observed) = &report.observed {
         value["distances"] = crate::distances::to_json(observed, BLOCK_BYTES, &caches);
     }

@@ -1,12 +1,13 @@
 //! `castell slowdown`.
 
 use crate::look::LookArgs;
-use crate::profiles::{Binary, Entry, Store};
 use anyhow::bail;
 use castell_bench::bar::bar;
 use castell_host::topology::{Processors, parse_list, print_list};
+use castell_prof::binary::Binary;
 use castell_prof::caches::{self, Cache};
 use castell_prof::counters::Processor;
+use castell_prof::kept::{Entry, Store};
 use castell_prof::probe::parse_size;
 use castell_prof::slowdown::{Cost, Estimate, Options, Pace, Point, Steal, curves, who};
 use castell_trace::svg::{Axis, Chart, Mark, Panel, Point as Dot, Powers, Series, write_chart};

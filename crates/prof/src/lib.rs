@@ -9,6 +9,7 @@ pub mod binary;
 pub mod caches;
 pub mod counters;
 pub mod distances;
+pub mod kept;
 pub mod probe;
 pub mod profile;
 pub mod slowdown;

@@ -3,10 +3,10 @@
 mod report;
 
 use crate::look::LookArgs;
-use crate::profiles::Store;
 use anyhow::{Context as _, bail};
 use castell_daemon::learn::{Knowledge, Step};
 use castell_interference::learn::Learner;
+use castell_prof::kept::Store;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -143,7 +143,7 @@ impl Known {
 
     /// The program that is meant: by its file, its name, or the beginning of its hash.
     fn find(&self, asked: &str) -> anyhow::Result<String> {
-        let of_file = || crate::profiles::Binary::of_file(Path::new(asked)).map(|binary| binary.sha256);
+        let of_file = || castell_prof::binary::Binary::of_file(Path::new(asked)).map(|binary| binary.sha256);
         let file = Some(asked).filter(|asked| asked.contains('/')).and_then(|_| of_file());
         let is_hash = asked.len() >= 6 && asked.bytes().all(|byte| byte.is_ascii_hexdigit());
         let is_meant = |(id, program): &(&String, &castell_interference::learn::Program)| {

@@ -227,6 +227,7 @@ fn of_pair(known: &Known, own: &str, other: &str) -> Value {
 fn of_told(told: &Told) -> Value {
     let basis = told.basis().map(|basis| match basis {
         Basis::Probe => "probe",
+        Basis::Profiles => "profiles",
         Basis::Others => "others",
         Basis::Classes => "classes",
         Basis::Median => "median",

@@ -1,9 +1,10 @@
 //! Slowdowns of jobs from profiles that were kept; where nothing is known, the rule of twins.
 
 use crate::predict::{Pairs, Told};
-use crate::profiles::{Asked, Binary, By, Found, Store};
 use castell_policy::placement::queue::UNKNOWN;
 use castell_policy::placement::{Jobs, Slowdowns};
+use castell_prof::binary::Binary;
+use castell_prof::kept::{Asked, By, Found, Store};
 use std::path::Path;
 
 /// Programs that are predicted, at most: the time grows with the square of their number.

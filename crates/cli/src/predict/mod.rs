@@ -1,6 +1,5 @@
 //! `castell predict`.
 
-mod files;
 mod pairs;
 mod report;
 
@@ -14,6 +13,7 @@ use castell_cachesim::programs::{Program, kernels, table_2};
 use castell_interference::sharing::{Fitted, forecast};
 use castell_interference::simulated::{Measured, measure};
 use castell_interference::{Host, Pair, Profile, Scn, scn};
+use castell_prof::kept::{self, Folder, field};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -102,14 +102,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for path in [&args.svg, &args.table].into_iter().flatten() {
         crate::output::check(path)?;
     }
-    let mut known = match (&args.train, args.simulate) {
-        (Some(folder), _) => files::load(folder)?,
-        (None, Some(suite)) => simulate(suite, usize::from(args.scale))?,
+    let (folder, simulated) = match (&args.train, args.simulate) {
+        (Some(folder), _) => (Folder::read(folder)?, None),
+        (None, Some(suite)) => {
+            let (folder, measured) = simulate(suite, usize::from(args.scale))?;
+            (folder, Some(measured))
+        }
         (None, None) => bail!("give --train DIR or --simulate SUITE"),
     };
-    if let Some(folder) = &args.keep {
-        files::keep(folder, &known)?;
+    if let Some(path) = &args.keep {
+        folder.write(path)?;
     }
+    let Folder { host, profiles, pairs } = folder;
+    let mut known = Known { host, profiles, pairs, simulated };
     let asked = asked(&args.programs, &mut known)?;
     let line = waiting("fitting the predictors");
     let said = Said::of(&known)?;
@@ -129,7 +134,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn simulate(suite: Suite, scale: usize) -> anyhow::Result<Known> {
+fn simulate(suite: Suite, scale: usize) -> anyhow::Result<(Folder, Measured)> {
     let chip = Chip::xeon_e5_4620(scale);
     let making = indicatif::ProgressBar::new_spinner().with_message("making programs");
     making.tick();
@@ -146,7 +151,7 @@ fn simulate(suite: Suite, scale: usize) -> anyhow::Result<Known> {
     let both = bar("pairs", programs.len() * (programs.len() + 1) / 2);
     let pairs = measured.pairs(|| both.inc(1))?;
     both.finish_and_clear();
-    Ok(Known { host: measured.host, profiles: measured.profiles.clone(), pairs, simulated: Some(measured) })
+    Ok((Folder { host: measured.host, profiles: measured.profiles.clone(), pairs }, measured))
 }
 
 /// The programs that were asked for, as indices into the profiles; those of files are added there.
@@ -157,7 +162,7 @@ fn asked(names: &[String], known: &mut Known) -> anyhow::Result<Vec<usize>> {
         asked.push(match there {
             Some(there) => there,
             None if Path::new(name).is_file() => {
-                known.profiles.push(files::profile(Path::new(name), &known.host)?);
+                known.profiles.push(kept::profile(Path::new(name), &known.host)?);
                 known.profiles.len() - 1
             }
             None => {
@@ -194,7 +199,7 @@ impl Said {
 
     /// Slowdowns of all pairs, a row a program.
     fn table(&self, known: &Known, by: By) -> anyhow::Result<String> {
-        let names: Vec<String> = known.profiles.iter().map(|profile| files::field(&profile.name)).collect();
+        let names: Vec<String> = known.profiles.iter().map(|profile| field(&profile.name)).collect();
         let mut text = format!("program,{}\n", names.join(","));
         for (program, name) in names.iter().enumerate() {
             text += name;

@@ -1,9 +1,8 @@
 //! Slowdowns of pairs of profiles that were kept, one by one as they are asked for.
 
-use super::files;
-use crate::profiles::{MACHINE, Store};
 use castell_interference::sharing::{Fitted, forecast};
 use castell_interference::{Host, Profile, Scn};
+use castell_prof::kept::{self, Entry, Folder, MACHINE, Store};
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 
@@ -39,10 +38,8 @@ impl Pairs {
             "there is no {}: without the machine's sizes and times nothing can be predicted. `castell profiles machine` measures them",
             path.display()
         );
-        let host = files::host(&path)?;
-        let read = |entry: &crate::profiles::Entry| {
-            files::profile_of(&entry.value, &entry.name, &host).map_err(|error| format!("{error:#}"))
-        };
+        let host = kept::host(&store.folder)?;
+        let read = |entry: &Entry| kept::profile_of(&entry.value, &entry.name, &host);
         let profiles: Vec<Result<Profile, String>> = store.entries.iter().map(read).collect();
         let fitted = profiles.iter().map(|_| OnceCell::new()).collect();
         Ok(Pairs { scn: scn(store, &host), host, profiles, fitted, known: RefCell::default() })
@@ -91,6 +88,6 @@ impl Pairs {
 const FACTOR_MAX: f64 = 1000.0;
 
 fn scn(store: &Store, host: &Host) -> Option<Scn> {
-    let known = files::load(&store.folder).ok().filter(|known| !known.pairs.is_empty())?;
+    let known = Folder::read(&store.folder).ok().filter(|known| !known.pairs.is_empty())?;
     Scn::train(&known.profiles, &known.pairs, host.bytes_per_second_max).ok()
 }

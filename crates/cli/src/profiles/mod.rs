@@ -1,13 +1,8 @@
 //! `castell profiles`: profiles that were kept, by program.
 
-mod machine;
-mod store;
-
-pub use castell_prof::binary::{Binary, Remembered};
-pub use machine::private_bytes;
-pub use store::{Asked, By, Entry, Found, MACHINE, Store, label};
-
 use anyhow::bail;
+use castell_prof::binary::Binary;
+use castell_prof::kept::{self, Entry, MACHINE, Store, machine};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -73,8 +68,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Remove(named) => remove(&named)?,
         Command::Machine(kept) => {
             let folder = to_keep_in(kept.profiles.as_deref())?;
-            let value = machine::measure()?;
-            store::write(&folder.join(MACHINE), &value)?;
+            let value = measure()?;
+            kept::write(&folder.join(MACHINE), &value)?;
             match kept.json {
                 true => println!("{value:#}"),
                 false => println!("{}\n  {}", folder.join(MACHINE).display(), machine::sentence(&value)),
@@ -90,12 +85,17 @@ pub fn keep(named: Option<&Path>, value: &Value, say: impl Fn(&str)) -> anyhow::
     let path = Store::keep(&folder, value)?;
     if !folder.join(MACHINE).exists() {
         say("measuring this machine's caches and memory, once, for predictions");
-        match machine::measure() {
-            Ok(value) => store::write(&folder.join(MACHINE), &value)?,
+        match measure() {
+            Ok(value) => kept::write(&folder.join(MACHINE), &value)?,
             Err(error) => say(&format!("there will be no predictions: {error:#}")),
         }
     }
     Ok(path)
+}
+
+fn measure() -> anyhow::Result<Value> {
+    crate::afford::insist("the probe", machine::memory_bytes().into())?;
+    Ok(machine::measure()?)
 }
 
 /// Whether a profile could be kept: before minutes of measuring.

@@ -27,9 +27,9 @@ pub(super) struct Fit {
     pub(super) median: Option<f64>,
     /// Standard deviation of an observation around its pair's mean. Natural logarithm.
     pub(super) noise: f64,
-    /// Standard deviation of the truth around what is said without having seen the pair, basis by basis. Natural logarithm; of the probe by
-    /// how much it foretells.
-    doubts: [f64; 4],
+    /// Standard deviation of the truth around what is said without having seen the pair, basis by basis. Natural logarithm; of probes and
+    /// profiles by how much they foretell.
+    doubts: [f64; 5],
 }
 
 /// With fewer observations there are no constants.
@@ -41,9 +41,10 @@ const DOUBT: (f64, f64) = (0.3, 3.0);
 const NOISE_MIN: f64 = 0.005;
 /// Truths differ from what classes say by more than that.
 const DOUBT_MIN: f64 = 0.02;
-/// What a probe foretells is off by a part of itself: half, on a simulated chip, beside so much that is off anyhow. Natural logarithms.
-const PROBE_DOUBT: f64 = 0.5;
-const PROBE_OFF: f64 = 0.1;
+/// What a probe or profiles foretell is off by a part of itself: half, on a simulated chip, beside so much that is off anyhow. Natural
+/// logarithms.
+const PART_DOUBT: f64 = 0.5;
+const PART_OFF: f64 = 0.1;
 /// No pair is predicted to cost more because of its classes.
 const FACTOR_MAX: f64 = 20.0;
 /// Bandwidths of the link that are tried, in steps of a tenth.
@@ -107,12 +108,16 @@ impl Fit {
 
 /// Until enough was seen.
 fn first(basis: Basis) -> f64 {
-    if basis == Basis::Probe { PROBE_DOUBT } else { DOUBT.0 }
+    if is_off_by_a_part(basis) { PART_DOUBT } else { DOUBT.0 }
+}
+
+fn is_off_by_a_part(basis: Basis) -> bool {
+    matches!(basis, Basis::Probe | Basis::Profiles)
 }
 
 /// Of what a prior is off by a part.
 fn scale(prior: &Prior) -> f64 {
-    if prior.basis == Basis::Probe { prior.slowdown.ln().hypot(PROBE_OFF) } else { 1.0 }
+    if is_off_by_a_part(prior.basis) { prior.slowdown.ln().hypot(PART_OFF) } else { 1.0 }
 }
 
 fn scn(profiles: &[Profile], pairs: &[Pair]) -> Option<Scn> {

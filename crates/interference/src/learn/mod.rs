@@ -2,8 +2,8 @@
 //!
 //! [`Changes`] compares paces around the moments at which a neighbour comes or goes; a [`Learner`] is fed with what comes out. It
 //! predicts each observation before it learns it, and keeps how far off it was ([`Hour`]): whether its error falls can be looked up.
-//! A prediction is what was seen of that pair, drawn towards what follows from a probe that both have met, from others or from classes, the
-//! more so the less was seen.
+//! A prediction is what was seen of that pair, drawn towards what follows from a probe that both have met, from profiles of both that are
+//! kept, from others or from classes, the more so the less was seen.
 //! Memory is bounded: the programs that were not seen for longest are forgotten.
 
 mod changes;
@@ -11,6 +11,7 @@ mod fit;
 mod hours;
 mod posterior;
 mod probed;
+mod profiles;
 mod program;
 mod told;
 mod traits;
@@ -18,15 +19,17 @@ mod traits;
 pub use changes::{Changes, Look, Observation, Windows};
 pub use hours::Hour;
 pub use probed::{Factor, MEETINGS_MAX, Met, Probed, STILL_S_MAX};
+pub use profiles::Profiles;
 pub use program::Program;
 pub use told::{Basis, Prior, Told};
 
-use crate::Readings;
 use crate::scn::NO_CONTENTION;
+use crate::{Class, Readings};
 use fit::{Fit, Seen};
 use posterior::{Equation, solve};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// Programs that are remembered.
 pub const PROGRAMS_MAX: usize = 256;
@@ -56,16 +59,39 @@ pub struct Learner {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     probes: Vec<f64>,
     #[serde(skip)]
+    kept: Kept,
+    #[serde(skip)]
     fit: Fit,
     /// Observations since it was fitted.
     #[serde(skip)]
     unfitted: Option<u32>,
 }
 
+/// Profiles from elsewhere; the same only if they are the same ones.
+#[derive(Clone, Debug, Default)]
+struct Kept(Arc<Profiles>);
+
+impl PartialEq for Kept {
+    fn eq(&self, other: &Kept) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.is_empty() && other.0.is_empty()
+    }
+}
+
 impl Learner {
     /// Nothing is known.
     pub fn new() -> Learner {
         Learner::default()
+    }
+
+    /// These profiles are kept, in the place of those before.
+    pub fn know(&mut self, profiles: Arc<Profiles>) {
+        self.kept = Kept(profiles);
+    }
+
+    /// A program's class: by what was counted here, else by its profile.
+    pub fn class(&self, program: &str) -> Option<Class> {
+        let counted = self.programs.get(program).and_then(Program::class);
+        counted.or_else(|| self.kept.0.class(program))
     }
 
     /// A program is there, at a time in seconds since 1970.
@@ -139,8 +165,11 @@ impl Learner {
             probed::foretold(own?, other?, &self.probes)
         };
         let by_class = || {
-            let [own, other] = [program, neighbour].map(|id| self.programs.get(id)?.profile(id));
-            fit.by_class(&own?, &other?)
+            let profile = |id: &str| {
+                let counted = self.programs.get(id).and_then(|program| program.profile(id));
+                counted.or_else(|| self.kept.0.profile(id).cloned())
+            };
+            fit.by_class(&profile(program)?, &profile(neighbour)?)
         };
         let all = [
             (fit.traits.told(program, neighbour), Basis::Others),
@@ -149,7 +178,8 @@ impl Learner {
         ];
         let prior =
             |(slowdown, basis): (Option<f64>, Basis)| Some(Prior { slowdown: slowdown?, basis, spread: 0.0 });
-        foretold().into_iter().chain(all.into_iter().filter_map(prior)).collect()
+        let by_profiles = self.kept.0.foretold(program, neighbour);
+        foretold().into_iter().chain(by_profiles).chain(all.into_iter().filter_map(prior)).collect()
     }
 
     /// A program among several neighbours: their factors multiplied.

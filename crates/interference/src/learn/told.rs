@@ -10,6 +10,8 @@ use std::fmt;
 pub enum Basis {
     /// From what each and a probe did to each other.
     Probe,
+    /// From profiles of both that are kept: distances and bandwidths.
+    Profiles,
     /// From how both did with others.
     Others,
     /// From both classes, with constants from all pairs that were seen.
@@ -20,7 +22,7 @@ pub enum Basis {
 
 impl Basis {
     /// All of them.
-    pub const ALL: [Basis; 4] = [Basis::Probe, Basis::Others, Basis::Classes, Basis::Median];
+    pub const ALL: [Basis; 5] = [Basis::Probe, Basis::Profiles, Basis::Others, Basis::Classes, Basis::Median];
 }
 
 /// What would be said of a pair without observations of it.
@@ -54,7 +56,7 @@ pub struct Told {
 /// From this ratio of the most to the least on, there is no answer.
 const OPEN: f64 = 1.3;
 /// Standard deviations within which 90 % lie.
-const LIMIT: f64 = 1.645;
+pub(super) const LIMIT: f64 = 1.645;
 /// Where nothing is known: between a tenth and ten times as much.
 pub(super) const ANYTHING: Normal = Normal { middle: 0.0, deviation: std::f64::consts::LN_10 / LIMIT };
 
@@ -99,9 +101,9 @@ impl Told {
         self.prior.map(|prior| prior.basis)
     }
 
-    /// Whether it follows from a probe alone: the two were never seen beside each other.
+    /// Whether it follows from a probe or from profiles alone: the two were never seen beside each other.
     pub fn is_foretold(&self) -> bool {
-        self.seen == 0 && self.basis() == Some(Basis::Probe)
+        self.seen == 0 && matches!(self.basis(), Some(Basis::Probe | Basis::Profiles))
     }
 
     /// The most by the least that is possible.
@@ -129,6 +131,7 @@ impl fmt::Display for Told {
         };
         let basis = match self.basis() {
             Some(Basis::Probe) => ", foretold by a probe",
+            Some(Basis::Profiles) => ", from their profiles",
             Some(Basis::Others) => ", from how both did with others",
             Some(Basis::Classes) => ", from their classes",
             Some(Basis::Median) => ", from the median of all pairs",

@@ -5,7 +5,8 @@
 
 use super::cluster::{Cluster, Job};
 use crate::predict::Pairs;
-use crate::profiles::{Asked, By, Found, Remembered, Store};
+use castell_prof::binary::Remembered;
+use castell_prof::kept::{Asked, By, Found, Store, label};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -74,7 +75,7 @@ fn program(job: &Job, library: Option<&Library>, remembered: &mut Remembered) ->
     let of_profile = || Some(library?.store.entries[found.as_ref()?.entry].label());
     let of_user = || {
         let (name, input) = job.named.as_ref()?;
-        Some(crate::profiles::label(name, input.as_deref()))
+        Some(label(name, input.as_deref()))
     };
     let of_file =
         || files().flatten().find(|path| is_of_its_own(path)).map(|path| base(&path.to_string_lossy()));

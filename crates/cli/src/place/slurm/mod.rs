@@ -7,9 +7,10 @@ mod cluster;
 mod identify;
 mod plan;
 
-use crate::profiles::{Remembered, seconds_now};
+use crate::profiles::seconds_now;
 use anyhow::Context as _;
 use castell_agent::Place;
+use castell_prof::binary::Remembered;
 use cluster::{Cluster, ask};
 use identify::identify;
 pub use plan::Question;

@@ -386,7 +386,7 @@ fn beside(program: usize, there: &[usize], programs: &Programs) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profiles::Remembered;
+    use castell_prof::binary::Remembered;
     use std::path::PathBuf;
 
     fn cluster(jobs: Vec<Job>) -> Cluster {

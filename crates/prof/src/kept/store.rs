@@ -1,7 +1,7 @@
-//! Profiles of programs in a folder: a file each, beside what is known of the machine; `castell predict --train` reads the same.
+//! A folder of profiles, as files.
 
-use super::Binary;
-use anyhow::{Context as _, bail};
+use super::{KeptError, MACHINE};
+use crate::binary::Binary;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -9,12 +9,11 @@ use std::path::{Path, PathBuf};
 const SYSTEM: &str = "/var/lib/castell/profiles";
 /// Files that are read, at most.
 const PROFILES_MAX: usize = 20_000;
-/// The machine's sizes and times.
-pub const MACHINE: &str = "machine.json";
-
 /// A folder of profiles.
 pub struct Store {
+    /// Where.
     pub folder: PathBuf,
+    /// All that could be read, in the order of their files' names.
     pub entries: Vec<Entry>,
     /// What could not be read, in sentences.
     pub complaints: Vec<String>,
@@ -22,13 +21,17 @@ pub struct Store {
 
 /// A profile that was kept.
 pub struct Entry {
+    /// Its file.
     pub path: PathBuf,
+    /// The program's name.
     pub name: String,
     /// The input class, as the user says.
     pub input: Option<String>,
+    /// The binary that was profiled.
     pub binary: Option<Binary>,
     /// Seconds since 1970.
     pub kept: u64,
+    /// All of it.
     pub value: Value,
 }
 
@@ -50,7 +53,9 @@ pub struct Asked {
 /// By what a profile was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
+    /// It is of the same file.
     Binary,
+    /// It is of a program of that name.
     Name,
 }
 
@@ -59,12 +64,14 @@ pub enum By {
 pub struct Found {
     /// Its number in the store.
     pub entry: usize,
+    /// By what.
     pub by: By,
     /// In words.
     pub how: String,
 }
 
 impl Entry {
+    /// `bt:C`, or `bt` if no input was named.
     /// `bt:C`, or `bt` if no input was named.
     pub fn label(&self) -> String {
         label(&self.name, self.input.as_deref())
@@ -74,14 +81,12 @@ impl Entry {
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub fn write(&self) -> anyhow::Result<()> {
+    pub fn write(&self) -> Result<(), KeptError> {
         write(&self.path, &self.value)
     }
 
-    fn of_file(path: &Path) -> anyhow::Result<Entry> {
-        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        let value: Value =
-            serde_json::from_str(&text).with_context(|| format!("{}: not JSON", path.display()))?;
+    fn of_file(path: &Path) -> Result<Entry, KeptError> {
+        let value = super::files::read(path)?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Entry {
             name: value["name"].as_str().map_or(stem, str::to_owned),
@@ -94,6 +99,7 @@ impl Entry {
     }
 }
 
+/// `bt:C`, or `bt` if no input was named.
 pub fn label(name: &str, input: Option<&str>) -> String {
     input.map_or_else(|| name.to_owned(), |input| format!("{name}:{input}"))
 }
@@ -103,14 +109,17 @@ impl Store {
     ///
     /// # Errors
     /// Neither XDG_DATA_HOME nor HOME says where that is.
-    pub fn users() -> anyhow::Result<PathBuf> {
+    pub fn users() -> Result<PathBuf, KeptError> {
         let folder =
             |name: &str| std::env::var_os(name).filter(|folder| !folder.is_empty()).map(PathBuf::from);
         let data = folder("XDG_DATA_HOME").filter(|folder| folder.is_absolute());
         let data = data.or_else(|| Some(folder("HOME")?.join(".local/share")));
-        let data = data
-            .context("no place for profiles: neither XDG_DATA_HOME nor HOME is set; give --profiles DIR")?;
-        Ok(data.join("castell/profiles"))
+        let nowhere = || {
+            KeptError::Wrong(
+                "no place for profiles: neither XDG_DATA_HOME nor HOME is set; give --profiles DIR".into(),
+            )
+        };
+        Ok(data.ok_or_else(nowhere)?.join("castell/profiles"))
     }
 
     /// The folder that is read: the one that is named, else the user's if it is there, else that of the system if it is.
@@ -124,9 +133,9 @@ impl Store {
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn read(folder: &Path) -> anyhow::Result<Store> {
-        let listed = std::fs::read_dir(folder)
-            .with_context(|| format!("cannot read the profiles in {}", folder.display()))?;
+    pub fn read(folder: &Path) -> Result<Store, KeptError> {
+        let doing = || format!("cannot read the profiles in {}", folder.display());
+        let listed = std::fs::read_dir(folder).map_err(KeptError::system(doing()))?;
         let is_profile = |path: &PathBuf| {
             path.extension().is_some_and(|end| end == "json")
                 && path.file_name().is_some_and(|name| name != MACHINE)
@@ -138,7 +147,7 @@ impl Store {
         for path in paths {
             match Entry::of_file(&path) {
                 Ok(entry) => entries.push(entry),
-                Err(error) => complaints.push(format!("{error:#}")),
+                Err(error) => complaints.push(error.to_string()),
             }
         }
         Ok(Store { folder: folder.to_owned(), entries, complaints })
@@ -148,13 +157,13 @@ impl Store {
     ///
     /// # Errors
     /// There is none; says how to begin one.
-    pub fn of(named: Option<&Path>) -> anyhow::Result<Store> {
+    pub fn of(named: Option<&Path>) -> Result<Store, KeptError> {
         let Some(folder) = Store::usual(named) else {
-            bail!(
+            let users = Store::users();
+            return Err(KeptError::Wrong(format!(
                 "no profiles are kept yet, neither in {} nor in {SYSTEM}: `castell profile --keep -- ./program` keeps one",
-                Store::users()
-                    .map_or_else(|_| "a folder of yours".to_owned(), |folder| folder.display().to_string())
-            );
+                users.map_or_else(|_| "a folder of yours".to_owned(), |folder| folder.display().to_string())
+            )));
         };
         Store::read(&folder)
     }
@@ -211,8 +220,9 @@ impl Store {
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub fn keep(folder: &Path, value: &Value) -> anyhow::Result<PathBuf> {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    pub fn keep(folder: &Path, value: &Value) -> Result<PathBuf, KeptError> {
+        let doing = || format!("cannot make {}", folder.display());
+        std::fs::create_dir_all(folder).map_err(KeptError::system(doing()))?;
         let plain = |text: &str| -> String {
             let is_plain = |letter: char| letter.is_alphanumeric() || "-_+.".contains(letter);
             text.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).take(80).collect()
@@ -229,15 +239,17 @@ impl Store {
 }
 
 /// Whole or not at all: others may be reading.
-pub fn write(path: &Path, value: &Value) -> anyhow::Result<()> {
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn write(path: &Path, value: &Value) -> Result<(), KeptError> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder)
-        .with_context(|| format!("cannot write into {}", folder.display()))?;
-    std::io::Write::write_all(&mut file, format!("{value:#}\n").as_bytes())?;
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    std::fs::set_permissions(file.path(), mode)?;
-    file.persist(path).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(())
+    let written = tempfile::NamedTempFile::new_in(folder).and_then(|mut file| {
+        std::io::Write::write_all(&mut file, format!("{value:#}\n").as_bytes())?;
+        std::fs::set_permissions(file.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+        file.persist(path).map_err(|error| error.error)
+    });
+    written.map(drop).map_err(KeptError::system(format!("cannot write {}", path.display())))
 }
 
 #[cfg(test)]

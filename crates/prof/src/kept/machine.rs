@@ -1,9 +1,9 @@
 //! What predictions have to know of the machine: its last-level cache, and how fast that and memory answer.
 
-use anyhow::Context as _;
+use super::KeptError;
+use crate::caches::{self, Cache};
+use crate::probe::{Dependence, Distance, Order, Pattern, Probe};
 use castell_host::topology::Processors;
-use castell_prof::caches::{self, Cache};
-use castell_prof::probe::{Dependence, Distance, Order, Pattern, Probe};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,25 +15,21 @@ const LOOK: Duration = Duration::from_millis(200);
 /// What a probe of memory goes over, at most.
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
 
-/// Measures it; takes a few seconds.
+/// Measures it; takes a few seconds, and [so much memory](memory_bytes).
 ///
 /// # Errors
 /// The kernel lists no last-level cache, or there is too little memory.
-pub fn measure() -> anyhow::Result<Value> {
+pub fn measure() -> Result<Value, KeptError> {
     let caches = caches::of_machine(Path::new("/"));
-    let last = caches
-        .iter()
-        .max_by_key(|cache| cache.level)
-        .context("the kernel lists no caches of this machine")?;
+    let last = caches.iter().max_by_key(|cache| cache.level);
+    let last = last.ok_or_else(|| KeptError::Wrong("the kernel lists no caches of this machine".into()))?;
     let private = caches.iter().filter(|cache| cache.level < last.level).map(|cache| cache.bytes).max();
-    let beyond = (4 * last.bytes).min(MEMORY_BYTES_MAX.max(2 * last.bytes));
+    let beyond = beyond(last);
     let inside = (last.bytes / 4).max(2 * private.unwrap_or(0)).min(last.bytes / 2);
     let threads = Processors::usable().cpus.len().min(last.shared_by.max(1));
-    crate::afford::insist("the probe", beyond.into())?;
     let bytes_s_max = pace(beyond, Order::Stream, Dependence::Independent, threads)?;
-    let answer = |bytes| {
-        Ok::<f64, anyhow::Error>(BLOCK_BYTES * 1e9 / pace(bytes, Order::Random, Dependence::List, 1)?)
-    };
+    let answer =
+        |bytes| Ok::<f64, KeptError>(BLOCK_BYTES * 1e9 / pace(bytes, Order::Random, Dependence::List, 1)?);
     let (llc_ns, memory_ns) = (answer(inside)?, answer(beyond)?);
     Ok(json!({
         "llc_bytes": last.bytes,
@@ -46,6 +42,17 @@ pub fn measure() -> anyhow::Result<Value> {
     }))
 }
 
+/// How much memory is touched for that.
+pub fn memory_bytes() -> u64 {
+    let caches = caches::of_machine(Path::new("/"));
+    caches.iter().max_by_key(|cache| cache.level).map_or(0, beyond)
+}
+
+/// What is surely in memory.
+fn beyond(last: &Cache) -> u64 {
+    (4 * last.bytes).min(MEMORY_BYTES_MAX.max(2 * last.bytes))
+}
+
 /// Bytes of the caches that a core has for itself: its L2.
 pub fn private_bytes(caches: &[Cache]) -> Option<u64> {
     let last = caches.iter().map(|cache| cache.level).max()?;
@@ -53,9 +60,11 @@ pub fn private_bytes(caches: &[Cache]) -> Option<u64> {
 }
 
 /// Bytes a second.
-fn pace(bytes: u64, order: Order, dependence: Dependence, threads: usize) -> anyhow::Result<f64> {
-    let pattern = Pattern::new(vec![Distance { bytes, share: 1.0 }], order, dependence, threads)?;
-    let probe = Probe::start(&pattern, &[], None)?;
+fn pace(bytes: u64, order: Order, dependence: Dependence, threads: usize) -> Result<f64, KeptError> {
+    let wrong = |error: &dyn std::fmt::Display| KeptError::Wrong(error.to_string());
+    let pattern = Pattern::new(vec![Distance { bytes, share: 1.0 }], order, dependence, threads);
+    let probe =
+        Probe::start(&pattern.map_err(|error| wrong(&error))?, &[], None).map_err(|error| wrong(&error))?;
     probe.go();
     // Until pages are there and caches are warm.
     probe.wait(LOOK);
@@ -65,10 +74,11 @@ fn pace(bytes: u64, order: Order, dependence: Dependence, threads: usize) -> any
         probe.wait(LOOK);
         best = best.max((probe.bytes() - before) as f64 / start.elapsed().as_secs_f64());
     }
-    anyhow::ensure!(best > 0.0, "a probe of {bytes} B did not get on");
-    Ok(best)
+    let stood = || KeptError::Wrong(format!("a probe of {bytes} B did not get on"));
+    if best > 0.0 { Ok(best) } else { Err(stood()) }
 }
 
+/// What was measured, in words.
 pub fn sentence(value: &Value) -> String {
     let of = |key: &str| value[key].as_f64().unwrap_or(0.0);
     format!(
