@@ -11,6 +11,9 @@ pub trait Foresight: Send {
     /// What the session with this mark was seen to run.
     fn program(&self, mark: &str) -> Option<String>;
 
+    /// A program's class: N, C or S.
+    fn class(&self, program: &str) -> Option<String>;
+
     /// By which factor a program runs longer beside another one, as far as somebody may be kept waiting because of it; none where nothing is known
     /// of the two.
     fn slowdown(&self, program: &str, neighbour: &str) -> Option<Slowdown>;

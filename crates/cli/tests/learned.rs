@@ -8,9 +8,10 @@ use beside::Beside;
 use castell_daemon::learn::{Knowledge, Step, this_machine};
 use castell_interference::learn::Observation;
 use castell_prof::binary::Binary;
+use castell_prof::kept::{MACHINE, Store, write};
 use json_page::stands_on_the_page;
 use patience::{said, until};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -81,11 +82,15 @@ impl World {
 
     /// Starts a daemon; `before` are words that start it.
     fn daemon(&self, before: &[&str], name: &str) -> Daemon {
+        self.daemon_with(before, name, &[])
+    }
+
+    fn daemon_with(&self, before: &[&str], name: &str, options: &[&str]) -> Daemon {
         let words: Vec<&str> = before.iter().copied().chain([CASTELL]).collect();
         let said = self.path(name);
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).args(["daemon", "--session-policy", "overbook", "--socket"]);
-        command.arg(self.path("daemon.sock")).arg("--learned").arg(self.path("learned"));
+        command.arg(self.path("daemon.sock")).arg("--learned").arg(self.path("learned")).args(options);
         command.stderr(std::fs::File::create(&said).expect("a file"));
         let daemon = Daemon { child: command.spawn().expect("it starts"), said };
         until("the daemon listens", || daemon.says("listens at"));
@@ -276,6 +281,48 @@ fn who_would_slow_another_one_too_much_waits_also_for_the_next_daemon() {
     until("now it may", || world.states() == ["running", "running"]);
     told_of_those_who_run(&world);
     drop((one, two));
+}
+
+/// Keeps the profile of a program that streams: seven tenths of what memory carries.
+fn keeps(folder: &Path, program: &str) {
+    let binary = Binary::of_command(&[program.to_owned()]).expect("it is installed").to_json();
+    let distances = json!({"distances_blocks": [[1_000_000, 2_000_000, 1000]], "first_accesses": 1});
+    let value = json!({
+        "name": program, "binary": binary, "class": "S", "distances": distances, "accesses_per_second": 1.1e8,
+        "private_bytes": 1 << 20, "kept_s": 1, "slowdown": null,
+    });
+    Store::keep(folder, &value).expect("it is kept");
+}
+
+#[test]
+fn profiles_that_are_kept_say_what_nobody_has_seen() {
+    let world = World::new();
+    let profiles = world.path("profiles");
+    keeps(&profiles, "sha256sum");
+    keeps(&profiles, "md5sum");
+    let machine =
+        json!({"llc_bytes": 1 << 25, "block_bytes": 64, "llc_ns": 20, "memory_ns": 100, "bytes_s_max": 1e10});
+    write(&profiles.join(MACHINE), &machine).expect("it is kept");
+    let _daemon = world.daemon_with(&[], "first", &["--profiles", profiles.to_str().expect("text")]);
+    let _one = world.run(&["sha256sum", "/dev/zero"]);
+    let _two = world.run(&["md5sum", "/dev/zero"]);
+    let explained = |id: &str| -> Value {
+        serde_json::from_slice(&world.session(&["explain", id, "--json"]).stdout).unwrap_or_default()
+    };
+    until("it is foretold", || explained("1")["shown"]["slowdown"]["foretold"] == true);
+    let told = explained("1");
+    assert_eq!(told["shown"]["class"], "S", "{told}");
+    let slowdown = &told["shown"]["slowdown"];
+    assert!(slowdown["slowdown"].as_f64() > Some(1.2), "{told}");
+    assert!(slowdown["because"].as_str().is_some_and(|why| why.ends_with("from their profiles)")), "{told}");
+    stands_on_the_page("session explain", &told);
+    let text = said(&world.session(&["explain", "1"]));
+    assert!(text.contains("it is of class S: it streams from memory"), "{text}");
+    let mut top = Command::new(CASTELL);
+    let top = top.args(["top", "--once", "--socket"]).arg(world.path("daemon.sessions.sock")).output();
+    let text = said(&top.expect("castell starts"));
+    let row = text.lines().find(|line| line.ends_with("md5sum /dev/zero")).unwrap_or_default();
+    assert_eq!(row.split_whitespace().rev().nth(3), Some("S"), "{text}");
 }
 
 /// Session 1 runs beside session 3, which slows it down.

@@ -64,6 +64,11 @@ impl Sessions {
         self.orders.add(decisions);
     }
 
+    /// The class of what a session runs.
+    pub(super) fn class(&self, id: SessionId) -> Option<String> {
+        self.foresight.as_ref()?.class(self.live.get(&id)?.wanted.program.as_deref()?)
+    }
+
     /// How much a session that runs is slowed down by those beside it.
     pub(super) fn slowed(&self, id: SessionId) -> Option<Predicted> {
         if self.scheduler.state(id) != Some(State::Running) {

@@ -208,6 +208,7 @@ impl Sessions {
             slots: live.wanted.slots,
             priority: live.wanted.priority,
             parts: live.parts.clone(),
+            class: if live.is_of(peer) { self.class(id) } else { None },
             slowdown: if live.is_of(peer) { self.slowed(id) } else { None },
             slowdown_max: self.scheduler.slowdown_max(id),
             pinned_by,

@@ -104,6 +104,9 @@ pub struct Args {
     /// Where that is kept (default: where castell learned looks)
     #[arg(long, value_name = "FILE")]
     learned: Option<PathBuf>,
+    /// Profiles that were kept of programs, from which it foretells what nobody has seen yet [default: those of `castell profile --keep`]
+    #[arg(long, value_name = "DIR")]
+    profiles: Option<PathBuf>,
     /// Write all that happens into a new file: castell strategy replay decides it once more, simulate --recorded under other strategies
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -259,7 +262,9 @@ fn learning(args: &Args) -> Option<Learning> {
     }
     let file = args.learned.clone().map_or_else(|| crate::learned::usual_file(args.node), Ok);
     match file.and_then(|file| Ok(std::path::absolute(file)?)) {
-        Ok(file) => Some(Learning { file, probes: args.learn == Learn::Probe }),
+        Ok(file) => {
+            Some(Learning { file, probes: args.learn == Learn::Probe, profiles: args.profiles.clone() })
+        }
         Err(error) => {
             say(&format!("nothing is learned of what runs here: {error:#}"));
             None

@@ -4,11 +4,12 @@ mod report;
 
 use crate::look::LookArgs;
 use anyhow::{Context as _, bail};
-use castell_daemon::learn::{Knowledge, Step};
+use castell_daemon::learn::{Knowledge, Step, profiles_of};
 use castell_interference::learn::Learner;
 use castell_prof::kept::Store;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,7 +21,8 @@ Examples:
   castell learned forget triad                 what was seen of it is gone
 
 `castell daemon` learns while sessions run (--learn watch): when a neighbour comes or goes, it compares the paces of the others just before
-and just after. With --learn probe it also has programs that it does not know meet a probe. A program is known by its file's content (SHA-256). What was learned lies in $XDG_DATA_HOME/castell/learned
+and just after. Until then it goes by profiles that are kept of both (castell profile --keep). With --learn probe it also has programs that it
+does not know meet a probe. A program is known by its file's content (SHA-256). What was learned lies in $XDG_DATA_HOME/castell/learned
 (~/.local/share otherwise), of a daemon for the whole node in /var/lib/castell/learned; --learned names another file.";
 
 /// The daemon's file where there is no user's.
@@ -132,7 +134,10 @@ impl Known {
         let known = Knowledge::look(&file).map_err(|reason| {
             anyhow::anyhow!("{}: what was learned is of no use ({reason})", file.display())
         })?;
-        let (machine, learner) = known.with_context(|| format!("there is no {}", file.display()))?;
+        let (machine, mut learner) = known.with_context(|| format!("there is no {}", file.display()))?;
+        // What is wrong with one of them is said by `castell profiles list`.
+        let (profiles, _) = profiles_of(None, learner.programs().keys().map(String::as_str));
+        learner.know(Arc::new(profiles));
         Ok(Known { file, machine, learner })
     }
 

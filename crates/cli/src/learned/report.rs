@@ -2,7 +2,7 @@
 
 use super::Known;
 use castell_base::counted;
-use castell_interference::learn::{Basis, Factor, Hour, Program, Told};
+use castell_interference::learn::{Basis, Factor, Hour, Learner, Program, Told};
 use castell_trace::Look;
 use castell_trace::svg::{Axis, Chart, Point, Series, write_chart};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub(super) fn all(known: &Known, as_json: bool) {
         .collect();
     if as_json {
         let programs: Vec<Value> =
-            learner.programs().iter().map(|(id, program)| of_program(id, program)).collect();
+            learner.programs().iter().map(|(id, program)| of_program(learner, id, program)).collect();
         let pairs: Vec<Value> = pairs.iter().map(|(own, other)| of_pair(known, own, other)).collect();
         let hours: Vec<Value> = learner.hours().iter().map(of_hour).collect();
         println!(
@@ -41,8 +41,8 @@ pub(super) fn all(known: &Known, as_json: bool) {
     }
     println!("{}: {} of {}", known.file.display(), counted(learner.observed(), "comparison"), known.machine);
     let width = learner.programs().keys().map(|id| known.name(id).chars().count()).max().unwrap_or(0).max(8);
-    for (id, program) in learner.programs() {
-        let class = program.class().map_or("-".to_owned(), |class| class.to_string());
+    for id in learner.programs().keys() {
+        let class = learner.class(id).map_or("-".to_owned(), |class| class.to_string());
         println!("  {:<width$}  class {class}  {}", known.name(id), id.get(..12).unwrap_or(id));
     }
     probed(known, width);
@@ -185,12 +185,12 @@ pub(super) fn draw(known: &Known, look: &Look, path: &Path) -> anyhow::Result<()
     crate::picture::write(path, drawing)
 }
 
-fn of_program(id: &str, program: &Program) -> Value {
+fn of_program(learner: &Learner, id: &str, program: &Program) -> Value {
     let readings = program.readings();
     json!({
         "program": id,
         "name": program.name,
-        "class": program.class().map(|class| class.to_string()),
+        "class": learner.class(id).map(|class| class.to_string()),
         "seen_s": program.seen_s,
         "memory_llc_bytes_s": readings.map(|of| of.into_llc()),
         "llc_l2_bytes_s": readings.map(|of| of.into_l2()),

@@ -247,6 +247,8 @@ pub(crate) fn explanation(explained: &Explained) -> Vec<String> {
         lines.extend(why(explained).map(|why| format!("policy {policy}: {why}")));
     }
     lines.extend(holders.iter().map(|holder| format!("  {}", held(holder))));
+    let class = shown.class.as_deref();
+    lines.extend(class.map(|class| format!("it is of class {class}: it {}", needs(class))));
     lines.extend(company(explained));
     match explained.begins_in_ms {
         _ if shown.stopped || shown.state == "running" => {}
@@ -255,6 +257,15 @@ pub(crate) fn explanation(explained: &Explained) -> Vec<String> {
     }
     lines.push(history(explained));
     lines
+}
+
+/// What a class is about (`castell_interference::class`).
+fn needs(class: &str) -> &'static str {
+    match class {
+        "N" => "needs neither the shared cache nor much of memory",
+        "C" => "needs its part of the shared cache",
+        _ => "streams from memory",
+    }
 }
 
 fn begins(shown: &Shown) -> &'static str {

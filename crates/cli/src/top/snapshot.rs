@@ -215,6 +215,7 @@ mod tests {
             slots: 2,
             priority: 0,
             parts: vec![Part { node: node.into(), cpus: vec![1, 3], slots: 2 }],
+            class: None,
             slowdown: None,
             slowdown_max: None,
             pinned_by: PinnedBy::Cpuset,

@@ -250,6 +250,7 @@ pub(super) mod tests {
             slots: 2,
             priority: -1,
             parts: vec![Part { node: castell_agent::here(), cpus: vec![0, 1], slots: 2 }],
+            class: None,
             slowdown: None,
             slowdown_max: None,
             pinned_by: PinnedBy::Cpuset,

@@ -7,7 +7,7 @@ use castell_base::counted;
 use castell_policy::session::protocol::{Predicted, Shown};
 
 /// The heads of the columns of [`session`].
-pub const HEADS: &str = "     #  state       slots  prio      since  processors   slower  command";
+pub const HEADS: &str = "     #  state       slots  prio      since  processors   class  slower  command";
 /// Steps of a bar.
 const BAR: usize = 5;
 
@@ -51,10 +51,11 @@ pub fn processor(processor: &Processor) -> String {
 pub fn session(shown: &Shown) -> String {
     let Shown { session, slots, priority, for_ms, command, .. } = shown;
     let line = format!(
-        "{session:>6}  {:<10}  {slots:>5}  {priority:>4}  {:>9}  {:<11}  {:>6}  {}",
+        "{session:>6}  {:<10}  {slots:>5}  {priority:>4}  {:>9}  {:<11}  {:^5}  {:>6}  {}",
         state(shown),
         time(*for_ms),
         shorten(&processors(shown), 11),
+        shown.class.as_deref().unwrap_or("-"),
         slower(shown.slowdown.as_ref()),
         plain(command),
     );

@@ -4,11 +4,12 @@
 use castell_agent::Store;
 use castell_host::say;
 use castell_interference::Readings;
-use castell_interference::learn::{Learner, Met, Observation};
+use castell_interference::learn::{Learner, Met, Observation, Profiles};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Another form gets another number.
 const TITLE: &str = "castell learned 1";
@@ -56,6 +57,7 @@ pub struct Knowledge {
     lock: std::path::PathBuf,
     machine: String,
     learner: Learner,
+    profiles: Arc<Profiles>,
     /// Not written yet.
     steps: Vec<(u64, Step)>,
 }
@@ -65,7 +67,8 @@ impl Knowledge {
     pub fn open(file: &Path, machine: &str) -> Knowledge {
         let store = Store::new(file.to_owned(), TITLE, "what was learned about programs");
         let (machine, lock) = (machine.to_owned(), file.with_extension("lock"));
-        let mut knowledge = Knowledge { store, lock, machine, learner: Learner::new(), steps: Vec::new() };
+        let (learner, profiles) = (Learner::new(), Arc::default());
+        let mut knowledge = Knowledge { store, lock, machine, learner, profiles, steps: Vec::new() };
         knowledge.read();
         knowledge
     }
@@ -83,6 +86,12 @@ impl Knowledge {
     /// What is known now.
     pub fn learner(&self) -> &Learner {
         &self.learner
+    }
+
+    /// These profiles are kept, in the place of those before; they are not learned.
+    pub fn know(&mut self, profiles: Arc<Profiles>) {
+        self.learner.know(profiles.clone());
+        self.profiles = profiles;
     }
 
     /// Learns a step, at a time in seconds since 1970.
@@ -126,6 +135,7 @@ impl Knowledge {
             say(&self.store.set_aside("it was learned on a machine of another kind"));
         }
         self.learner = written.filter(|_| !is_other).map_or_else(Learner::new, |written| written.learner);
+        self.learner.know(self.profiles.clone());
     }
 }
 

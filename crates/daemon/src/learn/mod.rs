@@ -4,11 +4,13 @@
 //! has learned in a [`Knowledge`], a file that outlives daemons. Whoever decides about sessions has an `outlook` on it. It sleeps while nothing
 //! runs, disturbs no program unless it is to `probe` those that are new, and where counters may not be read it says so once, and ends. Where the processor has none, bytes that a program reads and writes stand for its instructions.
 
+mod kept;
 mod knowledge;
 mod outlook;
 mod probe;
 mod watch;
 
+pub use kept::profiles_of;
 pub use knowledge::{Knowledge, Step};
 pub(crate) use outlook::Outlook;
 
@@ -36,6 +38,8 @@ pub struct Learning {
     pub file: PathBuf,
     /// Whether programs that nobody knows are probed, for which they stand still for moments.
     pub probes: bool,
+    /// The folder of profiles that are kept, if not the usual one.
+    pub profiles: Option<PathBuf>,
 }
 
 impl Learning {
@@ -70,6 +74,7 @@ impl Learning {
         }
         let mut knowledge = Knowledge::open(&self.file, &machine(&plan.processor));
         let mut watch = Watch::new(plan);
+        let mut profiles = kept::Keeper::new(self.profiles.clone());
         let mut changes = Changes::new(Windows::default());
         let (begin, mut kept) = (Instant::now(), Instant::now());
         loop {
@@ -98,6 +103,10 @@ impl Learning {
             }
             if let Some(prober) = &mut prober {
                 has_compared |= prober.meet(&mut watch, &mut knowledge);
+            }
+            if let Some(profiles) = profiles.look(knowledge.learner().programs().keys().map(String::as_str)) {
+                knowledge.know(profiles);
+                has_compared = true;
             }
             let is_due = kept.elapsed() >= KEPT_EVERY;
             if is_due {

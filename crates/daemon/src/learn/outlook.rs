@@ -71,6 +71,10 @@ impl Foresight for Outlook {
         self.known().programs.get(mark).cloned()
     }
 
+    fn class(&self, program: &str) -> Option<String> {
+        self.known().learner.class(program).map(|class| class.to_string())
+    }
+
     fn slowdown(&self, program: &str, neighbour: &str) -> Option<Slowdown> {
         let told = self.known().told(program, neighbour)?;
         Some(Slowdown::of_factor(counted(&told)))

@@ -16,7 +16,7 @@ use super::request::Request;
 use serde::{Deserialize, Serialize};
 
 /// This version; another one is refused.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// Longer lines are refused.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
@@ -373,6 +373,8 @@ pub struct Shown {
     pub priority: i32,
     /// Where its processes are pinned, node by node; nowhere while it waits.
     pub parts: Vec<Part>,
+    /// The class of what it runs, N, C or S, as far as anything was counted of it or its profile is kept.
+    pub class: Option<String>,
     /// How much it is slowed down by those beside it, as far as anything was learned of them; none where it does not run.
     pub slowdown: Option<Predicted>,
     /// By which factor it may be slowed down, and slow down others, by what it or all are allowed.
