@@ -122,7 +122,7 @@ fn sessions_and_the_daemon_are_shown_and_steered() {
     // The first session is selected.
     top.press("s");
     until("it stands still", || world.sessions()[0]["stopped"] == true);
-    top.until("     1  stopped");
+    top.until("   1  stopped");
     top.press("x");
     top.until("session 1 is suspended by its user");
     top.press("r");
@@ -290,6 +290,30 @@ fn where_there_is_no_screen_there_is_text() {
     assert!(!flat.was_ours() && flat.is_given_back());
     let short = world.command(&["top", "--every", "1ms"]).output().expect("it starts");
     assert!(short.status.code() == Some(1) && said(&short).contains("too short"), "{}", said(&short));
+}
+
+#[test]
+fn a_moment_is_a_picture() {
+    let mut world = World::new();
+    world.start_daemon(&[]);
+    world.run(&["-n", "1"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let draw = |name: &str, more: &[&str]| {
+        let path = folder.path().join(name);
+        let output =
+            world.top(&["--svg", path.to_str().expect("text")]).args(more).output().expect("it starts");
+        assert!(output.status.success(), "{}", said(&output));
+        std::fs::read(path).expect("a picture")
+    };
+    let svg = String::from_utf8(draw("top.svg", &["--title", "1 < 2"])).expect("text");
+    for part in
+        ["<title>1 &lt; 2</title>", "1 session under wait: 1 running", "short-term decides", "? help  s stop"]
+    {
+        assert!(svg.contains(part), "{part}: {svg}");
+    }
+    assert!(draw("top.png", &["--theme", "light"]).starts_with(b"\x89PNG"));
+    let refused = world.top(&["--svg", "top.gif"]).output().expect("it starts");
+    assert!(refused.status.code() == Some(2) && said(&refused).contains(".svg, .png or .pdf"));
 }
 
 #[test]

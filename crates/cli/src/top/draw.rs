@@ -4,11 +4,14 @@ use super::snapshot::{Processor, Snapshot};
 use super::view::{Question, View, policies};
 use super::words::{HEADS, daemon, pressure, processor, session, title, wrapped};
 use castell_luau::shipped;
-use ratatui::Frame;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
+use ratatui::{Frame, Terminal};
+use std::convert::Infallible;
 
 /// Columns of a processor.
 const COLUMN: u16 = 20;
@@ -18,6 +21,17 @@ const PRESSURE_HIGH: f64 = 0.1;
 const PRESSURE_HIGHER: f64 = 0.5;
 /// A processor that is busier has nothing left.
 const BUSY_HIGH: f64 = 0.9;
+
+/// A view on a screen that nobody looks at: 80 columns, and as many rows as it needs, up to 24.
+pub fn drawn(view: &View) -> Result<Buffer, Infallible> {
+    let does = daemon(&view.snapshot).len();
+    let above = 5 + view.snapshot.processors.len().div_ceil(4) + view.snapshot.sessions.len();
+    // What the daemon does gets a third of the screen.
+    let rows = (above + does).max(3 * does).clamp(12, 24) as u16;
+    let mut terminal = Terminal::new(TestBackend::new(80, rows))?;
+    terminal.draw(|frame| draw(frame, view))?;
+    Ok(terminal.backend().buffer().clone())
+}
 
 /// Draws all of it.
 pub fn draw(frame: &mut Frame<'_>, view: &View) {
@@ -196,8 +210,8 @@ mod tests {
                 "pressure: there is no /proc/pressure: this kernel has no PSI",
                 "   0 ##... 40% 1       1 ##... 40% 1",
                 HEADS,
-                "     1  running         2    -1  1 min 1 s  0-1               -  ./program 1",
-                "     4  running         2    -1  1 min 1 s  0-1               -  ./program 4",
+                "   1  running        2   -1 1 min 1 s  0-1          -        -  ./program 1",
+                "   4  running        2   -1 1 min 1 s  0-1          -        -  ./program 4",
                 "",
             ]
         );

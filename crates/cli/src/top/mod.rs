@@ -1,6 +1,7 @@
 //! `castell top`: processors, sessions and kernel collections of this node as they are now, on a screen or as text or JSON.
 
 mod draw;
+mod picture;
 mod screen;
 mod snapshot;
 mod source;
@@ -11,9 +12,11 @@ pub(crate) use self::snapshot::{list, status};
 pub(crate) use self::source::Source;
 
 use self::snapshot::Watch;
+use self::view::View;
 use crate::colour::Stream;
 use crate::daemon::Place as DaemonPlace;
 use crate::launch::parse_duration;
+use crate::look::LookArgs;
 use crate::session::{PlaceArgs, allocation};
 use anyhow::bail;
 use std::io::IsTerminal as _;
@@ -34,6 +37,7 @@ Examples:
   castell top --json                 one moment as JSON
   castell top --json --every 5       a line of JSON every five seconds, until it is ended or nobody reads it any more
   castell top --every 250ms          a quicker screen
+  castell top --svg top.svg          a picture of one moment, for a talk or a ticket; .png, .pdf, --theme light
   ssh -t node2 castell top           another node; 80 columns are enough
 
 Each processor of this node stands with how busy it was, by the system's own count (all programs, also those that are no sessions), and the
@@ -56,6 +60,11 @@ pub struct Args {
     /// Print JSON: one moment, or with --every a line each
     #[arg(long)]
     json: bool,
+    /// Draw one moment as it stands on a screen of 80 columns, and end
+    #[arg(long, value_name = "FILE.svg|png|pdf", group = "drawn", value_parser = crate::picture::file, conflicts_with_all = ["once", "json"])]
+    svg: Option<PathBuf>,
+    #[command(flatten)]
+    look: LookArgs,
     /// How often, as in 250ms; a plain number is seconds [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "once")]
     every: Option<Duration>,
@@ -74,7 +83,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             "--every: {every:?} is too short: what a processor does is counted in hundredths of a second, so take 100ms or more"
         );
     }
-    let is_screen = !args.once && !args.json && std::io::stdout().is_terminal();
+    args.svg.iter().try_for_each(|path| crate::output::check(path))?;
+    let is_screen = !args.once && !args.json && args.svg.is_none() && std::io::stdout().is_terminal();
     let sources = snapshot::Sources {
         proc: Path::new("/proc").to_owned(),
         sessions: args.sessions.place()?,
@@ -88,6 +98,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     loop {
         thread::sleep(every);
         let snapshot = watch.next()?;
+        if let Some(path) = &args.svg {
+            let drawing = picture::svg(&draw::drawn(&View::new(snapshot, true))?, &args.look.look());
+            crate::picture::write(path, drawing)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         match (args.json, args.every) {
             (false, _) => words::lines(&snapshot).iter().for_each(|line| println!("{line}")),
             (true, None) => println!("{:#}", serde_json::to_value(&snapshot)?),

@@ -7,7 +7,7 @@ use castell_base::counted;
 use castell_policy::session::protocol::{Predicted, Shown};
 
 /// The heads of the columns of [`session`].
-pub const HEADS: &str = "     #  state       slots  prio      since  processors   class  slower  command";
+pub const HEADS: &str = "   #  state      slots prio     since  processors class slower  command";
 /// Steps of a bar.
 const BAR: usize = 5;
 
@@ -51,10 +51,10 @@ pub fn processor(processor: &Processor) -> String {
 pub fn session(shown: &Shown) -> String {
     let Shown { session, slots, priority, for_ms, command, .. } = shown;
     let line = format!(
-        "{session:>6}  {:<10}  {slots:>5}  {priority:>4}  {:>9}  {:<11}  {:^5}  {:>6}  {}",
+        "{session:>4}  {:<9}  {slots:>5} {priority:>4} {:>9}  {:<10} {:^5} {:>6}  {}",
         state(shown),
         time(*for_ms),
-        shorten(&processors(shown), 11),
+        shorten(&processors(shown), 10),
         shown.class.as_deref().unwrap_or("-"),
         slower(shown.slowdown.as_ref()),
         plain(command),
@@ -177,7 +177,7 @@ mod tests {
                 "pressure (10 s): processors 12.5 %, memory not known, input and output 12.5 %",
                 "   0 ##... 40% 3       1 ##... 40% 3",
                 HEADS,
-                "     3  stopped         2    -1  1 min 1 s  0-1            1.31  ./p ?[31m",
+                "   3  stopped        2   -1 1 min 1 s  0-1          -     1.31  ./p ?[31m",
                 "banking decides, governor low; 12 done in 30 steps",
                 "budget 85, battery 0.25",
                 "one_core  matrix#7, then 1: matrix#8",

@@ -41,6 +41,7 @@ pub use nodes::{NodeBox, NodesPlot, write_nodes};
 pub use rows::{EVERY_RANK_LINES_MAX, LINES_MAX};
 pub use stages::{StagePlot, write_stages};
 pub use theme::Theme;
+pub use xml::Escaped;
 
 use crate::{Rows, Timeline};
 use paper::Paper;

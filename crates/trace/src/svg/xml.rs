@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Text in content and in attributes: what has a meaning in XML is escaped, what XML 1.0 forbids (section 2.2) becomes
 /// U+FFFD.
-pub(super) struct Escaped<'a>(pub &'a str);
+pub struct Escaped<'a>(pub &'a str);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
