@@ -147,7 +147,17 @@ fn the_governor_and_sensors_are_told() {
     let daemon = Daemon::start(&["--forbid", "low:gpu,all_cores", "--sensor", "battery=1"]);
     let application = open(&daemon, "one");
     let collection = application.register(&RESOURCES.map(kernel), &[]).expect("sound");
-    assert!(daemon.strategy(&["governor", "low"]).status.success());
+    let governor = |level: &str| {
+        let output = daemon.strategy(&["governor", level]);
+        assert!(output.status.success());
+        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned())
+    };
+    let [said, note] = governor("lwo");
+    assert!(
+        said == "governor lwo: no resource is forbidden\n" && note.contains("take it for high"),
+        "{note}"
+    );
+    assert_eq!(governor("low"), ["governor low: all_cores, gpu are forbidden\n", ""]);
     for _ in 0..20 {
         collection.run(1, |step| assert_eq!(step.kernel, 0, "the others are forbidden")).expect("runs");
     }

@@ -41,6 +41,9 @@ pub(super) fn all(known: &Known, as_json: bool) {
     }
     println!("{}: {} of {}", known.file.display(), counted(learner.observed(), "comparison"), known.machine);
     let width = learner.programs().keys().map(|id| known.name(id).chars().count()).max().unwrap_or(0).max(8);
+    if !learner.programs().is_empty() {
+        println!("programs that were seen");
+    }
     for id in learner.programs().keys() {
         let class = learner.class(id).map_or("-".to_owned(), |class| class.to_string());
         println!("  {:<width$}  class {class}  {}", known.name(id), id.get(..12).unwrap_or(id));

@@ -1,14 +1,19 @@
 //! `castell strategy governor` and `castell strategy sensor`.
 
 use crate::daemon::Place;
+use crate::say::plain;
 use castell_daemon::ask;
-use castell_kernels::protocol::ToDaemon;
+use castell_host::say;
+use castell_kernels::protocol::{Status, ToDaemon};
 use std::process::ExitCode;
 
 const GOVERNOR_EXAMPLES: &str = "\
 Examples:
   castell strategy governor low
   castell strategy governor high";
+
+/// Levels that strategies of castell know.
+const USUAL: [&str; 2] = ["high", "low"];
 
 /// Set the governor's level in the daemon that runs
 ///
@@ -41,7 +46,24 @@ pub struct SensorArgs {
 
 /// Carries `governor` out.
 pub fn governor(args: &GovernorArgs) -> anyhow::Result<ExitCode> {
-    ask(&args.place.find()?, &ToDaemon::Governor { level: args.level.clone() })?;
+    let place = args.place.find()?;
+    ask(&place, &ToDaemon::Governor { level: args.level.clone() })?;
+    let Status { governor, resources, .. } = super::status::of(&place)?;
+    let forbidden: Vec<String> =
+        resources.iter().filter(|on| on.forbidden).map(|on| plain(&on.resource)).collect();
+    let what = match &*forbidden {
+        [] => "no resource is forbidden".to_owned(),
+        [one] => format!("{one} is forbidden"),
+        some => format!("{} are forbidden", some.join(", ")),
+    };
+    println!("governor {}: {what}", plain(&governor));
+    // Any word may be a level: a strategy of somebody's own may know it.
+    if forbidden.is_empty() && !USUAL.contains(&&*args.level) {
+        say(&format!(
+            "{} is neither high nor low, and no `castell daemon --forbid` names it: the strategies of castell take it for high",
+            plain(&args.level)
+        ));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -50,5 +72,6 @@ pub fn sensor(args: &SensorArgs) -> anyhow::Result<ExitCode> {
     // Words of the protocol are JSON, which has no such numbers.
     anyhow::ensure!(args.value.is_finite(), "{} cannot be {}", args.name, args.value);
     ask(&args.place.find()?, &ToDaemon::Sensor { name: args.name.clone(), value: args.value })?;
+    println!("{} says {}", args.name, args.value);
     Ok(ExitCode::SUCCESS)
 }

@@ -2,6 +2,7 @@
 
 use super::source::Source;
 use crate::daemon::Place;
+use crate::say::plain;
 use castell_daemon::ask;
 use castell_kernels::protocol::ToDaemon;
 use std::process::ExitCode;
@@ -27,6 +28,8 @@ pub struct Args {
 /// Carries the command out.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let castell_daemon::Source { name, script, parameters } = Source::find(&args.strategy)?.found;
-    ask(&args.place.find()?, &ToDaemon::Load { name, script, parameters })?;
+    let place = args.place.find()?;
+    ask(&place, &ToDaemon::Load { name, script, parameters })?;
+    println!("{} decides", plain(&super::status::of(&place)?.strategy));
     Ok(ExitCode::SUCCESS)
 }

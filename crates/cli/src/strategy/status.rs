@@ -6,6 +6,7 @@ use anyhow::bail;
 use castell_base::counted;
 use castell_daemon::ask;
 use castell_kernels::protocol::{FromDaemon, OnResource, Status, ToDaemon};
+use std::path::Path;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -26,14 +27,23 @@ pub struct Args {
 
 /// Carries the command out.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let FromDaemon::Status(status) = ask(&args.place.find()?, &ToDaemon::Status {})? else {
-        bail!("the daemon has answered something else");
-    };
+    let status = of(&args.place.find()?)?;
     match args.json {
         true => println!("{:#}", serde_json::to_value(&status)?),
         false => lines(&status).iter().for_each(|line| println!("{line}")),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the daemon at a socket does.
+///
+/// # Errors
+/// It does not answer.
+pub fn of(socket: &Path) -> anyhow::Result<Status> {
+    match ask(socket, &ToDaemon::Status {})? {
+        FromDaemon::Status(status) => Ok(status),
+        _ => bail!("the daemon has answered something else"),
+    }
 }
 
 /// What a daemon does, for people: who decides, what the strategy and sensors say, what each resource does, what waits, who is registered.
