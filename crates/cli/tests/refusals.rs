@@ -229,3 +229,13 @@ fn a_model_without_sizes_says_so() {
     let with_beta = ["--model", "plb:alpha_p=1us,alpha_r=1us,beta=1ns"];
     assert!(!allreduce(&with_beta).contains("of any size"));
 }
+
+#[test]
+fn names_in_a_daemon_are_words() {
+    for (option, name) in
+        [("--resource", "a b"), ("--resource", ""), ("--governor", ""), ("--governor", "a\nb")]
+    {
+        let (_, err) = ends(2, &mut castell(&["daemon", option, name]));
+        assert!(err.contains("a name of up to 64 letters, digits, and _ - ."), "{option} {name:?}: {err}");
+    }
+}

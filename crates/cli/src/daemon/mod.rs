@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long, value_name = "USER,..", value_delimiter = ',')]
     allow: Vec<String>,
     /// A resource that runs one kernel at a time; again for more (default: one_core and all_cores)
-    #[arg(long = "resource", value_name = "NAME")]
+    #[arg(long = "resource", value_name = "NAME", value_parser = word)]
     resources: Vec<String>,
     /// Who decides: one that comes with castell, or a file with a script, with parameters behind a colon
     #[arg(long, value_name = "STRATEGY", default_value = "short-term")]
@@ -63,7 +63,7 @@ pub struct Args {
     #[arg(long, value_name = "LEVEL:RESOURCE,..")]
     forbid: Vec<String>,
     /// The governor's level at the beginning
-    #[arg(long, value_name = "LEVEL", default_value = "high")]
+    #[arg(long, value_name = "LEVEL", default_value = "high", value_parser = word)]
     governor: String,
     /// The governor's level while this machine runs on its battery
     #[arg(long, value_name = "LEVEL")]
@@ -290,6 +290,13 @@ fn tell_manager(state: &str) {
     if let Err(error) = service::notify(state) {
         say(&format!("{error}"));
     }
+}
+
+/// A name as it can be told from others in a line, and stands in metrics.
+fn word(text: &str) -> Result<String, String> {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "_-.".contains(letter);
+    let is_word = (1..=64).contains(&text.chars().count()) && text.chars().all(is_plain);
+    is_word.then(|| text.to_owned()).ok_or_else(|| "a name of up to 64 letters, digits, and _ - .".to_owned())
 }
 
 fn node(args: &Args) -> anyhow::Result<Node> {
