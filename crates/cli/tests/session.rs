@@ -200,6 +200,21 @@ fn what_is_wrong_is_told() {
     }
 }
 
+/// An option with a typing mistake is no program.
+#[test]
+fn options_that_there_are_not_are_told_from_programs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("s.sock");
+    let socket = socket.to_string_lossy();
+    let output = castell(&["run", "--socket", &socket, "--polcy", "wait", "--", "true"]);
+    let (_, said) = text(&output);
+    assert!(!output.status.success() && said.contains("--polcy") && said.contains("--policy"), "{said}");
+    let output = castell(&["run", "--socket", &socket, "echo", "--polcy", "-n", "--", "x"]);
+    assert_eq!(text(&output).0, "--polcy -n -- x\n", "options of the program: {:?}", text(&output));
+    let output = castell(&["run", "--socket", &socket, "--", "echo", "--polcy"]);
+    assert_eq!(text(&output).0, "--polcy\n", "{:?}", text(&output));
+}
+
 #[test]
 fn a_session_on_this_host() {
     let folder = tempfile::tempdir().expect("a folder");

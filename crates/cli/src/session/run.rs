@@ -74,8 +74,9 @@ pub struct RunArgs {
     with: Option<u64>,
     #[command(flatten)]
     place: PlaceArgs,
+    // From its first word on all is the program's; a word with a hyphen before that is an option, if a mistyped one.
     /// The program and its arguments
-    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
