@@ -5,7 +5,7 @@ use castell_policy::session::protocol::{
     FromAgent, FromKeeper, LINE_BYTES_MAX, Lines, Order, ToAgent, ToKeeper, decode, encode,
 };
 use castell_policy::session::{
-    Cluster, Event, Foreseen, Policy, Rules, Scheduler, SessionId, Shape, Slowdown,
+    Cluster, Event, Foreseen, Needs, Policy, Rules, Scheduler, SessionId, Shape, Slowdown,
 };
 
 /// The message of this type that a line is, if it is one; written it is the same again.
@@ -46,7 +46,11 @@ pub fn anything_said(bytes: &[u8]) {
             let event = match message {
                 ToAgent::Run(wanted) => {
                     sessions += 1;
-                    Event::Request(SessionId(sessions), wanted.request())
+                    Event::Request(
+                        SessionId(sessions),
+                        wanted
+                            .request(wanted.cpus.as_ref().map_or_else(Vec::new, |named| named.cpus.clone())),
+                    )
                 }
                 ToAgent::Order { session, order } => {
                     let id = SessionId(session);
@@ -56,6 +60,12 @@ pub fn anything_said(bytes: &[u8]) {
                         Order::End {} => Event::End(id),
                         Order::Priority { priority } => Event::Priority(id, priority),
                         Order::Estimate { estimate_ms } => Event::Estimate(id, estimate_ms),
+                        Order::Needs { slots, cpus, memory_bytes } => {
+                            let named = cpus.map_or_else(Vec::new, |named| named.cpus);
+                            let processes = slots.unwrap_or(named.len() as u32);
+                            let memory_bytes = memory_bytes.unwrap_or_default();
+                            Event::Needs(id, Needs { processes, slots: named, memory_bytes })
+                        }
                         Order::SlowdownMax { slowdown_max } => Event::SlowdownMax(Some(id), slowdown_max),
                     }
                 }

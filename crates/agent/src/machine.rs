@@ -1,7 +1,7 @@
 //! The processors of all nodes as slots.
 
-use castell_host::topology::Processors;
-use castell_policy::session::protocol::Part;
+use castell_host::topology::{Processors, print_list};
+use castell_policy::session::protocol::{Named, Part};
 use castell_policy::session::{Cluster, NodeId, Placement, Shape, Slot};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,6 +66,42 @@ impl Machine {
         Some(self.cpus.iter().enumerate().filter(is_gone).map(|(slot, _)| Slot(slot as u32)).collect())
     }
 
+    /// The slots of processors that somebody names.
+    ///
+    /// # Errors
+    /// There are none such; a sentence.
+    pub(crate) fn named(&self, named: &Named) -> Result<Vec<u32>, String> {
+        let names = || self.nodes.iter().map(|node| &*node.name).collect::<Vec<_>>().join(", ");
+        let node = match (&named.node, &self.nodes[..]) {
+            (None, [_]) => 0,
+            (None, _) => {
+                return Err(format!(
+                    "of which node? processors are named as in {}:0-1 (nodes: {})",
+                    self.nodes[0].name,
+                    names()
+                ));
+            }
+            (Some(name), nodes) => {
+                let at = nodes.iter().position(|node| node.name == *name);
+                at.ok_or_else(|| format!("there is no node {name}: these are {}", names()))?
+            }
+        };
+        let slots = self.cluster.slots(NodeId(node as u32));
+        let there = &self.cpus[slots.clone()];
+        let slot = |cpu: &u32| {
+            let at = there.iter().position(|known| known == cpu);
+            let at = at.ok_or_else(|| {
+                let mut sorted = there.to_vec();
+                sorted.sort_unstable();
+                let name = &self.nodes[node].name;
+                format!("there is no processor {cpu} here: {} are those of {name}", print_list(&sorted))
+            })?;
+            Ok((slots.start + at) as u32)
+        };
+        let slots: Result<BTreeSet<u32>, String> = named.cpus.iter().map(slot).collect();
+        Ok(slots?.into_iter().collect())
+    }
+
     /// How many slots have a processor.
     pub(crate) fn online(&self) -> u32 {
         self.cpus.iter().filter(|cpu| !self.gone.contains(cpu)).count() as u32
@@ -115,6 +151,27 @@ fn memory_bytes() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processors_have_names_where_there_is_one_node_and_else_that_of_the_node_too() {
+        let node = |name: &str| Node {
+            name: name.into(),
+            cores: vec![vec![2, 6], vec![3, 7]],
+            memory_bytes: u64::MAX,
+        };
+        let named =
+            |node: Option<&str>, cpus: &[u32]| Named { node: node.map(Into::into), cpus: cpus.into() };
+        let one = Machine::new(vec![node("a")]).expect("a machine");
+        assert_eq!(one.named(&named(None, &[7, 6])), Ok(vec![1, 3]));
+        assert_eq!(
+            one.named(&named(None, &[4])).unwrap_err(),
+            "there is no processor 4 here: 2-3,6-7 are those of a"
+        );
+        let two = Machine::new(vec![node("a"), node("b")]).expect("a machine");
+        assert_eq!(two.named(&named(Some("b"), &[2, 3, 2])), Ok(vec![4, 6]));
+        assert!(two.named(&named(None, &[2])).unwrap_err().starts_with("of which node?"));
+        assert_eq!(two.named(&named(Some("c"), &[2])).unwrap_err(), "there is no node c: these are a, b");
+    }
 
     #[test]
     fn who_has_lost_its_processors_shares_those_that_are_left() {

@@ -20,7 +20,7 @@ use castell_host::descriptor::{Peer, own_user};
 use castell_host::topology::{Processors, print_list};
 use castell_host::users::name_of;
 use castell_policy::session::protocol::{FromAgent, Part, ToKeeper, Wanted};
-use castell_policy::session::{Decision, Event, Rules, Scheduler, SessionId, State};
+use castell_policy::session::{Decision, Event, Request, Rules, Scheduler, SessionId, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender;
 use std::thread;
@@ -168,8 +168,10 @@ impl Sessions {
         let peer = self.clients.get_mut(client).expect("it asked").peer;
         self.check_owner(peer, &mut wanted)?;
         self.look_at_processors();
-        if wanted.slots == 0 {
-            wanted.slots = self.machine.online();
+        match &wanted.cpus {
+            Some(named) => wanted.slots = named.cpus.len() as u32,
+            None if wanted.slots == 0 => wanted.slots = self.machine.online(),
+            None => {}
         }
         if let Some(name) = &wanted.policy {
             self.expect_policy(name)?;
@@ -186,7 +188,7 @@ impl Sessions {
         self.foresee(Some(&wanted));
         let id = SessionId(self.next);
         self.next += 1;
-        let request = Event::Request(id, wanted.request());
+        let request = Event::Request(id, self.request(&wanted)?);
         let decisions = self.scheduler.handle(self.now(), request).map_err(|refused| refused.to_string())?;
         let live = Live {
             client: Some(client),
@@ -206,6 +208,12 @@ impl Sessions {
         self.clients.get_mut(client).expect("it asked").session = Some(id);
         self.orders.add(decisions);
         Ok(id)
+    }
+
+    /// What the scheduler hears of a session.
+    fn request(&self, wanted: &Wanted) -> Result<Request, String> {
+        let named = wanted.cpus.as_ref().map(|named| self.machine.named(named)).transpose()?;
+        Ok(wanted.request(named.unwrap_or_default()))
     }
 
     /// Processes are found, stopped and ended by a session's mark: what other users say of theirs has to be true.

@@ -402,3 +402,74 @@ fn memory_is_asked_for_and_short_ones_go_first() {
     [one, all, unknown].into_iter().for_each(Beside::ends);
     assert_eq!(fs::read_to_string(folder.path().join("order")).expect("a file"), "short\nall\nunknown\n");
 }
+
+/// Where a process may run.
+const ALLOWED: &str = "grep Cpus_allowed_list /proc/self/status | cut -f2";
+
+#[test]
+fn processors_are_named_and_changed_while_a_session_waits_or_runs() {
+    let usable = Processors::usable().cpus;
+    let [one, other, ..] = &usable[..] else {
+        skip("processors by number", "there is one processor");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("s.sock");
+    let socket = socket.to_string_lossy();
+    let run = |options: &[&str], words: &[&str]| {
+        text(&castell(&[&["run", "--socket", &socket], options, &["--"], words].concat()))
+    };
+    let number = other.to_string();
+    let output = run(&["--policy", "wait", "--cpus", &number], &["sh", "-c", ALLOWED]);
+    assert_eq!(output.0.trim(), number, "{output:?}");
+    assert!(run(&["--cpus", &number, "-n", "1"], &["true"]).1.contains("cannot be used with"));
+    assert!(run(&["--cpus", "4095"], &["true"]).1.contains("there is no processor 4095"));
+    assert!(run(&["--cpus", "elsewhere:0"], &["true"]).1.contains("there is no node elsewhere"));
+    assert!(run(&["--cpus", "2-x"], &["true"]).1.contains("written as 0,2-3"));
+    let set = |session: u64, what: &[&str]| {
+        text(&castell(&[&["set", &session.to_string(), "--socket", &socket], what].concat()))
+    };
+    let cpus = |session: u64| {
+        let (list, _) = text(&castell(&["list", "--socket", &socket, "--json"]));
+        let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
+        let its = list["sessions"].as_array().expect("a list").iter().find(|its| its["session"] == session);
+        let its = its.unwrap_or_else(|| panic!("session {session} is in {list}"));
+        (its["parts"][0]["cpus"].clone(), its["cpus"]["cpus"].clone())
+    };
+    let holder = Beside::start(folder.path(), &socket, &["--cpus", &number], HOLDS_ALL);
+    until("the first session runs", || folder.path().join("holds").exists());
+    let first = states(&socket)[0].0;
+    let script = format!("{ALLOWED} > second; while ! [ -e go ]; do sleep .05; done");
+    let second = Beside::start(folder.path(), &socket, &["--cpus", &number], &script);
+    until("the second one waits", || states(&socket).len() == 2);
+    let waiting = first + 1;
+    assert_eq!(cpus(waiting), (serde_json::Value::Null, serde_json::json!([other])));
+    let (shown, said) = set(waiting, &["--cpus", &one.to_string()]);
+    assert!(shown.contains("running"), "{shown}{said}");
+    assert_eq!(cpus(waiting), (serde_json::json!([one]), serde_json::json!([one])));
+    let refused = set(first, &["--slots", "4095"]).1;
+    assert!(refused.contains("slots are more than there are"), "{refused}");
+    let refused = set(first, &["--cpus", &one.to_string()]).1;
+    assert!(refused.contains("not free for it among those that are named"), "{refused}");
+    assert!(set(first, &["--memory", "1000000"]).0.contains("running"));
+    let refused = set(first, &["--memory", &(u64::MAX / 2).to_string()]).1;
+    assert!(refused.contains("do not fit"), "{refused}");
+    until("the second one has begun", || folder.path().join("second").exists());
+    fs::write(folder.path().join("go"), "").expect("a file");
+    [holder, second].into_iter().for_each(Beside::ends);
+    let on = fs::read_to_string(folder.path().join("second")).expect("a file");
+    assert_eq!(on.trim(), one.to_string());
+    // One that runs gives processors up, and gets free ones.
+    for file in ["go", "holds"] {
+        fs::remove_file(folder.path().join(file)).expect("a file");
+    }
+    let both = Beside::start(folder.path(), &socket, &["-n", "2"], HOLDS_ALL);
+    until("it runs", || folder.path().join("holds").exists());
+    let id = states(&socket)[0].0;
+    assert!(set(id, &["--slots", "1"]).0.contains("running"));
+    assert_eq!(cpus(id).0.as_array().map(Vec::len), Some(1));
+    assert!(set(id, &["--slots", "2"]).0.contains("running"));
+    assert_eq!(cpus(id).0.as_array().map(Vec::len), Some(2));
+    fs::write(folder.path().join("go"), "").expect("a file");
+    both.ends();
+}

@@ -11,11 +11,13 @@ use castell_policy::session::workload::Workload;
 use rand_core::RngCore;
 
 const JSON: &str = r#"{"sessions": [{"id": 1, "run_s": 9, "processes": 4, "threads": 2, "whole": "core", "role": "simulation"},
-    {"run_s": 1.5, "program": "a", "slowdown_max": 1.5, "submit_s": 2, "processes": 16, "with": 1, "memory_bytes": 4096, "per_node_max": 8, "priority": 3}],
+    {"run_s": 2, "slots": [3, 1]}, {"run_s": 1.5, "program": "a", "slowdown_max": 1.5, "submit_s": 2, "processes": 16, "with": 1, "memory_bytes": 4096, "per_node_max": 8, "priority": 3}],
     "slowdowns": {"a": {"a": 1.25}}}"#;
 const SAID: &str = r#"{"hello":{"version":3}}
 {"run":{"slots":3,"priority":1,"estimate_ms":9,"with":null,"policy":null,"command":"ls","pid":4,"mark":"4-7@n1","spawned_by":null}}
 {"run":{"slots":14,"memory_bytes":4096,"estimate_ms":null,"with":1,"policy":"wait","command":"ls","program":"aa","slowdown_max":1.5,"pid":5,"mark":"5-7@n1","spawned_by":"4-7@n1"}}
+{"run":{"slots":2,"cpus":{"node":null,"cpus":[1,12]},"estimate_ms":null,"with":null,"policy":null,"command":"ls","pid":6,"mark":"6-7@n1","spawned_by":null}}
+{"order":{"session":1,"order":{"needs":{"slots":2,"cpus":null,"memory_bytes":4}}}}
 {"order":{"session":1,"order":{"stop":{}}}}
 {"order":{"session":2,"order":{"priority":{"priority":2}}}}
 {"order":{"session":2,"order":{"slowdown_max":{"slowdown_max":1.25}}}}

@@ -1,8 +1,8 @@
 //! What each policy does, case by case.
 
 use castell_policy::session::{
-    Cluster, Decision, Event, Foreseen, Policy, Refused, Request, Rules, Scheduler, SessionId, Shape, Slot,
-    Slowdown, State,
+    Cluster, Decision, Event, Foreseen, Needs, Policy, Refused, Request, Rules, Scheduler, SessionId, Shape,
+    Slot, Slowdown, State,
 };
 use std::collections::BTreeSet;
 
@@ -482,4 +482,93 @@ fn who_talks_to_one_that_runs_waits_for_no_neighbour() {
     asked(&mut scheduler, 1, 2, runs("new", None));
     let spawned = Request { with: Some(SessionId(2)), ..runs("stream", Some(1.1)) };
     assert_eq!(kinds(&asked(&mut scheduler, 2, 3, spawned)), [('s', 3)]);
+}
+
+fn home(scheduler: &Scheduler, id: u64) -> Vec<u32> {
+    scheduler.home(SessionId(id)).expect("it was started").slots().map(|slot| slot.0).collect()
+}
+
+#[test]
+fn slots_that_are_named_are_had_or_waited_for() {
+    for policy in Policy::ALL {
+        let mut scheduler = flat(2, 4, policy);
+        asked(&mut scheduler, 0, 0, Request::exactly([6, 1]));
+        assert_eq!(home(&scheduler, 0), [1, 6]);
+        asked(&mut scheduler, 1, 1, Request::new(2));
+        assert_eq!(home(&scheduler, 1), [0, 2], "{policy}");
+        let third = asked(&mut scheduler, 2, 2, Request::exactly([2, 3, 4]));
+        match policy {
+            // Nobody has said a time, so nobody gives way.
+            Policy::Wait | Policy::GiveWay => {
+                assert!(third.is_empty(), "{policy}");
+                ended(&mut scheduler, 3, 1);
+            }
+            Policy::Surpass => assert_eq!(kinds(&third), [('z', 1), ('s', 2)]),
+            Policy::Overbook => assert_eq!(kinds(&third), [('s', 2)]),
+            Policy::Sidestep => assert_eq!(kinds(&third), [('s', 2), ('p', 1)]),
+        }
+        assert_eq!(home(&scheduler, 2), [2, 3, 4], "{policy}");
+    }
+    let mut scheduler = flat(1, 4, Policy::Wait);
+    let refused = |scheduler: &mut Scheduler, request| {
+        scheduler.handle(0, Event::Request(SessionId(9), request)).expect_err("it cannot be")
+    };
+    assert_eq!(refused(&mut scheduler, Request::exactly([4])), Refused::NoSlot { slot: 4, there: 4 });
+    let twice = Request { slots: vec![1, 1], ..Request::new(2) };
+    assert_eq!(refused(&mut scheduler, twice), Refused::NotExact);
+    let other_count = Request { slots: vec![1], ..Request::new(2) };
+    assert_eq!(refused(&mut scheduler, other_count), Refused::NotExact);
+}
+
+#[test]
+fn who_waits_for_slots_by_name_is_promised_when_their_holders_end() {
+    let mut scheduler = flat(1, 4, Policy::Wait);
+    let on =
+        |slots: &[u32], estimate| Request { estimate: Some(estimate), ..Request::exactly(slots.to_vec()) };
+    asked(&mut scheduler, 0, 0, on(&[0], 100));
+    asked(&mut scheduler, 0, 1, on(&[1], 10));
+    asked(&mut scheduler, 1, 2, on(&[0, 3], 5));
+    assert_eq!(scheduler.explain(1, SessionId(2)).expect("it waits").begins, Some(100));
+    // Its slots would be free for as long, but not the one that the first of those that wait has named.
+    let mut rules = *scheduler.rules();
+    rules.overtaken_max = 1;
+    scheduler.handle(1, Event::Rules(rules)).expect("they are the same sessions");
+    assert_eq!(kinds(&asked(&mut scheduler, 1, 3, on(&[2], 50))), [('s', 3)], "it has ended by then");
+    assert!(asked(&mut scheduler, 1, 4, on(&[3], 500)).is_empty(), "it would be in the way");
+}
+
+#[test]
+fn who_runs_gets_more_or_less_where_that_is_free() {
+    let needs =
+        |processes, slots: &[u32], memory_bytes| Needs { processes, slots: slots.to_vec(), memory_bytes };
+    for policy in Policy::ALL {
+        let shape = Shape { memory_bytes: 100, ..Shape::flat(4) };
+        let cluster = Cluster::uniform(2, shape).expect("a cluster");
+        let mut scheduler = Scheduler::new(cluster, Rules::new(policy));
+        asked(&mut scheduler, 0, 0, Request { memory_bytes: 10, ..Request::new(2) });
+        asked(&mut scheduler, 0, 1, Request { memory_bytes: 40, ..Request::exactly([3]) });
+        let mut need = |needs| scheduler.handle(1, Event::Needs(SessionId(0), needs));
+        assert_eq!(kinds(&need(needs(3, &[], 10)).expect("there is one free")), [('p', 0)], "{policy}");
+        assert!(matches!(need(needs(4, &[], 10)), Err(Refused::NotFree { wanted: 4, .. })), "{policy}");
+        assert!(matches!(need(needs(1, &[3], 10)), Err(Refused::NotFree { .. })), "{policy}");
+        assert!(matches!(need(needs(1, &[4], 10)), Err(Refused::NotFree { .. })), "another node");
+        assert_eq!(kinds(&need(needs(1, &[2], 60)).expect("it has it")), [('p', 0)], "{policy}");
+        assert_eq!(need(needs(1, &[2], 61)), Err(Refused::NoMemory { session: SessionId(0) }));
+        assert!(need(needs(1, &[2], 50)).expect("it is less").is_empty());
+        assert_eq!(home(&scheduler, 0), [2]);
+        // What it has given up is there for others.
+        asked(&mut scheduler, 2, 2, Request::exactly([0, 1]));
+        assert_eq!(
+            (home(&scheduler, 2), scheduler.explain(2, SessionId(2)).expect("it runs").holders.len()),
+            (vec![0, 1], 0)
+        );
+    }
+    let mut scheduler = flat(1, 4, Policy::Wait);
+    asked(&mut scheduler, 0, 0, Request::new(3));
+    asked(&mut scheduler, 0, 1, Request::new(2));
+    let decisions = scheduler.handle(1, Event::Needs(SessionId(1), needs(1, &[], 0))).expect("it waits");
+    assert_eq!((kinds(&decisions), home(&scheduler, 1)), (vec![('s', 1)], vec![3]));
+    scheduler.handle(2, Event::Stop(SessionId(1))).expect("it runs");
+    let stands = scheduler.handle(3, Event::Needs(SessionId(1), needs(2, &[], 0)));
+    assert_eq!(stands, Err(Refused::StandsStill { session: SessionId(1) }));
 }

@@ -1,7 +1,7 @@
 //! Sessions under random requests: what holds after every step, and that everybody gets through. Cases by hand stand in `session_cases.rs`.
 
 use castell_policy::session::{
-    Cluster, Decision, Event, Foreseen, Level, Placement, Policy, Refused, Request, Rules, Scheduler,
+    Cluster, Decision, Event, Foreseen, Level, Needs, Placement, Policy, Refused, Request, Rules, Scheduler,
     SessionId, Shape, Slot, Slowdown, State,
 };
 use proptest::prelude::*;
@@ -21,6 +21,8 @@ enum Step {
     Resume(usize),
     /// Something else is said about the n-th of all.
     Say(usize, i32, Option<u64>),
+    /// The n-th of all needs something else.
+    Need(usize, Needs),
     /// Another policy takes over.
     Rules(Rules),
     /// Processors are taken away: each slot whose bit is set, and no other.
@@ -35,7 +37,39 @@ enum Step {
     Restart,
 }
 
+/// Any that are as they may be; some name their slots.
 fn request() -> impl Strategy<Value = Request> {
+    prop_oneof![5 => any_slots(), 1 => (any_slots(), named()).prop_map(|(any, slots)| Request {
+        threads: 1,
+        whole: Level::Thread,
+        per_node_max: None,
+        processes: slots.len() as u32,
+        slots,
+        ..any
+    })]
+}
+
+fn named() -> impl Strategy<Value = Vec<u32>> {
+    proptest::collection::btree_set(0u32..24, 1..6).prop_map(|slots| slots.into_iter().collect())
+}
+
+fn needs() -> impl Strategy<Value = Needs> {
+    let memory = || prop_oneof![1 => Just(0), 1 => 0u64..40];
+    prop_oneof![
+        (1u32..20, memory()).prop_map(|(processes, memory_bytes)| Needs {
+            processes,
+            slots: Vec::new(),
+            memory_bytes
+        }),
+        (named(), memory()).prop_map(|(slots, memory_bytes)| Needs {
+            processes: slots.len() as u32,
+            slots,
+            memory_bytes
+        }),
+    ]
+}
+
+fn any_slots() -> impl Strategy<Value = Request> {
     let level = prop_oneof![8 => Just(Level::Thread), 1 => Just(Level::Core), 1 => Just(Level::Socket)];
     let estimate = prop_oneof![Just(None), (1u64..50).prop_map(Some)];
     let per_node = prop_oneof![4 => Just(None), 1 => (1u32..4).prop_map(Some)];
@@ -47,6 +81,7 @@ fn request() -> impl Strategy<Value = Request> {
             whole,
             memory_bytes,
             per_node_max,
+            slots: Vec::new(),
             priority,
             estimate,
             with: None,
@@ -89,6 +124,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => any::<usize>().prop_map(Step::Stop),
         2 => any::<usize>().prop_map(Step::Resume),
         1 => say.prop_map(|(which, priority, estimate)| Step::Say(which, priority, estimate)),
+        2 => (any::<usize>(), needs()).prop_map(|(which, needs)| Step::Need(which, needs)),
         1 => rules().prop_map(Step::Rules),
         1 => foreseen().prop_map(Step::Foresee),
         1 => (proptest::option::of(any::<usize>()), limit()).prop_map(|(which, most)| Step::Limit(which, most)),
@@ -199,6 +235,7 @@ impl World {
                     self.steer(Event::Estimate(*id, *estimate));
                 }
             }
+            Step::Need(which, needs) => self.need(*which, needs),
             Step::Rules(rules) => match self.scheduler.handle(self.now, Event::Rules(*rules)) {
                 Ok(decisions) => {
                     self.rules = *rules;
@@ -246,6 +283,23 @@ impl World {
             }
             Err(Refused::TooManySlots { .. } | Refused::NeverFits { .. }) => {}
             Err(other) => panic!("{other}"),
+        }
+    }
+
+    /// What is refused changes nothing.
+    fn need(&mut self, which: usize, needs: &Needs) {
+        let all: Vec<SessionId> = self.requests.keys().copied().collect();
+        let Some(id) = all.get(which % all.len().max(1)).copied() else { return };
+        let before = self.scheduler.saved();
+        match self.scheduler.handle(self.now, Event::Needs(id, needs.clone())) {
+            Ok(decisions) => {
+                let request = self.requests.get_mut(&id).expect("it is there");
+                let Needs { processes, slots, memory_bytes } = needs.clone();
+                (request.processes, request.slots, request.memory_bytes) = (processes, slots, memory_bytes);
+                self.carry_out(decisions);
+            }
+            Err(Refused::Exists { .. } | Refused::Unknown { .. }) => panic!("it is there, once"),
+            Err(_) => assert_eq!(self.scheduler.saved(), before),
         }
     }
 
@@ -311,8 +365,8 @@ impl World {
                 }
                 Decision::Continue(id) => assert!(self.stopped.remove(id), "{id:?} was not suspended"),
                 Decision::Repin(id, placement) => {
-                    let before = self.pinned.insert(*id, placement.clone()).expect("it was started");
-                    assert_eq!(before.processes(), placement.processes());
+                    assert_eq!(placement.processes(), self.requests[id].processes);
+                    self.pinned.insert(*id, placement.clone()).expect("it was started");
                 }
             }
         }
@@ -374,6 +428,9 @@ impl World {
             assert_eq!(home.processes(), request.processes);
             let slots: Vec<_> = home.slots().collect();
             assert_eq!(slots.iter().collect::<BTreeSet<_>>().len(), slots.len(), "a slot twice in {home:?}");
+            let is_named =
+                request.slots.is_empty() || home.slots().map(|slot| slot.0).eq(request.slots.clone());
+            assert!(is_named, "{home:?} are not those that were named: {:?}", request.slots);
             let mut on_node = vec![0u32; cluster.num_nodes()];
             for process in slots.chunks(home.per_process() as usize) {
                 let node = cluster.node_of(process[0]).0 as usize;

@@ -6,9 +6,11 @@ use crate::guard::groups_in;
 use castell_host::control_group::CpuSet;
 use castell_host::descriptor::Peer;
 use castell_host::users::name_of;
-use castell_policy::session::protocol::{Explained, FromAgent, Holder, Order, PinnedBy, Shown, StoppedBy};
+use castell_policy::session::protocol::{
+    Explained, FromAgent, Holder, Named, Order, PinnedBy, Shown, StoppedBy,
+};
 use castell_policy::session::{
-    Decision, Event, Explanation, Holding, Refused, Rules, SessionId, Slowdown, State,
+    Decision, Event, Explanation, Holding, Needs, Refused, Request, Rules, SessionId, Slowdown, State,
 };
 
 /// An answer that has to wait.
@@ -40,6 +42,7 @@ impl Sessions {
             Order::End {} => self.end(id),
             Order::Priority { priority } => self.steer(id, Event::Priority(id, priority)),
             Order::Estimate { estimate_ms } => self.steer(id, Event::Estimate(id, estimate_ms)),
+            Order::Needs { slots, cpus, memory_bytes } => self.need(id, slots, cpus, memory_bytes),
             Order::SlowdownMax { slowdown_max } => self.steer(id, Event::SlowdownMax(Some(id), slowdown_max)),
         };
         self.promise(client, outcome);
@@ -106,6 +109,31 @@ impl Sessions {
             _ => {}
         }
         Ok(Until::CarriedOut(Some(id)))
+    }
+
+    /// It needs other processors, or more or less memory, than it has said.
+    fn need(
+        &mut self,
+        id: SessionId,
+        slots: Option<u32>,
+        cpus: Option<Named>,
+        memory_bytes: Option<u64>,
+    ) -> Result<Until, String> {
+        let mut wanted = self.there(id)?.wanted.clone();
+        if wanted.spawned_by.is_some() {
+            return Err(format!("session {} was spawned by a program, which has said what it needs", id.0));
+        }
+        match (slots, cpus) {
+            (Some(_), Some(_)) => return Err("so many processors, or exactly these: not both".into()),
+            (Some(slots), None) => (wanted.slots, wanted.cpus) = (slots, None),
+            (None, Some(named)) => (wanted.slots, wanted.cpus) = (named.cpus.len() as u32, Some(named)),
+            (None, None) => {}
+        }
+        wanted.memory_bytes = memory_bytes.unwrap_or(wanted.memory_bytes);
+        let Request { processes, slots, memory_bytes, .. } = self.request(&wanted)?;
+        let until = self.steer(id, Event::Needs(id, Needs { processes, slots, memory_bytes }))?;
+        self.live.get_mut(&id).expect("it is there").wanted = wanted;
+        Ok(until)
     }
 
     fn resume(&mut self, id: SessionId) -> Result<Until, String> {
@@ -206,6 +234,7 @@ impl Sessions {
             paused: live.paused,
             for_ms: self.scheduler.since(id).map_or(0, |since| self.now().saturating_sub(since)),
             slots: live.wanted.slots,
+            cpus: live.wanted.cpus.clone(),
             priority: live.wanted.priority,
             parts: live.parts.clone(),
             class: if live.is_of(peer) { self.class(id) } else { None },

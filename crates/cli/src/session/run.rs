@@ -9,8 +9,9 @@ use castell_agent::{
 };
 use castell_base::counted;
 use castell_host::NODE_FOLDER;
+use castell_host::topology::{parse_list, print_list};
 use castell_host::users::Others;
-use castell_policy::session::protocol::{FromAgent, Part, Shown, Wanted};
+use castell_policy::session::protocol::{FromAgent, Named, Part, Shown, Wanted};
 use castell_policy::session::{Policy, Rules, Slowdown};
 use castell_prof::binary::Binary;
 use serde_json::json;
@@ -26,6 +27,7 @@ const EXAMPLES: &str = "\
 Examples:
   castell session run --policy sidestep -- mpirun -n 8 ./simulation    on all processors of this host
   castell session run -n 2 -- ./analysis                               on two; the simulation steps aside meanwhile
+  castell session run --cpus 0,2-3 -- ./analysis                       on exactly these
   castell session run --max-slowdown 1.2 -- ./analysis                 not beside whom it, or who is there, would be a fifth slower
   castell session run --no-probe -- ./controller                       never stopped for a measurement (castell daemon --learn probe)
   castell session list                                                 who waits, runs, is suspended
@@ -50,6 +52,9 @@ pub struct RunArgs {
     /// Processors (default: all of this host, or of all nodes of the allocation)
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     slots: Option<u32>,
+    /// Exactly these processors, as 0,2-3; in a batch job those of one node, as node2:0-1. It waits until it can have each of them
+    #[arg(long, value_name = "[NODE:]LIST", value_parser = named, conflicts_with = "slots")]
+    cpus: Option<Named>,
     /// wait, surpass, overbook, sidestep or give-way (default: that of the sessions that are there, else wait)
     #[arg(long, value_name = "POLICY")]
     policy: Option<Rules>,
@@ -173,6 +178,7 @@ pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let place = args.place.place()?;
     let wanted = Wanted {
         slots: args.slots.unwrap_or(0),
+        cpus: args.cpus,
         memory_bytes: args.memory,
         priority: args.priority,
         estimate_ms: args.estimate.map(|time| time.as_millis() as u64),
@@ -188,6 +194,18 @@ pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let start = || start_agent(&place, asked.allocation.as_ref());
     let code = run_session(&asked, &place, &start, &|text| castell_host::say(text))?;
     Ok(ExitCode::from(code as u8))
+}
+
+/// Processors of a node.
+pub(super) fn named(text: &str) -> Result<Named, String> {
+    let (node, list) = match text.rsplit_once(':') {
+        Some((node, list)) => (Some(node.to_owned()), list),
+        None => (None, text),
+    };
+    match parse_list(list) {
+        Ok(cpus) if !cpus.is_empty() => Ok(Named { node, cpus }),
+        _ => Err("processors are written as 0,2-3, those of a node of a batch job as node2:0,2-3".into()),
+    }
 }
 
 /// By what a daemon knows the program that is to run, as far as the words tell.
@@ -322,7 +340,7 @@ pub(super) fn line(shown: &Shown) -> String {
 
 /// Where it is, with the nodes if that is not here.
 pub(crate) fn processors(shown: &Shown) -> String {
-    let cpus = |part: &Part| castell_host::topology::print_list(&part.cpus);
+    let cpus = |part: &Part| print_list(&part.cpus);
     match &shown.parts[..] {
         [part] if part.node == castell_agent::here() => cpus(part),
         parts => {

@@ -1,13 +1,13 @@
 //! `castell session stop`, `resume`, `end`, `set` and `explain`.
 
 use super::allocation::allocation;
-use super::run::{PlaceArgs, line};
+use super::run::{PlaceArgs, line, named};
 use super::words::{count_processors, time};
 use crate::launch::parse_duration;
 use anyhow::{Context as _, bail};
 use castell_agent::steer as ask;
 use castell_policy::session::protocol::{
-    Beside, Explained, FromAgent, HeldBack, Holder, Order, Predicted, Shown, ToAgent,
+    Beside, Explained, FromAgent, HeldBack, Holder, Named, Order, Predicted, Shown, ToAgent,
 };
 use castell_policy::session::{NoSlowdown, Policy, Rules, Slowdown};
 use serde_json::json;
@@ -46,6 +46,9 @@ Examples:
   castell session set 3 --estimate 20m      takes 20 minutes of running in all, at most
   castell session set 3 --no-estimate       nobody knows
   castell session set 3 --max-slowdown 1.2  does not start beside others where one would be slowed down by more; `any` for no limit
+  castell session set 3 --slots 2           wants two processors; one that runs gets free ones of its nodes, or gives some up
+  castell session set 3 --cpus 0,2-3        wants exactly these; one that runs moves there, if they are free
+  castell session set 3 --memory 2000000000
   castell session set --max-slowdown 1.2    the same for all sessions that say nothing of their own
   castell session set --policy sidestep     another policy for all sessions, as they are
 
@@ -106,7 +109,7 @@ struct One {
     json: bool,
 }
 
-/// Change a session's priority, estimate or limit, or the policy or limit of all
+/// Change a session's processors, memory, priority, estimate or limit, or the policy or limit of all
 #[derive(clap::Args)]
 #[command(after_help = SET_EXAMPLES)]
 pub struct SetArgs {
@@ -122,12 +125,21 @@ pub struct SetArgs {
     /// Nobody knows how long it takes
     #[arg(long, conflicts_with = "estimate")]
     no_estimate: bool,
+    /// So many processors, whichever they are. One that runs keeps its nodes, and others their processors: where too few are free this is refused
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    slots: Option<u32>,
+    /// Exactly these processors, as 0,2-3; in a batch job those of one node, as node2:0-1
+    #[arg(long, value_name = "[NODE:]LIST", value_parser = named, conflicts_with = "slots")]
+    cpus: Option<Named>,
+    /// Bytes of memory that it needs
+    #[arg(long, value_name = "BYTES")]
+    memory: Option<u64>,
     /// By which factor it, and a session beside it, may be slowed down, by what the node's daemon has learned; any for no limit of its own. Without
     /// a session, that of all that say nothing of their own
     #[arg(long, value_name = "FACTOR|any", value_parser = limit)]
     max_slowdown: Option<Limit>,
     /// wait, surpass, overbook, sidestep or give-way, for all sessions
-    #[arg(long, value_name = "POLICY", conflicts_with_all = ["session", "priority", "estimate", "no_estimate"])]
+    #[arg(long, value_name = "POLICY", conflicts_with_all = ["session", "priority", "estimate", "no_estimate", "slots", "cpus", "memory"])]
     policy: Option<Rules>,
     #[command(flatten)]
     place: PlaceArgs,
@@ -160,7 +172,8 @@ fn order(one: One, order: Order) -> anyhow::Result<ExitCode> {
 pub fn set(args: SetArgs) -> anyhow::Result<ExitCode> {
     let (place, allocation) = (args.place.place()?, allocation()?);
     let Some(session) = args.session else {
-        if args.priority.is_some() || args.estimate.is_some() || args.no_estimate {
+        let is_for_one = args.slots.is_some() || args.cpus.is_some() || args.memory.is_some();
+        if is_for_one || args.priority.is_some() || args.estimate.is_some() || args.no_estimate {
             bail!("which session? without one there are --policy and --max-slowdown");
         }
         let mut orders = Vec::new();
@@ -173,9 +186,12 @@ pub fn set(args: SetArgs) -> anyhow::Result<ExitCode> {
     orders.extend(args.estimate.map(|time| Order::Estimate { estimate_ms: Some(time.as_millis() as u64) }));
     orders.extend(args.no_estimate.then_some(Order::Estimate { estimate_ms: None }));
     orders.extend(args.max_slowdown.map(|Limit(slowdown_max)| Order::SlowdownMax { slowdown_max }));
+    if args.slots.is_some() || args.cpus.is_some() || args.memory.is_some() {
+        orders.push(Order::Needs { slots: args.slots, cpus: args.cpus, memory_bytes: args.memory });
+    }
     if orders.is_empty() {
         bail!(
-            "what is to be set? there are --priority, --estimate, --no-estimate, --max-slowdown, and --policy for all sessions"
+            "what is to be set? there are --slots, --cpus, --memory, --priority, --estimate, --no-estimate, --max-slowdown, and --policy for all sessions"
         );
     }
     let orders: Vec<ToAgent> = orders.into_iter().map(|order| ToAgent::Order { session, order }).collect();

@@ -213,6 +213,7 @@ mod tests {
             paused,
             for_ms: 0,
             slots: 2,
+            cpus: None,
             priority: 0,
             parts: vec![Part { node: node.into(), cpus: vec![1, 3], slots: 2 }],
             class: None,

@@ -248,6 +248,7 @@ pub(super) mod tests {
             paused: false,
             for_ms: 61_000,
             slots: 2,
+            cpus: None,
             priority: -1,
             parts: vec![Part { node: castell_agent::here(), cpus: vec![0, 1], slots: 2 }],
             class: None,

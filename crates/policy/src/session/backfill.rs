@@ -3,10 +3,12 @@
 //! Where estimates tell when it will fit, that moment is a promise: whoever has ended by then, or leaves enough slots free
 //! then, delays nobody. A promise is only ever made earlier. Others may overtake it a bounded number of times.
 
+use super::record::{Session, State};
 use super::request::{Decision, SessionId};
 use super::rules::Policy;
 use super::scheduler::Scheduler;
 use super::turns::Turn;
+use std::collections::BTreeSet;
 
 /// What the first of those that wait was promised.
 #[derive(Clone, Copy, Debug)]
@@ -72,10 +74,14 @@ impl Scheduler {
             return known;
         }
         let wanted = self.slots_of(&session.request);
+        let is_exact = !session.request.slots.is_empty();
         let mut free = self.occupancy.vacant_total();
         let mut found = None;
         // Nobody knows when it may stand beside others.
-        if binding && !self.is_hindered(first) {
+        if binding && is_exact && !self.is_hindered(first) {
+            // What others leave free may be slots that it has named.
+            (found, free) = (self.all_end(now, first), wanted);
+        } else if binding && !self.is_hindered(first) {
             // Who has overrun its estimate may run for ever.
             for (end, id) in self.ends.range((now, SessionId(0))..) {
                 if free >= wanted {
@@ -97,5 +103,22 @@ impl Scheduler {
         let reservation = Reservation { first, binding, promise: session.promise, extra };
         self.reservation = Some(reservation);
         reservation
+    }
+    /// When all will have ended that have one of the slots which a session has named; none where nobody has, or that is not known.
+    fn all_end(&self, now: u64, id: SessionId) -> Option<u64> {
+        let named: BTreeSet<usize> =
+            self.sessions[&id].request.slots.iter().map(|slot| *slot as usize).collect();
+        let has_one = |session: &&Session| {
+            let home = session.home.as_ref();
+            home.is_some_and(|home| home.runs().flatten().any(|slot| named.contains(&slot)))
+        };
+        let holders: Vec<&Session> = self.sessions.values().filter(has_one).collect();
+        // Who has overrun its estimate may run for ever, and who is suspended waits for others.
+        let end = |session: &&Session| {
+            let end = session.expected_end().filter(|end| *end > now);
+            end.filter(|_| session.state == State::Running)
+        };
+        let ends: Option<Vec<u64>> = holders.iter().map(end).collect();
+        ends?.into_iter().max()
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! [`resources`](Cluster) says what there is, `request` what is asked and answered, [`Rules`] what is decided by; `occupancy` counts
 //! slots and memory and finds places, `turns` says who is next, `backfill` lets others go first, `holders` knows whose slots can be had,
-//! `preempt` suspends and continues, `sidestep` pins, `company` keeps those apart that would slow each other too much. What people do to their sessions meanwhile is in `steer`, what becomes of them under
+//! `preempt` suspends and continues, `sidestep` pins, `company` keeps those apart that would slow each other too much. What people do to their sessions meanwhile is in `steer`, what these come to need in `needs`, what becomes of them under
 //! another policy in `succession`, why one waits in `explain`, and what outlives whoever decides in `saved`.
 
 mod backfill;
@@ -15,6 +15,7 @@ mod company;
 mod explain;
 mod foreseen;
 mod holders;
+mod needs;
 mod occupancy;
 mod predicted;
 mod preempt;
@@ -36,7 +37,7 @@ pub use company::Hindrance;
 pub use explain::{Explanation, Holding};
 pub use foreseen::{Foreseen, NoSlowdown, Slowdown};
 pub use record::State;
-pub use request::{Decision, Event, Refused, Request, SessionId};
+pub use request::{Decision, Event, Needs, Refused, Request, SessionId};
 pub use resources::{Cluster, ClusterError, Level, NodeId, Placement, SLOTS_MAX, Shape, Slot};
 pub use rules::{NoPolicy, Policy, Rules};
 pub use saved::{NotRestored, Saved};

@@ -2,7 +2,7 @@
 
 use super::request::Request;
 use super::resources::{Cluster, Level, NodeId, Placement, Slot};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A slot that cannot be had.
 pub(crate) const NOT_USABLE: u16 = u16::MAX;
@@ -210,6 +210,9 @@ impl Occupancy {
         load_max: u16,
         load: impl Fn(usize) -> u16,
     ) -> Option<Placement> {
+        if !request.slots.is_empty() {
+            return self.exact(request, load_max, load);
+        }
         let mut left = request.processes;
         let mut placement = Placement::new(per_process(request, &self.cluster));
         let mut place = |node: NodeId| {
@@ -222,6 +225,31 @@ impl Occupancy {
             _ => self.emptiest_first().into_iter().any(&mut place),
         };
         (done || left == 0).then_some(placement)
+    }
+
+    /// The slots that a request names, if it can have each of them.
+    fn exact(&self, request: &Request, load_max: u16, load: impl Fn(usize) -> u16) -> Option<Placement> {
+        let mut placement = Placement::new(1);
+        for slot in &request.slots {
+            let is_open = !self.shut.contains(&self.cluster.node_of(Slot(*slot)));
+            if !is_open || load(*slot as usize) > load_max {
+                return None;
+            }
+            placement.push(Slot(*slot));
+        }
+        self.remembers(&placement, request.memory_bytes, 0).then_some(placement)
+    }
+
+    /// Whether the nodes of a placement have so much memory left for each process, once what it has there is given back.
+    pub(crate) fn remembers(&self, placement: &Placement, per_process: u64, has: u64) -> bool {
+        let mut processes: BTreeMap<NodeId, u64> = BTreeMap::new();
+        for slot in placement.slots().step_by(placement.per_process().max(1) as usize) {
+            *processes.entry(self.cluster.node_of(slot)).or_default() += 1;
+        }
+        processes.into_iter().all(|(node, processes)| {
+            let left = self.memory_left[node.0 as usize].saturating_add(processes.saturating_mul(has));
+            processes.saturating_mul(per_process) <= left
+        })
     }
 
     /// All nodes, those with the most free slots first, else by number.
@@ -249,6 +277,9 @@ impl Occupancy {
         load_max: u16,
         load: impl Fn(usize) -> u16,
     ) -> Option<Placement> {
+        if !request.slots.is_empty() {
+            return self.exact(request, load_max, load);
+        }
         let mut aside = Placement::new(per_process(request, &self.cluster));
         let room = |node| self.on_node(request, node, request.processes, load_max, &load, &mut aside);
         let room: Vec<u32> = self.cluster.nodes().map(room).collect();

@@ -2,8 +2,8 @@
 
 use super::occupancy::NOT_USABLE;
 use super::record::{Session, State};
-use super::request::{Decision, Request, SessionId};
-use super::resources::{Level, Placement, Slot};
+use super::request::{Decision, SessionId};
+use super::resources::{Placement, Slot};
 use super::rules::Policy;
 use super::scheduler::Scheduler;
 use std::cmp::Reverse;
@@ -40,7 +40,7 @@ impl Scheduler {
     /// The same by the ranks of the holders, where slots are all that counts and nobody talks to anybody; none elsewhere.
     fn find_by_rank(&mut self, id: SessionId, wanted: u64) -> Option<Option<Placement>> {
         let session = &self.sessions[&id];
-        if self.rules.policy != Policy::Surpass || !self.groups.is_empty() || !is_plain(&session.request) {
+        if self.rules.policy != Policy::Surpass || !self.groups.is_empty() || !session.request.is_plain() {
             return None;
         }
         let (rank, holders) = (session.rank(), self.holders.as_mut().expect("it suspends"));
@@ -69,7 +69,7 @@ impl Scheduler {
     /// then those of sessions that need longest; none elsewhere.
     fn find_by_left(&self, now: u64, id: SessionId, wanted: u64) -> Option<Option<Placement>> {
         let session = &self.sessions[&id];
-        let plain = is_plain(&session.request) && self.groups.is_empty() && !self.priorities_differ();
+        let plain = session.request.is_plain() && self.groups.is_empty() && !self.priorities_differ();
         let applies = plain && self.rules.policy == Policy::GiveWay;
         let holders = self.holders.as_ref().filter(|_| applies)?;
         let Some(gap) = session.gap(&self.rules) else { return Some(None) };
@@ -240,10 +240,4 @@ impl Scheduler {
         self.company.came(id, home, &self.occupancy.cluster);
         self.holders.as_mut().expect("it suspends").went_on(session.claim(id), home);
     }
-}
-
-/// Whether a request asks for slots and nothing else.
-fn is_plain(request: &Request) -> bool {
-    let slots_only = request.threads == 1 && request.whole == Level::Thread;
-    slots_only && request.memory_bytes == 0 && request.per_node_max.is_none()
 }

@@ -95,7 +95,7 @@ pub enum ToAgent {
 }
 
 /// What a user does to a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Order {
     /// It stands still, or does not start, until it is resumed.
@@ -119,14 +119,36 @@ pub enum Order {
         /// By which factor; none for what all are allowed.
         slowdown_max: Option<Slowdown>,
     },
+    /// It needs something else than it has said; what is none stays.
+    Needs {
+        /// So many processors, whichever they are.
+        slots: Option<u32>,
+        /// Exactly these.
+        cpus: Option<Named>,
+        /// Bytes of memory in all.
+        memory_bytes: Option<u64>,
+    },
+}
+
+/// Processors of a node by number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Named {
+    /// Its name; none where there is only one.
+    pub node: Option<String>,
+    /// Their numbers there.
+    pub cpus: Vec<u32>,
 }
 
 /// A session that somebody wants to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
-    /// Processors; 0 for all that there are.
+    /// Processors; 0 for all that there are, or as many as are named.
     pub slots: u32,
+    /// Exactly these; none where any will do.
+    #[serde(default)]
+    pub cpus: Option<Named>,
     /// Bytes of memory in all.
     #[serde(default)]
     pub memory_bytes: u64,
@@ -162,9 +184,10 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// What the scheduler hears of it: a process a slot, with its part of the memory.
-    pub fn request(&self) -> Request {
+    /// What the scheduler hears of it: a process a slot, with its part of the memory. `named` are the slots of the processors that it names.
+    pub fn request(&self, named: Vec<u32>) -> Request {
         Request {
+            slots: named,
             memory_bytes: self.memory_bytes / u64::from(self.slots.max(1)),
             priority: self.priority,
             estimate: self.estimate_ms,
@@ -369,6 +392,8 @@ pub struct Shown {
     pub for_ms: u64,
     /// Slots that it wants, or has.
     pub slots: u32,
+    /// Which ones it wants; none where any will do.
+    pub cpus: Option<Named>,
     /// The higher, the earlier.
     pub priority: i32,
     /// Where its processes are pinned, node by node; nowhere while it waits.

@@ -24,6 +24,9 @@ pub struct Request {
     pub memory_bytes: u64,
     /// At most so many processes on a node.
     pub per_node_max: Option<u32>,
+    /// Exactly these slots, one a process, in rising order; none where any will do.
+    #[serde(default)]
+    pub slots: Vec<u32>,
     /// The higher, the earlier.
     pub priority: i32,
     /// How long it takes at most when nobody disturbs it, in the unit of `now`.
@@ -45,6 +48,7 @@ impl Request {
             whole: Level::Thread,
             memory_bytes: 0,
             per_node_max: None,
+            slots: Vec::new(),
             priority: 0,
             estimate: None,
             with: None,
@@ -52,6 +56,29 @@ impl Request {
             slowdown_max: None,
         }
     }
+
+    /// A process on each of these slots, and on no others.
+    pub fn exactly(slots: impl IntoIterator<Item = u32>) -> Request {
+        let slots: BTreeSet<u32> = slots.into_iter().collect();
+        Request { slots: slots.iter().copied().collect(), ..Request::new(slots.len() as u32) }
+    }
+
+    /// Whether it asks for slots and nothing else, whichever they are.
+    pub(crate) fn is_plain(&self) -> bool {
+        let slots_only = self.threads == 1 && self.whole == Level::Thread && self.slots.is_empty();
+        slots_only && self.memory_bytes == 0 && self.per_node_max.is_none()
+    }
+}
+
+/// What a session needs from now on, in the place of what it has said before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// Processes, of as many slots as before.
+    pub processes: u32,
+    /// As [`Request::slots`].
+    pub slots: Vec<u32>,
+    /// As [`Request::memory_bytes`].
+    pub memory_bytes: u64,
 }
 
 /// What happens to the sessions.
@@ -69,6 +96,8 @@ pub enum Event {
     Priority(SessionId, i32),
     /// Its estimate is another one, counted from its start; none if nobody knows.
     Estimate(SessionId, Option<u64>),
+    /// It needs something else: where it waits, for that; where it runs, it gets it at once, or this is refused.
+    Needs(SessionId, Needs),
     /// Another policy decides about all sessions, as they are.
     Rules(Rules),
     /// These slots are offline now, and no others: their processors were taken away. Who has some keeps them, and shares what is left
@@ -91,7 +120,7 @@ pub enum Decision {
     Suspend(SessionId),
     /// Let its processes go on, where they were.
     Continue(SessionId),
-    /// Pin its processes to other slots, each on its node; without effect on what it holds.
+    /// Pin its processes to other slots, each on its node. What it holds is as it was, or what it has come to need.
     Repin(SessionId, Placement),
 }
 
@@ -127,6 +156,39 @@ pub enum Refused {
     /// The number is taken.
     #[error("there is a session {} already", session.0)]
     Exists {
+        /// Its number.
+        session: SessionId,
+    },
+    /// Slots by number are for processes of one slot each.
+    #[error(
+        "slots that are named are in rising order, each once, and each is that of one process of one thread, of which a node may have any number"
+    )]
+    NotExact,
+    /// Others are on the slots that it wants from now on.
+    #[error("session {} runs, and {wanted} slots are not free for it {where_}: it keeps what it has", session.0)]
+    NotFree {
+        /// Its number.
+        session: SessionId,
+        /// How many it wants in all.
+        wanted: u64,
+        /// Where they would have to be.
+        where_: &'static str,
+    },
+    /// Its nodes have not so much left.
+    #[error("session {} runs, and its nodes have not so much memory left: it keeps what it has", session.0)]
+    NoMemory {
+        /// Its number.
+        session: SessionId,
+    },
+    /// It has its slots while it stands still, and nothing of it could move.
+    #[error("session {} is suspended: what it needs is changed while it waits, or runs", session.0)]
+    StandsStill {
+        /// Its number.
+        session: SessionId,
+    },
+    /// Its processes have more than a slot each.
+    #[error("session {} has processes of several slots, and keeps them", session.0)]
+    NotPlain {
         /// Its number.
         session: SessionId,
     },

@@ -143,6 +143,7 @@ fn is_home(home: &Placement, request: &Request, cluster: &Cluster) -> bool {
         || per_process == 0
         || home.per_process() != per_process
         || slots != u64::from(request.processes) * u64::from(per_process)
+        || !request.slots.is_empty() && !home.slots().map(|slot| slot.0).eq(request.slots.iter().copied())
     {
         return false;
     }

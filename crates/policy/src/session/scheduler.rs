@@ -5,7 +5,7 @@ use super::holders::Holders;
 use super::occupancy::{NOT_USABLE, Occupancy, per_process};
 use super::record::{Session, State};
 use super::request::{Decision, Event, Refused, Request, SessionId};
-use super::resources::{Cluster, Placement, Slot};
+use super::resources::{Cluster, Level, Placement, Slot};
 use super::rules::{Policy, Rules};
 use super::sidestep;
 use super::turns::{Turn, Turns, Wish};
@@ -102,6 +102,7 @@ impl Scheduler {
             Event::Resume(id) => self.resume(now, id, &mut decisions)?,
             Event::Priority(id, priority) => self.prioritise(now, id, priority, &mut decisions)?,
             Event::Estimate(id, estimate) => self.estimate(now, id, estimate, &mut decisions)?,
+            Event::Needs(id, needs) => self.need(now, id, needs, &mut decisions)?,
             Event::Rules(rules) => self.take_over(now, rules, &mut decisions)?,
             Event::Offline(slots) => self.withdraw(now, slots, &mut decisions)?,
             Event::Foreseen(foreseen) => self.foresee(now, foreseen, &mut decisions),
@@ -207,6 +208,9 @@ impl Scheduler {
             return Err(Refused::Nothing);
         }
         let there = self.cluster().num_slots() as u64;
+        if !request.slots.is_empty() {
+            self.check_exact(request)?;
+        }
         let (per_process, wanted) = (per_process(request, self.cluster()), self.slots_of(request));
         if wanted > there {
             return Err(Refused::TooManySlots { wanted, there });
@@ -214,6 +218,8 @@ impl Scheduler {
         if self.fits(&self.empty, request) {
             return Ok(());
         }
+        // Of slots that are named any have the same memory as those that are too many.
+        let request = &Request { slots: Vec::new(), ..request.clone() };
         let fits =
             |processes| self.empty.compact(&Request { processes, ..request.clone() }, 0, |_| 0).is_some();
         let (mut low, mut high) = (0, request.processes);
@@ -234,9 +240,25 @@ impl Scheduler {
         let wanted = self.slots_of(request);
         let simple = wanted == u64::from(request.processes)
             && request.memory_bytes == 0
-            && request.per_node_max.is_none();
+            && request.per_node_max.is_none()
+            && request.slots.is_empty();
         wanted <= empty.online_total()
             && (simple || empty.compact(request, 0, |slot| empty.running(slot)).is_some())
+    }
+
+    /// Whether there are the slots that a request names.
+    fn check_exact(&self, request: &Request) -> Result<(), Refused> {
+        let is_exact = request.threads == 1
+            && request.whole == Level::Thread
+            && request.per_node_max.is_none()
+            && request.slots.len() == request.processes as usize
+            && request.slots.is_sorted_by(|one, next| one < next);
+        let there = self.cluster().num_slots() as u64;
+        match request.slots.iter().find(|slot| u64::from(**slot) >= there) {
+            _ if !is_exact => Err(Refused::NotExact),
+            Some(slot) => Err(Refused::NoSlot { slot: *slot, there }),
+            None => Ok(()),
+        }
     }
 
     /// A session has ended, whatever it was doing.

@@ -57,6 +57,7 @@ impl Aside {
     pub(crate) fn left(&mut self, id: SessionId, nodes: &[NodeId]) {
         for node in nodes {
             self.residents[node.0 as usize].retain(|(resident, _)| *resident != id);
+            self.pins[node.0 as usize].retain(|(resident, _)| *resident != id);
             self.changed.insert(*node);
         }
         self.pinned.remove(&id);

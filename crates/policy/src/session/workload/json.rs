@@ -23,7 +23,10 @@ struct Entry {
     #[serde(default)]
     submit_s: f64,
     run_s: f64,
-    processes: u32,
+    processes: Option<u32>,
+    /// Instead of how many processes: a process on each of these.
+    #[serde(default)]
+    slots: Vec<u32>,
     #[serde(default = "one")]
     threads: u32,
     #[serde(default)]
@@ -83,8 +86,16 @@ pub(super) fn read(bytes: &[u8], name: &str) -> Result<Workload, WorkloadError> 
             Part::Simulation => Role::Simulation,
             Part::Analysis => Role::Analysis,
         };
+        let named = Request::exactly(entry.slots);
+        let processes = match (entry.processes, &named.slots[..]) {
+            (Some(processes), []) => processes,
+            (None, [_, ..]) => named.processes,
+            (None, []) => return Err(refuse("it has neither `processes` nor `slots`".into())),
+            (Some(_), _) => return Err(refuse("`slots` say how many `processes` it has".into())),
+        };
         let request = Request {
-            processes: entry.processes,
+            processes,
+            slots: named.slots,
             threads: entry.threads,
             whole,
             memory_bytes: entry.memory_bytes,
@@ -134,9 +145,11 @@ mod tests {
     fn sessions_have_all_that_can_be_asked_for() {
         let text = br#"{"sessions": [
             {"id": 7, "submit_s": 1.5, "run_s": 2, "processes": 3, "with": 4, "whole": "core", "role": "analysis"},
+            {"id": 5, "submit_s": 3, "run_s": 1, "slots": [7, 2]},
             {"id": 4, "run_s": 10, "processes": 8, "threads": 2, "estimate_s": 12, "priority": -1}]}"#;
         let workload = Workload::read(text, "test").expect("it is right");
-        let [first, second] = &workload.jobs[..] else { panic!("two sessions") };
+        let [first, second, third] = &workload.jobs[..] else { panic!("three sessions") };
+        assert_eq!((&third.request.slots[..], third.request.processes), (&[2, 7][..], 2));
         assert_eq!((first.number, first.request.estimate, first.request.threads), (4, Some(12_000), 2));
         assert_eq!((second.submit_ms, second.request.with), (1_500, Some(SessionId(0))));
         assert_eq!((second.request.whole, second.role), (Level::Core, Role::Analysis));
@@ -145,7 +158,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         let error = |text: &str| Workload::read(text.as_bytes(), "test").unwrap_err().to_string();
-        assert!(error(r#"{"sessions": [{"run_s": 1}]}"#).contains("missing field `processes`"));
+        assert!(error(r#"{"sessions": [{"run_s": 1}]}"#).contains("neither `processes` nor `slots`"));
         assert!(error(r#"{"sessions": [{"run_s": -1, "processes": 1}]}"#).contains("run_s: -1 is no time"));
         assert!(
             error(r#"{"sessions": [{"run_s": 1, "processes": 1, "with": 3}]}"#)
