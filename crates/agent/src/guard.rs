@@ -1,4 +1,4 @@
-//! Control groups for a session's processes, which stop them all at once and keep them on their processors, and a process that lets them go
+//! Control groups for a session's processes, which stop them all at once, keep them on their processors and limit their memory, and a process that lets them go
 //! on and removes the groups when the runner dies. Where that one is dead, too, the next agent does it.
 
 use crate::tree::{MARK, NO_MARK, Tree};
@@ -14,6 +14,9 @@ use std::{fs, thread};
 const ROOT: &str = "/sys/fs/cgroup";
 /// Until its last process has ended, a group cannot be removed.
 const REMOVED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Why memory is only counted.
+pub(crate) const NO_MEMORY_GROUP: &str = "no control group with the memory controller may be made for it";
 
 /// Groups with a guard, who removes them in the end.
 pub(crate) struct Guarded {
@@ -41,6 +44,15 @@ impl Guarded {
                 None
             }
         }
+    }
+
+    /// Lets the session's processes have so much memory and no more.
+    ///
+    /// # Errors
+    /// Why they cannot be limited; a part of a sentence.
+    pub(crate) fn limit_memory(&self, bytes: u64) -> Result<(), String> {
+        let memory = self.groups.memory.as_ref().ok_or(NO_MEMORY_GROUP)?;
+        memory.limit(Some(bytes)).map_err(|error| format!("its control group takes no limit: {error}"))
     }
 
     /// Where the groups lie, for whoever has to see to them when runner and guard are dead.

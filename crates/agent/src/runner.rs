@@ -3,7 +3,7 @@
 use crate::allocation::here;
 use crate::connection::Connection;
 use crate::environment::{self, Environment, PROGRAM, SOCKET};
-use crate::guard::Guarded;
+use crate::guard::{Guarded, NO_MEMORY_GROUP};
 use crate::tree::{MARK, Tree};
 use crate::workers::MAILBOX;
 use crate::{AgentError, Allocation, Place};
@@ -83,6 +83,13 @@ pub fn run(
     wanted.pid = std::process::id();
     wanted.mark = tree.mark().to_owned();
     wanted.groups = guarded.as_ref().map_or_else(Vec::new, Guarded::folders);
+    if wanted.memory_bytes > 0 {
+        let limited = guarded.as_ref().ok_or(NO_MEMORY_GROUP.to_owned());
+        wanted.unlimited = limited.and_then(|guarded| guarded.limit_memory(wanted.memory_bytes)).err();
+    } else if guarded.as_ref().is_none_or(|guarded| guarded.groups.memory.is_none()) {
+        // For whoever asks for some later.
+        wanted.unlimited = Some(NO_MEMORY_GROUP.to_owned());
+    }
     let words: Vec<_> = asked.command.iter().map(|word| word.to_string_lossy()).collect();
     wanted.command = words.join(" ");
     let agent = ask(asked, place, start_agent, &wanted)?;

@@ -410,7 +410,7 @@ const ALLOWED: &str = "grep Cpus_allowed_list /proc/self/status | cut -f2";
 fn processors_are_named_and_changed_while_a_session_waits_or_runs() {
     let usable = Processors::usable().cpus;
     let [one, other, ..] = &usable[..] else {
-        skip("processors by number", "there is one processor");
+        skip("one-processor", "there is one processor");
         return;
     };
     let folder = tempfile::tempdir().expect("a folder");
@@ -472,4 +472,47 @@ fn processors_are_named_and_changed_while_a_session_waits_or_runs() {
     assert_eq!(cpus(id).0.as_array().map(Vec::len), Some(2));
     fs::write(folder.path().join("go"), "").expect("a file");
     both.ends();
+}
+
+#[test]
+fn memory_is_limited_where_it_can_be_and_counted_elsewhere() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("s.sock");
+    let socket = socket.to_string_lossy();
+    let holder = Beside::start(folder.path(), &socket, &["-n", "1", "--memory", "48M"], HOLDS_ALL);
+    until("it runs", || folder.path().join("holds").exists());
+    let explained = |id: &str| text(&castell(&["explain", id, "--socket", &socket])).0;
+    let session = states(&socket)[0].0.to_string();
+    let said = explained(&session);
+    let is_limited = said.contains("memory: limited to 48 MiB\n");
+    let (list, _) = text(&castell(&["list", "--socket", &socket, "--json"]));
+    let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
+    let memory = &list["sessions"][0]["memory"];
+    assert_eq!((&memory["bytes"], &memory["limited"]), (&(48u64 << 20).into(), &is_limited.into()));
+    assert!(
+        is_limited || said.contains("memory: 48 MiB are counted, not limited: no control group"),
+        "{said}"
+    );
+    let (_, refused) = text(&castell(&["set", &session, "--memory", "lots", "--socket", &socket]));
+    assert!(refused.contains("500M or 1.5G"), "{refused}");
+    let set = text(&castell(&["set", &session, "--memory", "64M", "--socket", &socket]));
+    assert!(set.0.contains("running"), "{set:?}");
+    if is_limited {
+        assert!(explained(&session).contains("memory: limited to 64 MiB\n"), "{}", explained(&session));
+    }
+    fs::write(folder.path().join("go"), "").expect("a file");
+    holder.ends();
+    if !is_limited {
+        skip("memory-limits", "no control group with the memory controller may be made");
+        return;
+    }
+    // What `tail` keeps of a line without an end.
+    let script = |bytes: &str| format!("head -c {bytes} /dev/zero | tail -n 1 > /dev/null");
+    let took = |bytes: &str| {
+        let options = ["run", "--socket", &socket, "-n", "1", "--memory", "48M", "--"];
+        castell(&[&options[..], &["bash", "-o", "pipefail", "-c", &script(bytes)]].concat()).status
+    };
+    assert!(took("1M").success());
+    let status = took("400M");
+    assert!(!status.success(), "{status}");
 }

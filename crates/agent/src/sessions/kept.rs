@@ -55,7 +55,7 @@ impl Live {
             self.kept = make_cpuset(&self.wanted.mark, self.wanted.pid);
         }
         let cpuset = groups_in(&self.wanted.mark, self.kept.as_slice()).cpuset;
-        Tree::marked(&self.wanted.mark).in_groups(Groups { cpuset, freezer: None }).allow(&part.cpus);
+        Tree::marked(&self.wanted.mark).in_groups(Groups { cpuset, ..Groups::default() }).allow(&part.cpus);
     }
 
     /// The last agent may have been killed before it had written down what it has made.
@@ -63,6 +63,12 @@ impl Live {
         if self.kept.is_none() && self.is_kept_here() {
             self.kept = find_cpuset(&self.wanted.mark, self.wanted.pid);
         }
+    }
+
+    /// Whether a control group keeps its processes from having more memory than it has asked for.
+    pub(super) fn limits_memory(&self) -> bool {
+        let memory = groups_in(&self.wanted.mark, &self.groups()).memory;
+        memory.and_then(|memory| memory.bytes_max()).is_some_and(|bytes| bytes <= self.wanted.memory_bytes)
     }
 
     fn is_kept_here(&self) -> bool {

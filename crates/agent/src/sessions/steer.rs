@@ -7,7 +7,7 @@ use castell_host::control_group::CpuSet;
 use castell_host::descriptor::Peer;
 use castell_host::users::name_of;
 use castell_policy::session::protocol::{
-    Explained, FromAgent, Holder, Named, Order, PinnedBy, Shown, StoppedBy,
+    Explained, FromAgent, Holder, Memory, Named, Order, PinnedBy, Shown, StoppedBy,
 };
 use castell_policy::session::{
     Decision, Event, Explanation, Holding, Needs, Refused, Request, Rules, SessionId, Slowdown, State,
@@ -131,9 +131,28 @@ impl Sessions {
         }
         wanted.memory_bytes = memory_bytes.unwrap_or(wanted.memory_bytes);
         let Request { processes, slots, memory_bytes, .. } = self.request(&wanted)?;
-        let until = self.steer(id, Event::Needs(id, Needs { processes, slots, memory_bytes }))?;
-        self.live.get_mut(&id).expect("it is there").wanted = wanted;
-        Ok(until)
+        let before = self.there(id)?.wanted.memory_bytes;
+        self.limit_memory(id, wanted.memory_bytes)?;
+        let until = self.steer(id, Event::Needs(id, Needs { processes, slots, memory_bytes }));
+        match &until {
+            Ok(_) => self.live.get_mut(&id).expect("it is there").wanted = wanted,
+            // It had no more than that before.
+            Err(_) => drop(self.limit_memory(id, before)),
+        }
+        until
+    }
+
+    /// What a session's processes may have, where there is a control group for that.
+    fn limit_memory(&self, id: SessionId, bytes: u64) -> Result<(), String> {
+        let live = self.there(id)?;
+        let Some(memory) = groups_in(&live.wanted.mark, &live.groups()).memory else { return Ok(()) };
+        let limit = Some(bytes).filter(|bytes| *bytes > 0);
+        if memory.bytes_max() == limit {
+            return Ok(());
+        }
+        memory.limit(limit).map_err(|error| {
+            format!("session {} has more memory than that, or cannot be limited: {error}", id.0)
+        })
     }
 
     fn resume(&mut self, id: SessionId) -> Result<Until, String> {
@@ -242,10 +261,24 @@ impl Sessions {
             slowdown_max: self.scheduler.slowdown_max(id),
             pinned_by,
             stopped_by,
+            memory: self.memory(live),
             pid: live.wanted.pid,
             user: name_of(live.user),
             command: live.command_for(peer),
         }
+    }
+
+    /// What becomes of the memory that a session has asked for.
+    fn memory(&self, live: &Live) -> Option<Memory> {
+        let bytes = Some(live.wanted.memory_bytes).filter(|bytes| *bytes > 0)?;
+        let limited = live.limits_memory();
+        let of_node = || "no control group limits it on the nodes of a batch job".to_owned();
+        let because = match self.keepers.all().is_empty() {
+            _ if limited => None,
+            true => live.wanted.unlimited.clone(),
+            false => Some(of_node()),
+        };
+        Some(Memory { bytes, limited, because })
     }
 
     /// What keeps a session's processes on their processors, and what stops them.

@@ -1,6 +1,7 @@
 //! `castell session run`, `list` and `agent`.
 
 use super::allocation::allocation;
+use super::words::memory;
 use crate::launch::parse_duration;
 use anyhow::Context as _;
 use castell_agent::{
@@ -64,8 +65,9 @@ pub struct RunArgs {
     /// How long it takes at most: others may go first where that does no harm
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     estimate: Option<Duration>,
-    /// Bytes of memory that it needs, counted also while it is suspended
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    /// Memory that it needs, as 500M or 1.5G, counted also while it is suspended. Where a control group with the memory controller can be made for
+    /// it, it cannot have more either; `explain` says whether that is so
+    #[arg(long, value_name = "BYTES", value_parser = memory, default_value = "0")]
     memory: u64,
     /// It waits where it, or a session beside it, would be slowed down by more than this factor, by what the node's daemon has learned of both
     /// programs (default: what `castell daemon --max-slowdown` or `session set --max-slowdown` allows all)

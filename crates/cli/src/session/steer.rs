@@ -2,12 +2,12 @@
 
 use super::allocation::allocation;
 use super::run::{PlaceArgs, line, named};
-use super::words::{count_processors, time};
+use super::words::{bytes, count_processors, memory, time};
 use crate::launch::parse_duration;
 use anyhow::{Context as _, bail};
 use castell_agent::steer as ask;
 use castell_policy::session::protocol::{
-    Beside, Explained, FromAgent, HeldBack, Holder, Named, Order, Predicted, Shown, ToAgent,
+    Beside, Explained, FromAgent, HeldBack, Holder, Memory, Named, Order, Predicted, Shown, ToAgent,
 };
 use castell_policy::session::{NoSlowdown, Policy, Rules, Slowdown};
 use serde_json::json;
@@ -48,7 +48,7 @@ Examples:
   castell session set 3 --max-slowdown 1.2  does not start beside others where one would be slowed down by more; `any` for no limit
   castell session set 3 --slots 2           wants two processors; one that runs gets free ones of its nodes, or gives some up
   castell session set 3 --cpus 0,2-3        wants exactly these; one that runs moves there, if they are free
-  castell session set 3 --memory 2000000000
+  castell session set 3 --memory 1.5G             needs so much memory; one that runs may not have more then, where it is limited
   castell session set --max-slowdown 1.2    the same for all sessions that say nothing of their own
   castell session set --policy sidestep     another policy for all sessions, as they are
 
@@ -131,8 +131,8 @@ pub struct SetArgs {
     /// Exactly these processors, as 0,2-3; in a batch job those of one node, as node2:0-1
     #[arg(long, value_name = "[NODE:]LIST", value_parser = named, conflicts_with = "slots")]
     cpus: Option<Named>,
-    /// Bytes of memory that it needs
-    #[arg(long, value_name = "BYTES")]
+    /// Memory that it needs, as 500M or 1.5G
+    #[arg(long, value_name = "BYTES", value_parser = memory)]
     memory: Option<u64>,
     /// By which factor it, and a session beside it, may be slowed down, by what the node's daemon has learned; any for no limit of its own. Without
     /// a session, that of all that say nothing of their own
@@ -271,6 +271,7 @@ pub(crate) fn explanation(explained: &Explained) -> Vec<String> {
         Some(ms) => lines.push(format!("by the estimates it {} in {}", begins(shown), time(ms))),
         None => lines.push(format!("when it {} does not follow from the estimates", begins(shown))),
     }
+    lines.extend(shown.memory.as_ref().map(memory_of));
     lines.push(history(explained));
     lines
 }
@@ -281,6 +282,15 @@ fn needs(class: &str) -> &'static str {
         "N" => "needs neither the shared cache nor much of memory",
         "C" => "needs its part of the shared cache",
         _ => "streams from memory",
+    }
+}
+
+fn memory_of(memory: &Memory) -> String {
+    let amount = bytes(memory.bytes);
+    match (memory.limited, &memory.because) {
+        (true, _) => format!("memory: limited to {amount}"),
+        (false, None) => format!("memory: {amount} are counted, not limited"),
+        (false, Some(because)) => format!("memory: {amount} are counted, not limited: {because}"),
     }
 }
 

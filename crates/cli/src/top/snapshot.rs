@@ -221,6 +221,7 @@ mod tests {
             slowdown_max: None,
             pinned_by: PinnedBy::Cpuset,
             stopped_by: StoppedBy::Freezer,
+            memory: None,
             pid: 1,
             user: "alice".into(),
             command: "x".into(),

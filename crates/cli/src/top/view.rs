@@ -256,6 +256,7 @@ pub(super) mod tests {
             slowdown_max: None,
             pinned_by: PinnedBy::Cpuset,
             stopped_by: StoppedBy::Freezer,
+            memory: None,
             pid: 7,
             user: "alice".into(),
             command: format!("./program {number}"),

@@ -1,6 +1,6 @@
 //! Where a process may make groups, and those that it has made there for a session.
 
-use super::{CpuSet, Freezer, Group, Version, is_group, read, within, write};
+use super::{CpuSet, Freezer, Group, Memory, Version, is_group, read, within, write};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
@@ -9,19 +9,21 @@ use std::path::{Path, PathBuf};
 /// How the names of groups of sessions begin.
 pub const PREFIX: &str = "castell-session-";
 
-/// The groups of a session: in the second version of the interface, both may be one.
+/// The groups of a session: in the second version of the interface, all may be one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Groups {
     /// It stops the session's processes.
     pub freezer: Option<Freezer>,
     /// It keeps them on their processors.
     pub cpuset: Option<CpuSet>,
+    /// It may limit their memory.
+    pub memory: Option<Memory>,
 }
 
 impl Groups {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.freezer.is_none() && self.cpuset.is_none()
+        self.freezer.is_none() && self.cpuset.is_none() && self.memory.is_none()
     }
 
     /// Where they lie.
@@ -51,13 +53,15 @@ impl Groups {
         for folder in folders {
             groups.freezer = groups.freezer.or_else(|| Freezer::at(folder));
             groups.cpuset = groups.cpuset.or_else(|| CpuSet::at(folder));
+            groups.memory = groups.memory.or_else(|| Memory::at(folder));
         }
         groups
     }
 
     fn groups(&self) -> impl Iterator<Item = &Group> {
         let freezer = self.freezer.iter().map(Freezer::group);
-        freezer.chain(self.cpuset.iter().map(CpuSet::group))
+        let cpuset = self.cpuset.iter().map(CpuSet::group);
+        freezer.chain(cpuset).chain(self.memory.iter().map(Memory::group))
     }
 }
 
@@ -78,12 +82,13 @@ pub struct Home {
     unified: Option<Place>,
     freezer: Option<Place>,
     cpuset: Option<Place>,
+    memory: Option<Place>,
 }
 
 impl Home {
     /// Of a process whose `/proc/PID/cgroup` says `own`. `root` is where groups are mounted, usually `/sys/fs/cgroup`.
     pub fn new(root: &Path, own: &str) -> Home {
-        let mut home = Home { unified: None, freezer: None, cpuset: None };
+        let mut home = Home { unified: None, freezer: None, cpuset: None, memory: None };
         for line in own.lines() {
             let mut fields = line.splitn(3, ':');
             let (Some(number), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next())
@@ -99,6 +104,8 @@ impl Home {
                 home.freezer = Place::new(Version::One, &root.join("freezer"), path);
             } else if controllers == "cpuset" {
                 home.cpuset = Place::new(Version::One, &root.join("cpuset"), path);
+            } else if controllers == "memory" {
+                home.memory = Place::new(Version::One, &root.join("memory"), path);
             }
         }
         home
@@ -113,9 +120,11 @@ impl Home {
             let Ok(group) = Group::new(folder, place.version) else { continue };
             let freezer = groups.freezer.is_none().then(|| Freezer::at(&*group.folder)).flatten();
             let cpuset = groups.cpuset.is_none().then(|| CpuSet::begin(&group).ok()).flatten();
-            if freezer.is_none() && cpuset.is_none() {
+            let memory = groups.memory.is_none().then(|| Memory::at(&*group.folder)).flatten();
+            if freezer.is_none() && cpuset.is_none() && memory.is_none() {
                 group.remove();
             }
+            groups.memory = groups.memory.or(memory);
             groups.freezer = groups.freezer.or(freezer);
             groups.cpuset = groups.cpuset.or(cpuset);
         }
@@ -154,8 +163,10 @@ impl Home {
     /// # Errors
     /// It may not leave one.
     pub fn leave(&self, other: Option<&Home>) -> io::Result<()> {
-        let of = |home: &Home| [home.unified.clone(), home.freezer.clone(), home.cpuset.clone()];
-        let others = other.map_or([None, None, None], of);
+        let of = |home: &Home| {
+            [home.unified.clone(), home.freezer.clone(), home.cpuset.clone(), home.memory.clone()]
+        };
+        let others = other.map_or([const { None }; 4], of);
         for (place, other) in of(self).into_iter().zip(others) {
             let Some(place) = place.filter(Place::is_inside) else { continue };
             let left = write(&place.folder, "cgroup.procs", "0");
@@ -168,7 +179,7 @@ impl Home {
     }
 
     fn places(&self) -> impl Iterator<Item = &Place> {
-        [&self.unified, &self.freezer, &self.cpuset].into_iter().flatten()
+        [&self.unified, &self.freezer, &self.cpuset, &self.memory].into_iter().flatten()
     }
 }
 

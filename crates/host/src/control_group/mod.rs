@@ -1,15 +1,17 @@
 //! Control groups of both versions of the interface: one that stops its processes ([`Freezer`]), one that keeps them on processors
-//! ([`CpuSet`]), and where a process may make such groups ([`Home`]).
+//! ([`CpuSet`]), one that limits their memory ([`Memory`]), and where a process may make such groups ([`Home`]).
 //!
 //! Roots are arguments, usually `/sys/fs/cgroup`.
 
 mod cpuset;
 mod freezer;
 mod home;
+mod memory;
 
 pub use self::cpuset::CpuSet;
 pub use self::freezer::Freezer;
 pub use self::home::{Groups, Home, PREFIX};
+pub use self::memory::Memory;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

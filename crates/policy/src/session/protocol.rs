@@ -181,6 +181,9 @@ pub struct Wanted {
     /// The folders of the control groups in which its runner keeps its processes.
     #[serde(default)]
     pub groups: Vec<String>,
+    /// Why none of them limits its memory; none where one does, or that is not known.
+    #[serde(default)]
+    pub unlimited: Option<String>,
 }
 
 impl Wanted {
@@ -366,6 +369,18 @@ pub enum PinnedBy {
     Affinity,
 }
 
+/// Memory that a session has asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// Bytes in all.
+    pub bytes: u64,
+    /// Whether its processes cannot have more: else it is only counted.
+    pub limited: bool,
+    /// Why it is not; a part of a sentence.
+    pub because: Option<String>,
+}
+
 /// What stops a session's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -408,6 +423,8 @@ pub struct Shown {
     pub pinned_by: PinnedBy,
     /// What stops them.
     pub stopped_by: StoppedBy,
+    /// The memory that it has asked for; none where it has not.
+    pub memory: Option<Memory>,
     /// The process that runs it.
     pub pid: u32,
     /// Whose it is.
