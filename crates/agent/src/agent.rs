@@ -18,18 +18,26 @@ pub(crate) struct Agent {
     store: Store,
     /// Somebody else keeps the sessions from now on.
     is_over: bool,
+    /// What was said before it was known which sessions there are.
+    later: Vec<(u64, ToAgent)>,
 }
 
 impl Agent {
     pub(crate) fn new(sessions: Sessions, store: Store) -> Agent {
-        Agent { sessions, store, is_over: false }
+        Agent { sessions, store, is_over: false, later: Vec::new() }
     }
 
     /// Goes on from what another agent has left.
     pub(crate) fn restore(&mut self, books: Books) {
         if let Err(reason) = self.sessions.restore(books) {
             castell_host::say(&self.store.set_aside(&reason));
+            self.sessions.lose_books();
         }
+    }
+
+    /// Another agent has left something of no use.
+    pub(crate) fn lose_books(&mut self) {
+        self.sessions.lose_books();
     }
 
     /// Ends what sessions left whose runners have died together with their agent.
@@ -66,6 +74,12 @@ impl Agent {
             self.sessions.look_now_and_then();
             self.sessions.look_ahead();
             self.sessions.resume_if_all_are_back();
+            self.sessions.adopt_if_all_are_back();
+            if !self.sessions.is_adopting() {
+                std::mem::take(&mut self.later)
+                    .into_iter()
+                    .for_each(|(client, message)| self.hear_client(client, message));
+            }
             // Before it is carried out: whoever goes on from there does it then.
             self.store.write(self.sessions.books().as_ref());
             if self.is_over {
@@ -88,7 +102,7 @@ impl Agent {
 
     /// How long nothing has to be done without somebody saying so.
     fn patience(&self, end: Option<Instant>) -> Duration {
-        let until = self.sessions.orders.until().or(end);
+        let until = self.sessions.orders.until().or(self.sessions.adopting_until()).or(end);
         let patience = until.map(|until| until.saturating_duration_since(Instant::now()));
         patience.unwrap_or(Duration::MAX).min(Duration::from_secs(1))
     }
@@ -132,6 +146,7 @@ impl Agent {
 
     fn hear_client(&mut self, client: u64, message: ToAgent) {
         let sessions = &mut self.sessions;
+        let is_adopting = sessions.is_adopting();
         let Some(known) = sessions.clients.get_mut(client) else { return };
         let (session, peer) = (known.session, known.peer);
         match message {
@@ -142,6 +157,18 @@ impl Agent {
                     Err(error) => sessions.clients.refuse(client, error.to_string()),
                 }
             }
+            ToAgent::Run(_)
+            | ToAgent::Join { .. }
+            | ToAgent::List {}
+            | ToAgent::Order { .. }
+            | ToAgent::Policy { .. }
+            | ToAgent::Count { .. }
+            | ToAgent::SlowdownMax { .. }
+            | ToAgent::Explain { .. }
+                if known.greeted && is_adopting =>
+            {
+                self.later.push((client, message));
+            }
             _ if !known.greeted => sessions.clients.refuse(client, "a greeting comes first"),
             ToAgent::Run(_) if session.is_some() => {
                 sessions.clients.refuse(client, "a connection has one session");
@@ -150,8 +177,8 @@ impl Agent {
             ToAgent::Return { .. } if session.is_some() => {
                 sessions.clients.refuse(client, "a connection has one session");
             }
-            ToAgent::Return { mark, started, suspended, paused, parts } => {
-                sessions.return_to(client, &mark, paused, Reported { started, suspended, parts });
+            ToAgent::Return { mark, started, suspended, paused, parts, known } => {
+                sessions.return_to(client, &mark, paused, Reported { started, suspended, parts }, *known);
             }
             ToAgent::HandOver {} | ToAgent::Policy { .. } | ToAgent::SlowdownMax { .. }
                 if peer.user != own_user() =>

@@ -66,6 +66,18 @@ impl Machine {
         Some(self.cpus.iter().enumerate().filter(is_gone).map(|(slot, _)| Slot(slot as u32)).collect())
     }
 
+    /// The slots of all of these, in order; none where there are no such processors, or not as many as the parts say.
+    pub(crate) fn slots(&self, parts: &[Part]) -> Option<Vec<u32>> {
+        let mut slots = Vec::new();
+        for Part { node, cpus, slots: count } in parts {
+            let named = Named { node: Some(node.clone()), cpus: cpus.clone() };
+            let some = self.named(&named).ok().filter(|some| some.len() == *count as usize)?;
+            slots.extend(some);
+        }
+        slots.sort_unstable();
+        Some(slots)
+    }
+
     /// The slots of processors that somebody names.
     ///
     /// # Errors
@@ -112,8 +124,17 @@ impl Machine {
         self.gone.iter().copied().collect()
     }
 
+    /// The processors of a placement, node by node, also those that are gone.
+    pub(crate) fn all_parts(&self, placement: &Placement) -> Vec<Part> {
+        self.parts_without(placement, &BTreeSet::new())
+    }
+
     /// The processors of a placement, node by node; whose processors are all gone, shares those that are left.
     pub(crate) fn parts(&self, placement: &Placement) -> Vec<Part> {
+        self.parts_without(placement, &self.gone)
+    }
+
+    fn parts_without(&self, placement: &Placement, gone: &BTreeSet<u32>) -> Vec<Part> {
         let mut parts: BTreeMap<NodeId, Part> = BTreeMap::new();
         for slot in placement.slots() {
             let node = self.cluster.node_of(slot);
@@ -128,10 +149,10 @@ impl Machine {
         let each_once = |mut part: Part| {
             part.cpus.sort_unstable();
             part.cpus.dedup();
-            if !self.gone.is_empty() {
-                part.cpus.retain(|cpu| !self.gone.contains(cpu));
+            if !gone.is_empty() {
+                part.cpus.retain(|cpu| !gone.contains(cpu));
                 if part.cpus.is_empty() {
-                    part.cpus = self.cpus.iter().copied().filter(|cpu| !self.gone.contains(cpu)).collect();
+                    part.cpus = self.cpus.iter().copied().filter(|cpu| !gone.contains(cpu)).collect();
                 }
             }
             part

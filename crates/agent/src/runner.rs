@@ -11,7 +11,9 @@ use castell_host::clock;
 use castell_host::descriptor::wait_readable;
 use castell_host::process::{Birth, Ended, Pid, Process, adopt_orphans, spawn};
 use castell_host::signal::{Arrived, Signals};
-use castell_policy::session::protocol::{FromAgent, Part, Stood, ToAgent, ToKeeper, VERSION, Wanted, encode};
+use castell_policy::session::protocol::{
+    FromAgent, Known, Part, Stood, ToAgent, ToKeeper, VERSION, Wanted, encode,
+};
 use rustix::process::{Signal, WaitOptions};
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -27,9 +29,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// When there has been no agent for so long, the runner starts one.
 const AGENT_AFTER: Duration = Duration::from_secs(2);
 /// When there has been none for so long, the session goes on by itself.
-const ALONE_AFTER: Duration = Duration::from_secs(10);
+pub(crate) const ALONE_AFTER: Duration = Duration::from_secs(10);
 /// How often an agent is looked for then.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// For so long a session stands still at most, whoever measures something.
 const STILL_MAX: Duration = Duration::from_millis(50);
 /// What cannot be stopped within that is not worth the wait.
@@ -106,6 +108,8 @@ pub fn run(
         folder: environment::folder(&place.socket),
         named_socket: place.named.then(|| place.socket.clone()),
         environment: None,
+        number: None,
+        home: Vec::new(),
         parts: Vec::new(),
         program: None,
         suspended: false,
@@ -161,6 +165,10 @@ struct Runner<'a> {
     /// Where those find the agent whom the program starts, if not at the usual place.
     named_socket: Option<PathBuf>,
     environment: Option<Environment>,
+    /// As the agent has told it.
+    number: Option<u64>,
+    /// What it was given.
+    home: Vec<Part>,
     /// Where it is.
     parts: Vec<Part>,
     program: Option<Process>,
@@ -252,6 +260,11 @@ impl Runner<'_> {
                     suspended: self.suspended,
                     paused: false,
                     parts: self.parts.clone(),
+                    known: Box::new(Known {
+                        session: self.number,
+                        wanted: self.wanted.clone(),
+                        home: self.home.clone(),
+                    }),
                 };
                 if agent.send(&return_).is_ok() {
                     self.agent = Some(agent);
@@ -314,13 +327,20 @@ impl Runner<'_> {
             }
             FromAgent::Refused { reason } => return Err(AgentError::Refused(reason)),
             FromAgent::Returned { session } => {
+                self.number = Some(session);
                 if self.lost.take().is_some_and(|lost| lost.is_alone) {
                     (self.say)(&format!("there is an agent again: this is session {session}"));
                 }
             }
             FromAgent::LetGo { reason } => self.be_alone_for_good(AgentError::Refused(reason))?,
-            FromAgent::Waits { session } => (self.say)(&format!("session {session} waits for processors")),
-            FromAgent::Start { parts, remote, .. } => self.start(parts, &remote)?,
+            FromAgent::Waits { session } => {
+                self.number = Some(session);
+                (self.say)(&format!("session {session} waits for processors"));
+            }
+            FromAgent::Start { session, parts, remote } => {
+                (self.number, self.home) = (Some(session), parts.clone());
+                self.start(parts, &remote)?;
+            }
             FromAgent::Suspend {} => {
                 self.suspended = true;
                 self.tree.stop();
@@ -330,8 +350,8 @@ impl Runner<'_> {
                 self.suspended = false;
                 self.tree.go_on();
             }
-            FromAgent::Repin { parts } => {
-                self.parts = parts;
+            FromAgent::Repin { parts, home } => {
+                (self.parts, self.home) = (parts, home);
                 let cpus = self.cpus_here();
                 if !cpus.is_empty() {
                     self.tree.pin(&cpus);

@@ -57,13 +57,10 @@ pub fn serve(options: Options) -> Result<(), AgentError> {
     let Some(_lock) = lock(place, life)? else { return Ok(()) };
     // Left by an agent that died: the lock says that none lives.
     let _ = fs::remove_file(&place.socket);
-    let store =
-        Store::new(place.books(), "castell sessions 1", "what the last agent wrote about its sessions");
-    let books: Option<Books> = store.read().unwrap_or_else(|reason| {
-        say(&reason);
-        None
-    });
-    let books = books.filter(Books::is_of_now);
+    let store = Store::of_books(place.books());
+    let books: Result<Option<Books>, String> = store.read();
+    let are_lost = books.as_ref().inspect_err(|reason| say(reason)).is_err();
+    let books = books.ok().flatten().filter(Books::is_of_now);
     let (post, inbox) = channel();
     stills.iter().for_each(|stills| stills.begin(post.clone()));
     let news = post.clone();
@@ -87,6 +84,9 @@ pub fn serve(options: Options) -> Result<(), AgentError> {
         let machine = Machine::new(nodes).ok_or(AgentError::NoProcessors)?;
         let mut agent = Agent::new(Sessions::new(machine, keepers, rules, post, foresight), store);
         agent.clean(&abandoned);
+        if are_lost {
+            agent.lose_books();
+        }
         books.into_iter().for_each(|books| agent.restore(books));
         agent.work(&inbox, life, watcher.as_ref()).inspect_err(|error| agent.let_go(&error.to_string()))
     });

@@ -1,11 +1,13 @@
 //! All sessions: what the policy's scheduler decides about them goes to their runners and to the keepers.
 
+mod adopt;
 mod foresee;
 mod kept;
 mod restore;
 mod steer;
 mod still;
 
+use self::adopt::Adopting;
 pub(crate) use self::restore::{Books, Reported};
 use self::steer::Promised;
 use crate::clients::Clients;
@@ -121,6 +123,8 @@ pub(crate) struct Sessions {
     foreseen: Option<u64>,
     /// Who wants to know for how long sessions have stood still.
     stills: BTreeMap<SessionId, Answer>,
+    /// Where the books of the last agent were of no use.
+    adopting: Option<Adopting>,
 }
 
 impl Sessions {
@@ -146,6 +150,7 @@ impl Sessions {
             foresight,
             foreseen: None,
             stills: BTreeMap::new(),
+            adopting: None,
         }
     }
 
@@ -348,7 +353,9 @@ impl Sessions {
                 Decision::Repin(_, placement) => {
                     live.parts = self.machine.parts(&placement);
                     live.keep_on_parts();
-                    (FromAgent::Repin { parts: live.parts.clone() }, true)
+                    let home = self.scheduler.home(id).unwrap_or(&placement);
+                    let home = self.machine.all_parts(home);
+                    (FromAgent::Repin { parts: live.parts.clone(), home }, true)
                 }
             };
             let client = live.client;

@@ -1,7 +1,7 @@
 //! Where a process writes down what the next one needs: a line with a checksum, and a line of JSON.
 //!
 //! The file is replaced as a whole before anything that was decided is carried out. A file that cannot be written costs nothing as long as
-//! the agent lives; one that was changed by others is set aside, and sessions that are not in the books go on by themselves.
+//! the agent lives; one that was changed by others is set aside, and sessions are taken over from their runners then.
 
 use castell_host::{replace_file, say};
 use serde::Serialize;
@@ -24,6 +24,11 @@ pub struct Store {
 }
 
 impl Store {
+    /// The books of an agent.
+    pub(crate) fn of_books(path: PathBuf) -> Store {
+        Store::new(path, "castell sessions 1", "what the last agent wrote about its sessions")
+    }
+
     /// `title` begins the file, with the number of its form; `content` says what it holds, for people.
     pub fn new(path: PathBuf, title: &'static str, content: &'static str) -> Store {
         Store { path, title, content, written: None, fails: false }

@@ -2,6 +2,7 @@
 //! whoever dies. The test starts itself as runner (`run`) and as agent (`agent`).
 
 mod groups;
+mod lost;
 mod processors;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
@@ -119,10 +120,12 @@ fn as_runner(arguments: &[String]) {
 type Case = (&'static str, fn(&World));
 
 fn tests(filter: &str) {
-    let cases: [Case; 27] = [
+    let cases: [Case; 29] = [
         ("suspended sessions stand still", suspended_sessions_stand_still),
         ("a killed runner leaves nothing", a_killed_runner_leaves_nothing),
         ("sessions outlive their agent", sessions_outlive_their_agent),
+        ("runners know what they have", lost::runners_know_what_they_have),
+        ("who was stopped or stepped aside stays so", lost::who_was_stopped_or_stepped_aside_stays_so),
         ("who waits keeps its turn", who_waits_keeps_its_turn),
         ("an agent hands over", an_agent_hands_over),
         ("without any agent all go on", without_any_agent_all_go_on),
@@ -459,6 +462,7 @@ fn clients_that_do_as_they_like(world: &World) {
                 suspended: true,
                 paused: false,
                 parts: Vec::new(),
+                known: Box::default(),
             },
             ToAgent::Join { mark: mark(which) },
             ToAgent::Paused { paused: true },

@@ -1,8 +1,8 @@
 //! Sessions under random requests: what holds after every step, and that everybody gets through. Cases by hand stand in `session_cases.rs`.
 
 use castell_policy::session::{
-    Cluster, Decision, Event, Foreseen, Level, Needs, Placement, Policy, Refused, Request, Rules, Scheduler,
-    SessionId, Shape, Slot, Slowdown, State,
+    Adopted, Cluster, Decision, Event, Foreseen, Level, Needs, Placement, Policy, Refused, Request, Rules,
+    Scheduler, SessionId, Shape, Slot, Slowdown, State,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +35,8 @@ enum Step {
     Name(usize, Option<String>),
     /// Whoever decides dies, and another one goes on from what was saved.
     Restart,
+    /// The same, and nothing was saved: what was started is taken over as it is, what waits asks again.
+    Lose,
 }
 
 /// Any that are as they may be; some name their slots.
@@ -130,6 +132,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (proptest::option::of(any::<usize>()), limit()).prop_map(|(which, most)| Step::Limit(which, most)),
         1 => (any::<usize>(), program()).prop_map(|(which, program)| Step::Name(which, program)),
         2 => Just(Step::Restart),
+        1 => Just(Step::Lose),
         1 => prop_oneof![1 => Just(0), 1 => 0u32..1 << 24].prop_map(Step::Offline),
     ];
     proptest::collection::vec(step, 1..120)
@@ -260,6 +263,7 @@ impl World {
                 self.scheduler = scheduler;
                 self.carry_out(decisions);
             }
+            Step::Lose => self.lose(),
             Step::Foresee(_) | Step::Limit(..) | Step::Name(..) => self.say_of_company(step),
             Step::Offline(bits) => {
                 self.offline = (0..24).filter(|slot| bits & 1 << slot != 0).map(Slot).collect();
@@ -283,6 +287,46 @@ impl World {
             }
             Err(Refused::TooManySlots { .. } | Refused::NeverFits { .. }) => {}
             Err(other) => panic!("{other}"),
+        }
+    }
+
+    /// Whoever decides dies with all that was written.
+    fn lose(&mut self) {
+        let before = std::mem::replace(&mut self.scheduler, Scheduler::new(cluster(), self.rules));
+        let mut groups: BTreeMap<SessionId, SessionId> = BTreeMap::new();
+        self.steer(Event::Foreseen(self.foreseen.clone()));
+        self.steer(Event::Offline(self.offline.clone()));
+        let started: Vec<SessionId> =
+            self.starts.iter().copied().filter(|id| self.pinned.contains_key(id)).collect();
+        for id in started {
+            let home = before.home(id).expect("it was started").clone();
+            let request = self.requests.get_mut(&id).expect("it is there");
+            request.with = groups.get(&self.roots[&id]).copied();
+            groups.entry(self.roots[&id]).or_insert(id);
+            let stands = self.stopped.contains(&id);
+            let adopted = Adopted { request: request.clone(), home: home.slots().collect(), stands };
+            self.scheduler.adopt(self.now, id, adopted).expect("it was so before");
+            self.pinned.insert(id, home);
+            if self.rules.policy.suspends() {
+                self.held.remove(&id);
+            }
+        }
+        let decisions = self.scheduler.settled(self.now);
+        self.carry_out(decisions);
+        let waiting: Vec<SessionId> =
+            self.requests.keys().copied().filter(|id| !self.pinned.contains_key(id)).collect();
+        for id in waiting {
+            let request = self.requests.get_mut(&id).expect("it is there");
+            request.with = groups.get(&self.roots[&id]).copied();
+            groups.entry(self.roots[&id]).or_insert(id);
+            let request = request.clone();
+            self.steer(Event::Request(id, request));
+            if self.held.contains(&id) && self.scheduler.home(id).is_none() {
+                self.steer(Event::Stop(id));
+            }
+            if self.scheduler.home(id).is_some() {
+                self.held.remove(&id);
+            }
         }
     }
 

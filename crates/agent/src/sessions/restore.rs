@@ -5,7 +5,7 @@ use super::{Live, Sessions, Spawned};
 use crate::Tree;
 use crate::machine::{Machine, Node};
 use castell_host::say;
-use castell_policy::session::protocol::{FromAgent, Part, Wanted};
+use castell_policy::session::protocol::{FromAgent, Known, Part, Wanted};
 use castell_policy::session::{Decision, Event, Saved, Scheduler, SessionId, Slot, State};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// How long nothing is done until all runners are back: some may be stopped themselves.
-const BACK_WITHIN: Duration = Duration::from_secs(3);
+pub(super) const BACK_WITHIN: Duration = Duration::from_secs(3);
 /// A runner on another node of which nothing was heard for so long is taken to be dead.
 const HEARD_WITHIN: Duration = Duration::from_secs(60);
 
@@ -178,7 +178,14 @@ impl Sessions {
     }
 
     /// A runner comes back, with the session that another agent has told it to run.
-    pub(crate) fn return_to(&mut self, client: u64, mark: &str, paused: bool, reported: Reported) {
+    pub(crate) fn return_to(
+        &mut self,
+        client: u64,
+        mark: &str,
+        paused: bool,
+        reported: Reported,
+        known: Known,
+    ) {
         let Some(peer) = self.clients.get_mut(client).map(|known| known.peer) else { return };
         let is_it = |(_, live): &(&SessionId, &mut Live)| {
             live.wanted.mark == mark
@@ -188,6 +195,9 @@ impl Sessions {
                 && live.wanted.spawned_by.is_none()
         };
         let Some((id, live)) = self.live.iter_mut().find(is_it) else {
+            if self.claim(client, mark, paused, &reported, known) {
+                return;
+            }
             self.clients.refuse(client, "this session does not stand in the books of the agent");
             return;
         };
@@ -237,7 +247,7 @@ impl Sessions {
     }
 
     /// Makes of how sessions are how they have to be.
-    fn reconcile(&mut self, sessions: &[SessionId]) {
+    pub(super) fn reconcile(&mut self, sessions: &[SessionId]) {
         let [mut suspend, mut move_, mut go_on, mut start] = [const { Vec::new() }; 4];
         for id in sessions.iter().copied() {
             let Some(live) = self.live.get(&id).filter(|live| live.leaving.is_none()) else { continue };

@@ -8,8 +8,10 @@
 //! [`resources`](Cluster) says what there is, `request` what is asked and answered, [`Rules`] what is decided by; `occupancy` counts
 //! slots and memory and finds places, `turns` says who is next, `backfill` lets others go first, `holders` knows whose slots can be had,
 //! `preempt` suspends and continues, `sidestep` pins, `company` keeps those apart that would slow each other too much. What people do to their sessions meanwhile is in `steer`, what these come to need in `needs`, what becomes of them under
-//! another policy in `succession`, why one waits in `explain`, and what outlives whoever decides in `saved`.
+//! another policy in `succession`, why one waits in `explain`, what outlives whoever decides in `saved`, and how
+//! sessions are taken over of which nothing has in `adopt`.
 
+mod adopt;
 mod backfill;
 mod company;
 mod explain;
@@ -33,6 +35,7 @@ mod succession;
 mod turns;
 pub mod workload;
 
+pub use adopt::Adopted;
 pub use company::Hindrance;
 pub use explain::{Explanation, Holding};
 pub use foreseen::{Foreseen, NoSlowdown, Slowdown};

@@ -43,6 +43,8 @@ pub enum ToAgent {
         paused: bool,
         /// Where they are.
         parts: Vec<Part>,
+        /// All else that it knows, for an agent that has lost the books.
+        known: Box<Known>,
     },
     /// Keeps sessions itself from now on: the agent ends, and leaves all as it is.
     HandOver {},
@@ -138,6 +140,18 @@ pub struct Named {
     pub node: Option<String>,
     /// Their numbers there.
     pub cpus: Vec<u32>,
+}
+
+/// What a runner knows of a session that was started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Known {
+    /// Its number, if it was told one.
+    pub session: Option<u64>,
+    /// What was asked for.
+    pub wanted: Wanted,
+    /// Where it was started, or what it was given since; where it is may be elsewhere.
+    pub home: Vec<Part>,
 }
 
 /// A session that somebody wants to run.
@@ -243,6 +257,8 @@ pub enum FromAgent {
     Repin {
         /// Node by node.
         parts: Vec<Part>,
+        /// What the session has, wherever it is.
+        home: Vec<Part>,
     },
     /// Let all of its processes stand still for a moment, and go on by itself: whoever is measured meanwhile is measured without them. The moment is
     /// over before that if anybody has something to say to the runner, or is gone. Answered with [`ToAgent::Stood`].

@@ -180,6 +180,12 @@ pub enum Refused {
         /// Its number.
         session: SessionId,
     },
+    /// Its runner says that it has slots which it cannot have.
+    #[error("session {} cannot have been started on the processors that its runner says", session.0)]
+    NotItsSlots {
+        /// Its number.
+        session: SessionId,
+    },
     /// It has its slots while it stands still, and nothing of it could move.
     #[error("session {} is suspended: what it needs is changed while it waits, or runs", session.0)]
     StandsStill {

@@ -136,7 +136,7 @@ fn check(cluster: &Cluster, saved: &Saved, now: u64) -> Result<(), NotRestored> 
 }
 
 /// Whether a session of this request can have these slots.
-fn is_home(home: &Placement, request: &Request, cluster: &Cluster) -> bool {
+pub(super) fn is_home(home: &Placement, request: &Request, cluster: &Cluster) -> bool {
     let slots: u64 = home.runs().map(|run| run.len() as u64).sum();
     let per_process = per_process(request, cluster);
     if home.runs().any(|run| run.is_empty() || run.end > cluster.num_slots())

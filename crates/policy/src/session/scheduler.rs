@@ -161,21 +161,7 @@ impl Scheduler {
             return Err(Refused::Exists { session: id });
         }
         self.check(&request)?;
-        let group = match request.with {
-            Some(other) => self.sessions.get(&other).ok_or(Refused::Unknown { session: other })?.group,
-            None => id,
-        };
-        if group != id {
-            let members = self.groups.entry(group).or_default();
-            if members.is_empty() {
-                members.extend(request.with);
-            }
-            members.push(id);
-            // They may use each other's slots.
-            for member in members.iter().filter(|member| **member != id) {
-                self.waiting.forget_wish(&self.sessions[member].turn(*member));
-            }
-        }
+        let group = self.join(id, request.with)?;
         self.note_priority(request.priority);
         let session = Session::new(request, self.arrivals, now, group, &self.rules);
         self.arrivals += 1;
@@ -183,6 +169,36 @@ impl Scheduler {
         self.sessions.insert(id, session);
         self.await_turn(id);
         Ok(turn)
+    }
+
+    /// Joins a session, which is still to come, with those that talk to it, and gives their group.
+    pub(super) fn join(&mut self, id: SessionId, with: Option<SessionId>) -> Result<SessionId, Refused> {
+        let group = match with {
+            Some(other) => self.sessions.get(&other).ok_or(Refused::Unknown { session: other })?.group,
+            None => id,
+        };
+        if group != id {
+            let members = self.groups.entry(group).or_default();
+            if members.is_empty() {
+                members.extend(with);
+            }
+            members.push(id);
+            // They may use each other's slots.
+            for member in members.iter().filter(|member| **member != id) {
+                self.waiting.forget_wish(&self.sessions[member].turn(*member));
+            }
+        }
+        Ok(group)
+    }
+
+    /// It is in its group no longer.
+    pub(super) fn part(&mut self, id: SessionId, group: SessionId) {
+        if let Some(members) = self.groups.get_mut(&group) {
+            members.retain(|member| *member != id);
+            if members.is_empty() {
+                self.groups.remove(&group);
+            }
+        }
     }
 
     /// Puts a session among those that wait for their turns, if what is online suffices for it: who waits for more holds up nobody.
@@ -293,12 +309,7 @@ impl Scheduler {
         if let Some(end) = session.expected_end() {
             self.ends.remove(&(end, id));
         }
-        if let Some(members) = self.groups.get_mut(&session.group) {
-            members.retain(|member| *member != id);
-            if members.is_empty() {
-                self.groups.remove(&session.group);
-            }
-        }
+        self.part(id, session.group);
         Ok(())
     }
 

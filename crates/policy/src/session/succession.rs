@@ -114,7 +114,7 @@ impl Scheduler {
     }
 
     /// Notes a session that has slots, which were another scheduler's.
-    fn settle(&mut self, now: u64, id: SessionId, decisions: &mut Vec<Decision>) {
+    pub(super) fn settle(&mut self, now: u64, id: SessionId, decisions: &mut Vec<Decision>) {
         let suspends = self.rules.policy.suspends();
         let session = self.sessions.get_mut(&id).expect("it is there");
         let home = session.home.clone().expect("it was started");
