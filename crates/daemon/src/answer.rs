@@ -102,6 +102,8 @@ impl Daemon {
     fn answer(&mut self, number: u64, message: ToDaemon) -> Result<(), Lost> {
         let Some(client) = self.clients.get(&number) else { return Ok(()) };
         let (role, is_own) = (client.role(), client.peer.user == own_user());
+        // What this process itself says of the machine, the next one finds out by itself.
+        let is_by_people = client.peer.pid != std::process::id();
         match (role, message) {
             (Role::Unknown, ToDaemon::Hello { version } | ToDaemon::Application { version, .. })
                 if version != VERSION =>
@@ -149,12 +151,18 @@ impl Daemon {
                 let refused = (level.is_empty() || level.len() > NAME_BYTES_MAX)
                     .then(|| format!("a level has a name of 1 to {NAME_BYTES_MAX} bytes"));
                 if refused.is_none() {
+                    if is_by_people {
+                        self.told.governor(&level);
+                    }
                     self.desk.change(now(), Input::Governor(level));
                 }
                 self.send(number, &FromDaemon::Done { refused })
             }
             (Role::Control, ToDaemon::Sensor { name, value }) => {
                 let refused = self.sense(&name, value);
+                if refused.is_none() {
+                    self.told.sensor(&name, is_by_people.then_some(value));
+                }
                 self.send(number, &FromDaemon::Done { refused })
             }
             _ => self.refuse(number, "that was not the time for this message".into()),
@@ -207,20 +215,9 @@ impl Daemon {
             (client.peer.user, if client.peer.user == own_user() { pid } else { client.peer.pid });
         client.pid = i32::try_from(pid).unwrap_or(0);
         client.set_role(Role::Application { is_open: false });
-        let written = self.journal.join(number, client.pid);
-        self.note_journal(written);
+        self.journal.join(number, client.pid);
         self.desk.join(number, Held { name: name.into(), pid, user, mailbox });
         self.send(number, &FromDaemon::Hello { version: VERSION })
-    }
-
-    fn note_journal(&mut self, written: std::io::Result<()>) {
-        if let Err(error) = written
-            && !std::mem::replace(&mut self.journal_fails, true)
-        {
-            say(&format!(
-                "the list of applications cannot be written ({error}): if this daemon dies, the next one does not wait for them"
-            ));
-        }
     }
 
     /// From now on an application's mailbox counts.
@@ -276,8 +273,7 @@ impl Daemon {
             let _ = self.desk.serve(now(), number);
             self.own.leave(number);
             self.desk.leave(number, now());
-            let written = self.journal.leave(number);
-            self.note_journal(written);
+            self.journal.leave(number);
         }
         // With its descriptors it is watched no longer.
     }
@@ -298,7 +294,11 @@ impl Daemon {
         let _ = rustix::io::read(&*self.loaded, &mut [0; 8]);
         while let Ok((client, checked)) = self.inbox.try_recv() {
             self.loads -= 1;
-            let refused = checked.map(|(source, strategy)| self.replace(&source, strategy)).err();
+            let refused = checked.map(|(source, strategy)| {
+                // By a signal it is the command line's again.
+                self.replace(&source, strategy, client.is_some());
+            });
+            let refused = refused.err();
             match client {
                 Some(client) => {
                     if let Err(lost) = self.send(client, &FromDaemon::Done { refused }) {
@@ -311,11 +311,12 @@ impl Daemon {
         }
     }
 
-    fn replace(&mut self, source: &Source, strategy: Box<dyn Strategy>) {
+    fn replace(&mut self, source: &Source, strategy: Box<dyn Strategy>, is_told: bool) {
         let now = now();
         // What has happened before comes before it.
         self.tell_log();
         self.recording.iter_mut().for_each(|recording| recording.strategy(now, source));
+        self.told.strategy(is_told.then_some(source));
         self.desk.replace(now, strategy);
     }
 }

@@ -1,18 +1,16 @@
 //! Which applications a daemon has: the next one waits for those that still live before it decides anything.
 //!
-//! A line each: the process and when it started. Lines that are none are left out; a journal that cannot be written costs no more than that
-//! waiting.
+//! A journal that is of no use, or cannot be written, costs no more than that waiting.
 
+use castell_agent::Store;
 use castell_host::process::Pid;
+use castell_host::say;
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::path::PathBuf;
 
 /// The file, and what stands in it.
-#[derive(Debug)]
 pub(crate) struct Journal {
-    path: PathBuf,
+    store: Store,
     /// Processes and when they started; one may have several applications.
     members: BTreeMap<u64, (i32, u64)>,
 }
@@ -20,53 +18,50 @@ pub(crate) struct Journal {
 impl Journal {
     /// Nothing stands in it as yet.
     pub(crate) fn new(path: PathBuf) -> Journal {
-        Journal { path, members: BTreeMap::new() }
+        let store = Store::new(path, "castell applications 1", "the list of the daemon's applications");
+        Journal { store, members: BTreeMap::new() }
     }
 
     /// The process of each of the last daemon's applications that lives.
     pub(crate) fn living(&self) -> Vec<i32> {
-        let Ok(text) = fs::read_to_string(&self.path) else { return Vec::new() };
-        let mut living = Vec::new();
-        for line in text.lines() {
-            let mut words = line.split(' ').map(str::parse::<u64>);
-            let (Some(Ok(pid)), Some(Ok(started)), None) = (words.next(), words.next(), words.next()) else {
-                continue;
-            };
-            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-            living.extend(pid.filter(|pid| pid.start_time() == Some(started)).map(Pid::raw));
-        }
-        living
+        let written = self.store.read::<Vec<(i32, u64)>>().unwrap_or_else(|reason| {
+            say(&reason);
+            None
+        });
+        let lives = |(pid, started): &(i32, u64)| {
+            Pid::from_raw(*pid).is_some_and(|pid| pid.start_time() == Some(*started))
+        };
+        written.unwrap_or_default().iter().filter(|member| lives(member)).map(|(pid, _)| *pid).collect()
     }
 
     /// An application has come, under this number.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub(crate) fn join(&mut self, number: u64, pid: i32) -> io::Result<()> {
+    pub(crate) fn join(&mut self, number: u64, pid: i32) {
         if let Some(started) = Pid::from_raw(pid).and_then(Pid::start_time) {
             self.members.insert(number, (pid, started));
         }
-        self.write()
+        self.write();
     }
 
     /// It has gone.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub(crate) fn leave(&mut self, number: u64) -> io::Result<()> {
+    pub(crate) fn leave(&mut self, number: u64) {
         self.members.remove(&number);
-        self.write()
+        self.write();
     }
 
-    fn write(&self) -> io::Result<()> {
-        let text: String = self.members.values().map(|(pid, started)| format!("{pid} {started}\n")).collect();
-        castell_host::replace_file(&self.path, text.as_bytes(), 0o600)
+    fn write(&mut self) {
+        let members: Vec<_> = self.members.values().collect();
+        // That it cannot be written is said there.
+        let _ = match members.is_empty() {
+            true => self.store.write(None::<&Vec<()>>),
+            false => self.store.write(Some(&members)),
+        };
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn those_that_live_are_found() {
@@ -75,22 +70,30 @@ mod tests {
         let me = Pid::current();
         let mut journal = Journal::new(path.clone());
         assert!(journal.living().is_empty());
-        journal.join(4, me.raw()).expect("written");
-        journal.join(5, me.raw()).expect("written");
+        journal.join(4, me.raw());
+        journal.join(5, me.raw());
         assert_eq!(Journal::new(path.clone()).living(), [me.raw(), me.raw()]);
-        // Another process of this number, garbage, what is cut off.
+        journal.leave(4);
+        journal.leave(5);
+        assert!(Journal::new(path.clone()).living().is_empty() && !path.exists());
+        // Another process of this number, numbers that no process has.
         let started = me.start_time().expect("it lives");
-        let lines = format!("{me} {}\nx y\n\n-1 2\n{me} {started} 3\n{me} {started}\n77", started + 1);
-        fs::write(&path, lines).expect("written");
-        assert_eq!(Journal::new(path.clone()).living(), [me.raw()]);
-        journal.leave(4).expect("written");
-        journal.leave(5).expect("written");
-        assert!(Journal::new(path).living().is_empty());
+        let members = [(me.raw(), started + 1), (-1, 2), (0, 0), (me.raw(), started)];
+        Journal::new(path.clone()).store.write(Some(&members.to_vec()));
+        assert_eq!(Journal::new(path).living(), [me.raw()]);
     }
 
     #[test]
-    fn a_disk_that_is_full_is_told() {
-        let mut journal = Journal::new("/dev/full/no".into());
-        assert!(journal.join(0, Pid::current().raw()).is_err());
+    fn garbage_is_set_aside() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("daemon.journal");
+        let me = Pid::current();
+        // As it was once written, and cut off.
+        let line = format!("{me} {}\n", me.start_time().expect("it lives"));
+        for garbage in [&line[..], "castell applications 1 00000000\n[[1,2]]", "castell app"] {
+            fs::write(&path, garbage).expect("written");
+            assert!(Journal::new(path.clone()).living().is_empty());
+            assert!(!path.exists() && path.with_extension("broken").exists());
+        }
     }
 }

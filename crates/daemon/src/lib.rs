@@ -3,7 +3,8 @@
 //!
 //! One thread does everything, as its sockets, bells and timers have it; only a strategy that is to take over is read and tried out in
 //! another one. The daemon keeps nothing that its applications do not keep, too: it may be killed at any moment, and the next one
-//! finds in their mailboxes who waits and what runs. Which applications it has to wait for then stands in a `journal`.
+//! finds in their mailboxes who waits and what runs. Which applications it has to wait for then stands in a `journal`, and what people have
+//! `told` it in another file.
 //!
 //! Sessions, of which `castell_agent` has the rules, are kept by the same process: what stands still gets no kernels.
 //!
@@ -25,6 +26,7 @@ pub mod recording;
 mod serve;
 mod sessions;
 mod standing;
+mod told;
 
 pub use ask::ask;
 pub use error::DaemonError;
@@ -32,3 +34,4 @@ pub use exposition::expose;
 pub use load::Source;
 pub use serve::{Options, Reload, serve};
 pub use sessions::Sessions;
+pub use told::Claim;

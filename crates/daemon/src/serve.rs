@@ -7,6 +7,7 @@ use crate::own::OwnStrategies;
 use crate::recording::Recording;
 use crate::sessions::Sessions;
 use crate::standing::Standing;
+use crate::told::{Claim, Told};
 use crate::{DaemonError, Source};
 use castell_base::Moment;
 use castell_host::process::raise_open_files_limit;
@@ -20,12 +21,11 @@ use castell_strategy::{Event, Happened, Input, Keeper};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, Permissions};
-use std::io::{Read as _, Write as _};
+use std::fs::{self, Permissions};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ pub type Reload = Box<dyn Fn() -> Result<Source, String>>;
 /// How a daemon serves.
 pub struct Options {
     /// Where it listens.
-    pub socket: PathBuf,
+    pub claim: Claim,
     /// Somebody listens there already, for it: a service manager, who also sees to the file.
     pub listener: Option<UnixListener>,
     /// How long it looks out for more, after it has answered, before it sleeps.
@@ -76,8 +76,7 @@ pub(crate) struct Daemon {
     pub(crate) clients: BTreeMap<u64, Client>,
     pub(crate) next: u64,
     pub(crate) journal: Journal,
-    /// Whether it was said that it cannot be written.
-    pub(crate) journal_fails: bool,
+    pub(crate) told: Told,
     /// The process of each application that was with the last daemon and has not come back.
     pub(crate) expected: Vec<i32>,
     pub(crate) open_by: Instant,
@@ -107,9 +106,11 @@ pub(crate) struct Daemon {
 pub fn serve(options: Options, keeper: Keeper, ready: impl FnOnce()) -> Result<(), DaemonError> {
     let signals = Signals::take_over(&[Signal::TERM, Signal::INT, Signal::HUP].map(Signal::as_raw))?;
     raise_open_files_limit();
-    let _lock = lock(&options.socket)?;
+    let socket = options.claim.socket().to_owned();
     let listener = listen(&options)?;
-    let mut daemon = Daemon::new(&options, keeper)?;
+    let (told, _lock) = options.claim.open();
+    let mut daemon = Daemon::new(&socket, told, keeper)?;
+    (daemon.spin, daemon.others) = (options.spin, options.others);
     if let Some(recording) = options.recording {
         daemon.record(recording);
     }
@@ -124,54 +125,37 @@ pub fn serve(options: Options, keeper: Keeper, ready: impl FnOnce()) -> Result<(
     ready();
     daemon.work(&listener, &signals, options.reload.as_ref());
     daemon.recording.into_iter().for_each(Recording::end);
+    daemon.told.end();
     if options.listener.is_none() {
-        let _ = fs::remove_file(&options.socket);
+        let _ = fs::remove_file(&socket);
     }
     Ok(())
 }
 
 fn listen(options: &Options) -> Result<UnixListener, DaemonError> {
+    let socket = options.claim.socket();
     let listen = || match &options.listener {
         Some(listener) => listener.try_clone(),
         None => {
             // Left by a daemon that died: the lock says that none lives.
-            let _ = fs::remove_file(&options.socket);
-            UnixListener::bind(&options.socket)
+            let _ = fs::remove_file(socket);
+            UnixListener::bind(socket)
         }
     };
     let open = |listener: UnixListener| {
         if options.others != Others::Nobody {
             // Who is served is asked of the system when somebody has connected.
-            fs::set_permissions(&options.socket, Permissions::from_mode(0o666))?;
+            fs::set_permissions(socket, Permissions::from_mode(0o666))?;
         }
         listener.set_nonblocking(true).map(|()| listener)
     };
     let listener = listen().and_then(open);
-    listener.map_err(DaemonError::system(format!("listen at {}", options.socket.display())))
-}
-
-/// Held as long as the daemon lives.
-fn lock(socket: &std::path::Path) -> Result<File, DaemonError> {
-    let path = socket.with_extension("lock");
-    let what = || format!("make {}", path.display());
-    let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
-    let mut file = file.map_err(DaemonError::system(what()))?;
-    match rustix::fs::flock(file.as_fd(), rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let mut pid = String::new();
-            let _ = file.read_to_string(&mut pid);
-            return Err(DaemonError::Taken { path: socket.into(), pid: pid.trim().into() });
-        }
-        result => result.map_err(DaemonError::system("lock the daemon's place"))?,
-    }
-    // For the message above; without it nothing is lost.
-    let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-    Ok(file)
+    listener.map_err(DaemonError::system(format!("listen at {}", socket.display())))
 }
 
 impl Daemon {
-    fn new(options: &Options, keeper: Keeper) -> Result<Daemon, DaemonError> {
-        let journal = Journal::new(options.socket.with_extension("journal"));
+    fn new(socket: &Path, told: Told, keeper: Keeper) -> Result<Daemon, DaemonError> {
+        let journal = Journal::new(socket.with_extension("journal"));
         let expected = journal.living();
         let (post, inbox) = channel();
         let bell = || {
@@ -184,7 +168,7 @@ impl Daemon {
             clients: BTreeMap::new(),
             next: 0,
             journal,
-            journal_fails: false,
+            told,
             expected,
             open_by: Instant::now() + RETURN_WITHIN,
             loads: 0,
@@ -195,10 +179,10 @@ impl Daemon {
             active: Vec::new(),
             left: BTreeSet::new(),
             ready: Vec::new(),
-            spin: options.spin,
+            spin: Duration::ZERO,
             recording: None,
             standing: Arc::new(Standing::new()?),
-            others: options.others.clone(),
+            others: Others::Nobody,
         })
     }
 
@@ -271,7 +255,10 @@ impl Daemon {
         }
         for Event { what, .. } in log {
             match what {
-                Happened::Fault(fault) => say(&format!("strategy stopped: {fault}")),
+                Happened::Fault(fault) => {
+                    say(&format!("strategy stopped: {fault}"));
+                    self.told.strategy_failed();
+                }
                 Happened::Strategy(name) => say(&format!("strategy {name} decides")),
                 Happened::Governor(level) => say(&format!("governor {level}")),
                 _ => {}

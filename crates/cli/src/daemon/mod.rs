@@ -9,11 +9,11 @@ use anyhow::{Context as _, bail};
 use castell_agent::Place as SessionPlace;
 use castell_daemon::learn::Learning;
 use castell_daemon::recording::Recording;
-use castell_daemon::{DaemonError, Options, Sessions, expose, serve};
+use castell_daemon::{Claim, DaemonError, Options, Sessions, expose, serve};
 use castell_host::users::{Others, user_named};
 use castell_host::{NODE_FOLDER, say, service};
 use castell_policy::session::{Rules, Slowdown};
-use castell_strategy::{Keeper, Node, ResourceKind};
+use castell_strategy::{Node, ResourceKind};
 use std::fs::DirBuilder;
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -182,16 +182,20 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let follower = power::Follower::of(&args)?;
     let source = Source::find(&args.strategy)?;
-    let mut keeper = Keeper::new(node(&args)?, source.found.checked().map_err(anyhow::Error::msg)?);
-    keeper.take_events();
+    let mut claim = Claim::take(&socket).map_err(|error| match error {
+        DaemonError::Taken { .. } => anyhow::anyhow!("{error}; another one needs a --socket of its own"),
+        error => error.into(),
+    })?;
+    let (keeper, source) = claim.keeper(node(&args)?, source.found).map_err(anyhow::Error::msg)?;
+    let taken_over = claim.taken_over();
     let strategy = keeper.strategy().to_owned();
     let asked = args.strategy.clone();
     let reload = Box::new(move || {
         Source::find(&asked).map(|source| source.found).map_err(|error| format!("{error:#}"))
     });
-    let record = |path: &PathBuf| Recording::create(path, keeper.node(), &source.found);
+    let record = |path: &PathBuf| Recording::create(path, keeper.node(), &source);
     let options = Options {
-        socket: socket.clone(),
+        claim,
         listener: handed.map(|(listener, _)| listener),
         spin: Duration::from_micros(args.spin_us),
         reload: Some(reload),
@@ -201,6 +205,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let ready = || {
         say(&format!("the daemon listens at {}; {strategy} decides", socket.display()));
+        taken_over.into_iter().for_each(|sentence| say(&sentence));
         if let Some(((listener, address), sources)) = metrics {
             say(&format!("metrics are at http://{address}/metrics"));
             expose(listener, sources.start());
@@ -210,11 +215,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let outcome = serve(options, keeper, ready);
     tell_manager("STOPPING=1");
-    match outcome {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(error @ DaemonError::Taken { .. }) => bail!("{error}; another one needs a --socket of its own"),
-        Err(error) => Err(error.into()),
-    }
+    outcome.map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from)
 }
 
 /// Where a daemon for all users listens.

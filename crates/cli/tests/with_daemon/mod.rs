@@ -4,7 +4,7 @@ use castell_kernels::Kernel;
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::thread;
 
 pub const RESOURCES: [&str; 3] = ["one_core", "all_cores", "gpu"];
@@ -55,6 +55,13 @@ impl Drop for Daemon {
 }
 
 pub fn start(socket: &Path, options: &[&str]) -> Child {
+    let (child, mut said) = start_heard(socket, options);
+    thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+    child
+}
+
+/// The same, and what it says after it has begun to listen.
+pub fn start_heard(socket: &Path, options: &[&str]) -> (Child, BufReader<ChildStderr>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_castell"));
     command.args(["daemon", "--socket"]).arg(socket);
     command.args(RESOURCES.iter().flat_map(|resource| ["--resource", resource]));
@@ -65,8 +72,7 @@ pub fn start(socket: &Path, options: &[&str]) -> Child {
     let mut line = String::new();
     said.read_line(&mut line).expect("text");
     assert!(line.contains("listens at"), "{line}");
-    thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-    child
+    (child, said)
 }
 
 pub fn kernel(resource: &str) -> Kernel {

@@ -91,7 +91,7 @@ struct Head {
 /// A number as a text that gives the same bits again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-struct Exact(f64);
+pub(crate) struct Exact(pub(crate) f64);
 
 impl From<Exact> for String {
     fn from(exact: Exact) -> String {
