@@ -2,6 +2,8 @@
 
 #[path = "with_daemon/applications.rs"]
 mod applications;
+#[path = "with_daemon/stopped.rs"]
+mod stopped;
 #[path = "with_daemon/told.rs"]
 mod told;
 mod with_daemon;

@@ -240,6 +240,7 @@ impl Daemon {
 
     /// An application has rung.
     pub(crate) fn look(&mut self, number: u64) {
+        self.look_again_at(number);
         if self.serve(number) && !self.spin.is_zero() {
             self.active.push(number);
         }
@@ -272,6 +273,7 @@ impl Daemon {
             // What it has said before counts; what must not be said does not matter any more.
             let _ = self.desk.serve(now(), number);
             self.own.leave(number);
+            self.stopped.forget(number);
             self.desk.leave(number, now());
             self.journal.leave(number);
         }

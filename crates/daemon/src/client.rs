@@ -58,7 +58,7 @@ pub(crate) struct Client {
     pub(crate) pid: i32,
     /// Of the session that its process is in, as soon as somebody wants to know; empty if it is in none.
     pub(crate) mark: Option<String>,
-    /// Its session stands still.
+    /// It is stopped, or its session stands still.
     pub(crate) is_parked: bool,
 }
 

@@ -26,6 +26,7 @@ pub mod recording;
 mod serve;
 mod sessions;
 mod standing;
+mod stopped;
 mod told;
 
 pub use ask::ask;

@@ -7,6 +7,7 @@ use crate::own::OwnStrategies;
 use crate::recording::Recording;
 use crate::sessions::Sessions;
 use crate::standing::Standing;
+use crate::stopped::Stopped;
 use crate::told::{Claim, Told};
 use crate::{DaemonError, Source};
 use castell_base::Moment;
@@ -95,6 +96,8 @@ pub(crate) struct Daemon {
     pub(crate) recording: Option<Recording>,
     /// Which sessions stand still.
     pub(crate) standing: Arc<Standing>,
+    /// Which applications are stopped.
+    pub(crate) stopped: Stopped,
     others: Others,
 }
 
@@ -182,6 +185,7 @@ impl Daemon {
             spin: Duration::ZERO,
             recording: None,
             standing: Arc::new(Standing::new()?),
+            stopped: Stopped::default(),
             others: Others::Nobody,
         })
     }
@@ -216,6 +220,7 @@ impl Daemon {
             }
             self.hear_left();
             self.tick();
+            self.look_who_is_stopped();
             self.tell_log();
             self.stay_awake();
         }
@@ -229,7 +234,8 @@ impl Daemon {
             false => Some(self.open_by.saturating_duration_since(Instant::now())),
             true => self.desk.keeper().next_tick().map(|tick| pause(tick, now())),
         };
-        left.into_iter().chain(due).min()
+        let look = self.next_look_ns().map(until);
+        left.into_iter().chain(due).chain(look).min()
     }
 
     fn open_if_due(&mut self) {

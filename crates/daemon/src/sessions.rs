@@ -65,17 +65,19 @@ impl Daemon {
     /// Other sessions stand still than before.
     pub(crate) fn look_who_stands(&mut self) {
         let _ = rustix::io::read(&self.standing.bell, &mut [0; 8]);
+        // Whose session goes on may have been seen to be stopped.
+        self.look_again_at_stopped();
         let numbers: Vec<u64> = self.clients.keys().copied().collect();
         numbers.into_iter().for_each(|number| _ = self.park_if_it_stands(number));
     }
 
-    /// Parks an application whose session stands still, or takes it in again; whether it is parked.
+    /// Parks an application that is stopped or whose session stands still, or takes it in again; whether it is parked.
     pub(crate) fn park_if_it_stands(&mut self, number: u64) -> bool {
         let Some(client) = self.clients.get_mut(&number).filter(|client| client.is_open()) else {
             return false;
         };
         let mark = client.mark.get_or_insert_with(|| mark_of(client.pid).unwrap_or_default());
-        let stands = self.standing.has(mark);
+        let stands = self.standing.has(mark) || self.stopped.has(number);
         match (stands, std::mem::replace(&mut client.is_parked, stands)) {
             (true, false) => self.desk.park(now(), number),
             (false, true) => {

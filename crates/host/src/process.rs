@@ -41,6 +41,24 @@ impl Pid {
         }
         fields.nth(18)?.parse().ok()
     }
+
+    /// Whether it is stopped, by a signal or by whoever debugs it: none of its threads goes on. Of a process that cannot be seen, no.
+    pub fn is_stopped(self) -> bool {
+        let Ok(threads) = fs::read_dir(format!("/proc/{self}/task")) else { return false };
+        let mut is_stopped = false;
+        for thread in threads.flatten() {
+            let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // Behind the name, as above.
+            let state = stat.rfind(')').and_then(|end| stat[end + 1..].trim_start().chars().next());
+            match state {
+                Some('T' | 't') => is_stopped = true,
+                // One that has ended does not go on either.
+                Some('Z' | 'X') | None => {}
+                Some(_) => return false,
+            }
+        }
+        is_stopped
+    }
 }
 
 impl fmt::Display for Pid {
@@ -451,6 +469,29 @@ mod tests {
     use super::*;
     use std::process::Stdio;
     use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_process_is_stopped_until_it_goes_on() {
+        let mut child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().expect("sleep");
+        let pid = Pid::from_raw(child.id() as i32).expect("a process");
+        let process = Process::open(pid).expect("it lives");
+        let becomes = |is_stopped: bool| {
+            let begun = Instant::now();
+            while pid.is_stopped() != is_stopped {
+                assert!(begun.elapsed() < Duration::from_secs(60), "is it stopped? {}", !is_stopped);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        for _ in 0..3 {
+            becomes(false);
+            process.signal(libc::SIGSTOP).expect("it is ours");
+            becomes(true);
+            process.signal(libc::SIGCONT).expect("it is ours");
+        }
+        child.kill().expect("it is ours");
+        child.wait().expect("a child");
+        assert!(!pid.is_stopped() && !Pid::current().is_stopped());
+    }
 
     #[test]
     fn decodes_endings() {

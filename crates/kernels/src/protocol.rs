@@ -239,7 +239,7 @@ pub struct ShownApplication {
     pub collections: u64,
     /// Its own strategy, if it has brought one.
     pub strategy: Option<ShownOwn>,
-    /// Its session is stopped or suspended: nothing is granted to it meanwhile.
+    /// It is stopped while others wait, or its session is stopped or suspended: nothing is granted to it meanwhile.
     pub parked: bool,
 }
 

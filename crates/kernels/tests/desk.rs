@@ -133,3 +133,31 @@ fn the_last_step_that_can_be_counted_is_the_last() {
         assert_eq!(next.status().done, 1);
     }
 }
+
+/// In the way is who runs where somebody else could, and waits to.
+#[test]
+fn who_runs_where_others_wait_is_in_the_way() {
+    let names = ["best", "second"].map(|name| (name.to_owned(), ResourceKind::Device));
+    let mut desk = Desk::new(Keeper::new(Node::new(names).expect("two names"), Box::new(FirstFit)));
+    let mailboxes = [0, 1].map(|_| Arc::new(Mailbox::create().expect("there is memory")));
+    for (number, mailbox) in (0..).zip(&mailboxes) {
+        desk.join(number, Held { name: "a".into(), pid: 1, user: 1, mailbox: mailbox.clone() });
+        for resource in ["best", "second"] {
+            let kernels = vec![(resource.to_owned(), Some(1))];
+            desk.register(number, &Shape { kernels, rankings: Vec::new() }).expect("registered");
+        }
+        desk.take_in(Time::ZERO, number).expect("nothing is in it");
+    }
+    assert!(desk.open(Time::ZERO).is_empty());
+    let mut ask = |member: u64, slot: usize, shape: u32| {
+        let _ = mailboxes[member as usize].words().ask(slot, shape, 1, 1);
+        desk.serve(Time::from_ns(1), member).expect("all is right");
+        Vec::from_iter(desk.in_the_way())
+    };
+    let (best, second) = (0, 1);
+    assert!(ask(0, 0, best).is_empty() && ask(1, 0, second).is_empty());
+    // Behind itself one waits for nobody else.
+    assert!(ask(0, 1, best).is_empty());
+    assert_eq!(ask(1, 1, best), [0]);
+    assert_eq!(ask(0, 2, second), [0, 1]);
+}

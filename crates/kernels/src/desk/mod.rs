@@ -195,7 +195,7 @@ impl Desk {
         }
     }
 
-    /// An application is stopped: others may run where it runs, and nothing is granted to it until it is [taken in](Desk::take_in) again.
+    /// An application is stopped, or its session: others may run where it runs, and nothing is granted to it until it is [taken in](Desk::take_in) again.
     /// Then what runs goes on where it is, beside whoever has come there meanwhile, and what waits waits anew.
     pub fn park(&mut self, now: impl Into<Moment>, member: u64) {
         let now = now.into();
@@ -523,6 +523,25 @@ impl Desk {
         if let Some(collection) = collection.filter(|_| self.whose.get(&id).is_none_or(is_first)) {
             self.counts.waited(at, collection.arrived);
         }
+    }
+
+    /// Applications that run where a collection of another one waits to run.
+    pub fn in_the_way(&self) -> BTreeSet<u64> {
+        let node = self.keeper.node();
+        let member_of = |id: &CollectionId| self.whose.get(id).map(|(member, _)| *member);
+        let queued = node.resources().iter().flat_map(|resource| &resource.queue);
+        let waiting: Vec<_> =
+            node.waiting().iter().chain(queued).filter_map(|id| node.collection(*id)).collect();
+        let holders = node.resources().iter().enumerate().filter_map(|(at, resource)| {
+            let holder = resource.running.as_ref().and_then(member_of)?;
+            let is_waited_for = waiting.iter().any(|collection| {
+                let mut kernels = collection.kernels.all().iter();
+                kernels.any(|kernel| kernel.resource == ResourceId(at))
+                    && member_of(&collection.id) != Some(holder)
+            });
+            is_waited_for.then_some(holder)
+        });
+        holders.collect()
     }
 
     /// Who is there.
