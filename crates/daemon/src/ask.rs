@@ -2,14 +2,17 @@
 
 use crate::DaemonError;
 use castell_kernels::protocol::{FromDaemon, ToDaemon, VERSION};
+use castell_kernels::stopped_daemon;
 use castell_policy::session::protocol::{Lines, decode, encode};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// A daemon that has not answered by then is stopped, or none.
+/// A daemon that has not answered by then is none.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How often it is looked meanwhile whether it is stopped.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// Sends one message to the daemon at this socket: its answer.
 ///
@@ -23,14 +26,14 @@ pub fn ask(socket: &Path, message: &ToDaemon) -> Result<FromDaemon, DaemonError>
     let silent = |found: String| DaemonError::Silent { path: socket.into(), found };
     let mut bytes = encode(&ToDaemon::Hello { version: VERSION });
     bytes.extend(encode(message));
-    let asked = stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.write_all(&bytes));
+    let asked = stream.set_read_timeout(Some(LOOK)).and_then(|()| stream.write_all(&bytes));
     // One that has closed the connection may have said why.
     asked.or_else(|error| match error.kind() {
         ErrorKind::BrokenPipe => Ok(()),
         _ => Err(silent(error.to_string())),
     })?;
     let mut lines = Lines::default();
-    let mut greeted = false;
+    let (mut greeted, begun) = (false, Instant::now());
     loop {
         while let Some(line) = lines.next_line() {
             match decode(&line)? {
@@ -47,6 +50,11 @@ pub fn ask(socket: &Path, message: &ToDaemon) -> Result<FromDaemon, DaemonError>
             Ok(0) => return Err(silent("it closed the connection".into())),
             Ok(count) => lines.push(&bytes[..count])?,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock && begun.elapsed() < PATIENCE => {
+                if let Some(pid) = stopped_daemon(socket) {
+                    return Err(silent(format!("it stands still (kill -CONT {pid} has it go on)")));
+                }
+            }
             Err(error) => return Err(silent(error.to_string())),
         }
     }

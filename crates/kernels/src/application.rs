@@ -4,15 +4,21 @@ use crate::link::Shared;
 use crate::mailbox::State;
 use crate::protocol::{OwnStrategy, Shape};
 use crate::{KernelsError, OwnState};
+use castell_host::futex::Woken;
 use castell_host::{clock, futex};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// How long a thread looks for an answer before it sleeps, where whoever answers may have a processor of its own to do so.
 const SPIN_NS: u64 = 5_000;
 /// The same where that one is awake already, and looks at the mailbox by itself.
 const SPIN_WATCHED_NS: u64 = 20_000;
+
+/// How long a thread waits before it looks whether the daemon stands still: the first time, and at most from then on.
+const LOOK_AFTER: Duration = Duration::from_secs(2);
+const LOOK_AFTER_MAX: Duration = Duration::from_secs(32);
 
 /// Code for a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +75,7 @@ impl Application {
     /// # Errors
     /// See [`Application::open`].
     pub fn open_at(name: &str, socket: Option<&Path>) -> Result<Application, KernelsError> {
-        let shared = Arc::new(Shared::new(name)?);
+        let shared = Arc::new(Shared::new(name, socket)?);
         let (of_thread, socket) = (shared.clone(), socket.map(PathBuf::from));
         let started = thread::Builder::new()
             .name("castell-kernels".into())
@@ -207,6 +213,7 @@ impl Shared {
     pub(crate) fn wait_while(&self, slot: usize, state: State, spin_ns: u64) {
         let words = self.mailbox().words();
         let until = if spin_ns > 0 { clock::now_ns() + spin_ns } else { 0 };
+        let mut patience = LOOK_AFTER;
         loop {
             if words.slot(slot).state != Some(state) {
                 return;
@@ -215,8 +222,13 @@ impl Shared {
                 std::hint::spin_loop();
                 continue;
             }
-            if let Some((word, value)) = words.doze(slot, state) {
-                futex::wait(word, value, u32::MAX, None);
+            if let Some((word, value)) = words.doze(slot, state)
+                && futex::wait(word, value, u32::MAX, Some(patience)) == Woken::TimedOut
+            {
+                if self.has_daemon() {
+                    self.does_daemon_stand();
+                }
+                patience = (2 * patience).min(LOOK_AFTER_MAX);
             }
         }
     }

@@ -33,4 +33,4 @@ pub use error::KernelsError;
 #[cfg(not(loom))]
 pub use own::OwnState;
 #[cfg(not(loom))]
-pub use place::{NAME, VARIABLE, socket};
+pub use place::{NAME, VARIABLE, socket, stopped_daemon};

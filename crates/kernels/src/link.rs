@@ -2,7 +2,7 @@
 //! itself where there is none.
 
 use crate::mailbox::{Mailbox, SLOTS, State};
-use crate::own::Stand;
+use crate::own::{OwnState, Stand};
 use crate::protocol::{FromDaemon, Shape, ToDaemon, VERSION};
 use crate::{Desk, Held, KernelsError};
 use castell_base::Moment;
@@ -13,7 +13,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
@@ -26,8 +26,10 @@ const RETRY: Duration = Duration::from_millis(20);
 /// How often an application that decides by itself looks for a daemon.
 const LOOK: Duration = Duration::from_millis(1000);
 
-/// How long a daemon may take to greet.
-const GREETED_WITHIN: Duration = Duration::from_secs(1);
+/// How long a daemon may take to greet, unless it stands still.
+const GREETED_WITHIN_MS: i32 = 1_000;
+/// How long it may take to answer until it is looked whether it stands still.
+const ANSWERED_WITHIN_MS: i32 = 2_000;
 
 /// What the threads of an application share.
 #[derive(Debug)]
@@ -43,7 +45,10 @@ pub(crate) struct Shared {
     shapes: Mutex<Vec<Told>>,
     answered: Condvar,
     own: Stand,
+    socket: Option<PathBuf>,
     has_daemon: AtomicBool,
+    /// It was said that the daemon stands still, and it has not gone on since.
+    is_told_to_stand: AtomicBool,
     is_closed: AtomicBool,
 }
 
@@ -82,7 +87,7 @@ fn silence(bell: &OwnedFd) {
 }
 
 impl Shared {
-    pub(crate) fn new(name: &str) -> Result<Shared, KernelsError> {
+    pub(crate) fn new(name: &str, socket: Option<&Path>) -> Result<Shared, KernelsError> {
         Ok(Shared {
             name: name.into(),
             mailbox: Arc::new(Mailbox::create()?),
@@ -93,7 +98,9 @@ impl Shared {
             shapes: Mutex::new(Vec::new()),
             answered: Condvar::new(),
             own: Stand::new(),
+            socket: socket.map(PathBuf::from),
             has_daemon: AtomicBool::new(false),
+            is_told_to_stand: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
         })
     }
@@ -118,6 +125,20 @@ impl Shared {
 
     pub(crate) fn has_daemon(&self) -> bool {
         self.has_daemon.load(Ordering::Relaxed)
+    }
+
+    /// Whether the daemon is stopped; says so, once. Whoever has to do with it waits: by its books others run, and where they do nobody
+    /// else knows.
+    pub(crate) fn does_daemon_stand(&self) -> bool {
+        let daemon = self.socket.as_deref().and_then(crate::stopped_daemon);
+        let was_told = self.is_told_to_stand.swap(daemon.is_some(), Ordering::Relaxed);
+        if let Some(pid) = daemon.filter(|_| !was_told) {
+            castell_host::say(&format!(
+                "the daemon (process {pid}) stands still: kernels of `{}` wait until it goes on (kill -CONT {pid}), or is ended (kill -9 {pid})",
+                self.name
+            ));
+        }
+        daemon.is_some()
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -244,6 +265,7 @@ enum Link {
 /// Until the application is closed.
 pub(crate) fn keep(shared: &Shared, socket: Option<&Path>) {
     let connect = || socket.and_then(|socket| Connection::open(shared, socket));
+    let stands = || socket.is_some_and(|socket| crate::stopped_daemon(socket).is_some());
     let mut link = connect().map_or_else(|| Link::Alone(Box::new(Alone::new(shared))), Link::Daemon);
     while !shared.is_closed() {
         shared.has_daemon.store(matches!(link, Link::Daemon(_)), Ordering::Relaxed);
@@ -264,8 +286,9 @@ pub(crate) fn keep(shared: &Shared, socket: Option<&Path>) {
                 let patience = if socket.is_some() { LOOK } else { Duration::MAX };
                 match alone.work(shared, patience) {
                     // Nothing but this thread looks at the mailbox between the two.
-                    true => connect().map_or(Link::Alone(alone), Link::Daemon),
-                    false => Link::Alone(alone),
+                    // While it would wait for one that stands still, nobody would.
+                    true if !stands() => connect().map_or(Link::Alone(alone), Link::Daemon),
+                    _ => Link::Alone(alone),
                 }
             }
         };
@@ -299,11 +322,7 @@ impl Connection {
         };
         let descriptors = [shared.mailbox.descriptor(), shared.bell.as_fd()];
         descriptor::send_with(connection.stream.as_fd(), &encode(&hello), &descriptors).ok()?;
-        // A daemon that is stopped takes connections, too.
-        connection.stream.set_read_timeout(Some(GREETED_WITHIN)).ok()?;
-        let greeting = connection.hear()?;
-        connection.stream.set_read_timeout(None).ok()?;
-        match greeting {
+        match connection.greeting(shared)? {
             FromDaemon::Hello { version: VERSION } => {}
             FromDaemon::Refused { reason } => {
                 castell_host::say(&format!(
@@ -335,13 +354,21 @@ impl Connection {
         Some(())
     }
 
-    /// The next message; nothing if there will be none.
-    fn hear(&mut self) -> Option<FromDaemon> {
+    /// The first message; nothing if there will be none. A daemon that is stopped takes connections, too, and is waited for.
+    fn greeting(&mut self, shared: &Shared) -> Option<FromDaemon> {
         loop {
             if let Some(line) = self.lines.next_line() {
                 return decode(&line).ok();
             }
-            self.read()?;
+            let watched = [self.stream.as_fd(), shared.nudge.as_fd()];
+            let ready = descriptor::wait_readable(&watched, GREETED_WITHIN_MS).ok()?;
+            match (ready[0], ready[1]) {
+                (true, _) => self.read()?,
+                // What is to be told is told behind the greeting.
+                (false, true) if !shared.is_closed() => silence(&shared.nudge),
+                (false, false) if shared.does_daemon_stand() => {}
+                _ => return None,
+            }
         }
     }
 
@@ -357,7 +384,13 @@ impl Connection {
 
     /// Sleeps until there is something to do, and does it; nothing when the daemon has gone.
     fn work(&mut self, shared: &Shared) -> Option<()> {
-        let ready = descriptor::wait_readable(&[self.stream.as_fd(), shared.nudge.as_fd()], -1).ok()?;
+        let waits = self.answers < self.told || shared.own.state() == OwnState::Tried;
+        let patience_ms = if waits { ANSWERED_WITHIN_MS } else { -1 };
+        let watched = [self.stream.as_fd(), shared.nudge.as_fd()];
+        let ready = descriptor::wait_readable(&watched, patience_ms).ok()?;
+        if waits && ready == [false, false] {
+            shared.does_daemon_stand();
+        }
         if ready[1] {
             silence(&shared.nudge);
             self.tell(shared)?;

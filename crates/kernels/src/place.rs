@@ -1,7 +1,8 @@
-//! Where the node's daemon listens.
+//! Where the node's daemon listens, and whether it stands still there.
 
 use crate::KernelsError;
-use std::path::PathBuf;
+use castell_host::process::Pid;
+use std::path::{Path, PathBuf};
 
 /// The environment variable that names the daemon's socket; `none` for no daemon.
 pub const VARIABLE: &str = "CASTELL_DAEMON";
@@ -20,4 +21,12 @@ pub fn socket() -> Result<Option<PathBuf>, KernelsError> {
         Some(named) => Ok(Some(named.into())),
         None => Ok(Some(castell_host::find_listener(NAME, NAME)?.0)),
     }
+}
+
+/// The process of the daemon at this socket, if it is stopped: by a signal, or by whoever debugs it.
+pub fn stopped_daemon(socket: &Path) -> Option<Pid> {
+    // A daemon writes its number where it has the lock of its place.
+    let written = std::fs::read_to_string(socket.with_extension("lock")).ok()?;
+    let pid = Pid::from_raw(written.trim().parse().ok()?)?;
+    pid.is_stopped().then_some(pid)
 }
