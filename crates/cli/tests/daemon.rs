@@ -2,6 +2,8 @@
 
 #[path = "with_daemon/applications.rs"]
 mod applications;
+#[path = "with_daemon/many.rs"]
+mod many;
 #[path = "with_daemon/standstill.rs"]
 mod standstill;
 #[path = "with_daemon/stopped.rs"]

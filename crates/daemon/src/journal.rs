@@ -13,13 +13,15 @@ pub(crate) struct Journal {
     store: Store,
     /// Processes and when they started; one may have several applications.
     members: BTreeMap<u64, (i32, u64)>,
+    /// Whether the file has others.
+    is_old: bool,
 }
 
 impl Journal {
     /// Nothing stands in it as yet.
     pub(crate) fn new(path: PathBuf) -> Journal {
         let store = Store::new(path, "castell applications 1", "the list of the daemon's applications");
-        Journal { store, members: BTreeMap::new() }
+        Journal { store, members: BTreeMap::new(), is_old: false }
     }
 
     /// The process of each of the last daemon's applications that lives.
@@ -39,16 +41,21 @@ impl Journal {
         if let Some(started) = Pid::from_raw(pid).and_then(Pid::start_time) {
             self.members.insert(number, (pid, started));
         }
-        self.write();
+        self.is_old = true;
     }
 
     /// It has gone.
     pub(crate) fn leave(&mut self, number: u64) {
         self.members.remove(&number);
-        self.write();
+        self.is_old = true;
     }
 
-    fn write(&mut self) {
+    /// Who is there stands in the file from now on, if somebody has come or gone: many often do at once, and a file costs more than all else
+    /// about them.
+    pub(crate) fn write(&mut self) {
+        if !std::mem::take(&mut self.is_old) {
+            return;
+        }
         let members: Vec<_> = self.members.values().collect();
         // That it cannot be written is said there.
         let _ = match members.is_empty() {
@@ -72,9 +79,11 @@ mod tests {
         assert!(journal.living().is_empty());
         journal.join(4, me.raw());
         journal.join(5, me.raw());
+        journal.write();
         assert_eq!(Journal::new(path.clone()).living(), [me.raw(), me.raw()]);
         journal.leave(4);
         journal.leave(5);
+        journal.write();
         assert!(Journal::new(path.clone()).living().is_empty() && !path.exists());
         // Another process of this number, numbers that no process has.
         let started = me.start_time().expect("it lives");

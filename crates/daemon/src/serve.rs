@@ -221,6 +221,7 @@ impl Daemon {
             self.hear_left();
             self.tick();
             self.look_who_is_stopped();
+            self.journal.write();
             self.tell_log();
             self.stay_awake();
         }
