@@ -1,68 +1,120 @@
-//! The commands in the book's pages: run as they stand there, in an empty folder, with castell as it is installed; [`NOT_RUN`] says which
-//! are not, and why.
+//! The commands in the book's pages: run as they stand there, each section in a terminal of its own, with castell as it is installed;
+//! [`NOT_RUN`] says which are not, and why.
 //! A block behind "as `NAME`:" is that file; a line below a command stands in what it prints; a picture is what a command wrote.
 
 #[path = "../../capi/tests/installed/mod.rs"]
 mod installed;
+mod pages;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
 
 use installed::{Installed, root};
-use std::path::Path;
+use pages::{Terminal, Typed, blocks, is_printed};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// What makes hosts, or what is like them.
-const LAB: &str = "castell lab";
-const ISOLATED: &str = "--isolate";
 /// In front of a program in the folder.
 const OWN: &str = "./";
 
+/// Why a command is not run.
+enum Why {
+    Always(&'static str),
+    Without(Lack),
+}
+use Why::{Always, Without};
+
+/// What a machine may lack.
+#[derive(Clone, Copy, PartialEq)]
+enum Lack {
+    Hosts,
+    TwoProcessors,
+    Cuda,
+}
+
+impl Lack {
+    const ALL: [Lack; 3] = [Lack::Hosts, Lack::TwoProcessors, Lack::Cuda];
+
+    /// Counts as skipped then.
+    fn is_so(&self) -> bool {
+        let castell = INSTALLED.prefix.join("bin/castell");
+        let castell = castell.to_str().expect("a path");
+        let (name, words): (&str, &[&str]) = match self {
+            Lack::Hosts => ("lab", &[castell, "lab", "1", "--", "true"]),
+            Lack::TwoProcessors => ("one-processor", &["sh", "-c", "test $(nproc) -ge 2"]),
+            Lack::Cuda => ("cuda", &["nvidia-smi"]),
+        };
+        let tried = Command::new(words[0]).args(&words[1..]).output();
+        let is_there = tried.as_ref().is_ok_and(|output| output.status.success());
+        if !is_there {
+            let said = tried.map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
+            skipped::skip(name, &said.unwrap_or_else(|error| error.to_string()));
+        }
+        !is_there
+    }
+}
+
 /// A part of the commands that are not run here, and why. All others are run.
-const NOT_RUN: &[(&str, &str)] = &[
-    (OWN, "a program of the reader's, unless the page has it; tests have some of their own"),
-    ("mpicxx", "a program and a library of the reader's"),
-    ("castell mpi", "mpi.rs, with MPI programs"),
-    ("cargo ", "builds or installs: done before this test"),
-    ("alias ", "for the shell that the reader types into"),
-    ("castell xdp", "prints what was measured; xdp.rs"),
-    ("-v -- ./program", "prints how far clocks are apart; over_hosts.rs"),
-    ("--ways -- ./program", "prints a job's number and its ports; ways.rs"),
-    (LAB, "where hosts cannot be made; hosts.rs, lab.rs, isolation.rs"),
-    (ISOLATED, "the same"),
-    ("--host", "hosts_reached.rs, over_hosts.rs: names of the reader's hosts"),
-    ("mpirun", "hosts_launchers.rs, c_examples.rs: of each MPI by its own name"),
-    ("mpiexec", "the same"),
-    ("srun", "slurm.rs: a cluster"),
-    ("CASTELL_TASKS_", "a program with tasks; tasks.rs, cpus.rs"),
-    ("--record tasks.goal", "a program with OpenMP's tasks; omp.rs"),
-    ("castell slowdown", "wants half a minute of a program; probed.rs"),
-    ("castell bench", "takes minutes; bench_ends.rs, bench_sim.rs, bench_tasks.rs, small"),
-    ("castell tune", "takes minutes, and writes what it found where the user's is; tune.rs, knobs.rs, small"),
-    ("castell daemon", "goes on until it is stopped; daemon.rs and its neighbours"),
-    ("castell session", "asks a daemon or an agent; session.rs and its neighbours"),
-    ("castell learned", "asks a daemon; learned.rs"),
-    ("castell top", "asks a daemon; top.rs"),
-    ("castell cpus", "changes a program that runs; cpus.rs"),
-    ("castell ways", "asks about runs that go on, and prints what this machine has; ways.rs"),
-    ("castell distances", "builds Valgrind's tool; distances.rs"),
-    ("castell pro", "profile, profiles, probe: needs the processor's counters; profile.rs, probed.rs"),
-    ("castell predict", "from profiles of the reader's programs, or minutes of simulation; predict.rs"),
-    ("castell strategy status", "asks a daemon; daemon.rs"),
-    ("castell strategy load", "asks a daemon; daemon.rs"),
-    ("castell strategy sensor", "asks a daemon; daemon.rs"),
-    ("kill %1", "ends such a daemon"),
-    ("monday.jsonl", "a recording of the reader's; daemon_recorded.rs"),
-    ("jq ", "files of the reader's, by a program that castell does not need"),
-    ("salloc", "an allocation of Slurm's; sessions_slurm.rs"),
-    ("--slurm", "a queue of Slurm's; sessions_slurm.rs, slurm.rs"),
-    ("--split", "programs and times of the reader's; place.rs"),
-    ("--rule predicted", "profiles of the reader's programs; place.rs"),
-    ("app.prv", "a trace of the reader's; paraver.rs"),
-    ("app.goal", "made of a trace of the reader's; paraver.rs"),
-    ("trace.bin", "a trace of the reader's; simulate.rs"),
-    (" g.goal", "made by a program of the reader's; tasks.rs"),
-    ("tasks.goal", "made by a program of the reader's; tasks.rs"),
+const NOT_RUN: &[(&str, Why)] = &[
+    (OWN, Always("a program of the reader's, unless the page has it; tests have some of their own")),
+    ("mpicxx", Always("a program and a library of the reader's")),
+    ("castell mpi", Always("mpi.rs, with MPI programs")),
+    ("cargo ", Always("builds or installs: done before this test")),
+    ("alias ", Always("for the shell that the reader types into")),
+    ("castell xdp", Always("prints what was measured; xdp.rs")),
+    ("castell lab", Without(Lack::Hosts)),
+    ("--isolate", Without(Lack::Hosts)),
+    ("--host", Without(Lack::Hosts)),
+    ("castell session", Without(Lack::TwoProcessors)),
+    (" cuda", Without(Lack::Cuda)),
+    ("srun", Always("slurm.rs: a cluster")),
+    ("castell bench tasks", Always("minutes; bench_tasks.rs")),
+    ("castell bench sim", Always("minutes, files of the reader's; bench_sim.rs")),
+    ("castell bench metg", Always("minutes; bench_tasks.rs")),
+    ("castell top  ", Always("goes on until somebody ends it; top.rs")),
+    ("jq ", Always("files of the reader's, by a program that castell does not need")),
+    ("salloc", Always("an allocation of Slurm's; sessions_slurm.rs")),
+    ("--slurm", Always("a queue of Slurm's; sessions_slurm.rs, slurm.rs")),
+    ("app.prv", Always("a trace of the reader's; paraver.rs")),
+    ("app.goal", Always("made of a trace of the reader's; paraver.rs")),
+    ("trace.bin", Always("a trace of the reader's; simulate.rs")),
+];
+
+/// Programs that pages only name, and those that reach hosts: hosts of a lab here.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("simulation", "exec sleep 600"),
+    ("analysis", "exec sleep 600"),
+    ("controller", "exit 0"),
+    (
+        ".bin/ssh",
+        "case \" $* \" in *\" node1 \"*|*\" a \"*) host=h1;; *) host=h2;; esac; shift $(($# - 1)); exec castell lab --on $host -- sh -c \"$1\"",
+    ),
+    (
+        ".bin/docker",
+        "case $3 in web1) host=h1;; *) host=h2;; esac; shift 3; exec castell lab --on $host -- \"$@\"",
+    ),
+];
+
+/// Commands for hosts with names, and what runs them where these are.
+const ON_HOSTS: &[(&str, &str)] = &[("--host", "castell lab 2 -- bash")];
+
+/// What takes minutes, and what is run instead.
+const SMALLER: &[(&str, &str)] =
+    &[("castell bench pingpong", "castell bench pingpong --samples 10 --rounds 1")];
+
+/// Whose numbers are those of a machine or of a moment.
+const MEASURES: &[&str] = &["castell session", "castell strategy", "./matrix"];
+
+/// Where nothing of what is printed has to be the same elsewhere.
+const VARIES: &[&str] = &["castell ways --explain"];
+
+/// What a command has started, or ended, is there, or gone, when another one succeeds: readers type more slowly.
+const AFTER: &[(&str, &str)] = &[
+    ("castell daemon", "castell strategy status"),
+    ("kill %1", "! castell strategy status"),
+    ("castell session run", "castell session list | grep -q ./PROGRAM"),
 ];
 
 static INSTALLED: LazyLock<Installed> = LazyLock::new(|| Installed::new("book"));
@@ -70,75 +122,105 @@ static INSTALLED: LazyLock<Installed> = LazyLock::new(|| Installed::new("book"))
 /// Pages whose commands other tests run.
 const OTHER_TESTS: &[&str] = &["tutorial", "pictures", "charts", "timelines"];
 
-/// A block of code with what stands before it.
-struct Block<'a> {
-    before: &'a str,
-    language: &'a str,
-    text: &'a str,
+/// A folder that a reader works in: what the checkout has, and programs that pages speak of and do not have.
+struct Reader {
+    folder: tempfile::TempDir,
+    /// What commands need that is not here.
+    lacks: Vec<Lack>,
+    used: Vec<bool>,
 }
 
-fn blocks(page: &str) -> Vec<Block<'_>> {
-    let parts: Vec<&str> = page.split("```").collect();
-    let pairs = parts.chunks(2).filter(|pair| pair.len() == 2);
-    let found = pairs.filter_map(|pair| {
-        let (language, text) = pair[1].split_once('\n')?;
-        Some(Block { before: pair[0], language, text })
-    });
-    found.collect()
-}
-
-/// The name that the block is to be saved under.
-fn file_name<'a>(block: &Block<'a>) -> Option<&'a str> {
-    let (before, name) = block.before.trim_end().strip_suffix("`:")?.rsplit_once('`')?;
-    before.trim_end().ends_with("as").then_some(name)
-}
-
-fn run(line: &str, folder: &Path, installed: &Installed) -> String {
-    let paths = std::env::var("PATH").unwrap_or_default();
-    let mut shell = Command::new("sh");
-    shell.args(["-c", line]).current_dir(folder);
-    shell.env("PATH", format!("{}:{paths}", installed.prefix.join("bin").display()));
-    shell.env("PKG_CONFIG_PATH", installed.prefix.join("lib/pkgconfig"));
-    // Where the pages have it installed: a link.
-    shell.env("HOME", folder);
-    installed::output(&mut shell)
-}
-
-/// Runs a page's commands, without those that are left out; how many were run, and how many not.
-fn follow(
-    page: &str,
-    folder: &Path,
-    installed: &Installed,
-    is_left_out: &mut dyn FnMut(&str) -> bool,
-) -> (usize, usize) {
-    let (mut commands, mut others) = (0, 0);
-    for block in blocks(page) {
-        if let Some(name) = file_name(&block) {
-            std::fs::write(folder.join(name), block.text).expect("the folder can be written");
+impl Reader {
+    fn new() -> Reader {
+        // Hosts of a lab have a /tmp of their own.
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        for name in ["examples", "vectors"] {
+            symlink(root().join(name), path(name)).expect("a link");
         }
-        if block.language != "console" {
-            continue;
+        symlink(&INSTALLED.prefix, path("castell")).expect("a link");
+        // The README's program is that of all pages.
+        symlink("ring", path("program")).expect("a link");
+        fs::create_dir(path(".bin")).expect("a folder");
+        for (name, script) in PROGRAMS {
+            fs::write(path(name), format!("#!/bin/sh\n{script}\n")).expect("a file");
+            fs::set_permissions(path(name), fs::Permissions::from_mode(0o755)).expect("rights");
         }
-        let mut printed = None;
-        // A command that goes on on the next line is one.
-        for line in block.text.replace("\\\n", "").lines() {
-            match (line.strip_prefix("$ "), &printed) {
-                (Some(command), _) if !is_left_out(command) => {
-                    printed = Some(run(command, folder, installed));
-                    commands += 1;
-                }
-                (Some(_), _) => {
-                    printed = None;
+        let lacks = Lack::ALL.into_iter().filter(|lack| lack.is_so()).collect();
+        Reader { folder, lacks, used: vec![false; NOT_RUN.len()] }
+    }
+
+    /// Whether the command is one of those that are not run.
+    fn leaves_out(&mut self, command: &str) -> bool {
+        let mut own =
+            command.split(OWN).skip(1).map(|rest| rest.split([' ', ')']).next().unwrap_or_default());
+        let is_there = own.all(|program| self.folder.path().join(program).exists());
+        let at = NOT_RUN.iter().position(|(part, why)| {
+            let holds = match why {
+                Why::Always(_) => *part != OWN || !is_there,
+                Why::Without(what) => self.lacks.contains(what),
+            };
+            holds && command.contains(part)
+        });
+        at.into_iter().for_each(|at| self.used[at] = true);
+        at.is_some()
+    }
+
+    /// Follows a page; how many commands were run, and how many not.
+    fn follow(&mut self, page: &str) -> (usize, usize) {
+        let (mut commands, mut others) = (0, 0);
+        let mut terminal = None;
+        for block in blocks(page) {
+            block.save(self.folder.path());
+            for typed in block.commands() {
+                if self.leaves_out(&typed.command) {
                     others += 1;
+                    continue;
                 }
-                (None, Some(printed)) => {
-                    assert!(printed.contains(line), "the book says `{line}`, and what came is:\n{printed}")
-                }
-                (None, None) => {}
+                let (_, terminal) = match terminal.take() {
+                    Some((section, open)) if section == block.section => terminal.insert((section, open)),
+                    // Which ends what the section before has started.
+                    _ => terminal.insert((block.section, Terminal::new(self.folder.path(), &INSTALLED))),
+                };
+                run(&typed, terminal);
+                commands += 1;
             }
         }
+        (commands, others)
     }
-    (commands, others)
+}
+
+/// Runs a command and compares what it prints with the page.
+fn run(typed: &Typed<'_>, terminal: &mut Terminal) {
+    let of = |table: &[(&str, &'static str)]| {
+        let row = table.iter().find(|(part, _)| typed.command.contains(part));
+        row.map(|(_, value)| *value)
+    };
+    let mut command = typed.command.clone();
+    for (part, small) in SMALLER {
+        command = command.replace(part, small);
+    }
+    let begun = std::time::Instant::now();
+    let (succeeds, printed) = terminal.run(&command, of(ON_HOSTS));
+    println!("{:6.1} s  {command}", begun.elapsed().as_secs_f64());
+    // A refusal is what the page has under the command.
+    let is_refused = typed.prints.first().is_some_and(|line| line.starts_with("castell: "));
+    assert!(succeeds || is_refused, "`{command}` has failed:\n{printed}");
+    let compared =
+        if VARIES.iter().any(|part| typed.command.contains(part)) { &[] } else { &typed.prints[..] };
+    let with_numbers = !MEASURES.iter().any(|part| typed.command.contains(part));
+    for line in compared {
+        let is_there = is_printed(line, &printed, with_numbers);
+        assert!(is_there, "below `{command}` the book says `{line}`, and what came is:\n{printed}");
+    }
+    let ends_or_stays = command.split(" # ").next().is_some_and(|it| it.trim_end().ends_with('&'))
+        || command.contains("kill %1");
+    if let Some(check) = of(AFTER).filter(|_| ends_or_stays) {
+        let program = command.split(OWN).nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or_default();
+        let check = check.replace("PROGRAM", program);
+        let (succeeds, said) = terminal.run(&format!("until {check}; do sleep 0.05; done"), None);
+        assert!(succeeds, "`{check}`: {said}");
+    }
 }
 
 /// The pictures of a page that a command of its has written are those in the book.
@@ -158,69 +240,37 @@ fn the_tutorial_and_the_pictures_are_what_their_commands_give() {
     for (page, commands, pictures) in [("tutorial", 11, 3), ("pictures", 7, 7), ("charts", 3, 2)] {
         let text =
             std::fs::read_to_string(root().join(format!("docs/src/{page}.md"))).expect("the page is there");
-        let folder = tempfile::tempdir().expect("a folder");
-        std::os::unix::fs::symlink(root().join("examples"), folder.path().join("examples")).expect("a link");
-        let followed = follow(&text, folder.path(), &INSTALLED, &mut |_| false);
-        assert_eq!(followed, (commands, 0), "commands of {page}");
-        assert_eq!(compare_pictures(&text, folder.path()), pictures, "pictures of {page}");
+        let mut reader = Reader::new();
+        assert_eq!(reader.follow(&text), (commands, 0), "commands of {page}");
+        assert_eq!(compare_pictures(&text, reader.folder.path()), pictures, "pictures of {page}");
     }
 }
 
-/// Whether hosts can be made here; else that counts as skipped.
-fn makes_hosts() -> bool {
-    let tried = Command::new(INSTALLED.prefix.join("bin/castell")).args(["lab", "1", "--", "true"]).output();
-    let tried = tried.expect("castell starts");
-    if !tried.status.success() {
-        skipped::skip("lab", &String::from_utf8_lossy(&tried.stderr));
-    }
-    tried.status.success()
+/// Files of pages, without those that other tests follow.
+fn all_pages() -> Vec<PathBuf> {
+    let book = fs::read_dir(root().join("docs/src")).expect("the book is there");
+    let mut pages: Vec<PathBuf> = book.map(|entry| entry.expect("it can be read").path()).collect();
+    pages.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    pages.retain(|path| !OTHER_TESTS.iter().any(|name| path.ends_with(format!("{name}.md"))));
+    pages.sort();
+    // It has the program that is everybody's.
+    pages.insert(0, root().join("README.md"));
+    pages
 }
 
 #[test]
 fn commands_of_all_pages_do_what_the_pages_say() {
-    // Hosts of a lab have a /tmp of their own.
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    for name in ["examples", "vectors"] {
-        std::os::unix::fs::symlink(root().join(name), folder.path().join(name)).expect("a link");
-    }
-    std::os::unix::fs::symlink(&INSTALLED.prefix, folder.path().join("castell")).expect("a link");
-    // The README's program is that of all pages.
-    std::os::unix::fs::symlink("ring", folder.path().join("program")).expect("a link");
-    let makes_hosts = makes_hosts();
-    let mut pages = vec![root().join("README.md")];
-    for entry in std::fs::read_dir(root().join("docs/src")).expect("the book is there") {
-        let path = entry.expect("it can be read").path();
-        let name = path.file_stem().expect("it has a name").to_string_lossy().into_owned();
-        if path.extension().is_some_and(|extension| extension == "md")
-            && !OTHER_TESTS.contains(&name.as_str())
-        {
-            pages.push(path);
-        }
-    }
-    let mut used = vec![false; NOT_RUN.len()];
+    let mut reader = Reader::new();
     let (mut commands, mut others) = (0, 0);
-    for page in pages {
-        let text = std::fs::read_to_string(&page).expect("a page");
-        let mut is_left_out = |command: &str| {
-            let mut own = command.split(OWN).skip(1).map(|rest| rest.split(' ').next().unwrap_or_default());
-            let is_there = own.all(|program| folder.path().join(program).exists());
-            let is_fine = |part: &str| match part {
-                OWN => is_there,
-                LAB | ISOLATED => makes_hosts,
-                _ => false,
-            };
-            let at = NOT_RUN.iter().position(|(part, _)| command.contains(part) && !is_fine(part));
-            at.into_iter().for_each(|at| used[at] = true);
-            at.is_some()
-        };
+    for page in all_pages() {
         println!("{}", page.display());
-        let (run, not_run) = follow(&text, folder.path(), &INSTALLED, &mut is_left_out);
+        let (run, not_run) = reader.follow(&fs::read_to_string(&page).expect("a page"));
         (commands, others) = (commands + run, others + not_run);
     }
     println!("{commands} commands run, {others} not");
     assert!(commands > 0);
-    for ((part, _), used) in NOT_RUN.iter().zip(used) {
-        let is_not = |of: &str| makes_hosts && [LAB, ISOLATED].contains(&of);
-        assert!(used || is_not(part), "no command of the book has `{part}`: NOT_RUN needs it no more");
+    for ((part, why), used) in NOT_RUN.iter().zip(&reader.used) {
+        let is_needed = *used || matches!(why, Why::Without(_));
+        assert!(is_needed, "no command of the book has `{part}`: NOT_RUN needs it no more");
     }
 }
