@@ -63,23 +63,34 @@ const NOT_RUN: &[(&str, Why)] = &[
     ("castell mpi", Always("mpi.rs, with MPI programs")),
     ("cargo ", Always("builds or installs: done before this test")),
     ("alias ", Always("for the shell that the reader types into")),
-    ("castell xdp", Always("prints what was measured; xdp.rs")),
+    ("castell xdp", Always("measures for half a minute; xdp.rs")),
+    ("fabric=verbs", Always("an InfiniBand network of the reader's")),
     ("castell lab", Without(Lack::Hosts)),
     ("--isolate", Without(Lack::Hosts)),
+    ("mpirun --host", Always("hosts_launchers.rs")),
+    ("mpiexec -hosts", Always("hosts_launchers.rs")),
     ("--host", Without(Lack::Hosts)),
+    ("ssh ", Without(Lack::Hosts)),
+    ("castell bench tasks", Always("minutes; bench_tasks.rs, small")),
+    ("castell bench metg", Always("minutes; bench_tasks.rs, small")),
+    ("castell bench omp --only-programs", Always("a benchmark of the reader's")),
+    ("sweep3d.goal", Always("a trace of the reader's; bench_sim.rs")),
+    ("castell learned", Always("knows nothing before a daemon has seen programs for a while; learned.rs")),
+    (
+        "castell profile -p",
+        Always("needs the processor's counters, and a process of the reader's; profile.rs"),
+    ),
+    ("castell tune knobs --profile", Always("changes what is set on this machine; knobs.rs")),
+    ("castell tune knobs --knob swappiness", Always("the same")),
+    ("trace.swf.gz", Always("a trace of the reader's; session.rs")),
+    ("srun", Always("a cluster with Slurm; slurm.rs")),
+    ("salloc", Always("the same; sessions_slurm.rs")),
+    ("mpirun ./analysis", Always("in an allocation of Slurm's; sessions_slurm.rs")),
+    ("--slurm", Always("a queue of Slurm's; sessions_slurm.rs, slurm.rs")),
     ("castell session", Without(Lack::TwoProcessors)),
     (" cuda", Without(Lack::Cuda)),
-    ("srun", Always("slurm.rs: a cluster")),
-    ("castell bench tasks", Always("minutes; bench_tasks.rs")),
-    ("castell bench sim", Always("minutes, files of the reader's; bench_sim.rs")),
-    ("castell bench metg", Always("minutes; bench_tasks.rs")),
-    ("castell top  ", Always("goes on until somebody ends it; top.rs")),
+    ("--split", Always("programs and times of the reader's; place.rs")),
     ("jq ", Always("files of the reader's, by a program that castell does not need")),
-    ("salloc", Always("an allocation of Slurm's; sessions_slurm.rs")),
-    ("--slurm", Always("a queue of Slurm's; sessions_slurm.rs, slurm.rs")),
-    ("app.prv", Always("a trace of the reader's; paraver.rs")),
-    ("app.goal", Always("made of a trace of the reader's; paraver.rs")),
-    ("trace.bin", Always("a trace of the reader's; simulate.rs")),
 ];
 
 /// Programs that pages only name, and those that reach hosts: hosts of a lab here.
@@ -87,25 +98,63 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("simulation", "exec sleep 600"),
     ("analysis", "exec sleep 600"),
     ("controller", "exit 0"),
+    ("bt", "timeout 3 sha256sum /dev/zero; exit 0"),
+    ("cg", "timeout 3 md5sum /dev/zero; exit 0"),
     (
         ".bin/ssh",
-        "case \" $* \" in *\" node1 \"*|*\" a \"*) host=h1;; *) host=h2;; esac; shift $(($# - 1)); exec castell lab --on $host -- sh -c \"$1\"",
+        "while :; do case $1 in -o) shift 2;; -*) shift;; *) break;; esac; done; \
+         case $1 in node1|a) host=h1;; *) host=h2;; esac; shift; CASTELL_LAB_HOSTS=h1,h2 exec castell lab --on $host -- sh -c \"$*\"",
     ),
     (
         ".bin/docker",
-        "case $3 in web1) host=h1;; *) host=h2;; esac; shift 3; exec castell lab --on $host -- \"$@\"",
+        "case $3 in web1) host=h1;; *) host=h2;; esac; shift 3; CASTELL_LAB_HOSTS=h1,h2 exec castell lab --on $host -- \"$@\"",
     ),
 ];
 
 /// Commands for hosts with names, and what runs them where these are.
-const ON_HOSTS: &[(&str, &str)] = &[("--host", "castell lab 2 -- bash")];
+const ON_HOSTS: &[(&str, &str)] = &[("--host", IN_LAB), ("ssh ", IN_LAB)];
+/// As if it was none: castell reaches its hosts as any others.
+const IN_LAB: &str = "castell lab 2 -- env -u CASTELL_LAB_HOSTS bash";
 
-/// What takes minutes, and what is run instead.
-const SMALLER: &[(&str, &str)] =
-    &[("castell bench pingpong", "castell bench pingpong --samples 10 --rounds 1")];
+/// What would take long, and what is run instead.
+const SMALLER: &[(&str, &str)] = &[
+    ("--ops allreduce --ranks 4", "--samples 10 --rounds 1 --ops allreduce --ranks 4 --bytes 8"),
+    ("castell bench collectives --", "castell bench collectives --samples 10 --rounds 1 --"),
+    ("castell bench collectives", "castell bench collectives --samples 10 --rounds 1 --ops barrier"),
+    ("castell bench pingpong", "castell bench pingpong --bytes 8 --samples 10 --rounds 1"),
+    (
+        "castell bench localops --bytes 4096,1048576 --samples 100 --rounds 9",
+        "castell bench localops --bytes 4096",
+    ),
+    ("castell bench net", "castell bench net --samples 5 --rounds 1 --ops barrier"),
+    ("castell bench omp", "castell bench omp --samples 1 --rounds 1"),
+    ("castell tune knobs", "castell tune knobs --samples 8 --budget 8 --rounds 1"),
+    ("castell tune hosts", "castell tune hosts"),
+    ("castell tune export", "castell tune export"),
+    ("castell tune", "castell tune --ops barrier --ranks 2 --rounds 1 --no-peers"),
+    ("ls -lR /usr", "ls -l /usr"),
+    ("castell probe --distance 1G", "castell probe --seconds 0.1 --distance 64M"),
+    ("castell probe", "castell probe --seconds 0.1"),
+    ("castell slowdown", "castell slowdown --sizes 64K --pairs 7 --interval 10"),
+    ("lublin:jobs=100000", "lublin:jobs=1000"),
+    ("--every 5", "--every 1"),
+    ("matrix 1024 100 4", "matrix 128 20 2"),
+    ("castell predict --simulate table-2", "castell predict --simulate table-2 --scale 64"),
+];
 
 /// Whose numbers are those of a machine or of a moment.
-const MEASURES: &[&str] = &["castell session", "castell strategy", "./matrix"];
+const MEASURES: &[&str] = &[
+    "castell session",
+    "castell strategy status",
+    "castell strategy replay",
+    "castell strategy simulate --recorded",
+    "castell cpus",
+    "castell tune knobs",
+    "./matrix",
+    "./product",
+    "-v -- ./program",
+    "--ways -- ./program",
+];
 
 /// Where nothing of what is printed has to be the same elsewhere.
 const VARIES: &[&str] = &["castell ways --explain"];
@@ -115,12 +164,14 @@ const AFTER: &[(&str, &str)] = &[
     ("castell daemon", "castell strategy status"),
     ("kill %1", "! castell strategy status"),
     ("castell session run", "castell session list | grep -q ./PROGRAM"),
+    ("castell omp --malleable", "castell cpus | grep -q $!"),
+    ("CASTELL_TASKS_MAILBOX", "castell cpus | grep -q $!"),
 ];
 
 static INSTALLED: LazyLock<Installed> = LazyLock::new(|| Installed::new("book"));
 
 /// Pages whose commands other tests run.
-const OTHER_TESTS: &[&str] = &["tutorial", "pictures", "charts", "timelines"];
+const OTHER_TESTS: &[&str] = &["tutorial", "pictures", "charts"];
 
 /// A folder that a reader works in: what the checkout has, and programs that pages speak of and do not have.
 struct Reader {
@@ -196,10 +247,8 @@ fn run(typed: &Typed<'_>, terminal: &mut Terminal) {
         let row = table.iter().find(|(part, _)| typed.command.contains(part));
         row.map(|(_, value)| *value)
     };
-    let mut command = typed.command.clone();
-    for (part, small) in SMALLER {
-        command = command.replace(part, small);
-    }
+    let smaller = SMALLER.iter().find(|(part, _)| typed.command.contains(part));
+    let command = smaller.map_or(typed.command.clone(), |(part, small)| typed.command.replace(part, small));
     let begun = std::time::Instant::now();
     let (succeeds, printed) = terminal.run(&command, of(ON_HOSTS));
     println!("{:6.1} s  {command}", begun.elapsed().as_secs_f64());
@@ -213,8 +262,7 @@ fn run(typed: &Typed<'_>, terminal: &mut Terminal) {
         let is_there = is_printed(line, &printed, with_numbers);
         assert!(is_there, "below `{command}` the book says `{line}`, and what came is:\n{printed}");
     }
-    let ends_or_stays = command.split(" # ").next().is_some_and(|it| it.trim_end().ends_with('&'))
-        || command.contains("kill %1");
+    let ends_or_stays = command.ends_with('&') || command.contains("kill %1");
     if let Some(check) = of(AFTER).filter(|_| ends_or_stays) {
         let program = command.split(OWN).nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or_default();
         let check = check.replace("PROGRAM", program);
@@ -254,6 +302,7 @@ fn all_pages() -> Vec<PathBuf> {
     pages.retain(|path| !OTHER_TESTS.iter().any(|name| path.ends_with(format!("{name}.md"))));
     pages.sort();
     // It has the program that is everybody's.
+    if let Ok(only) = std::env::var("ONLY") { pages.retain(|p| only.split(',').any(|o| p.ends_with(format!("{o}.md")))); }
     pages.insert(0, root().join("README.md"));
     pages
 }

@@ -62,6 +62,11 @@ impl<'a> Block<'a> {
             let last = all.last_mut().map(|last| &mut last.command);
             goes_on = last.is_some_and(|last| last.ends_with('\\') && last.pop().is_some());
         }
+        for typed in &mut all {
+            // Without what it says to the reader.
+            let command = typed.command.split(" # ").next().unwrap_or_default().trim_end().len();
+            typed.command.truncate(command);
+        }
         all
     }
 }
@@ -179,10 +184,13 @@ pub fn is_printed(line: &str, printed: &str, with_numbers: bool) -> bool {
 
 fn without_numbers(line: &str) -> String {
     const UNITS: [&str; 9] = ["ns", "us", "ms", "s", "min", "h", "B", "KiB", "MiB"];
-    let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
     let spaced = line.replace(|c: char| "(),:;=-+".contains(c), " ");
-    let mut words: Vec<&str> =
-        spaced.split_whitespace().map(|it| if is_number(it) { "#" } else { it }).collect();
+    let mut words: Vec<&str> = spaced.split_whitespace().collect();
+    for word in &mut words {
+        let is_number = word.starts_with(|c: char| c.is_ascii_digit());
+        // Numbers of processes and hosts end a name.
+        *word = if is_number { "#" } else { word.trim_end_matches(|c: char| c.is_ascii_digit()) };
+    }
     words.dedup_by(|unit, number| *number == "#" && (*unit == "#" || UNITS.contains(unit)));
     words.join(" ")
 }
