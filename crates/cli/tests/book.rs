@@ -58,7 +58,6 @@ impl Lack {
 
 /// A part of the commands that are not run here, and why. All others are run.
 const NOT_RUN: &[(&str, Why)] = &[
-    (OWN, Always("a program of the reader's, unless the page has it; tests have some of their own")),
     ("mpicxx", Always("a program and a library of the reader's")),
     ("castell mpi", Always("mpi.rs, with MPI programs")),
     ("cargo ", Always("builds or installs: done before this test")),
@@ -96,6 +95,7 @@ const NOT_RUN: &[(&str, Why)] = &[
     (" cuda", Without(Lack::Cuda)),
     ("--split", Always("programs and times of the reader's; place.rs")),
     ("jq ", Always("files of the reader's, by a program that castell does not need")),
+    (OWN, Always("a program of the reader's, unless the page has it; tests have some of their own")),
 ];
 
 /// Programs that pages only name, and those that reach hosts: hosts of a lab here.
@@ -123,15 +123,19 @@ const IN_LAB: &str = "castell lab 2 -- env -u CASTELL_LAB_HOSTS bash";
 
 /// What would take long, and what is run instead.
 const SMALLER: &[(&str, &str)] = &[
-    ("--ops allreduce --ranks 4", "--samples 10 --rounds 1 --ops allreduce --ranks 4 --bytes 8"),
-    ("castell bench collectives --", "castell bench collectives --samples 10 --rounds 1 --"),
-    ("castell bench collectives", "castell bench collectives --samples 10 --rounds 1 --ops barrier"),
-    ("castell bench pingpong", "castell bench pingpong --bytes 8 --samples 10 --rounds 1"),
+    ("--ops allreduce --ranks 4", "--samples 2 --rounds 1 --ops allreduce --ranks 4 --bytes 8"),
+    ("castell bench collectives --", "castell bench collectives --samples 2 --rounds 1 --"),
+    ("castell bench collectives", "castell bench collectives --samples 2 --rounds 1 --ops barrier"),
+    ("castell bench pingpong", "castell bench pingpong --bytes 8 --samples 2 --rounds 1"),
     (
         "castell bench localops --bytes 4096,1048576 --samples 100 --rounds 9",
-        "castell bench localops --bytes 4096",
+        "castell bench localops --bytes 64 --samples 1 --rounds 1",
     ),
-    ("castell bench net", "castell bench net --no-peers --samples 5 --rounds 1 --ops barrier"),
+    (
+        "castell bench net --net",
+        "castell bench net --no-peers --per-host 1 --samples 1 --rounds 1 --ops barrier --net",
+    ),
+    ("castell bench net", "castell bench net --no-peers --samples 2 --rounds 1 --ops barrier"),
     ("castell bench omp", "castell bench omp --samples 1 --rounds 1"),
     ("castell tune knobs", "castell tune knobs --samples 8 --budget 8 --rounds 1"),
     ("castell tune hosts", "castell tune hosts"),
@@ -142,6 +146,7 @@ const SMALLER: &[(&str, &str)] = &[
     ("castell probe", "castell probe --seconds 0.1"),
     ("lublin:jobs=100000", "lublin:jobs=1000"),
     ("--every 5", "--every 1"),
+    ("seq 300000", "seq 3000"),
     ("matrix 1024 100 4", "matrix 128 20 2"),
     ("castell predict --simulate", "castell predict --scale 64 --simulate"),
 ];
@@ -153,7 +158,6 @@ const MEASURES: &[&str] = &[
     "castell strategy replay",
     "castell strategy simulate --recorded",
     "castell cpus",
-    "castell tune knobs",
     "./matrix",
     "./product",
     "-v -- ./program",
@@ -161,7 +165,7 @@ const MEASURES: &[&str] = &[
 ];
 
 /// Where nothing of what is printed has to be the same elsewhere.
-const VARIES: &[&str] = &["castell ways --explain"];
+const VARIES: &[&str] = &["castell ways --explain", "castell tune knobs"];
 
 /// What a command has started, or ended, is there, or gone, when another one succeeds: readers type more slowly.
 const AFTER: &[(&str, &str)] = &[
@@ -227,11 +231,15 @@ impl Reader {
         let name = path.file_stem().expect("a page has a name").to_string_lossy();
         let page = fs::read_to_string(path).expect("a page");
         let (mut commands, mut others) = (0, 0);
-        let mut terminal = None;
+        let (mut terminal, mut elsewhere) = (None, None);
         for block in blocks(&page) {
             block.save(self.folder.path());
             for typed in block.commands() {
-                if self.leaves_out(&name, &typed.command) {
+                // What follows is typed in that job.
+                if typed.command.starts_with("salloc") {
+                    elsewhere = Some(block.section);
+                }
+                if self.leaves_out(&name, &typed.command) || elsewhere == Some(block.section) {
                     others += 1;
                     continue;
                 }
@@ -309,9 +317,6 @@ fn all_pages() -> Vec<PathBuf> {
     pages.retain(|path| !OTHER_TESTS.iter().any(|name| path.ends_with(format!("{name}.md"))));
     pages.sort();
     // It has the program that is everybody's.
-    if let Ok(only) = std::env::var("ONLY") {
-        pages.retain(|p| only.split(',').any(|o| p.ends_with(format!("{o}.md"))));
-    }
     pages.insert(0, root().join("README.md"));
     pages
 }

@@ -86,7 +86,7 @@ pub struct Terminal {
 /// The variable with the mark.
 const MARK: &str = "BOOK_READERS_TERMINAL";
 /// No command takes as long on the slowest machine.
-const HANGS: Duration = Duration::from_secs(400);
+const HANGS: Duration = Duration::from_secs(300);
 
 impl Terminal {
     pub fn new(folder: &Path, installed: &Installed) -> Terminal {
