@@ -132,8 +132,12 @@ const SMALLER: &[(&str, &str)] = &[
         "castell bench localops --bytes 64 --samples 1 --rounds 1",
     ),
     (
-        "castell bench net --net",
-        "castell bench net --no-peers --per-host 1 --samples 1 --rounds 1 --ops barrier --net",
+        "castell bench net --net tcp,tcp+tls,esp=eth0,fabric",
+        "castell bench net --no-peers --per-host 1 --samples 1 --rounds 1 --ops barrier --net tcp,tcp+tls",
+    ),
+    (
+        "castell bench net --hosts node1,node2 --per-host 1,8",
+        "castell bench net --no-peers --samples 1 --rounds 1 --ops barrier --hosts node1,node2 --per-host 1",
     ),
     ("castell bench net", "castell bench net --no-peers --samples 2 --rounds 1 --ops barrier"),
     ("castell bench omp", "castell bench omp --samples 1 --rounds 1"),
@@ -171,7 +175,7 @@ const VARIES: &[&str] = &["castell ways --explain", "castell tune knobs"];
 const AFTER: &[(&str, &str)] = &[
     ("castell daemon", "castell strategy status"),
     ("kill %1", "! castell strategy status"),
-    ("castell session run", "castell session list | grep -q ./PROGRAM"),
+    ("castell session run", "castell session list | grep -qF \"PROGRAM\""),
     ("castell omp --malleable", "castell cpus | grep -q $!"),
     ("CASTELL_TASKS_MAILBOX", "castell cpus | grep -q $!"),
 ];
@@ -279,7 +283,7 @@ fn run(typed: &Typed<'_>, terminal: &mut Terminal) {
     }
     let ends_or_stays = command.ends_with('&') || command.contains("kill %1");
     if let Some(check) = of(AFTER).filter(|_| ends_or_stays) {
-        let program = command.split(OWN).nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or_default();
+        let program = command.split(" -- ").nth(1).map_or("", |rest| rest.trim_end_matches(" &"));
         let check = check.replace("PROGRAM", program);
         let (succeeds, said) = terminal.run(&format!("until {check}; do sleep 0.05; done"), None);
         assert!(succeeds, "`{check}`: {said}");
