@@ -142,7 +142,7 @@ const SMALLER: &[(&str, &str)] = &[
     ("castell bench net", "castell bench net --no-peers --samples 2 --rounds 1 --ops barrier"),
     ("castell bench omp", "castell bench omp --samples 1 --rounds 1"),
     ("castell tune knobs", "castell tune knobs --samples 8 --budget 8 --rounds 1"),
-    ("castell tune hosts", "castell tune hosts"),
+    ("castell tune hosts", "castell tune hosts --bytes 8"),
     ("castell tune export", "castell tune export"),
     ("castell tune", "castell tune --ops barrier --ranks 2 --rounds 1 --no-peers"),
     ("ls -lR /usr", "ls -l /usr"),
@@ -226,7 +226,11 @@ impl Reader {
             };
             holds && named.contains(part)
         });
-        at.into_iter().for_each(|at| self.used[at] = true);
+        if let Some(at) = at {
+            self.used[at] = true;
+            let why = if let Why::Always(why) = NOT_RUN[at].1 { why } else { "this machine lacks something" };
+            println!("not run ({why}): {command}");
+        }
         at.is_some()
     }
 
@@ -268,9 +272,8 @@ fn run(typed: &Typed<'_>, terminal: &mut Terminal) {
     };
     let smaller = SMALLER.iter().find(|(part, _)| typed.command.contains(part));
     let command = smaller.map_or(typed.command.clone(), |(part, small)| typed.command.replace(part, small));
-    let begun = std::time::Instant::now();
     let (succeeds, printed) = terminal.run(&command, of(ON_HOSTS));
-    println!("{:6.1} s  {command}", begun.elapsed().as_secs_f64());
+    println!("{command}");
     // A refusal is what the page has under the command.
     let is_refused = typed.prints.first().is_some_and(|line| line.starts_with("castell: "));
     assert!(succeeds || is_refused, "`{command}` has failed:\n{printed}");
