@@ -58,9 +58,14 @@ fn forger() {
     let mark = fs::read_to_string(folder.join("mark")).expect("a mark");
     let wanted = |spawned_by| Wanted { slots: 1, mark: mark.clone(), spawned_by, ..Wanted::default() };
     let run = |wanted| ToAgent::Run(Box::new(wanted));
-    let parts = Vec::new();
-    let return_ =
-        ToAgent::Return { mark: mark.clone(), started: true, suspended: false, paused: false, parts };
+    let return_ = ToAgent::Return {
+        mark: mark.clone(),
+        started: true,
+        suspended: false,
+        paused: false,
+        parts: Vec::new(),
+        known: Box::default(),
+    };
     for forged in [
         run(wanted(None)),
         run(wanted(Some(mark.clone()))),

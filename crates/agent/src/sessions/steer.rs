@@ -233,7 +233,7 @@ impl Sessions {
             let session = match until {
                 Until::CarriedOut(id) => id.and_then(|id| {
                     let peer = self.clients.get_mut(client)?.peer;
-                    Some(self.shown(id, self.live.get(&id)?, peer))
+                    Some(Box::new(self.shown(id, self.live.get(&id)?, peer)))
                 }),
                 Until::Ended(_) => None,
             };

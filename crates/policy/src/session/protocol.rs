@@ -280,7 +280,7 @@ pub enum FromAgent {
         /// What sessions are allowed that say nothing of their own.
         slowdown_max: Option<Slowdown>,
         /// The session as it is now; none if it has ended, and where all were meant.
-        session: Option<Shown>,
+        session: Option<Box<Shown>>,
     },
     /// What there is to say about a session.
     Explained(Box<Explained>),
