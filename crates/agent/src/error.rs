@@ -24,6 +24,14 @@ pub enum AgentError {
         /// The socket.
         path: PathBuf,
     },
+    /// Nobody listens, and those that there are wait for somebody.
+    #[error("no agent listens at {path}, and the sessions that there are look for one: {sessions} (each goes on by itself meanwhile, and belongs to the next one that comes: `castell session run` starts one)", path = path.display())]
+    Between {
+        /// The socket.
+        path: PathBuf,
+        /// How many.
+        sessions: usize,
+    },
     /// Somebody else's.
     #[error("the agent at {path} is another user's: only its user steers its sessions, or sees them", path = path.display())]
     NotYours {

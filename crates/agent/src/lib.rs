@@ -8,6 +8,7 @@
 
 mod agent;
 mod allocation;
+mod between;
 mod clients;
 mod connection;
 mod environment;
@@ -32,6 +33,7 @@ mod tree;
 mod workers;
 
 pub use allocation::{Allocation, here};
+pub use between::until_found;
 pub use connection::{list, steer};
 pub use environment::{HOSTS, PROGRAM, REMOTE, SOCKET};
 pub use error::AgentError;

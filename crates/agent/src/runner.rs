@@ -28,6 +28,8 @@ use std::time::{Duration, Instant};
 const GRACE: Duration = Duration::from_secs(5);
 /// When there has been no agent for so long, the runner starts one.
 const AGENT_AFTER: Duration = Duration::from_secs(2);
+/// When that one has not come for so long, or was killed before this runner has found it, it starts another one.
+const START_AGAIN_AFTER: Duration = Duration::from_secs(3);
 /// When there has been none for so long, the session goes on by itself.
 pub(crate) const ALONE_AFTER: Duration = Duration::from_secs(10);
 /// How often an agent is looked for then.
@@ -184,8 +186,8 @@ struct Lost {
     /// When the next one is looked for.
     look: Instant,
     pause: Duration,
-    /// This runner has started one.
-    has_started: bool,
+    /// When this runner has last started one.
+    started: Option<Instant>,
     /// The session goes on by itself.
     is_alone: bool,
 }
@@ -240,13 +242,8 @@ impl Runner<'_> {
     fn lose(&mut self) {
         self.agent = None;
         let now = Instant::now();
-        let lost = Lost {
-            since: now,
-            look: now,
-            pause: Duration::from_millis(10),
-            has_started: false,
-            is_alone: false,
-        };
+        let lost =
+            Lost { since: now, look: now, pause: Duration::from_millis(10), started: None, is_alone: false };
         self.lost.get_or_insert(lost).look = now;
     }
 
@@ -276,9 +273,13 @@ impl Runner<'_> {
         }
         lost.look = Instant::now() + lost.pause;
         lost.pause = (2 * lost.pause).min(LOOK_AGAIN);
-        if lost.since.elapsed() >= AGENT_AFTER && !lost.has_started && self.place.is_own() {
-            lost.has_started = true;
-            if let Err(error) = (self.start_agent)() {
+        let is_due = match lost.started {
+            None => lost.since.elapsed() >= AGENT_AFTER,
+            Some(started) => started.elapsed() >= START_AGAIN_AFTER && !lost.is_alone,
+        };
+        if is_due && self.place.is_own() {
+            let is_first = lost.started.replace(Instant::now()).is_none();
+            if let (Err(error), true) = ((self.start_agent)(), is_first) {
                 (self.say)(&format!(
                     "the agent of the sessions is gone, and no other one can be started: {error}"
                 ));

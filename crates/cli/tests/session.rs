@@ -516,3 +516,38 @@ fn memory_is_limited_where_it_can_be_and_counted_elsewhere() {
     let status = took("400M");
     assert!(!status.success(), "{status}");
 }
+
+/// The process that keeps the sessions of a socket, or that a runner has started to do so.
+fn agent(socket: &str) -> Option<u32> {
+    let processes = fs::read_dir("/proc").expect("processes").filter_map(Result::ok);
+    let mut numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    numbers.find(|pid| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+        words.windows(2).any(|two| two == [&b"session"[..], b"agent"]) && words.contains(&socket.as_bytes())
+    })
+}
+
+#[test]
+fn sessions_between_two_agents_are_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("s.sock");
+    let socket = socket.to_string_lossy();
+    let none = text(&castell(&["list", "--socket", &socket]));
+    assert!(none.0.starts_with("no session, and no agent at"), "{none:?}");
+    let holder = Beside::start(folder.path(), &socket, &["-n", "1"], HOLDS_ALL);
+    until("it runs", || folder.path().join("holds").exists());
+    let kill = || {
+        let agent = agent(&socket).expect("an agent").to_string();
+        let status = Command::new("kill").args(["-KILL", &agent]).status().expect("kill starts");
+        assert!(status.success(), "{status}");
+    };
+    kill();
+    let said = text(&castell(&["list", "--socket", &socket]));
+    assert!(said.0.starts_with("1 session under wait"), "{said:?}");
+    kill();
+    let said = text(&castell(&["explain", "1", "--socket", &socket]));
+    assert!(said.0.starts_with("session 1 has run"), "{said:?}");
+    fs::write(folder.path().join("go"), "").expect("a file");
+    holder.ends();
+}

@@ -6,7 +6,7 @@ use crate::launch::parse_duration;
 use anyhow::Context as _;
 use castell_agent::{
     Allocation, Asked, Life, MARK, NO_MARK, Options, Place, keep, list as ask_for_list, run as run_session,
-    serve,
+    serve, until_found,
 };
 use castell_base::counted;
 use castell_host::NODE_FOLDER;
@@ -302,7 +302,9 @@ pub fn relay(args: RelayArgs) -> anyhow::Result<ExitCode> {
 /// `castell session list`.
 pub fn list(args: ListArgs) -> anyhow::Result<ExitCode> {
     let place = args.place.place()?;
-    let (policy, slowdown_max, sessions) = match ask_for_list(&place, allocation()?.as_ref())? {
+    let allocation = allocation()?;
+    until_found(&place, allocation.as_ref())?;
+    let (policy, slowdown_max, sessions) = match ask_for_list(&place, allocation.as_ref())? {
         Some(FromAgent::Sessions { policy, slowdown_max, sessions }) => {
             (Some(policy), slowdown_max, sessions)
         }

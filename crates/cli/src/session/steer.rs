@@ -5,7 +5,7 @@ use super::run::{PlaceArgs, line, named};
 use super::words::{bytes, count_processors, memory, time};
 use crate::launch::parse_duration;
 use anyhow::{Context as _, bail};
-use castell_agent::steer as ask;
+use castell_agent::{Allocation, Place, steer, until_found};
 use castell_policy::session::protocol::{
     Beside, Explained, FromAgent, HeldBack, Holder, Memory, Named, Order, Predicted, Shown, ToAgent,
 };
@@ -161,6 +161,12 @@ pub fn resume(args: ResumeArgs) -> anyhow::Result<ExitCode> {
 /// `castell session end`.
 pub fn end(args: EndArgs) -> anyhow::Result<ExitCode> {
     order(args.one, Order::End {})
+}
+
+/// Asks the agent, or the next one where sessions are between two.
+fn ask(place: &Place, allocation: Option<&Allocation>, messages: &[ToAgent]) -> anyhow::Result<FromAgent> {
+    until_found(place, allocation)?;
+    Ok(steer(place, allocation, messages)?)
 }
 
 fn order(one: One, order: Order) -> anyhow::Result<ExitCode> {
