@@ -193,6 +193,8 @@ fn what_is_wrong_is_told() {
         (vec!["simulate", &*trace], "line 2: there are 3 numbers"),
         (vec!["simulate", "djsb", "--timeline", "x.svg"], "say which"),
         (vec!["simulate", "djsb", "--policy", "polite"], "`polite` is no policy"),
+        (vec!["explain", "abc"], "a session has a number, which `castell session list` shows"),
+        (vec!["set", "abc", "--priority", "1"], "a session has a number, which `castell session list` shows"),
     ] {
         let output = castell(&arguments);
         let (_, said) = text(&output);

@@ -12,6 +12,7 @@ use castell_policy::session::protocol::{
 use castell_policy::session::{
     Decision, Event, Explanation, Holding, Needs, Refused, Request, Rules, SessionId, Slowdown, State,
 };
+use std::collections::BTreeSet;
 
 /// An answer that has to wait.
 pub(super) struct Promised {
@@ -312,7 +313,8 @@ impl Sessions {
         }
         let explanation = self.scheduler.explain(now, id).ok_or("it has just ended")?;
         let (beside, held_back) = (self.beside(id, &explanation, peer), held_back(&explanation));
-        let holders = explanation.holders.iter().map(|holding| self.holder(holding, peer)).collect();
+        let holders = self.holders(live, &explanation, peer);
+        let home = self.scheduler.home(id).map_or_else(Vec::new, |home| self.machine.all_parts(home));
         let Explanation { ran, free, offline, before, begins, suspensions, suspended_by, stops, .. } =
             explanation;
         let numbers = |ids: Vec<SessionId>| ids.into_iter().map(|id| id.0).collect();
@@ -323,6 +325,9 @@ impl Sessions {
             ran_ms: ran,
             free,
             offline,
+            online: self.machine.online().into(),
+            gone: self.machine.gone(),
+            home,
             before: numbers(before),
             holders,
             beside,
@@ -332,6 +337,29 @@ impl Sessions {
             suspended_by: numbers(suspended_by),
             stops,
         })))
+    }
+
+    /// Who has some of a session's slots; of one that has lost its processors, also who is on those that are left.
+    fn holders(&self, live: &Live, explanation: &Explanation, peer: Peer) -> Vec<Holder> {
+        let mut holders: Vec<Holder> =
+            explanation.holders.iter().map(|holding| self.holder(holding, peer)).collect();
+        if explanation.state != State::Running || self.machine.gone().is_empty() {
+            return holders;
+        }
+        let cpus: BTreeSet<u32> = live.cpus().into_iter().collect();
+        for id in &explanation.beside {
+            let Some(other) = self.live.get(id).filter(|_| holders.iter().all(|it| it.session != id.0))
+            else {
+                continue;
+            };
+            let common = other.cpus().iter().filter(|cpu| cpus.contains(cpu)).count() as u64;
+            if common > 0 {
+                let state = self.scheduler.state(*id).unwrap_or(State::Running);
+                holders.push(self.holder(&Holding { session: *id, state, slots: common, left: None }, peer));
+            }
+        }
+        holders.sort_by_key(|holder| holder.session);
+        holders
     }
 
     fn holder(&self, holding: &Holding, peer: Peer) -> Holder {

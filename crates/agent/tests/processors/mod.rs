@@ -136,6 +136,11 @@ pub fn are_taken_from_sessions_that_run(world: &World) {
         cpu(&moves_) == mine && allowed(&moves_).iter().all(|cpus| *cpus == mine)
     });
     moves(&moves_);
+    let explained = world.explain(shown(stays.0.id()).session);
+    assert_eq!((explained.online, &explained.gone), (1, &its), "what it shares, and why");
+    assert_eq!(explained.holders.len(), 1, "the other one is on its processor");
+    let explained = world.explain(shown(moves_.0.id()).session);
+    assert_eq!((&explained.home[0].cpus, &explained.shown.parts[0].cpus), (&its, &mine));
     // Nobody is given what is gone, and who wants more than is left holds up nobody.
     let wide = world.start("wait", 2, "exit 3");
     wait_for("it waits", || world.states().len() == 3);

@@ -6,6 +6,7 @@ mod run;
 mod simulate;
 mod spawned;
 mod steer;
+mod why;
 pub(crate) mod words;
 
 pub(crate) use self::allocation::allocation;

@@ -1,7 +1,7 @@
 //! `castell session run`, `list` and `agent`.
 
 use super::allocation::allocation;
-use super::words::memory;
+use super::words::{count_processors, memory, number};
 use crate::launch::parse_duration;
 use anyhow::Context as _;
 use castell_agent::{
@@ -18,7 +18,7 @@ use castell_prof::binary::Binary;
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -77,7 +77,7 @@ pub struct RunArgs {
     #[arg(long)]
     no_probe: bool,
     /// A session (see `list`) that it talks to: neither waits for the other, nor suspends it
-    #[arg(long, value_name = "SESSION")]
+    #[arg(long, value_name = "SESSION", value_parser = number)]
     with: Option<u64>,
     #[command(flatten)]
     place: PlaceArgs,
@@ -324,22 +324,43 @@ pub fn list(args: ListArgs) -> anyhow::Result<ExitCode> {
         Some(policy) => {
             let most = slowdown_max.map_or_else(String::new, |most| format!(" (max-slowdown {most})"));
             println!("{} under {policy}{most}", counted(sessions.len(), "session"));
-            sessions.iter().for_each(|session| println!("{}", line(session)));
+            let width = width();
+            sessions.iter().for_each(|session| println!("{}", line(session, width)));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A session in a list.
-pub(super) fn line(shown: &Shown) -> String {
+/// How many characters fit into a line, where standard output is a terminal.
+pub(super) fn width() -> Option<usize> {
+    let is_terminal = io::stdout().is_terminal();
+    let size = is_terminal.then(ratatui::crossterm::terminal::size).and_then(Result::ok);
+    size.map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0)
+}
+
+/// A session in a list. Its command is shortened so that the line has so many characters, but never to fewer than ten.
+pub(super) fn line(shown: &Shown, width: Option<usize>) -> String {
     let Shown { session, state, pid, command, .. } = shown;
-    let cpus = processors(shown);
+    let cpus = match (&shown.cpus, &shown.parts[..]) {
+        (Some(named), []) => format!("wants {}", print_list(&named.cpus)),
+        (None, []) => format!("wants {}", count_processors(shown.slots.into())),
+        _ => format!("processors {}", processors(shown)),
+    };
     let by = match (shown.stopped, shown.paused) {
         (true, _) => " (stopped by its user)",
         (false, true) => " (stopped, as Ctrl-Z does)",
         (false, false) => "",
     };
-    format!("{session:>5}  {state:<9}  processors {cpus:<12} process {pid:<8} {command}{by}")
+    let before = format!("{session:>5}  {state:<9}  {cpus:<23} process {pid:<8} ");
+    let room = width.map(|width| width.saturating_sub(before.chars().count() + by.len()).max(10));
+    let length = command.chars().count();
+    match room.filter(|room| length > *room) {
+        Some(room) => {
+            let start: String = command.chars().take(room - 1).collect();
+            format!("{before}{start}…{by}")
+        }
+        None => format!("{before}{command}{by}"),
+    }
 }
 
 /// Where it is, with the nodes if that is not here.
@@ -350,5 +371,31 @@ pub(crate) fn processors(shown: &Shown) -> String {
         parts => {
             parts.iter().map(|part| format!("{}:{}", part.node, cpus(part))).collect::<Vec<_>>().join(" ")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_shortened_where_a_line_is_too_long() {
+        let shown = serde_json::json!({
+            "session": 2, "state": "waiting", "stopped": true, "paused": false, "for_ms": 7, "slots": 1, "cpus": null,
+            "priority": 0, "parts": [], "slowdown": null, "slowdown_max": null, "pinned_by": "cpuset",
+            "stopped_by": "freezer", "memory": null, "pid": 5, "user": "alice", "command": "./program of many words é"
+        });
+        let mut shown: Shown = serde_json::from_value(shown).expect("a session");
+        let whole = "    2  waiting    wants 1 processor       process 5        ./program of many words é (stopped by its user)";
+        assert_eq!(
+            (line(&shown, None), line(&shown, Some(whole.chars().count()))),
+            (whole.into(), whole.into())
+        );
+        let shorter = line(&shown, Some(whole.chars().count() - 1));
+        assert_eq!(shorter.chars().count(), whole.chars().count() - 1);
+        assert!(shorter.ends_with("./program of many words… (stopped by its user)"), "{shorter}");
+        assert!(line(&shown, Some(1)).ends_with("./program… (stopped by its user)"));
+        shown.cpus = Some(Named { node: None, cpus: vec![0, 2, 3] });
+        assert!(line(&shown, None).contains("  wants 0,2-3             process"));
     }
 }

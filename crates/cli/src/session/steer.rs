@@ -1,15 +1,16 @@
 //! `castell session stop`, `resume`, `end`, `set` and `explain`.
 
 use super::allocation::allocation;
-use super::run::{PlaceArgs, line, named};
-use super::words::{bytes, count_processors, memory, time};
+use super::run::{PlaceArgs, line, named, width};
+use super::why;
+use super::words::{bytes, count_processors, memory, number, time};
 use crate::launch::parse_duration;
 use anyhow::{Context as _, bail};
 use castell_agent::{Allocation, Place, steer, until_found};
 use castell_policy::session::protocol::{
     Beside, Explained, FromAgent, HeldBack, Holder, Memory, Named, Order, Predicted, Shown, ToAgent,
 };
-use castell_policy::session::{NoSlowdown, Policy, Rules, Slowdown};
+use castell_policy::session::{NoSlowdown, Rules, Slowdown};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -100,7 +101,7 @@ pub struct ExplainArgs {
 #[derive(clap::Args)]
 struct One {
     /// The session (see `list`)
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", value_parser = number)]
     session: u64,
     #[command(flatten)]
     place: PlaceArgs,
@@ -114,7 +115,7 @@ struct One {
 #[command(after_help = SET_EXAMPLES)]
 pub struct SetArgs {
     /// The session (see `list`)
-    #[arg(value_name = "SESSION", required_unless_present_any = ["policy", "max_slowdown"])]
+    #[arg(value_name = "SESSION", value_parser = number, required_unless_present_any = ["policy", "max_slowdown"])]
     session: Option<u64>,
     /// The higher, the earlier
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
@@ -239,7 +240,7 @@ fn report(session: u64, answer: &FromAgent, as_json: bool) -> anyhow::Result<Exi
         FromAgent::Ordered { session: Some(shown), .. } if as_json => {
             println!("{:#}", serde_json::to_value(shown).context("a session as JSON")?);
         }
-        FromAgent::Ordered { session: Some(shown), .. } => println!("{}", line(shown)),
+        FromAgent::Ordered { session: Some(shown), .. } => println!("{}", line(shown, width())),
         FromAgent::Ordered { session: None, .. } if as_json => {
             println!("{:#}", json!({"session": session, "state": "ended"}));
         }
@@ -266,7 +267,7 @@ pub(crate) fn explanation(explained: &Explained) -> Vec<String> {
     let Explained { shown, policy, holders, .. } = explained;
     let mut lines = vec![what(explained)];
     if !shown.stopped {
-        lines.extend(why(explained).map(|why| format!("policy {policy}: {why}")));
+        lines.extend(why::of(explained).map(|why| format!("policy {policy}: {why}")));
     }
     lines.extend(holders.iter().map(|holder| format!("  {}", held(holder))));
     let class = shown.class.as_deref();
@@ -341,33 +342,6 @@ fn what(explained: &Explained) -> String {
             format!("session {session} is {state}, for {so_long}; its processors are {where_it_is}")
         }
     }
-}
-
-/// What the policy makes of it.
-fn why(explained: &Explained) -> Option<&'static str> {
-    let policy = explained.policy.parse::<Rules>().ok()?.policy;
-    let is_first = explained.before.is_empty();
-    Some(match (&*explained.shown.state, policy) {
-        ("waiting", _) if !explained.held_back.is_empty() => {
-            "there would be processors, but somebody would be slowed down too much"
-        }
-        ("waiting", Policy::Wait) if is_first => "it waits until enough processors are free",
-        ("waiting", Policy::Wait) => "who comes first goes first, unless that delays nobody or not too often",
-        ("waiting", Policy::Surpass) => {
-            "it may suspend who came earlier with no higher priority, unless others have done so too often"
-        }
-        ("waiting", Policy::Overbook | Policy::Sidestep) => {
-            "as many as may share a processor do so already, or there is too little memory"
-        }
-        ("waiting", Policy::GiveWay) => {
-            "it may suspend who needs at least sixteen times as long as its own estimate and is not due yet"
-        }
-        ("suspended", _) => "others have its processors; it goes on when they are free",
-        ("running", _) if explained.holders.is_empty() => "it has its processors alone",
-        ("running", Policy::Surpass | Policy::GiveWay) => "it runs in the place of others",
-        ("running", _) => "it shares processors, or has stepped aside",
-        _ => return None,
-    })
 }
 
 fn held(holder: &Holder) -> String {

@@ -8,6 +8,11 @@ pub fn count_processors(slots: u64) -> String {
     counted(slots, "processor")
 }
 
+/// A session, as people name it.
+pub fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "a session has a number, which `castell session list` shows".to_owned())
+}
+
 /// Bytes as `--memory` takes them; the memory of sessions is counted in all of them.
 pub fn memory(text: &str) -> Result<u64, String> {
     let bytes = text.parse().ok().or_else(|| parse_size(text));

@@ -465,9 +465,15 @@ pub struct Explained {
     pub free: u64,
     /// Slots whose processors were taken away.
     pub offline: u64,
+    /// Slots that have one.
+    pub online: u64,
+    /// The processors that were taken away.
+    pub gone: Vec<u32>,
+    /// What it has, where it was started, wherever it is now and whatever of it was taken away; nothing while it waits.
+    pub home: Vec<Part>,
     /// Whose turn comes before its own, if it waits.
     pub before: Vec<u64>,
-    /// Who has slots, if it waits; else who has some of its own as well.
+    /// Who has slots, if it waits; else who has some of its own as well, or is on the same processors.
     pub holders: Vec<Holder>,
     /// Who runs on the same nodes, on whatever processors; if it waits, those beside whom it does not start.
     pub beside: Vec<Beside>,
