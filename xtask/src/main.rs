@@ -25,6 +25,7 @@ mod slug;
 mod storm;
 mod suites;
 mod tidy;
+mod trials;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -60,6 +61,8 @@ enum Command {
     Suites(suites::Args),
     /// Simulate a million connections of the protocol over raw frames (CI simulates 24,000)
     Storm(storm::Args),
+    /// Repeat what may go wrong at any moment thousands of times: daemons and programs killed and stopped, strategies exchanged (not in CI)
+    Trials(trials::Args),
     /// The C headers as pages of the book: what mdBook calls while it builds (docs/book.toml)
     Headers(headers::Args),
     /// Build and install the libraries, the header, the program and the pkg-config and CMake files
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Command::Sanitize(args) => sanitize::run(&root, &args),
         Command::Suites(args) => suites::run(&root, &args),
         Command::Storm(args) => storm::run(&root, &args),
+        Command::Trials(args) => trials::run(&root, &args),
         Command::Headers(args) => headers::run(&root, &args),
         Command::Install(args) => install::run(&root, &args),
     };

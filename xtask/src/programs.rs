@@ -35,15 +35,21 @@ pub struct Program {
 /// # Errors
 /// They cannot be built.
 pub fn build(root: &Path) -> anyhow::Result<Vec<Program>> {
+    let mut programs = built(root, &["--workspace"])?;
+    // The examples of the documentation are built while the last of the others run.
+    let mut examples = command::cargo();
+    examples.args(["test", "--workspace", "--locked", "--doc", "--no-fail-fast"]).current_dir(root);
+    programs.push(Program { name: "examples in the documentation".to_owned(), command: examples });
+    Ok(programs)
+}
+
+/// Builds those that cargo's arguments name.
+///
+/// # Errors
+/// They cannot be built.
+pub fn built(root: &Path, which: &[&str]) -> anyhow::Result<Vec<Program>> {
     let mut cargo = command::cargo();
-    cargo.args([
-        "test",
-        "--workspace",
-        "--locked",
-        "--no-run",
-        "--message-format",
-        "json-render-diagnostics",
-    ]);
+    cargo.args(["test", "--locked", "--no-run", "--message-format", "json-render-diagnostics"]).args(which);
     cargo.current_dir(root).stdin(Stdio::null()).stderr(Stdio::inherit());
     println!("   {}", command::line(&cargo));
     let output = cargo.output().context("cargo cannot be started")?;
@@ -54,11 +60,22 @@ pub fn build(root: &Path) -> anyhow::Result<Vec<Program>> {
         programs.extend(program(&serde_json::from_slice(message)?));
     }
     ensure!(!programs.is_empty(), "there are no tests");
-    // The examples of the documentation are built while the last of the others run.
-    let mut examples = command::cargo();
-    examples.args(["test", "--workspace", "--locked", "--doc", "--no-fail-fast"]).current_dir(root);
-    programs.push(Program { name: "examples in the documentation".to_owned(), command: examples });
     Ok(programs)
+}
+
+impl Program {
+    /// Whether its tests are in this file of this crate, as in `cli tests/daemon.rs`.
+    pub fn is(&self, name: &str) -> bool {
+        self.name == name
+    }
+
+    /// A command that runs its tests.
+    pub fn tests(&self) -> Command {
+        let mut command = Command::new(self.command.get_program());
+        command.current_dir(self.command.get_current_dir().unwrap_or(Path::new(".")));
+        command.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command
+    }
 }
 
 /// The test program that cargo speaks of, if it does, as `cargo test` starts it.

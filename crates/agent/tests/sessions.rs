@@ -433,7 +433,7 @@ fn agents_killed_at_any_moment(world: &World) {
         assert_eq!(wait(session), Some(code), "after {kills} kills");
     }
     wait_for("nothing is left", || world.sessions().is_empty());
-    println!("{kills} agents killed");
+    println!("trial: {kills} agents of sessions killed at any moment; sessions 0");
 }
 
 /// Clients of all kinds, most of which do not know how to behave: nothing of them stays.
@@ -499,6 +499,8 @@ fn clients_that_do_as_they_like(world: &World) {
     wait_for("nothing is left of them", || world.states() == ["running"]);
     world.tell();
     assert_eq!(wait(session), Some(7));
+    wait_for("nothing is left", || world.sessions().is_empty());
+    println!("trial: {} clients of sessions that say anything; sessions 0", 500 * trials);
 }
 
 /// Numbers that follow from a seed, which is printed.

@@ -2,6 +2,8 @@
 
 #[path = "with_daemon/applications.rs"]
 mod applications;
+#[path = "with_daemon/had.rs"]
+mod had;
 #[path = "with_daemon/many.rs"]
 mod many;
 #[path = "with_daemon/standstill.rs"]
@@ -13,10 +15,12 @@ mod told;
 mod with_daemon;
 
 use applications::{Seen, applications, open, signal, wait_until};
+use castell_daemon::ask;
 use castell_host::descriptor;
 use castell_kernels::Application;
 use castell_kernels::mailbox::Mailbox;
-use castell_kernels::protocol::{ToDaemon, VERSION};
+use castell_kernels::protocol::{FromDaemon, ToDaemon, VERSION};
+use had::Had;
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -52,8 +56,9 @@ fn applications_share_the_resources_of_a_node() {
 
 #[test]
 fn a_daemon_that_is_killed_is_followed_by_another() {
-    let mut daemon = Daemon::start(&["--spin-us", "20"]);
-    let (socket, seen) = (daemon.socket(), Seen::default());
+    let options = ["--spin-us", "20", "--sessions", "none"];
+    let mut daemon = Daemon::start(&options);
+    let (socket, seen, before) = (daemon.socket(), Seen::default(), Had::by(&daemon));
     let shared = std::sync::Mutex::new(&mut daemon.child);
     // Only the child changes hands below.
     let view = Daemon {
@@ -69,27 +74,36 @@ fn a_daemon_that_is_killed_is_followed_by_another() {
             let mut child = shared.lock().expect("no panic");
             child.kill().expect("it is ours");
             child.wait().expect("it was started");
-            **child = start(&socket, &["--spin-us", "20"]);
+            **child = start(&socket, &options);
             drop(child);
             wait_until("they go on", || seen.runs.load(Ordering::Relaxed) > before + 5);
         }
     });
     wait_until("all have gone", || view.is_empty());
+    before.report(&daemon, trials(25), "daemons killed while kernels run");
 }
 
 #[test]
 fn strategies_are_exchanged_under_load() {
-    let daemon = Daemon::start(&[]);
-    let seen = Seen::default();
+    let daemon = Daemon::start(&["--sessions", "none"]);
+    let (seen, had) = (Seen::default(), Had::by(&daemon));
+    let names = ["plan-ahead", "banking", "constraint", "short-term", "long-term"];
     applications(&daemon, 3, &seen, || {
-        for name in ["plan-ahead", "banking", "constraint", "short-term", "long-term"]
-            .iter()
-            .cycle()
-            .take(trials(100))
-        {
-            let output = daemon.strategy(&["load", name]);
-            assert!(output.status.success(), "{name}: {output:?}");
-            assert_eq!(daemon.status()["strategy"], **name);
+        for (number, name) in names.iter().cycle().take(trials(100)).enumerate() {
+            if number < 100 {
+                let output = daemon.strategy(&["load", name]);
+                assert!(output.status.success(), "{name}: {output:?}");
+                assert_eq!(daemon.status()["strategy"], **name);
+                continue;
+            }
+            // Without a command for each, which takes longer than all else.
+            let script = castell_luau::shipped::named(name).expect("shipped").text.into();
+            let load = ToDaemon::Load { name: (*name).into(), script, parameters: Vec::new() };
+            ask(&daemon.socket(), &load).expect("it decides");
+            match ask(&daemon.socket(), &ToDaemon::Status {}).expect("it answers") {
+                FromDaemon::Status(status) => assert_eq!(status.strategy, *name),
+                other => panic!("{other:?}"),
+            }
         }
         // What is no strategy, or fails, changes nothing.
         let script = daemon.folder.path().join("mine.luau");
@@ -107,6 +121,7 @@ fn strategies_are_exchanged_under_load() {
     });
     wait_until("all have gone", || daemon.is_empty());
     assert_eq!(daemon.status()["done"], seen.runs.load(Ordering::Relaxed));
+    had.report(&daemon, trials(100), "strategies exchanged under load");
 }
 
 #[test]
@@ -258,12 +273,10 @@ fn applications_may_die_in_any_state() {
     let daemon = Daemon::start(&["--sessions", "none"]);
     let seen = Seen::default();
     let mut random = ChaCha8Rng::seed_from_u64(castell_host::clock::now_ns());
-    let descriptors =
-        || std::fs::read_dir(format!("/proc/{}/fd", daemon.child.id())).expect("it lives").count();
-    let before = descriptors();
+    let had = Had::by(&daemon);
     applications(&daemon, 1, &seen, || {
-        for _ in 0..trials(15) {
-            let mut children: Vec<Child> = (0..2)
+        for _ in 0..trials(8) {
+            let mut children: Vec<Child> = (0..4)
                 .map(|_| {
                     let mut command = Command::new(std::env::current_exe().expect("this one"));
                     command.args(["--exact", "lives_until_it_is_killed"]).stdout(Stdio::null());
@@ -284,7 +297,7 @@ fn applications_may_die_in_any_state() {
     });
     wait_until("all have gone", || daemon.is_empty());
     // Bells, mailboxes and connections of the dead.
-    wait_until("nothing of them is left", || descriptors() <= before);
+    had.report(&daemon, 4 * trials(8), "applications killed at any moment");
 }
 
 /// Sends bytes; all that is answered until the daemon closes the connection.
@@ -300,7 +313,8 @@ fn converse(daemon: &Daemon, bytes: &[u8]) -> String {
 
 #[test]
 fn strangers_and_liars_are_sent_away() {
-    let daemon = Daemon::start(&[]);
+    let daemon = Daemon::start(&["--sessions", "none"]);
+    let had = Had::by(&daemon);
     assert_eq!(converse(&daemon, b"GET / HTTP/1.1\r\n\r\n"), "");
     assert!(converse(&daemon, b"{\"hello\":{\"version\":99}}\n").contains("version 99"));
     let hello = format!("{{\"hello\":{{\"version\":{VERSION}}}}}\n");
@@ -336,6 +350,7 @@ fn strangers_and_liars_are_sent_away() {
     assert!(greet(&mailbox.descriptor(), &file).contains("eventfd"));
     assert!(greet(&mailbox.descriptor(), &bell).contains("hello"));
     wait_until("all have gone", || daemon.is_empty());
+    had.report(&daemon, trials(200), "clients that say anything");
 }
 
 /// Somebody asks without a pause, over several connections, all that can be asked: applications go on, and what was asked too fast is

@@ -1,6 +1,7 @@
 //! More applications than a node has use for, and what they leave behind.
 
 use crate::applications::wait_until;
+use crate::had::Had;
 use crate::trials;
 use crate::with_daemon::{Daemon, RESOURCES, kernel};
 use castell_host::process::raise_open_files_limit;
@@ -14,24 +15,6 @@ use std::{fs, thread};
 const SOCKET: &str = "CASTELL_TEST_MANY";
 const PROCESSES: usize = 4;
 const OF_EACH: usize = 250;
-
-/// What a daemon has, by the system.
-pub struct Had {
-    pub descriptors: usize,
-    /// Memory of its own, not that of mailboxes.
-    pub memory_kib: u64,
-}
-
-impl Had {
-    pub fn by(daemon: &Daemon) -> Had {
-        let proc = PathBuf::from(format!("/proc/{}", daemon.child.id()));
-        let status = fs::read_to_string(proc.join("status")).expect("it lives");
-        let memory = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-        let memory_kib = memory.and_then(|text| text.trim().trim_end_matches(" kB").parse().ok());
-        let descriptors = fs::read_dir(proc.join("fd")).expect("it lives").count();
-        Had { descriptors, memory_kib: memory_kib.expect("kilobytes") }
-    }
-}
 
 /// Opens many, has each run a kernel, and closes them when all everywhere have.
 #[test]
@@ -76,7 +59,7 @@ fn a_thousand_applications_run_kernels() {
         assert!(child.wait().expect("it was started").success());
     }
     wait_until("all have gone", || daemon.is_empty());
-    wait_until("nothing of them is left", || Had::by(&daemon).descriptors <= before.descriptors);
+    before.report(&daemon, all, "applications at a time");
 }
 
 /// Hundreds of applications come and go, again and again: after the first times the daemon has all the memory that it needs for that.
@@ -117,5 +100,6 @@ fn applications_leave_no_memory_behind() {
         }
         assert!(now.memory_kib <= plateau_kib + MORE_KIB, "after {round} times: {had:?} KiB");
     }
-    println!("{} applications came and went: {had:?} KiB", ALL * rounds);
+    println!("{had:?} KiB");
+    before.report(&daemon, ALL * rounds, "applications came and went");
 }
