@@ -240,7 +240,10 @@ impl Daemon {
 
     /// An application has rung.
     pub(crate) fn look(&mut self, number: u64) {
-        self.look_again_at(number);
+        if self.stopped.has(number) {
+            // It goes on, perhaps.
+            self.look_at(number);
+        }
         if self.serve(number) && !self.spin.is_zero() {
             self.active.push(number);
         }

@@ -1,12 +1,13 @@
 //! Sessions in the same daemon: an agent of them in a thread of its own, and what it has in common with kernels. While a session stands
-//! still, its programs get no kernels, and where theirs ran others may.
+//! still, its programs get no kernels, and where theirs ran others may. So it is with programs that are stopped in no session, where others
+//! wait for what they have.
 
 use crate::learn::Learning;
 use crate::serve::{Daemon, now};
 use crate::standing::Standing;
 use castell_agent::{Allocation, Foresight, Life, Place, Stills, Watcher, mark_of};
-use castell_host::say;
 use castell_host::users::Others;
+use castell_host::{clock, say};
 use castell_policy::session::Rules;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -69,6 +70,40 @@ impl Daemon {
         self.look_again_at_stopped();
         let numbers: Vec<u64> = self.clients.keys().copied().collect();
         numbers.into_iter().for_each(|number| _ = self.park_if_it_stands(number));
+    }
+
+    /// When it is looked next who is stopped, by the host's clock; never where nobody waits.
+    pub(crate) fn next_look_ns(&self) -> Option<u64> {
+        self.stopped.next_ns(self.somebody_waits())
+    }
+
+    fn somebody_waits(&self) -> bool {
+        self.desk.is_open() && self.desk.keeper().node().has_choice()
+    }
+
+    /// Looks who is stopped of those that are in the way of others, if it is time to.
+    pub(crate) fn look_who_is_stopped(&mut self) {
+        let somebody_waits = self.somebody_waits();
+        if !somebody_waits && self.stopped.next_ns(false).is_none() {
+            return;
+        }
+        if self.stopped.begin(somebody_waits, clock::now_ns()) {
+            self.look_again_at_stopped();
+            self.desk.in_the_way().into_iter().for_each(|number| self.look_at(number));
+        }
+    }
+
+    fn look_again_at_stopped(&mut self) {
+        self.stopped.all().into_iter().for_each(|number| self.look_at(number));
+    }
+
+    /// Looks whether one is stopped, or no longer.
+    pub(crate) fn look_at(&mut self, number: u64) {
+        let Some(client) = self.clients.get(&number) else { return };
+        // Not what it says of itself: that number may be one of another namespace.
+        if self.stopped.look(number, client.peer.pid) {
+            self.park_if_it_stands(number);
+        }
     }
 
     /// Parks an application that is stopped or whose session stands still, or takes it in again; whether it is parked.

@@ -1,8 +1,5 @@
-//! Applications that are stopped, by a signal or by whoever debugs them. Nobody tells the daemon: where others wait, it looks whether those
-//! are stopped that run there. One that is gets no kernels until it goes on, and where its kernel stands still others may run.
+//! Which applications are stopped, by a signal or by whoever debugs them, and in somebody's way. Nobody tells the daemon: it has to look.
 
-use crate::serve::Daemon;
-use castell_host::clock;
 use castell_host::process::Pid;
 use std::collections::BTreeSet;
 
@@ -11,7 +8,7 @@ const EVERY_NS: u64 = 250_000_000;
 /// How often it is looked whether who is stopped goes on, while nobody else waits.
 const ALONE_EVERY_NS: u64 = 1_000_000_000;
 
-/// Those that are stopped and in somebody's way.
+/// Those that were stopped when it was looked last.
 #[derive(Default)]
 pub(crate) struct Stopped {
     clients: BTreeSet<u64>,
@@ -23,59 +20,59 @@ impl Stopped {
         self.clients.contains(&number)
     }
 
+    pub(crate) fn all(&self) -> Vec<u64> {
+        self.clients.iter().copied().collect()
+    }
+
     /// It has gone.
     pub(crate) fn forget(&mut self, number: u64) {
         self.clients.remove(&number);
     }
-}
 
-impl Daemon {
-    /// When it is looked next, by the host's clock; none while nobody waits.
-    pub(crate) fn next_look_ns(&self) -> Option<u64> {
-        let somebody_waits = self.desk.is_open() && self.desk.keeper().node().has_choice();
-        match (somebody_waits, self.stopped.clients.is_empty()) {
-            (true, _) => Some(self.stopped.looked_ns + EVERY_NS),
-            (false, false) => Some(self.stopped.looked_ns + ALONE_EVERY_NS),
+    /// When it is looked next, by the host's clock; none where nobody would gain by it.
+    pub(crate) fn next_ns(&self, somebody_waits: bool) -> Option<u64> {
+        match (somebody_waits, self.clients.is_empty()) {
+            (true, _) => Some(self.looked_ns + EVERY_NS),
+            (false, false) => Some(self.looked_ns + ALONE_EVERY_NS),
             (false, true) => None,
         }
     }
 
-    /// Looks, if it is time to.
-    pub(crate) fn look_who_is_stopped(&mut self) {
-        let Some(due_ns) = self.next_look_ns() else { return };
-        let now_ns = clock::now_ns();
-        if now_ns < due_ns {
-            return;
+    /// Whether it is time to look: then it is looked now.
+    pub(crate) fn begin(&mut self, somebody_waits: bool, now_ns: u64) -> bool {
+        let is_due = self.next_ns(somebody_waits).is_some_and(|due_ns| due_ns <= now_ns);
+        if is_due {
+            self.looked_ns = now_ns;
         }
-        self.stopped.looked_ns = now_ns;
-        self.look_again_at_stopped();
-        let in_the_way = self.desk.in_the_way();
-        in_the_way.into_iter().for_each(|number| self.see(number));
+        is_due
     }
 
-    /// Looks whether those go on that were stopped.
-    pub(crate) fn look_again_at_stopped(&mut self) {
-        let stopped: Vec<u64> = self.stopped.clients.iter().copied().collect();
-        stopped.into_iter().for_each(|number| self.see(number));
-    }
-
-    /// Who was stopped has said something.
-    pub(crate) fn look_again_at(&mut self, number: u64) {
-        if self.stopped.has(number) {
-            self.see(number);
+    /// Looks at one, which has this process; whether it is otherwise than before.
+    pub(crate) fn look(&mut self, number: u64, pid: u32) -> bool {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        match pid.is_some_and(Pid::is_stopped) {
+            true => self.clients.insert(number),
+            false => self.clients.remove(&number),
         }
     }
+}
 
-    fn see(&mut self, number: u64) {
-        let Some(client) = self.clients.get(&number) else { return };
-        // Not what it says of itself: that number may be one of another namespace.
-        let pid = i32::try_from(client.peer.pid).ok().and_then(Pid::from_raw);
-        let is_other = match pid.is_some_and(Pid::is_stopped) {
-            true => self.stopped.clients.insert(number),
-            false => self.stopped.clients.remove(&number),
-        };
-        if is_other {
-            self.park_if_it_stands(number);
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_looks_where_nobody_waits() {
+        let mut stopped = Stopped::default();
+        let later = 10 * EVERY_NS;
+        assert_eq!((stopped.next_ns(false), stopped.begin(false, later)), (None, false));
+        assert!(stopped.begin(true, later) && !stopped.begin(true, later + EVERY_NS - 1));
+        assert_eq!(stopped.next_ns(true), Some(later + EVERY_NS));
+        // This process runs.
+        assert!(!stopped.look(3, std::process::id()) && stopped.all().is_empty());
+        stopped.clients.insert(3);
+        assert_eq!(stopped.next_ns(false), Some(later + ALONE_EVERY_NS));
+        assert!(stopped.look(3, std::process::id()) && !stopped.has(3));
+        assert_eq!(stopped.next_ns(false), None);
     }
 }
