@@ -7,7 +7,7 @@ mod restore;
 mod steer;
 mod still;
 
-use self::adopt::Adopting;
+use self::restore::Adopting;
 pub(crate) use self::restore::{Books, Reported};
 use self::steer::Promised;
 use crate::clients::Clients;

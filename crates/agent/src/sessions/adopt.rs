@@ -1,33 +1,14 @@
 //! Sessions of which nothing stands in the books, since these were of no use: their runners say what they know, and are believed as far as
 //! what they say fits together. What people have said of a session since it was started, other than what it has, is lost.
 
-use super::restore::{BACK_WITHIN, Reported};
+use super::restore::{Adopting, BACK_WITHIN, Claim, Reported};
 use super::{Live, Sessions};
 use crate::Tree;
 use castell_host::descriptor::own_user;
 use castell_host::say;
 use castell_policy::session::protocol::{FromAgent, Known, Named};
 use castell_policy::session::{Adopted, SessionId, Slot, State};
-use std::collections::BTreeSet;
 use std::time::Instant;
-
-/// Runners that come back to an agent which has no books.
-pub(super) struct Adopting {
-    /// All are waited for so long; none when that is over, and who comes later is taken at once.
-    until: Option<Instant>,
-    /// Who is expected.
-    expected: BTreeSet<String>,
-    back: Vec<Claim>,
-}
-
-/// What a runner says.
-struct Claim {
-    client: u64,
-    mark: String,
-    paused: bool,
-    reported: Reported,
-    known: Known,
-}
 
 impl Sessions {
     /// The books were of no use: whose runners live comes back.

@@ -79,6 +79,24 @@ impl Reported {
     }
 }
 
+/// Runners that come back to an agent which has no books.
+pub(super) struct Adopting {
+    /// All are waited for so long; none when that is over, and who comes later is taken at once.
+    pub(super) until: Option<Instant>,
+    /// Who is expected.
+    pub(super) expected: BTreeSet<String>,
+    pub(super) back: Vec<Claim>,
+}
+
+/// What a runner says.
+pub(super) struct Claim {
+    pub(super) client: u64,
+    pub(super) mark: String,
+    pub(super) paused: bool,
+    pub(super) reported: Reported,
+    pub(super) known: Known,
+}
+
 impl Sessions {
     /// What another agent needs to go on from here; none where there is nothing.
     pub(crate) fn books(&self) -> Option<Books> {

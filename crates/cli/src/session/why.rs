@@ -127,14 +127,15 @@ mod tests {
         let gone = |cpus: &[u32]| [("/gone", json!(cpus)), ("/online", json!(4 - cpus.len()))];
         assert_eq!(said("overbook", "running", &[0, 1], &[]), "it has its processors alone");
         assert_eq!(
-            said("overbook", "running", &[0, 1], &[other.clone()]),
+            said("overbook", "running", &[0, 1], std::slice::from_ref(&other)),
             "it shares processors with others"
         );
         assert!(
-            said("sidestep", "running", &[0, 1], &[other.clone()]).starts_with("it has its processors alone")
+            said("sidestep", "running", &[0, 1], std::slice::from_ref(&other))
+                .starts_with("it has its processors alone")
         );
         assert_eq!(
-            said("sidestep", "running", &[2], &[other.clone()]),
+            said("sidestep", "running", &[2], std::slice::from_ref(&other)),
             "it has stepped aside: who came later has some of its processors 0-1"
         );
         assert_eq!(
