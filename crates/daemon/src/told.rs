@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// What stands in the file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -171,13 +172,25 @@ impl Claim {
     }
 }
 
+/// So long a process takes at most that was killed.
+const DYING: Duration = Duration::from_millis(500);
+
 /// Held as long as the daemon lives.
 fn lock(socket: &Path) -> Result<File, DaemonError> {
     let path = socket.with_extension("lock");
     let what = || format!("make {}", path.display());
     let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
     let mut file = file.map_err(DaemonError::system(what()))?;
-    match rustix::fs::flock(file.as_fd(), rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+    let take = || rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
+    // One that was just killed is gone a moment later.
+    let begin = Instant::now();
+    let taken = loop {
+        match take() {
+            Err(rustix::io::Errno::WOULDBLOCK) if begin.elapsed() < DYING => thread::sleep(DYING / 20),
+            other => break other,
+        }
+    };
+    match taken {
         Err(rustix::io::Errno::WOULDBLOCK) => {
             let mut pid = String::new();
             let _ = file.read_to_string(&mut pid);
