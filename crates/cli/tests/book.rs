@@ -15,6 +15,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// In front of a program in the folder.
 const OWN: &str = "./";
@@ -180,6 +182,9 @@ const AFTER: &[(&str, &str)] = &[
     ("CASTELL_TASKS_MAILBOX", "castell cpus | grep -q $!"),
 ];
 
+/// What goes on behind a command says at the latest what the page says that it does.
+const SAYS_WITHIN: Duration = Duration::from_secs(20);
+
 static INSTALLED: LazyLock<Installed> = LazyLock::new(|| Installed::new("book"));
 
 /// Pages whose commands other tests run.
@@ -280,9 +285,16 @@ fn run(typed: &Typed<'_>, terminal: &mut Terminal) {
     let compared =
         if VARIES.iter().any(|part| typed.command.contains(part)) { &[] } else { &typed.prints[..] };
     let with_numbers = !MEASURES.iter().any(|part| typed.command.contains(part));
-    for line in compared {
-        let is_there = is_printed(line, &printed, with_numbers);
-        assert!(is_there, "below `{command}` the book says `{line}`, and what came is:\n{printed}");
+    let number = terminal.typed();
+    let begun = Instant::now();
+    for line in compared.iter().map(|line| terminal.here(line)) {
+        // What stays says it when it comes to that.
+        while !is_printed(&line, &terminal.said(number), with_numbers) {
+            let printed = terminal.said(number);
+            let is_over = !command.ends_with('&') || begun.elapsed() > SAYS_WITHIN;
+            assert!(!is_over, "below `{command}` the book says `{line}`, and what came is:\n{printed}");
+            thread::sleep(Duration::from_millis(20));
+        }
     }
     let ends_or_stays = command.ends_with('&') || command.contains("kill %1");
     if let Some(check) = of(AFTER).filter(|_| ends_or_stays) {

@@ -80,7 +80,7 @@ pub struct Terminal {
     count: usize,
     /// In the environment of all that was started here.
     mark: String,
-    _sockets: tempfile::TempDir,
+    sockets: tempfile::TempDir,
 }
 
 /// The variable with the mark.
@@ -117,23 +117,41 @@ impl Terminal {
         let said = BufReader::new(shell.stdout.take().expect("a pipe"));
         let (tell, codes) = channel();
         thread::spawn(move || said.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
-        Terminal { typed: shell.stdin.take(), shell, codes, commands, count: 0, mark, _sockets: sockets }
+        Terminal { typed: shell.stdin.take(), shell, codes, commands, count: 0, mark, sockets }
     }
 
     /// Types a command: whether it succeeded, and what it printed. `before` are the words that run a file with it, where it is not for this
     /// shell.
     pub fn run(&mut self, command: &str, before: Option<&str>) -> (bool, String) {
         self.count += 1;
-        let [file, said] =
-            ["command", "said"].map(|name| self.commands.join(format!("{name}.{}", self.count)));
+        let [file, said] = ["command", "said"].map(|name| self.file(name, self.count));
         fs::write(&file, command).expect("the folder can be written");
         let words = before.map_or(r#"eval "$(cat FILE)""#.to_owned(), |before| format!("{before} FILE"));
         let words = words.replace("FILE", &format!("'{}'", file.display()));
         let typed = self.typed.as_mut().expect("it is there until the end");
         writeln!(typed, "{words} </dev/null >'{}' 2>&1; echo $?", said.display()).expect("the shell reads");
         let code = self.codes.recv_timeout(HANGS);
-        let said = String::from_utf8_lossy(&fs::read(said).unwrap_or_default()).into_owned();
+        let said = self.said(self.count);
         (code.unwrap_or_else(|error| panic!("`{command}`: {error}, and it has said:\n{said}")) == "0", said)
+    }
+
+    /// A line of a page as it is printed here: sockets lie elsewhere.
+    pub fn here(&self, line: &str) -> String {
+        line.replace("/run/user/1000", &self.sockets.path().display().to_string())
+    }
+
+    /// How many commands were typed.
+    pub fn typed(&self) -> usize {
+        self.count
+    }
+
+    /// What the command of this number has printed so far.
+    pub fn said(&self, number: usize) -> String {
+        String::from_utf8_lossy(&fs::read(self.file("said", number)).unwrap_or_default()).into_owned()
+    }
+
+    fn file(&self, name: &str, number: usize) -> PathBuf {
+        self.commands.join(format!("{name}.{number}"))
     }
 
     /// All that was started here and has not ended.
