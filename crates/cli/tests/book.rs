@@ -104,6 +104,7 @@ const NOT_RUN: &[(&str, Why)] = &[
 const PROGRAMS: &[(&str, &str)] = &[
     ("simulation", "exec sleep 600"),
     ("analysis", "exec sleep 600"),
+    ("test", "exec sleep 600"),
     ("controller", "exit 0"),
     ("bt", "timeout 1 sha256sum /dev/zero; exit 0"),
     ("cg", "timeout 1 md5sum /dev/zero; exit 0"),
