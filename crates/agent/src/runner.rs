@@ -30,6 +30,8 @@ const GRACE: Duration = Duration::from_secs(5);
 const AGENT_AFTER: Duration = Duration::from_secs(2);
 /// When that one has not come for so long, or was killed before this runner has found it, it starts another one.
 const START_AGAIN_AFTER: Duration = Duration::from_secs(3);
+/// How long it waits for that where the session goes on by itself: there may be one that is in its way, or no memory.
+const START_ALONE_AFTER: Duration = Duration::from_secs(10);
 /// When there has been none for so long, the session goes on by itself.
 pub(crate) const ALONE_AFTER: Duration = Duration::from_secs(10);
 /// How often an agent is looked for then.
@@ -275,7 +277,8 @@ impl Runner<'_> {
         lost.pause = (2 * lost.pause).min(LOOK_AGAIN);
         let is_due = match lost.started {
             None => lost.since.elapsed() >= AGENT_AFTER,
-            Some(started) => started.elapsed() >= START_AGAIN_AFTER && !lost.is_alone,
+            Some(started) if lost.is_alone => started.elapsed() >= START_ALONE_AFTER,
+            Some(started) => started.elapsed() >= START_AGAIN_AFTER,
         };
         if is_due && self.place.is_own() {
             let is_first = lost.started.replace(Instant::now()).is_none();

@@ -1,11 +1,14 @@
 //! What follows from profiles that are kept for programs that were never seen beside each other.
 
+mod truths;
+
 use castell_cachesim::machine::Chip;
 use castell_cachesim::programs::kernels::kernels;
 use castell_interference::learn::{Basis, Learner, Observation, Profiles, Told};
 use castell_interference::scn::median;
 use castell_interference::simulated::measure;
 use std::sync::Arc;
+use truths::assert_good;
 
 /// Of 24 kernels on the simulated chip, what profiles say of all pairs, against the truth.
 #[test]
@@ -25,19 +28,7 @@ fn pairs_are_foretold_by_their_profiles_until_they_are_seen() {
     assert!(all.iter().all(|(_, told)| told.is_foretold() && told.basis() == Some(Basis::Profiles)));
     assert!(all[0].1.to_string().ends_with("(never seen together, from their profiles)"), "{}", all[0].1);
     let median = median(&pairs).expect("pairs");
-    let off = |said: &dyn Fn(&Told) -> f64| {
-        let squares = all.iter().map(|(truth, told)| (said(told) / truth).ln().powi(2)).sum::<f64>();
-        (squares / all.len() as f64).sqrt()
-    };
-    let (ours, medians) = (off(&|told| told.slowdown), off(&|_| median));
-    let inside = all.iter().filter(|(truth, told)| (told.low..=told.high).contains(truth)).count();
-    let told = all.iter().filter(|(_, told)| !told.cannot_tell()).count();
-    let inside = inside as f64 / all.len() as f64;
-    println!(
-        "off by {ours:.3}, the median by {medians:.3}; {inside:.3} within limits, {told} of {} told",
-        all.len()
-    );
-    assert!(ours < 0.8 * medians && inside > 0.85 && told > all.len() / 2);
+    assert_good(&all, median);
 
     let class = measured.profiles[3].class;
     assert_eq!(learner.class("3"), Some(class), "nothing of it was counted here");

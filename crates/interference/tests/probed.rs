@@ -1,11 +1,14 @@
 //! What follows from meetings with a probe for programs that have never met each other.
 
+mod truths;
+
 use castell_cachesim::machine::Chip;
 use castell_cachesim::programs::kernels::kernels;
 use castell_cachesim::programs::probe::probe;
 use castell_interference::learn::{Basis, Learner, MEETINGS_MAX, Met, Observation, STILL_S_MAX, Told};
 use castell_interference::simulated::measure;
 use proptest::prelude::*;
+use truths::assert_good;
 
 /// Each program by what it feels of a probe, and by how much it presses one; two probes slow each other by so much.
 fn met(probes: f64, programs: &[(&str, f64, f64)]) -> Learner {
@@ -118,21 +121,8 @@ fn on_the_simulated_chip_pairs_are_foretold_better_than_by_the_median() {
     let mut sorted: Vec<f64> = all.iter().map(|(truth, _)| *truth).collect();
     sorted.sort_by(f64::total_cmp);
     let median = sorted[sorted.len() / 2];
-    // Of logarithms: a factor of two too much is as bad as one too little.
-    let off = |said: &dyn Fn(&Told) -> f64| {
-        let squares = all.iter().map(|(truth, told)| (said(told) / truth).ln().powi(2)).sum::<f64>();
-        (squares / all.len() as f64).sqrt()
-    };
-    let (ours, medians) = (off(&|told| told.slowdown), off(&|_| median));
-    let inside = all.iter().filter(|(truth, told)| (told.low..=told.high).contains(truth)).count();
-    let told = all.iter().filter(|(_, told)| !told.cannot_tell()).count();
-    let inside = inside as f64 / all.len() as f64;
-    println!(
-        "off by {ours:.3}, the median by {medians:.3}; {inside:.3} within limits, {told} of {} are told",
-        all.len()
-    );
     assert!(all.iter().all(|(_, told)| told.is_foretold()));
-    assert!(ours < 0.8 * medians && inside > 0.85 && told > all.len() / 2);
+    assert_good(&all, median);
 }
 
 proptest! {
