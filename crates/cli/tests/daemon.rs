@@ -4,6 +4,8 @@
 mod applications;
 #[path = "with_daemon/had.rs"]
 mod had;
+#[path = "with_daemon/held.rs"]
+mod held;
 #[path = "with_daemon/many.rs"]
 mod many;
 #[path = "with_daemon/standstill.rs"]

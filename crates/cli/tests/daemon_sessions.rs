@@ -2,16 +2,18 @@
 //! kernels.
 
 mod beside;
+#[path = "with_daemon/held.rs"]
+mod held;
 mod patience;
 mod with_daemon;
 
 use beside::Beside;
 use castell_kernels::Application;
+use held::{Held, held};
 use patience::{said, until};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::mpsc::channel;
 use std::time::Duration;
 use std::{fs, thread};
 use with_daemon::{Daemon, kernel, start};
@@ -136,14 +138,7 @@ fn who_stands_still_leaves_its_resource_to_others() {
     let other = Application::open_at("other", Some(&world.daemon.socket())).expect("opens");
     until("it is with the daemon", || other.has_daemon());
     let collection = other.register(&[kernel("gpu")], &[]).expect("a kernel");
-    let (begun, has_begun) = channel();
-    let (end, ends) = channel::<()>();
-    let runs = thread::spawn(move || {
-        collection.run(1, |_| {
-            begun.send(()).expect("it is waited for");
-            let _ = ends.recv();
-        })
-    });
+    let Held { has_begun, end, runs } = held(collection);
     until("the other one waits", || {
         world.daemon.status()["waiting"].as_array().is_some_and(|all| all.len() == 1)
     });

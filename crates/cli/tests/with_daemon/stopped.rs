@@ -2,6 +2,7 @@
 
 use crate::applications::{Seen, applications, wait_until};
 use crate::had::Had;
+use crate::held::{Held, held};
 use crate::trials;
 use crate::with_daemon::{Daemon, RESOURCES, kernel, start_heard};
 use castell_host::process::{Pid, Process};
@@ -123,14 +124,7 @@ fn who_is_stopped_leaves_its_resource_to_who_waits() {
     let other = Application::open_at("other", Some(&daemon.socket())).expect("opens");
     wait_until("it is with the daemon", || other.has_daemon());
     let collection = other.register(&[kernel("gpu")], &[]).expect("a kernel");
-    let (begun, has_begun) = channel();
-    let (end, ends) = channel::<()>();
-    let runs = thread::spawn(move || {
-        collection.run(1, |_| {
-            begun.send(()).expect("it is waited for");
-            let _ = ends.recv();
-        })
-    });
+    let Held { has_begun, end, runs } = held(collection);
     has_begun.recv_timeout(Duration::from_secs(60)).expect("it runs where the program stands still");
     assert!(is_parked(&daemon, "program") && on_gpu(&daemon).is_some_and(|on| on.starts_with("other#")));
     signal(&program, CONTINUE);
