@@ -34,6 +34,8 @@ const START_AGAIN_AFTER: Duration = Duration::from_secs(3);
 const START_ALONE_AFTER: Duration = Duration::from_secs(10);
 /// When there has been none for so long, the session goes on by itself.
 pub(crate) const ALONE_AFTER: Duration = Duration::from_secs(10);
+/// How often one is looked for until then: the next one may be killed soon, too.
+const LOOK_OFTEN: Duration = Duration::from_millis(100);
 /// How often an agent is looked for then.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// For so long a session stands still at most, whoever measures something.
@@ -274,7 +276,9 @@ impl Runner<'_> {
             Err(error) => return self.be_alone_for_good(error),
         }
         lost.look = Instant::now() + lost.pause;
-        lost.pause = (2 * lost.pause).min(LOOK_AGAIN);
+        // In an allocation that starts a program on another node.
+        let is_cheap = self.asked.allocation.is_none() && !lost.is_alone;
+        lost.pause = (2 * lost.pause).min(if is_cheap { LOOK_OFTEN } else { LOOK_AGAIN });
         let is_due = match lost.started {
             None => lost.since.elapsed() >= AGENT_AFTER,
             Some(started) if lost.is_alone => started.elapsed() >= START_ALONE_AFTER,

@@ -80,6 +80,11 @@ impl Live {
         self.user != own_user() || self.wanted.unprobed || self.wanted.spawned_by.is_some()
     }
 
+    /// Whether its runner has not come back as yet.
+    fn is_awaited(&self) -> bool {
+        self.client.is_none() && self.leaving.is_none() && self.wanted.spawned_by.is_none()
+    }
+
     /// What it runs, as far as this is one who is told.
     fn command_for(&self, peer: Peer) -> String {
         match self.is_of(peer) {

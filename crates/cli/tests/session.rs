@@ -553,3 +553,37 @@ fn sessions_between_two_agents_are_waited_for() {
     fs::write(folder.path().join("go"), "").expect("a file");
     holder.ends();
 }
+
+#[test]
+fn who_has_not_come_back_to_the_next_agent_is_shown_as_awaited() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("s.sock");
+    let socket = socket.to_string_lossy();
+    let stopped = Beside::start(folder.path(), &socket, &["-n", "1"], HOLDS_ALL);
+    until("it runs", || folder.path().join("holds").exists());
+    let other = "touch other; while ! [ -e go ]; do sleep .05; done";
+    let other = Beside::start(folder.path(), &socket, &["-n", "1", "--with", "1"], other);
+    until("the other one runs", || folder.path().join("other").exists());
+    let signal = |signal: &str, pid: u32| {
+        let status = Command::new("kill").args([signal, &pid.to_string()]).status().expect("kill starts");
+        assert!(status.success(), "{status}");
+    };
+    let awaited = || {
+        let (list, _) = text(&castell(&["list", "--socket", &socket, "--json"]));
+        let list: serde_json::Value = serde_json::from_str(&list).unwrap_or_default();
+        let sessions = list["sessions"].as_array().cloned().unwrap_or_default();
+        sessions.iter().map(|session| session["awaited"].as_bool()).collect::<Vec<_>>()
+    };
+    assert_eq!(awaited(), [Some(false), Some(false)]);
+    signal("-STOP", stopped.0.id());
+    signal("-KILL", agent(&socket).expect("an agent"));
+    until("the other one has found the next agent", || awaited() == [Some(true), Some(false)]);
+    let (list, _) = text(&castell(&["list", "--socket", &socket]));
+    assert!(list.contains("(its runner is awaited)"), "{list}");
+    let (explained, _) = text(&castell(&["explain", "1", "--socket", &socket]));
+    assert!(explained.contains("its runner has not come back to this one as yet"), "{explained}");
+    signal("-CONT", stopped.0.id());
+    until("it comes back", || awaited() == [Some(false), Some(false)]);
+    fs::write(folder.path().join("go"), "").expect("a file");
+    (stopped.ends(), other.ends());
+}

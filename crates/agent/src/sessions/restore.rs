@@ -206,11 +206,7 @@ impl Sessions {
     ) {
         let Some(peer) = self.clients.get_mut(client).map(|known| known.peer) else { return };
         let is_it = |(_, live): &(&SessionId, &mut Live)| {
-            live.wanted.mark == mark
-                && live.is_of(peer)
-                && live.client.is_none()
-                && live.leaving.is_none()
-                && live.wanted.spawned_by.is_none()
+            live.wanted.mark == mark && live.is_of(peer) && live.is_awaited()
         };
         let Some((id, live)) = self.live.iter_mut().find(is_it) else {
             if self.claim(client, mark, paused, &reported, known) {
@@ -238,10 +234,8 @@ impl Sessions {
     /// Begins to carry out what was decided, when all runners are back or it is time; sees to those that will never be.
     pub(crate) fn resume_if_all_are_back(&mut self) {
         self.bury();
-        let is_back =
-            |live: &Live| live.client.is_some() || live.leaving.is_some() || live.wanted.spawned_by.is_some();
-        if self.orders.is_held() && (self.orders.is_overdue() || self.live.values().all(is_back)) {
-            let missing = self.live.values().filter(|live| !is_back(live)).count();
+        let missing = self.live.values().filter(|live| live.is_awaited()).count();
+        if self.orders.is_held() && (self.orders.is_overdue() || missing == 0) {
             if missing > 0 {
                 say(&format!("{missing} runners of sessions have not come back as yet"));
             }
@@ -253,9 +247,7 @@ impl Sessions {
     /// Ends the sessions whose runners have died while there was no agent.
     fn bury(&mut self) {
         let is_dead = |live: &Live| {
-            live.client.is_none()
-                && live.leaving.is_none()
-                && live.wanted.spawned_by.is_none()
+            live.is_awaited()
                 && !Tree::runner_lives(&live.wanted.mark)
                     .unwrap_or_else(|| live.missing_since.elapsed() < HEARD_WITHIN)
         };

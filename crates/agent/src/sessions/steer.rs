@@ -252,6 +252,7 @@ impl Sessions {
             state: self.scheduler.state(id).map_or("ending", name).into(),
             stopped: self.scheduler.is_stopped(id),
             paused: live.paused,
+            awaited: live.is_awaited(),
             for_ms: self.scheduler.since(id).map_or(0, |since| self.now().saturating_sub(since)),
             slots: live.wanted.slots,
             cpus: live.wanted.cpus.clone(),

@@ -349,6 +349,7 @@ pub(super) fn line(shown: &Shown, width: Option<usize>) -> String {
     let by = match (shown.stopped, shown.paused) {
         (true, _) => " (stopped by its user)",
         (false, true) => " (stopped, as Ctrl-Z does)",
+        (false, false) if shown.awaited => " (its runner is awaited)",
         (false, false) => "",
     };
     let before = format!("{session:>5}  {state:<9}  {cpus:<23} process {pid:<8} ");
@@ -381,7 +382,7 @@ mod tests {
     #[test]
     fn commands_are_shortened_where_a_line_is_too_long() {
         let shown = serde_json::json!({
-            "session": 2, "state": "waiting", "stopped": true, "paused": false, "for_ms": 7, "slots": 1, "cpus": null,
+            "session": 2, "state": "waiting", "stopped": true, "paused": false, "awaited": false, "for_ms": 7, "slots": 1, "cpus": null,
             "priority": 0, "parts": [], "slowdown": null, "slowdown_max": null, "pinned_by": "cpuset",
             "stopped_by": "freezer", "memory": null, "pid": 5, "user": "alice", "command": "./program of many words é"
         });

@@ -266,6 +266,9 @@ pub fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
 pub(crate) fn explanation(explained: &Explained) -> Vec<String> {
     let Explained { shown, policy, holders, .. } = explained;
     let mut lines = vec![what(explained)];
+    if shown.awaited {
+        lines.push("its last agent is gone, and its runner has not come back to this one as yet: all is as it was left".into());
+    }
     if !shown.stopped {
         lines.extend(why::of(explained).map(|why| format!("policy {policy}: {why}")));
     }

@@ -103,7 +103,7 @@ mod tests {
         let part = |cpus: &[u32]| json!([{"node": "n", "cpus": cpus, "slots": 2}]);
         let mut explained = json!({
             "shown": {
-                "session": 2, "state": state, "stopped": false, "paused": false, "for_ms": 7, "slots": 2, "cpus": null,
+                "session": 2, "state": state, "stopped": false, "paused": false, "awaited": false, "for_ms": 7, "slots": 2, "cpus": null,
                 "priority": 0, "parts": part(parts), "slowdown": null, "slowdown_max": null, "pinned_by": "cpuset",
                 "stopped_by": "freezer", "memory": null, "pid": 5, "user": "alice", "command": "ls"
             },

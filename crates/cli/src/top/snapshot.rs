@@ -211,6 +211,7 @@ mod tests {
             state: state.into(),
             stopped: false,
             paused,
+            awaited: false,
             for_ms: 0,
             slots: 2,
             cpus: None,

@@ -246,6 +246,7 @@ pub(super) mod tests {
             state: "running".into(),
             stopped: false,
             paused: false,
+            awaited: false,
             for_ms: 61_000,
             slots: 2,
             cpus: None,

@@ -16,7 +16,7 @@ use super::request::Request;
 use serde::{Deserialize, Serialize};
 
 /// This version; another one is refused.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 /// Longer lines are refused.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
@@ -419,6 +419,8 @@ pub struct Shown {
     pub stopped: bool,
     /// Whether somebody has stopped its runner, as Ctrl-Z does.
     pub paused: bool,
+    /// Whether its runner has not come back after its last agent had gone: then all is as that one has left it.
+    pub awaited: bool,
     /// For how long its state has been so.
     pub for_ms: u64,
     /// Slots that it wants, or has.
