@@ -198,7 +198,7 @@ impl Sessions {
         self.foresee(Some(&wanted));
         let id = SessionId(self.next);
         self.next += 1;
-        let request = Event::Request(id, self.request(&wanted)?);
+        let request = Event::Request(id, self.request(&wanted, peer.user)?);
         let decisions = self.scheduler.handle(self.now(), request).map_err(|refused| refused.to_string())?;
         let live = Live {
             client: Some(client),
@@ -221,9 +221,9 @@ impl Sessions {
     }
 
     /// What the scheduler hears of a session.
-    fn request(&self, wanted: &Wanted) -> Result<Request, String> {
+    fn request(&self, wanted: &Wanted, user: u32) -> Result<Request, String> {
         let named = wanted.cpus.as_ref().map(|named| self.machine.named(named)).transpose()?;
-        Ok(wanted.request(named.unwrap_or_default()))
+        Ok(Request { user, ..wanted.request(named.unwrap_or_default()) })
     }
 
     /// Processes are found, stopped and ended by a session's mark: what other users say of theirs has to be true.
@@ -244,7 +244,7 @@ impl Sessions {
         };
         match &wanted.policy {
             _ if !is_its => Err("the mark is not that of the process that asks".into()),
-            Some(name) if name.parse().map(|rules| self.with_limit(rules)) != Ok(*self.scheduler.rules()) => {
+            Some(name) if name.parse().map(|rules| self.as_here(rules)) != Ok(*self.scheduler.rules()) => {
                 Err(format!(
                     "the sessions of this node run under {}, and only {} changes that: leave --policy out",
                     self.scheduler.rules(),
@@ -311,14 +311,15 @@ impl Sessions {
         self.orders.add(decisions);
     }
 
-    /// The same rules under the limit that there is.
-    fn with_limit(&self, rules: Rules) -> Rules {
-        Rules { slowdown_max: self.scheduler.rules().slowdown_max, ..rules }
+    /// The same rules with what no policy changes.
+    fn as_here(&self, rules: Rules) -> Rules {
+        let Rules { slowdown_max, share_users, .. } = *self.scheduler.rules();
+        Rules { slowdown_max, share_users, ..rules }
     }
 
     /// The first session chooses the policy.
     fn expect_policy(&mut self, name: &str) -> Result<(), String> {
-        let rules = self.with_limit(name.parse::<Rules>().map_err(|error| error.to_string())?);
+        let rules = self.as_here(name.parse::<Rules>().map_err(|error| error.to_string())?);
         let there = self.scheduler.rules();
         if rules != *there {
             if !self.live.is_empty() {

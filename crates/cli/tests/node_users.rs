@@ -89,12 +89,12 @@ struct World {
 
 impl World {
     /// None where it cannot be shown.
-    fn new() -> Option<World> {
+    fn new(options: &[&str]) -> Option<World> {
         if castell_host::descriptor::own_user() != 0 {
             skipped::skip("another-user", "this is not root");
             return None;
         }
-        let daemon = Daemon::start(&OPTIONS);
+        let daemon = Daemon::start(options);
         fs::set_permissions(daemon.folder.path(), Permissions::from_mode(0o755)).expect("ours");
         let world = World { daemon };
         let reads = world.as_user(ALICE, Path::new(CASTELL), &["--version"]).output();
@@ -155,7 +155,7 @@ impl World {
 
 #[test]
 fn each_user_has_his_own() {
-    let Some(world) = World::new() else { return };
+    let Some(world) = World::new(&OPTIONS) else { return };
     let alices = Beside(world.role(ALICE, &["session", "run"], "program").spawn().expect("it starts"));
     until("her kernel runs", || said(&world.daemon.strategy(&["status"])).contains("secret#1"));
     let shown = world.sessions(ALICE);
@@ -204,10 +204,45 @@ fn each_user_has_his_own() {
     until("all has ended", || world.sessions(ALICE).is_empty() && world.daemon.is_empty());
 }
 
+/// Where sessions share processors, those of one user do; those of two where the daemon has been told so, also if it was so before.
+#[test]
+fn two_users_share_no_processors_unless_they_are_to() {
+    let options = ["--allow", "3001,3002", "--session-policy", "overbook"];
+    let Some(mut world) = World::new(&options) else { return };
+    let run = |user: u32| {
+        let mut command = world.as_user(user, Path::new(CASTELL), &["session", "run", "--", "sleep", "1000"]);
+        Beside(command.spawn().expect("it starts"))
+    };
+    let first = run(ALICE);
+    until("hers runs", || world.states() == ["running"]);
+    let of_bob = run(BOB);
+    until("his waits", || world.states() == ["running", "waiting"]);
+    let second = run(ALICE);
+    until("her second one shares with her first", || world.states() == ["running", "waiting", "running"]);
+    let explained = said(&world.castell(BOB, &["session", "explain", "2"]));
+    assert!(explained.contains("users share none here"), "{explained}");
+    let with = said(&world.castell(BOB, &["session", "run", "--with", "1", "--", "true"]));
+    assert!(with.contains("session 1 is another user's"), "{with}");
+
+    // The next daemon lets them, and the one after it says what it cannot change.
+    let sharing = [&options[..], &["--share-users"]].concat();
+    let all_run = ["running"; 3];
+    for options in [&sharing[..], &options] {
+        world.daemon.child.kill().expect("it lives");
+        world.daemon.child.wait().expect("it is dead");
+        world.daemon.child = start(&world.daemon.socket(), options);
+        until("all share", || world.states() == all_run);
+    }
+    drop(of_bob);
+    until("he has gone", || world.states() == ["running"; 2]);
+    drop((first, second));
+    until("all has ended", || world.sessions(ALICE).is_empty());
+}
+
 /// Users may make no control groups: the daemon does it for them, and no program leaves the processors of its session.
 #[test]
 fn users_stay_on_their_processors() {
-    let Some(mut world) = World::new() else { return };
+    let Some(mut world) = World::new(&OPTIONS) else { return };
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let home = Home::new(Path::new("/sys/fs/cgroup"), &own);
     match home.make_cpuset("0-0@test") {

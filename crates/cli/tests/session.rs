@@ -82,6 +82,19 @@ fn a_limit_keeps_programs_apart() {
 }
 
 #[test]
+fn users_share_slots_where_they_are_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mix = folder.path().join("mix.json").display().to_string();
+    let of = |user: u32| format!(r#"{{"run_s": 10, "processes": 4, "user": {user}}}"#);
+    std::fs::write(&mix, format!(r#"{{"sessions": [{}, {}]}}"#, of(0), of(7))).expect("a file");
+    let waits = |more: &[&str]| {
+        let (policy, _) = simulated(&mix, "overbook", &[&["--nodes", "1", "--cores", "4"], more].concat());
+        policy["wait_ms"].as_f64().expect("a number")
+    };
+    assert_eq!((waits(&[]), waits(&["--share-users"])), (5_000.0, 0.0), "the mean of two");
+}
+
+#[test]
 fn nodes_have_sockets_and_memory() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("workload.json");
@@ -585,5 +598,6 @@ fn who_has_not_come_back_to_the_next_agent_is_shown_as_awaited() {
     signal("-CONT", stopped.0.id());
     until("it comes back", || awaited() == [Some(false), Some(false)]);
     fs::write(folder.path().join("go"), "").expect("a file");
-    (stopped.ends(), other.ends());
+    stopped.ends();
+    other.ends();
 }

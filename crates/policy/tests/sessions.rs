@@ -75,7 +75,7 @@ fn any_slots() -> impl Strategy<Value = Request> {
     let level = prop_oneof![8 => Just(Level::Thread), 1 => Just(Level::Core), 1 => Just(Level::Socket)];
     let estimate = prop_oneof![Just(None), (1u64..50).prop_map(Some)];
     let per_node = prop_oneof![4 => Just(None), 1 => (1u32..4).prop_map(Some)];
-    let company = (program(), limit());
+    let company = (program(), limit(), user());
     (1u32..20, 1u32..4, level, 0u64..30, per_node, -1i32..2, estimate, company).prop_map(
         |(processes, threads, whole, memory_bytes, per_node_max, priority, estimate, company)| Request {
             processes,
@@ -84,6 +84,7 @@ fn any_slots() -> impl Strategy<Value = Request> {
             memory_bytes,
             per_node_max,
             slots: Vec::new(),
+            user: company.2,
             priority,
             estimate,
             with: None,
@@ -96,6 +97,11 @@ fn any_slots() -> impl Strategy<Value = Request> {
 /// One of three, or another one of which nobody knows anything.
 fn program() -> impl Strategy<Value = Option<String>> {
     (0..5usize).prop_map(|which| ["a", "b", "c", "unknown"].get(which).map(|&name| name.to_owned()))
+}
+
+/// One of two, mostly the same one.
+fn user() -> impl Strategy<Value = u32> {
+    prop_oneof![3 => Just(0), 1 => Just(1)]
 }
 
 fn limit() -> impl Strategy<Value = Option<Slowdown>> {
@@ -139,8 +145,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn rules() -> impl Strategy<Value = Rules> {
-    (0..Policy::ALL.len(), any::<bool>(), 1u32..6, 1u32..4, 2u16..4, limit()).prop_map(
-        |(policy, spread, overtaken_max, surpassed_max, sharing_max, slowdown_max)| Rules {
+    (0..Policy::ALL.len(), any::<bool>(), any::<bool>(), 1u32..6, 1u32..4, 2u16..4, limit()).prop_map(
+        |(policy, spread, share_users, overtaken_max, surpassed_max, sharing_max, slowdown_max)| Rules {
+            share_users,
             slowdown_max,
             spread,
             overtaken_max,
@@ -244,7 +251,7 @@ impl World {
                     self.rules = *rules;
                     self.carry_out(decisions);
                 }
-                Err(Refused::Shared { .. } | Refused::Crowded { .. }) => {
+                Err(Refused::Shared { .. } | Refused::Crowded { .. } | Refused::Users { .. }) => {
                     assert_eq!(*self.scheduler.rules(), self.rules);
                 }
                 Err(other) => panic!("{other}"),
@@ -284,6 +291,9 @@ impl World {
                 self.roots.insert(id, root);
                 self.requests.insert(id, request);
                 self.carry_out(decisions);
+            }
+            Err(Refused::OtherUser { session }) => {
+                assert!(!self.rules.share_users && self.requests[&session].user != request.user);
             }
             Err(Refused::TooManySlots { .. } | Refused::NeverFits { .. }) => {}
             Err(other) => panic!("{other}"),
@@ -494,7 +504,10 @@ impl World {
         }
         assert!(memory.iter().all(|bytes| *bytes <= MEMORY), "too much memory: {memory:?}");
         let root = |id: &SessionId| self.roots[id];
+        let user = |id: &SessionId| self.requests[id].user;
         for sessions in &running {
+            let users: BTreeSet<u32> = sessions.iter().map(user).collect();
+            assert!(self.rules.share_users || users.len() <= 1, "two users on one slot: {sessions:?}");
             match self.rules.policy.shares() {
                 true => assert!(sessions.len() <= usize::from(self.rules.sharing_max)),
                 false => assert!(
@@ -519,8 +532,9 @@ impl World {
         }
     }
 
-    /// Under sidestep, whoever came last to a node has its slots to itself, unless all of the node's slots are taken.
+    /// Under sidestep, whoever came last to a node has its slots to itself, unless all of the node's slots are taken, or may be another user's.
     fn check_pins(&self, cluster: &Cluster, residents: &[Vec<SessionId>]) {
+        self.check_users_where_pinned(cluster);
         for (id, pinned) in &self.pinned {
             let home = self.scheduler.home(*id).expect("it was started");
             for (slot, before) in pinned.slots().zip(home.slots()) {
@@ -545,7 +559,9 @@ impl World {
             if !self.offline.is_empty() {
                 continue;
             }
-            if newest && room && !grouped {
+            let users = nodes.iter().flat_map(|node| residents(*node)).map(|id| self.requests[id].user);
+            let apart = !self.rules.share_users && users.collect::<BTreeSet<_>>().len() > 1;
+            if newest && room && !grouped && !apart {
                 assert_eq!(pinned, home, "who came last stays");
                 let others = self.pinned.iter().filter(|(other, _)| *other != id);
                 for (other, placement) in others {
@@ -554,6 +570,21 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Who has stepped aside is on nobody else's slots, unless some of its own were taken away.
+    fn check_users_where_pinned(&self, cluster: &Cluster) {
+        if self.rules.share_users || !self.offline.is_empty() {
+            return;
+        }
+        let mut users = vec![BTreeSet::new(); cluster.num_slots()];
+        for (id, pinned) in self.pinned.iter().filter(|(id, _)| !self.stopped.contains(id)) {
+            for slot in pinned.slots() {
+                users[slot.0 as usize].insert(self.requests[id].user);
+            }
+        }
+        let crowded = users.iter().position(|users| users.len() > 1);
+        assert_eq!(crowded, None, "processes of two users are pinned to one slot: {:?}", self.pinned);
     }
 
     /// Ends what runs until nothing is left, and counts the steps.

@@ -110,7 +110,7 @@ impl Sessions {
         wanted.with = wanted.with.filter(|with| self.live.contains_key(&SessionId(*with)));
         let is_free = |id: &SessionId| id.0 > 0 && id.0 < u64::MAX && !self.live.contains_key(id);
         let id = session.map(SessionId).filter(is_free).unwrap_or(SessionId(self.next));
-        let request = self.request(&wanted)?;
+        let request = self.request(&wanted, peer.user)?;
         let home = slots.into_iter().map(Slot).collect();
         let adopted = Adopted { request, home, stands: reported.suspended };
         let taken = self.scheduler.adopt(self.now(), id, adopted);

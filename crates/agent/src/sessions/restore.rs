@@ -6,7 +6,7 @@ use crate::Tree;
 use crate::machine::{Machine, Node};
 use castell_host::say;
 use castell_policy::session::protocol::{FromAgent, Known, Part, Wanted};
-use castell_policy::session::{Decision, Event, Saved, Scheduler, SessionId, Slot, State};
+use castell_policy::session::{Decision, Event, Rules, Saved, Scheduler, SessionId, Slot, State};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -133,7 +133,12 @@ impl Sessions {
         let restored = Scheduler::restore(cluster, books.scheduler, offline, foreseen, self.now());
         // All that has to be done is found out when it is known how the sessions are.
         let (scheduler, _) = restored.map_err(|error| error.to_string())?;
+        let share_users = self.scheduler.rules().share_users;
         (self.machine, self.scheduler) = (machine, scheduler);
+        let rules = Rules { share_users, ..*self.scheduler.rules() };
+        if let Err(refused) = self.scheduler.handle(self.now(), Event::Rules(rules)) {
+            say(&format!("{refused}; they share meanwhile"));
+        }
         self.next = books.next.max(known.last().map_or(0, |last| last.0 + 1));
         for (number, Entry { wanted, user, spawned, leaving, kept }) in books.sessions {
             let id = SessionId(number);

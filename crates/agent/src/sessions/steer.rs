@@ -72,7 +72,7 @@ impl Sessions {
         let outcome = match policy.parse::<Rules>() {
             _ if self.has_promise(client) => Err("one order at a time".into()),
             Err(error) => Err(error.to_string()),
-            Ok(rules) => match self.scheduler.handle(self.now(), Event::Rules(self.with_limit(rules))) {
+            Ok(rules) => match self.scheduler.handle(self.now(), Event::Rules(self.as_here(rules))) {
                 Err(refused) => Err(refused.to_string()),
                 Ok(decisions) => {
                     self.orders.add(decisions);
@@ -120,7 +120,8 @@ impl Sessions {
         cpus: Option<Named>,
         memory_bytes: Option<u64>,
     ) -> Result<Until, String> {
-        let mut wanted = self.there(id)?.wanted.clone();
+        let live = self.there(id)?;
+        let (mut wanted, user) = (live.wanted.clone(), live.user);
         if wanted.spawned_by.is_some() {
             return Err(format!("session {} was spawned by a program, which has said what it needs", id.0));
         }
@@ -131,7 +132,7 @@ impl Sessions {
             (None, None) => {}
         }
         wanted.memory_bytes = memory_bytes.unwrap_or(wanted.memory_bytes);
-        let Request { processes, slots, memory_bytes, .. } = self.request(&wanted)?;
+        let Request { processes, slots, memory_bytes, .. } = self.request(&wanted, user)?;
         let before = self.there(id)?.wanted.memory_bytes;
         self.limit_memory(id, wanted.memory_bytes)?;
         let until = self.steer(id, Event::Needs(id, Needs { processes, slots, memory_bytes }));
@@ -316,8 +317,18 @@ impl Sessions {
         let (beside, held_back) = (self.beside(id, &explanation, peer), held_back(&explanation));
         let holders = self.holders(live, &explanation, peer);
         let home = self.scheduler.home(id).map_or_else(Vec::new, |home| self.machine.all_parts(home));
-        let Explanation { ran, free, offline, before, begins, suspensions, suspended_by, stops, .. } =
-            explanation;
+        let Explanation {
+            ran,
+            free,
+            offline,
+            of_other_users,
+            before,
+            begins,
+            suspensions,
+            suspended_by,
+            stops,
+            ..
+        } = explanation;
         let numbers = |ids: Vec<SessionId>| ids.into_iter().map(|id| id.0).collect();
         Ok(FromAgent::Explained(Box::new(Explained {
             shown: self.shown(id, live, peer),
@@ -328,6 +339,7 @@ impl Sessions {
             offline,
             online: self.machine.online().into(),
             gone: self.machine.gone(),
+            of_other_users,
             home,
             before: numbers(before),
             holders,

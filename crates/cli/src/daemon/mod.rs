@@ -98,6 +98,9 @@ pub struct Args {
     /// --max-slowdown` says goes before it
     #[arg(long, value_name = "FACTOR")]
     max_slowdown: Option<Slowdown>,
+    /// Sessions of different users may share processors where the policy has sessions share any; else only those of one user do
+    #[arg(long)]
+    share_users: bool,
     /// Learn how much the programs of sessions slow each other
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Learn::Watch)]
     learn: Learn,
@@ -252,7 +255,8 @@ fn sessions(args: &Args, socket: &Path) -> anyhow::Result<Option<Sessions>> {
         say("this is not the first node of the allocation, which has the sessions: this daemon keeps none");
         return Ok(None);
     }
-    let rules = Rules { slowdown_max: args.max_slowdown, ..args.session_policy };
+    let rules =
+        Rules { slowdown_max: args.max_slowdown, share_users: args.share_users, ..args.session_policy };
     Ok(Some(Sessions { place, rules, allocation, learning: learning(args) }))
 }
 

@@ -66,6 +66,9 @@ pub struct Args {
     /// Sessions wait where they, or one beside them, would be slowed down by more than this factor; a session's own `slowdown_max` goes before it
     #[arg(long, value_name = "FACTOR")]
     max_slowdown: Option<Slowdown>,
+    /// Sessions of different users may share slots, where a policy has sessions share any; those of a workload in JSON say whose they are (`user`)
+    #[arg(long)]
+    share_users: bool,
     /// Forget what sessions say about how long they take
     #[arg(long)]
     no_estimates: bool,
@@ -137,6 +140,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         rules.overtaken_max = args.overtaken_max.unwrap_or(rules.overtaken_max);
         rules.surpassed_max = args.surpassed_max.unwrap_or(rules.surpassed_max);
         rules.slowdown_max = args.max_slowdown;
+        rules.share_users = args.share_users;
         let started = Instant::now();
         let outcome = one(&args, &workload, &cluster, &rules);
         let summary = Summary::new(&workload, &cluster, &outcome, &coefficients);

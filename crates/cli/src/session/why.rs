@@ -1,5 +1,6 @@
 //! What the policy makes of a session: why it waits, or what it shares.
 
+use super::words::count_processors;
 use castell_host::topology::print_list;
 use castell_policy::session::protocol::{Explained, Part};
 use castell_policy::session::{Policy, Rules};
@@ -17,7 +18,7 @@ pub fn of(explained: &Explained) -> Option<String> {
 }
 
 fn waits(explained: &Explained, policy: Policy) -> String {
-    let Explained { shown, online, gone, before, held_back, .. } = explained;
+    let Explained { shown, online, gone, of_other_users, before, held_back, .. } = explained;
     let missing: Vec<u32> = match &shown.cpus {
         Some(named) => named.cpus.iter().copied().filter(|cpu| gone.contains(cpu)).collect(),
         None => Vec::new(),
@@ -31,6 +32,12 @@ fn waits(explained: &Explained, policy: Policy) -> String {
     if u64::from(shown.slots) > *online {
         return format!(
             "it wants more processors than are left ({online}) since some were taken away; it waits until they are back, and holds up nobody"
+        );
+    }
+    if policy.shares() && *of_other_users > 0 && held_back.is_empty() {
+        return format!(
+            "other users have {}, and users share none here (castell daemon --share-users lets them); it waits until enough of the others can be had",
+            count_processors(*of_other_users)
         );
     }
     let said = match policy {
@@ -107,7 +114,7 @@ mod tests {
                 "priority": 0, "parts": part(parts), "slowdown": null, "slowdown_max": null, "pinned_by": "cpuset",
                 "stopped_by": "freezer", "memory": null, "pid": 5, "user": "alice", "command": "ls"
             },
-            "policy": policy, "estimate_ms": null, "ran_ms": 0, "free": 0, "offline": 0, "online": 4, "gone": [],
+            "policy": policy, "estimate_ms": null, "ran_ms": 0, "free": 0, "offline": 0, "online": 4, "of_other_users": 0, "gone": [],
             "home": part(&[0, 1]), "before": [], "holders": [], "beside": [], "held_back": [], "begins_in_ms": null,
             "suspensions": 0, "suspended_by": [], "stops": 0
         });
@@ -161,6 +168,8 @@ mod tests {
                 .starts_with("processors 2, which it has named, were taken away")
         );
         assert_eq!(said("overbook", "waiting", &[], &[]), "as many as may share a processor do so already");
+        let of_others = said("overbook", "waiting", &[], &[("/of_other_users", json!(2))]);
+        assert!(of_others.starts_with("other users have 2 processors, and users share none"), "{of_others}");
         let memory = ("/shown/memory", json!({"bytes": 5, "limited": false, "because": null}));
         assert!(said("overbook", "waiting", &[], &[memory]).contains("too little memory"));
     }

@@ -39,8 +39,9 @@ impl Scheduler {
         if !self.occupancy.remembers(&placement, request.memory_bytes, 0) {
             return Err(Refused::NoMemory { session: id });
         }
+        self.check_mate(&request)?;
         let group = self.join(id, request.with)?;
-        let (priority, suspends) = (request.priority, self.rules.policy.suspends());
+        let (user, priority, suspends) = (request.user, request.priority, self.rules.policy.suspends());
         let mut session = Session::new(request, self.arrivals, now, group, &self.rules);
         session.home = Some(placement.clone());
         session.started = self.starts;
@@ -55,6 +56,7 @@ impl Scheduler {
         }
         (self.arrivals, self.starts) = (self.arrivals + 1, self.starts + 1);
         self.note_priority(priority);
+        self.note_user(user);
         self.reservation = None;
         self.settle(now, id, &mut Vec::new());
         if self.sessions[&id].state == State::Running {

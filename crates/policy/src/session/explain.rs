@@ -25,6 +25,8 @@ pub struct Explanation {
     pub free: u64,
     /// Slots whose processors were taken away.
     pub offline: u64,
+    /// Slots that it could share if those who run there were not other users' sessions.
+    pub of_other_users: u64,
     /// Whose turn comes before its own, if it waits, in this order.
     pub before: Vec<SessionId>,
     /// Who has slots, if it waits; else who has some of its slots as well. By number.
@@ -78,6 +80,10 @@ impl Scheduler {
             slots: self.slots_of(&session.request),
             free: self.occupancy.free_total(),
             offline: self.offline.len() as u64,
+            of_other_users: match session.state {
+                State::Waiting => self.slots_of_other_users(id).len() as u64,
+                _ => 0,
+            },
             before,
             holders: self.holders_beside(now, id),
             beside: if session.state == State::Running { self.beside(id) } else { Vec::new() },

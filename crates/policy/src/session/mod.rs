@@ -33,6 +33,7 @@ pub mod simulate;
 mod steer;
 mod succession;
 mod turns;
+mod users;
 pub mod workload;
 
 pub use adopt::Adopted;

@@ -469,6 +469,8 @@ pub struct Explained {
     pub offline: u64,
     /// Slots that have one.
     pub online: u64,
+    /// Slots that it could share if those who run there were not other users' sessions; none of a session that does not wait.
+    pub of_other_users: u64,
     /// The processors that were taken away.
     pub gone: Vec<u32>,
     /// What it has, where it was started, wherever it is now and whatever of it was taken away; nothing while it waits.

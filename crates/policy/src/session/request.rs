@@ -27,6 +27,9 @@ pub struct Request {
     /// Exactly these slots, one a process, in rising order; none where any will do.
     #[serde(default)]
     pub slots: Vec<u32>,
+    /// Whose it is: [`Rules::share_users`].
+    #[serde(default)]
+    pub user: u32,
     /// The higher, the earlier.
     pub priority: i32,
     /// How long it takes at most when nobody disturbs it, in the unit of `now`.
@@ -49,6 +52,7 @@ impl Request {
             memory_bytes: 0,
             per_node_max: None,
             slots: Vec::new(),
+            user: 0,
             priority: 0,
             estimate: None,
             with: None,
@@ -231,6 +235,23 @@ pub enum Refused {
         most: u16,
         /// The policy that was to take over.
         policy: Policy,
+    },
+    /// The same, of two users.
+    #[error(
+        "sessions {} and {} of two users have processors in common, or talk to each other, and users are to share none: wait until one has ended, or end one",
+        one.0, other.0
+    )]
+    Users {
+        /// One of them.
+        one: SessionId,
+        /// Another one.
+        other: SessionId,
+    },
+    /// It would talk to somebody else's.
+    #[error("session {} is another user's, whose processors this one may not share", session.0)]
+    OtherUser {
+        /// Its number.
+        session: SessionId,
     },
     /// There never was such a slot.
     #[error("there is no slot {slot}: there are {there}, from 0")]

@@ -82,6 +82,9 @@ pub struct Rules {
     /// By how much a session may be slowed down, and slow down others, that says nothing else: it waits where more is foreseen.
     #[serde(default)]
     pub slowdown_max: Option<Slowdown>,
+    /// Overbook and sidestep: sessions of different users may be on the same slot, and sessions may talk to those of others.
+    #[serde(default)]
+    pub share_users: bool,
     /// Give way: who suspends another takes at most this part of the time that the other one still needs.
     pub shorter: u64,
     /// Give way: a session is due this many times its estimate after it came; nobody suspends it then.
@@ -102,6 +105,7 @@ impl Rules {
             surpassed_max: 8,
             backfill_depth: 256,
             slowdown_max: None,
+            share_users: false,
             shorter: 16,
             patience: 12,
             assumed: 3_600_000,

@@ -74,6 +74,7 @@ impl Scheduler {
         let mut scheduler = Scheduler::without(cluster, rules, offline);
         (scheduler.arrivals, scheduler.starts, scheduler.priorities) = (arrivals, starts, priorities);
         sessions.iter().try_for_each(|(_, session)| scheduler.check(&session.request))?;
+        sessions.iter().for_each(|(_, session)| scheduler.note_user(session.request.user));
         scheduler.groups = groups(&sessions);
         scheduler.sessions = sessions.into_iter().collect();
         scheduler.check_successor(&rules)?;

@@ -36,6 +36,8 @@ pub struct Scheduler {
     pub(super) starts: u64,
     /// Whether sessions of different priorities have come.
     pub(super) priorities: Option<(i32, bool)>,
+    /// Whether sessions of different users have come.
+    pub(super) users: Option<(u32, bool)>,
     /// What the first of those that wait is waiting for, until something starts or ends.
     pub(super) reservation: Option<super::backfill::Reservation>,
     /// Per slot, how many of its holders the session that is being placed may disregard.
@@ -77,6 +79,7 @@ impl Scheduler {
             arrivals: 0,
             starts: 0,
             priorities: None,
+            users: None,
             reservation: None,
         }
     }
@@ -161,8 +164,10 @@ impl Scheduler {
             return Err(Refused::Exists { session: id });
         }
         self.check(&request)?;
+        self.check_mate(&request)?;
         let group = self.join(id, request.with)?;
         self.note_priority(request.priority);
+        self.note_user(request.user);
         let session = Session::new(request, self.arrivals, now, group, &self.rules);
         self.arrivals += 1;
         let turn = session.turn(id);
@@ -452,6 +457,7 @@ impl Scheduler {
 
     /// Where a session would go now, whoever is beside it there; under suspending policies others may have to make room.
     pub(super) fn find_anywhere(&mut self, now: u64, id: SessionId) -> Option<Placement> {
+        let others = self.slots_of_other_users(id);
         let request = &self.sessions[&id].request;
         let occupancy = &self.occupancy;
         let wanted = self.slots_of(request);
@@ -467,7 +473,8 @@ impl Scheduler {
             if wanted > occupancy.below(self.rules.sharing_max) {
                 return None;
             }
-            let crowd = |slot: usize| occupancy.running(slot);
+            let crowd =
+                |slot: usize| if others.contains(&slot) { NOT_USABLE } else { occupancy.running(slot) };
             let mut levels = 1..self.rules.sharing_max;
             return levels.find_map(|level| match self.rules.spread {
                 _ if wanted > occupancy.below(level + 1) => None,

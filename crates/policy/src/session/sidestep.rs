@@ -66,6 +66,7 @@ impl Aside {
 
 /// Pins anew on the nodes that have changed, and says whose processes move.
 pub(super) fn repin(scheduler: &mut Scheduler, decisions: &mut Vec<Decision>) {
+    let apart = scheduler.keeps_users_apart();
     let Scheduler { aside, sessions, occupancy, offline, .. } = scheduler;
     let cluster = &occupancy.cluster;
     let mut touched = BTreeSet::new();
@@ -76,7 +77,7 @@ pub(super) fn repin(scheduler: &mut Scheduler, decisions: &mut Vec<Decision>) {
         }
         let residents = aside.residents[node.0 as usize].iter();
         let residents: Vec<Resident> = residents.map(|(id, home)| (*id, &sessions[id], &home[..])).collect();
-        let after = pins(cluster, node, offline, &residents);
+        let after = pins(cluster, node, offline, apart, &residents);
         let before = &mut aside.pins[node.0 as usize];
         for ((id, _, home), (_, slots)) in residents.iter().zip(&after) {
             if find(before, *id).unwrap_or(home) != slots {
@@ -129,8 +130,15 @@ fn find(pins: &Pins, id: SessionId) -> Option<&[Slot]> {
 
 /// A slot belongs to the session that was started last. Processes of others that were there go to slots of the node that belong to
 /// nobody, to their own session or to one that was started before it, the least crowded first; where there is no such slot, to those of
-/// the first that was started after it. Slots that are offline are nobody's, and nobody goes there.
-fn pins(cluster: &Cluster, node: NodeId, offline: &BTreeSet<Slot>, sessions: &[Resident]) -> Pins {
+/// the first that was started after it. Slots that are offline are nobody's, and nobody goes there. Where users are kept `apart`, that holds
+/// for slots where nobody else's processes are; only who has lost all of those, since they are offline, goes anywhere.
+fn pins(
+    cluster: &Cluster,
+    node: NodeId,
+    offline: &BTreeSet<Slot>,
+    apart: bool,
+    sessions: &[Resident],
+) -> Pins {
     let range = cluster.slots(node);
     let at = |slot: Slot| slot.0 as usize - range.start;
     let online: Vec<usize> =
@@ -158,6 +166,9 @@ fn pins(cluster: &Cluster, node: NodeId, offline: &BTreeSet<Slot>, sessions: &[R
         let staying = processes(index).filter(|slots| !displaced(index, slots));
         staying.flatten().for_each(|slot| crowd[at(*slot)] += 1);
     }
+    let user = |index: usize| sessions[index].1.request.user;
+    // Who has stepped aside onto slots that belong to nobody.
+    let mut guests: Vec<Option<u32>> = vec![None; range.len()];
     let mut pins: Pins = sessions.iter().map(|(id, ..)| (*id, Vec::new())).collect();
     for &index in &order {
         let started = sessions[index].1.started;
@@ -165,18 +176,26 @@ fn pins(cluster: &Cluster, node: NodeId, offline: &BTreeSet<Slot>, sessions: &[R
             newest[*slot]
                 .is_none_or(|owner| group(owner) == group(index) || sessions[owner].1.started < started)
         };
-        let mut candidates: Vec<usize> = online.iter().copied().filter(open).collect();
+        let whose = |slot: &usize| newest[*slot].map_or(guests[*slot], |owner| Some(user(owner)));
+        let is_allowed = |slot: &usize| !apart || whose(slot).is_none_or(|whose| whose == user(index));
+        let mut allowed: Vec<usize> = online.iter().copied().filter(is_allowed).collect();
+        if allowed.is_empty() {
+            allowed.clone_from(&online);
+        }
+        let mut candidates: Vec<usize> = allowed.iter().copied().filter(open).collect();
         if candidates.is_empty() {
             // All slots belong to sessions that were started later: the first of those shares.
             let age = |slot: &usize| newest[*slot].map(|owner| sessions[owner].1.started);
-            let oldest = online.iter().map(age).min();
-            candidates = online.iter().copied().filter(|slot| Some(age(slot)) == oldest).collect();
+            let oldest = allowed.iter().map(age).min();
+            candidates = allowed.iter().copied().filter(|slot| Some(age(slot)) == oldest).collect();
         }
         let pinned = &mut pins[index].1;
         for slots in processes(index) {
             if displaced(index, slots) {
                 let chosen = least_crowded(&candidates, &crowd, slots.len());
-                chosen.iter().for_each(|slot| crowd[*slot] += 1);
+                chosen
+                    .iter()
+                    .for_each(|slot| (crowd[*slot], guests[*slot]) = (crowd[*slot] + 1, Some(user(index))));
                 pinned.extend(chosen.into_iter().map(|slot| Slot((slot + range.start) as u32)));
             } else {
                 pinned.extend_from_slice(slots);

@@ -43,7 +43,8 @@ impl Scheduler {
     /// All sessions under another scheduler, as they are.
     fn begin_anew(&mut self, now: u64, rules: Rules, offline: BTreeSet<Slot>, decisions: &mut Vec<Decision>) {
         let mut next = Scheduler::without(self.cluster().clone(), rules, offline);
-        (next.arrivals, next.starts, next.priorities) = (self.arrivals, self.starts, self.priorities);
+        (next.arrivals, next.starts) = (self.arrivals, self.starts);
+        (next.priorities, next.users) = (self.priorities, self.users);
         next.groups = std::mem::take(&mut self.groups);
         next.sessions = std::mem::take(&mut self.sessions);
         next.sessions.values_mut().for_each(|session| session.due = session.due_under(&rules));
@@ -101,8 +102,9 @@ impl Scheduler {
                 }
                 _ => {}
             }
+            self.check_users(rules, &crowd)?;
         }
-        Ok(())
+        self.groups.values().try_for_each(|mates| self.check_users(rules, mates))
     }
 
     fn wait_again(&mut self, id: SessionId) {

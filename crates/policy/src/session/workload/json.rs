@@ -40,6 +40,9 @@ struct Entry {
     with: Option<u64>,
     program: Option<String>,
     slowdown_max: Option<Slowdown>,
+    /// Whose it is, by any number.
+    #[serde(default)]
+    user: u32,
     #[serde(default)]
     role: Part,
 }
@@ -105,6 +108,7 @@ pub(super) fn read(bytes: &[u8], name: &str) -> Result<Workload, WorkloadError> 
             with: entry.with.map(SessionId),
             program: entry.program,
             slowdown_max: entry.slowdown_max,
+            user: entry.user,
         };
         let (submit_ms, run_ms) = (time("submit_s", entry.submit_s)?, time("run_s", entry.run_s)?.max(1));
         jobs.push(Job { number: entry.id.unwrap_or(index as u64), submit_ms, run_ms, request, role });
