@@ -11,7 +11,7 @@ use std::time::Instant;
 #[derive(clap::Args)]
 pub struct Args {
     /// Of what
-    #[arg(value_name = "WHAT", value_parser = ["daemon"])]
+    #[arg(value_name = "WHAT", value_parser = ["daemon", "hosts"])]
     what: String,
     /// How much of them, in per cent
     #[arg(long, default_value_t = 100, value_name = "PERCENT")]
@@ -46,19 +46,26 @@ const DAEMON: [Trial; 12] = [
     trial("luau tests/hostile.rs", "", 1),
 ];
 
+/// Of each, many ranks on few processors.
+const HOSTS: [Trial; 2] = [
+    trial("cli tests/hosts_stress.rs", "faults_in_the_middle_of_calls", 84),
+    trial("cli tests/hosts_stress.rs", "nobody_is_given_up_who_stands_still_for_three_seconds", 1100),
+];
+
 /// Builds and runs them, two at a time; prints a table.
 ///
 /// # Errors
 /// One failed: what it printed stands above.
 pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     let packages = ["castell-cli", "castell-agent", "castell-luau"].map(|name| ["--package", name]);
-    let files =
-        ["daemon", "daemon_own", "daemon_sessions", "sessions", "hostile"].map(|name| ["--test", name]);
+    let files = ["daemon", "daemon_own", "daemon_sessions", "hosts_stress", "sessions", "hostile"]
+        .map(|name| ["--test", name]);
+    let all: &[Trial] = if args.what == "hosts" { &HOSTS } else { &DAEMON };
     let built = programs::built(root, &[packages.as_flattened(), files.as_flattened()].concat())?;
     let next = AtomicUsize::new(0);
     let begun = Instant::now();
     let run_some = || {
-        let trials = std::iter::from_fn(|| DAEMON.get(next.fetch_add(1, Ordering::Relaxed)));
+        let trials = std::iter::from_fn(|| all.get(next.fetch_add(1, Ordering::Relaxed)));
         trials.map(|trial| trial.run(&built, args.part)).filter(|is_well| !is_well).count()
     };
     println!("seconds      count  what; what is left of it");
@@ -68,7 +75,7 @@ pub fn run(root: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     });
     println!("{:7.1}  all {}", begun.elapsed().as_secs_f64(), args.what);
     if failed > 0 {
-        bail!("{failed} of {} trials failed", DAEMON.len());
+        bail!("{failed} of {} trials failed", all.len());
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -94,7 +101,7 @@ impl Trial {
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let seconds = begun.elapsed().as_secs_f64();
         match output.status.success() {
-            true => println!("{seconds:7.1}  {}", told(self, &said)),
+            true => println!("{seconds:7.1}  {}", told(self, &said).join("\n         ")),
             false => {
                 let errors = String::from_utf8_lossy(&output.stderr);
                 println!("{seconds:7.1}  {} FAILED:\n{said}\n{errors}", self.test);
@@ -104,14 +111,19 @@ impl Trial {
     }
 }
 
-/// The line in which it says how often something was tried, and what is left.
-fn told(trial: &Trial, said: &str) -> String {
-    let line = said.lines().find_map(|line| line.split_once("trial: ").map(|(_, told)| told));
-    let passed = said.lines().find_map(|line| line.strip_prefix("test result: ok. "));
-    let passed = || format!("{} tests of {} {}", words(passed), trial.program, trial.test);
-    let line = line.map_or_else(passed, str::to_owned);
-    let (count, what) = line.split_once(' ').unwrap_or(("", &line));
-    format!("{count:>9}  {what}")
+/// The lines in which it says how often something was tried, and what is left.
+fn told(trial: &Trial, said: &str) -> Vec<String> {
+    let mut lines: Vec<String> =
+        said.lines().filter_map(|line| Some(line.split_once("trial: ")?.1.to_owned())).collect();
+    if lines.is_empty() {
+        let passed = said.lines().find_map(|line| line.strip_prefix("test result: ok. "));
+        lines.push(format!("{} tests of {} {}", words(passed), trial.program, trial.test));
+    }
+    let in_columns = |line: String| {
+        let (count, what) = line.split_once(' ').unwrap_or(("", &line));
+        format!("{count:>9}  {what}")
+    };
+    lines.into_iter().map(in_columns).collect()
 }
 
 /// The first of them.
@@ -126,8 +138,10 @@ mod tests {
     #[test]
     fn a_trial_is_told_in_a_line() {
         let said = "seed 7\ntest x ... trial: 25 kills; descriptors +0\nok\n";
-        assert_eq!(told(&DAEMON[0], said), "       25  kills; descriptors +0");
+        assert_eq!(told(&DAEMON[0], said), ["       25  kills; descriptors +0"]);
+        let said = "trial: 3 cuts\ntrial: 4 stops\n";
+        assert_eq!(told(&HOSTS[0], said), ["        3  cuts", "        4  stops"]);
         let said = "running 9 tests\ntest result: ok. 9 passed; 0 failed\n";
-        assert_eq!(told(&DAEMON[11], said), "        9  tests of luau tests/hostile.rs ");
+        assert_eq!(told(&DAEMON[11], said), ["        9  tests of luau tests/hostile.rs "]);
     }
 }

@@ -7,6 +7,8 @@
 mod labs;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
+#[path = "hosts_stress/stopped.rs"]
+mod stopped;
 
 use castell_base::{Rank, Tag};
 use castell_comm::Comm;
@@ -86,6 +88,9 @@ impl Plan {
 #[test]
 fn as_a_rank() {
     let Ok(role) = std::env::var(ROLE) else { return };
+    if let Some(stops) = role.strip_prefix(stopped::WORD) {
+        return stopped::as_a_rank(stops);
+    }
     let plan = Plan::from_words(&role);
     let comm = Comm::init().unwrap_or_else(|error| panic!("{error}"));
     let world = comm.world();
@@ -185,7 +190,7 @@ fn faults_in_the_middle_of_calls() {
     let trials = FAULTS.len() as u32 * set("CASTELL_TEST_TRIALS").unwrap_or(1) as u32;
     let seed = set("CASTELL_TEST_SEED").unwrap_or_else(castell_host::clock::now_ns);
     println!("CASTELL_TEST_SEED={seed}: {trials} trials");
-    let mut table: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    let mut table: BTreeMap<(usize, usize), Row> = BTreeMap::new();
     for trial in 0..trials {
         let plan = Plan::of(seed, trial);
         let (name, _, is_lethal) = FAULTS[plan.fault];
@@ -203,11 +208,36 @@ fn faults_in_the_middle_of_calls() {
             assert_eq!(said(&output).len(), 4, "{what}\n{error}");
         }
         let told = out.lines().filter_map(|line| line.split_once("* told after ")?.1.parse::<u64>().ok());
-        table.entry(name).or_default().extend(told);
+        let row = table.entry((plan.fault, plan.call)).or_default();
+        row.told_ms.extend(told);
+        row.sizes[SIZES.iter().position(|size| *size == plan.size).expect("one of these")] += 1;
     }
-    for (name, mut told) in table {
-        told.sort_unstable();
-        let at = |part: usize| told.get(told.len().saturating_sub(1) * part / 100).copied().unwrap_or(0);
-        println!("{name}: {} ranks told, median {} ms, longest {} ms", told.len(), at(50), at(100));
+    for ((fault, call), row) in table {
+        println!("trial: {}", row.line(FAULTS[fault].0, CALLS[call]));
+    }
+}
+
+/// How a fault went in the middle of a call.
+#[derive(Default)]
+struct Row {
+    /// Trials of each size.
+    sizes: [u32; SIZES.len()],
+    /// After how long each rank that lives was told who is lost.
+    told_ms: Vec<u64>,
+}
+
+impl Row {
+    fn line(mut self, fault: &str, call: &str) -> String {
+        self.told_ms.sort_unstable();
+        let count: u32 = self.sizes.iter().sum();
+        let sizes = self.sizes.map(|trials| trials.to_string()).join(" ");
+        let told = match &self.told_ms[..] {
+            [] => "nobody is lost".into(),
+            [.., longest] => {
+                let median = self.told_ms[self.told_ms.len() / 2];
+                format!("{} ranks told, median {median} ms, longest {longest} ms", self.told_ms.len())
+            }
+        };
+        format!("{count} {fault}, {call} (by size {sizes}): {told}")
     }
 }
