@@ -293,3 +293,21 @@ fn probe_profile_and_slowdown() {
     let said = text(&cost.stdout) + &text(&cost.stderr);
     assert!(cost.status.code() == Some(0) && said.contains(&who), "{said}");
 }
+
+#[test]
+fn options_that_there_are_not_are_told_from_programs() {
+    for command in ["launch", "omp", "mpi"] {
+        for program in [&["--", "true"][..], &["true"]] {
+            let output = castell(&[&[command, "--tiemline", "out.svg"], program].concat());
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{command}: {said}");
+            assert!(said.contains("--tiemline") && said.contains("'--timeline"), "{command}: {said}");
+        }
+    }
+    for words in [
+        &["launch", "-n", "1", "echo", "-n", "--tiemline"][..],
+        &["launch", "-n", "1", "--", "echo", "-n", "--tiemline"],
+    ] {
+        assert!(printed(words).contains("--tiemline"), "an option of the program");
+    }
+}

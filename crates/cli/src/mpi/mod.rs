@@ -105,7 +105,7 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
     /// The launcher with its arguments, the program with its own
-    #[arg(value_name = "LAUNCHER", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "LAUNCHER", required = true, trailing_var_arg = true)]
     words: Vec<OsString>,
 }
 

@@ -68,7 +68,7 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
     /// The program and its arguments; a launcher may stand before it
-    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     words: Vec<OsString>,
 }
 
