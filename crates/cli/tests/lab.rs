@@ -195,6 +195,12 @@ fn codes_and_refusals() {
     assert!(text(&missing.stderr).contains("`no-such-program` was not found on this host of the lab"));
     let stranger = lab(&["2"], &format!("{ON} h3 -- true"));
     assert!(text(&stranger.stderr).contains("the hosts of this lab are h1,h2"), "{}", text(&stranger.stderr));
+    let within = lab(&["2"], &format!("{} lab 1 -- true", env!("CARGO_BIN_EXE_castell")));
+    assert!(
+        text(&within.stderr).contains("no lab within a lab: the hosts of this one are h1,h2"),
+        "{}",
+        text(&within.stderr)
+    );
     let outside = command(&["--on", "h1"], &["true"]).output().expect("castell runs");
     assert!(text(&outside.stderr).contains("this process is not in a lab"), "{}", text(&outside.stderr));
     for bad in

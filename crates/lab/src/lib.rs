@@ -75,6 +75,14 @@ pub enum LabError {
         /// The system's answer.
         source: io::Error,
     },
+    /// A lab within a lab.
+    #[error(
+        "this is a host of a lab already, and there is no lab within a lab: the hosts of this one are {hosts}"
+    )]
+    Within {
+        /// Hosts of this lab.
+        hosts: String,
+    },
     /// A host that did not come up.
     #[error("host {host} of the lab did not come up: {why}")]
     Host {
@@ -145,6 +153,9 @@ impl Lab {
     /// # Errors
     /// See [`LabError`]. Nothing is left then.
     pub fn start(options: &Options) -> Result<Lab, LabError> {
+        if let Ok(hosts) = std::env::var(HOSTS_VARIABLE) {
+            return Err(LabError::Within { hosts });
+        }
         network::find_programs(options.rate.is_some())?;
         let capture = options.capture.as_deref().map(open_capture).transpose()?;
         system::isolate().map_err(|source| LabError::Forbidden { source })?;
