@@ -15,6 +15,7 @@ Examples:
   castell lab --on h2 -- hostname                # inside a lab: on another of its hosts
   castell lab 2 --delay 5ms --rate 100mbit -- ./measure
   castell lab 2 --loss 1% --seed 7 -- ./test     # one frame in a hundred gets lost
+  castell lab 2 --mtu 9000 -- ./measure          # jumbo frames
   castell lab 2 --capture lab.pcap -- ./program  # for tcpdump -r lab.pcap, or Wireshark
 
 Each host has namespaces of its own for network, processes, mounts, name, System V and POSIX shared memory and clocks since boot, and \
@@ -33,7 +34,7 @@ pub struct Args {
     #[arg(value_name = "N", required_unless_present = "on", value_parser = clap::value_parser!(u32).range(1..=HOSTS_MAX as i64))]
     hosts: Option<u32>,
     /// Inside a lab: run the command on this host of it, such as h2
-    #[arg(long, value_name = "HOST", conflicts_with_all = ["hosts", "delay", "rate", "loss", "capture", "seed"])]
+    #[arg(long, value_name = "HOST", conflicts_with_all = ["hosts", "delay", "rate", "loss", "mtu", "capture", "seed"])]
     on: Option<String>,
     /// How long each frame takes from host to host, at least
     #[arg(long, value_name = "TIME", value_parser = parse_delay, default_value = "0", hide_default_value = true)]
@@ -44,6 +45,9 @@ pub struct Args {
     /// Which part of the frames gets lost, such as 1% or 0.01
     #[arg(long, value_name = "PART", value_parser = parse_part, default_value = "0", hide_default_value = true)]
     loss: f64,
+    /// How long frames may be behind Ethernet's header, such as 9000 for jumbo frames
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1280..))]
+    mtu: Option<u16>,
     /// Chooses which frames those are
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
@@ -85,6 +89,7 @@ fn run_in_new(args: &Args) -> Result<i32, LabError> {
         hosts: args.hosts.expect("clap requires it"),
         weather,
         rate: args.rate,
+        mtu_bytes: args.mtu,
         capture: args.capture.clone(),
         host_program: vec![program, "lab-host".into()],
     };

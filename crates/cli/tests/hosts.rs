@@ -326,6 +326,51 @@ fn raw_frames_carry_messages_between_hosts() {
     assert_eq!(fine(&run(&mut lossy)).len(), 2);
 }
 
+/// Frames as long as the segment has them, also where some get lost; the card sees as many fewer.
+#[test]
+fn raw_frames_may_be_jumbo_frames() {
+    if !labs_are_possible() {
+        return;
+    }
+    let frames = |lab: &[&str]| {
+        let mut command = Command::new(CASTELL);
+        command.args(["lab", "2"]).args(lab).args(["--", "sh", "-c"]).stdin(Stdio::null());
+        let sent = "awk '/eth0/ { print $11 }' /proc/net/dev";
+        let me = labs::myself().join(" ");
+        let script = format!(
+            "{CASTELL} launch -n 2 --timeout 200s --net esp=eth0 -- {me} && echo \"* frames $({sent})\""
+        );
+        let said = fine(&run(command.arg(script).env(ROLE, "pairs").env("CASTELL", CASTELL)));
+        let frames = said.iter().find_map(|line| line.strip_prefix("frames ")?.parse::<u64>().ok());
+        frames.unwrap_or_else(|| panic!("{said:?}"))
+    };
+    let (usual, jumbo) = (frames(&[]), frames(&["--mtu", "9000"]));
+    assert!(2 * jumbo < usual, "{jumbo} frames of 9000 bytes, {usual} of 1500");
+    frames(&["--mtu", "9000", "--loss", "2%", "--seed", "5"]);
+}
+
+/// The agents open what ranks need that may not do it themselves.
+#[test]
+fn ranks_without_the_right_to_it_send_raw_frames() {
+    if !labs_are_possible() {
+        return;
+    }
+    let launch = |without: &[&str], more: &[&str]| {
+        let options = ["launch", "-n", "4", "--net", "esp=eth0", "--"];
+        let mut command = labs::on_first(2, &[&[CASTELL], &options[..]].concat());
+        command.arg("setpriv").args(without).args(more).args(labs::myself()).env(ROLE, "pairs");
+        run(&mut command)
+    };
+    let without = ["--bounding-set=-net_raw"];
+    assert_eq!(fine(&launch(&without, &[])).len(), 4);
+    let refused = launch(&without, &["env", "-u", "CASTELL_ESP_FD"]);
+    assert!(
+        text(&refused.stderr).contains("castell may not send raw frames at `eth0`"),
+        "{}",
+        text(&refused.stderr)
+    );
+}
+
 /// Collective calls by all algorithms, compared byte by byte, and large messages between all pairs: on hosts of a lab, and between all ranks of this
 /// one, by providers that have more and that have less.
 #[test]

@@ -16,4 +16,4 @@ mod transport;
 pub use address::{Reach, from_bytes, to_bytes};
 pub use endpoint::{EspConnector, EspEndpoint};
 pub use links::Dropped;
-pub use transport::{Esp, EspError, EspOptions};
+pub use transport::{Esp, EspError, EspOptions, SOCKET_VARIABLE, socket};

@@ -13,10 +13,13 @@ use castell_host::packet::{Frames, PacketSocket};
 use castell_host::random::random_bytes;
 use castell_transport::{AccessError, Address, Armed, Down, Events, Limits, RemoteKey, Sleeper, Transport};
 use hmac::{Hmac, KeyInit, Mac as _};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd, RawFd};
 use sha2::Sha256;
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The descriptor that a rank has inherited: see [`EspOptions::socket`].
+pub const SOCKET_VARIABLE: &str = "CASTELL_ESP_FD";
 
 const SOCKET: u64 = 0;
 const TIMER: u64 = 1;
@@ -31,6 +34,8 @@ const COMMUNICATOR_AT: u32 = ETHERNET_BYTES as u32 + 4;
 pub struct EspOptions {
     /// The interface, in this process's network namespace; empty: the only one that is up.
     pub interface: String,
+    /// A descriptor that this process has inherited: what [`socket`] gave to another process, which may open one.
+    pub socket: Option<RawFd>,
     /// The longest payload of a message, bytes.
     pub message_bytes_max: usize,
     /// Where times come from.
@@ -40,7 +45,12 @@ pub struct EspOptions {
 impl EspOptions {
     /// At this interface, all else as usual.
     pub fn at(interface: &str) -> EspOptions {
-        EspOptions { interface: interface.into(), message_bytes_max: 64 * 1024, clock: Clock::default() }
+        EspOptions {
+            interface: interface.into(),
+            socket: None,
+            message_bytes_max: 64 * 1024,
+            clock: Clock::default(),
+        }
     }
 }
 
@@ -49,8 +59,8 @@ impl EspOptions {
 pub enum EspError {
     /// The process may not.
     #[error(
-        "castell may not send raw frames at `{interface}`: that needs CAP_NET_RAW. Run as root, or give it to the program, \
-         `sudo setcap cap_net_raw+ep PROGRAM`, or to the container, `--cap-add NET_RAW`; or choose `--net tcp`"
+        "castell may not send raw frames at `{interface}`: that needs CAP_NET_RAW. Run as root, or give it to castell on each host, \
+         `sudo setcap cap_net_raw+ep $(which castell)`, or to the container, `--cap-add NET_RAW`; or choose `--net tcp`"
     )]
     Forbidden {
         /// The interface.
@@ -120,34 +130,54 @@ fn settings(mtu_bytes: u16, ranks: u32, message_bytes_max: usize) -> Settings {
     }
 }
 
+fn communicator_of(secret: &[u8; 32]) -> Communicator {
+    let named = derive(secret, b"castell esp communicator");
+    Communicator(u64::from_le_bytes(named[..8].try_into().expect("eight bytes")))
+}
+
+fn port_of(rank: Rank) -> Result<u16, EspError> {
+    u16::try_from(rank.0).map_err(|_| EspError::Rank(rank))
+}
+
+/// What gets the frames for rank `me` of the job with this secret, and no others, at an interface; empty: the only one that is up. Whoever may, opens
+/// it for a rank that may not.
+///
+/// # Errors
+/// The interface can't be had, or the process may not use it.
+pub fn socket(me: Rank, secret: &[u8; 32], interface: &str) -> Result<PacketSocket, EspError> {
+    let mut pairs = vec![(TO_PORT_AT, port_of(me)?.to_le_bytes())];
+    let halves = communicator_of(secret).0.to_le_bytes();
+    for (at, half) in (COMMUNICATOR_AT..).step_by(2).zip(halves.as_chunks::<2>().0) {
+        pairs.push((at, *half));
+    }
+    let interface = interfaces::ethernet(interface)?;
+    let opened = PacketSocket::open(&interface, Frames::Only { ethertype: ETHERTYPE, pairs: &pairs });
+    opened.map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => EspError::Forbidden { interface },
+        _ if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
+            EspError::NoInterface { interface }
+        }
+        _ => EspError::System { interface, what: "open a packet socket", error },
+    })
+}
+
 impl Esp {
     /// The end of rank `me` of a job of so many, whose secret all its ranks know.
     ///
     /// # Errors
     /// The interface can't be had, or the process may not use it.
     pub fn new(me: Rank, ranks: u32, secret: &[u8; 32], options: &EspOptions) -> Result<Esp, EspError> {
-        let port = u16::try_from(me.0).map_err(|_| EspError::Rank(me))?;
-        let name = interfaces::ethernet(&options.interface)?;
+        let port = port_of(me)?;
+        let (socket, name) = match options.socket {
+            Some(number) => (PacketSocket::inherited(number), options.interface.clone()),
+            None => (Ok(socket(me, secret, &options.interface)?), interfaces::ethernet(&options.interface)?),
+        };
         let interface = || name.clone();
         let because = |what: &'static str| {
             move |error: std::io::Error| EspError::System { interface: interface(), what, error }
         };
-        let named = derive(secret, b"castell esp communicator");
-        let communicator = Communicator(u64::from_le_bytes(named[..8].try_into().expect("eight bytes")));
+        let socket = socket.map_err(because("use the packet socket that castell's agent has opened"))?;
         let key = Key::new(derive(secret, b"castell esp key")[..16].try_into().expect("sixteen bytes"));
-        let mut pairs = vec![(TO_PORT_AT, port.to_le_bytes())];
-        let halves = communicator.0.to_le_bytes();
-        for (at, half) in (COMMUNICATOR_AT..).step_by(2).zip(halves.as_chunks::<2>().0) {
-            pairs.push((at, *half));
-        }
-        let opened = PacketSocket::open(&name, Frames::Only { ethertype: ETHERTYPE, pairs: &pairs });
-        let socket = opened.map_err(|error| match error.kind() {
-            ErrorKind::PermissionDenied => EspError::Forbidden { interface: interface() },
-            _ if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
-                EspError::NoInterface { interface: interface() }
-            }
-            _ => because("open a packet socket")(error),
-        })?;
         let mac = Mac(socket.mac().map_err(because("find its hardware address"))?);
         let mtu = socket.mtu_bytes().map_err(because("find its MTU"))?;
         let mtu_bytes = mtu.clamp(128, 65_000) as u16;
@@ -163,7 +193,7 @@ impl Esp {
         let clock = options.clock.clone();
         let links = Links::new(
             (me, ranks),
-            (endpoint, communicator),
+            (endpoint, communicator_of(secret)),
             (socket, mtu_bytes),
             options.message_bytes_max,
             clock.clone(),

@@ -1,9 +1,10 @@
 //! Sockets for raw Ethernet frames on one network interface. They need CAP_NET_RAW.
 
+use crate::descriptor::duplicate_inherited;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// Bytes in front of each frame by which the kernel tells what it has put off ([`Frames::AllWithOffload`]): checksums, and cutting into
 /// segments.
@@ -11,6 +12,8 @@ pub const OFFLOAD_BYTES: usize = 10;
 
 const PACKET_VNET_HDR: i32 = 15;
 const PACKET_IGNORE_OUTGOING: i32 = 23;
+/// Where the EtherType stands.
+const ETHERTYPE_AT: u32 = 12;
 /// What the kernel keeps for a socket that nobody reads, and takes from one that writes.
 const BUFFER_BYTES: i32 = 4 << 20;
 
@@ -64,7 +67,9 @@ impl PacketSocket {
                 libc::ETH_P_ALL as u16
             }
             Frames::Only { ethertype, pairs } => {
-                socket.filter(pairs)?;
+                socket.filter(&[&[(ETHERTYPE_AT, ethertype.to_be_bytes())], pairs].concat())?;
+                // Whoever is given the socket may bind it anew, and hears no more of what others say then.
+                socket.set(libc::SOL_SOCKET, libc::SO_LOCK_FILTER, &1)?;
                 ethertype
             }
         };
@@ -77,6 +82,32 @@ impl PacketSocket {
         // SAFETY: `address` is live and so long.
         check(unsafe { libc::bind(socket.socket.as_raw_fd(), at, bytes) })?;
         Ok(socket)
+    }
+
+    /// One that this process has inherited by this number, so that it may have been opened by a process with more rights.
+    ///
+    /// # Errors
+    /// It is none, or its interface is gone.
+    pub fn inherited(number: RawFd) -> io::Result<PacketSocket> {
+        let socket = duplicate_inherited(number)?;
+        // SAFETY: plain data.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        let mut bytes = size_of_val(&address) as libc::socklen_t;
+        // SAFETY: `address` is live and so long.
+        check(unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut bytes) })?;
+        if address.sll_family != libc::AF_PACKET as u16 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no packet socket"));
+        }
+        // SAFETY: plain data.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        request.ifr_ifru.ifru_ifindex = address.sll_ifindex;
+        // In the socket's network namespace, which may be another one than the process's.
+        // SAFETY: the call reads the number and fills the name of a live struct.
+        check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFNAME, &raw mut request) })?;
+        let name: Vec<u8> = request.ifr_name.iter().map(|byte| byte.cast_unsigned()).collect();
+        let name =
+            CStr::from_bytes_until_nul(&name).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+        Ok(PacketSocket { socket, name: name.to_owned() })
     }
 
     fn set<T>(&self, level: i32, option: i32, value: &T) -> io::Result<()> {
@@ -157,6 +188,12 @@ impl PacketSocket {
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         rustix::net::send(&self.socket, frame, rustix::net::SendFlags::empty())?;
         Ok(())
+    }
+}
+
+impl From<PacketSocket> for OwnedFd {
+    fn from(socket: PacketSocket) -> OwnedFd {
+        socket.socket
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Options {
     pub weather: Weather,
     /// How fast each host sends and receives at most.
     pub rate: Option<Rate>,
+    /// How long frames may be behind Ethernet's header, bytes; none for the usual 1500.
+    pub mtu_bytes: Option<u16>,
     /// Gets all frames, as a file for `tcpdump -r` and Wireshark.
     pub capture: Option<PathBuf>,
     /// The program and its arguments that lives as a host, before the host's own arguments: it calls [`live`].
@@ -169,7 +171,7 @@ impl Lab {
             lab.hosts.push(HostProcess { name: name_of(index), child });
         }
         let pids: Vec<u32> = lab.hosts.iter().map(|host| host.child.id()).collect();
-        network::plug_in(&pids, switches, options.rate)?;
+        network::plug_in(&pids, switches, options.mtu_bytes, options.rate)?;
         if switches || capture.is_some() {
             lab.switch = Some(switch::start(options.hosts, options.weather, switches, capture)?);
         }

@@ -107,12 +107,18 @@ pub(crate) fn make_bridge(switches: bool) -> Result<(), LabError> {
 }
 
 /// Gives each host, by its first process, a line.
-pub(crate) fn plug_in(pids: &[u32], switches: bool, rate: Option<Rate>) -> Result<(), LabError> {
+pub(crate) fn plug_in(
+    pids: &[u32],
+    switches: bool,
+    mtu_bytes: Option<u16>,
+    rate: Option<Rate>,
+) -> Result<(), LabError> {
     let (mut links, mut limits) = (String::new(), String::new());
+    let mtu = mtu_bytes.map_or_else(String::new, |bytes| format!("mtu {bytes} "));
     for (index, pid) in (1..).zip(pids) {
         let line = line_of(index);
         let mac = mac_of(index).map(|byte| format!("{byte:02x}")).join(":");
-        links += &format!("link add {line} type veth peer name eth0 address {mac} netns {pid}\n");
+        links += &format!("link add {line} {mtu}type veth peer name eth0 address {mac} {mtu}netns {pid}\n");
         if !switches {
             links += &format!("link set {line} master {BRIDGE}\n");
         }

@@ -158,6 +158,11 @@ pub const GROUPS: [Group; 7] = [
                 "the libfabric that carries messages with `--net fabric`, 1.17 or later; without it `libfabric.so.1`",
             ),
             variable(
+                "CASTELL_ESP_FD",
+                "a descriptor",
+                "set by `castell launch --net esp`: what brings the process raw frames, opened by its host's agent",
+            ),
+            variable(
                 "CASTELL_LAB_HOSTS",
                 "names",
                 "set by `castell lab`: the hosts of the lab that the process runs in",

@@ -2,7 +2,7 @@
 
 use castell_base::Rank;
 use castell_fabric::{Fabric, FabricConnector, FabricEndpoint, FabricOptions, Reach, Wish};
-use castell_frames::{Esp, EspConnector, EspEndpoint, EspOptions};
+use castell_frames::{Esp, EspConnector, EspEndpoint, EspOptions, SOCKET_VARIABLE};
 use castell_shm::job::{Job, Net, OverTcp, Place};
 use castell_tcp::address::ADDRESSES_MAX;
 use castell_tcp::{Tcp, TcpConnector, TcpEndpoint, TcpOptions};
@@ -12,7 +12,7 @@ use castell_transport::{
 };
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 
 /// A rank's end of it.
@@ -20,6 +20,11 @@ pub(super) enum Carrier {
     Tcp(Box<Tcp>),
     Esp(Box<Esp>),
     Fabric(Box<Fabric>),
+}
+
+/// What the host's agent has opened for this rank, if it did.
+fn given_socket() -> Option<RawFd> {
+    std::env::var(SOCKET_VARIABLE).ok()?.parse().ok()
 }
 
 /// Calls the same of whichever it is.
@@ -43,7 +48,7 @@ impl Carrier {
                 me,
                 ranks,
                 secret.bytes(),
-                &EspOptions::at(interface.name()),
+                &EspOptions { socket: given_socket(), ..EspOptions::at(interface.name()) },
             )?)),
             Net::Fabric(provider) => {
                 let reach = if job.has_hosts() { Reach::OtherHosts } else { Reach::ThisHost };

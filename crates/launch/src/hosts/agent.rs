@@ -9,11 +9,12 @@ use castell_host::journal::{DESCRIPTOR_VARIABLE, Journals};
 use castell_host::process::Ended;
 use castell_host::topology::Processors;
 use castell_host::{clock, descriptor, say};
-use castell_shm::job::{Death, Job, RankState};
+use castell_shm::job::{Death, Job, Net, RankState};
 use std::ffi::OsString;
 use std::io::{self, Read};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A description is never longer.
@@ -99,18 +100,14 @@ fn start(description: &Description) -> Result<i32, (String, i32)> {
         let journals = journals(description)?;
         launch.inherited =
             journals.iter().map(|journals| (DESCRIPTOR_VARIABLE, journals.descriptor())).collect();
+        launch.inherited_by = packet_sockets(description, net);
         Ok((launch, journals))
     });
     let (failed, prepared) = match prepared {
         Ok(prepared) => (None, Some(prepared)),
         Err(why) => (Some((why, 126)), None),
     };
-    let ranks: Vec<Rank> = (0..)
-        .map(Rank)
-        .zip(&description.places)
-        .filter(|(_, place)| **place == me.0)
-        .map(|(rank, _)| rank)
-        .collect();
+    let ranks = ranks_here(description);
     let mut here = Here { control, told: vec![Known::default(); ranks.len()], ranks, demands: Vec::new() };
     let failed = failed.or_else(|| {
         let (launch, journals) = prepared.expect("it was prepared");
@@ -166,6 +163,22 @@ fn wait_for_start(control: &mut Control) -> Result<Option<u32>, (String, i32)> {
 /// Says what the clock of this host says.
 fn answer(control: &mut Control, sent_ns: u64) {
     control.say(LAUNCHER, Told::Clock { sent_ns, theirs_ns: clock::now_ns() }.to_bytes());
+}
+
+fn ranks_here(description: &Description) -> Vec<Rank> {
+    let all = (0..).map(Rank).zip(&description.places);
+    all.filter(|(_, place)| **place == description.agent).map(|(rank, _)| rank).collect()
+}
+
+/// What ranks get that send raw frames: the agent may have the right to open it where their program has not. Where it has not either, a rank tries
+/// it itself, and says what is wrong.
+fn packet_sockets(description: &Description, net: Net) -> Vec<(Rank, &'static str, Arc<OwnedFd>)> {
+    let Net::Esp(interface) = net else { return Vec::new() };
+    let open = |rank| {
+        let opened = castell_frames::socket(rank, description.job_secret.bytes(), interface.name());
+        Some((rank, castell_frames::SOCKET_VARIABLE, Arc::new(opened.ok()?.into())))
+    };
+    ranks_here(description).into_iter().filter_map(open).collect()
 }
 
 /// Where the ranks of this host note what they do, if the launcher wants to know.

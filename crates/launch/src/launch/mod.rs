@@ -19,9 +19,10 @@ use start::Started;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 use supervisor::Supervisor;
 pub(crate) use supervisor::{Demand, Elsewhere};
@@ -91,6 +92,8 @@ pub struct Launch {
     pub verbose: bool,
     /// Descriptors that programs inherit, by the variables that have their numbers.
     pub inherited: Vec<(&'static str, RawFd)>,
+    /// The same, each for one rank.
+    pub inherited_by: Vec<(Rank, &'static str, Arc<OwnedFd>)>,
     /// What the ranks of [`Launch::program`] get in their environment besides this process's.
     pub environment: Vec<(OsString, OsString)>,
     /// Called once, when all ranks have joined.
@@ -215,6 +218,7 @@ impl Launch {
             timeout: None,
             verbose: false,
             inherited: Vec::new(),
+            inherited_by: Vec::new(),
             environment: Vec::new(),
             when_joined: None,
         }

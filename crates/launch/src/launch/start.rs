@@ -59,9 +59,11 @@ impl<'a> Started<'a> {
         command.env(RANK_VARIABLE, rank.to_string());
         let (mut birth, _pipes) = self.birth(rank)?;
         birth.inherited.push(self.job.fd().as_raw_fd());
-        for (variable, descriptor) in &self.launch.inherited {
+        let own = self.launch.inherited_by.iter().filter(|(whose, ..)| *whose == rank);
+        let own = own.map(|(_, variable, descriptor)| (*variable, descriptor.as_raw_fd()));
+        for (variable, descriptor) in self.launch.inherited.iter().copied().chain(own) {
             command.env(variable, descriptor.to_string());
-            birth.inherited.push(*descriptor);
+            birth.inherited.push(descriptor);
         }
         let process =
             process::spawn(&mut command, &birth).map_err(|source| self.explain(rank, program, source))?;
