@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// (program that shows that it is there, apt package that brings it).
-const PROGRAMS: [(&str, &str); 23] = [
+const PROGRAMS: [(&str, &str); 24] = [
     ("gcc", "gcc"),
     ("gfortran", "gfortran"),
     ("g++", "g++"),
@@ -30,6 +30,7 @@ const PROGRAMS: [(&str, &str); 23] = [
     ("chromium", "chromium"),
     ("chromedriver", "chromium-driver"),
     ("fi_info", "libfabric-bin"),
+    ("tshark", "tshark"),
     ("systemd-analyze", "systemd"),
     ("systemd-socket-activate", "systemd"),
 ];

@@ -3,6 +3,8 @@
 
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
+#[path = "lab/wireshark.rs"]
+mod wireshark;
 
 use skipped::skip;
 use std::collections::HashSet;
