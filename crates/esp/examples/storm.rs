@@ -22,11 +22,8 @@ fn main() {
         }
     };
     let since = Instant::now();
-    let mut all = Outcome::default();
     let end = seed + wanted.div_ceil(CONNECTIONS);
-    for first in (seed..end).step_by(5000) {
-        all.add(crowds(first..end.min(first + 5000), CONNECTIONS as u32));
-    }
+    let all = crowds(seed..end, CONNECTIONS as u32);
     let Outcome { connections, closed, failed, restarts, counts } = all;
     println!(
         "{connections} connections in {:.1} s, seeds {seed} to {}",

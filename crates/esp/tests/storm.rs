@@ -1,11 +1,11 @@
-//! Crowds in all weathers: everything comes once and in order, or an error is told once. `cargo xtask storm` simulates a million connections.
+//! Crowds in all weathers: everything comes once and in order, or an error is told once. A million connections here, others by `cargo xtask storm --seed`.
 
 mod segment;
 
 use segment::storm::crowds;
 
 const CONNECTIONS: u32 = 16;
-const CROWDS: u64 = 1500;
+const CROWDS: u64 = 62_500;
 
 #[test]
 fn whatever_the_weather_everything_comes_once_or_an_error_is_told_once() {

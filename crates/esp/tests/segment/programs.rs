@@ -13,10 +13,12 @@ pub struct Side {
     pub handle: Handle,
     /// What it sends: the number of its stream, and how long that is.
     pub stream: u64,
+    pattern: Pattern,
     pub bytes: u64,
     pub written: u64,
     /// The stream that it receives, by its first eight bytes, and how much has come.
     pub hears: Option<u64>,
+    heard: Option<Pattern>,
     pub read: u64,
     /// Reads only now and then.
     pub is_slow: bool,
@@ -27,11 +29,32 @@ pub struct Side {
     pub is_gone: bool,
 }
 
-/// Byte `at` of a stream.
-fn byte_of(stream: u64, at: u64) -> u8 {
-    match at {
-        0..8 => stream.to_le_bytes()[at as usize],
-        _ => (stream.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(at as u32 % 64) as u8) ^ at as u8,
+/// A stream begins with its number in these bytes.
+const NUMBER_BYTES: u64 = 8;
+/// Behind them a stream is the same again after so many bytes.
+const PERIOD: u64 = 256;
+
+/// What a stream says from any place on that is behind its number and a multiple of [`PERIOD`].
+#[derive(Clone)]
+struct Pattern(Box<[u8; PERIOD as usize]>);
+
+impl Pattern {
+    fn of(stream: u64) -> Pattern {
+        let mixed = stream.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let byte = |at: usize| (mixed.rotate_left(at as u32 % 64) as u8) ^ at as u8;
+        Pattern(Box::new(std::array::from_fn(byte)))
+    }
+
+    /// The bytes from a place on, up to so many: at least one.
+    fn from(&self, at: u64, bytes_max: usize) -> &[u8] {
+        let all = &self.0[(at % PERIOD) as usize..];
+        &all[..all.len().min(bytes_max)]
+    }
+}
+
+impl std::fmt::Debug for Pattern {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("..")
     }
 }
 
@@ -43,6 +66,8 @@ pub struct Programs {
     pub slow_in_thousand: u32,
     /// What a program writes at a time, at most.
     pub write_bytes_max: u64,
+    /// What is written next.
+    bytes: Vec<u8>,
 }
 
 impl Programs {
@@ -54,6 +79,7 @@ impl Programs {
             bytes_max,
             slow_in_thousand: 0,
             write_bytes_max: 4096,
+            bytes: Vec::new(),
         }
     }
 
@@ -68,9 +94,11 @@ impl Programs {
             peer,
             handle,
             stream,
+            pattern: Pattern::of(stream),
             bytes,
             written: 0,
             hears: None,
+            heard: None,
             read: 0,
             is_slow,
             is_finished: false,
@@ -110,9 +138,15 @@ impl Programs {
         let now = segment.now;
         while side.written < side.bytes {
             let wants = (side.bytes - side.written).min(1 + segment.below(self.write_bytes_max));
-            let bytes: Vec<u8> =
-                (side.written..side.written + wants).map(|at| byte_of(side.stream, at)).collect();
-            match segment.at(side.host).write(side.handle, &bytes, now) {
+            self.bytes.clear();
+            while (self.bytes.len() as u64) < wants {
+                let (at, left) = (side.written + self.bytes.len() as u64, wants as usize - self.bytes.len());
+                match at {
+                    0..NUMBER_BYTES => self.bytes.push(side.stream.to_le_bytes()[at as usize]),
+                    _ => self.bytes.extend_from_slice(side.pattern.from(at, left)),
+                }
+            }
+            match segment.at(side.host).write(side.handle, &self.bytes, now) {
                 Ok(taken) => {
                     side.written += taken as u64;
                     if (taken as u64) < wants {
@@ -132,16 +166,31 @@ impl Programs {
         let side = &mut self.sides[which];
         let mut read = 0;
         for part in segment.at(side.host).peek(side.handle) {
-            for byte in part.iter().take(bytes_max - read) {
+            let mut part = &part[..part.len().min(bytes_max - read)];
+            while let Some((first, rest)) = part.split_first() {
                 let at = side.read;
-                if at < 8 {
-                    side.hears = Some(side.hears.unwrap_or(0) | u64::from(*byte) << (8 * at));
-                } else {
-                    let expected = byte_of(side.hears.expect("eight bytes came"), at);
-                    assert_eq!(*byte, expected, "byte {at} of what host {} reads: {side:?}", side.host);
-                }
-                side.read += 1;
-                read += 1;
+                let known = match at {
+                    0..NUMBER_BYTES => {
+                        side.hears = Some(side.hears.unwrap_or(0) | u64::from(*first) << (8 * at));
+                        part = rest;
+                        1
+                    }
+                    _ => {
+                        let number = side.hears.expect("its number came");
+                        let expected =
+                            side.heard.get_or_insert_with(|| Pattern::of(number)).from(at, part.len());
+                        let (came, rest) = part.split_at(expected.len());
+                        assert!(
+                            came == expected,
+                            "behind byte {at} of what host {} reads: {side:?}",
+                            side.host
+                        );
+                        part = rest;
+                        came.len()
+                    }
+                };
+                side.read += known as u64;
+                read += known;
             }
         }
         segment.at(side.host).consume(side.handle, read, now);

@@ -3,6 +3,10 @@
 use super::programs::Programs;
 use super::{Counts, MS, SECOND, Segment, US, Weather, Wires};
 use castell_esp::{Settings, What};
+use std::num::NonZero;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 /// Steps of one crowd; more is a hang.
 const STEPS_MAX: u64 = 4_000_000;
@@ -55,16 +59,28 @@ fn weather(segment: &mut Segment) -> Weather {
     }
 }
 
-/// Crowds of these seeds; of one that fails the seed is told.
-pub fn crowds(seeds: std::ops::Range<u64>, connections: u32) -> Outcome {
-    let mut all = Outcome::default();
-    for seed in seeds {
-        let outcome = std::panic::catch_unwind(|| crowd(seed, connections));
-        all.add(outcome.unwrap_or_else(|_| {
-            panic!("seed {seed} fails: cargo run --release -p castell-esp --example storm -- {connections} {seed}")
-        }));
-    }
-    all
+/// Crowds of these seeds, on all processors; of one that fails the seed is told.
+pub fn crowds(seeds: Range<u64>, connections: u32) -> Outcome {
+    let next = AtomicU64::new(seeds.start);
+    let some = || {
+        let mut all = Outcome::default();
+        while let Some(seed) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < seeds.end) {
+            let outcome = std::panic::catch_unwind(|| crowd(seed, connections));
+            all.add(outcome.unwrap_or_else(|_| {
+                panic!("seed {seed} fails: cargo run --release -p castell-esp --example storm -- {connections} {seed}")
+            }));
+        }
+        all
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(some)).collect();
+        let mut all = some();
+        for other in others {
+            all.add(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        all
+    })
 }
 
 /// One crowd: so many connections between a few hosts, some of which die and start anew in between.
