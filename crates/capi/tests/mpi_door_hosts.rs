@@ -66,6 +66,8 @@ fn mpis() -> [Mpi; 2] {
 
 /// What is started, and where.
 struct Case<'a> {
+    /// Of the laboratory.
+    options: &'a [&'a str],
     hosts: Hosts,
     in_turn: bool,
     /// With the library, if there are variables for it.
@@ -76,7 +78,7 @@ struct Case<'a> {
 
 impl Default for Case<'_> {
     fn default() -> Self {
-        Case { hosts: TWO, in_turn: false, door: Some(ALWAYS), before: "exec \"$@\"" }
+        Case { options: &[], hosts: TWO, in_turn: false, door: Some(ALWAYS), before: "exec \"$@\"" }
     }
 }
 
@@ -97,15 +99,8 @@ impl Mpi {
         let castell = installed.prefix.join("bin/castell");
         let remote = remote(installed);
         let mut command = Command::new("timeout");
-        command.args(["-k", "2", "100"]).arg(&castell).args([
-            "lab",
-            "3",
-            "--",
-            "sh",
-            "-c",
-            case.before,
-            "sh",
-        ]);
+        command.args(["-k", "2", "100"]).arg(&castell).args(["lab", "3"]).args(case.options);
+        command.args(["--", "sh", "-c", case.before, "sh"]);
         command.args(&self.launcher).args((self.places)(case.hosts, case.in_turn));
         let ranks: u32 = case.hosts.iter().map(|(_, ranks)| ranks).sum();
         command.args(["-n", &ranks.to_string()]);
@@ -194,18 +189,31 @@ fn programs_on_several_hosts_give_the_same_results() {
 fn compare(mpi: &Mpi, installed: &Installed) {
     let program = mpi.compile(installed, "compare.c");
     let scattered: Hosts = &[("h3", 1), ("h1", 3), ("h2", 1)];
-    let tls = [ALWAYS[0], ("CASTELL_NET", "tcp+tls")];
+    let [tls, esp, fabric] =
+        ["tcp+tls", "esp=eth0", "fabric=tcp;ofi_rxm"].map(|net| [ALWAYS[0], ("CASTELL_NET", net)]);
+    // What is lost is lost of the MPI's own messages, too.
+    let lossy: &[&str] = &["--loss", "1%", "--seed", "11"];
     for (hosts, number, doors) in [
-        (TWO, "300", &[(false, ALWAYS)][..]),
-        (THREE, "300", &[(false, ALWAYS), (true, ALWAYS), (false, &tls)]),
-        (scattered, "100", &[(true, ALWAYS)]),
+        (TWO, "300", &[(false, ALWAYS, &[][..])][..]),
+        (
+            THREE,
+            "300",
+            &[
+                (false, ALWAYS, &[]),
+                (true, ALWAYS, &[]),
+                (false, &tls, &[]),
+                (true, &esp, &[]),
+                (false, &fabric, &[]),
+            ],
+        ),
+        (scattered, "100", &[(true, ALWAYS, &[]), (false, &esp, lossy)]),
     ] {
         let ranks: u32 = hosts.iter().map(|(_, ranks)| ranks).sum();
         let file = installed.prefix.join(format!("{}.{ranks}", mpi.family));
         let arguments = |does| [does, file.to_str().expect("a path of UTF-8"), "21", number];
         mpi.run(installed, &Case { hosts, door: None, ..Case::default() }, &program, &arguments("write"));
-        for &(in_turn, variables) in doors {
-            let case = Case { hosts, in_turn, door: Some(variables), ..Case::default() };
+        for &(in_turn, variables, options) in doors {
+            let case = Case { options, hosts, in_turn, door: Some(variables), ..Case::default() };
             let said = mpi.run(installed, &case, &program, &arguments("read"));
             let (all, through) = calls(&said);
             assert!(all >= u64::from(ranks) * 50 && all == through, "{hosts:?}: {said}");

@@ -273,3 +273,18 @@ fn nothing_is_left_of_a_killed_lab() {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// Programs that look which networks there are leave out one whose other end is not there as yet.
+#[test]
+fn lines_are_up_when_the_command_begins() {
+    if !labs_are_possible() {
+        return;
+    }
+    for options in [&["3"][..], &["3", "--delay", "1us"]] {
+        let states =
+            lab(options, &format!("for host in h1 h2 h3; do {ON} $host -- ip -br link show eth0; done"));
+        let said = fine(&states);
+        let states: Vec<_> = said.lines().map(|line| line.split_whitespace().nth(1)).collect();
+        assert_eq!(states, [Some("UP"); 3], "{options:?}: {said}");
+    }
+}

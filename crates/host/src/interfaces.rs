@@ -147,6 +147,16 @@ unsafe fn is_ethernet(address: *const libc::sockaddr) -> bool {
         && unsafe { &*address.cast::<libc::sockaddr_ll>() }.sll_hatype == libc::ARPHRD_ETHER
 }
 
+/// Whether an interface is up and the other end of its line, too.
+pub fn is_running(name: &str) -> bool {
+    const GET_LINK: u32 = 0x0a;
+    // Else the kernel may notice a second late that the line is there. An interface that cannot say it is as the kernel has it.
+    let _ = ask_driver(name, &mut [GET_LINK, 0]);
+    let mut is_running = false;
+    each(|entry, found| is_running |= found == name && entry.ifa_flags & libc::IFF_RUNNING as u32 != 0);
+    is_running
+}
+
 fn all() -> Vec<InterfaceAddress> {
     let mut found = Vec::new();
     each(|entry, name| {

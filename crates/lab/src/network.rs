@@ -7,11 +7,16 @@
 //! ```
 
 use crate::LabError;
+use castell_host::interfaces;
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::str::FromStr;
+use std::thread;
+use std::time::{Duration, Instant};
 
 const BRIDGE: &str = "castell0";
+/// It never takes so long.
+const CARRIER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Bits a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +143,17 @@ pub(crate) fn come_up(index: u32, rate: Option<Rate>) -> Result<(), LabError> {
             "link set lo up\naddress add {address}/24 dev eth0\naddress add {address6}/64 dev eth0 nodad\nlink set eth0 up\n"
         ),
     )?;
-    batch("tc", &rate.map_or(String::new(), |rate| rate.limit("eth0")))
+    batch("tc", &rate.map_or(String::new(), |rate| rate.limit("eth0")))?;
+    wait_for_carrier();
+    Ok(())
+}
+
+/// The kernel may notice a second late that both ends of a line are up, and programs that look which networks there are would leave this one out.
+fn wait_for_carrier() {
+    let begun = Instant::now();
+    while !interfaces::is_running("eth0") && begun.elapsed() < CARRIER_WITHIN {
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Carries out lines of commands, the first that fails is the last.
