@@ -76,6 +76,7 @@ const NOT_RUN: &[(&str, Why)] = &[
     ("castell bench metg", Always("minutes; bench_tasks.rs, small")),
     ("castell bench omp --only-programs", Always("a benchmark of the reader's")),
     ("sweep3d.goal", Always("a trace of the reader's; bench_sim.rs")),
+    ("castell predict --trace", Always("traces of the reader's programs; predict.rs")),
     ("castell slowdown", Always("half a minute of a program and more; profile.rs, probed.rs")),
     (
         "predicting: castell session explain",

@@ -2,6 +2,7 @@
 
 mod json_page;
 
+use castell_cachesim::trace::{Event, TraceWriter};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -90,4 +91,59 @@ fn wrong_files(dir: &Path) {
     fails(&[], "bad.json: neither bytes a second");
     std::fs::remove_file(dir.join("machine.json")).expect("a file");
     fails(&[], "machine.json");
+}
+
+/// A trace of a loop over so many blocks, a block touched `times` times.
+fn write_loop(path: &str, blocks: u64, times: u64) {
+    let mut writer = TraceWriter::new(std::fs::File::create(path).expect("a file"), 6).expect("written");
+    for block in 0..blocks {
+        writer.write(Event::Block(block)).expect("written");
+        writer.write(Event::Repeats(times - 1)).expect("written");
+    }
+    writer.finish().expect("written");
+}
+
+#[test]
+fn programs_that_were_observed_run_on_the_simulated_chip() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [small, large, cut] =
+        ["small.trace", "large.trace", "cut.trace"].map(|name| path(folder.path(), name));
+    // The chip's shared cache has 4,096 blocks.
+    write_loop(&small, 3000, 2);
+    write_loop(&large, 12_000, 2);
+    let (one, other) = (format!("small={small},window=1"), format!("large={large},ps=200"));
+    let chip = ["--trace", &one, "--trace", &other, "--scale", "64"];
+    let pair = json(&[&chip[..], &["--json", "small", "large"]].concat());
+    let [small_alone, large_alone] = [0, 1].map(|at| pair["programs"][at].clone());
+    assert_eq!((small_alone["class"].as_str(), large_alone["class"].as_str()), (Some("C"), Some("S")));
+    let simulated = |of: &Value| of["simulated"].as_f64().expect("it was simulated");
+    assert!(simulated(&small_alone) > 2.0 && simulated(&large_alone) < 1.2, "{pair:#}");
+    // How long an access takes is as it was said: a program that computes for longer is slowed down less.
+    let slower = format!("small={small},window=1,ps=50000");
+    let pair = json(&["--trace", &slower, "--trace", &other, "--scale", "64", "--json", "small", "large"]);
+    assert!(simulated(&pair["programs"][0]) < simulated(&small_alone) - 0.5, "{pair:#}");
+
+    let beside = predict(&["--simulate", "kernels", "--trace", &one, "--scale", "64", "small", "triad"]);
+    let text = String::from_utf8_lossy(&beside.stdout).into_owned();
+    assert!(text.contains("small (C) beside triad") && text.contains("simulated"), "{text}");
+
+    let bytes = std::fs::read(&small).expect("the trace");
+    std::fs::write(&cut, &bytes[..bytes.len() - 3]).expect("a file");
+    let twice = format!("triad={small}");
+    for (arguments, code, with) in [
+        (vec!["--trace".to_owned(), format!("small={cut}")], 1, "cut.trace: the trace was cut off"),
+        (
+            vec!["--simulate".into(), "kernels".into(), "--trace".into(), twice],
+            1,
+            "two programs of the name triad",
+        ),
+        (vec!["--trace".into(), "small".into()], 2, "write NAME=FILE"),
+        (vec!["--train".into(), "dir".into(), "--trace".into(), one.clone()], 2, "cannot be used with"),
+        (vec!["--scale".into(), "4".into(), "--train".into(), "dir".into()], 2, "--simulate <SUITE>|--trace"),
+    ] {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let output = predict(&arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(code) && said.contains(with), "{arguments:?}: {said}");
+    }
 }

@@ -1,12 +1,13 @@
 //! Programs as loops over blocks, for the simulated machine and for reuse distances.
 //!
 //! [`kernels`] have the loops of numerical codes, sized by a chip's caches; [`mixture`] meets given flows and reuse, [`table_2`] those of the seed; [`probe`] is
-//! a neighbour with known distances; [`solver`] is conjugate gradients on a grid and a search in sequences; [`Program::of_trace`]
-//! repeats a recorded trace.
+//! a neighbour with known distances; [`solver`] is conjugate gradients on a grid and a search in sequences; [`recorded`] repeats what
+//! a real program did, [`Program::of_trace`] any accesses.
 
 pub mod kernels;
 pub mod mixture;
 pub mod probe;
+pub mod recorded;
 pub mod solver;
 pub mod table_2;
 

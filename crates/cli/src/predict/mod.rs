@@ -2,6 +2,7 @@
 
 mod pairs;
 mod report;
+mod traced;
 
 pub use pairs::{Pairs, Told};
 
@@ -22,6 +23,7 @@ Examples:
   castell predict --simulate table-2                        how far off each predictor is, over 361 simulated pairs
   castell predict --simulate kernels chase triad            two programs beside each other: predicted, and simulated
   castell predict --simulate kernels --keep dir             keep profiles, machine and slowdowns as files
+  castell predict --trace a=a.trace --trace b=b.trace a b   two real programs, as `castell distances --trace` observed them
   castell predict --train dir a.json b.json                 two programs of your own, with constants from measured pairs
   castell predict --train dir --table slowdowns.csv         all pairs, for `castell place --slowdowns`
   castell predict --train dir --svg classes.svg             who slows whom, by class, as a heat map
@@ -37,22 +39,26 @@ Exit code: 0; 1 if a file is wrong or nothing can be predicted, 2 for wrong usag
 /// By class (N, C or S, with constants that are found from measured pairs), and by reuse distances and bandwidths, which may answer
 /// "I can't tell". Beside them stand two guesses that know nothing: the median of all measured pairs, and 1.05.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group = clap::ArgGroup::new("chip").multiple(true))]
 pub struct Args {
     /// Programs that run together: profiles, or names of those in DIR or SUITE [default: how good the predictors are]
     #[arg(value_name = "PROGRAM")]
     programs: Vec<String>,
     /// Profiles (*.json), machine.json and slowdowns.csv of measured pairs
-    #[arg(long, value_name = "DIR", conflicts_with = "simulate", required_unless_present = "simulate")]
+    #[arg(long, value_name = "DIR", conflicts_with = "chip", required_unless_present = "chip")]
     train: Option<PathBuf>,
     /// Measure programs of ours on a simulated chip instead
-    #[arg(long, value_name = "SUITE")]
+    #[arg(long, value_name = "SUITE", group = "chip")]
     simulate: Option<Suite>,
+    /// Measure a real program on the simulated chip, too: a trace of `castell distances --trace`, again and again. `window` is how many
+    /// requests it has under way at most [default: 10], `ps` what an access costs it that waits for nothing, in picoseconds [default: 500]
+    #[arg(long = "trace", value_name = "NAME=FILE[,window=N][,ps=N]", group = "chip", value_parser = traced::parse)]
+    traces: Vec<traced::Traced>,
     /// Divide the simulated chip's caches by this, 1 to 64; simulating takes that much less
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..=64), requires = "simulate")]
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..=64), requires = "chip")]
     scale: u8,
     /// Write what was simulated there, for --train
-    #[arg(long, value_name = "DIR", requires = "simulate")]
+    #[arg(long, value_name = "DIR", requires = "chip")]
     keep: Option<PathBuf>,
     /// Write the slowdown of each row's program beside each column's
     #[arg(long, value_name = "FILE.csv")]
@@ -102,13 +108,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for path in [&args.svg, &args.table].into_iter().flatten() {
         crate::output::check(path)?;
     }
-    let (folder, simulated) = match (&args.train, args.simulate) {
-        (Some(folder), _) => (Folder::read(folder)?, None),
-        (None, Some(suite)) => {
-            let (folder, measured) = simulate(suite, usize::from(args.scale))?;
+    let (folder, simulated) = match &args.train {
+        Some(folder) => (Folder::read(folder)?, None),
+        None => {
+            let (folder, measured) = simulate(args.simulate, &args.traces, usize::from(args.scale))?;
             (folder, Some(measured))
         }
-        (None, None) => bail!("give --train DIR or --simulate SUITE"),
     };
     if let Some(path) = &args.keep {
         folder.write(path)?;
@@ -134,14 +139,26 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn simulate(suite: Suite, scale: usize) -> anyhow::Result<(Folder, Measured)> {
+fn simulate(
+    suite: Option<Suite>,
+    traces: &[traced::Traced],
+    scale: usize,
+) -> anyhow::Result<(Folder, Measured)> {
     let chip = Chip::xeon_e5_4620(scale);
     let making = indicatif::ProgressBar::new_spinner().with_message("making programs");
     making.tick();
-    let programs: Vec<Program> = match suite {
-        Suite::Table2 => table_2::programs(&chip),
-        Suite::Kernels => kernels::kernels(&chip),
+    let mut programs: Vec<Program> = match suite {
+        Some(Suite::Table2) => table_2::programs(&chip),
+        Some(Suite::Kernels) => kernels::kernels(&chip),
+        None => Vec::new(),
     };
+    for trace in traces {
+        let program = trace.program()?;
+        if programs.iter().any(|other| other.name() == program.name()) {
+            bail!("--trace: there are two programs of the name {}", program.name());
+        }
+        programs.push(program);
+    }
     making.finish_and_clear();
     let bar =
         |message: &'static str, count: usize| castell_bench::bar::bar(count as u64).with_message(message);

@@ -1,0 +1,72 @@
+//! Programs that were observed, for the simulated chip.
+
+use anyhow::Context as _;
+use castell_cachesim::programs::Program;
+use castell_cachesim::programs::recorded::{Pace, recorded};
+use std::path::PathBuf;
+
+/// A trace, and what it does not tell.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Traced {
+    name: String,
+    path: PathBuf,
+    pace: Pace,
+}
+
+/// From `NAME=FILE[,window=N][,ps=N]`.
+pub(super) fn parse(text: &str) -> Result<Traced, String> {
+    let (name, rest) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("write NAME=FILE")?;
+    let mut words = rest.split(',');
+    let path = words.next().filter(|path| !path.is_empty()).ok_or("write NAME=FILE")?.into();
+    let mut pace = Pace::default();
+    for word in words {
+        let number = |text: &str, most: u32| {
+            let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+            number.ok_or_else(|| format!("{word}: give a number from 1 to {most}"))
+        };
+        match word.split_once('=') {
+            Some(("window", text)) => pace.window = number(text, WINDOW_MAX)? as usize,
+            Some(("ps", text)) => pace.access_ps = number(text, ACCESS_PS_MAX)?,
+            _ => return Err(format!("{word:?}: what follows the file is window=N or ps=N")),
+        }
+    }
+    Ok(Traced { name: name.to_owned(), path, pace })
+}
+
+/// More requests than any core has under way.
+const WINDOW_MAX: u32 = 1024;
+/// A millisecond an access.
+const ACCESS_PS_MAX: u32 = 1_000_000_000;
+
+impl Traced {
+    /// Reads the trace.
+    pub(super) fn program(&self) -> anyhow::Result<Program> {
+        let of_file = || self.path.display().to_string();
+        let bytes = std::fs::read(&self.path).with_context(of_file)?;
+        recorded(&self.name, bytes, self.pace).with_context(of_file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_named_with_what_it_does_not_tell() {
+        let plain = Traced { name: "cg".to_owned(), path: "a=b.trace".into(), pace: Pace::default() };
+        assert_eq!(parse("cg=a=b.trace"), Ok(plain.clone()));
+        let pace = Pace { window: 1, access_ps: 250 };
+        assert_eq!(parse("cg=a=b.trace,ps=250,window=1"), Ok(Traced { pace, ..plain }));
+        for (wrong, with) in [
+            ("cg", "write NAME=FILE"),
+            ("=a", "write NAME=FILE"),
+            ("cg=", "write NAME=FILE"),
+            ("cg=a,window=0", "window=0: give a number from 1 to 1024"),
+            ("cg=a,ps=-1", "ps=-1: give a number from 1"),
+            ("cg=a,threads=2", "\"threads=2\": what follows the file is window=N or ps=N"),
+        ] {
+            let said = parse(wrong).expect_err(wrong);
+            assert!(said.contains(with), "{wrong}: {said}");
+        }
+    }
+}
