@@ -1,11 +1,13 @@
 //! What has to hold for any bytes that are given as a trace of accesses: the fuzz target asserts it, and so does a quick test of
 //! `castell-cachesim`.
 
+use castell_cachesim::programs::recorded::{Pace, recorded};
 use castell_cachesim::trace::{Event, TraceWriter, read_trace};
 
 const HEADER_BYTES: usize = 16;
 
-/// A trace is refused, or read to its end or to where it is damaged; what is read is written as a trace that reads as the same.
+/// A trace is refused, or read to its end or to where it is damaged; what is read is written as a trace that reads as the same, and as
+/// a program it is refused, or makes no more accesses than it has events, the same ones in each pass.
 pub fn any_bytes(bytes: &[u8]) {
     let mut bytes = bytes.to_vec();
     mend(&mut bytes);
@@ -18,7 +20,14 @@ pub fn any_bytes(bytes: &[u8]) {
     writer.finish().expect("memory can be written");
     let (again, events) = read_trace(&written).expect("what was written can be read");
     assert_eq!(again, block_shift);
-    assert!(events.map(|event| event.expect("it is whole")).eq(read));
+    assert!(events.map(|event| event.expect("it is whole")).eq(read.iter().copied()));
+    let Ok(program) = recorded("it", written, Pace::default()) else { return };
+    let passes = [0, 1].map(|_| {
+        let mut accesses = Vec::new();
+        program.pass(0, &mut |access| accesses.push(access));
+        accesses
+    });
+    assert!(passes[0] == passes[1] && !passes[0].is_empty() && passes[0].len() <= read.len());
 }
 
 /// Makes the checksums right, as far as the chunks' lengths allow: else no mutation would get past them.

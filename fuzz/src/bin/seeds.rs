@@ -75,7 +75,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         .concat(),
     )?;
     sessions(&corpus("workload")?, &corpus("session_protocol")?)?;
-    fs::write(corpus("access_trace")?.join("loop"), access_trace()?)?;
+    for (name, last) in [("loop", u64::MAX >> 4), ("program", 1 << 40)] {
+        fs::write(corpus("access_trace")?.join(name), access_trace(last)?)?;
+    }
     kernels(&corpus("kernels_protocol")?)?;
     println!("{seeds} texts, and what they compile to, in {}", root.join("corpus").display());
     Ok(())
@@ -144,8 +146,8 @@ fn kernels(folder: &Path) -> std::io::Result<()> {
     fs::write(folder.join("written"), written.concat())
 }
 
-/// A loop over blocks, of two threads and another process.
-fn access_trace() -> std::io::Result<Vec<u8>> {
+/// A loop over blocks, of two threads and another process, whose last access is to this block.
+fn access_trace(last: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut writer = TraceWriter::new(&mut bytes, 6)?;
     (0..40).try_for_each(|at| writer.write(Event::Block(1000 + at % 8)))?;
@@ -154,7 +156,7 @@ fn access_trace() -> std::io::Result<Vec<u8>> {
         Event::Block(3),
         Event::Repeats(500),
         Event::Process(2),
-        Event::Block(u64::MAX >> 4),
+        Event::Block(last),
     ] {
         writer.write(event)?;
     }
