@@ -226,3 +226,11 @@ fn conjugate_gradients_come_back_to_matrix_vector_and_row() {
     // Nothing between a row's neighbourhood and a vector.
     assert!(part(20.0 * row, 0.9 * vector) < 0.001, "{}", part(20.0 * row, 0.9 * vector));
 }
+
+#[test]
+fn a_master_comes_back_at_the_distance_of_its_buffer_only() {
+    let histogram = solver::search_master(1000).distances();
+    let buckets: Vec<_> = histogram.buckets().collect();
+    assert!(buckets.len() == 1 && (buckets[0].from..buckets[0].to).contains(&999), "{buckets:?}");
+    assert_eq!((histogram.accesses(), histogram.first_accesses()), (2000.0, 0.0));
+}

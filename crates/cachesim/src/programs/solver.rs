@@ -56,6 +56,20 @@ pub fn conjugate_gradients_blocks(side: usize) -> [usize; 3] {
     [(nonzeros * 12 + rows * 4) / 64, rows / 8, side / 8]
 }
 
+/// Hands a database out to those who search it, as the master of a parallel BLAST does: a piece of `piece` blocks is read into a buffer and
+/// sent from there, over and over. The same blocks come again at the distance of the buffer, and at no other.
+///
+/// # Panics
+/// A piece of no block.
+pub fn search_master(piece: usize) -> Program {
+    assert!(piece > 0, "pieces of no block");
+    Program::new("search master", 10, move |sink| {
+        for _ in ["reads", "sends"] {
+            (0..piece).for_each(|block| sink(Access { block: element(1, block * 8), compute_ps: 4000 }));
+        }
+    })
+}
+
 /// Looks for a query in a database of `blocks` blocks, four letters a byte as BLAST packs them: each word is looked up in a table that
 /// fits L2, and a hit is scored in a matrix that fits L1; the database is reused only in the next pass.
 pub fn sequence_search(blocks: usize, l2_blocks: usize, threads: usize) -> Program {
