@@ -1,14 +1,20 @@
-//! What an access costs: nanoseconds an access, over traces of 2^10 to 2^24 blocks.
+//! What an access costs: nanoseconds of a processor's time an access, over traces of 2^10 to 2^24 blocks.
 //!
 //! `cargo run --release -p castell-cachesim --example distances`; with a number, what so many accesses to 2^12 blocks cost, and a
-//! tenth, a hundredth and a thousandth of them: `... --example distances -- 10000000000`
+//! tenth, a hundredth and a thousandth of them: `... --example distances -- 10000000000`; with a second one, to 2^that blocks
 
 use castell_cachesim::StackDistances;
-use std::time::Instant;
+
+/// What this thread has had of a processor. Nanoseconds.
+fn processor_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
+    text.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number")
+}
 
 fn main() {
-    if let Some(accesses) = std::env::args().nth(1).and_then(|word| word.parse().ok()) {
-        return grow(accesses);
+    let number = |at| std::env::args().nth(at).and_then(|word| word.parse::<u64>().ok());
+    if let Some(accesses) = number(1) {
+        return grow(accesses, 1 << number(2).unwrap_or(12));
     }
     println!("blocks      stream   random  (ns an access)  bytes a block");
     for power in (10..=24).step_by(2) {
@@ -16,10 +22,10 @@ fn main() {
         let accesses = 20_000_000u64;
         let measure = |next: &dyn Fn(u64) -> u64| {
             let mut distances = StackDistances::new();
-            let start = Instant::now();
+            let start = processor_ns();
             let sum: u64 = (0..accesses).filter_map(|at| distances.access(next(at))).sum();
             std::hint::black_box(sum);
-            (start.elapsed().as_nanos() as f64 / accesses as f64, distances.bytes() as f64 / blocks as f64)
+            ((processor_ns() - start) as f64 / accesses as f64, distances.bytes() as f64 / blocks as f64)
         };
         let (stream, _) = measure(&|at| at % blocks);
         let (random, bytes) = measure(&|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % blocks);
@@ -28,21 +34,19 @@ fn main() {
 }
 
 /// The cost of an access must not depend on how many there were.
-fn grow(accesses: u64) {
-    let blocks = 1u64 << 12;
+fn grow(accesses: u64, blocks: u64) {
     let mut distances = StackDistances::new();
-    let start = Instant::now();
     let (mut sum, mut at) = (0u64, 0u64);
     println!("accesses        ns an access  bytes a block");
     for part in [accesses / 1000, accesses / 100, accesses / 10, accesses] {
-        let (from, before) = (at, start.elapsed());
+        let (from, before) = (at, processor_ns());
         while at < part {
             sum = sum.wrapping_add(
                 distances.access((at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % blocks).unwrap_or(0),
             );
             at += 1;
         }
-        let ns = (start.elapsed() - before).as_nanos() as f64 / (at - from).max(1) as f64;
+        let ns = (processor_ns() - before) as f64 / (at - from).max(1) as f64;
         println!("{part:<14} {ns:13.2} {:14.1}", distances.bytes() as f64 / blocks as f64);
     }
     std::hint::black_box(sum);
