@@ -8,6 +8,8 @@ use crate::{Histogram, MissRatioCurve, StackDistances};
 
 /// Groups whose curves are compared.
 const GROUPS: usize = 8;
+/// Sizes that hold fewer blocks of the sample are not told apart.
+const SAMPLED_MIN: f64 = 2.0;
 
 /// Distances of sampled blocks.
 #[derive(Clone, Debug)]
@@ -94,26 +96,41 @@ impl Sampled {
         corrected(&self.whole, self.accesses as f64)
     }
 
-    /// The estimated curve's standard error: the largest one over all cache sizes, from the spread of the groups' curves.
+    /// The estimated curve's standard error: the largest one over all cache sizes that the sample can tell apart.
     pub fn error(&self) -> f64 {
-        let curves: Vec<MissRatioCurve> = self
-            .parts
-            .iter()
-            .map(|part| MissRatioCurve::of(&corrected(part, self.accesses as f64)))
-            .collect();
-        let sizes = curves.iter().flat_map(|curve| curve.corners().iter().map(|(size, _)| *size));
-        let spread = |size: f64| {
-            let at: Vec<f64> = curves.iter().map(|curve| curve.at(size)).collect();
-            let mean = at.iter().sum::<f64>() / GROUPS as f64;
-            let squares: f64 = at.iter().map(|ratio| (ratio - mean).powi(2)).sum();
-            (squares / (GROUPS * (GROUPS - 1)) as f64).sqrt()
-        };
-        sizes.map(spread).fold(0.0, f64::max)
+        let groups = self.groups();
+        let sizes = groups.curves.iter().flat_map(|curve| curve.corners().iter().map(|(size, _)| *size));
+        let told_apart = sizes.filter(|size| *size >= SAMPLED_MIN / self.rate);
+        told_apart.map(|size| groups.standard_error(size)).fold(0.0, f64::max)
+    }
+
+    /// What the groups say, each of which is a sample of its own.
+    pub fn groups(&self) -> Groups {
+        let of = |part| MissRatioCurve::of(&corrected(part, self.accesses as f64));
+        Groups { curves: self.parts.iter().map(of).collect(), rate: self.rate }
     }
 
     /// Memory held. Bytes.
     pub fn bytes(&self) -> usize {
         self.distances.bytes() + self.groups.iter().map(StackDistances::bytes).sum::<usize>()
+    }
+}
+
+/// Curves of the groups of a sample: how far they lie apart tells how far off the whole sample's curve is.
+#[derive(Clone, Debug)]
+pub struct Groups {
+    curves: Vec<MissRatioCurve>,
+    rate: f64,
+}
+
+impl Groups {
+    /// The standard error of the sample's miss ratio in a cache of so many blocks. A sample of all blocks has none.
+    pub fn standard_error(&self, blocks: f64) -> f64 {
+        let count = GROUPS as f64;
+        let at: Vec<f64> = self.curves.iter().map(|curve| curve.at(blocks)).collect();
+        let mean = at.iter().sum::<f64>() / count;
+        let squares: f64 = at.iter().map(|ratio| (ratio - mean).powi(2)).sum();
+        (squares / (count * (count - 1.0)) * (1.0 - self.rate)).sqrt()
     }
 }
 

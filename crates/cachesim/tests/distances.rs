@@ -112,6 +112,12 @@ fn a_sample_comes_near_the_exact_curve_and_knows_how_near() {
     let (error, difference) = (sampled.error(), exact.distance_to(&sample));
     assert!(difference < 0.05, "{difference}");
     assert!(difference < 5.0 * error && error < 0.05, "{difference}, said to be {error}");
+    // In a cache that holds the two smaller sets, and in one of fewer blocks than the sample tells apart.
+    let near = |blocks: f64| (exact.at(blocks) - sample.at(blocks)).abs();
+    assert!(near(60_000.0) < 5.0 * sampled.groups().standard_error(60_000.0), "{}", near(60_000.0));
+    let mut whole = Sampled::new(1.0).expect("a rate");
+    (0..1000).for_each(|at| whole.access(at % 70));
+    assert_eq!(whole.error(), 0.0, "all blocks are no sample");
     assert!(Sampled::new(0.0).is_err() && Sampled::new(f64::NAN).is_err() && Sampled::new(1.5).is_err());
 }
 

@@ -5,6 +5,7 @@ use anyhow::Context as _;
 use castell_cachesim::{Histogram, MissRatioCurve};
 use castell_prof::caches::{self, Cache};
 use castell_prof::distances::{Observed, Options, Seen, observe, of_trace};
+use castell_prof::prints::Prints;
 use castell_trace::Look;
 use castell_trace::svg::{Axis, Chart, Kind, Mark, Panel, Place, Point, Powers, Series, write_chart};
 use serde_json::json;
@@ -88,6 +89,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         sample: args.sample,
         growth: false,
         trace: args.trace.clone(),
+        // With JSON nothing else is printed.
+        prints: if args.json { Prints::ToErrors } else { Prints::ToOutput },
     };
     let caches = caches::of_machine(Path::new("/"));
     if let Some(path) = &args.svg {

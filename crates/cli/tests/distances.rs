@@ -39,6 +39,31 @@ fn a_program_is_measured_and_drawn_and_ends_as_ever() {
 }
 
 #[test]
+fn with_json_nothing_else_is_printed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = program(folder.path());
+    let profile = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_castell"));
+        let words = ["profile", "--by", "distances"].iter().chain(arguments);
+        command.args(words).args(["--", &program]).output().expect("castell can be started")
+    };
+    for output in [distances(&["--json", "--", &program]), profile(&["--json"])] {
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        let json: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"));
+        assert!(json["exit_code"] == 5 && err.contains("its own output"), "{json} {err}");
+    }
+    // So small a program is not judged by a hundredth of its blocks.
+    let seen = text(&profile(&[]).stdout);
+    let note = seen
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("note: ")?.split_once(" % of the blocks were looked at"));
+    let percent: f64 = note.and_then(|(percent, _)| percent.parse().ok()).unwrap_or_else(|| panic!("{seen}"));
+    assert!(percent > 5.0 && seen.contains("its own output"), "{seen}");
+    let seen = text(&profile(&["--sample", "0.02"]).stdout);
+    assert!(seen.contains("2.000 % of the blocks were looked at"), "{seen}");
+}
+
+#[test]
 fn json_has_histograms_of_threads_and_functions() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = program(folder.path());
@@ -46,7 +71,6 @@ fn json_has_histograms_of_threads_and_functions() {
     let output = distances(&words);
     assert_eq!(output.status.code(), Some(128 + libc::SIGTERM), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("SIGTERM"));
-    // It was killed before its output left it.
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let seen = &json["programs"][0];
     assert_eq!((&json["block_bytes"], &json["signal"]), (&128.into(), &libc::SIGTERM.into()));

@@ -183,12 +183,8 @@ fn a_probe_has_the_distances_that_it_promises() {
         ];
         let shape = ["--threads", "2", "--distance", "512K:1", "--distance", "32K:3", "--json"];
         let output = castell(&[&words[..], &shape].concat());
-        // What the probe prints comes before what castell does.
-        let printed = text(&output.stdout);
-        let json = printed
-            .find("{\n  \"block_bytes\"")
-            .unwrap_or_else(|| panic!("{printed}{}", text(&output.stderr)));
-        let seen: Value = serde_json::from_str(&printed[json..]).expect("JSON");
+        let seen: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
         let threads = seen["programs"][0]["threads"].as_object().expect("threads");
         // The probe's threads: each has 256 KiB and, in them, 16 KiB.
         let part = |thread: &Value, blocks: f64| {

@@ -147,15 +147,22 @@ pub struct Thresholds {
     pub l1_active: (f64, f64),
     /// CR from which on there is reuse.
     pub reuse: f64,
-    /// Standard error of each reading, relative to it.
-    pub reading_error: f64,
+    /// Standard errors of the readings, relative to them: of what flows into L1, into L2 and into the last-level cache.
+    pub reading_errors: [f64; 3],
 }
+
+/// What a reading is off by at least, relative to it.
+pub const READING_ERROR: f64 = 0.05;
 
 impl Thresholds {
     /// For a program on so many cores. The seed's programs ran on four.
     pub fn of_cores(cores: usize) -> Thresholds {
         let share = cores.max(1) as f64 / 4.0;
-        Thresholds { l1_active: (0.7e9 * share, 8.8e9 * share), reuse: 2.0, reading_error: 0.05 }
+        Thresholds {
+            l1_active: (0.7e9 * share, 8.8e9 * share),
+            reuse: 2.0,
+            reading_errors: [READING_ERROR; 3],
+        }
     }
 
     fn l1_middle(&self) -> f64 {
@@ -323,15 +330,16 @@ fn walk(readings: &Readings, active: f64, reuse: f64, turned: Option<Question>) 
 fn confidence(class: Class, readings: &Readings, thresholds: &Thresholds) -> f64 {
     let (low, high) = thresholds.l1_active;
     let count = ELEVENTHS.len();
-    let near = |value: f64, deviation: f64| value * (deviation * thresholds.reading_error).exp();
+    let [of_l1, of_l2, of_llc] = thresholds.reading_errors;
+    let near = |value: f64, deviation: f64, error: f64| value * (deviation * error).exp();
     let mut same = 0;
     for l1 in ELEVENTHS {
         for l2 in ELEVENTHS {
             for llc in ELEVENTHS {
                 let moved = Readings {
-                    l1: near(readings.l1, l1),
-                    l2: near(readings.l2, l2),
-                    llc: near(readings.llc, llc),
+                    l1: near(readings.l1, l1, of_l1),
+                    l2: near(readings.l2, l2, of_l2),
+                    llc: near(readings.llc, llc, of_llc),
                 };
                 for part in 0..count {
                     let active = low * (high / low).powf((part as f64 + 0.5) / count as f64);

@@ -89,6 +89,23 @@ fn nothing_flows_is_class_n_and_no_flow_is_an_error() {
     assert_eq!(classify(&resident, &Thresholds::of_cores(1)).class, Class::C);
 }
 
+#[test]
+fn a_reading_that_may_be_far_off_leaves_the_class_open() {
+    // What flows into L2 decides between C and N: of a coarse sample it is hardly known.
+    let readings = Readings::new(13e9, 10e9, 0.07e9).expect("flows");
+    let sure = Thresholds::of_cores(1);
+    assert!(classify(&readings, &sure).confidence > 0.99);
+    for (reading_errors, is_open) in [([0.05, 2.6, 0.05], true), ([0.05, 0.05, 0.5], false)] {
+        let decision = classify(&readings, &Thresholds { reading_errors, ..sure });
+        assert_eq!(
+            (decision.class, decision.confidence < 0.9),
+            (Class::C, is_open),
+            "{}",
+            decision.confidence
+        );
+    }
+}
+
 proptest! {
     /// Where a question on the way is what a change turns, readings moved across its threshold have the class that was named.
     #[test]

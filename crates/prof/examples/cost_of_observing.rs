@@ -5,6 +5,7 @@
 
 use castell_cachesim::MissRatioCurve;
 use castell_prof::distances::{Options, Seen, observe};
+use castell_prof::prints::Prints;
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
 
@@ -16,6 +17,7 @@ const OPTIONS: Options = Options {
     sample: None,
     growth: false,
     trace: None,
+    prints: Prints::ToOutput,
 };
 
 /// The part of the blocks in samples.

@@ -8,8 +8,10 @@
 pub mod binary;
 pub mod caches;
 pub mod counters;
+mod descendants;
 pub mod distances;
 pub mod kept;
+pub mod prints;
 pub mod probe;
 pub mod profile;
 pub mod slowdown;

@@ -4,7 +4,7 @@ use crate::caches::Cache;
 use crate::counters::{Flows, Recording};
 use crate::distances::Seen;
 use castell_cachesim::{Histogram, MissRatioCurve};
-use castell_interference::class::{Decision, classify};
+use castell_interference::class::{Decision, READING_ERROR, classify};
 use castell_interference::phases::phases;
 use castell_interference::{Readings, Thresholds};
 
@@ -66,8 +66,8 @@ impl Profile {
         let found = parts.into_iter().map(|part| joined(&intervals[part]));
         Ok(Profile {
             basis: Basis::Counters,
-            whole: decided(whole),
-            phases: found.map(decided).collect(),
+            whole: decided(whole, COUNTED),
+            phases: found.map(|flows| decided(flows, COUNTED)).collect(),
             intervals,
         })
     }
@@ -91,6 +91,8 @@ impl Profile {
         if accesses <= 0.0 || seconds <= 0.0 {
             return Err(ProfileError::NoTime);
         }
+        let errors = reading_errors(programs, &together, blocks);
+        let decided = |flows| decided(flows, errors);
         let pace = accesses / seconds;
         let flows = |histogram: &Histogram, from: f64, to: f64| Flows {
             busy,
@@ -175,16 +177,38 @@ fn joined(intervals: &[Flows]) -> Flows {
     }
 }
 
-fn decided(flows: Flows) -> Phase {
+/// Errors of readings from counters.
+const COUNTED: [f64; 3] = [READING_ERROR; 3];
+/// A reading that is off by more than this factor's logarithm tells as little as this one.
+const READING_ERROR_MAX: f64 = 3.0;
+
+/// How far off the flows into these caches are, relative to them, where they come from a sample of the blocks.
+fn reading_errors(programs: &[Seen], together: &Histogram, blocks: [f64; 3]) -> [f64; 3] {
+    let curve = MissRatioCurve::of(together);
+    blocks.map(|blocks| {
+        // Programs are observed one by one, so that their errors have nothing to do with each other.
+        let misses = |seen: &Seen| {
+            seen.together.accesses()
+                * seen.groups.as_ref().map_or(0.0, |groups| groups.standard_error(blocks))
+        };
+        let error = programs.iter().map(|seen| misses(seen).powi(2)).sum::<f64>().sqrt();
+        let missed = curve.at(blocks) * together.accesses();
+        if error > 0.0 { (error / missed).clamp(READING_ERROR, READING_ERROR_MAX) } else { READING_ERROR }
+    })
+}
+
+fn decided(flows: Flows, reading_errors: [f64; 3]) -> Phase {
     let cores = flows.busy.map_or(1, |busy| busy.ceil().max(1.0) as usize);
     let readings = flows.readings().and_then(Result::ok);
-    let decision = readings.map(|readings| classify(&readings, &Thresholds::of_cores(cores)));
+    let decision = readings
+        .map(|readings| classify(&readings, &Thresholds { reading_errors, ..Thresholds::of_cores(cores) }));
     Phase { flows, decision }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use castell_cachesim::Sampled;
     use castell_interference::Class;
 
     fn caches() -> Vec<Cache> {
@@ -220,6 +244,23 @@ mod tests {
         // Half of the accesses miss in all caches.
         let whole = profile.whole.flows.memory_llc.expect("a flow");
         assert!((whole - 64.0 * 1e9 / 4.0).abs() < 1e3, "{whole}");
+    }
+
+    #[test]
+    fn a_sample_that_is_too_coarse_leaves_the_class_open() {
+        // A loop that just fits L2, and a hundredth of its blocks: whether it fits cannot be told.
+        let blocks = 15_500;
+        let of = |rate: f64| {
+            let mut sampled = Sampled::new(rate).expect("a rate");
+            (0..40 * blocks).for_each(|at| sampled.access(at % blocks));
+            let (together, groups) = (sampled.histogram(), Some(sampled.groups()));
+            let seen = Seen { accesses: 40 * blocks, together, groups, ..Seen::default() };
+            let profile = Profile::of_distances(&[seen], 64, &caches(), 0.001, Some(1.0)).expect("a profile");
+            profile.whole.decision.expect("decided")
+        };
+        let (coarse, whole) = (of(0.01), of(1.0));
+        assert!(coarse.confidence < 0.9, "{}", coarse.confidence);
+        assert!(whole.class == Class::N && whole.confidence > 0.99, "{}", whole.because());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Counters around real programs. What the kernel counts itself is there on every machine that has `perf_event_open`.
 
 use castell_host::process::Pid;
-use castell_prof::counters::{Ended, Plan, Recording, Subject, WatchError, watch};
+use castell_prof::counters::{Ended, Plan, Recording, Subject, WatchError, Watched, watch};
+use castell_prof::prints::Prints;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Child, Command};
@@ -18,7 +19,8 @@ fn a_command_is_counted_with_all_that_it_starts_and_nothing_else_is() {
     let plan = Plan::of_machine(Path::new("/"));
     let faults_of = |script: &str| {
         let words: Vec<OsString> = ["sh", "-c", script].iter().map(OsString::from).collect();
-        let (recording, ended) = watch(Subject::Command(&words), &plan, EVERY, None).expect("watched");
+        let Watched { recording, ended, .. } =
+            watch(Subject::Command(&words, Prints::ToOutput), &plan, EVERY, None).expect("watched");
         assert!(matches!(ended, Ended::Command(status) if status.code() == Some(3)), "{ended:?}");
         assert!(recording.samples.len() >= 2);
         count(&recording, "page-faults")
@@ -44,7 +46,8 @@ fn a_process_that_runs_already_is_counted_from_now_on() {
     let child = Running(child);
     let pid = Pid::from_raw(child.0.id() as i32).expect("a number");
     let limit = Some(Duration::from_millis(400));
-    let (recording, ended) = watch(Subject::Process(pid), &plan, EVERY, limit).expect("watched");
+    let Watched { recording, ended, .. } =
+        watch(Subject::Process(pid), &plan, EVERY, limit).expect("watched");
     assert_eq!(ended, Ended::Stopped);
     assert!(count(&recording, "page-faults") > 0.0 && count(&recording, "task-clock") > 0.0);
     drop(child);
@@ -57,6 +60,18 @@ fn a_command_is_ended_when_its_time_is_over() {
     let plan = Plan::of_machine(Path::new("/"));
     let words: Vec<OsString> = ["sleep", "1000"].iter().map(OsString::from).collect();
     let limit = Some(Duration::from_millis(100));
-    let (_, ended) = watch(Subject::Command(&words), &plan, EVERY, limit).expect("watched");
+    let Watched { ended, .. } =
+        watch(Subject::Command(&words, Prints::ToOutput), &plan, EVERY, limit).expect("watched");
     assert!(matches!(ended, Ended::Command(status) if !status.success()), "{ended:?}");
+}
+
+#[test]
+fn a_commands_memory_is_seen_with_that_of_what_it_starts() {
+    let plan = Plan::of_machine(Path::new("/"));
+    // The text of a variable, in a shell that another one waits for: it is there until the end.
+    let script = "sh -c 'x=$(head -c 30000000 /dev/zero | tr \\\\0 x); sleep .3; exit ${#x}'; exit 0";
+    let words: Vec<OsString> = ["sh", "-c", script].iter().map(OsString::from).collect();
+    let watched = watch(Subject::Command(&words, Prints::ToOutput), &plan, EVERY, None).expect("watched");
+    let seen = watched.memory_bytes.expect("it ran for a while");
+    assert!(seen > 30_000_000, "{seen}");
 }

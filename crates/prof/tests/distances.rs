@@ -2,6 +2,7 @@
 
 use castell_cachesim::{Histogram, MissRatioCurve};
 use castell_prof::distances::{ObserveError, Observed, Options, Seen, observe, of_trace};
+use castell_prof::prints::Prints;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ const OPTIONS: Options = Options {
     sample: None,
     growth: false,
     trace: None,
+    prints: Prints::ToOutput,
 };
 
 /// Compiles a C program; the folder keeps it.

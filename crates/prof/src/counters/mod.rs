@@ -15,4 +15,4 @@ pub use counted::Counted;
 pub use processor::Processor;
 pub use recording::{Flows, Recording, RecordingError, Sample};
 pub use tables::Table;
-pub use watch::{Ended, Subject, WatchError, watch};
+pub use watch::{Ended, Subject, WatchError, Watched, watch};

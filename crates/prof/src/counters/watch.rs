@@ -2,6 +2,8 @@
 
 use super::recording::Sample;
 use super::{Counted, Plan, Recording};
+use crate::descendants::memory_bytes;
+use crate::prints::Prints;
 use castell_host::descriptor::wait_readable;
 use castell_host::perf::Target;
 use castell_host::process::{Pid, Process};
@@ -15,8 +17,8 @@ use std::time::{Duration, Instant};
 /// What is watched.
 #[derive(Clone, Copy, Debug)]
 pub enum Subject<'a> {
-    /// A command, from its start to its end.
-    Command(&'a [OsString]),
+    /// A command, from its start to its end, and where what it prints goes.
+    Command(&'a [OsString], Prints),
     /// A process and its children, from now on.
     Process(Pid),
 }
@@ -65,6 +67,17 @@ pub enum WatchError {
 /// The most readings that are kept: of two neighbouring ones the first is dropped when there are more.
 const SAMPLES_MAX: usize = 4096;
 
+/// What came of watching.
+#[derive(Clone, Debug)]
+pub struct Watched {
+    /// What was read.
+    pub recording: Recording,
+    /// How it ended.
+    pub ended: Ended,
+    /// The most memory that a command and what it started had at a time, as far as it was seen: not of what ends within moments. Bytes.
+    pub memory_bytes: Option<u64>,
+}
+
 /// Watches until the end, or for so long; an interrupt ends a command, or the watching of a process.
 ///
 /// # Errors
@@ -74,18 +87,18 @@ pub fn watch(
     plan: &Plan,
     every: Duration,
     limit: Option<Duration>,
-) -> Result<(Recording, Ended), WatchError> {
+) -> Result<Watched, WatchError> {
     let signals = Signals::take_over(&[libc::SIGINT, libc::SIGTERM])?;
     let mut reading = Reading::new(plan);
     let mut running = match subject {
-        Subject::Command(words) => {
+        Subject::Command(words, prints) => {
             // The counters count what this thread starts: they are there before the command is.
             reading
                 .counted
                 .open(Target::Started)
                 .map_err(|error| WatchError::System { what: "open counters", error })?;
             reading.sample(Instant::now(), 0.0);
-            Running::Command(start(words)?)
+            Running::Command(start(words, prints)?)
         }
         Subject::Process(pid) => {
             let process = Process::open(pid).map_err(|_| WatchError::NoProcess(pid))?;
@@ -98,6 +111,7 @@ pub fn watch(
         reading.sample(begin, 0.0);
     }
     let mut due = begin + every;
+    let mut memory = Memory::default();
     let ended = loop {
         let now = Instant::now();
         let until = limit.map_or(due, |limit| due.min(begin + limit));
@@ -111,6 +125,9 @@ pub fn watch(
         wait_readable(&descriptors, wait.max(1))?;
         if let Some(ended) = running.ended()? {
             break ended;
+        }
+        if let Running::Command(child) = &running {
+            memory.look(child.id(), begin.elapsed());
         }
         let mut is_stopped = false;
         while let Some(arrived) = signals.next() {
@@ -133,12 +150,29 @@ pub fn watch(
     };
     reading.sample(begin, begin.elapsed().as_secs_f64());
     let program = match subject {
-        Subject::Command(words) => {
+        Subject::Command(words, _) => {
             words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
         }
         Subject::Process(pid) => format!("process {pid}"),
     };
-    Ok((reading.into_recording(plan, program), ended))
+    Ok(Watched { recording: reading.into_recording(plan, program), ended, memory_bytes: memory.most_bytes })
+}
+
+/// How much memory a command was seen to have. It is looked at in ever longer intervals: what it had a twentieth of its time ago will do.
+#[derive(Default)]
+struct Memory {
+    most_bytes: Option<u64>,
+    due: Duration,
+}
+
+impl Memory {
+    fn look(&mut self, pid: u32, now: Duration) {
+        if now < self.due {
+            return;
+        }
+        self.most_bytes = self.most_bytes.max(memory_bytes(pid as i32));
+        self.due = now + now / 20;
+    }
 }
 
 /// How often a command is asked whether it has ended. Milliseconds.
@@ -186,10 +220,11 @@ fn pass_on(signal: i32, pid: u32) {
     }
 }
 
-fn start(words: &[OsString]) -> Result<Child, WatchError> {
+fn start(words: &[OsString], prints: Prints) -> Result<Child, WatchError> {
     let (word, arguments) = words.split_first().ok_or_else(|| WatchError::NotFound(String::new()))?;
     let mut command = Command::new(word);
     command.args(arguments);
+    prints.set_in(&mut command).map_err(|error| WatchError::System { what: "start the program", error })?;
     restore_defaults_in(&mut command);
     command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {

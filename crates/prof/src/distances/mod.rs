@@ -12,8 +12,10 @@ pub use trace::of_trace;
 
 pub use observer::VARIABLE;
 
+use crate::prints::Prints;
+use castell_cachesim::sampled::{Groups, RateError};
 use castell_cachesim::trace::TraceError;
-use castell_cachesim::{Histogram, Sampled, StackDistances, sampled::RateError};
+use castell_cachesim::{Histogram, Sampled, StackDistances};
 use castell_host::descriptor::wait_readable;
 use castell_host::signal::Signals;
 use std::collections::BTreeMap;
@@ -48,6 +50,8 @@ pub struct Options {
     pub growth: bool,
     /// Keep all accesses in this file (see `castell_cachesim::trace`).
     pub trace: Option<PathBuf>,
+    /// Where what the program prints goes.
+    pub prints: Prints,
 }
 
 impl Options {
@@ -146,6 +150,8 @@ pub struct Seen {
     pub together: Histogram,
     /// Of a sample, the standard error of the miss ratios.
     pub error: Option<f64>,
+    /// Of a sample, what its groups say: how far off the miss ratio of a cache is.
+    pub groups: Option<Groups>,
     /// Distances of each thread among its own accesses, if that was asked for.
     pub threads: BTreeMap<u64, Histogram>,
     /// Distances by the function that makes the access, if that was asked for. Repeated accesses to one block, which have
@@ -453,6 +459,7 @@ impl Watched {
             seen.blocks = sampled.blocks();
             seen.together = sampled.histogram();
             seen.error = Some(sampled.error());
+            seen.groups = Some(sampled.groups());
         }
         seen.growth = self.growth.as_ref().map_or_else(Vec::new, |growth| growth.states.clone());
         for (id, histogram) in &self.by_function {

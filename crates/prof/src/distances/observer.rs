@@ -70,6 +70,7 @@ pub(super) fn start(
     command
         .arg(format!("--threshold={}", options.sampling()?.map_or(u32::MAX, |sampled| sampled.threshold())));
     command.arg("--").arg(program).args(arguments);
+    options.prints.set_in(&mut command).map_err(ObserveError::Start)?;
     castell_host::signal::restore_defaults_in(&mut command);
     command.spawn().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => ObserveError::NoValgrind,

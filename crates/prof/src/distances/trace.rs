@@ -2,6 +2,7 @@
 
 use super::stream::{self, Record};
 use super::{ObserveError, Options, Seen, Watched, check_block};
+use crate::prints::Prints;
 use castell_cachesim::trace::{Event, TraceWriter, read_trace};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -75,6 +76,7 @@ pub fn of_trace(
         sample: None,
         growth: false,
         trace: None,
+        prints: Prints::ToOutput,
     };
     let mut watched: BTreeMap<u32, Watched> = BTreeMap::new();
     let mut process = 0;

@@ -1,6 +1,7 @@
 //! Who slows whom: programs and processes that can be stopped and go on, and what their pace is measured by.
 
 use super::{Patience, SlowdownError};
+use crate::descendants::children;
 use crate::probe::Probe;
 use castell_host::descriptor::wait_readable;
 use castell_host::perf::{Counter, Event, Target};
@@ -289,14 +290,6 @@ impl Running {
             processes.extend(children(process));
         }
     }
-}
-
-fn children(process: i32) -> Vec<i32> {
-    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let texts = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
-    texts
-        .flat_map(|text| text.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<i32>>())
-        .collect()
 }
 
 impl Neighbour for Running {

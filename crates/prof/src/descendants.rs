@@ -1,0 +1,38 @@
+//! What a process has started, and how much memory all of them have.
+
+/// Processes that this one has started and that are still there.
+pub(crate) fn children(process: i32) -> Vec<i32> {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let texts = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    texts
+        .flat_map(|text| text.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<i32>>())
+        .collect()
+}
+
+/// The most memory that the process has had so far, and each of those that it started and that are still there. Bytes; none where it is
+/// gone.
+pub(crate) fn memory_bytes(process: i32) -> Option<u64> {
+    let own = peak_bytes(&std::fs::read_to_string(format!("/proc/{process}/status")).ok()?)?;
+    let others = children(process).into_iter().filter_map(memory_bytes);
+    Some(others.fold(own, u64::saturating_add))
+}
+
+/// From the text of a process's status.
+fn peak_bytes(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peak_is_read_and_what_has_none_is_told() {
+        assert_eq!(peak_bytes("Name:\tcg\nVmPeak:\t    9 kB\nVmHWM:\t    1452 kB\n"), Some(1452 << 10));
+        // A process that has ended but was not waited for.
+        assert_eq!(peak_bytes("Name:\tcg\nState:\tZ (zombie)\n"), None);
+        let own = memory_bytes(std::process::id() as i32).expect("this process has memory");
+        assert!(own > 100 << 10, "{own}");
+    }
+}
