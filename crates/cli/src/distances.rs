@@ -224,6 +224,8 @@ pub fn to_json(observed: &Observed, block_bytes: u64, caches: &[Cache]) -> serde
     };
     let programs = observed.programs.iter().map(|seen| {
         let mut all = histogram(&seen.together);
+        // Those of a sample add up to it but for what is lost in adding.
+        all["accesses"] = json!(seen.accesses as f64);
         all["process"] = json!(seen.pid);
         all["parent"] = json!(seen.parent);
         all["program"] = json!(seen.name);

@@ -338,7 +338,7 @@ fn table(report: &Report) -> String {
     if profile.phases.len() > 1 {
         text += "  phases:\n";
         for phase in profile.phases.iter().take(PHASES_MAX) {
-            text += &format!("    {}\n", phase_text(phase));
+            text += &format!("    {}\n", phase_text(phase, whole.to_s - whole.from_s));
         }
         if profile.phases.len() > PHASES_MAX {
             text += &format!("    and {} more; --json has all\n", profile.phases.len() - PHASES_MAX);
@@ -387,10 +387,16 @@ fn decision_text(decision: &Decision) -> String {
     text
 }
 
-fn phase_text(phase: &Phase) -> String {
+/// Digits behind the point that tell times to a hundredth of the whole.
+fn digits(whole_s: f64) -> usize {
+    (2.0 - whole_s.max(1e-6).log10()).ceil().max(2.0) as usize
+}
+
+fn phase_text(phase: &Phase, whole_s: f64) -> String {
+    let digits = digits(whole_s);
     let flows = &phase.flows;
     let because = phase.decision.as_ref().map_or_else(|| "no class".to_owned(), Decision::because);
-    format!("{:.2} to {:.2} s: {because}", flows.from_s, flows.to_s)
+    format!("{:.digits$} to {:.digits$} s: {because}", flows.from_s, flows.to_s)
 }
 
 fn to_json(report: &Report) -> Value {
@@ -485,4 +491,22 @@ fn draw(report: &Report, look: &Look, path: &Path) -> anyhow::Result<()> {
     let mut text = Vec::new();
     write_chart(&chart, look, &mut text)?;
     crate::picture::write(path, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_of_short_runs_are_told_apart() {
+        assert_eq!([400.0, 1.0, 0.04, 0.0].map(digits), [2, 2, 4, 8]);
+    }
+
+    #[test]
+    fn a_program_of_less_memory_is_looked_at_more_closely() {
+        let of = |bytes: u64| sample_of(Some(bytes), 10.0);
+        assert_eq!([of(1 << 33), of(1 << 20), of(64)], [0.01, 1.0, 1.0]);
+        assert!((of(10 << 20) - 0.1).abs() < 1e-9, "{}", of(10 << 20));
+        assert_eq!([sample_of(None, 0.01), sample_of(None, 10.0)], [1.0, 0.01]);
+    }
 }
