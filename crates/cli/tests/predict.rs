@@ -103,6 +103,11 @@ fn write_loop(path: &str, blocks: u64, times: u64) {
     writer.finish().expect("written");
 }
 
+/// A program beside itself, in these ways.
+fn ways(trace: &str, ways: &str) -> Vec<String> {
+    ["--trace", trace, "--scale", "64", "--ways", ways, "small", "small"].map(str::to_owned).to_vec()
+}
+
 #[test]
 fn programs_that_were_observed_run_on_the_simulated_chip() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -127,6 +132,13 @@ fn programs_that_were_observed_run_on_the_simulated_chip() {
     let text = String::from_utf8_lossy(&beside.stdout).into_owned();
     assert!(text.contains("small (C) beside triad") && text.contains("simulated"), "{text}");
 
+    // A stream that is kept to a quarter of the ways leaves the other one most of what it lives by.
+    let apart = ["--ways", "large=0-3", "--json", "small", "large"];
+    let pair = json(&[&chip[..], &apart].concat());
+    let in_ways = pair["programs"][0]["simulated_in_ways"].as_f64().expect("it was simulated");
+    assert!(in_ways < 0.6 * simulated(&pair["programs"][0]), "{pair:#}");
+    json_page::stands_on_the_page("predict", &pair);
+
     let bytes = std::fs::read(&small).expect("the trace");
     std::fs::write(&cut, &bytes[..bytes.len() - 3]).expect("a file");
     let twice = format!("triad={small}");
@@ -139,6 +151,8 @@ fn programs_that_were_observed_run_on_the_simulated_chip() {
         ),
         (vec!["--trace".into(), "small".into()], 2, "write NAME=FILE"),
         (vec!["--train".into(), "dir".into(), "--trace".into(), one.clone()], 2, "cannot be used with"),
+        (ways(&one, "small=16"), 1, "a cache of 16 ways"),
+        (ways(&one, "other=1"), 1, "other is none of the programs"),
         (vec!["--scale".into(), "4".into(), "--train".into(), "dir".into()], 2, "--simulate <SUITE>|--trace"),
     ] {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();

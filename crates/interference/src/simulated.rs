@@ -86,6 +86,19 @@ impl Measured {
         let placed: Vec<&Placed> = programs.iter().map(|program| &self.placed[*program]).collect();
         slowdowns(&self.chip, &placed)
     }
+
+    /// The same, each program with the ways of the shared cache that it is kept to; by its time alone with all of them.
+    ///
+    /// # Errors
+    /// As the machine's.
+    pub fn together_in_ways(&self, programs: &[(usize, Option<u64>)]) -> Result<Vec<f64>, MachineError> {
+        let all = self.chip.llc.all_ways();
+        let kept = |(program, ways): &(usize, Option<u64>)| {
+            self.placed[*program].kept_to(&self.chip, ways.unwrap_or(all))
+        };
+        let placed: Vec<Placed> = programs.iter().map(kept).collect::<Result<_, _>>()?;
+        slowdowns(&self.chip, &placed.iter().collect::<Vec<_>>())
+    }
 }
 
 fn host(chip: &Chip) -> Host {

@@ -34,6 +34,15 @@ impl Placed {
     pub fn alone(&self) -> &Alone {
         &self.alone
     }
+
+    /// The same program, kept to these ways of the shared cache from now on. Slowdowns still count from what it was alone before.
+    ///
+    /// # Errors
+    /// A mask that the shared cache does not have.
+    pub fn kept_to(&self, chip: &Chip, ways: u64) -> Result<Placed, MachineError> {
+        chip.llc.allows(ways)?;
+        Ok(Placed { ways, ..self.clone() })
+    }
 }
 
 /// Puts a program on cores of its own and runs it alone. `ways`: those of the shared cache that it may fill, also later;

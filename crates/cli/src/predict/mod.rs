@@ -54,6 +54,10 @@ pub struct Args {
     /// requests it has under way at most [default: 10], `ps` what an access costs it that waits for nothing, in picoseconds [default: 500]
     #[arg(long = "trace", value_name = "NAME=FILE[,window=N][,ps=N]", group = "chip", value_parser = traced::parse)]
     traces: Vec<traced::Traced>,
+    /// Keep what a program brings into the simulated chip's shared cache to some of its 16 ways, as Intel's CAT does: `triad=0-3`. Of those
+    /// named it is simulated so, too; predictors know nothing of it
+    #[arg(long, value_name = "NAME=LIST", requires_all = ["chip", "programs"], value_parser = traced::ways)]
+    ways: Vec<(String, u64)>,
     /// Divide the simulated chip's caches by this, 1 to 64; simulating takes that much less
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..=64), requires = "chip")]
     scale: u8,
@@ -134,7 +138,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if asked.is_empty() {
         report::errors(&known, &said, args.json)?;
     } else {
-        report::together(&known, &said, &asked, args.json)?;
+        let ways = kept_to(&args.ways, &asked, &known)?;
+        report::together((&known, &said), &asked, &ways, args.json)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -192,6 +197,16 @@ fn asked(names: &[String], known: &mut Known) -> anyhow::Result<Vec<usize>> {
         bail!("one program has no neighbour: name two or more (the same one twice for two of it)");
     }
     Ok(asked)
+}
+
+/// The ways that each of the programs is kept to; none if no program is.
+fn kept_to(ways: &[(String, u64)], asked: &[usize], known: &Known) -> anyhow::Result<Vec<Option<u64>>> {
+    let name = |at: &usize| known.profiles[*at].name.as_str();
+    if let Some((other, _)) = ways.iter().find(|(other, _)| !asked.iter().any(|at| name(at) == other)) {
+        bail!("--ways: {other} is none of the programs that run together");
+    }
+    let of = |at: &usize| ways.iter().find(|(own, _)| own == name(at)).map(|(_, mask)| *mask);
+    Ok(if ways.is_empty() { Vec::new() } else { asked.iter().map(of).collect() })
 }
 
 /// What predictors found.

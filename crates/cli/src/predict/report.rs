@@ -13,13 +13,22 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// Programs that run together.
-pub(super) fn together(known: &Known, said: &Said, asked: &[usize], as_json: bool) -> anyhow::Result<()> {
+pub(super) fn together(
+    (known, said): (&Known, &Said),
+    asked: &[usize],
+    ways: &[Option<u64>],
+    as_json: bool,
+) -> anyhow::Result<()> {
     let fitted: Result<Vec<&Fitted>, &String> = asked.iter().map(|at| said.fitted[*at].as_ref()).collect();
     let forecasts = fitted.map(|fitted| forecast(&known.host, &fitted));
     // Only programs of the suite can be run on the simulated chip.
-    let simulated = match &known.simulated {
-        Some(measured) if asked.iter().all(|at| *at < measured.profiles.len()) => {
-            Some(measured.together(asked)?)
+    let measured = known.simulated.as_ref();
+    let measured = measured.filter(|measured| asked.iter().all(|at| *at < measured.profiles.len()));
+    let simulated = measured.map(|measured| measured.together(asked)).transpose()?;
+    let in_ways = match measured {
+        Some(measured) if !ways.is_empty() => {
+            let kept: Vec<_> = asked.iter().copied().zip(ways.iter().copied()).collect();
+            Some(measured.together_in_ways(&kept)?)
         }
         _ => None,
     };
@@ -31,6 +40,7 @@ pub(super) fn together(known: &Known, said: &Said, asked: &[usize], as_json: boo
         let by_class = by_class(known, said, *at, &neighbours);
         let ours = forecasts.as_ref().map(|forecasts| forecasts[place]);
         let truth = simulated.as_ref().map(|factors| factors[place]);
+        let apart = in_ways.as_ref().map(|factors| factors[place]);
         if as_json {
             all.push(json!({
                 "program": profile.name,
@@ -41,6 +51,7 @@ pub(super) fn together(known: &Known, said: &Said, asked: &[usize], as_json: boo
                 "median": said.median,
                 "no_contention": NO_CONTENTION,
                 "simulated": truth,
+                "simulated_in_ways": apart,
             }));
             continue;
         }
@@ -61,6 +72,11 @@ pub(super) fn together(known: &Known, said: &Said, asked: &[usize], as_json: boo
         println!("  no contention     {NO_CONTENTION:6.2}");
         if let Some(truth) = truth {
             println!("  simulated         {truth:6.2}");
+        }
+        if let Some(apart) = apart {
+            let of =
+                ways[place].map_or(String::new(), |mask| format!("  it fills {} ways", mask.count_ones()));
+            println!("  simulated in ways {apart:6.2}{of}");
         }
     }
     if as_json {

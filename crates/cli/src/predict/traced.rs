@@ -1,8 +1,9 @@
-//! Programs that were observed, for the simulated chip.
+//! What is said of programs for the simulated chip: traces of those that were observed, and the ways of its shared cache.
 
 use anyhow::Context as _;
 use castell_cachesim::programs::Program;
 use castell_cachesim::programs::recorded::{Pace, recorded};
+use castell_host::topology::parse_list;
 use std::path::PathBuf;
 
 /// A trace, and what it does not tell.
@@ -31,6 +32,17 @@ pub(super) fn parse(text: &str) -> Result<Traced, String> {
         }
     }
     Ok(Traced { name: name.to_owned(), path, pace })
+}
+
+/// From `NAME=LIST`: the mask of the ways.
+pub(super) fn ways(text: &str) -> Result<(String, u64), String> {
+    let (name, list) =
+        text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("write NAME=LIST, as triad=0-3")?;
+    let listed = parse_list(list).map_err(|error| error.to_string())?;
+    let bit = |mask: u64, way: &u32| 1u64.checked_shl(*way).map(|bit| mask | bit);
+    let mask =
+        listed.iter().try_fold(0, bit).ok_or_else(|| format!("{list}: ways are numbered from 0 to 63"))?;
+    Ok((name.to_owned(), mask))
 }
 
 /// More requests than any core has under way.
@@ -67,6 +79,15 @@ mod tests {
         ] {
             let said = parse(wrong).expect_err(wrong);
             assert!(said.contains(with), "{wrong}: {said}");
+        }
+    }
+
+    #[test]
+    fn ways_are_a_list() {
+        assert_eq!(ways("triad=0,2-3"), Ok(("triad".to_owned(), 0b1101)));
+        assert_eq!(ways("triad=63"), Ok(("triad".to_owned(), 1 << 63)));
+        for wrong in ["triad", "=0", "triad=64", "triad=x"] {
+            assert!(ways(wrong).is_err(), "{wrong}");
         }
     }
 }
