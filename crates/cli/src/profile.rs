@@ -32,7 +32,7 @@ Examples:
 
 Counters of the processor are read while the program runs, which costs it nothing worth mention. Where there are none (in most \
 virtual machines) the command says so, and falls back to reuse distances: it runs the program twice, once as it is for its time and \
-once under an observer, 5 to 80 times slower. `--by counters` never does that.
+once under an observer, 5 to 120 times slower. `--by counters` never does that.
 
 Exit code: the program's own; 1 if it could not be profiled, 2 for wrong usage.";
 
@@ -221,7 +221,7 @@ fn measured(args: &Args) -> anyhow::Result<Report> {
         }
         (Err(why), By::Auto) => {
             castell_host::say(&format!(
-                "{why}\nfalling back to reuse distances: the program runs twice, the second time 5 to 80 times slower"
+                "{why}\nfalling back to reuse distances: the program runs twice, the second time 5 to 120 times slower"
             ));
             true
         }
@@ -237,6 +237,7 @@ fn measured(args: &Args) -> anyhow::Result<Report> {
     let watched = watch(subject, &plan, Duration::from_millis(args.every), limit)?;
     let memory_bytes = watched.memory_bytes;
     let (mut recording, ended) = (watched.recording, watched.ended);
+    recording.notes.extend(watched.waited.and_then(has_waited));
     let status = match ended {
         Ended::Command(status) => Some(status),
         Ended::Gone | Ended::Stopped => None,
@@ -293,6 +294,21 @@ fn observed(
         error * 100.0
     ));
     Ok(observed)
+}
+
+/// From this part of the time on it is told that the program waited.
+const WAITED_TOLD: f64 = 0.05;
+
+/// What to know about flows of a program that had no processor for a part of the time.
+fn has_waited(part: f64) -> Option<String> {
+    (part >= WAITED_TOLD).then(|| {
+        format!(
+            "it waited for a processor for {:.0} % of the time that it could have run: other programs had it, and with a processor of its own all \
+             flows are about {:.1} times as large",
+            part * 100.0,
+            1.0 / (1.0 - part.min(0.999))
+        )
+    })
 }
 
 /// Blocks of a sample from which on its error is small beside that of taking caches for fully associative ones.
@@ -507,6 +523,10 @@ mod tests {
         let of = |bytes: u64| sample_of(Some(bytes), 10.0);
         assert_eq!([of(1 << 33), of(1 << 20), of(64)], [0.01, 1.0, 1.0]);
         assert!((of(10 << 20) - 0.1).abs() < 1e-9, "{}", of(10 << 20));
+        assert_eq!(has_waited(0.01), None);
+        assert!(
+            has_waited(0.75).is_some_and(|told| told.contains("75 %") && told.contains("about 4.0 times"))
+        );
         assert_eq!([sample_of(None, 0.01), sample_of(None, 10.0)], [1.0, 0.01]);
     }
 }

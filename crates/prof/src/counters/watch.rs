@@ -2,7 +2,7 @@
 
 use super::recording::Sample;
 use super::{Counted, Plan, Recording};
-use crate::descendants::memory_bytes;
+use crate::descendants::{memory_bytes, ran_and_waited_ns};
 use crate::prints::Prints;
 use castell_host::descriptor::wait_readable;
 use castell_host::perf::Target;
@@ -76,6 +76,9 @@ pub struct Watched {
     pub ended: Ended,
     /// The most memory that a command and what it started had at a time, as far as it was seen: not of what ends within moments. Bytes.
     pub memory_bytes: Option<u64>,
+    /// Of the time in which a command and what it started could have run, the part in which they waited for a processor that others had, as far
+    /// as it was seen.
+    pub waited: Option<f64>,
 }
 
 /// Watches until the end, or for so long; an interrupt ends a command, or the watching of a process.
@@ -111,7 +114,7 @@ pub fn watch(
         reading.sample(begin, 0.0);
     }
     let mut due = begin + every;
-    let mut memory = Memory::default();
+    let mut looked = Looked::default();
     let ended = loop {
         let now = Instant::now();
         let until = limit.map_or(due, |limit| due.min(begin + limit));
@@ -127,7 +130,7 @@ pub fn watch(
             break ended;
         }
         if let Running::Command(child) = &running {
-            memory.look(child.id(), begin.elapsed());
+            looked.look(child.id(), begin.elapsed());
         }
         let mut is_stopped = false;
         while let Some(arrived) = signals.next() {
@@ -155,22 +158,33 @@ pub fn watch(
         }
         Subject::Process(pid) => format!("process {pid}"),
     };
-    Ok(Watched { recording: reading.into_recording(plan, program), ended, memory_bytes: memory.most_bytes })
+    Ok(Watched {
+        recording: reading.into_recording(plan, program),
+        ended,
+        memory_bytes: looked.most_bytes,
+        waited: looked.waited,
+    })
 }
 
-/// How much memory a command was seen to have. It is looked at in ever longer intervals: what it had a twentieth of its time ago will do.
+/// How much memory a command was seen to have, and whether it had to wait. It is looked at in ever longer intervals: what there was a twentieth
+/// of its time ago will do.
 #[derive(Default)]
-struct Memory {
+struct Looked {
     most_bytes: Option<u64>,
+    waited: Option<f64>,
     due: Duration,
 }
 
-impl Memory {
+impl Looked {
     fn look(&mut self, pid: u32, now: Duration) {
         if now < self.due {
             return;
         }
         self.most_bytes = self.most_bytes.max(memory_bytes(pid as i32));
+        let [ran, waited] = ran_and_waited_ns(pid as i32).map(|ns| ns as f64);
+        if ran + waited > 0.0 {
+            self.waited = Some(waited / (ran + waited));
+        }
         self.due = now + now / 20;
     }
 }
