@@ -1,6 +1,6 @@
 //! What only the processes of a job know.
 
-use crate::random::random_bytes;
+use crate::random;
 use memmap2::{Advice, MmapMut};
 use std::fmt;
 use std::sync::Arc;
@@ -49,8 +49,9 @@ impl Secret {
     /// # Errors
     /// The system has no random numbers.
     pub fn random() -> std::io::Result<Secret> {
-        let drawn = random_bytes()?;
-        Ok(Secret::new(drawn))
+        let mut drawn = Ok(());
+        let secret = Secret::filled(|place| drawn = random::fill(place));
+        drawn.map(|()| secret)
     }
 
     /// For whoever hands it on, by a way that nobody else reads: never on a command line, in the environment or in a log.

@@ -7,6 +7,7 @@ use crate::launch::{Demand, Elsewhere, Launch};
 use castell_base::Rank;
 use castell_host::journal::{DESCRIPTOR_VARIABLE, Journals};
 use castell_host::process::Ended;
+use castell_host::secret::Secret;
 use castell_host::topology::Processors;
 use castell_host::{clock, descriptor, say};
 use castell_shm::job::{Death, Job, Net, RankState};
@@ -81,7 +82,12 @@ fn hear(input: &mut impl Read) -> Result<Description, (String, i32)> {
     let length = u32::from_le_bytes(length);
     let mut bytes = vec![0; length.min(DESCRIPTION_BYTES_MAX) as usize];
     input.read_exact(&mut bytes).map_err(broken)?;
-    Description::from_bytes(&bytes)
+    let mut secret = || {
+        let mut read = Ok(());
+        let secret = Secret::filled(|place| read = input.read_exact(place));
+        read.map_err(broken).map(|()| secret)
+    };
+    Description::from_bytes(&bytes, [secret()?, secret()?])
         .ok_or_else(|| refuse("the launcher's description of the job makes no sense".into()))
 }
 

@@ -258,12 +258,12 @@ impl<'a> Running<'a> {
                 .map(|(rank, _)| rank)
                 .collect();
             self.verbose(&format!("host {name} (process {}): {} ranks", client.pid(), ranks.len()));
-            let body = Description { agent, ..description.clone() }.to_bytes();
-            pipes.push((ours, body, ranks.contains(&Rank(0))));
+            let described = Description { agent, ..description.clone() };
+            pipes.push((ours, described, ranks.contains(&Rank(0))));
             self.hosts.push(Host { name, client, state: State::Starting, ranks, deserted: None });
         }
-        for (pipe, body, gets_input) in pipes {
-            let write = move || describe(pipe, &body, gets_input);
+        for (pipe, described, gets_input) in pipes {
+            let write = move || describe(pipe, described, gets_input);
             let thread = std::thread::Builder::new().name("castell-describe".into()).spawn(write);
             thread.map_err(|source| castell_host::HostError::System {
                 what: "start a thread".into(),
@@ -624,11 +624,15 @@ fn party(at: usize) -> Rank {
 }
 
 /// Writes the description for an agent; behind it rank 0 gets this process's standard input.
-fn describe(pipe: OwnedFd, body: &[u8], gets_input: bool) {
+fn describe(pipe: OwnedFd, described: Description, gets_input: bool) {
     let mut pipe = File::from(pipe);
-    let all = [agent::first_line().as_bytes(), &(body.len() as u32).to_le_bytes(), body].concat();
+    let body = described.to_bytes();
+    let all = [agent::first_line().as_bytes(), &(body.len() as u32).to_le_bytes(), &body].concat();
+    let secrets = [&described.control_secret, &described.job_secret];
+    let written = pipe.write_all(&all);
+    let written = written.and_then(|()| secrets.iter().try_for_each(|secret| pipe.write_all(secret.bytes())));
     // A command that reads nothing ends, or its silence is noticed.
-    if pipe.write_all(&all).is_ok() && gets_input {
+    if written.is_ok() && gets_input {
         let _ = io::copy(&mut io::stdin().lock(), &mut pipe);
     }
 }

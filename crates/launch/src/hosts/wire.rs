@@ -8,7 +8,7 @@ use castell_host::secret::Secret;
 use castell_shm::job::Death;
 
 /// Of what follows; the first line of a job's description has it, too.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// No text or list is longer.
 const LENGTH_MAX: usize = 1 << 24;
@@ -213,10 +213,6 @@ impl<'a> Reader<'a> {
         (0..length).map(|_| Some(self.bytes()?.to_vec())).collect()
     }
 
-    fn secret(&mut self) -> Option<Secret> {
-        self.bytes()?.try_into().ok().map(Secret::new)
-    }
-
     fn news(&mut self, kind: u8) -> Option<News> {
         let rank = Rank(self.number()?);
         if kind == b'A' {
@@ -239,7 +235,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Told {
-    /// As it travels.
+    /// As it travels, but for the secrets, of which no copy is made: they follow.
     pub fn to_bytes(&self) -> Vec<u8> {
         let writer = Writer::default();
         let writer = match self {
@@ -319,19 +315,16 @@ impl Description {
 
     /// As it travels.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let writer = Writer::default().number(self.agent).number(self.agents);
-        let writer =
-            writer.bytes(self.control_secret.bytes()).bytes(self.job_secret.bytes()).bytes(&self.launcher);
+        let writer = Writer::default().number(self.agent).number(self.agents).bytes(&self.launcher);
         let places: Vec<u8> = self.places.iter().flat_map(|place| place.to_le_bytes()).collect();
         let writer = writer.bytes(&places).list(&self.host_names).bytes(&self.folder);
         writer.list(&self.command).list(&self.environment).list(&self.options).number(self.journal_rows).0
     }
 
     /// Reads what [`Description::to_bytes`] wrote; `None`: it is something else.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Description> {
+    pub fn from_bytes(bytes: &[u8], [control_secret, job_secret]: [Secret; 2]) -> Option<Description> {
         let mut reader = Reader(bytes);
         let (agent, agents) = (reader.number()?, reader.number()?);
-        let (control_secret, job_secret) = (reader.secret()?, reader.secret()?);
         let launcher = reader.bytes()?.into();
         let places = reader.bytes()?;
         let (places, rest) = places.as_chunks::<4>();
@@ -389,13 +382,18 @@ mod tests {
         gone.chain([News::Address(Rank(2), Box::new([9; 30]))]).collect()
     }
 
+    fn secrets() -> [Secret; 2] {
+        [1, 2].map(|byte| Secret::new([byte; 32]))
+    }
+
     fn description() -> Description {
+        let [control_secret, job_secret] = secrets();
         let words = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
         Description {
             agent: 2,
             agents: 3,
-            control_secret: Secret::new([1; 32]),
-            job_secret: Secret::new([2; 32]),
+            control_secret,
+            job_secret,
             launcher: Box::new([4; 9]),
             places: vec![1, 1, 2, 3],
             host_names: words(&["a", "b.org", "c"]),
@@ -433,10 +431,13 @@ mod tests {
             );
         }
         let bytes = description().to_bytes();
-        assert!(Description::from_bytes(&bytes) == Some(description()));
-        assert!((0..bytes.len()).all(|length| Description::from_bytes(&bytes[..length]).is_none()));
+        let read = |bytes: &[u8]| Description::from_bytes(bytes, secrets());
+        assert!(read(&bytes) == Some(description()));
+        assert!((0..bytes.len()).all(|length| read(&bytes[..length]).is_none()));
         let elsewhere = Description { places: vec![4], ..description() };
-        assert!(Description::from_bytes(&elsewhere.to_bytes()).is_none(), "no such agent");
+        assert!(read(&elsewhere.to_bytes()).is_none(), "no such agent");
+        let found = bytes.windows(32).any(|window| secrets().iter().any(|secret| window == secret.bytes()));
+        assert!(!found, "there is no copy of a secret");
         assert!(!format!("{:?}", description()).contains("[1"), "no secret is shown");
     }
 
@@ -468,7 +469,7 @@ mod tests {
             assert!(told.is_none_or(|told| told.to_bytes() == bytes), "seed {seed}: {bytes:?}");
             let order = Order::from_bytes(&bytes);
             assert!(order.is_none_or(|order| order.to_bytes() == bytes), "seed {seed}: {bytes:?}");
-            let whole = Description::from_bytes(&bytes);
+            let whole = Description::from_bytes(&bytes, secrets());
             assert!(whole.is_none_or(|whole| whole.to_bytes() == bytes), "seed {seed}: {bytes:?}");
         }
     }
