@@ -48,7 +48,9 @@ impl LogGopSim {
         }
         let folder = Folder::create()?;
         let stdbuf = find_program("stdbuf");
-        let (program, converter) = (program.to_owned(), converter.map(Path::to_owned));
+        // They run in that folder.
+        let (program, converter) =
+            (std::path::absolute(program)?, converter.map(std::path::absolute).transpose()?);
         let mut simulator =
             LogGopSim { program, converter, stdbuf, ranks_max, folder, prepared: None, idle_bytes: 0 };
         simulator.idle_bytes = simulator.idle()?;
