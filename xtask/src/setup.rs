@@ -23,6 +23,8 @@ const PROGRAMS: [(&str, &str); 24] = [
     ("slurmctld", "slurm-wlm"),
     ("munged", "munge"),
     ("valgrind", "valgrind"),
+    // One command of the book's.
+    ("jq", "jq"),
     ("ip", "iproute2"),
     ("tc", "iproute2"),
     ("ssh", "openssh-client"),

@@ -118,7 +118,7 @@ pub fn root() -> PathBuf {
 }
 
 /// This test lies in `<target>/<profile>/deps`; what it tests is built with the same profile beside it.
-fn target_and_profile() -> (PathBuf, &'static str) {
+pub fn target_and_profile() -> (PathBuf, &'static str) {
     let test = std::env::current_exe().expect("a program knows its path");
     let folder = test.parent().and_then(Path::parent).expect("tests lie in deps");
     let profile = if folder.ends_with("release") { "release" } else { "dev" };

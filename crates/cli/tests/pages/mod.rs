@@ -1,5 +1,9 @@
 //! Pages of the book, and the shell that their commands are typed into.
 
+pub mod lack;
+pub mod reader;
+pub mod tables;
+
 use crate::installed::Installed;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -81,6 +85,7 @@ pub struct Terminal {
     /// In the environment of all that was started here.
     mark: String,
     sockets: tempfile::TempDir,
+    installed: PathBuf,
 }
 
 /// The variable with the mark.
@@ -89,7 +94,8 @@ const MARK: &str = "BOOK_READERS_TERMINAL";
 const HANGS: Duration = Duration::from_secs(300);
 
 impl Terminal {
-    pub fn new(folder: &Path, installed: &Installed) -> Terminal {
+    /// With these variables besides its own.
+    pub fn new(folder: &Path, installed: &Installed, more: &[(&str, &str)]) -> Terminal {
         // Names of sockets are short.
         let sockets = tempfile::tempdir().expect("a folder");
         fs::set_permissions(sockets.path(), fs::Permissions::from_mode(0o700)).expect("it is ours");
@@ -112,12 +118,29 @@ impl Terminal {
         for allowed in ["ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM", "MCA_rmaps_base_oversubscribe"] {
             shell.env(format!("OMPI_{allowed}"), "1");
         }
+        // Version 5 has another name for the last one.
+        shell.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+        // What `salloc` starts.
+        shell.env("SHELL", "/bin/bash").envs(more.iter().copied());
         shell.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut shell = shell.spawn().expect("taskset and bash are there");
         let said = BufReader::new(shell.stdout.take().expect("a pipe"));
         let (tell, codes) = channel();
         thread::spawn(move || said.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
-        Terminal { typed: shell.stdin.take(), shell, codes, commands, count: 0, mark, sockets }
+        let typed = shell.stdin.take();
+        let mut terminal = Terminal {
+            typed,
+            shell,
+            codes,
+            commands,
+            count: 0,
+            mark,
+            sockets,
+            installed: installed.prefix.clone(),
+        };
+        // As where somebody types.
+        terminal.run("shopt -s expand_aliases", None);
+        terminal
     }
 
     /// Types a command: whether it succeeded, and what it printed. `before` are the words that run a file with it, where it is not for this
@@ -128,16 +151,33 @@ impl Terminal {
         fs::write(&file, command).expect("the folder can be written");
         let words = before.map_or(r#"eval "$(cat FILE)""#.to_owned(), |before| format!("{before} FILE"));
         let words = words.replace("FILE", &format!("'{}'", file.display()));
+        self.send(&format!("{words} </dev/null >'{}' 2>&1; echo $?", said.display()));
+        self.answer(command)
+    }
+
+    /// Types a command that starts a shell, into which is typed from then on.
+    pub fn enter(&mut self, command: &str) {
+        self.count += 1;
+        self.send(&format!("{command} 2>'{}'\necho $?", self.file("said", self.count).display()));
+        let (succeeds, said) = self.answer(command);
+        assert!(succeeds, "`{command}` has failed:\n{said}");
+    }
+
+    fn send(&mut self, line: &str) {
         let typed = self.typed.as_mut().expect("it is there until the end");
-        writeln!(typed, "{words} </dev/null >'{}' 2>&1; echo $?", said.display()).expect("the shell reads");
+        writeln!(typed, "{line}").expect("the shell reads");
+    }
+
+    fn answer(&self, command: &str) -> (bool, String) {
         let code = self.codes.recv_timeout(HANGS);
         let said = self.said(self.count);
         (code.unwrap_or_else(|error| panic!("`{command}`: {error}, and it has said:\n{said}")) == "0", said)
     }
 
-    /// A line of a page as it is printed here: sockets lie elsewhere.
+    /// A line of a page as it is printed here: sockets lie elsewhere, and so does what is installed.
     pub fn here(&self, line: &str) -> String {
-        line.replace("/run/user/1000", &self.sockets.path().display().to_string())
+        let line = line.replace("/run/user/1000", &self.sockets.path().display().to_string());
+        line.replace("/opt/castell", &self.installed.display().to_string())
     }
 
     /// How many commands were typed.
