@@ -275,7 +275,7 @@ pub const SMALLER: &[(&str, &str)] = &[
         "castell profile -p $(sleep 600 >/dev/null & echo $!) --seconds 1",
     ),
     ("--split search cg:1000", "--split search cg:20 --cores 2"),
-    ("--measure", "--measure --runs 1"),
+    ("./b --measure", "./b --measure --runs 1"),
     ("lublin:jobs=100000", "lublin:jobs=1000"),
     ("--every 5", "--every 1"),
     ("seq 300000", "seq 3000"),
