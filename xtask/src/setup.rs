@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// (program that shows that it is there, apt package that brings it).
-const PROGRAMS: [(&str, &str); 24] = [
+const PROGRAMS: [(&str, &str); 25] = [
     ("gcc", "gcc"),
     ("gfortran", "gfortran"),
     ("g++", "g++"),
