@@ -17,6 +17,7 @@ pub enum Lack {
     Xdp,
     Counters,
     Jq,
+    Tshark,
     /// What is set for a machine can lie under a file of ours.
     Rooms,
     /// Known when the first one is started.
@@ -30,7 +31,7 @@ pub fn mpi4py() -> PathBuf {
 }
 
 impl Lack {
-    pub const ALL: [Lack; 10] = [
+    pub const ALL: [Lack; 11] = [
         Lack::Hosts,
         Lack::TwoProcessors,
         Lack::Cuda,
@@ -40,6 +41,7 @@ impl Lack {
         Lack::Xdp,
         Lack::Counters,
         Lack::Jq,
+        Lack::Tshark,
         Lack::Rooms,
     ];
 
@@ -59,6 +61,7 @@ impl Lack {
             ),
             Lack::Counters => ("counters", "castell profile --by counters -- sleep 0.1"),
             Lack::Jq => ("jq", "jq --version"),
+            Lack::Tshark => ("tshark", "tshark --version"),
             Lack::Rooms => ("own-mounts", "unshare -m mount --bind /dev/null /proc/sys/vm/swappiness"),
             Lack::Slurm => return false,
         };

@@ -2,7 +2,7 @@
 
 use super::Terminal;
 use super::lack::{Lack, mpi4py};
-use super::tables::{COMPILED, FILES, NOT_RUN, OWN, PROGRAMS, ROOM, Why};
+use super::tables::{COMPILED, FILES, NOT_RUN, PROGRAMS, ROOM, Why};
 use crate::INSTALLED;
 use crate::installed::{output, root, target_and_profile};
 use castell_daemon::learn::{Knowledge, Step, this_machine};
@@ -26,7 +26,7 @@ impl Reader {
         // Hosts of a lab have a /tmp of their own.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
         let reader = Reader { folder, lacks: Vec::new(), used: vec![false; NOT_RUN.len()] };
-        for name in ["examples", "vectors"] {
+        for name in ["examples", "packaging", "vectors"] {
             symlink(root().join(name), reader.path(name)).expect("a link");
         }
         symlink(&INSTALLED.prefix, reader.path("castell")).expect("a link");
@@ -91,12 +91,9 @@ impl Reader {
     /// Whether the command is one of those that are not run.
     pub fn leaves_out(&mut self, page: &str, command: &str) -> bool {
         let named = format!("{page}: {command}");
-        let own =
-            command.split(OWN).skip(1).map(|rest| rest.split([' ', ':', '\'']).next().unwrap_or_default());
-        let is_there = own.into_iter().all(|program| self.path(program).exists());
         let at = NOT_RUN.iter().position(|(part, why)| {
             let holds = match why {
-                Why::Always(_) => *part != OWN || !is_there,
+                Why::Always(_) => true,
                 Why::Without(what) => self.lacks.contains(what),
             };
             holds && named.contains(part)

@@ -1,11 +1,8 @@
 //! What of the book's commands is not run, what is run in their place, and what readers have that pages only name.
 
 use super::lack::Lack::{
-    self, Counters, Cuda, Hosts, Jq, Mpi4py, Mpich, OpenMpi, Rooms, Slurm, TwoProcessors, Xdp,
+    self, Counters, Cuda, Hosts, Jq, Mpi4py, Mpich, OpenMpi, Rooms, Slurm, Tshark, TwoProcessors, Xdp,
 };
-
-/// In front of a program in the folder.
-pub const OWN: &str = "./";
 
 /// Why a command is not run.
 pub enum Why {
@@ -36,6 +33,8 @@ pub const NOT_RUN: &[(&str, Why)] = &[
     ("--slurm", Without(Slurm)),
     ("castell profile -p", Without(Counters)),
     ("jq ", Without(Jq)),
+    ("tshark ", Without(Tshark)),
+    ("tshark ", Without(Hosts)),
     ("jq ", Without(TwoProcessors)),
     ("castell tune knobs --profile", Without(Rooms)),
     ("castell tune knobs --knob swappiness", Without(Rooms)),
@@ -43,7 +42,6 @@ pub const NOT_RUN: &[(&str, Why)] = &[
     ("castell slowdown", Without(TwoProcessors)),
     ("castell place --split ./a", Without(TwoProcessors)),
     (" cuda", Without(Cuda)),
-    (OWN, Always("a program of the reader's, unless the page has it; tests have some of their own")),
 ];
 
 /// Programs that pages only name, and those that reach hosts: hosts of a lab here.
