@@ -161,3 +161,61 @@ fn cmake_finds_the_library_and_the_launcher() {
     ]));
     assert!(tests.contains("100% tests passed"), "{tests}");
 }
+
+/// Rank 0 takes two messages of each other rank, from anybody: small ones, and large ones that wait for their receives; then one of rank 1, under
+/// any tag.
+const FROM_ANYBODY: &str = r#"
+#include <goal.h>
+
+int main(void) {
+    GOAL_Init();
+    static char large[4][200000];
+    int small[4] = {0}, rank = GOAL_MyRank(), others = GOAL_GroupSize() - 1;
+    GOAL_Graph graph = GOAL_CreateGraph();
+    for (int at = 0; at < others; at++) {
+        if (rank == 0) {
+            GOAL_Recv(graph, &small[at], sizeof rank, GOAL_ANY_SOURCE, 7);
+            GOAL_Recv(graph, large[at], sizeof large[at], GOAL_ANY_SOURCE, 8);
+        } else if (at == 0) {
+            GOAL_Vertex first = GOAL_Send(graph, &rank, sizeof rank, 0, 7);
+            GOAL_Requires(graph, first, GOAL_Send(graph, large[0], sizeof large[0], 0, 8));
+        }
+    }
+    GOAL_Handle run = GOAL_Run(GOAL_Compile(graph));
+    int code = GOAL_Wait(run);
+    graph = GOAL_CreateGraph();
+    if (rank == 0) {
+        GOAL_Recv(graph, &small[0], sizeof rank, 1, GOAL_ANY_TAG);
+    } else if (rank == 1) {
+        GOAL_Send(graph, &rank, sizeof rank, 0, 9);
+    }
+    code |= GOAL_Wait(GOAL_Run(GOAL_Compile(graph)));
+    GOAL_Finalize();
+    return code;
+}
+"#;
+
+#[test]
+fn timelines_know_whose_message_a_receive_from_anybody_got() {
+    let path = |name: &str| installed().prefix.join(name);
+    std::fs::write(path("anybody.c"), FROM_ANYBODY).expect("a file");
+    let program = installed().compile(&path("anybody.c"));
+    let mut launcher = Command::new(path("bin/castell"));
+    launcher
+        .args(["launch", "--timeout", "60s", "-n", "4", "--force", "--timeline"])
+        .arg(path("anybody.json"));
+    let run = launcher.arg("--goal").arg(path("anybody.goal")).arg("--").arg(&program).output();
+    let run = run.expect("castell can be started");
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success() && !said.contains("are in no simulation"), "{said}");
+    let program = std::fs::read_to_string(path("anybody.goal")).expect("a program");
+    for rank in 1..4 {
+        for bytes in [4, 200_000] {
+            let received = format!("recv {bytes}b from {rank} tag ");
+            let expected = if (rank, bytes) == (1, 4) { 2 } else { 1 };
+            assert_eq!(program.matches(&received).count(), expected, "{received}: {program}");
+        }
+    }
+    let drawn = std::fs::read_to_string(path("anybody.json")).expect("a timeline");
+    assert_eq!(drawn.matches(r#""ph":"f""#).count(), 7, "an arrow a message: {drawn}");
+}

@@ -404,6 +404,7 @@ impl Process {
             if let Some(recorder) = &mut engine.runs.recorder {
                 recorder.note_in(Arc::clone(journal));
             }
+            engine.messages.senders.get_or_insert_default();
             self.shared.leave(engine);
             self.shared.programs.note(Event::Entered { at_ns: now_ns() });
         }

@@ -133,6 +133,12 @@ pub enum Event {
         start_ns: u64,
         /// When it was over.
         end_ns: u64,
+        /// Which one it is, of those of its process that are there at the same time.
+        id: u64,
+        /// Whose end, or in whose body something, made it ready; 0: no task's.
+        after: u64,
+        /// When that was; 0: it is not known.
+        ready_ns: u64,
     },
 }
 
@@ -201,8 +207,9 @@ impl Event {
             Event::Arrived { source, tag, word, sequence, at_ns } => {
                 Event::Arrived { source, tag, word, sequence, at_ns: on(at_ns) }
             }
-            Event::Task { worker, name, start_ns, end_ns } => {
-                Event::Task { worker, name, start_ns: on(start_ns), end_ns: on(end_ns) }
+            Event::Task { worker, name, start_ns, end_ns, id, after, ready_ns } => {
+                let ready_ns = if ready_ns == 0 { 0 } else { on(ready_ns) };
+                Event::Task { worker, name, start_ns: on(start_ns), end_ns: on(end_ns), id, after, ready_ns }
             }
         }
     }
@@ -221,8 +228,8 @@ impl Event {
             Event::Arrived { source, tag, word, sequence, at_ns } => {
                 [ARRIVED, pair(source.0, tag.0), pair(word, sequence), at_ns, 0, 0, 0, 0]
             }
-            Event::Task { worker, name, start_ns, end_ns } => {
-                [TASK, pair(worker, name), start_ns, end_ns, 0, 0, 0, 0]
+            Event::Task { worker, name, start_ns, end_ns, id, after, ready_ns } => {
+                [TASK, pair(worker, name), start_ns, end_ns, id, after, ready_ns, 0]
             }
             Event::Edges { run, id, at_start, next } => {
                 let [a, b, c, d, e, f] = std::array::from_fn(|at| pair(next[2 * at], next[2 * at + 1]));
@@ -247,7 +254,15 @@ impl Event {
                 sequence: high(b),
                 at_ns: c,
             },
-            TASK => Event::Task { worker: low(a), name: high(a), start_ns: b, end_ns: c.max(b) },
+            TASK => Event::Task {
+                worker: low(a),
+                name: high(a),
+                start_ns: b,
+                end_ns: c.max(b),
+                id: d,
+                after: e,
+                ready_ns: f.min(b),
+            },
             EDGES => Event::Edges {
                 run: a,
                 id: high(kind),
@@ -354,7 +369,7 @@ mod tests {
             Event::Waited { start_ns: 8, end_ns: 9, run: Some(0) },
             Event::Edges { run: 1, id: 2, at_start: true, next: std::array::from_fn(|at| at as u32) },
             Event::Arrived { source: Rank(1), tag: Tag(2), word: 3, sequence: 4, at_ns: 5 },
-            Event::Task { worker: 1, name: 2, start_ns: 3, end_ns: 4 },
+            Event::Task { worker: 1, name: 2, start_ns: 3, end_ns: 4, id: 5, after: 6, ready_ns: 2 },
         ] {
             assert_eq!(Event::of_row(event.to_row()), Some(event));
         }

@@ -3,7 +3,7 @@
 //! From the last end on, each step goes to what let it happen: a rank that had finished all else before a message arrived waited for
 //! that message, and so for its sender; otherwise it went on with what it had finished last.
 
-use crate::{Activity, Message, Rows, Span, Timeline, Travel};
+use crate::{Activity, Dependence, Message, Rows, Span, Timeline, Travel};
 use castell_base::Rank;
 use std::collections::HashMap;
 
@@ -50,6 +50,8 @@ impl Step {
             },
             Part::Message(_) => "message",
             Part::Dependence(_) if timeline.rows == Rows::Workers => "starting tasks",
+            // Tasks of a rank.
+            Part::Dependence(one) if is_of_tasks(&timeline.dependences[one]) => "starting tasks",
             Part::Dependence(_) => "rendezvous",
             Part::Held => "gap between sends",
             Part::Others => "waiting for others",
@@ -88,12 +90,19 @@ pub fn critical_path(timeline: &Timeline) -> Vec<Step> {
             continue;
         }
         if let Some(&index) = met.get(&(rank, now)).filter(|_| idle_ps < now) {
-            let (from, ended_ps) = (timeline.dependences[index].from, timeline.dependences[index].ended_ps);
-            if ended_ps < now {
-                steps.push(Step { part: Part::Dependence(index), rank, start_ps: ended_ps, end_ps: now });
+            let one = &timeline.dependences[index];
+            let within = walk.around(one);
+            if one.ended_ps < now || within.is_some() || !is_of_tasks(one) {
+                if one.ended_ps < now {
+                    let part = Part::Dependence(index);
+                    steps.push(Step { part, rank, start_ps: one.ended_ps, end_ps: now });
+                }
+                (rank, now, before) = match within {
+                    Some(number) => walk.within(number, one.ended_ps, &mut steps),
+                    None => walk.left(one.from, one.ended_ps, &mut steps),
+                };
+                continue;
             }
-            (rank, now, before) = walk.left(from, ended_ps, &mut steps);
-            continue;
         }
         if idle_ps < now && (is_simulated || at.is_some()) {
             let part = match is_simulated {
@@ -131,6 +140,11 @@ pub fn critical_path(timeline: &Timeline) -> Vec<Step> {
     }
     steps.reverse();
     steps
+}
+
+/// Whether it is one of tasks of the same rank: whatever else begins since something happened has it from another rank.
+fn is_of_tasks(one: &Dependence) -> bool {
+    one.from == one.to
 }
 
 /// Which dependence was met last of those that let something begin on a row then.
@@ -221,6 +235,55 @@ struct Walk<'a> {
     spans: Vec<Vec<usize>>,
     /// A rank's messages by when they arrived.
     messages: Vec<Vec<usize>>,
+    /// What computes on a rank, where its tasks depend on each other.
+    computing: Vec<Computing>,
+}
+
+/// Spans by their starts, to find one that was under way.
+#[derive(Default)]
+struct Computing {
+    spans: Vec<usize>,
+    starts: Vec<u64>,
+    /// The latest end within each part: the whole of them is the first, halves of a part follow it at twice its place.
+    ends: Vec<u64>,
+}
+
+impl Computing {
+    fn of(timeline: &Timeline, mut spans: Vec<usize>) -> Computing {
+        spans.retain(|span| timeline.spans[*span].activity == Activity::Compute);
+        spans.sort_by_key(|&span| (timeline.spans[span].start_ps, span));
+        // One more than there are, so that each place has some before it.
+        let half = (spans.len() + 1).next_power_of_two();
+        let mut ends = vec![0; 2 * half];
+        for (at, &span) in spans.iter().enumerate() {
+            ends[half + at] = timeline.spans[span].end_ps;
+        }
+        (1..half).rev().for_each(|part| ends[part] = ends[2 * part].max(ends[2 * part + 1]));
+        let starts = spans.iter().map(|&span| timeline.spans[span].start_ps).collect();
+        Computing { spans, starts, ends }
+    }
+
+    /// What began last of that which had begun before then, and ended after it.
+    fn around(&self, at_ps: u64) -> Option<usize> {
+        let half = self.ends.len() / 2;
+        let begun = self.starts.partition_point(|start_ps| *start_ps < at_ps);
+        // Up to the first part that is before all that began later, and has one that ends late enough; then down to that one.
+        let mut part = half + begun;
+        loop {
+            if part.is_power_of_two() {
+                return None;
+            }
+            if part % 2 == 1 && self.ends[part - 1] > at_ps {
+                part -= 1;
+                break;
+            }
+            part /= 2;
+        }
+        while part < half {
+            part = 2 * part + usize::from(self.ends[2 * part + 1] > at_ps);
+        }
+        Some(self.spans[part - half])
+    }
 }
 
 impl Walk<'_> {
@@ -239,7 +302,13 @@ impl Walk<'_> {
         for of_rank in &mut messages {
             of_rank.sort_by_key(|&message| (timeline.messages[message].arrived_ps, message));
         }
-        Walk { timeline, spans, messages }
+        let has_tasks = timeline.rows != Rows::Workers && timeline.dependences.iter().any(is_of_tasks);
+        let computing = if has_tasks {
+            spans.iter().map(|of| Computing::of(timeline, of.clone())).collect()
+        } else {
+            Vec::new()
+        };
+        Walk { timeline, spans, messages, computing }
     }
 
     /// The last end of all; a message's where nothing was busy with what came last.
@@ -258,6 +327,22 @@ impl Walk<'_> {
         let Message { from, sent_ps, arrived_ps, .. } = self.timeline.messages[index];
         steps.push(Step { part: Part::Message(index), rank, start_ps: sent_ps, end_ps: arrived_ps });
         self.left(from, sent_ps, steps)
+    }
+
+    /// In whose body it was that a task became ready, or began; none where something had just ended.
+    fn around(&self, one: &Dependence) -> Option<usize> {
+        let computing = self.computing.get(one.from.index()).filter(|_| is_of_tasks(one))?;
+        let ended = self.ended(one.from, one.ended_ps, usize::MAX);
+        let last = ended.map(|at| &self.timeline.spans[self.spans[one.from.index()][at]]);
+        let has_ended = last.is_some_and(|span| span.end_ps == one.ended_ps);
+        if has_ended { None } else { computing.around(one.ended_ps) }
+    }
+
+    /// Goes back in a span from a moment in it.
+    fn within(&self, number: usize, until_ps: u64, steps: &mut Vec<Step>) -> (Rank, u64, usize) {
+        let Span { rank, start_ps, .. } = self.timeline.spans[number];
+        steps.push(Step { part: Part::Span(number), rank, start_ps, end_ps: until_ps });
+        (rank, start_ps, usize::MAX)
     }
 
     /// Where the path goes on from a rank at a moment; a send may go on when its first byte is on the wire.

@@ -82,7 +82,7 @@ fn simulated(args: &Args, joined: &Joined<'_>, measured: &Timeline) -> anyhow::R
     })?;
     if left_out > 0 {
         castell_host::say(&format!(
-            "warning: {left_out} sends and receives are in no simulation: the other side noted none, or the receive was from anybody"
+            "warning: {left_out} sends and receives are in no simulation: the other side noted none"
         ));
     }
     if let Some(path) = &args.goal {

@@ -98,6 +98,9 @@ impl Messages {
                 self.forget(message);
             }
         }
+        if let Some(senders) = &mut self.senders {
+            senders.forget(owner);
+        }
         self.outcomes.done.retain(|token| token.owner != owner);
         self.outcomes.events.retain(|event| match event {
             Event::Failed(token, _) => token.owner != owner,
@@ -185,7 +188,8 @@ impl Messages {
         }
         let me = self.me;
         let key = Key { context: OPEN_CONTEXT, source: me, tag };
-        let met = self.matcher.arrive(key, || Unexpected { source: me, body: Body::Tombstone { culprit } });
+        let met =
+            self.matcher.arrive(key, || Unexpected { source: me, tag, body: Body::Tombstone { culprit } });
         if let Some(posted) = met.filter(|posted| !posted.is_tombstone() && posted.token.owner != owner) {
             self.fail(posted.token, Cause::PeerFailed { peer: me, culprit });
         }

@@ -164,8 +164,15 @@ impl Messages {
                 self.note_unexpected(source, header.run);
                 self.charge(source, header, payload);
             }
-            Some(posted) if header.kind == Kind::Eager as u8 => self.deliver(posted, source, payload),
-            Some(posted) => self.meet_posted(posted, message_of(source, header, payload)),
+            Some(posted) => {
+                if let Some(senders) = &mut self.senders {
+                    senders.met(posted.token, source, Tag(header.tag));
+                }
+                match header.kind == Kind::Eager as u8 {
+                    true => self.deliver(posted, source, payload),
+                    false => self.meet_posted(posted, message_of(source, header, payload)),
+                }
+            }
         }
     }
 
@@ -219,6 +226,9 @@ impl Messages {
         }
         if found.source != self.me {
             self.release(found.held_bytes());
+        }
+        if let Some(senders) = &mut self.senders {
+            senders.met(posted.token, found.source, found.tag);
         }
         self.take(posted, found)
     }
@@ -412,7 +422,7 @@ fn message_of(source: Rank, header: &Header, payload: &[u8]) -> Unexpected {
             generation: (header.extra >> 32) as u32,
             bytes: word_at(payload, 0),
         }),
-        _ => return Unexpected::copy_of(source, payload),
+        _ => return Unexpected::copy_of(source, Tag(header.tag), payload),
     };
-    Unexpected { source, body }
+    Unexpected { source, tag: Tag(header.tag), body }
 }

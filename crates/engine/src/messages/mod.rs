@@ -31,6 +31,7 @@ use flow::Flow;
 use path::{Bells, Connections};
 use peer::{Peer, Unexpected};
 use rendezvous::Transfers;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use token::Posted;
@@ -74,7 +75,40 @@ pub(super) struct Messages {
     calls: Arc<[AtomicU64]>,
     gathered: Vec<u8>,
     outcomes: Outcomes,
+    /// Where somebody records.
+    pub(super) senders: Option<Senders>,
     pub(super) counters: Counters,
+}
+
+/// Whose message a receive got that takes one from anybody, or under any tag.
+#[derive(Default)]
+pub(super) struct Senders {
+    /// By the receives that are wanted.
+    of: HashMap<Token, Option<(Rank, Tag)>>,
+}
+
+impl Senders {
+    /// This receive's sender is wanted.
+    pub(super) fn want(&mut self, token: Token) {
+        self.of.insert(token, None);
+    }
+
+    #[inline]
+    fn met(&mut self, token: Token, source: Rank, tag: Tag) {
+        if let Some(sender) = self.of.get_mut(&token) {
+            *sender = Some((source, tag));
+        }
+    }
+
+    /// The receive is over: who that was, if it was wanted and known.
+    pub(super) fn take(&mut self, token: Token) -> Option<(Rank, Tag)> {
+        self.of.remove(&token).flatten()
+    }
+
+    /// Nobody wants to know of this owner's any more.
+    pub(super) fn forget(&mut self, owner: u32) {
+        self.of.retain(|token, _| token.owner != owner);
+    }
 }
 
 /// What has happened, until somebody takes it from here.
@@ -111,6 +145,7 @@ impl Messages {
             calls,
             gathered: Vec::new(),
             outcomes: Outcomes::default(),
+            senders: None,
             counters: Counters::default(),
             job,
         }

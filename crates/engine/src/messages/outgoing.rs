@@ -153,8 +153,8 @@ impl Messages {
         // SAFETY: who sends answers for the memory.
         let payload = unsafe { memory.gather(&mut gathered) };
         let unexpected = || match is_eager {
-            true => Unexpected::copy_of(me, payload),
-            false => Unexpected { source: me, body: Body::Own { token, memory } },
+            true => Unexpected::copy_of(me, message.tag, payload),
+            false => Unexpected { source: me, tag: message.tag, body: Body::Own { token, memory } },
         };
         let is_done = match self.matcher.arrive(key, unexpected) {
             Some(posted) if posted.is_tombstone() && !is_eager => {
@@ -163,6 +163,9 @@ impl Messages {
                 false
             }
             Some(posted) => {
+                if let Some(senders) = &mut self.senders {
+                    senders.met(posted.token, me, message.tag);
+                }
                 self.deliver(posted, me, payload);
                 true
             }

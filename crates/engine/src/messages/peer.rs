@@ -21,6 +21,7 @@ pub(crate) enum Gone {
 /// A message that waits to be matched.
 pub(super) struct Unexpected {
     pub(super) source: Rank,
+    pub(super) tag: Tag,
     pub(super) body: Body,
 }
 
@@ -52,7 +53,7 @@ pub(super) struct Announced {
 const ENTRY_BYTES: u64 = 64;
 
 impl Unexpected {
-    pub(super) fn copy_of(source: Rank, payload: &[u8]) -> Unexpected {
+    pub(super) fn copy_of(source: Rank, tag: Tag, payload: &[u8]) -> Unexpected {
         let body = if payload.len() <= 32 {
             let mut bytes = [0; 32];
             bytes[..payload.len()].copy_from_slice(payload);
@@ -60,7 +61,7 @@ impl Unexpected {
         } else {
             Body::Eager(payload.into())
         };
-        Unexpected { source, body }
+        Unexpected { source, tag, body }
     }
 
     /// Bytes of this rank's memory that it holds.

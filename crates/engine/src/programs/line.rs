@@ -644,7 +644,7 @@ impl<'a> Line<'a> {
         let word = self.word();
         let place = Place { run: number_of_steps(self.set.index(), self.number), is_step: true };
         for op in done {
-            note_operation(journal, &program.schedule, op, place, &|_| word, [start_ns, end_ns]);
+            note_operation(journal, &program.schedule, op, place, None, &|_| word, [start_ns, end_ns]);
         }
     }
 

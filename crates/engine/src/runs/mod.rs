@@ -205,6 +205,14 @@ impl Runs {
         }
     }
 
+    /// An operation is about to be finished: a receive from anybody has somebody's message now.
+    #[inline]
+    fn learn_sender(&mut self, messages: &mut Messages, run: RunRef, op: OpId) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.learn_sender(messages, run, op);
+        }
+    }
+
     /// Starts operations until none is ready, and does what has come of those that were started.
     #[inline]
     pub(super) fn settle(&mut self, messages: &mut Messages) {
@@ -214,7 +222,9 @@ impl Runs {
             }
             if let Some(done) = messages.take_done() {
                 for token in &done {
-                    self.finish(self.table.run_of(*token), OpId(token.part));
+                    let (run, op) = (self.table.run_of(*token), OpId(token.part));
+                    self.learn_sender(messages, run, op);
+                    self.finish(run, op);
                 }
                 messages.give_back(done);
             }
@@ -261,9 +271,13 @@ impl Runs {
             self.progressed = true;
             if let Some(recorder) = &mut self.recorder {
                 recorder.start(run, op);
+                recorder.want_sender(messages, &schedule, run, op);
             }
             match self.execute(messages, run, &schedule, op) {
-                Ok(true) => self.finish(run, op),
+                Ok(true) => {
+                    self.learn_sender(messages, run, op);
+                    self.finish(run, op);
+                }
                 Ok(false) => {
                     if let Some(recorder) = &mut self.recorder {
                         recorder.begun(run, op);

@@ -1,9 +1,9 @@
 //! When operations started and finished, for timelines.
 
-use super::reference::RunRef;
+use super::reference::{RunRef, token};
 use super::run::Run;
 use crate::board::Record;
-use crate::messages::is_of_a_send;
+use crate::messages::{Messages, is_of_a_send};
 use crate::number::context_of;
 use castell_base::{Rank, Tag};
 use castell_goal::op::Op;
@@ -57,6 +57,8 @@ pub(crate) struct Recorder {
     pub(crate) done: Vec<Recorded>,
     pub(crate) arrived: Vec<Arrived>,
     woken_ns: u64,
+    /// Of a receive from anybody that is about to be finished.
+    sender: Option<(Rank, Tag)>,
     /// Where they go instead of the two lists.
     journal: Option<Arc<Journal>>,
 }
@@ -79,6 +81,20 @@ impl Recorder {
         self.started.insert((run.serial, op.0), (now_ns(), 0));
     }
 
+    /// It will be asked whose message it got, if it is a receive that does not say.
+    pub(crate) fn want_sender(&self, messages: &mut Messages, schedule: &Schedule, run: RunRef, op: OpId) {
+        if let Some(senders) = &mut messages.senders
+            && let Op::Recv { source, tag, .. } = schedule.op(op)
+            && (source.is_none() || tag.is_none())
+        {
+            senders.want(token(run, op));
+        }
+    }
+
+    pub(crate) fn learn_sender(&mut self, messages: &mut Messages, run: RunRef, op: OpId) {
+        self.sender = messages.senders.as_mut().and_then(|senders| senders.take(token(run, op)));
+    }
+
     /// It was started and goes on.
     pub(crate) fn begun(&mut self, run: RunRef, op: OpId) {
         if let Some((_, begun_ns)) = self.started.get_mut(&(run.serial, op.0)) {
@@ -94,8 +110,8 @@ impl Recorder {
             None => self.done.push(Recorded { run: reference.serial, op, start_ns, begun_ns, end_ns }),
             Some(journal) => {
                 let place = Place { run: number_of_run(reference.serial), is_step: false };
-                let word = |peer| run.number_with(peer);
-                note_operation(journal, &run.schedule, op, place, &word, [start_ns, end_ns]);
+                let (sender, word) = (self.sender.take(), |peer| run.number_with(peer));
+                note_operation(journal, &run.schedule, op, place, sender, &word, [start_ns, end_ns]);
             }
         }
     }
@@ -183,19 +199,24 @@ pub(crate) fn note_call(journal: &Journal, run: u64, record: &Record) {
     journal.note(Event::Call { run, words: [a, b, c, d, e, f] }.to_row());
 }
 
-/// Notes an operation that is over. `word`: by which messages with a peer meet. `times`: start and end.
+/// Notes an operation that is over. `sender`: whose message a receive got that does not say, and its tag. `word`: by which messages with a
+/// peer meet. `times`: start and end.
 pub(crate) fn note_operation(
     journal: &Journal,
     schedule: &Schedule,
     op: OpId,
     place: Place,
+    sender: Option<(Rank, Tag)>,
     word: &dyn Fn(Rank) -> u32,
     times: [u64; 2],
 ) {
     let (action, peer, tag, bytes) = match schedule.op(op) {
         Op::Proxy | Op::Wtime { .. } => (Action::Proxy, None, None, 0),
         Op::Send { bytes, dest, tag, .. } => (Action::Send, Some(dest), Some(tag), bytes),
-        Op::Recv { bytes, source, tag, .. } => (Action::Recv, source, tag, bytes),
+        Op::Recv { bytes, source, tag, .. } => match sender {
+            Some((source, tag)) => (Action::Recv, Some(source), Some(tag), bytes),
+            None => (Action::Recv, source, tag, bytes),
+        },
         Op::Calc { ns } | Op::Sleep { ns } => (Action::Calc, None, None, ns),
         Op::Call { .. } => (Action::Call, None, None, 0),
         Op::Local { .. } => (Action::Local, None, None, 0),

@@ -18,7 +18,7 @@ use std::collections::{HashMap, HashSet};
 pub struct Recorded {
     /// To be simulated.
     pub program: Program,
-    /// Messages that are not in it: only one side was noted, or the receive was from anybody.
+    /// Messages that are not in it: only one side was noted.
     pub left_out: u64,
 }
 

@@ -283,12 +283,14 @@ fn end_until(begun: &mut Vec<TaskNote>, at_ns: u64, pieces: &mut Vec<TaskNote>) 
     }
 }
 
-/// Tasks that have been seen. Of their dependences nothing was noted: one waits for its worker, for the program to have come as far as it had,
-/// and for the task that ended last before it began.
+/// Tasks that have been seen. One waits for its worker, for the program to have come as far as it had, and for the task whose end made it
+/// ready; where that is not known, for the one that ended last before it began.
 #[derive(Default)]
 struct Tasks {
     by_worker: HashMap<u32, BTreeMap<u64, Vertex>>,
     by_end: BTreeMap<u64, Vertex>,
+    /// With their ends, the last one of each number.
+    by_id: HashMap<u64, (u64, Vertex)>,
 }
 
 impl Tasks {
@@ -304,9 +306,13 @@ impl Tasks {
         let of_worker = self.by_worker.entry(task.worker).or_default();
         let last =
             |ends: &BTreeMap<u64, Vertex>| ends.range(..=task.start_ns).next_back().map(|(_, end)| *end);
-        for before in [last(of_worker), last(&self.by_end), here].into_iter().flatten() {
+        let maker =
+            self.by_id.get(&task.after).filter(|(end_ns, _)| task.after != 0 && *end_ns <= task.start_ns);
+        let maker = maker.map(|(_, maker)| *maker).or_else(|| last(&self.by_end));
+        for before in [last(of_worker), maker, here].into_iter().flatten() {
             builder.requires(before, vertex)?;
         }
+        self.by_id.insert(task.id, (task.end_ns, vertex));
         of_worker.insert(task.end_ns, vertex);
         self.by_end.insert(task.end_ns, vertex);
         Ok(())

@@ -167,7 +167,15 @@ fn channels_have_tags_of_their_own() {
 /// A task waits for its worker and for the one that ended last; who waits for tasks goes on when they are over.
 #[test]
 fn tasks_take_what_they_took() {
-    let task = |worker, start_ns, end_ns| Event::Task { worker, name: 0, start_ns, end_ns };
+    let task = |worker, start_ns, end_ns| Event::Task {
+        worker,
+        name: 0,
+        start_ns,
+        end_ns,
+        id: 0,
+        after: 0,
+        ready_ns: 0,
+    };
     let ranks = [notes([
         Event::Entered { at_ns: 0 },
         task(0, 100, 300),
@@ -187,10 +195,35 @@ fn tasks_take_what_they_took() {
     assert_eq!(texts(&spans), expected);
 }
 
+/// A task that waited for the end of one goes on waiting for that one, not for what happened to end last.
+#[test]
+fn tasks_wait_for_who_made_them_ready() {
+    let task = |worker, start_ns, end_ns, id, after| Event::Task {
+        worker,
+        name: 0,
+        start_ns,
+        end_ns,
+        id,
+        after,
+        ready_ns: start_ns,
+    };
+    let ranks = [notes([
+        Event::Entered { at_ns: 0 },
+        task(0, 0, 100, 1, 0),
+        task(1, 0, 150, 2, 0),
+        task(2, 160, 200, 3, 1),
+        Event::Waited { start_ns: 0, end_ns: 200, run: None },
+        Event::Left { at_ns: 200 },
+    ])];
+    let (_, spans) = simulated(&ranks, "logp");
+    assert!(texts(&spans).contains(&(0, "task (worker 2): calc", 100, 140)), "{:?}", texts(&spans));
+}
+
 /// A task that waits for one that it created, which its worker runs meanwhile: the time is counted once.
 #[test]
 fn tasks_within_tasks_count_once() {
-    let task = |start_ns, end_ns| Event::Task { worker: 0, name: 0, start_ns, end_ns };
+    let task =
+        |start_ns, end_ns| Event::Task { worker: 0, name: 0, start_ns, end_ns, id: 0, after: 0, ready_ns: 0 };
     let ranks = [notes([
         task(20, 40),
         task(50, 60),

@@ -3,6 +3,7 @@
 use crate::api::environment;
 use crate::api::runtime::Runtime;
 use crate::dependences::Exclusive;
+use crate::diagnostics::drawn::Drawn;
 use crate::diagnostics::journal::Journal;
 use crate::diagnostics::record::{Recorder, Wanted};
 use crate::diagnostics::stall::{Report, Stall, Stalls};
@@ -233,7 +234,7 @@ impl Builder {
         let share = Share::wanted(self.share, plan.workers(), is_bound)?;
         let wanted = Wanted::from_environment();
         let records = self.record || wanted.any();
-        let timeline = castell_host::journal::of_this_process().cloned();
+        let timeline = Drawn::wanted();
         let devices = self.devices.clone().behind(plan.workers());
         let plan = plan.with_devices(&devices.kinds()?);
         let numa_nodes = plan.topology.numa_nodes();
@@ -250,7 +251,7 @@ impl Builder {
             counts: Counts::new(self.limits.unwrap_or_else(|| Limits::for_workers(plan.workers()))),
             exclusive: Exclusive::default(),
             places: has_places.then(Places::new),
-            watches_ready: has_places || debug,
+            watches_ready: has_places || debug || timeline.is_some(),
             watches: has_places || debug || records || timeline.is_some(),
             timeline,
             stall: Stalls::default(),

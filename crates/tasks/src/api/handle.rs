@@ -8,7 +8,6 @@ use crate::lifecycle::forked;
 use crate::lifecycle::task::{Task, TaskRef, flag};
 use crate::waiting::wait::wait_task;
 use castell_host::clock::now_ns;
-use castell_trace::journal::Event;
 use std::marker::PhantomData;
 
 /// What [`Context::spawn`] returns: the task's value, once it and its descendants are done. Dropping it gives the value
@@ -66,7 +65,7 @@ impl<R> Handle<R> {
             let since = timeline.map(|_| now_ns());
             wait_task(thread, self.task());
             if let (Some(timeline), Some(start_ns)) = (timeline, since) {
-                timeline.note(Event::Waited { start_ns, end_ns: now_ns(), run: None }.to_row());
+                timeline.waited(start_ns);
             }
             recorder.inspect(|recorder| recorder.joined(thread, self.task()));
         });

@@ -200,7 +200,7 @@ impl Outcome<Task> for Found<'_> {
         } else {
             // SAFETY: it just became ready, so it is alive and in no list.
             unsafe {
-                task.as_ref().note_ready();
+                task.as_ref().note_ready(self.own);
                 self.ready.push(task);
             }
         }

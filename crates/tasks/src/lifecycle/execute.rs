@@ -14,8 +14,6 @@ use crate::lifecycle::task::{Attributes, Birth, Parts, Run, Task, TaskRef, Verb,
 use crate::scheduler::schedulable::{ReadyList, Schedulable as _};
 use crate::waiting::suspend;
 use castell_base::sync::Ordering;
-use castell_host::clock::now_ns;
-use castell_trace::journal::Event;
 use std::mem::{ManuallyDrop, needs_drop};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -190,11 +188,9 @@ unsafe fn submit_any(thread: &Thread, task: TaskRef, declared: &[Declaration]) -
         if !is_ready {
             return false;
         }
-        record.note_ready();
-    } else if thread.shared.watches
-        && let Some(journal) = &thread.shared.journal
-    {
-        journal.ready(record);
+        record.note_ready(thread.task.get());
+    } else if thread.shared.watches {
+        note_ready_at_once(thread, record);
     }
     if record.has(flag::UNDEFERRED) && thread.shared.workers.kind_of(thread.worker.get()) == record.kind() {
         return true;
@@ -209,6 +205,17 @@ unsafe fn submit_any(thread: &Thread, task: TaskRef, declared: &[Declaration]) -
         }
     }
     false
+}
+
+/// It has no accesses: it is ready as it is created.
+#[cold]
+fn note_ready_at_once(thread: &Thread, record: &Task) {
+    if let Some(journal) = &thread.shared.journal {
+        journal.ready(record);
+    }
+    if let Some(timeline) = &thread.shared.timeline {
+        timeline.ready(record, thread.task.get());
+    }
 }
 
 /// Its creator, and the group that it is created in, have one more.
@@ -306,7 +313,8 @@ unsafe fn run_seldom(thread: &Thread, record: &Task) {
     }
     let runs = thread.shared.recorder.as_ref().filter(|_| verb == Verb::Call);
     let recorded = runs.and_then(|recorder| recorder.began(thread, record));
-    let drawn = thread.shared.timeline.as_ref().filter(|_| verb == Verb::Call).map(|_| now_ns());
+    let timeline = thread.shared.timeline.as_ref().filter(|_| verb == Verb::Call);
+    let drawn = timeline.map(|timeline| timeline.begin(record));
     // SAFETY: the caller's promise.
     unsafe {
         if thread.shared.journal.is_some() && castell_host::watched::exists() {
@@ -318,10 +326,9 @@ unsafe fn run_seldom(thread: &Thread, record: &Task) {
     if let (Some(task), Some(recorder)) = (recorded, &thread.shared.recorder) {
         recorder.ended(thread, task);
     }
-    if let (Some(start_ns), Some(timeline)) = (drawn, &thread.shared.timeline) {
-        let worker = thread.worker.get().map_or(thread.shared.worker_count, |worker| worker.index()) as u32;
-        let name = timeline.name(record.label());
-        timeline.note(Event::Task { worker, name, start_ns, end_ns: now_ns() }.to_row());
+    if let (Some(begun), Some(timeline)) = (drawn, timeline) {
+        let worker = thread.worker.get().map_or(thread.shared.worker_count, |worker| worker.index());
+        timeline.end(worker as u32, record.label(), begun);
     }
     if let (Some(places), Some(worker)) = (&thread.shared.places, thread.worker.get()) {
         places.note(record.accesses(), thread.shared.scheduler.numa_of(worker));

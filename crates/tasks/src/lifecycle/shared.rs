@@ -1,6 +1,7 @@
 //! What all threads of a runtime share.
 
 use crate::dependences::Exclusive;
+use crate::diagnostics::drawn::Drawn;
 use crate::diagnostics::journal::Journal;
 use crate::diagnostics::record::Recorder;
 use crate::diagnostics::stall::Stalls;
@@ -15,7 +16,6 @@ use crate::waiting::services::Services;
 use crate::waiting::suspend::Suspended;
 use crate::workers::devices::Devices;
 use crate::workers::{WorkerId, Workers};
-use std::sync::Arc;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// What all threads of a runtime share.
@@ -28,7 +28,7 @@ pub struct Shared {
     pub(crate) exclusive: Exclusive<Task>,
     /// Where data was written last, if there are several NUMA nodes and it matters.
     pub(crate) places: Option<Places>,
-    /// There are places or a journal: somebody wants to know of tasks that become ready.
+    /// There are places, a journal or a timeline: somebody wants to know of tasks that become ready.
     pub(crate) watches_ready: bool,
     /// There are places, a journal or a recorder: somebody wants to know what tasks do.
     pub(crate) watches: bool,
@@ -43,7 +43,7 @@ pub struct Shared {
     /// When somebody wants to know what happens.
     pub(crate) recorder: Option<Recorder>,
     /// When whoever started this process draws what it does.
-    pub(crate) timeline: Option<Arc<castell_host::journal::Journal>>,
+    pub(crate) timeline: Option<Drawn>,
     /// Workers for ordinary tasks.
     pub(crate) worker_count: usize,
     pub(crate) devices: Devices,

@@ -273,18 +273,22 @@ impl Task {
         self.behind(usize::from(self.accesses_at) * 8)
     }
 
-    /// It has become ready: notes when, and where most of its data was written last, if anybody wants to know.
+    /// It has become ready, by the end of that task or as that one has created it (null: no task): notes when, and where most of its data was
+    /// written last, if anybody wants to know.
     #[inline]
-    pub(crate) fn note_ready(&self) {
+    pub(crate) fn note_ready(&self, by: *const Task) {
         // SAFETY: what threads share outlives the tasks.
         let shared = unsafe { &*self.shared };
         if shared.watches_ready {
-            self.note_ready_in(shared);
+            self.note_ready_in(shared, by);
         }
     }
 
     #[cold]
-    fn note_ready_in(&self, shared: &Shared) {
+    fn note_ready_in(&self, shared: &Shared, by: *const Task) {
+        if let Some(timeline) = &shared.timeline {
+            timeline.ready(self, by);
+        }
         if let Some(places) = &shared.places {
             let place = places.of(self.accesses());
             self.place.set(place.map_or(0, |numa| numa as u16 + 1));

@@ -9,8 +9,8 @@ use std::collections::{HashMap, VecDeque};
 /// Between whom messages meet: sender, receiver, word, tag, and whether steps carry them.
 type Channel = (Rank, Rank, u32, Tag, bool);
 
-/// Sends and receives of each channel in order: the n-th of one side belongs to the n-th of the other. Receives from any rank or with
-/// any tag get no arrow.
+/// Sends and receives of each channel in order: the n-th of one side belongs to the n-th of the other. A receive
+/// of which nobody knows whose message it got gets no arrow.
 #[derive(Default)]
 pub(super) struct MessageEnds {
     /// Where they stand in their rows.

@@ -10,7 +10,7 @@ pub use row::{Noted, Row, TaskNote, Waited};
 
 use crate::journal::{Action, Event, Operation};
 use crate::waits::{Pending, true_waits};
-use crate::{Activity, Message, Span, Timeline};
+use crate::{Activity, Dependence, Message, Span, Timeline};
 use castell_base::Rank;
 use ends::MessageEnds;
 use std::collections::HashMap;
@@ -80,6 +80,11 @@ impl<'a> Joined<'a> {
         };
         for row in &self.rows {
             self.draw(row, &mut timeline.spans);
+            let tasks = row.tasks.iter().zip(row.met_ns());
+            timeline.dependences.extend(tasks.filter_map(|(task, met_ns)| {
+                let (ended_ps, began_ps) = (self.picoseconds(met_ns?), self.picoseconds(task.start_ns));
+                Some(Dependence { from: row.rank, ended_ps, to: row.rank, began_ps })
+            }));
         }
         timeline
     }
@@ -149,6 +154,7 @@ fn activity(operation: &Operation) -> Option<Activity> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::path::critical_path;
     use castell_base::Tag;
 
     fn operation(action: Action, peer: u32, start_ns: u64, end_ns: u64) -> Operation {
@@ -286,8 +292,68 @@ mod tests {
     #[test]
     fn tasks_are_drawn() {
         let names = HashMap::from([(3, "potrf".to_owned())]);
-        let task = Event::Task { worker: 2, name: 3, start_ns: 10, end_ns: 30 };
+        let task = Event::Task { worker: 2, name: 3, start_ns: 10, end_ns: 30, id: 0, after: 0, ready_ns: 0 };
         let timeline = joined(&[Notes { events: vec![task], names, dropped: 0 }]);
         assert!(row(&timeline, 0).contains(&("potrf (worker 2)", Activity::Compute, 0, 20)));
+    }
+
+    fn task(worker: u32, times: [u64; 3], id: u64, after: u64) -> Event {
+        let [ready_ns, start_ns, end_ns] = times;
+        Event::Task { worker, name: 0, start_ns, end_ns, id, after, ready_ns }
+    }
+
+    /// Steps of the critical path, in nanoseconds.
+    fn path(timeline: &Timeline) -> Vec<(&'static str, u64, u64)> {
+        let steps = critical_path(timeline).into_iter();
+        steps.map(|step| (step.name(timeline), step.start_ps / 1000, step.end_ps / 1000)).collect()
+    }
+
+    /// The path goes from a task to the one that it waited for, whatever else ended meanwhile.
+    #[test]
+    fn tasks_wait_for_who_made_them_ready() {
+        let timeline = joined(&[notes(vec![
+            task(0, [5, 10, 100], 1, 0),
+            task(1, [5, 20, 130], 2, 0),
+            // The number is given again to one that comes later.
+            task(2, [101, 140, 200], 3, 1),
+            task(0, [150, 150, 190], 1, 0),
+            Event::Waited { start_ns: 5, end_ns: 200, run: None },
+        ])]);
+        let expected = [
+            ("starting tasks", 5, 10),
+            ("computing", 10, 100),
+            ("starting tasks", 100, 140),
+            ("computing", 140, 200),
+        ];
+        assert_eq!(
+            path(&timeline).iter().map(|(name, from, to)| (*name, from + 5, to + 5)).collect::<Vec<_>>(),
+            expected
+        );
+    }
+
+    /// One that waited for its worker goes on with what ran there; one that another one has created, within that one's body.
+    #[test]
+    fn tasks_wait_for_workers_and_creators() {
+        let waited = Event::Waited { start_ns: 1, end_ns: 300, run: None };
+        let busy = joined(&[notes(vec![
+            task(0, [1, 1, 50], 1, 0),
+            task(1, [1, 1, 90], 2, 0),
+            task(1, [51, 95, 300], 3, 1),
+            waited,
+        ])]);
+        assert_eq!(path(&busy), [("computing", 0, 89), ("starting tasks", 89, 94), ("computing", 94, 299)]);
+        let created = joined(&[notes(vec![
+            task(0, [1, 1, 250], 1, 0),
+            task(1, [2, 3, 8], 2, 1),
+            task(1, [40, 60, 300], 3, 1),
+            waited,
+        ])]);
+        assert_eq!(
+            path(&created),
+            [("computing", 0, 39), ("starting tasks", 39, 59), ("computing", 59, 299)]
+        );
+        // Its creator waited, and its worker ran it meanwhile.
+        let within = joined(&[notes(vec![task(0, [1, 1, 300], 1, 0), task(0, [10, 60, 100], 2, 1), waited])]);
+        assert_eq!(path(&within), [("computing", 0, 299)]);
     }
 }

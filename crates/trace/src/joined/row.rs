@@ -3,6 +3,7 @@
 use super::{Notes, Reading};
 use crate::journal::{Action, EDGES_MAX, Event, Operation};
 use castell_base::{Rank, Tag};
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 /// One rank's notes. Times are nanoseconds on the clock of all.
@@ -62,6 +63,12 @@ pub struct TaskNote {
     pub worker: u32,
     /// Number of its label; 0: none.
     pub name: u32,
+    /// Which one it is, of those that are there at the same time.
+    pub id: u64,
+    /// Which one made it ready, by its end or within its body; 0: none did.
+    pub after: u64,
+    /// When; 0: it is not known.
+    pub ready_ns: u64,
 }
 
 impl<'a> Row<'a> {
@@ -95,8 +102,8 @@ impl<'a> Row<'a> {
                 Event::Arrived { source, tag, word, sequence, at_ns } => {
                     row.arrived.push((source, sequence, tag, word, at_ns));
                 }
-                Event::Task { worker, name, start_ns, end_ns } => {
-                    row.tasks.push(TaskNote { start_ns, end_ns, worker, name });
+                Event::Task { worker, name, start_ns, end_ns, id, after, ready_ns } => {
+                    row.tasks.push(TaskNote { start_ns, end_ns, worker, name, id, after, ready_ns });
                 }
             }
         }
@@ -115,6 +122,46 @@ impl<'a> Row<'a> {
     /// A task in words.
     pub fn describe_task(&self, task: &TaskNote) -> String {
         format!("{} (worker {})", self.name_of(task.name).unwrap_or("task"), task.worker)
+    }
+
+    /// For each task, which one made it ready. Numbers are given again: it is the one that began last before that.
+    pub fn makers(&self) -> Vec<Option<usize>> {
+        let mut by_id: HashMap<u64, Vec<usize>> = HashMap::new();
+        for (at, task) in self.tasks.iter().enumerate() {
+            by_id.entry(task.id).or_default().push(at);
+        }
+        let maker = |task: &TaskNote| {
+            let of_id = by_id.get(&task.after).filter(|_| task.after != 0)?;
+            let begun = of_id.partition_point(|at| self.tasks[*at].start_ns <= task.ready_ns);
+            begun.checked_sub(1).map(|last| of_id[last])
+        };
+        self.tasks.iter().map(maker).collect()
+    }
+
+    /// For each task, when that was there that it had waited for last: its worker, or who made it ready. `None`: nothing is known of it.
+    pub(super) fn met_ns(&self) -> Vec<Option<u64>> {
+        let makers = self.makers();
+        let mut order: Vec<usize> = (0..self.tasks.len()).collect();
+        // Of two that begin together, the longer one has the other within it.
+        order.sort_by_key(|at| (self.tasks[*at].start_ns, Reverse(self.tasks[*at].end_ns)));
+        let (mut met_ns, mut workers) = (vec![None; order.len()], HashMap::<u32, (Vec<u64>, u64)>::new());
+        for at in order {
+            let task = &self.tasks[at];
+            // Ends of what goes on there, and when it was free last.
+            let (begun, free_ns) = workers.entry(task.worker).or_default();
+            while let Some(end_ns) = begun.pop_if(|end_ns| *end_ns <= task.start_ns) {
+                *free_ns = end_ns.max(*free_ns);
+            }
+            let made_ns = match makers[at].map(|maker| self.tasks[maker].end_ns) {
+                Some(end_ns) if end_ns <= task.start_ns => end_ns,
+                _ => task.ready_ns,
+            };
+            // What runs within another one's body waited for that body to wait.
+            let last_ns = if begun.is_empty() { made_ns.max(*free_ns) } else { task.start_ns };
+            met_ns[at] = (task.ready_ns > 0).then_some(last_ns);
+            begun.push(task.end_ns);
+        }
+        met_ns
     }
 
     /// An operation in words, with the call that it belongs to.
