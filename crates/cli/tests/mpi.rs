@@ -162,9 +162,9 @@ fn python_programs_get_the_library_of_their_mpi4py() {
     for mpi in mpis().iter().filter(|mpi| mpi.name.contains('-') && mpi.compiler.ends_with("mpicc")) {
         let python = mpi.compiler.replace("/mpicc", "/python");
         let launcher: Vec<&str> = mpi.launcher.iter().map(String::as_str).collect();
-        let words =
-            [&launcher[..], &[&python, "-c", "from mpi4py import MPI; print(MPI.COMM_WORLD.size, 'ranks')"]]
-                .concat();
+        // In one piece: the other rank's may come in between.
+        let program = "import os; from mpi4py import MPI; os.write(1, b'%d ranks\\n' % MPI.COMM_WORLD.size)";
+        let words = [&launcher[..], &[&python, "-c", program]].concat();
         let (out, err) = texts(&bench.castell(&[], &words));
         assert!(err.contains(&format!("{python} uses")) && err.contains(mpi.way), "{}: {out}{err}", mpi.name);
         assert_eq!(out.matches("loaded in python").count(), 2, "{}: {out}{err}", mpi.name);

@@ -196,7 +196,7 @@ impl Sessions {
     }
 
     /// Where a session has to be.
-    fn parts(&self, id: SessionId) -> Vec<Part> {
+    pub(super) fn parts(&self, id: SessionId) -> Vec<Part> {
         self.scheduler.pinned(id).map_or_else(Vec::new, |placement| self.machine.parts(placement))
     }
 

@@ -258,7 +258,8 @@ impl Sessions {
             slots: live.wanted.slots,
             cpus: live.wanted.cpus.clone(),
             priority: live.wanted.priority,
-            parts: live.parts.clone(),
+            // One that has been given slots is told as soon as those have left who had them.
+            parts: if live.parts.is_empty() { self.parts(id) } else { live.parts.clone() },
             class: if live.is_of(peer) { self.class(id) } else { None },
             slowdown: if live.is_of(peer) { self.slowed(id) } else { None },
             slowdown_max: self.scheduler.slowdown_max(id),
