@@ -262,8 +262,11 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     assert!(is_there, "looked {looks} times in vain: {what}");
 }
 
+/// The processes of a session, but for those that have ended and are not waited for as yet.
 fn members(session: &Running) -> Vec<u32> {
-    Tree::of(session.0.id()).map_or_else(Vec::new, |tree| tree.members())
+    let all = Tree::of(session.0.id()).map_or_else(Vec::new, |tree| tree.members());
+    let times = times(&all);
+    all.into_iter().zip(times).filter_map(|(pid, time)| time.map(|_| pid)).collect()
 }
 
 /// Processor time of each of these processes, in ticks; none for those that have ended.
