@@ -6,6 +6,7 @@
 
 mod ids;
 mod memory;
+mod mixed;
 mod moment;
 pub mod random;
 pub mod sync;
@@ -16,6 +17,7 @@ mod words;
 
 pub use ids::{Rank, Tag};
 pub use memory::Lent;
+pub use mixed::Mixed;
 pub use moment::Moment;
 pub use threads::{Job, OwnThread, Threads};
 pub use time::{PerByte, QuantityError, Time};

@@ -5,7 +5,7 @@ use super::run::Run;
 use crate::board::Record;
 use crate::messages::{Messages, is_of_a_send};
 use crate::number::context_of;
-use castell_base::{Rank, Tag};
+use castell_base::{Mixed, Rank, Tag};
 use castell_goal::op::Op;
 use castell_goal::schedule::{OpId, Schedule};
 use castell_host::clock::now_ns;
@@ -13,7 +13,7 @@ use castell_host::journal::Journal;
 use castell_trace::journal::{Action, EDGES_MAX, Event, Operation};
 use castell_transport::Header;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 /// One operation of one run, on the job's clock (nanoseconds; the same in all processes of a host).
@@ -150,28 +150,6 @@ impl Recorder {
                 is_of_call: context_of(header.run).is_some(),
             });
         }
-    }
-}
-
-/// Numbers that follow each other need little mixing.
-#[derive(Default)]
-pub(crate) struct Mixed(u64);
-
-impl Hasher for Mixed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(number.into());
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 

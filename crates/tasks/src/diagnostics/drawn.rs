@@ -1,10 +1,11 @@
 //! What whoever started this process draws of its tasks: when their bodies ran, and who made them ready.
 
+use castell_base::Mixed;
 use castell_host::clock::now_ns;
 use castell_host::journal::{Journal, of_this_process};
 use castell_trace::journal::Event;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Of the map from tasks to who made them ready.
@@ -17,7 +18,7 @@ pub(crate) struct Drawn {
     ready: [Mutex<Tasks>; SHARDS],
 }
 
-type Tasks = HashMap<u64, Ready, BuildHasherDefault<OfAddress>>;
+type Tasks = HashMap<u64, Ready, BuildHasherDefault<Mixed>>;
 
 /// By whom a task was made ready (0: no task), and when.
 type Ready = (u64, u64);
@@ -66,24 +67,5 @@ impl Drawn {
     /// Somebody outside of tasks has waited since then.
     pub(crate) fn waited(&self, start_ns: u64) {
         self.journal.note(Event::Waited { start_ns, end_ns: now_ns(), run: None }.to_row());
-    }
-}
-
-/// Addresses need little mixing.
-#[derive(Default)]
-struct OfAddress(u64);
-
-impl Hasher for OfAddress {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ mixed >> 32;
     }
 }
