@@ -54,7 +54,15 @@ pub enum HostError {
         /// The list of those that may be used.
         usable: String,
     },
-    /// A file that should be a CPU mailbox is something else, or nobody reads it any more.
+    /// A CPU mailbox that nobody reads any more.
+    #[error("{path} is not a CPU mailbox that somebody reads: its process {pid} is gone", path = path.display())]
+    MailboxLeftBehind {
+        /// The file.
+        path: PathBuf,
+        /// Whose it was.
+        pid: u32,
+    },
+    /// A file that should be a CPU mailbox is something else.
     #[error("{path} is not a CPU mailbox that somebody reads: {found}", path = path.display())]
     NotAMailbox {
         /// The file.

@@ -5,6 +5,7 @@ use crate::HostError;
 use crate::futex;
 use crate::process::Pid;
 use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -22,6 +23,18 @@ const WORKERS_MAX: usize = 1 << 16;
 /// The mailbox of process `pid` in `folder`.
 pub fn default_path(folder: &Path, pid: u32) -> PathBuf {
     folder.join(format!("{PREFIX}{pid}"))
+}
+
+/// Removes the mailboxes in `folder` whose processes are gone: who is killed cannot remove its own. What is no mailbox stays.
+fn remove_dead(folder: &Path) {
+    for path in found_in(folder).unwrap_or_default() {
+        let Ok(file) = OpenOptions::new().read(true).write(true).open(&path) else { continue };
+        // A process of another process namespace looks as if it were gone: only its lock tells.
+        let is_held = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
+        if !is_held && matches!(Agent::of(&file, &path), Err(HostError::MailboxLeftBehind { .. })) {
+            let _ = fs::remove_file(&path);
+        }
+    }
 }
 
 /// The files in `folder` that are called like mailboxes, by name.
@@ -84,10 +97,12 @@ impl Memory {
 pub struct Mailbox {
     memory: Memory,
     path: PathBuf,
+    /// Locked for as long as the process lives.
+    _lock: File,
 }
 
 impl Mailbox {
-    /// Makes a mailbox for `workers`, all of which run.
+    /// Makes a mailbox for `workers`, all of which run. Those that processes left behind in the same folder are removed.
     ///
     /// # Errors
     /// The file cannot be made, or another runtime that lives has one there.
@@ -105,9 +120,12 @@ impl Mailbox {
             made => made,
         };
         let file = file.map_err(|error| HostError::system(what(), error))?;
+        // Fails only while another process looks at it, which finds it empty and lets it be.
+        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        path.parent().into_iter().for_each(remove_dead);
         let bytes = count(workers.len()) * size_of::<AtomicU32>();
         file.set_len(bytes as u64).map_err(|error| HostError::system(what(), error))?;
-        let mailbox = Mailbox { memory: Memory::map(&file, path)?, path: path.into() };
+        let mailbox = Mailbox { memory: Memory::map(&file, path)?, path: path.into(), _lock: file };
         let me = std::process::id();
         let table: Vec<(u32, u32)> =
             workers.iter().map(|place| (place.cpu.unwrap_or(UNBOUND), u32::from(place.kind))).collect();
@@ -176,19 +194,23 @@ impl Agent {
     pub fn open(path: &Path) -> Result<Agent, HostError> {
         let what = || format!("open the CPU mailbox {}", path.display());
         let file = OpenOptions::new().read(true).write(true).open(path);
-        let file = file.map_err(|error| HostError::system(what(), error))?;
+        Agent::of(&file.map_err(|error| HostError::system(what(), error))?, path)
+    }
+
+    fn of(file: &File, path: &Path) -> Result<Agent, HostError> {
+        let what = || format!("open the CPU mailbox {}", path.display());
         let refuse = |found: String| HostError::NotAMailbox { path: path.into(), found };
         let bytes = file.metadata().map_err(|error| HostError::system(what(), error))?.len();
         if bytes == 0 || bytes > (count(WORKERS_MAX) * size_of::<AtomicU32>()) as u64 {
             return Err(refuse(format!("it has {bytes} bytes")));
         }
-        let agent = Agent { memory: Memory::map(&file, path)?, path: path.into() };
+        let agent = Agent { memory: Memory::map(file, path)?, path: path.into() };
         if let Some(fault) = agent.memory.words().fault() {
             return Err(refuse(fault));
         }
         let (pid, start_time) = agent.memory.words().owner();
         if start_time_of(pid) != Some(start_time) {
-            return Err(refuse(format!("its process {pid} is gone")));
+            return Err(HostError::MailboxLeftBehind { path: path.into(), pid });
         }
         Ok(agent)
     }
@@ -333,6 +355,28 @@ mod tests {
         assert!(error.contains("no answer"), "{error}");
         drop(mailbox);
         assert!(!path.exists() && Agent::open(&path).is_err());
+    }
+
+    #[test]
+    fn mailboxes_of_processes_that_are_gone_are_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [killed, elsewhere, torn, mine] = [1, 2, 3, 4].map(|pid| default_path(folder.path(), pid));
+        let left_behind = |path: &Path| {
+            let mailbox = Mailbox::create(path, &places(1)).expect("a mailbox");
+            mailbox.memory.words().begin(1 << 30, 5, &[(0, 0)]);
+            mailbox
+        };
+        drop(left_behind(&killed));
+        let lives = left_behind(&elsewhere);
+        fs::write(&torn, b"no mailbox").expect("a file");
+        let own = Mailbox::create(&mine, &places(1)).expect("a mailbox");
+        assert_eq!(
+            found_in(folder.path()).expect("a folder"),
+            [elsewhere, torn, mine.clone()],
+            "locked, or no mailbox"
+        );
+        assert!(Agent::open(&mine).is_ok());
+        drop((lives, own));
     }
 
     #[test]
