@@ -24,6 +24,7 @@
 #include "pub_tool_threadstate.h"
 #include "pub_tool_tooliface.h"
 #include "pub_tool_wordfm.h"
+#include <immintrin.h>
 
 /* Of Valgrind's core, in no header for tools: a descriptor out of the program's reach, and the program's name. */
 extern Int VG_(safe_fd)(Int descriptor);
@@ -44,18 +45,23 @@ struct header {
     ULong accesses; /* so far */
 };
 
-/* Records that are no blocks have a tag in their upper four bits. */
+/* Records as they are sent: blocks, or with a tag in their upper four bits what is none. */
 #define TAG_THREAD (1ULL << 60)
 #define TAG_FUNCTION (2ULL << 60)
 
-#define RECORDS 65536
-/* The most that one superblock adds. */
-#define SUPERBLOCK_RECORDS_MAX 8192
+/* Accesses as instrumented code writes them, which is as little as possible: 256 times the address, and the bytes less one, at most a
+ * block's. What is no access has one of these in place of the bytes. */
+#define NO_ACCESS 0x80
+#define IS_THREAD 0x80
+#define IS_FUNCTION 0x81
+#define RECORDS ((MESSAGE_BYTES_MAX - sizeof(struct header)) / sizeof(ULong)) /* of a message */
+#define ENTRIES (32 * RECORDS)
 
-static ULong records[RECORDS];
-/* Written by instrumented code. */
-static ULong *position = records;
-static ULong last_block = ~0ULL;
+static ULong entries[ENTRIES];
+/* Written by instrumented code: behind the last entry, and the first byte of the block touched last, none at first. */
+#define NO_BLOCK (1ULL << 63)
+static ULong *position = entries;
+static ULong last_base = NO_BLOCK;
 static ULong accesses;
 static ULong stack_low, stack_bytes;
 
@@ -125,17 +131,134 @@ static void send(UInt kind, const void *payload, UInt bytes) {
     }
 }
 
+/* What goes with the next message. */
+static ULong records[RECORDS];
+static UInt records_used;
+/* Accesses that crossed into another block count twice. */
+static ULong crossed;
+static ULong last_sent = NO_BLOCK;
+
 static void send_records(void) {
-    const UInt most = (MESSAGE_BYTES_MAX - sizeof(struct header)) / sizeof(ULong);
-    for (ULong *from = records; from < position;) {
-        UInt count = position - from < most ? position - from : most;
-        if (from + count == position) {
-            accesses_told = accesses;
-        }
-        send(MESSAGE_RECORDS, from, count * sizeof(ULong));
-        from += count;
+    if (records_used > 0) {
+        send(MESSAGE_RECORDS, records, records_used * sizeof(ULong));
+        records_used = 0;
     }
-    position = records;
+}
+
+/* A full message waits for the next record: the last one before a count is told has to go with it. */
+static inline void add_record(ULong value) {
+    if (records_used == RECORDS) {
+        send_records();
+    }
+    records[records_used++] = value;
+}
+
+/* Murmur3's finishing step for 32 bits, as the reader of the records has it. */
+#define FOLD 0x9e3779b1U
+#define MIX_1 0x85ebca6bU
+#define MIX_2 0xc2b2ae35U
+
+static UInt hash(ULong block) {
+    UInt mixed = (UInt)block ^ (UInt)(block >> 32) * FOLD;
+    mixed = (mixed ^ mixed >> 16) * MIX_1;
+    mixed = (mixed ^ mixed >> 13) * MIX_2;
+    return mixed ^ mixed >> 16;
+}
+
+static void touch(ULong block) {
+    if (block != last_sent && (option_threshold == 0xffffffff || hash(block) <= option_threshold)) {
+        add_record(block);
+    }
+    last_sent = block;
+}
+
+static void take_entry(ULong entry) {
+    UInt bytes = entry & 0xff;
+    if (bytes >= NO_ACCESS) {
+        if (bytes == IS_THREAD) {
+            last_sent = NO_BLOCK;
+        }
+        add_record(entry >> 8 | (bytes == IS_THREAD ? TAG_THREAD : TAG_FUNCTION));
+        return;
+    }
+    ULong first = entry >> 8 >> option_block_shift, last = ((entry >> 8) + bytes) >> option_block_shift;
+    touch(first);
+    if (last != first) {
+        crossed++;
+        touch(last);
+    }
+}
+
+static Bool has_avx2;
+
+/* Passes over entries, eight at a time, as long as these are accesses to one block each that is not in the sample. */
+__attribute__((target("avx2"))) static const ULong *pass_over(const ULong *at, const ULong *end) {
+    const __m128i to_block = _mm_cvtsi32_si128(8 + option_block_shift);
+    const __m256i within = _mm256_set1_epi64x((1LL << option_block_shift) - 1), byte = _mm256_set1_epi64x(0xff);
+    const __m256i threshold = _mm256_set1_epi32(option_threshold);
+    const __m256i fold = _mm256_set1_epi32(FOLD), mix_1 = _mm256_set1_epi32(MIX_1), mix_2 = _mm256_set1_epi32(MIX_2);
+    const ULong *from = at;
+    for (; at + 8 <= end; at += 8) {
+        __m256i entry[2], block[2], odd[2];
+        for (UInt half = 0; half < 2; half++) {
+            entry[half] = _mm256_loadu_si256((const __m256i *)(at + 4 * half));
+            block[half] = _mm256_srl_epi64(entry[half], to_block);
+            __m256i offset = _mm256_and_si256(_mm256_srli_epi64(entry[half], 8), within);
+            __m256i end_of = _mm256_add_epi64(offset, _mm256_and_si256(entry[half], byte));
+            /* The upper bit says that it crosses, or is no access. */
+            odd[half] = _mm256_or_si256(_mm256_sub_epi64(within, end_of), _mm256_slli_epi64(entry[half], 56));
+        }
+        __m256 first = _mm256_castsi256_ps(block[0]), second = _mm256_castsi256_ps(block[1]);
+        __m256i low = _mm256_castps_si256(_mm256_shuffle_ps(first, second, 0x88));
+        __m256i high = _mm256_castps_si256(_mm256_shuffle_ps(first, second, 0xdd));
+        __m256i mixed = _mm256_xor_si256(low, _mm256_mullo_epi32(high, fold));
+        mixed = _mm256_mullo_epi32(_mm256_xor_si256(mixed, _mm256_srli_epi32(mixed, 16)), mix_1);
+        mixed = _mm256_mullo_epi32(_mm256_xor_si256(mixed, _mm256_srli_epi32(mixed, 13)), mix_2);
+        mixed = _mm256_xor_si256(mixed, _mm256_srli_epi32(mixed, 16));
+        __m256i sampled = _mm256_cmpeq_epi32(_mm256_min_epu32(mixed, threshold), mixed);
+        Int odd_ones = _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_or_si256(odd[0], odd[1])));
+        if ((odd_ones | _mm256_movemask_epi8(sampled)) != 0) {
+            break;
+        }
+    }
+    if (at != from) {
+        last_sent = at[-1] >> 8 >> option_block_shift;
+    }
+    return at;
+}
+
+static void take_all_entries(void) {
+    for (const ULong *at = entries; at < position; at++) {
+        ULong entry = *at, address = entry >> 8, bytes = entry & 0xff;
+        ULong block = address >> option_block_shift;
+        if (bytes >= NO_ACCESS || (address + bytes) >> option_block_shift != block) {
+            take_entry(entry);
+        } else {
+            /* Another one than the last, or it would not have been written. */
+            last_sent = block;
+            add_record(block);
+        }
+    }
+}
+
+static void take_sampled_entries(void) {
+    for (const ULong *at = entries; at < position;) {
+        at = has_avx2 ? pass_over(at, position) : at;
+        for (const ULong *stop = position - at < 8 ? position : at + 8; at < stop; at++) {
+            take_entry(*at);
+        }
+    }
+}
+
+static void take_entries(void) {
+    if (option_threshold == 0xffffffff) {
+        take_all_entries();
+    } else {
+        take_sampled_entries();
+    }
+    position = entries;
+    accesses_told = accesses + crossed;
+    send_records();
 }
 
 static void send_start(void) {
@@ -148,8 +271,7 @@ static void send_start(void) {
 }
 
 static void send_end(void) {
-    send_records();
-    accesses_told = accesses;
+    take_entries();
     send(MESSAGE_END, "", 0);
 }
 
@@ -185,14 +307,14 @@ static ULong function_id(Addr address) {
 
 /* ------------------------------------------------------------------------------------------------- Instrumenting */
 
-/* A superblock under way. Position, last block and count live in temporaries between two places where it can be left. */
+/* A superblock under way. Position, base of the last block and count live in temporaries between two places where it can be left. */
 struct under_way {
     IRSB *out;
     Bool loaded;
     IRTemp position, last;
     IRTemp more; /* accesses that were not known before */
     ULong count;
-    UInt records;
+    UInt entries;
 };
 
 static IRTemp keep(struct under_way *block, IRType type, IRExpr *expression) {
@@ -231,7 +353,7 @@ static void put_down(struct under_way *block) {
         return;
     }
     store(block, &position, of(block->position));
-    store(block, &last_block, of(block->last));
+    store(block, &last_base, of(block->last));
     IRTemp sum = binary(block, Iop_Add64, of(load(block, &accesses)), number(block->count));
     if (block->more != IRTemp_INVALID) {
         sum = binary(block, Iop_Add64, of(sum), of(block->more));
@@ -243,87 +365,58 @@ static void put_down(struct under_way *block) {
 static void pick_up(struct under_way *block) {
     if (!block->loaded) {
         block->position = load(block, &position);
-        block->last = load(block, &last_block);
+        block->last = load(block, &last_base);
         block->more = IRTemp_INVALID;
         block->count = 0;
         block->loaded = True;
     }
 }
 
-/* The finishing step of splitmix64, as the reader of the records has it; its lower half. */
-static IRTemp hash(struct under_way *block, IRTemp value) {
-    static const struct { UChar shift; ULong factor; } steps[] = {{30, 0xbf58476d1ce4e5b9ULL}, {27, 0x94d049bb133111ebULL}};
-    for (UInt step = 0; step < 2; step++) {
-        IRTemp shifted = binary(block, Iop_Shr64, of(value), IRExpr_Const(IRConst_U8(steps[step].shift)));
-        value = binary(block, Iop_Xor64, of(value), of(shifted));
-        value = binary(block, Iop_Mul64, of(value), number(steps[step].factor));
-    }
-    IRTemp shifted = binary(block, Iop_Shr64, of(value), IRExpr_Const(IRConst_U8(31)));
-    value = binary(block, Iop_Xor64, of(value), of(shifted));
-    return binary(block, Iop_And64, of(value), number(0xffffffff));
-}
-
-/* Writes a record, and goes on behind it if `wanted` (0 or 1) is 1. */
-static void record(struct under_way *block, IRExpr *value, IRTemp wanted) {
+/* Writes an entry, and goes on behind it if `wanted` (0 or 1) is 1. */
+static void write_entry(struct under_way *block, IRExpr *value, IRTemp wanted) {
     addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, of(block->position), value));
     IRTemp bytes = binary(block, Iop_Shl64, of(wanted), IRExpr_Const(IRConst_U8(3)));
     block->position = binary(block, Iop_Add64, of(block->position), of(bytes));
-    block->records++;
-}
-
-/* An access to the block of an address. `counted` (0 or 1, or invalid: 1): whether it takes place. */
-static void touch(struct under_way *block, IRTemp address, IRTemp counted) {
-    IRTemp number_of = binary(block, Iop_Shr64, of(address), IRExpr_Const(IRConst_U8(option_block_shift)));
-    IRTemp wanted = widened(block, binary(block, Iop_CmpNE64, of(number_of), of(block->last)));
-    if (counted != IRTemp_INVALID) {
-        wanted = binary(block, Iop_And64, of(wanted), of(counted));
-        /* All bits where it counts: the last block stays where it does not. */
-        IRTemp mask = binary(block, Iop_Sub64, number(0), of(wanted));
-        IRTemp change = binary(block, Iop_Xor64, of(number_of), of(block->last));
-        change = binary(block, Iop_And64, of(change), of(mask));
-        block->last = binary(block, Iop_Xor64, of(block->last), of(change));
-    } else {
-        block->last = number_of;
-    }
-    if (option_threshold < 0xffffffff) {
-        IRTemp in_sample = binary(block, Iop_CmpLE64U, of(hash(block, number_of)), number(option_threshold));
-        wanted = binary(block, Iop_And64, of(wanted), of(widened(block, in_sample)));
-    }
-    record(block, of(number_of), wanted);
+    block->entries++;
 }
 
 static void count_more(struct under_way *block, IRTemp number_of) {
     block->more = block->more == IRTemp_INVALID ? number_of : binary(block, Iop_Add64, of(block->more), of(number_of));
 }
 
-/* An access to `bytes` bytes, at most a block; two where it crosses into the next block. */
-static void access_piece(struct under_way *block, IRTemp address, Int bytes, IRTemp guard) {
-    IRTemp counted = guard;
-    if (option_ignore_stack) {
-        IRTemp offset = binary(block, Iop_Sub64, of(address), of(load(block, &stack_low)));
-        IRTemp outside = binary(block, Iop_CmpLE64U, of(load(block, &stack_bytes)), of(offset));
-        counted = widened(block, outside);
-        if (guard != IRTemp_INVALID) {
-            counted = binary(block, Iop_And64, of(counted), of(guard));
-        }
+/* Whether an access counts, 0 or 1; invalid: it always does. */
+static IRTemp whether(struct under_way *block, IRTemp address, IRTemp guard) {
+    if (!option_ignore_stack) {
+        return guard;
     }
+    IRTemp offset = binary(block, Iop_Sub64, of(address), of(load(block, &stack_low)));
+    IRTemp outside = widened(block, binary(block, Iop_CmpLE64U, of(load(block, &stack_bytes)), of(offset)));
+    return guard == IRTemp_INVALID ? outside : binary(block, Iop_And64, of(outside), of(guard));
+}
+
+/* An access to `bytes` bytes, at most a block. It is written unless it lies within the block touched last. */
+static void access_piece(struct under_way *block, IRTemp address, Int bytes, IRTemp guard) {
+    const ULong block_bytes = 1ULL << option_block_shift;
+    IRTemp counted = whether(block, address, guard);
+    IRTemp offset = binary(block, Iop_Sub64, of(address), of(block->last));
+    IRTemp is_within = binary(block, Iop_CmpLE64U, of(offset), number(block_bytes - bytes));
+    IRTemp wanted = widened(block, keep(block, Ity_I1, IRExpr_Unop(Iop_Not1, of(is_within))));
+    IRTemp end = bytes == 1 ? address : binary(block, Iop_Add64, of(address), number(bytes - 1));
+    IRTemp base = binary(block, Iop_And64, of(end), number(~(block_bytes - 1)));
     if (counted == IRTemp_INVALID) {
         block->count++;
     } else {
         count_more(block, counted);
+        wanted = binary(block, Iop_And64, of(wanted), of(counted));
+        /* All bits where it counts: the last block stays where it does not. */
+        IRTemp mask = binary(block, Iop_Sub64, number(0), of(counted));
+        IRTemp change = binary(block, Iop_Xor64, of(base), of(block->last));
+        change = binary(block, Iop_And64, of(change), of(mask));
+        base = binary(block, Iop_Xor64, of(block->last), of(change));
     }
-    touch(block, address, counted);
-    if (bytes > 1) {
-        IRTemp end = binary(block, Iop_Add64, of(address), number(bytes - 1));
-        IRTemp last = binary(block, Iop_Shr64, of(end), IRExpr_Const(IRConst_U8(option_block_shift)));
-        IRTemp first = binary(block, Iop_Shr64, of(address), IRExpr_Const(IRConst_U8(option_block_shift)));
-        IRTemp crosses = widened(block, binary(block, Iop_CmpNE64, of(last), of(first)));
-        if (counted != IRTemp_INVALID) {
-            crosses = binary(block, Iop_And64, of(crosses), of(counted));
-        }
-        count_more(block, crosses);
-        touch(block, end, crosses);
-    }
+    block->last = base;
+    IRTemp shifted = binary(block, Iop_Shl64, of(address), IRExpr_Const(IRConst_U8(8)));
+    write_entry(block, of(binary(block, Iop_Or64, of(shifted), number(bytes - 1))), wanted);
 }
 
 static void access(struct under_way *block, IRExpr *address, Int bytes, IRExpr *guard) {
@@ -337,14 +430,15 @@ static void access(struct under_way *block, IRExpr *address, Int bytes, IRExpr *
     }
 }
 
-/* Empties the buffer where another superblock might not fit. */
-static void check_room(struct under_way *block) {
+/* Empties the buffer where the superblock might not fit. Returns the number to be replaced once it is known where that is. */
+static IRConst *check_room(struct under_way *block) {
     IRTemp at = load(block, &position);
-    IRExpr *limit = number((HWord)(records + RECORDS - SUPERBLOCK_RECORDS_MAX));
+    IRExpr *limit = number(0);
     IRTemp is_full = binary(block, Iop_CmpLT64U, limit, of(at));
-    IRDirty *call = unsafeIRDirty_0_N(0, "send_records", VG_(fnptr_to_fnentry)(&send_records), mkIRExprVec_0());
+    IRDirty *call = unsafeIRDirty_0_N(0, "take_entries", VG_(fnptr_to_fnentry)(&take_entries), mkIRExprVec_0());
     call->guard = of(is_full);
     addStmtToIRSB(block->out, IRStmt_Dirty(call));
+    return limit->Iex.Const.con;
 }
 
 static ULong function_now;
@@ -353,7 +447,7 @@ static void note_function(struct under_way *block, Addr address) {
     ULong id = function_id(address);
     pick_up(block);
     IRTemp is_other = binary(block, Iop_CmpNE64, of(load(block, &function_now)), number(id));
-    record(block, number(TAG_FUNCTION | id), widened(block, is_other));
+    write_entry(block, number(id << 8 | IS_FUNCTION), widened(block, is_other));
     store(block, &function_now, number(id));
 }
 
@@ -408,7 +502,7 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
     while (at < in->stmts_used && in->stmts[at]->tag != Ist_IMark) {
         addStmtToIRSB(block.out, in->stmts[at++]);
     }
-    check_room(&block);
+    IRConst *limit = check_room(&block);
     if (option_functions) {
         note_function(&block, closure->nraddr);
     }
@@ -421,7 +515,8 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
         addStmtToIRSB(block.out, statement);
     }
     put_down(&block);
-    tl_assert(block.records <= SUPERBLOCK_RECORDS_MAX);
+    tl_assert(block.entries <= ENTRIES);
+    limit->Ico.U64 = (HWord)(entries + ENTRIES - block.entries);
     return block.out;
 }
 
@@ -448,19 +543,20 @@ static void note_thread(ThreadId next, ULong superblocks) {
     stack_bytes = VG_(thread_get_stack_size)(next);
     stack_low = VG_(thread_get_stack_max)(next) + 1 - stack_bytes;
     /* What was counted so far is the last thread's. */
-    send_records();
+    take_entries();
     if (thread_numbers[next] == 0) {
         thread_numbers[next] = ++threads;
     }
-    *position++ = TAG_THREAD | thread_numbers[next];
-    /* The next access is recorded whatever the last thread touched. */
-    last_block = ~0ULL;
+    *position++ = thread_numbers[next] << 8 | IS_THREAD;
+    /* The next access is written whatever the last thread touched. */
+    last_base = NO_BLOCK;
 }
 
 static void begin_in_child(ThreadId caller) {
-    position = records;
-    accesses = accesses_told = 0;
-    last_block = ~0ULL;
+    position = entries;
+    records_used = 0;
+    accesses = accesses_told = crossed = 0;
+    last_base = NO_BLOCK;
     thread = 0;
     function_now = 0;
     send_start();
@@ -469,7 +565,7 @@ static void begin_in_child(ThreadId caller) {
 /* Whatever a process has not sent is gone once it executes another program. */
 static void before_call(ThreadId caller, UInt call, UWord *arguments, UInt count) {
     if (call == __NR_execve || call == __NR_execveat) {
-        send_records();
+        take_entries();
     }
 }
 
@@ -490,6 +586,10 @@ static void begin(void) {
         /* A superblock begins where a function does. */
         VG_(clo_vex_control).guest_chase = False;
     }
+    VexArch arch;
+    VexArchInfo host;
+    VG_(machine_get_VexArchInfo)(&arch, &host);
+    has_avx2 = (host.hwcaps & VEX_HWCAPS_AMD64_AVX2) != 0;
     process = VG_(read_millisecond_timer)() | 1;
     thread_numbers = VG_(calloc)("castell.threads", VG_N_THREADS, sizeof *thread_numbers);
     VG_(atfork)(NULL, NULL, begin_in_child);

@@ -24,6 +24,7 @@ impl Vectors {
         #[cfg(all(target_arch = "x86_64", not(any(fuzzing, loom))))]
         {
             let has_avx2 = is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("popcnt")
                 && is_x86_feature_detected!("bmi2")
                 && is_x86_feature_detected!("lzcnt");
             let has_avx512 = is_x86_feature_detected!("avx512f")
@@ -54,13 +55,13 @@ impl Vectors {
 }
 
 #[cfg(all(target_arch = "x86_64", not(any(fuzzing, loom))))]
-#[target_feature(enable = "avx2,bmi2,lzcnt")]
+#[target_feature(enable = "avx2,popcnt,bmi2,lzcnt")]
 fn avx2<R>(loops: impl FnOnce() -> R) -> R {
     loops()
 }
 
 #[cfg(all(target_arch = "x86_64", not(any(fuzzing, loom))))]
-#[target_feature(enable = "avx2,bmi2,lzcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
+#[target_feature(enable = "avx2,popcnt,bmi2,lzcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
 fn avx512<R>(loops: impl FnOnce() -> R) -> R {
     loops()
 }

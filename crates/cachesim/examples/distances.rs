@@ -23,7 +23,8 @@ fn main() {
         let measure = |next: &dyn Fn(u64) -> u64| {
             let mut distances = StackDistances::new();
             let start = processor_ns();
-            let sum: u64 = (0..accesses).filter_map(|at| distances.access(next(at))).sum();
+            let mut sum = 0u64;
+            distances.access_all((0..accesses).map(next), |_, distance| sum += distance.unwrap_or(0));
             std::hint::black_box(sum);
             ((processor_ns() - start) as f64 / accesses as f64, distances.bytes() as f64 / blocks as f64)
         };
@@ -40,12 +41,10 @@ fn grow(accesses: u64, blocks: u64) {
     println!("accesses        ns an access  bytes a block");
     for part in [accesses / 1000, accesses / 100, accesses / 10, accesses] {
         let (from, before) = (at, processor_ns());
-        while at < part {
-            sum = sum.wrapping_add(
-                distances.access((at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % blocks).unwrap_or(0),
-            );
-            at += 1;
-        }
+        let next = |at: u64| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % blocks;
+        distances
+            .access_all((at..part).map(next), |_, distance| sum = sum.wrapping_add(distance.unwrap_or(0)));
+        at = part;
         let ns = (processor_ns() - before) as f64 / (at - from).max(1) as f64;
         println!("{part:<14} {ns:13.2} {:14.1}", distances.bytes() as f64 / blocks as f64);
     }

@@ -26,13 +26,13 @@ pub struct Bucket {
 
 impl Histogram {
     /// Counts an access; `None`: the first of its block.
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, distance: Option<u64>) {
         self.add_weighted(distance, 1.0);
     }
 
     /// Counts an access that stands for `weight` ones.
-    #[inline]
+    #[inline(always)]
     pub fn add_weighted(&mut self, distance: Option<u64>, weight: f64) {
         let Some(distance) = distance else {
             self.first += weight;
@@ -78,6 +78,7 @@ impl Histogram {
     }
 }
 
+#[inline(always)]
 fn bucket_of(distance: u64) -> usize {
     if distance < EXACT {
         return distance as usize;

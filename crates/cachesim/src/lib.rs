@@ -7,8 +7,10 @@
 
 pub mod curve;
 pub mod distance;
+mod front;
 pub mod histogram;
 pub mod machine;
+mod marks;
 pub mod programs;
 pub mod sampled;
 mod table;

@@ -1,20 +1,50 @@
-//! When each block was touched last: an open-addressed table of 12 bytes an entry.
+//! Where each block is: an open-addressed table of 12 bytes an entry.
 
-/// From blocks to the slots of their last accesses. Linear probing; nothing is ever removed.
+/// What the table knows of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// It was never touched.
+    New,
+    /// It is among the blocks touched last.
+    InFront,
+    /// It left them when this slot was the next one.
+    Slot(u32),
+}
+
+/// From blocks to slots. Linear probing; nothing is ever removed.
 #[derive(Clone, Debug)]
-pub(crate) struct LastAccess {
-    /// A block and a slot + 1 each; a slot of 0 is a free entry.
-    blocks: Vec<u64>,
-    slots: Vec<u32>,
+pub(crate) struct Table {
+    entries: Vec<Entry>,
+    /// 64 less the power of two that is the number of groups.
+    shift: u32,
     len: usize,
 }
 
-/// The smallest table, as a power of two.
-const ENTRIES_MIN: usize = 64;
+/// A block's halves, and what is known of it: 0 that the entry is free, 1 that it is in front, else its slot + 2.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    low: u32,
+    high: u32,
+    state: u32,
+}
 
-impl LastAccess {
-    pub(crate) fn new() -> LastAccess {
-        LastAccess { blocks: vec![0; ENTRIES_MIN], slots: vec![0; ENTRIES_MIN], len: 0 }
+const IN_FRONT: u32 = 1;
+const SLOTS: u32 = 2;
+/// Entries can say slots up to this, and some beyond.
+pub(crate) const SLOT_MAX: usize = (u32::MAX >> 1) as usize;
+
+/// Neighbouring blocks of a group are neighbours in the table, since programs go from one to the next.
+const GROUP: u64 = 8;
+/// Groups of the smallest table, as a power of two.
+const GROUPS_MIN: u32 = 3;
+
+impl Table {
+    pub(crate) fn new() -> Table {
+        Table {
+            entries: vec![Entry::default(); (GROUP as usize) << GROUPS_MIN],
+            shift: u64::BITS - GROUPS_MIN,
+            len: 0,
+        }
     }
 
     /// Distinct blocks.
@@ -24,51 +54,71 @@ impl LastAccess {
 
     /// Memory held. Bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.blocks.capacity() * size_of::<u64>() + self.slots.capacity() * size_of::<u32>()
+        self.entries.capacity() * size_of::<Entry>()
     }
 
-    /// Notes that `block` was touched in `slot`; gives the slot before.
-    #[inline]
-    pub(crate) fn replace(&mut self, block: u64, slot: u32) -> Option<u32> {
-        let at = self.place(block);
-        let before = std::mem::replace(&mut self.slots[at], slot + 1);
-        if before > 0 {
-            return Some(before - 1);
+    /// Whether it has to [`Table::grow`] before another block may come: at most 3 of 4 entries are taken.
+    #[inline(always)]
+    pub(crate) fn is_full(&self) -> bool {
+        self.len * 4 >= self.entries.len() * 3
+    }
+
+    /// A block is in front from now on: its place, and what was known of it.
+    #[inline(always)]
+    pub(crate) fn bring_to_front(&mut self, block: u64) -> (u32, Known) {
+        let place = self.find(block);
+        let entry = &mut self.entries[place];
+        let before = entry.state;
+        (entry.low, entry.high, entry.state) = (block as u32, (block >> 32) as u32, IN_FRONT);
+        self.len += usize::from(before == 0);
+        let known = match before {
+            0 => Known::New,
+            IN_FRONT => Known::InFront,
+            state => Known::Slot(state - SLOTS),
+        };
+        (place as u32, known)
+    }
+
+    /// The block of this place is in front no longer.
+    #[inline(always)]
+    pub(crate) fn settle(&mut self, place: u32, slot: usize) {
+        self.entries[place as usize].state = slot as u32 + SLOTS;
+    }
+
+    /// The place of a block, or where it would be.
+    #[inline(always)]
+    pub(crate) fn find(&self, block: u64) -> usize {
+        let hash = (block / GROUP).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let (low, high) = (block as u32, (block >> 32) as u32);
+        let mask = self.entries.len() - 1;
+        // Also in a group their order is mixed: blocks may lie a group's size apart.
+        let inside = (block ^ (hash >> 8)) % GROUP;
+        let mut at = ((hash >> self.shift) * GROUP + inside) as usize & mask;
+        loop {
+            let entry = &self.entries[at];
+            if entry.state == 0 || (entry.low == low && entry.high == high) {
+                return at;
+            }
+            at = (at + 1) & mask;
         }
-        self.blocks[at] = block;
-        self.len += 1;
-        // At most 7 of 8 entries are taken.
-        if self.len * 8 > self.blocks.len() * 7 {
-            self.grow();
+    }
+
+    /// Makes it twice as large: all places change.
+    #[cold]
+    pub(crate) fn grow(&mut self) {
+        let entries = self.entries.len() * 2;
+        self.shift -= 1;
+        let entries = std::mem::replace(&mut self.entries, vec![Entry::default(); entries]);
+        for entry in entries.into_iter().filter(|entry| entry.state > 0) {
+            let place = self.find(u64::from(entry.high) << 32 | u64::from(entry.low));
+            self.entries[place] = entry;
         }
-        None
     }
 
     /// Renumbers the slots.
     pub(crate) fn renumber(&mut self, mut new: impl FnMut(u32) -> u32) {
-        for slot in self.slots.iter_mut().filter(|slot| **slot > 0) {
-            *slot = new(*slot - 1) + 1;
-        }
-    }
-
-    #[inline]
-    fn place(&self, block: u64) -> usize {
-        let mask = self.blocks.len() - 1;
-        let mut at = (crate::sampled::hash(block) >> 32) as usize & mask;
-        while self.slots[at] > 0 && self.blocks[at] != block {
-            at = (at + 1) & mask;
-        }
-        at
-    }
-
-    #[cold]
-    fn grow(&mut self) {
-        let entries = self.blocks.len() * 2;
-        let blocks = std::mem::replace(&mut self.blocks, vec![0; entries]);
-        let slots = std::mem::replace(&mut self.slots, vec![0; entries]);
-        for (block, slot) in blocks.into_iter().zip(slots).filter(|(_, slot)| *slot > 0) {
-            let at = self.place(block);
-            (self.blocks[at], self.slots[at]) = (block, slot);
+        for entry in self.entries.iter_mut().filter(|entry| entry.state >= SLOTS) {
+            entry.state = new(entry.state - SLOTS) + SLOTS;
         }
     }
 }

@@ -397,14 +397,20 @@ impl Watched {
     /// Records, and accesses that were made up to the last of them; 0 where more records follow before that is told. Accesses
     /// without a record touch the block touched just before, or, of a sample, any other one; says how many.
     fn count(&mut self, payload: &[u8], accesses: u64) -> u64 {
-        for record in stream::records(payload) {
-            match record {
-                Record::Thread(thread) => self.thread = thread,
-                Record::Function(function) => self.function = function,
-                Record::Block(block) => {
-                    self.recorded += 1;
-                    self.touch(block);
+        let mut records = stream::records(payload);
+        loop {
+            let mut other = None;
+            self.touch_all(records.by_ref().map_while(|record| match record {
+                Record::Block(block) => Some(block),
+                record => {
+                    other = Some(record);
+                    None
                 }
+            }));
+            match other {
+                Some(Record::Thread(thread)) => self.thread = thread,
+                Some(Record::Function(function)) => self.function = function,
+                Some(Record::Block(_)) | None => break,
             }
         }
         if accesses == 0 {
@@ -437,19 +443,35 @@ impl Watched {
         !self.of_threads.is_empty()
     }
 
-    fn touch(&mut self, block: u64) {
+    /// Blocks that one thread touches in one function.
+    fn touch_all(&mut self, blocks: impl Iterator<Item = u64>) {
+        let recorded = &mut self.recorded;
+        let mut blocks = blocks.inspect(|_| *recorded += 1).peekable();
+        if blocks.peek().is_none() {
+            return;
+        }
         if let Some(sampled) = &mut self.sampled {
-            return sampled.access(block);
+            return blocks.for_each(|block| sampled.access(block));
         }
-        let distance = self.exact.access(block);
-        self.seen.together.add(distance);
-        if self.counts_threads() {
-            let own = self.of_threads.entry(self.thread).or_default().access(block);
-            self.seen.threads.entry(self.thread).or_default().add(own);
-        }
-        if self.function > 0 {
-            self.by_function.entry(self.function).or_default().add(distance);
-        }
+        let mut of_thread = (!self.of_threads.is_empty()).then(|| {
+            let distances = self.of_threads.entry(self.thread).or_default();
+            (distances, self.seen.threads.entry(self.thread).or_default())
+        });
+        let mut of_function = (self.function > 0).then(|| self.by_function.entry(self.function).or_default());
+        let together = &mut self.seen.together;
+        self.exact.access_all(
+            blocks,
+            #[inline(always)]
+            |block, distance| {
+                together.add(distance);
+                if let Some((distances, own)) = &mut of_thread {
+                    own.add(distances.access(block));
+                }
+                if let Some(own) = &mut of_function {
+                    own.add(distance);
+                }
+            },
+        );
     }
 
     fn summary(&self) -> Seen {

@@ -90,7 +90,7 @@ pub fn of_trace(
             Event::Thread(thread) => program.thread = thread,
             Event::Block(block) => {
                 program.seen.accesses += 1;
-                program.touch(block >> shift);
+                program.touch_all(std::iter::once(block >> shift));
             }
             Event::Repeats(count) => {
                 program.seen.accesses = program.seen.accesses.saturating_add(count);
