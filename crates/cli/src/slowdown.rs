@@ -1,15 +1,16 @@
 //! `castell slowdown`.
 
 use crate::look::LookArgs;
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use castell_bench::bar::bar;
+use castell_host::resctrl::FOLDER;
 use castell_host::topology::{Processors, parse_list, print_list};
 use castell_prof::binary::Binary;
 use castell_prof::caches::{self, Cache};
 use castell_prof::counters::Processor;
 use castell_prof::kept::{Entry, Store};
 use castell_prof::probe::parse_size;
-use castell_prof::slowdown::{Cost, Estimate, Options, Pace, Point, Steal, curves, who};
+use castell_prof::slowdown::{Cost, Division, Estimate, Options, Pace, Point, Steal, curves, who};
 use castell_trace::svg::{Axis, Chart, Mark, Panel, Point as Dot, Powers, Series, write_chart};
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -24,6 +25,7 @@ Examples:
   castell slowdown --svg curves.svg -- ./program  # both curves, drawn
   castell slowdown --who 4711,4712 -- ./program   # who costs it how much?
   castell slowdown --who 4711                     # what it costs a probe
+  castell slowdown --ways 0-3 -- ./program        # with four ways of the cache for itself
   castell slowdown --keep -- ./program input      # add the curve to its profile (`castell profile --keep`): narrower predictions
 
 The neighbour is stopped and goes on every moment; each interval with it is compared with the one without it beside it. The program's \
@@ -60,6 +62,12 @@ pub struct Args {
     /// Processes that run already: what does each of them cost?
     #[arg(long, value_name = "PID,…", value_delimiter = ',')]
     who: Vec<i32>,
+    /// Ways of the last-level cache that the program fills, as 0-3; the probe fills the others. Needs resctrl (Intel's CAT or AMD's L3 QoS)
+    #[arg(long, value_name = "LIST", conflicts_with = "who")]
+    ways: Option<String>,
+    /// With --ways: where resctrl is mounted
+    #[arg(long, value_name = "DIR", requires = "ways", default_value = FOLDER)]
+    resctrl: PathBuf,
     /// Orders within pairs are drawn from it
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -194,7 +202,16 @@ fn options(args: &Args, caches: &[Cache]) -> anyhow::Result<Options> {
         program_cpus,
         probe_cpus,
         seed: args.seed,
+        division: division(args)?,
     })
+}
+
+fn division(args: &Args) -> anyhow::Result<Option<Division>> {
+    let Some(list) = &args.ways else { return Ok(None) };
+    let program = parse_list(list).map_err(|_| {
+        anyhow!("--ways {list}: write ways of the cache as numbers and ranges, such as 0-3 or 0,1")
+    })?;
+    Ok(Some(Division { resctrl: args.resctrl.clone(), program }))
 }
 
 /// Within L2, behind it, and around the last level.
@@ -336,6 +353,7 @@ fn curves_json(args: &Args, options: &Options, points: &[Point], pace: Pace, war
         "interval_s": options.interval.as_secs_f64(),
         "program_cpus": options.program_cpus,
         "probe_cpus": options.probe_cpus,
+        "ways": options.division.as_ref().map(|division| &division.program),
         "points": points.collect::<Vec<_>>(),
         "warnings": warnings,
     })

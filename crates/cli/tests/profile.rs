@@ -249,6 +249,32 @@ fn slowdowns_have_limits_and_neighbours_go_on_afterwards() {
     assert!(std::fs::read_to_string(svg).expect("a drawing").contains("band-0"));
 }
 
+/// On a folder like the kernel's: no machine with the real one was at hand.
+#[test]
+fn a_program_and_its_probe_fill_ways_of_their_own() {
+    let root = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir_all(root.path().join("info/L3")).expect("a folder");
+    std::fs::write(root.path().join("schemata"), "L3:0=7ff;1=7ff\n").expect("a file");
+    std::fs::write(root.path().join("info/L3/cbm_mask"), "7ff\n").expect("a file");
+    let resctrl = root.path().display().to_string();
+    let words = ["slowdown", "--json", "--pairs", "9", "--interval", "20", "--sizes", "64K", "--ways", "0-3"];
+    let words = [&words[..], &["--resctrl", &resctrl, "--", "sh", "-c", WORK]].concat();
+    let output = castell(&words);
+    if text(&output.stderr).contains("one processor only") {
+        return assert_eq!(output.status.code(), Some(1));
+    }
+    let curves: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(curves["ways"], serde_json::json!([0, 1, 2, 3]));
+    // What the kernel would have removed with the group is still there.
+    for (name, mask) in [("program", "L3:0=f;1=f\n"), ("probe", "L3:0=7f0;1=7f0\n")] {
+        let groups = std::fs::read_dir(root.path()).expect("a folder").flatten().map(|entry| entry.path());
+        let group =
+            groups.into_iter().find(|path| path.extension().is_some_and(|of| of == name)).expect(name);
+        assert_eq!(std::fs::read_to_string(group.join("schemata")).expect("written"), mask);
+        assert_eq!(std::fs::read_to_string(group.join("tasks")).expect("entered").chars().next(), Some('0'));
+    }
+}
+
 #[test]
 fn what_cannot_be_done_is_said() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -268,6 +294,8 @@ fn what_cannot_be_done_is_said() {
         (&["probe", "--seconds=-1"], 1, "above 0"),
         (&["slowdown", "--pairs", "2", "--probe-cpus", "1", "--cpus", "0", "--", "true"], 1, ""),
         (&["slowdown", "--cpus", "0", "--probe-cpus", "0", "--", "true"], 1, "different ones"),
+        (&["slowdown", "--ways", "x", "--", "true"], 1, "such as 0-3"),
+        (&["slowdown", "--ways", "0", "--resctrl", "/nowhere", "--", "true"], 1, "no resctrl here"),
         (&["slowdown", "--sizes", "64K", "--", "no-such-program"], 1, ""),
         (&["slowdown", "--sizes", "64K", "--", "false"], 1, ""),
     ] {

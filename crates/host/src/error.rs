@@ -54,6 +54,20 @@ pub enum HostError {
         /// The list of those that may be used.
         usable: String,
     },
+    /// The last-level cache cannot be divided.
+    #[error("there is no resctrl here to divide the cache by: {why}")]
+    NoResctrl {
+        /// What is missing.
+        why: String,
+    },
+    /// Ways of a cache that cannot be had together.
+    #[error("these ways of the cache cannot be had: {found}; it has {ways}, from 0 on")]
+    BadWays {
+        /// What is wrong with them.
+        found: String,
+        /// How many there are.
+        ways: u32,
+    },
     /// A CPU mailbox that nobody reads any more.
     #[error("{path} is not a CPU mailbox that somebody reads: its process {pid} is gone", path = path.display())]
     MailboxLeftBehind {

@@ -29,6 +29,7 @@ pub mod pressure;
 pub mod process;
 pub mod random;
 pub mod remote;
+pub mod resctrl;
 pub mod say;
 pub mod secret;
 pub mod service;

@@ -266,6 +266,12 @@ pub const SMALLER: &[(&str, &str)] = &[
         "castell slowdown --svg curves.svg -- ./program",
         "castell slowdown --pairs 7 --interval 20 --sizes 64K --svg curves.svg -- ./a",
     ),
+    // A folder like the kernel's, which no machine here has.
+    (
+        "castell slowdown --ways 0-3 -- ./program",
+        "mkdir -p .resctrl/info/L3 && echo L3:0=7ff > .resctrl/schemata && echo 7ff > .resctrl/info/L3/cbm_mask && \
+         castell slowdown --resctrl .resctrl --pairs 7 --interval 20 --sizes 64K --ways 0-3 -- ./a",
+    ),
     ("castell slowdown -- ./program", "castell slowdown --pairs 7 --interval 20 --sizes 64K -- ./a"),
     ("castell slowdown", "castell slowdown --pairs 7 --interval 20 --sizes 64K"),
     (

@@ -10,10 +10,11 @@ pub use parties::side_by_side;
 
 use crate::probe::{Dependence, Distance, Order, Pattern, PatternError, Probe, ProbeError};
 use castell_host::process::Ended;
+use castell_host::resctrl::{Resctrl, WaysGroup};
 use castell_host::signal::Signals;
 use parties::{Neighbour, Program, Running, Victim, sleep};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// After somebody was stopped or goes on, caches take a while to be as they will be.
@@ -36,6 +37,17 @@ pub struct Options {
     pub probe_cpus: Vec<u32>,
     /// Orders within pairs follow from it.
     pub seed: u64,
+    /// How the last-level cache is divided between them, if it is.
+    pub division: Option<Division>,
+}
+
+/// A division of the last-level cache by resctrl.
+#[derive(Clone, Debug)]
+pub struct Division {
+    /// Where resctrl is mounted.
+    pub resctrl: PathBuf,
+    /// The ways that the program fills; the probe fills the others.
+    pub program: Vec<u32>,
 }
 
 /// Why nothing was measured.
@@ -128,6 +140,12 @@ pub fn curves(
     let comparisons = 2 * options.sizes.len();
     let (signals, mut pairs) = prepare(options, comparisons)?;
     let mut program = Program::new(command, options.program_cpus.clone());
+    let groups = options.division.as_ref().map(divide).transpose()?;
+    if let Some([of_program, of_probe]) = &groups {
+        program.live_in(of_program.entrance()?);
+        // The probe's threads are started by this one.
+        of_probe.enter()?;
+    }
     let pace = if program.has_counter() { Pace::Instructions } else { Pace::Runs };
     let mut points = Vec::new();
     for &bytes in &options.sizes {
@@ -176,6 +194,13 @@ fn prepare(options: &Options, comparisons: usize) -> Result<(Signals, Pairs), Sl
     }
     let signals = Signals::take_over(&[libc::SIGINT, libc::SIGTERM])?;
     Ok((signals, Pairs { count: options.pairs, interval: options.interval, state: options.seed }))
+}
+
+/// The program's group of ways, and the probe's.
+fn divide(division: &Division) -> Result<[WaysGroup; 2], SlowdownError> {
+    let resctrl = Resctrl::open(&division.resctrl)?;
+    let others = resctrl.others(&division.program);
+    Ok([resctrl.group("program", &division.program)?, resctrl.group("probe", &others)?])
 }
 
 fn too_few(options: &Options, comparisons: usize) -> SlowdownError {

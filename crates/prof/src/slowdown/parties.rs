@@ -9,7 +9,8 @@ use castell_host::process::{Birth, Ended, Pid, Process, spawn};
 use castell_host::signal::Signals;
 use rustix::process::{Signal, kill_process, kill_process_group};
 use std::ffi::OsString;
-use std::os::fd::AsFd as _;
+use std::fs::File;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -91,6 +92,8 @@ pub(super) fn sleep(time: Duration, signals: &Signals) -> Result<(), SlowdownErr
 pub(super) struct Program<'a> {
     words: &'a [OsString],
     cpus: Vec<u32>,
+    /// The way into the group that it lives in.
+    group: Option<File>,
     process: Option<Process>,
     /// Its instructions, where they can be counted: over all its runs.
     instructions: Option<Counter>,
@@ -99,7 +102,12 @@ pub(super) struct Program<'a> {
 impl<'a> Program<'a> {
     pub fn new(words: &'a [OsString], cpus: Vec<u32>) -> Program<'a> {
         let instructions = Counter::open(Event::generic(1), Target::Started, None).ok();
-        Program { words, cpus, process: None, instructions }
+        Program { words, cpus, group: None, process: None, instructions }
+    }
+
+    /// It is started in a group from now on; `entrance` is where it says so.
+    pub fn live_in(&mut self, entrance: File) {
+        self.group = Some(entrance);
     }
 
     pub fn has_counter(&self) -> bool {
@@ -112,8 +120,12 @@ impl<'a> Program<'a> {
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
         // A group of its own, so that all of it is stopped together.
         command.process_group(0);
-        let birth =
-            Birth { cpus: self.cpus.clone(), parent_death_signal: Some(libc::SIGKILL), ..Birth::default() };
+        let birth = Birth {
+            cpus: self.cpus.clone(),
+            parent_death_signal: Some(libc::SIGKILL),
+            groups: self.group.iter().map(|group| group.as_raw_fd()).collect(),
+            ..Birth::default()
+        };
         self.process = Some(spawn(&mut command, &birth)?);
         Ok(())
     }
