@@ -13,6 +13,8 @@ use crate::marks::Marks;
 use crate::table::{Known, SLOT_MAX, Table};
 use castell_base::Vectors;
 
+/// So many blocks are looked up at once.
+const AT_ONCE: usize = 32;
 /// Slots to begin with.
 const SLOTS_MIN: usize = 4096;
 /// Slots for each block, after the marks have moved together.
@@ -67,8 +69,21 @@ impl StackDistances {
         Vectors::widest().run(
             #[inline(always)]
             || {
-                for block in blocks {
-                    each(block, self.next(block));
+                let mut blocks = blocks;
+                let mut some = [0; AT_ONCE];
+                loop {
+                    let mut taken = 0;
+                    for (place, block) in some.iter_mut().zip(blocks.by_ref()) {
+                        *place = block;
+                        taken += 1;
+                    }
+                    self.table.look_at(&some[..taken]);
+                    for &block in &some[..taken] {
+                        each(block, self.next(block));
+                    }
+                    if taken < AT_ONCE {
+                        break;
+                    }
                 }
             },
         );

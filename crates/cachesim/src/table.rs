@@ -85,15 +85,28 @@ impl Table {
         self.entries[place as usize].state = slot as u32 + SLOTS;
     }
 
+    /// Brings the entries of blocks into the processor's caches, several at the same time.
+    #[inline(always)]
+    pub(crate) fn look_at(&self, blocks: &[u64]) {
+        let states = blocks.iter().map(|block| self.entries[self.home(*block)].state);
+        std::hint::black_box(states.fold(0, |sum, state| sum ^ state));
+    }
+
+    /// Where a block is, if no others are in its way.
+    #[inline(always)]
+    fn home(&self, block: u64) -> usize {
+        let hash = (block / GROUP).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // Also in a group their order is mixed: blocks may lie a group's size apart.
+        let inside = (block ^ (hash >> 8)) % GROUP;
+        ((hash >> self.shift) * GROUP + inside) as usize & (self.entries.len() - 1)
+    }
+
     /// The place of a block, or where it would be.
     #[inline(always)]
     pub(crate) fn find(&self, block: u64) -> usize {
-        let hash = (block / GROUP).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let (low, high) = (block as u32, (block >> 32) as u32);
         let mask = self.entries.len() - 1;
-        // Also in a group their order is mixed: blocks may lie a group's size apart.
-        let inside = (block ^ (hash >> 8)) % GROUP;
-        let mut at = ((hash >> self.shift) * GROUP + inside) as usize & mask;
+        let mut at = self.home(block);
         loop {
             let entry = &self.entries[at];
             if entry.state == 0 || (entry.low == low && entry.high == high) {
