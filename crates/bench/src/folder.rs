@@ -1,10 +1,12 @@
 //! Folders for what a benchmark compiles and writes: they go with this process, however it ends.
 
 use anyhow::{Context as _, ensure};
+use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
 
 /// Makes the folder and names it; waits until nobody holds the other end of its input any more, as its parent does until it ends;
 /// takes the folder away, several times where a compiler that is just ending still writes there. It makes the folder itself, so that
@@ -14,10 +16,18 @@ const CARETAKER: &str =
 echo \"$folder\" 2>/dev/null; cat >/dev/null
 for attempt in 1 2 3 4 5; do rm -rf -- \"$folder\" 2>/dev/null && exit; sleep 1; done";
 
-/// A folder that is removed on drop, or when this process ends otherwise.
+/// How such folders' names begin.
+const PREFIX: &str = "castell-bench-";
+/// Folders are older than this before they count as left behind: one that is just being made has no lock yet.
+const MAKING: Duration = Duration::from_secs(60);
+
+/// A folder that is removed on drop, or when this process ends otherwise; if its caretaker is killed with it, as in a lab that is killed,
+/// by who makes the next one there.
 pub struct Folder {
     path: PathBuf,
     caretaker: Child,
+    /// Locked for as long as this process lives.
+    _lock: File,
 }
 
 impl Folder {
@@ -36,7 +46,10 @@ impl Folder {
         BufReader::new(caretaker.stdout.take().context("it has an output")?).read_line(&mut path)?;
         let path = PathBuf::from(path.trim_end());
         ensure!(path.is_dir(), "no folder for a benchmark's programs in {}", parent.display());
-        Ok(Folder { path, caretaker })
+        let lock = File::open(&path)?;
+        lock.try_lock()?;
+        remove_left_behind(parent);
+        Ok(Folder { path, caretaker, _lock: lock })
     }
 
     /// The program at that path, or of that name, to be run there, with its temporary files there, and to end with this process.
@@ -53,6 +66,21 @@ impl Folder {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// Removes the folders that nobody holds any more.
+fn remove_left_behind(parent: &Path) {
+    for entry in parent.read_dir().into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        let Ok(folder) = File::open(entry.path()) else { continue };
+        let made = folder.metadata().and_then(|of| of.modified()).unwrap_or_else(|_| SystemTime::now());
+        let is_old = made.elapsed().is_ok_and(|age| age > MAKING);
+        if is_old && folder.try_lock().is_ok() {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -76,6 +104,26 @@ mod tests {
             assert_eq!(is_name, !program.contains('/'), "{command:?}");
         }
         assert!(folder.command(Path::new("true")).status().expect("it starts").success());
+    }
+
+    #[test]
+    fn what_was_left_behind_goes_with_the_next_one() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let [dead, held, young, other] =
+            ["castell-bench-dead", "castell-bench-held", "castell-bench-young", "other"]
+                .map(|name| parent.path().join(name));
+        for folder in [&dead, &held, &young, &other] {
+            std::fs::create_dir(folder).expect("a folder");
+            std::fs::write(folder.join("program.c"), "").expect("a file");
+        }
+        for folder in [&dead, &held, &other] {
+            let long_ago = SystemTime::now() - 2 * MAKING;
+            File::open(folder).and_then(|folder| folder.set_modified(long_ago)).expect("a time");
+        }
+        let holder = File::open(&held).expect("a folder");
+        holder.try_lock().expect("nobody else has it");
+        drop(Folder::create_in(parent.path()).expect("a folder"));
+        assert_eq!([dead, held, young, other].map(|folder| folder.exists()), [false, true, true, true]);
     }
 
     #[test]
