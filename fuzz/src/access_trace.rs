@@ -1,7 +1,7 @@
 //! What has to hold for any bytes that are given as a trace of accesses: the fuzz target asserts it, and so does a quick test of
 //! `castell-cachesim`.
 
-use castell_cachesim::programs::recorded::{Pace, recorded};
+use castell_cachesim::programs::recorded::{Pace, Part, recorded};
 use castell_cachesim::trace::{Event, TraceWriter, read_trace};
 
 const HEADER_BYTES: usize = 16;
@@ -21,7 +21,7 @@ pub fn any_bytes(bytes: &[u8]) {
     let (again, events) = read_trace(&written).expect("what was written can be read");
     assert_eq!(again, block_shift);
     assert!(events.map(|event| event.expect("it is whole")).eq(read.iter().copied()));
-    let Ok(program) = recorded("it", written, Pace::default()) else { return };
+    let Ok(program) = recorded("it", written, Pace::default(), Part::default()) else { return };
     let passes = [0, 1].map(|_| {
         let mut accesses = Vec::new();
         program.pass(0, &mut |access| accesses.push(access));

@@ -24,6 +24,30 @@ impl Default for Pace {
     }
 }
 
+/// Which part of a trace is run, where all of it would take too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The process's accesses before it.
+    pub skip: u64,
+    /// How many it has at most.
+    pub accesses: u64,
+}
+
+impl Default for Part {
+    /// All.
+    fn default() -> Part {
+        Part { skip: 0, accesses: u64::MAX }
+    }
+}
+
+impl Part {
+    /// How many of `count` accesses lie in it, of which `before` come before.
+    fn share(self, before: u64, count: u64) -> u64 {
+        let end = self.skip.saturating_add(self.accesses);
+        before.saturating_add(count).min(end).saturating_sub(before.max(self.skip))
+    }
+}
+
 /// Why a trace cannot be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordedError {
@@ -33,6 +57,9 @@ pub enum RecordedError {
     /// There is nothing in it.
     #[error("the trace has no access")]
     Empty,
+    /// It is over before that part.
+    #[error("the program has {0} accesses in this trace, and all of them are left out")]
+    Part(u64),
     /// Larger blocks than the chip's.
     #[error(
         "the trace has blocks of {0} bytes, the chip's are of {BLOCK_BYTES}: observe the program once more with --block {BLOCK_BYTES}"
@@ -51,29 +78,50 @@ pub enum RecordedError {
 ///
 /// # Errors
 /// The bytes are no whole trace, or what is in it cannot be run.
-pub fn recorded(name: &str, bytes: Vec<u8>, pace: Pace) -> Result<Program, RecordedError> {
+pub fn recorded(name: &str, bytes: Vec<u8>, pace: Pace, part: Part) -> Result<Program, RecordedError> {
     if pace.window == 0 {
         return Err(RecordedError::Window);
     }
-    let (process, shift) = busiest(&bytes)?;
+    let Busiest { process, shift, accesses } = busiest(&bytes)?;
+    if part.skip >= accesses || part.accesses == 0 {
+        return Err(RecordedError::Part(accesses));
+    }
     Ok(Program::new(name, pace.window, move |sink| {
         let Ok((_, events)) = read_trace(&bytes) else { return };
         let mut own = Own { access_ps: pace.access_ps, shift, ..Own::default() };
-        let mut running = 0;
+        let (mut running, mut seen) = (0, 0u64);
         // Nothing is an error here: all of it was read before.
         for event in events.map_while(Result::ok) {
-            match event {
-                Event::Process(other) => running = other,
-                _ if running == process => own.note(event, sink),
-                _ => {}
+            if let Event::Process(other) = event {
+                running = other;
+            } else if running == process {
+                let count = match event {
+                    Event::Block(_) => 1,
+                    Event::Repeats(count) => count,
+                    Event::Thread(_) | Event::Process(_) => 0,
+                };
+                match (event, part.share(seen, count)) {
+                    (Event::Repeats(_), share) if share > 0 => own.note(Event::Repeats(share), sink),
+                    (Event::Block(block), 0) => own.last = Some(block >> own.shift),
+                    (Event::Block(_), _) => own.note(event, sink),
+                    _ => {}
+                }
+                seen = seen.saturating_add(count);
             }
         }
         own.hand_over(0, sink);
     }))
 }
 
-/// The process with the most accesses, and by how many bits its blocks are smaller than the chip's.
-fn busiest(bytes: &[u8]) -> Result<(u32, u32), RecordedError> {
+/// The process with the most accesses.
+struct Busiest {
+    process: u32,
+    accesses: u64,
+    /// By how many bits its blocks are smaller than the chip's.
+    shift: u32,
+}
+
+fn busiest(bytes: &[u8]) -> Result<Busiest, RecordedError> {
     let (block_shift, events) = read_trace(bytes)?;
     let chip_shift = BLOCK_BYTES.trailing_zeros();
     let shift = chip_shift.checked_sub(block_shift).ok_or(RecordedError::BlockBytes(1 << block_shift))?;
@@ -93,8 +141,9 @@ fn busiest(bytes: &[u8]) -> Result<(u32, u32), RecordedError> {
             }
         }
     }
-    let most = accesses.into_iter().max_by_key(|(_, accesses)| *accesses).ok_or(RecordedError::Empty)?;
-    Ok((most.0, shift))
+    let most = accesses.into_iter().max_by_key(|(_, accesses)| *accesses);
+    let (process, accesses) = most.ok_or(RecordedError::Empty)?;
+    Ok(Busiest { process, accesses, shift })
 }
 
 /// The process's accesses that have not been handed over: how often blocks are touched again is told only behind a few of them.
@@ -154,7 +203,11 @@ mod tests {
     }
 
     fn pass(block_shift: u32, events: &[Event]) -> Result<Vec<(u64, u32)>, RecordedError> {
-        let program = recorded("it", trace(block_shift, events), Pace { window: 1, access_ps: 100 })?;
+        pass_of(Part::default(), block_shift, events)
+    }
+
+    fn pass_of(part: Part, block_shift: u32, events: &[Event]) -> Result<Vec<(u64, u32)>, RecordedError> {
+        let program = recorded("it", trace(block_shift, events), Pace { window: 1, access_ps: 100 }, part)?;
         let mut all = Vec::new();
         program.pass(0, &mut |access| all.push((access.block, access.compute_ps)));
         let mut again = Vec::new();
@@ -172,6 +225,27 @@ mod tests {
         // What cannot be said in a number of picoseconds is as much as can.
         assert_eq!(pass(6, &[Event::Block(7), Event::Repeats(1 << 59)]), Ok(vec![(7, u32::MAX)]));
         assert_eq!(pass(6, &[Event::Repeats(5), Event::Block(7)]), Ok(vec![(7, 100)]));
+    }
+
+    #[test]
+    fn a_part_is_what_lies_in_it() {
+        let (mine, other) = (Event::Process(1), Event::Process(2));
+        let events = [
+            mine,
+            Event::Block(4),
+            Event::Block(5),
+            Event::Repeats(6),
+            other,
+            Event::Block(9),
+            mine,
+            Event::Block(7),
+        ];
+        let part = |skip, accesses| pass_of(Part { skip, accesses }, 6, &events);
+        assert_eq!(part(0, 1), Ok(vec![(4, 100)]));
+        assert_eq!(part(1, 2), Ok(vec![(5, 200)]), "repeats come behind the block");
+        assert_eq!(part(4, 2), Ok(vec![(5, 200)]), "also where it lies before the part");
+        assert_eq!(part(8, u64::MAX), Ok(vec![(7, 100)]), "others' do not count");
+        assert_eq!((part(9, 1), part(0, 0)), (Err(RecordedError::Part(9)), Err(RecordedError::Part(9))));
     }
 
     #[test]
@@ -200,9 +274,15 @@ mod tests {
         assert_eq!(pass(6, &[Event::Block(FRESH)]), Err(RecordedError::Block(FRESH)));
         let mut cut = trace(6, &[Event::Block(1)]);
         cut.pop();
-        assert_eq!(recorded("it", cut, Pace::default()).err(), Some(TraceError::CutOff.into()));
+        assert_eq!(
+            recorded("it", cut, Pace::default(), Part::default()).err(),
+            Some(TraceError::CutOff.into())
+        );
         let still = Pace { window: 0, ..Pace::default() };
-        assert_eq!(recorded("it", trace(6, &[Event::Block(1)]), still).err(), Some(RecordedError::Window));
+        assert_eq!(
+            recorded("it", trace(6, &[Event::Block(1)]), still, Part::default()).err(),
+            Some(RecordedError::Window)
+        );
     }
 
     #[test]

@@ -51,8 +51,9 @@ pub struct Args {
     #[arg(long, value_name = "SUITE", group = "chip")]
     simulate: Option<Suite>,
     /// Measure a real program on the simulated chip, too: a trace of `castell distances --trace`, again and again. `window` is how many
-    /// requests it has under way at most [default: 10], `ps` what an access costs it that waits for nothing, in picoseconds [default: 500]
-    #[arg(long = "trace", value_name = "NAME=FILE[,window=N][,ps=N]", group = "chip", value_parser = traced::parse)]
+    /// requests it has under way at most [default: 10], `ps` what an access costs it that waits for nothing, in picoseconds [default: 500];
+    /// `skip` and `accesses` take a part of it
+    #[arg(long = "trace", value_name = "NAME=FILE[,window=N][,ps=N][,skip=N][,accesses=N]", group = "chip", value_parser = traced::parse)]
     traces: Vec<traced::Traced>,
     /// Keep what a program brings into the simulated chip's shared cache to some of its 16 ways, as Intel's CAT does: `triad=0-3`. Of those
     /// named it is simulated so, too; predictors know nothing of it

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use castell_cachesim::programs::Program;
-use castell_cachesim::programs::recorded::{Pace, recorded};
+use castell_cachesim::programs::recorded::{Pace, Part, recorded};
 use castell_host::topology::parse_list;
 use std::path::PathBuf;
 
@@ -12,26 +12,34 @@ pub(super) struct Traced {
     name: String,
     path: PathBuf,
     pace: Pace,
+    part: Part,
 }
 
-/// From `NAME=FILE[,window=N][,ps=N]`.
+/// From `NAME=FILE[,window=N][,ps=N][,skip=N][,accesses=N]`.
 pub(super) fn parse(text: &str) -> Result<Traced, String> {
     let (name, rest) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("write NAME=FILE")?;
     let mut words = rest.split(',');
     let path = words.next().filter(|path| !path.is_empty()).ok_or("write NAME=FILE")?.into();
-    let mut pace = Pace::default();
+    let (mut pace, mut part) = (Pace::default(), Part::default());
     for word in words {
         let number = |text: &str, most: u32| {
             let number = text.parse().ok().filter(|number| (1..=most).contains(number));
             number.ok_or_else(|| format!("{word}: give a number from 1 to {most}"))
         };
+        let count = |text: &str| text.parse().map_err(|_| format!("{word}: give a number of accesses"));
         match word.split_once('=') {
+            Some(("skip", text)) => part.skip = count(text)?,
+            Some(("accesses", text)) => part.accesses = count(text)?,
             Some(("window", text)) => pace.window = number(text, WINDOW_MAX)? as usize,
             Some(("ps", text)) => pace.access_ps = number(text, ACCESS_PS_MAX)?,
-            _ => return Err(format!("{word:?}: what follows the file is window=N or ps=N")),
+            _ => {
+                return Err(format!(
+                    "{word:?}: what follows the file is window=N, ps=N, skip=N or accesses=N"
+                ));
+            }
         }
     }
-    Ok(Traced { name: name.to_owned(), path, pace })
+    Ok(Traced { name: name.to_owned(), path, pace, part })
 }
 
 /// From `NAME=LIST`: the mask of the ways.
@@ -55,7 +63,7 @@ impl Traced {
     pub(super) fn program(&self) -> anyhow::Result<Program> {
         let of_file = || self.path.display().to_string();
         let bytes = std::fs::read(&self.path).with_context(of_file)?;
-        recorded(&self.name, bytes, self.pace).with_context(of_file)
+        recorded(&self.name, bytes, self.pace, self.part).with_context(of_file)
     }
 }
 
@@ -65,17 +73,25 @@ mod tests {
 
     #[test]
     fn a_trace_is_named_with_what_it_does_not_tell() {
-        let plain = Traced { name: "cg".to_owned(), path: "a=b.trace".into(), pace: Pace::default() };
+        let plain = Traced {
+            name: "cg".to_owned(),
+            path: "a=b.trace".into(),
+            pace: Pace::default(),
+            part: Part::default(),
+        };
         assert_eq!(parse("cg=a=b.trace"), Ok(plain.clone()));
         let pace = Pace { window: 1, access_ps: 250 };
-        assert_eq!(parse("cg=a=b.trace,ps=250,window=1"), Ok(Traced { pace, ..plain }));
+        assert_eq!(parse("cg=a=b.trace,ps=250,window=1"), Ok(Traced { pace, ..plain.clone() }));
+        let part = Part { skip: 9, accesses: 1000 };
+        assert_eq!(parse("cg=a=b.trace,skip=9,accesses=1000"), Ok(Traced { part, ..plain }));
         for (wrong, with) in [
             ("cg", "write NAME=FILE"),
             ("=a", "write NAME=FILE"),
             ("cg=", "write NAME=FILE"),
             ("cg=a,window=0", "window=0: give a number from 1 to 1024"),
             ("cg=a,ps=-1", "ps=-1: give a number from 1"),
-            ("cg=a,threads=2", "\"threads=2\": what follows the file is window=N or ps=N"),
+            ("cg=a,threads=2", "\"threads=2\": what follows the file is window=N, ps=N, skip=N"),
+            ("cg=a,skip=all", "skip=all: give a number"),
         ] {
             let said = parse(wrong).expect_err(wrong);
             assert!(said.contains(with), "{wrong}: {said}");
