@@ -183,6 +183,51 @@ fn frames_are_kept_back_lost_and_written_down() {
     assert!(got > 0 && lost > 0, "{got} answers came and {lost} did not");
 }
 
+/// Which of their addresses hear each other: of h1 and h2, and of h1 and h3.
+const REACH: &str = r#"
+for host in h2 h3; do for segment in 0 1 2; do
+  address=$("$CASTELL" lab --on $host -- ip -4 -o address show dev eth$segment 2>/dev/null | awk '{ sub("/.*", "", $4); print $4 }')
+  [ -n "$address" ] || { echo $host eth$segment none; continue; }
+  python3 - $address <<'END' && echo $host eth$segment heard || echo $host eth$segment silent
+import os, socket, subprocess, sys
+there = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((%r, 4711)); print(flush=True)\nwhile True: s.sendto(*s.recvfrom(100))"
+host = "h" + sys.argv[1].split(".")[3]
+child = subprocess.Popen([os.environ["CASTELL"], "lab", "--on", host, "--", "python3", "-c", there % sys.argv[1]], stdout=subprocess.PIPE)
+child.stdout.readline()
+here = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+here.settimeout(0.02)
+for at in range(200):
+    try:
+        here.sendto(b"?", (sys.argv[1], 4711))
+        here.recv(100)
+        code = 0
+        break
+    except OSError:
+        code = 1
+child.kill()
+sys.exit(code)
+END
+done; done
+"#;
+
+/// Hosts are on segments that know nothing of each other, each with its own losses.
+#[test]
+fn hosts_may_be_on_several_segments() {
+    if !labs_are_possible() {
+        return;
+    }
+    let segments = ["--segment", "all", "--segment", "h1,h3"];
+    let reach = |options: &[&str]| fine(&lab(&[&["3"], &segments[..], options].concat(), REACH));
+    let all = "h2 eth0 heard\nh2 eth1 heard\nh2 eth2 none\nh3 eth0 heard\nh3 eth1 heard\nh3 eth2 heard\n";
+    assert_eq!(reach(&[]), all);
+    let losses = ["--loss", "20%", "--loss", "eth1=100%", "--seed", "3"];
+    assert_eq!(reach(&losses), all.replace("eth1 heard", "eth1 silent"));
+    let stranger = lab(&["2", "--segment", "h1,h3"], "true");
+    assert!(text(&stranger.stderr).contains("cannot have host h3: this lab has 2"), "{stranger:?}");
+    let many = [&["2"][..], &["--segment", "all"].repeat(8)].concat();
+    assert!(text(&lab(&many, "true").stderr).contains("up to 8 segments"));
+}
+
 #[test]
 fn codes_and_refusals() {
     if !labs_are_possible() {

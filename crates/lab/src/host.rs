@@ -1,5 +1,6 @@
 //! The life of a host: it makes its own view of the machine, waits for its network, and then starts what it is asked for.
 
+use crate::naming::name_of;
 use crate::network::{self, Rate};
 use crate::{LabError, requests, system};
 use std::ffi::OsString;
@@ -9,21 +10,24 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 /// Which host of how many a process is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPlan {
     /// From 1.
     pub index: u32,
     /// How many there are.
     pub hosts: u32,
+    /// Which segments it is on.
+    pub segments: Vec<usize>,
     /// How fast it sends at most.
     pub rate: Option<Rate>,
 }
 
 impl HostPlan {
     /// As arguments of the process.
-    pub(crate) fn to_arguments(self) -> Vec<OsString> {
+    pub(crate) fn to_arguments(&self) -> Vec<OsString> {
         let rate = self.rate.map(|rate| rate.to_string());
-        [Some(self.index.to_string()), Some(self.hosts.to_string()), rate]
+        let segments = self.segments.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+        [Some(self.index.to_string()), Some(self.hosts.to_string()), Some(segments), rate]
             .into_iter()
             .flatten()
             .map(OsString::from)
@@ -32,14 +36,15 @@ impl HostPlan {
 
     /// Reads what [`Lab::start`](crate::Lab::start) gives to the processes of hosts.
     pub fn from_arguments(arguments: &[String]) -> Option<HostPlan> {
-        let [index, hosts, rate @ ..] = arguments else { return None };
+        let [index, hosts, segments, rate @ ..] = arguments else { return None };
         let rate = rate.first().map(|rate| rate.parse()).transpose().ok()?;
-        Some(HostPlan { index: index.parse().ok()?, hosts: hosts.parse().ok()?, rate })
+        let segments = segments.split(',').map(|segment| segment.parse().ok()).collect::<Option<_>>()?;
+        Some(HostPlan { index: index.parse().ok()?, hosts: hosts.parse().ok()?, segments, rate })
     }
 }
 
 /// Lives as a host, until whoever made the lab is gone.
-pub fn live(plan: HostPlan) -> i32 {
+pub fn live(plan: &HostPlan) -> i32 {
     let ready = come_up(plan);
     let (said, code) = match &ready {
         Ok(_) => ("ready".to_owned(), 0),
@@ -52,8 +57,8 @@ pub fn live(plan: HostPlan) -> i32 {
     }
 }
 
-fn come_up(plan: HostPlan) -> Result<requests::Door, LabError> {
-    let name = network::name_of(plan.index);
+fn come_up(plan: &HostPlan) -> Result<requests::Door, LabError> {
+    let name = name_of(plan.index);
     let step = |what: &'static str| move |error| LabError::system(what, error);
     system::set_host_name(&name).map_err(step("set the host's name"))?;
     own_folders().map_err(step("give the host its own /tmp and /dev/shm"))?;
@@ -67,7 +72,7 @@ fn come_up(plan: HostPlan) -> Result<requests::Door, LabError> {
     if word != "go\n" {
         return Err(LabError::system("wait for the network", io::ErrorKind::UnexpectedEof.into()));
     }
-    network::come_up(plan.index, plan.rate)?;
+    network::come_up(plan.index, &plan.segments, plan.rate)?;
     Ok(door)
 }
 

@@ -4,18 +4,22 @@
 //! a lab has a name outside of it: network, mounts and processes live in namespaces that end with their last process, and every process
 //! ends with the one that made the lab, also if that is killed. So there is nothing that a later start would have to clean up.
 //!
-//! Start at [`Lab`]. `host.rs` is the life of a host, `requests.rs` how commands come to it, `network.rs` and `switch.rs` what lies
-//! between.
+//! Start at [`Lab`]. `host.rs` is the life of a host, `requests.rs` how commands come to it, `segment.rs`, `network.rs` and `switch.rs` what
+//! lies between.
 
 mod host;
+mod naming;
 mod network;
 mod requests;
+mod segment;
 mod switch;
 mod system;
 
 pub use host::{HostPlan, live};
-pub use network::{Rate, address_of, name_of};
+pub use naming::{HOSTS_MAX, SEGMENTS_MAX, address_of, interface_of, name_of};
+pub use network::Rate;
 pub use requests::{run_on, run_visibly_on};
+pub use segment::Segment;
 pub use switch::Weather;
 
 use castell_host::HostError;
@@ -26,9 +30,6 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The most hosts of a lab.
-pub const HOSTS_MAX: u32 = 250;
-
 /// Names the hosts of the lab that a command runs in, with commas.
 pub const HOSTS_VARIABLE: &str = "CASTELL_LAB_HOSTS";
 
@@ -37,6 +38,8 @@ pub const HOSTS_VARIABLE: &str = "CASTELL_LAB_HOSTS";
 pub struct Options {
     /// How many hosts, 1 to [`HOSTS_MAX`].
     pub hosts: u32,
+    /// Segments beside the one that all hosts are on, less than [`SEGMENTS_MAX`].
+    pub segments: Vec<Segment>,
     /// What happens to frames between hosts.
     pub weather: Weather,
     /// How fast each host sends and receives at most.
@@ -85,6 +88,17 @@ pub enum LabError {
         /// Hosts of this lab.
         hosts: String,
     },
+    /// A segment of hosts that there are not.
+    #[error("a segment cannot have host {host}: this lab has {hosts}")]
+    Stranger {
+        /// Its name.
+        host: String,
+        /// How many there are.
+        hosts: u32,
+    },
+    /// More segments than there may be.
+    #[error("a lab has up to {SEGMENTS_MAX} segments with the one that all hosts are on, not {0}")]
+    Segments(usize),
     /// A host that did not come up.
     #[error("host {host} of the lab did not come up: {why}")]
     Host {
@@ -158,22 +172,33 @@ impl Lab {
         if let Ok(hosts) = std::env::var(HOSTS_VARIABLE) {
             return Err(LabError::Within { hosts });
         }
+        let stranger = options.segments.iter().find_map(|segment| segment.stranger(options.hosts));
+        if let Some(host) = stranger {
+            return Err(LabError::Stranger { host: name_of(host), hosts: options.hosts });
+        }
+        let segments = options.segments.len() + 1;
+        if segments > SEGMENTS_MAX {
+            return Err(LabError::Segments(segments));
+        }
         network::find_programs(options.rate.is_some())?;
         let capture = options.capture.as_deref().map(open_capture).transpose()?;
         system::isolate().map_err(|source| LabError::Forbidden { source })?;
         let shared = system::mount_tmpfs(Path::new(requests::SHARED));
         shared.map_err(|error| LabError::system("mount a file system for the lab's sockets", error))?;
         let switches = options.weather.is_needed();
-        network::make_bridge(switches)?;
+        network::make_bridges(if switches { 0 } else { segments })?;
         let mut lab = Lab { hosts: Vec::new(), switch: None };
         for index in 1..=options.hosts {
             let child = spawn_host(index, options)?;
             lab.hosts.push(HostProcess { name: name_of(index), child });
         }
         let pids: Vec<u32> = lab.hosts.iter().map(|host| host.child.id()).collect();
-        network::plug_in(&pids, switches, options.mtu_bytes, options.rate)?;
+        let on =
+            |host| segment::of_host(&options.segments, host).into_iter().map(move |segment| (host, segment));
+        let lines: Vec<(u32, usize)> = (1..=options.hosts).flat_map(on).collect();
+        network::plug_in(&pids, &lines, switches, options.mtu_bytes, options.rate)?;
         if switches || capture.is_some() {
-            lab.switch = Some(switch::start(options.hosts, options.weather, switches, capture)?);
+            lab.switch = Some(switch::start(&lines, options.weather, switches, capture)?);
         }
         for host in &mut lab.hosts {
             host.let_go()?;
@@ -251,7 +276,9 @@ fn spawn_host(index: u32, options: &Options) -> Result<Child, LabError> {
     let failed = |error| LabError::system(format!("start host {name}"), error);
     let (program, arguments) = options.host_program.split_first().expect("a program");
     let mut command = Command::new(program);
-    command.args(arguments).args(HostPlan { index, hosts: options.hosts, rate: options.rate }.to_arguments());
+    let segments = segment::of_host(&options.segments, index);
+    let plan = HostPlan { index, hosts: options.hosts, segments, rate: options.rate };
+    command.args(arguments).args(plan.to_arguments());
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     system::spawn_isolated(&mut command, clock_offset_s(index)).map_err(failed)
 }

@@ -1,12 +1,15 @@
 //! The network of a lab, by the programs that everybody has who looks after networks: `ip` and `tc`.
 //!
 //! ```text
-//!   host h1: eth0 ──── v1 ┐
-//!   host h2: eth0 ──── v2 ┼── bridge, or the switch of ours (`switch.rs`)     10.202.0.x, fd00:ca57::x
-//!   host h3: eth0 ──── v3 ┘
+//!   host h1: eth0 ──── v1-0 ┐
+//!   host h2: eth0 ──── v2-0 ┼── bridge, or the switch of ours (`switch.rs`)     10.202.0.x, fd00:ca57::x
+//!   host h3: eth0 ──── v3-0 ┘
+//!   host h1: eth1 ──── v1-1 ┬── another segment, where one was asked for        10.202.1.x, fd00:ca57:0:1::x
+//!   host h3: eth1 ──── v3-1 ┘
 //! ```
 
 use crate::LabError;
+use crate::naming::{address_of, address6_of, bridge_of, interface_of, line_of, mac_of, name_of};
 use castell_host::interfaces;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -14,7 +17,6 @@ use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const BRIDGE: &str = "castell0";
 /// It never takes so long.
 const CARRIER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -56,36 +58,12 @@ impl Rate {
     }
 }
 
-/// A host's name, from 1.
-pub fn name_of(index: u32) -> String {
-    format!("h{index}")
-}
-
-/// A host's address in the lab.
-pub fn address_of(index: u32) -> std::net::Ipv4Addr {
-    std::net::Ipv4Addr::new(10, 202, 0, index as u8)
-}
-
-fn address6_of(index: u32) -> String {
-    format!("fd00:ca57::{index:x}")
-}
-
-/// A host's address on the wire.
-pub(crate) fn mac_of(index: u32) -> [u8; 6] {
-    [0x02, 0xca, 0x57, 0xe1, 0x10, index as u8]
-}
-
-/// The machine's end of a host's line.
-pub(crate) fn line_of(index: u32) -> String {
-    format!("v{index}")
-}
-
 /// The `hosts` file of every host.
 pub(crate) fn hosts_file(hosts: u32) -> String {
     let mut text = String::from("127.0.0.1 localhost\n::1 localhost ip6-localhost\n");
     for index in 1..=hosts {
         let name = name_of(index);
-        text += &format!("{} {name}\n{} {name}\n", address_of(index), address6_of(index));
+        text += &format!("{} {name}\n{} {name}\n", address_of(index, 0), address6_of(index, 0));
     }
     text
 }
@@ -103,29 +81,33 @@ pub(crate) fn find_programs(limits_rate: bool) -> Result<(), LabError> {
     Ok(())
 }
 
-/// In this namespace: what joins the hosts.
-pub(crate) fn make_bridge(switches: bool) -> Result<(), LabError> {
-    let bridge = format!(
-        "link add {BRIDGE} type bridge stp_state 0 forward_delay 0 mcast_snooping 0\nlink set {BRIDGE} up\n"
-    );
-    batch("ip", &if switches { String::new() } else { bridge })
+/// In this namespace: what joins the hosts, segment by segment.
+pub(crate) fn make_bridges(segments: usize) -> Result<(), LabError> {
+    let bridge = |segment| {
+        let bridge = bridge_of(segment);
+        format!(
+            "link add {bridge} type bridge stp_state 0 forward_delay 0 mcast_snooping 0\nlink set {bridge} up\n"
+        )
+    };
+    batch("ip", &(0..segments).map(bridge).collect::<String>())
 }
 
-/// Gives each host, by its first process, a line.
+/// Gives hosts, by their first processes, their lines: host, from 1, and segment.
 pub(crate) fn plug_in(
     pids: &[u32],
+    lines: &[(u32, usize)],
     switches: bool,
     mtu_bytes: Option<u16>,
     rate: Option<Rate>,
 ) -> Result<(), LabError> {
     let (mut links, mut limits) = (String::new(), String::new());
     let mtu = mtu_bytes.map_or_else(String::new, |bytes| format!("mtu {bytes} "));
-    for (index, pid) in (1..).zip(pids) {
-        let line = line_of(index);
-        let mac = mac_of(index).map(|byte| format!("{byte:02x}")).join(":");
-        links += &format!("link add {line} {mtu}type veth peer name eth0 address {mac} {mtu}netns {pid}\n");
+    for &(host, segment) in lines {
+        let (line, name, pid) = (line_of(host, segment), interface_of(segment), pids[host as usize - 1]);
+        let mac = mac_of(host, segment).map(|byte| format!("{byte:02x}")).join(":");
+        links += &format!("link add {line} {mtu}type veth peer name {name} address {mac} {mtu}netns {pid}\n");
         if !switches {
-            links += &format!("link set {line} master {BRIDGE}\n");
+            links += &format!("link set {line} master {}\n", bridge_of(segment));
         }
         links += &format!("link set {line} addrgenmode none up\n");
         limits += &rate.map_or(String::new(), |rate| rate.limit(&line));
@@ -134,24 +116,27 @@ pub(crate) fn plug_in(
     batch("tc", &limits)
 }
 
-/// In a host: its end of the line gets its addresses.
-pub(crate) fn come_up(index: u32, rate: Option<Rate>) -> Result<(), LabError> {
-    let (address, address6) = (address_of(index), address6_of(index));
-    batch(
-        "ip",
-        &format!(
-            "link set lo up\naddress add {address}/24 dev eth0\naddress add {address6}/64 dev eth0 nodad\nlink set eth0 up\n"
-        ),
-    )?;
-    batch("tc", &rate.map_or(String::new(), |rate| rate.limit("eth0")))?;
-    wait_for_carrier();
+/// In a host: its ends of the lines get their addresses.
+pub(crate) fn come_up(index: u32, segments: &[usize], rate: Option<Rate>) -> Result<(), LabError> {
+    let (mut links, mut limits) = (String::from("link set lo up\n"), String::new());
+    for &segment in segments {
+        let (address, address6) = (address_of(index, segment), address6_of(index, segment));
+        let name = interface_of(segment);
+        links +=
+            &format!("address add {address}/24 dev {name}\naddress add {address6}/64 dev {name} nodad\n");
+        links += &format!("link set {name} up\n");
+        limits += &rate.map_or(String::new(), |rate| rate.limit(&name));
+    }
+    batch("ip", &links)?;
+    batch("tc", &limits)?;
+    segments.iter().for_each(|segment| wait_for_carrier(&interface_of(*segment)));
     Ok(())
 }
 
 /// The kernel may notice a second late that both ends of a line are up, and programs that look which networks there are would leave this one out.
-fn wait_for_carrier() {
+fn wait_for_carrier(interface: &str) {
     let begun = Instant::now();
-    while !interfaces::is_running("eth0") && begun.elapsed() < CARRIER_WITHIN {
+    while !interfaces::is_running(interface) && begun.elapsed() < CARRIER_WITHIN {
         thread::sleep(Duration::from_millis(1));
     }
 }

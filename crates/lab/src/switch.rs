@@ -4,7 +4,7 @@
 //! TCP segment of 64 KiB.
 
 use crate::LabError;
-use crate::network::{line_of, mac_of};
+use crate::naming::{SEGMENTS_MAX, line_of, mac_of};
 use castell_base::Rank;
 use castell_base::random::Philox;
 use castell_host::packet::{Frames, OFFLOAD_BYTES, PacketSocket};
@@ -30,15 +30,20 @@ const FRAMES_AT_A_TIME: usize = 64;
 pub struct Weather {
     /// How long each is kept back.
     pub delay: Duration,
-    /// Which part of them gets lost: 0 to 1.
-    pub loss: f64,
+    /// Which part of them gets lost, 0 to 1, on each segment.
+    pub loss: [f64; SEGMENTS_MAX],
     /// Of the random numbers.
     pub seed: u64,
 }
 
 impl Weather {
     pub(crate) fn is_needed(&self) -> bool {
-        !self.delay.is_zero() || self.loss > 0.0
+        !self.delay.is_zero() || self.loses()
+    }
+
+    /// Whether any frames get lost on purpose.
+    pub fn loses(&self) -> bool {
+        self.loss.iter().any(|part| *part > 0.0)
     }
 }
 
@@ -70,15 +75,18 @@ impl Running {
     }
 }
 
-/// Starts it between the lines of so many hosts. `forwards`: there is no bridge that does.
+/// Starts it between these lines, host and segment of each. `forwards`: there are no bridges that do.
 pub(crate) fn start(
-    hosts: u32,
+    lines: &[(u32, usize)],
     weather: Weather,
     forwards: bool,
     capture: Option<File>,
 ) -> Result<Running, LabError> {
-    let open = |index| PacketSocket::open(&line_of(index), Frames::AllWithOffload);
-    let lines = (1..=hosts).map(open).collect::<Result<Vec<_>, _>>();
+    let open = |&(host, segment): &(u32, usize)| {
+        let socket = PacketSocket::open(&line_of(host, segment), Frames::AllWithOffload)?;
+        Ok(Line { socket, segment, mac: mac_of(host, segment) })
+    };
+    let lines = lines.iter().map(open).collect::<Result<Vec<_>, _>>();
     let lines = lines.map_err(|error| LabError::system("take frames from the hosts' lines", error))?;
     let capture = capture.map(Capture::begin).transpose();
     let capture = capture.map_err(|error| LabError::system("write the capture", error))?;
@@ -99,8 +107,15 @@ pub(crate) fn start(
     Ok(Running(counts))
 }
 
+/// To one interface of a host.
+struct Line {
+    socket: PacketSocket,
+    segment: usize,
+    mac: [u8; 6],
+}
+
 struct Switch {
-    lines: Vec<PacketSocket>,
+    lines: Vec<Line>,
     weather: Weather,
     forwards: bool,
     capture: Option<Capture>,
@@ -115,11 +130,11 @@ impl Switch {
     fn work(mut self) {
         let mut buffer = vec![0; FRAME_BYTES_MAX];
         loop {
-            let waiting: Vec<BorrowedFd<'_>> = self.lines.iter().map(AsFd::as_fd).collect();
+            let waiting: Vec<BorrowedFd<'_>> = self.lines.iter().map(|line| line.socket.as_fd()).collect();
             let Ok(ready) = descriptor::wait_readable(&waiting, self.patience_ms()) else { return };
             for line in (0..ready.len()).filter(|line| ready[*line]) {
                 for _ in 0..FRAMES_AT_A_TIME {
-                    let Ok(bytes) = self.lines[line].receive(&mut buffer) else { break };
+                    let Ok(bytes) = self.lines[line].socket.receive(&mut buffer) else { break };
                     self.take(line, &buffer[..bytes]);
                 }
             }
@@ -144,9 +159,8 @@ impl Switch {
         if !self.forwards {
             return;
         }
-        if self.weather.loss > 0.0
-            && self.random.next_u32() < (self.weather.loss * f64::from(u32::MAX)) as u32
-        {
+        let loss = self.weather.loss[self.lines[line].segment];
+        if loss > 0.0 && self.random.next_u32() <= (loss * f64::from(u32::MAX)) as u32 {
             self.counts.lost.fetch_add(1, Ordering::Relaxed);
         } else if self.weather.delay.is_zero() {
             self.forward(line, frame);
@@ -171,9 +185,12 @@ impl Switch {
     fn forward(&self, from: usize, frame: &[u8]) {
         let Some(to) = frame.get(OFFLOAD_BYTES..OFFLOAD_BYTES + 6) else { return };
         let is_for_all = to[0] & 1 == 1;
-        for (line, socket) in self.lines.iter().enumerate().filter(|(line, _)| *line != from) {
-            let is_meant = is_for_all || to == mac_of(line as u32 + 1);
-            if is_meant && socket.send(frame).is_err() {
+        let segment = self.lines[from].segment;
+        let others =
+            self.lines.iter().enumerate().filter(|(at, line)| *at != from && line.segment == segment);
+        for (_, line) in others {
+            let is_meant = is_for_all || to == line.mac;
+            if is_meant && line.socket.send(frame).is_err() {
                 self.counts.dropped.fetch_add(1, Ordering::Relaxed);
             }
         }
