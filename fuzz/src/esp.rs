@@ -1,5 +1,6 @@
 //! What has to hold for any frames that a card brings: the fuzz target asserts it, and so does a quick test of `castell-esp`.
 
+use castell_esp::datagram;
 use castell_esp::frame::{self, Flags, Head};
 use castell_esp::{Address, Communicator, Endpoint, Handle, Key, Mac, Settings, What};
 
@@ -16,6 +17,11 @@ pub fn any_bytes(bytes: &[u8]) {
         let mut again = vec![0; bytes.len()];
         let length = frame::write(&mut again, &key, &head, [payload, &[]]);
         assert_eq!(again[..length], bytes[..length]);
+    }
+    if let Ok(one) = datagram::read(bytes, &key) {
+        let mut again = [0; datagram::DATAGRAM_BYTES];
+        datagram::write(&mut again, &key, &one);
+        assert!(datagram::is_one(bytes) && bytes.starts_with(&again));
     }
     let mut told = Told::default();
     let (mut endpoint, connections) = endpoint();

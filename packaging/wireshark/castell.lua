@@ -1,10 +1,11 @@
--- Frames of EtherType 0x88B5 as castell sends them: ESP (version 1) and schedules in the kernel (version 0x81).
+-- Frames of EtherType 0x88B5 as castell sends them: ESP (version 1), its searches (version 2) and schedules in the kernel (version 0x81).
 -- docs/src/ethernet.md, crates/esp/README.md and crates/xdp/README.md have the layouts.
 
 local ETHERTYPE = 0x88b5
-local VERSION_ESP, VERSION_KERNEL = 1, 0x81
+local VERSION_ESP, VERSION_SEARCH, VERSION_KERNEL = 1, 2, 0x81
 -- Behind Ethernet's own 14 bytes, which are another dissector's.
-local HEAD_ESP, TAG, RANGE, HEAD_KERNEL = 44, 8, 8, 40
+local HEAD_ESP, HEAD_SEARCH, TAG, RANGE, HEAD_KERNEL = 44, 24, 8, 8, 40
+local SEARCHES = { [0] = "probe", [1] = "answer", [2] = "port unreachable" }
 
 local castell = Proto("castell", "castell over Ethernet")
 local field = castell.fields
@@ -39,6 +40,8 @@ field.acknowledged = ProtoField.uint32("castell.esp.acknowledged", "Acknowledged
 field.edge = ProtoField.uint32("castell.esp.edge", "Edge: the first that may not be sent", base.DEC)
 field.stamp = ProtoField.uint32("castell.esp.stamp", "Sender's clock, microseconds", base.DEC)
 field.echo = ProtoField.uint32("castell.esp.echo", "Clock that is answered, microseconds", base.DEC)
+field.search = ProtoField.uint8("castell.esp.search", "Search", base.DEC, SEARCHES)
+field.search_number = ProtoField.uint64("castell.esp.search.number", "Number of the search", base.HEX)
 field.range = ProtoField.none("castell.esp.range", "Asked for")
 field.range_first = ProtoField.uint32("castell.esp.range.first", "First", base.DEC)
 field.range_count = ProtoField.uint32("castell.esp.range.count", "How many", base.DEC)
@@ -119,6 +122,26 @@ local function dissect_esp(buffer, pinfo, tree)
   tree:add(field.tag, buffer(HEAD_ESP + bytes, TAG))
 end
 
+local function dissect_search(buffer, pinfo, tree)
+  if buffer:len() < HEAD_SEARCH + TAG then
+    tree:add_proto_expert_info(experts.short)
+    return
+  end
+  pinfo.cols.protocol = "ESP/castell"
+  local kind = buffer(1, 1):uint()
+  tree:add(field.search, buffer(1, 1))
+  tree:add_le(field.communicator, buffer(4, 8))
+  tree:add_le(field.to_port, buffer(12, 2))
+  tree:add_le(field.from_port, buffer(14, 2))
+  tree:add_le(field.search_number, buffer(16, 8))
+  tree:add(field.tag, buffer(HEAD_SEARCH, TAG))
+  local info = string.format(
+    "rank %u > rank %u [%s]", buffer(14, 2):le_uint(), buffer(12, 2):le_uint(), SEARCHES[kind] or "search " .. kind
+  )
+  pinfo.cols.info = info
+  tree:append_text(", " .. info)
+end
+
 local function dissect_kernel(buffer, pinfo, tree)
   if buffer:len() < HEAD_KERNEL then
     tree:add_proto_expert_info(experts.short)
@@ -156,6 +179,8 @@ function castell.dissector(buffer, pinfo, root)
   local version = buffer(0, 1):uint()
   if version == VERSION_ESP then
     dissect_esp(buffer, pinfo, tree)
+  elseif version == VERSION_SEARCH then
+    dissect_search(buffer, pinfo, tree)
   elseif version == VERSION_KERNEL then
     dissect_kernel(buffer, pinfo, tree)
   else

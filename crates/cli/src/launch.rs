@@ -79,13 +79,13 @@ pub struct Args {
     #[arg(long, default_value = "auto", value_name = "auto|thread|peers")]
     progress: Progress,
     /// What carries messages between hosts, while ranks of one host share memory: TCP (shm, the usual one; tcp=INTERFACE or tcp=10.1.0.0/16 says where ranks
-    /// listen), TCP encrypted by TLS (tcp+tls, tcp+tls=INTERFACE), raw Ethernet frames in one segment, at this interface of each host
-    /// (esp=eth0; needs CAP_NET_RAW), or libfabric (fabric, fabric=PROVIDER, fabric=PROVIDER/DEVICE). On one host alone tcp, tcp+tls and fabric
+    /// listen), TCP encrypted by TLS (tcp+tls, tcp+tls=INTERFACE), raw Ethernet frames over whichever interfaces are on one segment, or
+    /// of these (esp, esp=eth0, esp=eth0,eth1; needs CAP_NET_RAW), or libfabric (fabric, fabric=PROVIDER, fabric=PROVIDER/DEVICE). On one host alone tcp, tcp+tls and fabric
     /// carry them between all ranks
     #[arg(
         long,
         default_value = "shm",
-        value_name = "shm|tcp[+tls][=INTERFACE]|esp[=INTERFACE]|fabric[=PROVIDER]"
+        value_name = "shm|tcp[+tls][=INTERFACE]|esp[=INTERFACE,...]|fabric[=PROVIDER]"
     )]
     net: Net,
     /// Print who waits for whom after this long without progress

@@ -1,6 +1,7 @@
 //! `castell ways`.
 
 mod fabrics;
+mod interfaces;
 
 use anyhow::{Context as _, bail};
 use castell_base::{Rank, counted};
@@ -108,6 +109,8 @@ struct Between {
     other: usize,
     way: Way,
     large: Option<String>,
+    /// The network interfaces, where raw frames go and some ranks have met.
+    over: Vec<String>,
 }
 
 struct Picture<'a> {
@@ -150,7 +153,10 @@ impl<'a> Picture<'a> {
                 };
                 let way = job.way(Rank(first), Rank(*second));
                 let large = (way == Way::SharedMemory).then(|| picture.large(one, other));
-                picture.between.push(Between { one, other, way, large });
+                let ranks = |place: usize| &*picture.places[place].ranks;
+                let over = (way == Way::Esp).then(|| interfaces::met_over(views, ranks(one), ranks(other)));
+                let over = over.unwrap_or_default();
+                picture.between.push(Between { one, other, way, large, over });
             }
         }
         picture
@@ -297,7 +303,7 @@ impl<'a> Picture<'a> {
             let mut said = match between.way {
                 Way::Tcp(_) => format!("TCP; {}", why(between.way)),
                 Way::Tls(_) => format!("TCP, encrypted by TLS 1.3; {}", why(between.way)),
-                Way::Esp => format!("raw Ethernet frames; {}", why(between.way)),
+                Way::Esp => format!("raw Ethernet frames {}; {}", self.over(between), why(between.way)),
                 Way::Fabric(_) => format!("libfabric; {}", why(between.way)),
                 _ => "shared memory".into(),
             };
@@ -323,6 +329,20 @@ impl<'a> Picture<'a> {
             )];
         }
         grouped.into_iter().map(|(said, pairs)| format!("  {}: {said}", few(pairs))).collect()
+    }
+
+    /// Over which interfaces raw frames go.
+    fn over(&self, between: &Between) -> String {
+        if !between.over.is_empty() {
+            return format!("over {}", between.over.join(", "));
+        }
+        let ranks = [between.one, between.other].into_iter().flat_map(|place| &self.places[place].ranks);
+        let tried = interfaces::tried(&self.views, ranks.copied());
+        match (tried.is_empty(), tried.contains(',')) {
+            (true, _) => "as soon as the ranks say where they are".into(),
+            (_, false) => format!("over {tried}"),
+            (_, true) => format!("over whichever of {tried} answers first"),
+        }
     }
 
     fn addresses(&self, rank: u32) -> Vec<String> {
@@ -355,7 +375,7 @@ impl<'a> Picture<'a> {
             let ranks = |place: usize| &self.places[place].ranks;
             json!({
                 "ranks": ranks(between.one), "with": ranks(between.other), "way": name(between.way),
-                "why": why(between.way), "large": between.large,
+                "why": why(between.way), "large": between.large, "over": between.over,
             })
         };
         let row = |one: u32| ranks.clone().map(|other| self.letter(one, other)).collect::<String>();

@@ -6,6 +6,7 @@ mod json_page;
 #[path = "../../host/tests/skipped/mod.rs"]
 mod skipped;
 
+use castell_base::{Rank, Tag};
 use castell_comm::Comm;
 use json_page::stands_on_the_page;
 use serde_json::{Value, json};
@@ -54,6 +55,22 @@ fn look() -> Value {
     all["jobs"][0].clone()
 }
 
+/// Every pair says something.
+fn exchange_with_all(comm: &Comm) {
+    let others = || (0..comm.size()).filter(|other| *other != comm.rank().0);
+    let (sent, mut got) = ([comm.rank().0 as u8; 900], vec![[0_u8; 900]; comm.size() as usize]);
+    comm.scope(|scope| {
+        let mut graph = scope.graph();
+        for (other, into) in (0..).zip(&mut got).filter(|(other, _)| *other != comm.rank().0) {
+            graph.send(scope.share(&sent), Rank(other), Tag(7)).expect("legal");
+            graph.recv(scope.lend(into), Some(Rank(other)), Some(Tag(7))).expect("legal");
+        }
+        let run = scope.run(&graph.compile().expect("it compiles")).expect("it starts");
+        run.wait().expect("it ends well");
+    });
+    assert!(others().all(|other| got[other as usize] == [other as u8; 900]));
+}
+
 /// Says a line at once: lines of several ranks would else come in between.
 fn say(line: &str) {
     use std::io::Write as _;
@@ -70,6 +87,17 @@ fn as_a_rank() {
     let meet = || comm.world().barrier().expect("all are there");
     let (me, last) = (comm.rank().0, comm.size() - 1);
     match role.as_str() {
+        "over" => {
+            exchange_with_all(&comm);
+            meet();
+            for way in look()["ways"].as_array().expect("ways") {
+                let own = |ranks: &Value| ranks[0] == me;
+                if own(&way["ranks"]) || own(&way["with"]) {
+                    say(&format!("{me} {}-{} {}", way["ranks"], way["with"], way["over"]));
+                }
+            }
+            meet();
+        }
         "look" => {
             meet();
             if me == 0 {
@@ -213,6 +241,60 @@ fn of_a_lab() {
     }
     let told = text(&output.stderr);
     assert!(told.contains("within h1, within h2: shared memory"), "{told}");
+}
+
+/// Pairs of hosts differ in which of their interfaces are on one segment, and on one of those all frames get lost, on another many.
+#[test]
+fn raw_frames_go_where_they_are_answered() {
+    let lab = |options: &[&'static str]| {
+        let more = ["--segment", "h1,h2", "--segment", "h2,h3", "--segment", "h1,h3"];
+        [&[CASTELL, "lab", "3"], &more[..], options, &["--"]].concat()
+    };
+    let possible = Command::new(CASTELL).args(["lab", "1", "--", "true"]).output().expect("castell runs");
+    if !possible.status.success() {
+        skip("lab", &text(&possible.stderr));
+        return;
+    }
+    let over = |options: &[&'static str], net: &str| {
+        let output = role(&lab(options), &["-n", "3", "--net", net, "--ways"], "over").output();
+        let output = output.expect("castell runs");
+        (said(&output), text(&output.stderr))
+    };
+    let expected = |first: &str, second: &str, third: &str| {
+        let between = [(0, "[0]-[1]", first), (0, "[0]-[2]", third), (1, "[0]-[1]", first)];
+        let between = between.into_iter().chain([
+            (1, "[1]-[2]", second),
+            (2, "[0]-[2]", third),
+            (2, "[1]-[2]", second),
+        ]);
+        between.map(|(me, pair, name)| format!("{me} {pair} [\"{name}\"]")).collect::<Vec<_>>()
+    };
+    let (lines, told) = over(&[], "esp=eth1,eth2,eth3");
+    assert_eq!(lines, expected("eth1", "eth2", "eth3"));
+    assert!(told.contains("over whichever of eth1, eth2, eth3 answers first"), "{told}");
+    let (lines, _) =
+        over(&["--loss", "eth2=100%", "--loss", "eth3=30%", "--seed", "5"], "esp=eth0,eth2,eth3");
+    assert!(lines[0] == "0 [0]-[1] [\"eth0\"]" && lines[3] == "1 [1]-[2] [\"eth0\"]", "{lines:?}");
+    // Of all that reach, some.
+    let (lines, _) = over(&[], "esp");
+    for (line, far) in lines.iter().zip(["eth1", "eth3", "eth1", "eth2", "eth3", "eth2"]) {
+        assert!(line.ends_with(r#"["eth0"]"#) || line.ends_with(&format!(r#"["{far}"]"#)), "{lines:?}");
+    }
+    // Nothing in common.
+    let output =
+        role(&lab(&[]), &["-n", "3", "--net", "esp=eth1,eth2"], "over").output().expect("castell runs");
+    let told = text(&output.stderr);
+    assert!(
+        !output.status.success() && told.contains("rank 2 on h3 is not reached over eth1: nobody"),
+        "{told}"
+    );
+    // More than one that might be, and is not.
+    let lossy = lab(&["--loss", "eth1=100%", "--loss", "eth2=100%", "--loss", "eth3=100%"]);
+    let output = role(&lossy, &["-n", "3", "--net", "esp=eth1,eth2,eth3"], "over").output();
+    let told = text(&output.expect("castell runs").stderr);
+    let none =
+        "rank 0 on h1 is reached over none of eth1, eth2: nobody has answered at its eth1, eth3 for 10 s";
+    assert!(told.contains(none), "{told}");
 }
 
 #[test]

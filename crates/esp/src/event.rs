@@ -94,3 +94,17 @@ pub struct Counters {
     /// Dropped: beyond what was allowed.
     pub beyond: u64,
 }
+
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, other: Counters) {
+        self.frames += other.frames;
+        self.sent += other.sent;
+        self.resent += other.resent;
+        self.repeated += other.repeated;
+        self.garbled += other.garbled;
+        self.forged += other.forged;
+        self.not_mine += other.not_mine;
+        self.stale += other.stale;
+        self.beyond += other.beyond;
+    }
+}

@@ -173,7 +173,7 @@ impl Key {
         Key(SipHasher24::new_with_key(bytes))
     }
 
-    fn tag(&self, bytes: &[u8]) -> [u8; TAG_BYTES] {
+    pub(crate) fn tag(&self, bytes: &[u8]) -> [u8; TAG_BYTES] {
         self.0.hash(bytes).to_le_bytes()
     }
 }

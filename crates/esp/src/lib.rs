@@ -6,9 +6,12 @@
 //! others are dropped and counted.
 //! What it refuses to do: I/O, clocks, `unsafe`. It encrypts nothing, and knows of one segment only: no routing, no fragments.
 //!
+//! Where a port has several cards, [`Search`] finds the one that reaches a peer.
+//!
 //! Start at [`Endpoint`]; README.md beside this file has the states, the frame byte by byte, and what was changed.
 #![forbid(unsafe_code)]
 
+pub mod datagram;
 pub mod frame;
 
 mod connection;
@@ -17,6 +20,7 @@ mod event;
 mod pace;
 mod receiving;
 mod round_trip;
+mod search;
 mod sending;
 mod sequence;
 mod settings;
@@ -24,4 +28,5 @@ mod settings;
 pub use endpoint::Endpoint;
 pub use event::{Counters, Ended, Event, Handle, TooMany, What, Why};
 pub use frame::{Address, Communicator, ETHERTYPE, Key, Mac};
+pub use search::{Search, Told, Way};
 pub use settings::Settings;

@@ -5,6 +5,7 @@ use crate::links::Links;
 use crate::transport::lock;
 use castell_base::{PerByte, Rank, Time};
 use castell_transport::{Address, Connector, Cost, Endpoint, Header, Limits, Refused, Unreachable, Urgency};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 /// What a message takes, roughly: until it is measured, enough to tell a network from shared memory.
@@ -22,7 +23,7 @@ impl Connector for EspConnector {
 
     fn route(&self, to: &Address) -> Option<Cost> {
         let reach = address::from_bytes(to)?;
-        (reach.mtu_bytes == lock(&self.shared).mtu_bytes).then_some(COST)
+        (!lock(&self.shared).ways_to(&reach).is_empty()).then_some(COST)
     }
 
     /// Makes no connection yet: that is done when something is sent.
@@ -36,13 +37,21 @@ impl Connector for EspConnector {
         if to.0 >= shared.ranks || to == shared.me {
             return Err(because("the job has no other rank of this number".into()));
         }
-        if reach.mtu_bytes != shared.mtu_bytes {
-            let (there, here) = (reach.mtu_bytes, shared.mtu_bytes);
+        if u32::from(reach.port) != to.0 {
+            return Err(because("its address is another rank's".into()));
+        }
+        if shared.ways_to(&reach).is_empty() {
+            let lengths = |found: &mut dyn Iterator<Item = u16>| {
+                let found: BTreeSet<String> = found.map(|bytes| bytes.to_string()).collect();
+                found.into_iter().collect::<Vec<_>>().join(" or ")
+            };
+            let there = lengths(&mut reach.cards.iter().map(|card| card.mtu_bytes));
+            let here = lengths(&mut shared.cards.iter().map(|card| card.at.mtu_bytes));
             return Err(because(format!(
                 "frames there are up to {there} bytes long, here {here}: give the interfaces of a segment one MTU (`ip link set DEV mtu N`)"
             )));
         }
-        shared.introduce(to, reach.place);
+        shared.introduce(to, reach);
         drop(shared);
         Ok(EspEndpoint { shared: Arc::clone(&self.shared), limits: self.limits, to })
     }

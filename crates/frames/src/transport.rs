@@ -1,28 +1,31 @@
 //! A rank's end: what comes in.
 
-use crate::address::{self, Reach};
+use crate::address::{self, CARDS_MAX, CardAt, Reach};
+use crate::card::Card;
 use crate::endpoint::EspConnector;
-use crate::links::{Dropped, Links, Next};
+use crate::links::{Dropped, Links, Next, PATIENCE_NS, Report};
 use castell_base::{Lent, Rank};
 use castell_esp::frame::{ETHERNET_BYTES, ETHERTYPE};
-use castell_esp::{Address as Place, Communicator, Endpoint, Key, Mac, Settings};
+use castell_esp::{Address as Place, Communicator, Endpoint, Key, Mac, Search, Settings};
 use castell_host::clock::Clock;
 use castell_host::epoll;
-use castell_host::interfaces::{self, NotOne};
+use castell_host::interfaces;
 use castell_host::packet::{Frames, PacketSocket};
 use castell_host::random::random_bytes;
 use castell_transport::{AccessError, Address, Armed, Down, Events, Limits, RemoteKey, Sleeper, Transport};
 use hmac::{Hmac, KeyInit, Mac as _};
 use rustix::fd::{AsFd, OwnedFd, RawFd};
 use sha2::Sha256;
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The descriptor that a rank has inherited: see [`EspOptions::socket`].
-pub const SOCKET_VARIABLE: &str = "CASTELL_ESP_FD";
+/// The descriptors that a rank has inherited, with commas: see [`EspOptions::sockets`].
+pub const SOCKETS_VARIABLE: &str = "CASTELL_ESP_FD";
 
-const SOCKET: u64 = 0;
-const TIMER: u64 = 1;
+const TIMER: u64 = 0;
+/// Of the first card; the others follow.
+const SOCKET: u64 = 1;
 
 /// Where the port of the receiver stands in a frame.
 const TO_PORT_AT: u32 = ETHERNET_BYTES as u32 + 12;
@@ -32,25 +35,27 @@ const COMMUNICATOR_AT: u32 = ETHERNET_BYTES as u32 + 4;
 /// How a rank takes part.
 #[derive(Clone, Debug)]
 pub struct EspOptions {
-    /// The interface, in this process's network namespace; empty: the only one that is up.
-    pub interface: String,
-    /// A descriptor that this process has inherited: what [`socket`] gave to another process, which may open one.
-    pub socket: Option<RawFd>,
+    /// The interfaces, in this process's network namespace, of which those are taken that there are; none: all of Ethernet that are up.
+    pub interfaces: Vec<String>,
+    /// Descriptors that this process has inherited: what [`sockets`] gave to another process, which may open them.
+    pub sockets: Vec<RawFd>,
     /// The longest payload of a message, bytes.
     pub message_bytes_max: usize,
     /// Where times come from.
     pub clock: Clock,
 }
 
+impl Default for EspOptions {
+    fn default() -> EspOptions {
+        let (interfaces, sockets) = (Vec::new(), Vec::new());
+        EspOptions { interfaces, sockets, message_bytes_max: 64 * 1024, clock: Clock::default() }
+    }
+}
+
 impl EspOptions {
     /// At this interface, all else as usual.
     pub fn at(interface: &str) -> EspOptions {
-        EspOptions {
-            interface: interface.into(),
-            socket: None,
-            message_bytes_max: 64 * 1024,
-            clock: Clock::default(),
-        }
+        EspOptions { interfaces: vec![interface.into()], ..EspOptions::default() }
     }
 }
 
@@ -66,13 +71,22 @@ pub enum EspError {
         /// The interface.
         interface: String,
     },
-    /// None is named, and there is not one only.
-    #[error("{0}, as in `--net esp=eth0`")]
-    NotOne(#[from] NotOne),
-    /// There is no interface of this name.
+    /// None is named, and there is none.
+    #[error("no Ethernet interface is up on this host; `ip -br link` shows what there is")]
+    NoEthernet,
+    /// Too many to try all.
+    #[error(
+        "raw frames are tried at up to {CARDS_MAX} Ethernet interfaces of a host, and this one has {found}: name those that reach the others, as in \
+         `--net esp=eth0,eth1`"
+    )]
+    TooMany {
+        /// Their names, with commas.
+        found: String,
+    },
+    /// There is no interface of any of these names.
     #[error("there is no network interface `{interface}` on this host; `ip -br link` shows which there are")]
     NoInterface {
-        /// The interface.
+        /// The names.
         interface: String,
     },
     /// More ranks than ports.
@@ -99,7 +113,7 @@ pub struct Esp {
     epoll: Arc<OwnedFd>,
     timer: OwnedFd,
     timer_at: u64,
-    watches_room: bool,
+    reports: VecDeque<(Rank, Report)>,
     /// The payload that is handed over.
     payload: Vec<u8>,
 }
@@ -124,6 +138,7 @@ fn settings(mtu_bytes: u16, ranks: u32, message_bytes_max: usize) -> Settings {
         send_bytes: window_bytes,
         receive_bytes: window_bytes,
         connections_max: 2 * ranks as usize + 16,
+        handshake_ns: PATIENCE_NS,
         // What a socket keeps if its owner does not look for a moment (`net.core.rmem_max` is 208 KiB where nobody has changed it).
         pace_frames_max: 128,
         ..usual
@@ -139,62 +154,108 @@ fn port_of(rank: Rank) -> Result<u16, EspError> {
     u16::try_from(rank.0).map_err(|_| EspError::Rank(rank))
 }
 
-/// What gets the frames for rank `me` of the job with this secret, and no others, at an interface; empty: the only one that is up. Whoever may, opens
-/// it for a rank that may not.
+/// What gets the frames for rank `me` of the job with this secret, and no others, at these interfaces, as far as there are such; none: at all of Ethernet
+/// that are up. Whoever may, opens them for a rank that may not.
 ///
 /// # Errors
-/// The interface can't be had, or the process may not use it.
-pub fn socket(me: Rank, secret: &[u8; 32], interface: &str) -> Result<PacketSocket, EspError> {
+/// None of the interfaces can be had, or the process may not use one.
+pub fn sockets(me: Rank, secret: &[u8; 32], interfaces: &[String]) -> Result<Vec<PacketSocket>, EspError> {
+    let found = if interfaces.is_empty() { interfaces::ethernets() } else { interfaces.to_vec() };
+    if found.is_empty() {
+        return Err(EspError::NoEthernet);
+    }
+    if found.len() > CARDS_MAX {
+        return Err(EspError::TooMany { found: found.join(", ") });
+    }
+    let mut sockets = Vec::new();
+    for interface in &found {
+        match socket(me, secret, interface) {
+            Ok(socket) => sockets.push(socket),
+            Err(EspError::NoInterface { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if sockets.is_empty() {
+        return Err(EspError::NoInterface { interface: found.join("`, `") });
+    }
+    Ok(sockets)
+}
+
+fn socket(me: Rank, secret: &[u8; 32], interface: &str) -> Result<PacketSocket, EspError> {
     let mut pairs = vec![(TO_PORT_AT, port_of(me)?.to_le_bytes())];
     let halves = communicator_of(secret).0.to_le_bytes();
     for (at, half) in (COMMUNICATOR_AT..).step_by(2).zip(halves.as_chunks::<2>().0) {
         pairs.push((at, *half));
     }
-    let interface = interfaces::ethernet(interface)?;
-    let opened = PacketSocket::open(&interface, Frames::Only { ethertype: ETHERTYPE, pairs: &pairs });
-    opened.map_err(|error| match error.kind() {
-        ErrorKind::PermissionDenied => EspError::Forbidden { interface },
-        _ if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
-            EspError::NoInterface { interface }
+    let opened = PacketSocket::open(interface, Frames::Only { ethertype: ETHERTYPE, pairs: &pairs });
+    opened.map_err(|error| {
+        let interface = interface.to_owned();
+        match error.kind() {
+            ErrorKind::PermissionDenied => EspError::Forbidden { interface },
+            _ if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
+                EspError::NoInterface { interface }
+            }
+            _ => EspError::System { interface, what: "open a packet socket", error },
         }
-        _ => EspError::System { interface, what: "open a packet socket", error },
     })
+}
+
+/// Something of the system's that did not work, at this interface.
+fn because<E: Into<std::io::Error>>(
+    interface: &str,
+    what: &'static str,
+) -> impl FnOnce(E) -> EspError + use<E> {
+    let interface = interface.to_owned();
+    move |error| EspError::System { interface, what, error: error.into() }
+}
+
+/// Where a socket's card is found.
+fn card_at(socket: &PacketSocket) -> Result<CardAt, EspError> {
+    let name = socket.interface();
+    let mac = Mac(socket.mac().map_err(because(&name, "find its hardware address"))?);
+    let mtu = socket.mtu_bytes().map_err(because(&name, "find its MTU"))?;
+    Ok(CardAt { mac, mtu_bytes: mtu.clamp(128, 65_000) as u16, name })
 }
 
 impl Esp {
     /// The end of rank `me` of a job of so many, whose secret all its ranks know.
     ///
     /// # Errors
-    /// The interface can't be had, or the process may not use it.
+    /// No interface can be had, or the process may not use one.
     pub fn new(me: Rank, ranks: u32, secret: &[u8; 32], options: &EspOptions) -> Result<Esp, EspError> {
         let port = port_of(me)?;
-        let (socket, name) = match options.socket {
-            Some(number) => (PacketSocket::inherited(number), options.interface.clone()),
-            None => (Ok(socket(me, secret, &options.interface)?), interfaces::ethernet(&options.interface)?),
+        let mut sockets = if options.sockets.is_empty() {
+            sockets(me, secret, &options.interfaces)?
+        } else {
+            let inherited: std::io::Result<Vec<_>> =
+                options.sockets.iter().map(|number| PacketSocket::inherited(*number)).collect();
+            let names = options.interfaces.join(",");
+            let what = "use the packet sockets that castell's agent has opened";
+            inherited.map_err(because(&names, what))?
         };
-        let interface = || name.clone();
-        let because = |what: &'static str| {
-            move |error: std::io::Error| EspError::System { interface: interface(), what, error }
-        };
-        let socket = socket.map_err(because("use the packet socket that castell's agent has opened"))?;
-        let key = Key::new(derive(secret, b"castell esp key")[..16].try_into().expect("sixteen bytes"));
-        let mac = Mac(socket.mac().map_err(because("find its hardware address"))?);
-        let mtu = socket.mtu_bytes().map_err(because("find its MTU"))?;
-        let mtu_bytes = mtu.clamp(128, 65_000) as u16;
-        let reach = Reach { place: Place { mac, port }, mtu_bytes };
-        let system = |error: rustix::io::Errno| error.into();
-        let epoll = Arc::new(epoll::epoll().map_err(system).map_err(because("make an epoll"))?);
-        let timer = epoll::timer().map_err(system).map_err(because("make a timer"))?;
-        epoll::watch(&epoll, &timer, TIMER, false).map_err(system).map_err(because("watch a timer"))?;
-        epoll::watch(&epoll, &socket, SOCKET, false).map_err(system).map_err(because("watch a socket"))?;
-        let nonce = random_bytes().map_err(because("draw random numbers"))?;
-        let settings = settings(mtu_bytes, ranks, options.message_bytes_max);
-        let endpoint = Endpoint::new(reach.place, key, &nonce, &settings);
-        let clock = options.clock.clone();
+        sockets.sort_by_key(PacketSocket::interface);
+        let key = || Key::new(derive(secret, b"castell esp key")[..16].try_into().expect("sixteen bytes"));
+        let names = sockets.iter().map(PacketSocket::interface).collect::<Vec<_>>().join(",");
+        let nonce = || random_bytes().map_err(because(&names, "draw random numbers"));
+        let epoll = Arc::new(epoll::epoll().map_err(because(&names, "make an epoll"))?);
+        let timer = epoll::timer().map_err(because(&names, "make a timer"))?;
+        epoll::watch(&epoll, &timer, TIMER, false).map_err(because(&names, "watch a timer"))?;
+        let (mut cards, mut reach) = (Vec::new(), Reach { port, cards: Vec::new() });
+        for (socket, token) in sockets.into_iter().zip(SOCKET..) {
+            let at = card_at(&socket)?;
+            epoll::watch(&epoll, &socket, token, false).map_err(because(&at.name, "watch a socket"))?;
+            let settings = settings(at.mtu_bytes, ranks, options.message_bytes_max);
+            let endpoint = Endpoint::new(Place { mac: at.mac, port }, key(), &nonce()?, &settings);
+            reach.cards.push(at.clone());
+            cards.push(Card::new(at, endpoint, socket));
+        }
+        let (communicator, clock) = (communicator_of(secret), options.clock.clone());
+        let macs: Vec<Mac> = cards.iter().map(Card::mac).collect();
+        let search = Search::new(port, &macs, communicator, (key(), &nonce()?), PATIENCE_NS);
         let links = Links::new(
             (me, ranks),
-            (endpoint, communicator_of(secret)),
-            (socket, mtu_bytes),
+            communicator,
+            (cards.into(), search),
             options.message_bytes_max,
             clock.clone(),
         );
@@ -206,7 +267,7 @@ impl Esp {
             epoll,
             timer,
             timer_at: u64::MAX,
-            watches_room: false,
+            reports: VecDeque::new(),
             payload: Vec::new(),
         })
     }
@@ -239,6 +300,11 @@ impl Esp {
         lock(&self.shared).has_left()
     }
 
+    /// What became of the way to a rank, told once after a poll.
+    pub fn report(&mut self) -> Option<(Rank, Report)> {
+        self.reports.pop_front()
+    }
+
     /// Whether a poll would find something, as far as the system knows.
     pub fn is_ready(&self) -> bool {
         self.has_news() || epoll::is_ready(&self.epoll)
@@ -251,11 +317,12 @@ impl Esp {
 
     /// While a frame waits for the socket's room, that is news, too.
     fn watch_room(&mut self) {
-        let shared = lock(&self.shared);
-        if shared.is_waiting() != self.watches_room {
-            self.watches_room = shared.is_waiting();
-            // An epoll that forgets a socket can't happen, and would show as a silent peer.
-            let _ = epoll::watch_again(&self.epoll, shared.socket(), SOCKET, true, self.watches_room);
+        for (card, token) in lock(&self.shared).cards.iter_mut().zip(SOCKET..) {
+            if card.is_waiting() != card.watches_room {
+                card.watches_room = card.is_waiting();
+                // An epoll that forgets a socket can't happen, and would show as a silent peer.
+                let _ = epoll::watch_again(&self.epoll, card.socket(), token, true, card.watches_room);
+            }
         }
     }
 }
@@ -278,7 +345,7 @@ impl Transport for Esp {
     }
 
     fn address(&self) -> Address {
-        address::to_bytes(self.reach)
+        address::to_bytes(&self.reach)
     }
 
     fn connector(&mut self) -> EspConnector {
@@ -309,7 +376,11 @@ impl Transport for Esp {
             }
             told += 1;
         }
-        lock(&self.shared).transmit(now);
+        let mut shared = lock(&self.shared);
+        shared.transmit(now);
+        while let Some(report) = shared.report() {
+            self.reports.push_back(report);
+        }
         told
     }
 

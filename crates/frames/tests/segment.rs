@@ -44,6 +44,28 @@ fn esp_keeps_the_rules_with_jumbo_frames() {
     }
 }
 
+/// Each pair has its own segment in common, beside a bridge that loses everything, and one that some are on with other lengths.
+#[test]
+fn esp_keeps_the_rules_where_pairs_differ_in_what_reaches_them() {
+    if !is_inside("esp_keeps_the_rules_where_pairs_differ_in_what_reaches_them") {
+        return;
+    }
+    // What arrives at the bridge of `e0` goes nowhere.
+    let hosts = Rc::new(Hosts::new(9, 1500, false));
+    group::join(&hosts, "e1", &[0, 1, 2, 3, 4, 5], 1500);
+    group::join(&hosts, "e2", &[3, 4, 5, 6, 7, 8], 1500);
+    group::join(&hosts, "e3", &[6, 7, 8, 0, 1, 2], 1500);
+    group::join(&hosts, "e4", &[0, 2, 4, 6, 8], 9000);
+    let groups = Cell::new(100_u8);
+    for (seed, interfaces) in [(0, &[][..]), (1, &["e1", "e2", "e3"])] {
+        let make = |size| {
+            groups.set(groups.get() + 1);
+            group::ranks_at(&hosts, interfaces, size, groups.get(), 5000)
+        };
+        check(seed, make).unwrap_or_else(|broken| panic!("{broken}"));
+    }
+}
+
 /// How many messages have come by a path stands in 32 bits, which begin again.
 #[test]
 fn what_came_is_counted_past_the_end_of_the_numbers() {

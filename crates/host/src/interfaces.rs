@@ -121,6 +121,15 @@ pub fn ethernet(name: &str) -> Result<String, NotOne> {
     if !name.is_empty() {
         return Ok(name.to_owned());
     }
+    let found = ethernets();
+    match &found[..] {
+        [only] => Ok(only.clone()),
+        _ => Err(NotOne { found }),
+    }
+}
+
+/// The Ethernet interfaces that are up in this process's network namespace, by name.
+pub fn ethernets() -> Vec<String> {
     let mut found = Vec::new();
     each(|entry, name| {
         // SAFETY: an address of the list, or none; its family says what it is.
@@ -129,10 +138,8 @@ pub fn ethernet(name: &str) -> Result<String, NotOne> {
             found.push(name.to_owned());
         }
     });
-    match &found[..] {
-        [only] => Ok(only.clone()),
-        _ => Err(NotOne { found }),
-    }
+    found.sort();
+    found
 }
 
 /// # Safety

@@ -137,6 +137,11 @@ impl PacketSocket {
         self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
     }
 
+    /// The interface's name.
+    pub fn interface(&self) -> String {
+        self.name.to_string_lossy().into_owned()
+    }
+
     /// The interface's hardware address.
     ///
     /// # Errors

@@ -38,6 +38,12 @@ pub fn listens_at(job: &Job, rank: Rank) -> Option<Vec<SocketAddr>> {
     castell_tcp::address::from_bytes(&Address(job.net_address(rank)?))
 }
 
+/// The network interfaces at which a rank takes raw frames, by name, as far as it has said so.
+pub fn interfaces_of(job: &Job, rank: Rank) -> Option<Vec<String>> {
+    let reach = castell_frames::from_bytes(&Address(job.net_address(rank)?))?;
+    Some(reach.cards.into_iter().map(|card| card.name).collect())
+}
+
 /// Device and number of a file.
 type File = (u64, u64);
 /// Who has one open: start time, process, descriptor.

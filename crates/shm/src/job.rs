@@ -10,7 +10,7 @@ mod net;
 mod place;
 
 pub use layout::{HOST_NAME_BYTES_MAX, NET_ADDRESS_BYTES_MAX, area_bytes};
-pub use net::{Interface, Net, OverTcp, Provider};
+pub use net::{Interface, Interfaces, Net, OverTcp, Provider};
 pub use place::Place;
 
 use crate::board::{ENTRIES, Entry};
@@ -36,7 +36,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"castell1");
-const VERSION: u32 = 19;
+const VERSION: u32 = 20;
 
 /// What `/proc` calls the files of jobs' segments.
 pub const SEGMENT_LABEL: &str = "castell-job";
@@ -212,7 +212,7 @@ impl Header {
                 let place = Place::from_words([0, 1, 2, 3].map(|at| self.name_word(at)))?;
                 Some(Net::Tcp(OverTcp { encrypts: kind == 4, place }))
             }
-            2 => Interface::from_words([self.name_word(0), self.name_word(1)]).map(Net::Esp),
+            2 => Interfaces::from_words([0, 1, 2, 3].map(|at| self.name_word(at))).map(Net::Esp),
             3 => Provider::from_words([0, 1, 2, 3].map(|at| self.name_word(at))).map(Net::Fabric),
             _ => None,
         }
@@ -228,10 +228,7 @@ fn written(net: Net) -> (u32, [u64; 4]) {
     match net {
         Net::Shm => (0, [0; 4]),
         Net::Tcp(OverTcp { encrypts, place }) => (if encrypts { 4 } else { 1 }, place.to_words()),
-        Net::Esp(interface) => {
-            let [front, back] = interface.to_words();
-            (2, [front, back, 0, 0])
-        }
+        Net::Esp(interfaces) => (2, interfaces.to_words()),
         Net::Fabric(provider) => (3, provider.to_words()),
     }
 }
@@ -442,7 +439,7 @@ impl Job {
 
     /// What people call the host of a rank, if it has a name; long names are cut.
     pub fn host_name(&self, rank: Rank) -> Option<String> {
-        let words = &self.net_words(rank)[2 + NET_ADDRESS_BYTES_MAX / 8..];
+        let words = &self.net_words(rank)[2 + NET_ADDRESS_BYTES_MAX / 8..][..HOST_NAME_BYTES_MAX / 8];
         let bytes = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
         let name: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
         (!name.is_empty()).then(|| String::from_utf8_lossy(&name).into_owned())
@@ -488,7 +485,12 @@ impl Job {
         (bytes > 0).then(|| all.take(bytes).collect())
     }
 
-    /// The length of a rank's address, its host and domain, the address, and the host's name.
+    /// By which of its cards a rank reaches each of the first others, a byte for each.
+    pub(crate) fn net_ways(&self, rank: Rank) -> &[AtomicU64] {
+        &self.net_words(rank)[NET_ADDRESS_WORDS - NET_WAYS / 8..]
+    }
+
+    /// The length of a rank's address, its host and domain, the address, the host's name, and by which cards it reaches others.
     fn net_words(&self, rank: Rank) -> &[AtomicU64; NET_ADDRESS_WORDS] {
         assert!(rank.0 < self.geometry.ranks, "rank {rank} is outside the job");
         let offset = net_addresses_offset(&self.geometry) + rank.index() * NET_ADDRESS_BYTES;

@@ -3,6 +3,7 @@
 use crate::cma_probe;
 use crate::job::{Job, Net, OverTcp};
 use castell_base::Rank;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What carries messages from a rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +63,32 @@ impl Job {
         }
     }
 
+    /// Says by which of its own cards `rank` reaches another one, and at which card of that, if it knows; its own process does. The cards are those of
+    /// their addresses. Of ranks above the 64th nothing is kept.
+    pub fn note_cards(&self, rank: Rank, other: Rank, own: usize, theirs: Option<usize>) {
+        let (own, theirs) = (own as u64 + 1, theirs.map_or(0, |card| card as u64 + 1));
+        if let Some((word, shift)) = self.ways_of(rank, other)
+            && own < 16
+            && theirs < 16
+        {
+            word.fetch_and(!(0xFF << shift), Ordering::Relaxed);
+            word.fetch_or((own | theirs << 4) << shift, Ordering::Relaxed);
+        }
+    }
+
+    /// By which of its own cards `rank` reaches another one, and at which card of that, as far as its process has noted this here.
+    pub fn cards(&self, rank: Rank, other: Rank) -> Option<(usize, Option<usize>)> {
+        let (word, shift) = self.ways_of(rank, other)?;
+        let byte = word.load(Ordering::Relaxed) >> shift & 0xFF;
+        let card = |number: u64| (number as usize).checked_sub(1);
+        Some((card(byte & 15)?, card(byte >> 4)))
+    }
+
+    fn ways_of(&self, rank: Rank, other: Rank) -> Option<(&AtomicU64, u32)> {
+        let word = self.net_ways(rank).get(other.index() / 8)?;
+        Some((word, 8 * (other.0 % 8)))
+    }
+
     /// Whether `reader` reads memory of `other`, as far as it has found out.
     pub fn reading(&self, reader: Rank, other: Rank) -> Reading {
         let probe = &self.control(reader).cma_probe;
@@ -115,5 +142,24 @@ mod tests {
         let fabric = "fabric".parse().expect("a network");
         assert_eq!(ways(fabric, &[]), [Way::Fabric(WhyNetwork::Asked); 2]);
         assert_eq!(ways(fabric, &[1, 1, 5]), [Way::SharedMemory, Way::Fabric(WhyNetwork::OtherHosts)]);
+    }
+
+    #[test]
+    fn ranks_say_by_which_cards_they_reach_others() {
+        let job = Job::create(&JobOptions::new(70)).expect("a small job");
+        assert_eq!(job.cards(Rank(1), Rank(0)), None);
+        for other in 0..70 {
+            job.note_cards(Rank(1), Rank(other), other as usize % 7, None);
+            job.note_cards(Rank(69), Rank(other), 6, Some(other as usize % 7));
+        }
+        job.note_cards(Rank(69), Rank(9), 0, Some(3));
+        job.note_cards(Rank(69), Rank(8), 99, None);
+        for other in 0..64 {
+            assert_eq!(job.cards(Rank(1), Rank(other)), Some((other as usize % 7, None)));
+            let own = if other == 9 { (0, Some(3)) } else { (6, Some(other as usize % 7)) };
+            assert_eq!(job.cards(Rank(69), Rank(other)), Some(own));
+        }
+        assert_eq!(job.cards(Rank(1), Rank(64)), None);
+        assert_eq!((job.cards(Rank(0), Rank(1)), job.host_name(Rank(1))), (None, None));
     }
 }

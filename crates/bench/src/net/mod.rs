@@ -14,6 +14,7 @@ use crate::report::{Measurement, Params, Report, Sample};
 use crate::workload::Effort;
 use anyhow::{Context as _, bail};
 use castell_collectives::decision::Operation;
+use castell_comm::job::Net;
 use hosts::{Group, Hosts};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -28,7 +29,7 @@ pub struct NetArgs {
     /// The command that starts a command on a host, as for `castell launch`
     #[arg(long, value_name = "COMMAND", help_heading = "For net")]
     remote: Option<String>,
-    /// What carries castell's messages between hosts: tcp, esp[=INTERFACE], tcp+tls, fabric[=PROVIDER], or xdp[=INTERFACE], the hosts' kernels
+    /// What carries castell's messages between hosts: tcp, esp[=INTERFACE,...], tcp+tls, fabric[=PROVIDER], or xdp[=INTERFACE], the hosts' kernels
     /// (small collective calls, one rank a host); several: tcp,esp,xdp
     #[arg(long = "net", value_name = "NET", value_delimiter = ',', default_values = ["tcp"], help_heading = "For net")]
     nets: Vec<String>,
@@ -80,6 +81,19 @@ impl Side {
     }
 }
 
+/// Networks as they were written with commas, of which some stand between the interfaces of one: `tcp,esp=eth0,eth1`.
+fn joined(words: &[String]) -> Vec<String> {
+    let mut nets: Vec<String> = Vec::new();
+    for word in words {
+        let is_net = word.starts_with("xdp") || word.parse::<Net>().is_ok();
+        match nets.last_mut() {
+            Some(net) if !is_net && net.starts_with("esp=") => *net = format!("{net},{word}"),
+            _ => nets.push(word.clone()),
+        }
+    }
+    nets
+}
+
 /// Carries the command out.
 pub fn run(
     args: &NetArgs,
@@ -107,7 +121,7 @@ pub fn run(
         None if net == "xdp" => Side::Kernel(String::new()),
         _ => Side::Castell(net.clone()),
     };
-    let mut sides: Vec<Side> = args.nets.iter().map(side).collect();
+    let mut sides: Vec<Side> = joined(&args.nets).iter().map(side).collect();
     sides.push(Side::Socket);
     let named = || mpis.iter().map(|text| Peer::named(text)).collect::<anyhow::Result<Vec<_>>>();
     let peers = if mpis.is_empty() { peers::wanted(effort.peers)? } else { named()? };
@@ -327,4 +341,18 @@ fn rows_of(group: &Group<'_>, taken: &[(String, Figure, Vec<Sample>)], plan: &Pl
         }
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_of_one_network_stand_between_commas_as_networks_do() {
+        let words = |text: &str| text.split(',').map(String::from).collect::<Vec<_>>();
+        let nets = joined(&words("tcp,esp=eth0,eth1,xdp,esp=a,b,c,tcp=eth0,esp"));
+        assert_eq!(nets, ["tcp", "esp=eth0,eth1", "xdp", "esp=a,b,c", "tcp=eth0", "esp"]);
+        // What is none is refused by whoever is told to use it.
+        assert_eq!(joined(&words("tcp,eth1")), ["tcp", "eth1"]);
+    }
 }

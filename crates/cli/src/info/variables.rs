@@ -159,7 +159,7 @@ pub const GROUPS: [Group; 7] = [
             ),
             variable(
                 "CASTELL_ESP_FD",
-                "a descriptor",
+                "descriptors, with commas",
                 "set by `castell launch --net esp`: what brings the process raw frames, opened by its host's agent",
             ),
             variable(

@@ -86,8 +86,8 @@ pub struct Args {
     #[arg(long)]
     share: bool,
     /// What carries castell's messages between hosts: TCP (shm, the usual one, or tcp; tcp=INTERFACE or tcp=10.1.0.0/16 says where ranks listen), TCP
-    /// encrypted by TLS (tcp+tls), raw Ethernet frames (esp, esp=INTERFACE), or libfabric (fabric, fabric=PROVIDER), as for castell launch
-    #[arg(long, value_name = "shm|tcp[+tls][=INTERFACE]|esp[=INTERFACE]|fabric[=PROVIDER]")]
+    /// encrypted by TLS (tcp+tls), raw Ethernet frames (esp, esp=INTERFACE,...), or libfabric (fabric, fabric=PROVIDER), as for castell launch
+    #[arg(long, value_name = "shm|tcp[+tls][=INTERFACE]|esp[=INTERFACE,...]|fabric[=PROVIDER]")]
     net: Option<Net>,
     /// Only these operations go through castell
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = OPERATIONS)]

@@ -76,7 +76,7 @@ pub struct Args {
     #[arg(
         long,
         default_value = "shm",
-        value_name = "shm|tcp[+tls][=INTERFACE]|esp[=INTERFACE]|fabric[=PROVIDER]|xdp[=INTERFACE]"
+        value_name = "shm|tcp[+tls][=INTERFACE]|esp[=INTERFACE,...]|fabric[=PROVIDER]|xdp[=INTERFACE]"
     )]
     net: Carrier,
     /// 64-byte slots a half of a rank's receive queue, a power of two

@@ -4,7 +4,7 @@ use crate::group::{place, start, start_open};
 use castell_base::{Rank, Tag};
 use castell_comm::Comm;
 use castell_comm::collective::{Call, Reduction};
-use castell_comm::job::{Interface, JobOptions, Net, OverTcp, Progress, Reads};
+use castell_comm::job::{JobOptions, Net, OverTcp, Progress, Reads};
 use castell_goal::graph::{Graph, Vertex};
 use castell_goal::op::{Arithmetic, ElementType, Operator, Place};
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -89,7 +89,7 @@ fn over_tcp(random: &mut Random) -> JobOptions {
 fn over_esp(random: &mut Random) -> JobOptions {
     let job = some_ranks(random);
     let hosts = random.random_range(2..=job.ranks.min(HOSTS_MAX));
-    let net = Net::Esp(Interface::new(LINE).expect("a name"));
+    let net = Net::Esp(LINE.parse().expect("a name"));
     JobOptions { net, hosts: (0..job.ranks).map(|rank| rank % hosts).collect(), ..job }
 }
 

@@ -2,7 +2,7 @@
 
 use castell_base::Rank;
 use castell_fabric::{Fabric, FabricConnector, FabricEndpoint, FabricOptions, Reach, Wish};
-use castell_frames::{Esp, EspConnector, EspEndpoint, EspOptions, SOCKET_VARIABLE};
+use castell_frames::{Esp, EspConnector, EspEndpoint, EspOptions, Report, SOCKETS_VARIABLE};
 use castell_shm::job::{Job, Net, OverTcp, Place};
 use castell_tcp::address::ADDRESSES_MAX;
 use castell_tcp::{Tcp, TcpConnector, TcpEndpoint, TcpOptions};
@@ -23,8 +23,9 @@ pub(super) enum Carrier {
 }
 
 /// What the host's agent has opened for this rank, if it did.
-fn given_socket() -> Option<RawFd> {
-    std::env::var(SOCKET_VARIABLE).ok()?.parse().ok()
+fn given_sockets() -> Vec<RawFd> {
+    let numbers = std::env::var(SOCKETS_VARIABLE).unwrap_or_default();
+    numbers.split(',').filter_map(|number| number.parse().ok()).collect()
 }
 
 /// Calls the same of whichever it is.
@@ -44,12 +45,11 @@ impl Carrier {
         Ok(match job.net() {
             Net::Shm => Carrier::over_tcp(job, me, &OverTcp::default())?,
             Net::Tcp(how) => Carrier::over_tcp(job, me, &how)?,
-            Net::Esp(interface) => Carrier::Esp(Box::new(Esp::new(
-                me,
-                ranks,
-                secret.bytes(),
-                &EspOptions { socket: given_socket(), ..EspOptions::at(interface.name()) },
-            )?)),
+            Net::Esp(interfaces) => {
+                let interfaces = interfaces.names().map(String::from).collect();
+                let options = EspOptions { interfaces, sockets: given_sockets(), ..EspOptions::default() };
+                Carrier::Esp(Box::new(Esp::new(me, ranks, secret.bytes(), &options)?))
+            }
             Net::Fabric(provider) => {
                 let reach = if job.has_hosts() { Reach::OtherHosts } else { Reach::ThisHost };
                 let options = FabricOptions::by(Wish::of(provider.name()), reach);
@@ -88,6 +88,14 @@ impl Carrier {
 
     pub(super) fn poll(&mut self, budget: usize, events: &mut impl Events) -> usize {
         either!(Carrier, self, inner => inner.poll(budget, events))
+    }
+
+    /// What became of the way to a rank, where ways are looked for.
+    pub(super) fn report(&mut self) -> Option<(Rank, Report)> {
+        match self {
+            Carrier::Esp(esp) => esp.report(),
+            Carrier::Tcp(_) | Carrier::Fabric(_) => None,
+        }
     }
 
     pub(super) fn is_ready(&self) -> bool {

@@ -3,6 +3,7 @@
 
 use super::carrier::{Carrier, CarrierConnector, CarrierEndpoint};
 use castell_base::Rank;
+use castell_frames::Report;
 use castell_host::watcher::Watcher;
 use castell_shm::job::{Job, JobError, RankState};
 use castell_transport::{Address, Down, Events, Header, Refused, Transport};
@@ -72,7 +73,23 @@ impl Network {
         if self.job.epoch() != self.epoch_seen {
             self.note_departures();
         }
-        self.carrier.poll(budget, events)
+        let told = self.carrier.poll(budget, events);
+        while let Some((rank, report)) = self.carrier.report() {
+            self.note_way(rank, &report);
+        }
+        told
+    }
+
+    /// What became of the way to a rank, for whoever asks the job's memory, and for people.
+    #[cold]
+    fn note_way(&self, rank: Rank, report: &Report) {
+        match report {
+            Report::By(own, theirs) => self.job.note_cards(self.me, rank, *own, *theirs),
+            Report::Nowhere(said) => {
+                let host = self.job.host_name(rank).map_or(String::new(), |host| format!(" on {host}"));
+                castell_host::say(&format!("rank {rank}{host} {said}"));
+            }
+        }
     }
 
     /// Who has gone, as those say who watch the ranks' processes.

@@ -3,7 +3,7 @@
 use super::control::{Control, Heard, LAUNCHER};
 use super::wire::{Description, Gone, News, Order, Told, VERSION};
 use super::{REFUSED, UNREACHABLE, notes, options};
-use crate::launch::{Demand, Elsewhere, Launch};
+use crate::launch::{Demand, Elsewhere, Handed, Launch};
 use castell_base::Rank;
 use castell_host::journal::{DESCRIPTOR_VARIABLE, Journals};
 use castell_host::process::Ended;
@@ -13,7 +13,7 @@ use castell_host::{clock, descriptor, say};
 use castell_shm::job::{Death, Job, Net, RankState};
 use std::ffi::OsString;
 use std::io::{self, Read};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,11 +178,13 @@ fn ranks_here(description: &Description) -> Vec<Rank> {
 
 /// What ranks get that send raw frames: the agent may have the right to open it where their program has not. Where it has not either, a rank tries
 /// it itself, and says what is wrong.
-fn packet_sockets(description: &Description, net: Net) -> Vec<(Rank, &'static str, Arc<OwnedFd>)> {
-    let Net::Esp(interface) = net else { return Vec::new() };
+fn packet_sockets(description: &Description, net: Net) -> Vec<Handed> {
+    let Net::Esp(interfaces) = net else { return Vec::new() };
+    let names: Vec<String> = interfaces.names().map(String::from).collect();
     let open = |rank| {
-        let opened = castell_frames::socket(rank, description.job_secret.bytes(), interface.name());
-        Some((rank, castell_frames::SOCKET_VARIABLE, Arc::new(opened.ok()?.into())))
+        let opened = castell_frames::sockets(rank, description.job_secret.bytes(), &names);
+        let descriptors = opened.ok()?.into_iter().map(|socket| Arc::new(socket.into())).collect();
+        Some(Handed { rank, variable: castell_frames::SOCKETS_VARIABLE, descriptors })
     };
     ranks_here(description).into_iter().filter_map(open).collect()
 }

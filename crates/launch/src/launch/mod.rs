@@ -92,12 +92,23 @@ pub struct Launch {
     pub verbose: bool,
     /// Descriptors that programs inherit, by the variables that have their numbers.
     pub inherited: Vec<(&'static str, RawFd)>,
-    /// The same, each for one rank.
-    pub inherited_by: Vec<(Rank, &'static str, Arc<OwnedFd>)>,
+    /// What some ranks inherit beside that.
+    pub inherited_by: Vec<Handed>,
     /// What the ranks of [`Launch::program`] get in their environment besides this process's.
     pub environment: Vec<(OsString, OsString)>,
     /// Called once, when all ranks have joined.
     pub when_joined: Option<fn(&Job)>,
+}
+
+/// Descriptors that one rank inherits.
+#[derive(Clone, Debug)]
+pub struct Handed {
+    /// Which rank.
+    pub rank: Rank,
+    /// The variable that has their numbers, with commas.
+    pub variable: &'static str,
+    /// What it gets.
+    pub descriptors: Vec<Arc<OwnedFd>>,
 }
 
 /// Why a job was not started. Nothing of it is left then.

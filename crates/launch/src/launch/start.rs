@@ -9,7 +9,7 @@ use castell_host::process::{self, Birth, OpenFilesLimit, Process};
 use castell_shm::job::Job;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::process::Command;
 
 /// The processes of ranks, and the domains in which they live.
@@ -59,11 +59,14 @@ impl<'a> Started<'a> {
         command.env(RANK_VARIABLE, rank.to_string());
         let (mut birth, _pipes) = self.birth(rank)?;
         birth.inherited.push(self.job.fd().as_raw_fd());
-        let own = self.launch.inherited_by.iter().filter(|(whose, ..)| *whose == rank);
-        let own = own.map(|(_, variable, descriptor)| (*variable, descriptor.as_raw_fd()));
-        for (variable, descriptor) in self.launch.inherited.iter().copied().chain(own) {
+        for (variable, descriptor) in self.launch.inherited.iter().copied() {
             command.env(variable, descriptor.to_string());
             birth.inherited.push(descriptor);
+        }
+        for own in self.launch.inherited_by.iter().filter(|own| own.rank == rank) {
+            let numbers: Vec<RawFd> = own.descriptors.iter().map(|one| one.as_raw_fd()).collect();
+            command.env(own.variable, numbers.iter().map(RawFd::to_string).collect::<Vec<_>>().join(","));
+            birth.inherited.extend(numbers);
         }
         let process =
             process::spawn(&mut command, &birth).map_err(|source| self.explain(rank, program, source))?;

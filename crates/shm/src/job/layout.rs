@@ -22,13 +22,16 @@ pub(super) const PAGE: usize = 4096;
 /// A rank's board of calls.
 pub(super) const BOARD_BYTES: usize = size_of::<[Entry; ENTRIES]>();
 
-/// Where a rank is found in a network: a length, its host, and so many bytes; behind them the host's name.
-pub(super) const NET_ADDRESS_WORDS: usize = 32;
+/// Where a rank is found in a network: a length, its host, and so many bytes; behind them the host's name, and its ways.
+pub(super) const NET_ADDRESS_WORDS: usize = 40;
 pub(super) const NET_ADDRESS_BYTES: usize = NET_ADDRESS_WORDS * 8;
 /// The longest address of a rank in a network. Bytes.
-pub const NET_ADDRESS_BYTES_MAX: usize = NET_ADDRESS_BYTES - 16 - HOST_NAME_BYTES_MAX;
+pub const NET_ADDRESS_BYTES_MAX: usize = NET_ADDRESS_BYTES - 16 - HOST_NAME_BYTES_MAX - NET_WAYS;
 /// As much of a host's name is kept. Bytes.
 pub const HOST_NAME_BYTES_MAX: usize = 64;
+
+/// To so many ranks, the first ones, each says by which card it reaches them.
+pub(crate) const NET_WAYS: usize = 64;
 
 /// The ring pool of a rank, up to the next page.
 pub(super) const RINGS_BYTES: usize = RING_POOL_BYTES.div_ceil(PAGE) * PAGE;

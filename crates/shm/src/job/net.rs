@@ -26,8 +26,7 @@ impl Interface {
 
     /// The name.
     pub fn name(&self) -> &str {
-        let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
-        std::str::from_utf8(&self.0[..end]).unwrap_or_default()
+        text_of(&self.0)
     }
 
     pub(super) fn to_words(self) -> [u64; 2] {
@@ -61,6 +60,69 @@ impl fmt::Debug for Interface {
     }
 }
 
+/// Names of network interfaces, which a host need not all have: up to 31 letters with the commas. None: all of Ethernet that are up.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Interfaces([u8; 32]);
+
+impl Interfaces {
+    /// The names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.text().split(',').filter(|name| !name.is_empty())
+    }
+
+    fn text(&self) -> &str {
+        text_of(&self.0)
+    }
+
+    pub(super) fn to_words(self) -> [u64; 4] {
+        words_of(&self.0)
+    }
+
+    /// `None`: these are no names.
+    pub(super) fn from_words(words: [u64; 4]) -> Option<Interfaces> {
+        let bytes = words.map(u64::to_le_bytes).concat();
+        let end = bytes.iter().position(|byte| *byte == 0)?;
+        let text = std::str::from_utf8(&bytes[..end]).ok()?;
+        if text.is_empty() { Some(Interfaces::default()) } else { text.parse().ok() }
+    }
+}
+
+impl FromStr for Interfaces {
+    type Err = String;
+
+    /// Reads `eth0`, and `eth0,eth1`.
+    fn from_str(text: &str) -> Result<Interfaces, String> {
+        for name in text.split(',') {
+            name.parse::<Interface>()?;
+        }
+        let mut bytes = [0; 32];
+        if text.len() >= bytes.len() {
+            return Err(format!(
+                "`{text}` is longer than 31 letters: name fewer network interfaces, or none, and all of Ethernet are tried"
+            ));
+        }
+        bytes[..text.len()].copy_from_slice(text.as_bytes());
+        Ok(Interfaces(bytes))
+    }
+}
+
+impl fmt::Debug for Interfaces {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Interfaces({})", self.text())
+    }
+}
+
+/// Up to the first zero.
+fn text_of(bytes: &[u8]) -> &str {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    std::str::from_utf8(&bytes[..end]).unwrap_or_default()
+}
+
+fn words_of(bytes: &[u8; 32]) -> [u64; 4] {
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    [word(0), word(8), word(16), word(24)]
+}
+
 /// A provider of libfabric's, and perhaps a device of it, as `tcp;ofi_rxm/eth0`: up to 31 bytes, none if any will do.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Provider([u8; 32]);
@@ -78,13 +140,11 @@ impl Provider {
 
     /// The name; empty: any.
     pub fn name(&self) -> &str {
-        let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
-        std::str::from_utf8(&self.0[..end]).unwrap_or_default()
+        text_of(&self.0)
     }
 
     pub(super) fn to_words(self) -> [u64; 4] {
-        let word = |at: usize| u64::from_le_bytes(self.0[at..at + 8].try_into().expect("eight bytes"));
-        [word(0), word(8), word(16), word(24)]
+        words_of(&self.0)
     }
 
     /// `None`: these are no name's.
@@ -118,8 +178,8 @@ pub enum Net {
     Shm,
     /// Shared memory, and TCP between hosts; on one host alone TCP between all ranks.
     Tcp(OverTcp),
-    /// Shared memory, and raw Ethernet frames between hosts, at the interface that has this name on each of them.
-    Esp(Interface),
+    /// Shared memory, and raw Ethernet frames between hosts, by whichever of these interfaces reaches the other.
+    Esp(Interfaces),
     /// Shared memory, and libfabric between hosts; on one host alone libfabric between all ranks.
     Fabric(Provider),
 }
@@ -157,7 +217,9 @@ impl fmt::Display for Net {
             Net::Tcp(OverTcp { place, .. }) if *place != Place::Anywhere => {
                 write!(out, "{}={place}", self.name())
             }
-            Net::Esp(interface) if *interface != Interface::ONLY => write!(out, "esp={}", interface.name()),
+            Net::Esp(interfaces) if *interfaces != Interfaces::default() => {
+                write!(out, "esp={}", interfaces.text())
+            }
             Net::Fabric(provider) if !provider.name().is_empty() => write!(out, "fabric={}", provider.name()),
             net => out.write_str(net.name()),
         }
@@ -176,8 +238,8 @@ impl FromStr for Net {
                 let encrypts = tcp == "tcp+tls";
                 place.parse().map(|place| Net::Tcp(OverTcp { encrypts, place }))
             }
-            None if word == "esp" => Ok(Net::Esp(Interface::ONLY)),
-            Some(("esp", name)) => name.parse().map(Net::Esp),
+            None if word == "esp" => Ok(Net::Esp(Interfaces::default())),
+            Some(("esp", names)) => names.parse().map(Net::Esp),
             None if word == "fabric" => Ok(Net::Fabric(Provider::default())),
             Some(("fabric", name)) if !name.is_empty() => {
                 Provider::new(name).map(Net::Fabric).ok_or_else(|| {
@@ -187,7 +249,7 @@ impl FromStr for Net {
                 })
             }
             _ => Err(format!(
-                "`{word}` is no network that castell knows: shm, tcp, tcp=INTERFACE, tcp=NETWORK/BITS, tcp+tls, tcp+tls=INTERFACE, esp, esp=INTERFACE, fabric, or fabric=PROVIDER"
+                "`{word}` is no network that castell knows: shm, tcp, tcp=INTERFACE, tcp=NETWORK/BITS, tcp+tls, tcp+tls=INTERFACE, esp, esp=INTERFACE,..., fabric, or fabric=PROVIDER"
             )),
         }
     }
@@ -200,14 +262,9 @@ mod tests {
     #[test]
     fn networks_are_read_as_they_are_written() {
         let tcp = ["tcp", "tcp+tls", "tcp=eth0", "tcp+tls=ib0", "tcp=10.1.0.0/16", "tcp+tls=fd00:1::/64"];
-        for word in ["shm", "esp", "esp=eth0", "esp=enp0s31f6.1234567", "fabric", "fabric=tcp;ofi_rxm/eth0"]
-            .into_iter()
-            .chain(tcp)
-        {
-            match word.parse::<Net>() {
-                Ok(net) => assert_eq!(net.to_string(), word),
-                Err(_) => assert_eq!(word.len(), 4 + 17, "{word} is too long"),
-            }
+        let esp = ["esp", "esp=eth0", "esp=enp0s31f6.12345", "esp=eth0,ib0,enp129s0f1np1"];
+        for word in ["shm", "fabric", "fabric=tcp;ofi_rxm/eth0"].into_iter().chain(tcp).chain(esp) {
+            assert_eq!(word.parse::<Net>().map(|net| net.to_string()), Ok(word.to_owned()));
         }
         for word in [
             "",
@@ -224,6 +281,10 @@ mod tests {
             "tcp+ssl",
             "udp",
             "esp=sixteen-letters-",
+            "esp=eth0,",
+            "esp=,eth0",
+            "esp=eth0,a b",
+            "esp=enp129s0f0np0,enp129s0f1np1,eth0",
         ] {
             assert!(word.parse::<Net>().is_err(), "{word}");
         }
@@ -231,6 +292,12 @@ mod tests {
         assert_eq!(Interface::from_words(eth.to_words()), Some(eth));
         assert_eq!(Interface::from_words(Interface::ONLY.to_words()), Some(Interface::ONLY));
         assert_eq!(Interface::from_words([u64::MAX; 2]), None);
+        for names in [Interfaces::default(), "eth0,enp129s0f1np1,wlan0".parse().expect("names")] {
+            assert_eq!(Interfaces::from_words(names.to_words()), Some(names));
+        }
+        assert_eq!("a,b".parse::<Interfaces>().expect("names").names().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(Interfaces::default().names().count(), 0);
+        assert_eq!(Interfaces::from_words([u64::MAX; 4]), None);
         let tcp = Provider::new("tcp;ofi_rxm").expect("a name");
         assert_eq!(Provider::from_words(tcp.to_words()), Some(tcp));
         assert_eq!(Provider::from_words([0; 4]), Some(Provider::default()));
