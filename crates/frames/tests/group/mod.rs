@@ -28,19 +28,23 @@ impl Told for Esp {
     }
 }
 
-/// One more bridge, with an interface of this name for each of these hosts.
-pub fn join(hosts: &Hosts, interface: &str, members: &[usize], mtu: usize) {
-    let (bridge, mtu) = (format!("b{interface}"), mtu.to_string());
+/// One more bridge.
+pub fn bridge(name: &str) {
     let still = ["stp_state", "0", "forward_delay", "0", "mcast_snooping", "0"];
-    ip(&[&["link", "add", &bridge, "type", "bridge"], &still[..]].concat());
-    ip(&["link", "set", &bridge, "mtu", &mtu, "up"]);
+    ip(&[&["link", "add", name, "type", "bridge"], &still[..]].concat());
+    ip(&["link", "set", name, "up"]);
+}
+
+/// An interface of this name for each of these hosts, at a bridge.
+pub fn join(hosts: &Hosts, bridge: &str, interface: &str, members: &[usize], mtu: usize) {
+    let mtu = mtu.to_string();
     for member in members {
         let namespace = hosts.on(*member, || File::open("/proc/thread-self/ns/net")).expect("a namespace");
         let there = format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd());
         let line = format!("{interface}v{member}");
         let ends = ["type", "veth", "peer", "name", interface, "mtu", &mtu, "netns", &there];
         ip(&[&["link", "add", "name", &line, "mtu", &mtu], &ends[..]].concat());
-        ip(&["link", "set", &line, "master", &bridge, "up"]);
+        ip(&["link", "set", &line, "master", bridge, "up"]);
         hosts.on(*member, || ip(&["link", "set", interface, "up"]));
     }
 }
