@@ -14,6 +14,7 @@ use castell_tasks::task::{Attributes, flag};
 use castell_tasks::{BegunTask, Member};
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicPtr;
 
 /// What a thread is in the innermost region.
@@ -107,7 +108,7 @@ impl<'a> Place<'a> {
     #[inline]
     fn has_plenty(&self) -> bool {
         let queued = self.member.queued();
-        queued >= PLENTY && queued >= (PLENTY * self.member.team_size()).min(PLENTY_MAX)
+        queued >= PLENTY && queued >= (PLENTY * self.member.team_size()).min(PLENTY_MAX) && throttles()
     }
 
     /// Runs `body` as a task, at once; not if it is cancelled.
@@ -200,6 +201,16 @@ impl<'a> Place<'a> {
     pub(crate) fn companions(&self) -> impl Iterator<Item = &AtomicPtr<c_void>> {
         self.member.companions()
     }
+}
+
+/// Whether there may be too many tasks: not if the user has said so to libomp, since tasks may wait for the one that creates them.
+#[cold]
+pub(crate) fn throttles() -> bool {
+    static THROTTLES: OnceLock<bool> = OnceLock::new();
+    *THROTTLES.get_or_init(|| {
+        let said = std::env::var("KMP_ENABLE_TASK_THROTTLING").unwrap_or_default().trim().to_lowercase();
+        !["0", "false", "f", ".false.", ".f.", "off", "no", "n", "disabled"].contains(&said.as_str())
+    })
 }
 
 /// So many tasks one in the other run where they were created because their thread is alone.

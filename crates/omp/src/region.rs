@@ -4,7 +4,7 @@
 use crate::Body;
 use crate::below;
 use crate::cpus;
-use crate::place::Place;
+use crate::place::{Place, throttles};
 use castell_tasks::{Limits, Runtime, Team};
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_long, c_uint, c_void};
@@ -185,6 +185,7 @@ fn write_recorded() {
 /// Without one, tasks run where they are created.
 fn new_team(size: usize) -> Option<Team> {
     let limits = Limits { hard: u64::MAX, ..Limits::for_workers(size) };
+    let limits = if throttles() { limits } else { Limits { high: u64::MAX, ..limits } };
     // SAFETY: a query without arguments.
     let is_bound = unsafe { below::omp_get_proc_bind() } != 0;
     let mut builder = Runtime::builder().limits(limits).bind(is_bound);

@@ -81,6 +81,24 @@ fn depend_clauses() {
 }
 
 #[test]
+fn what_newer_compilers_call() {
+    Program::new("newer.c").compare(&[], &[]);
+}
+
+/// libgomp runs what it creates once many wait, and would wait for ever here.
+#[test]
+fn users_may_say_that_no_task_runs_before_its_creator_goes_on() {
+    let program = Program::new("plenty.c");
+    for path in std::iter::once(&program.path).chain(&program.by_llvm) {
+        for threads in [2, 3, 8] {
+            let variables = [("KMP_ENABLE_TASK_THROTTLING", "0")];
+            let said = Program::run(path, &[], threads, &variables, Some(&door()));
+            assert_eq!(said, "2000 tasks\n", "{} on {threads} threads", path.display());
+        }
+    }
+}
+
+#[test]
 fn objects_threads_and_exceptions() {
     Program::new("objects.cpp").compare(&[], &[]);
 }

@@ -70,8 +70,14 @@ fn fulfilled() -> *mut c_void {
 }
 
 impl Head {
-    /// Makes room for a task.
-    pub(super) fn create(flags: i32, bytes: usize, shared_bytes: usize, routine: Routine) -> NonNull<Part> {
+    /// Makes room for a task. One without a function only keeps its place in the order that its dependences make: `taskwait nowait`.
+    pub(super) fn create(
+        flags: i32,
+        bytes: usize,
+        shared_bytes: usize,
+        routine: Option<Routine>,
+    ) -> NonNull<Part> {
+        let routine = routine.unwrap_or(nothing);
         let bytes = bytes.max(size_of::<Part>()).next_multiple_of(8);
         let layout = layout(bytes, shared_bytes);
         // SAFETY: the layout has a size; everything is written before it is read.
@@ -118,7 +124,7 @@ impl Head {
         unsafe {
             let head = Head::of(part);
             let (bytes, shared_bytes) = (head.bytes as usize, head.shared_bytes as usize);
-            let copy = Head::create(head.flags, bytes, shared_bytes, part.as_ref().routine);
+            let copy = Head::create(head.flags, bytes, shared_bytes, Some(part.as_ref().routine));
             let shared = copy.as_ref().shared;
             copy.cast::<u8>().copy_from_nonoverlapping(part.cast(), bytes + shared_bytes);
             (*copy.as_ptr()).shared = shared;
@@ -219,6 +225,10 @@ impl Head {
             }
         }
     }
+}
+
+unsafe extern "C" fn nothing(_: c_int, _: *mut Part) -> c_int {
+    0
 }
 
 fn layout(bytes: usize, shared_bytes: usize) -> Layout {

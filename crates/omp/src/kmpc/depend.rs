@@ -19,6 +19,8 @@ const OUT: u8 = 2;
 const MUTEXINOUTSET: u8 = 4;
 const INOUTSET: u8 = 8;
 const ALL_MEMORY: u8 = 0x80;
+/// Another way to say so.
+const EVERYWHERE: usize = usize::MAX;
 
 /// Two lists, as the interface passes them.
 pub(super) struct Lists {
@@ -37,9 +39,9 @@ pub(super) unsafe fn read(place: &Place<'_>, lists: &Lists) -> Declarations {
             // SAFETY: the caller's promise.
             let one = unsafe { &*list.add(index) };
             declared.extend(match one.kind {
-                kind if kind & ALL_MEMORY != 0 => Some(everything()),
+                kind if kind & ALL_MEMORY != 0 || one.address == EVERYWHERE => Some(everything()),
                 // An empty place in the array.
-                _ if one.address == 0 || one.address == usize::MAX => None,
+                _ if one.address == 0 => None,
                 kind if kind & OUT != 0 => Some(named(one.address, Kind::InOut)),
                 kind if kind & MUTEXINOUTSET != 0 => Some(named(one.address, Kind::Commutative)),
                 kind if kind & INOUTSET != 0 => Some(named(one.address, Kind::Concurrent)),

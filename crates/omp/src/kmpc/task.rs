@@ -25,7 +25,7 @@ unsafe extern "C" fn __kmpc_omp_task_alloc(
     flags: c_int,
     bytes: usize,
     shared_bytes: usize,
-    routine: Routine,
+    routine: Option<Routine>,
 ) -> *mut Part {
     Head::create(flags, bytes, shared_bytes, routine).as_ptr()
 }
@@ -38,7 +38,7 @@ unsafe extern "C" fn __kmpc_omp_target_task_alloc(
     flags: c_int,
     bytes: usize,
     shared_bytes: usize,
-    routine: Routine,
+    routine: Option<Routine>,
     _device: i64,
 ) -> *mut Part {
     Head::create(flags, bytes, shared_bytes, routine).as_ptr()
