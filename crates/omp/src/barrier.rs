@@ -17,12 +17,14 @@ pub(crate) fn meet(yields: bool) -> bool {
     unsafe { place.member().barrier(yields) }
 }
 
-/// A barrier and nothing else: by `below`, that of the library below, only if castell's is none.
+/// A barrier and nothing else: by `below`, that of the library below, only if castell's is none, or that library has something to do there.
 pub(crate) fn only_meet(below: impl FnOnce()) {
-    if !meet(false) {
+    let has_met = meet(false);
+    let place = Place::current();
+    if !has_met || place.is_some_and(Place::is_wanted_below) {
         below();
     }
-    Place::current().inspect(|place| place.go_on());
+    place.inspect(|place| place.go_on());
 }
 
 #[unsafe(no_mangle)]
@@ -59,7 +61,6 @@ barriers! {
     GOMP_loop_end_cancel() -> bool, true;
     GOMP_sections_end(), false;
     GOMP_sections_end_cancel() -> bool, true;
-    GOMP_workshare_task_reduction_unregister(cancelled: bool), true;
 }
 
 macro_rules! waits {

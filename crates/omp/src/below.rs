@@ -77,6 +77,14 @@ below! {
     fn GOMP_sections_end();
     fn GOMP_sections_end_cancel() -> bool;
     fn GOMP_workshare_task_reduction_unregister(cancelled: bool);
+    fn GOMP_loop_start(start: c_long, end: c_long, step: c_long, schedule: c_long, chunk: c_long, first: *mut c_long, behind: *mut c_long, reductions: *mut usize, memory: *mut *mut c_void) -> bool;
+    fn GOMP_loop_ordered_start(start: c_long, end: c_long, step: c_long, schedule: c_long, chunk: c_long, first: *mut c_long, behind: *mut c_long, reductions: *mut usize, memory: *mut *mut c_void) -> bool;
+    fn GOMP_loop_doacross_start(loops: c_uint, counts: *mut c_long, schedule: c_long, chunk: c_long, first: *mut c_long, behind: *mut c_long, reductions: *mut usize, memory: *mut *mut c_void) -> bool;
+    fn GOMP_loop_ull_start(is_up: bool, start: u64, end: u64, step: u64, schedule: c_long, chunk: u64, first: *mut u64, behind: *mut u64, reductions: *mut usize, memory: *mut *mut c_void) -> bool;
+    fn GOMP_loop_ull_ordered_start(is_up: bool, start: u64, end: u64, step: u64, schedule: c_long, chunk: u64, first: *mut u64, behind: *mut u64, reductions: *mut usize, memory: *mut *mut c_void) -> bool;
+    fn GOMP_loop_ull_doacross_start(loops: c_uint, counts: *mut u64, schedule: c_long, chunk: u64, first: *mut u64, behind: *mut u64, reductions: *mut usize, memory: *mut *mut c_void) -> bool;
+    fn GOMP_sections2_start(count: c_uint, reductions: *mut usize, memory: *mut *mut c_void) -> c_uint;
+    fn GOMP_scope_start(reductions: *mut usize);
     fn GOMP_single_copy_start() -> *mut c_void;
     fn GOMP_single_copy_end(data: *mut c_void);
     fn GOMP_ordered_start();

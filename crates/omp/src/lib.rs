@@ -13,6 +13,7 @@
 //! | `depend` | what a depend clause is when it arrives here |
 //! | `taskloop` | how a loop is cut |
 //! | `reduction` | private copies of task reductions |
+//! | `shared_work` | loops and sections in whose reductions tasks take part |
 //! | `target` | target regions that wait for tasks |
 //! | `kmpc` | the same for LLVM's interface, whose library is libomp |
 //! | `cpus` | threads that other processes take away from tasks and give back |
@@ -36,6 +37,7 @@ mod place;
 mod reduction;
 mod region;
 mod serial;
+mod shared_work;
 mod target;
 mod task;
 mod taskloop;

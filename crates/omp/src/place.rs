@@ -171,6 +171,16 @@ impl<'a> Place<'a> {
         self.member.cancel();
     }
 
+    /// The library below has something to do at the region's next barrier: it runs tasks of its own, or forgets that a loop was cancelled.
+    pub(crate) fn want_below(&self) {
+        self.member.note();
+    }
+
+    /// Whether that was so at the barrier that the thread has just passed: the same for all threads.
+    pub(crate) fn is_wanted_below(&self) -> bool {
+        self.member.was_noted()
+    }
+
     /// The thread goes on with what the program wants: it sleeps until it has a processor, if programs share them.
     #[inline]
     pub(crate) fn go_on(&self) {

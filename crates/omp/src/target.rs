@@ -1,5 +1,6 @@
 //! Target regions that have depend clauses: they wait for castell's tasks, and run at once then, since libgomp would wait for its own tasks
-//! only. So `nowait` is not asked of them.
+//! only. So `nowait` is not asked of them, nor of those in a group, of which libgomp does not know. Others are tasks of libgomp's, which are waited
+//! for where it waits: in `taskwait`, and in the next barrier.
 
 use crate::depend;
 use crate::place::Place;
@@ -24,14 +25,17 @@ pub(crate) fn has_been_started() -> bool {
 /// # Safety
 /// A compiler's clause, or null.
 unsafe fn wait(flags: c_uint, depend: *mut *mut c_void) -> (c_uint, *mut *mut c_void) {
+    let place = Place::current();
     if depend.is_null() {
-        if flags & NOWAIT != 0 {
-            HAS_BEEN_STARTED.store(true, Ordering::Relaxed);
+        if flags & NOWAIT == 0 || place.is_some_and(|place| place.companion().is_some()) {
+            return (flags & !NOWAIT, depend);
         }
+        HAS_BEEN_STARTED.store(true, Ordering::Relaxed);
+        place.inspect(|place| place.want_below());
         return (flags, depend);
     }
     // Outside of parallel regions all tasks before have run.
-    if let Some(place) = Place::current() {
+    if let Some(place) = place {
         // SAFETY: the caller's promise. OpenMP's tasks cannot fail.
         let _ = unsafe { place.member().context().wait_for(&depend::read(place, depend)) };
     }

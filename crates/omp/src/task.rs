@@ -364,8 +364,12 @@ unsafe extern "C" fn GOMP_cancel(which: c_int, do_cancel: bool) -> bool {
         place => {
             // SAFETY: passed on.
             let cancels = unsafe { below::GOMP_cancel(which, do_cancel) };
-            if let Some(place) = place.filter(|_| cancels && do_cancel && which & PARALLEL != 0) {
-                place.cancel_region();
+            if let Some(place) = place.filter(|_| cancels && do_cancel) {
+                if which & PARALLEL != 0 {
+                    place.cancel_region();
+                } else {
+                    place.want_below();
+                }
             }
             cancels
         }

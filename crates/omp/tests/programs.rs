@@ -81,6 +81,11 @@ fn depend_clauses() {
 }
 
 #[test]
+fn loops_groups_and_target_regions_around_tasks() {
+    Program::new("around.c").compare(&[], &[("OMP_CANCELLATION", "true")]);
+}
+
+#[test]
 fn what_newer_compilers_call() {
     Program::new("newer.c").compare(&[], &[]);
 }

@@ -216,6 +216,16 @@ impl Member {
         self.thread.shared.assembly().is_cancelled()
     }
 
+    /// Notes something that all members are to know when they have met next: what, the caller knows.
+    pub fn note(&self) {
+        self.thread.shared.assembly().note();
+    }
+
+    /// Whether something was [noted](Member::note) between the last barrier that this member has passed and the one before: all members hear the same.
+    pub fn was_noted(&self) -> bool {
+        self.thread.shared.assembly().was_noted(self.round.get())
+    }
+
     /// False if the region was cancelled before all had come.
     fn assemble(&self, yields: bool) -> bool {
         let shared = &self.thread.shared;

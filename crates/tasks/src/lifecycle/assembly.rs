@@ -13,15 +13,19 @@ pub(crate) struct Assembly {
     rounds: AtomicU32,
     /// In the lower half, if the region is cancelled, how often they will have when it ends; the upper half says that it is.
     last: AtomicU64,
+    /// Of the last even and the last odd round in which something was noted, its number; the upper half says that there is one.
+    noted: [AtomicU64; 2],
 }
 
+const NOTED: u64 = 1 << 32;
 const CANCELLED: u64 = 1 << 32;
 
 impl Assembly {
     pub(crate) fn of(size: usize) -> Assembly {
         let size = size as u32;
         let zero = || AtomicU32::new(0);
-        Assembly { size, absent: AtomicU32::new(size), away: zero(), rounds: zero(), last: AtomicU64::new(0) }
+        let (last, noted) = (AtomicU64::new(0), [AtomicU64::new(0), AtomicU64::new(0)]);
+        Assembly { size, absent: AtomicU32::new(size), away: zero(), rounds: zero(), last, noted }
     }
 
     /// How often all have arrived. Whoever sees a new number sees what all had done before they arrived.
@@ -62,6 +66,18 @@ impl Assembly {
     /// The region is cancelled by one that has not arrived: when all have, it is over. Who waits does not have to, and is to look.
     pub(crate) fn cancel(&self) {
         self.last.store(CANCELLED | u64::from(self.rounds().wrapping_add(1)), Ordering::Release);
+    }
+
+    /// One that has not arrived, or a task that it waits for, notes something for all to know behind the next round.
+    pub(crate) fn note(&self) {
+        let round = self.rounds();
+        self.noted[round as usize % 2].store(NOTED | u64::from(round), Ordering::Release);
+    }
+
+    /// Whether something was noted after `round`, and before the round behind it, which is over. Those that look at it late find it, too: nobody is further
+    /// than in the round behind that one, which has another place.
+    pub(crate) fn was_noted(&self, round: u32) -> bool {
+        self.noted[round as usize % 2].load(Ordering::Acquire) == NOTED | u64::from(round)
     }
 
     /// Another region begins.
@@ -161,6 +177,30 @@ mod loom_tests {
                 thread::spawn(move || meet(&team, &told))
             };
             meet(&team, &told);
+            other.join().expect("it ends");
+        });
+    }
+
+    /// What one notes in its first round both find behind that, and not behind the second, however late one of them looks.
+    #[test]
+    fn a_note_is_for_one_round() {
+        loom::model(|| {
+            let team = Team::new();
+            let other = {
+                let team = team.clone();
+                thread::spawn(move || {
+                    team.assembly.note();
+                    let first = team.meet();
+                    assert!(team.assembly.was_noted(first));
+                    let second = team.meet();
+                    assert!(!team.assembly.was_noted(second));
+                    team.assembly.note();
+                })
+            };
+            let first = team.meet();
+            assert!(team.assembly.was_noted(first));
+            let second = team.meet();
+            assert!(!team.assembly.was_noted(second));
             other.join().expect("it ends");
         });
     }

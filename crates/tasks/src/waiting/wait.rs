@@ -11,7 +11,8 @@
 //! | one task (a handle) | that task and its descendants, if it descends from the waiting one |
 //! | data, an undeferred task | the same, and what has accesses that this waits for, unless tasks of the runtime pause |
 //!
-//! A thread that is [lent](crate::Team) runs all that descends from its task while it waits for one: nobody else may come. If its processor was taken
+//! A thread that is [lent](crate::Team) runs all that descends from its task while it waits for one, or for a group of which nothing is ready: nobody else
+//! may come. If its processor was taken
 //! away, it leaves that to others as long as some are free to run anything, and something ends now and then.
 //! Everything else, predecessors of a task with a handle for instance, is run by the thread that gets the CPU when this one sleeps.
 
@@ -277,7 +278,8 @@ impl<'a> Waiter<'a> {
         if let Some(own) = self.own
             && !self.thread.lacks_processor()
             && !leaves_to_others(self.thread, &mut self.yielding)
-            && let Some(found) = scheduler.seek_descendant(worker, own)
+            && let Some(found) =
+                scheduler.seek_descendant(worker, own).or_else(|| self.seek_beyond_group(worker, own))
         {
             self.yielding.has_run();
             return run_chain(self.thread, own, found);
@@ -285,6 +287,19 @@ impl<'a> Waiter<'a> {
         scheduler.clear(worker);
         self.thread.give_processor();
         sleep(Some(LOOK_AGAIN));
+    }
+
+    /// What it waits for in its group may itself wait for tasks outside of that, and everybody else may wait, too. So where nothing of the group is
+    /// to be had, any descendant of its task's will do.
+    fn seek_beyond_group(&self, worker: WorkerId, own: &Task) -> Option<TaskRef> {
+        let group = own.awaited_group();
+        if group.is_null() {
+            return None;
+        }
+        own.await_group(std::ptr::null());
+        let found = self.thread.shared.scheduler.seek_descendant(worker, own);
+        own.await_group(group);
+        found
     }
 
     fn end(self) {
