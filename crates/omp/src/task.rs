@@ -5,6 +5,8 @@ use crate::own::{self, Carried};
 use crate::place::Place;
 use crate::serial::{self, Event};
 use crate::{Body, Copy, below, target};
+use castell_tasks::Context;
+use castell_tasks::dependences::Declaration;
 use castell_tasks::foreign::{self, Block};
 use castell_tasks::task::{Attributes, flag};
 use std::ffi::{c_int, c_long, c_uint, c_void};
@@ -140,24 +142,54 @@ unsafe extern "C" fn GOMP_task(
     wanted_priority: c_int,
     detach: *mut *mut c_void,
 ) {
+    let place = Place::current();
+    // Tasks that run at once lie one in the other, in some programs as deep as data are: what creates tasks is not to be on the stack between them.
+    if let Some(place) = place
+        && copy.is_none()
+        && runs_at_once(place, flags, is_deferred)
+    {
+        // SAFETY: the caller's promise.
+        return place.run(flags & with::FINAL != 0, || unsafe { own::call(body, data) });
+    }
     let argument = Argument::new(body, data, copy, bytes, align);
+    // SAFETY: the caller's promise.
+    unsafe { submit(place, &argument, is_deferred, flags, depend, wanted_priority, detach) };
+}
+
+#[inline]
+fn runs_at_once(place: &Place<'_>, flags: c_uint, is_deferred: bool) -> bool {
+    flags & (with::DEPEND | with::DETACH) == 0 && place.runs_at_once(is_deferred, flags & with::PRIORITY != 0)
+}
+
+/// `GOMP_task` but for the usual task that runs at once.
+///
+/// # Safety
+/// As the compiler made it.
+#[inline(never)]
+unsafe fn submit(
+    place: Option<&Place<'_>>,
+    argument: &Argument,
+    is_deferred: bool,
+    flags: c_uint,
+    depend: *mut *mut c_void,
+    wanted_priority: c_int,
+    detach: *mut *mut c_void,
+) {
     let is_final = flags & with::FINAL != 0;
-    let Some(place) = Place::current() else {
+    let Some(place) = place else {
         let detach = (flags & with::DETACH != 0).then_some(detach);
         // SAFETY: the caller's promise. What it depends on has run.
-        return unsafe { run_at_once(&argument, is_final, detach) };
+        return unsafe { run_at_once(argument, is_final, detach) };
     };
     const MORE: u32 = with::DEPEND | with::DETACH | with::PRIORITY;
     // SAFETY: the caller's promise: what the flags speak of was passed.
     unsafe {
-        if flags & (with::DEPEND | with::DETACH) == 0
-            && place.runs_at_once(is_deferred, flags & with::PRIORITY != 0)
-        {
-            run(place, &argument, is_final, |_| ());
+        if argument.copy.is_some() && runs_at_once(place, flags, is_deferred) {
+            run(place, argument, is_final, |_| ());
         } else if flags & MORE == 0 {
-            create(place, &argument, &Clauses { is_final, is_deferred, priority: 0 }, &[], None, |_| ());
+            create(place, argument, &Clauses { is_final, is_deferred, priority: 0 }, &[], None, |_| ());
         } else {
-            create_with_more(place, &argument, flags, is_deferred, depend, wanted_priority, detach);
+            create_with_more(place, argument, flags, is_deferred, depend, wanted_priority, detach);
         }
     }
 }
@@ -222,7 +254,7 @@ pub(crate) unsafe fn create(
     place: &Place<'_>,
     argument: &Argument,
     clauses: &Clauses,
-    declared: &[castell_tasks::dependences::Declaration],
+    declared: &[Declaration],
     detach: Option<*mut *mut c_void>,
     last: impl FnOnce(*mut c_void),
 ) {
@@ -239,21 +271,41 @@ pub(crate) unsafe fn create(
         align: argument.align,
         events: u32::from(detach.is_some()),
     };
-    let carried = Carried::wanted(argument);
-    let block = match &carried {
-        Some(carried) => carried.block(block),
-        None => block,
+    let context = place.member().context();
+    // SAFETY: the caller's promise.
+    let fill = |task: NonNull<c_void>, block| unsafe {
+        if let Some(detach) = detach {
+            pass_handle(argument, detach, task.as_ptr());
+        }
+        argument.copy_to(block);
+        last(block);
     };
     // SAFETY: the caller's promise.
     unsafe {
-        let context = place.member().context();
-        foreign::submit_block(&context, clauses.attributes(), declared, &block, |task, block| {
-            if let Some(detach) = detach {
-                pass_handle(argument, detach, task.as_ptr());
-            }
-            let block = carried.map_or(block, |carried| carried.write(block));
-            argument.copy_to(block);
-            last(block);
+        match Carried::wanted(argument) {
+            None => foreign::submit_block(&context, clauses.attributes(), declared, &block, fill),
+            Some(carried) => create_carrying(&context, clauses, declared, &carried, block, fill),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`create`].
+#[cold]
+#[inline(never)]
+unsafe fn create_carrying(
+    context: &Context<'_>,
+    clauses: &Clauses,
+    declared: &[Declaration],
+    carried: &Carried,
+    block: Block,
+    fill: impl FnOnce(NonNull<c_void>, *mut c_void),
+) {
+    let block = carried.block(block);
+    // SAFETY: the caller's promise.
+    unsafe {
+        foreign::submit_block(context, clauses.attributes(), declared, &block, |task, block| {
+            fill(task, carried.write(block));
         });
     }
 }
@@ -324,7 +376,7 @@ unsafe extern "C" fn GOMP_taskwait_depend_nowait(depend: *mut *mut c_void) {
 ///
 /// # Safety
 /// As for [`create`].
-pub(crate) unsafe fn order(place: &Place<'_>, declared: &[castell_tasks::dependences::Declaration]) {
+pub(crate) unsafe fn order(place: &Place<'_>, declared: &[Declaration]) {
     let argument = Argument::new(nothing, std::ptr::dangling_mut(), None, 0, 1);
     let clauses = Clauses { is_final: false, is_deferred: true, priority: 0 };
     // SAFETY: the caller's promise.

@@ -85,6 +85,18 @@ fn loops_groups_and_target_regions_around_tasks() {
     Program::new("around.c").compare(&[], &[("OMP_CANCELLATION", "true")]);
 }
 
+/// Where recursion is as deep as the data, a program that has enough of the stack with libgomp is to have enough of it here.
+#[test]
+fn tasks_that_lie_one_in_the_other_take_no_more_of_the_stack() {
+    let program = Program::new("deep.c");
+    let bytes = |door: Option<&Path>| {
+        let said = program.output(&[], 2, &[], door);
+        said.trim().parse::<u32>().expect("a number of bytes")
+    };
+    let (alone, with) = (bytes(None), bytes(Some(&door())));
+    assert!(with <= alone, "{with} bytes a task, {alone} without castell");
+}
+
 #[test]
 fn what_newer_compilers_call() {
     Program::new("newer.c").compare(&[], &[]);
