@@ -60,11 +60,36 @@ unsafe extern "C" fn __kmpc_omp_reg_task_with_affinity(
 unsafe extern "C" fn __kmpc_omp_task(_location: Location, _thread: c_int, task: NonNull<Part>) -> c_int {
     // SAFETY: a task that the compiler's code has made and filled; or an untied one that is in the middle of its function.
     unsafe {
-        if !Head::of(task).calls_again() {
-            submit(task, None, true);
+        let head = Head::of(task);
+        if head.calls_again() {
+            return 0;
+        }
+        // As in GCC's interface, what creates tasks is not to be on the stack between tasks that run at once.
+        match Place::current() {
+            Some(place)
+                if !head.has_event()
+                    && head.flags & with::PRIORITY == 0
+                    && place.runs_at_once(true, false) =>
+            {
+                run_here(place, task);
+            }
+            _ => submit(task, None, true),
         }
     }
     0
+}
+
+/// Runs a task in a region at once.
+///
+/// # Safety
+/// As for [`submit`].
+#[inline]
+unsafe fn run_here(place: &Place<'_>, task: NonNull<Part>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        place.run(Head::of(task).flags & with::FINAL != 0, || Head::run(task, fork::number()));
+        Head::end(task, fork::number());
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -92,6 +117,7 @@ unsafe extern "C" fn __kmpc_omp_task_with_deps(
 ///
 /// # Safety
 /// The compiler's code has made and filled it, and has nothing more to do with it.
+#[inline(never)]
 pub(super) unsafe fn submit(task: NonNull<Part>, lists: Option<&Lists>, is_deferred: bool) {
     // SAFETY: the caller's promise.
     let head = unsafe { Head::of(task) };
@@ -111,10 +137,7 @@ pub(super) unsafe fn submit(task: NonNull<Part>, lists: Option<&Lists>, is_defer
     let attributes = Clauses { is_final, is_deferred, priority }.attributes();
     if declared.is_empty() && !head.has_event() && place.runs_at_once(is_deferred, priority > 0) {
         // SAFETY: the caller's promise.
-        return unsafe {
-            place.run(is_final, || Head::run(task, fork::number()));
-            Head::end(task, fork::number());
-        };
+        return unsafe { run_here(place, task) };
     }
     // Who creates for long is at no other boundary.
     place.go_on();

@@ -9,7 +9,7 @@ static uintptr_t last;
 static __attribute__((noinline)) void level(int left) {
     last = (uintptr_t)__builtin_frame_address(0);
     if (left > 0) {
-#pragma omp task if (0)
+#pragma omp task
         level(left - 1);
     }
 }
@@ -18,6 +18,7 @@ int main(void) {
     uintptr_t first = 0;
 #pragma omp parallel
 #pragma omp single
+#pragma omp task final(1) shared(first)
     {
         level(0);
         first = last;
