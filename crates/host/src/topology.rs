@@ -1,6 +1,8 @@
 //! Which processors this process may use, how much of them, and binding to some of them.
 
 use crate::HostError;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -132,7 +134,11 @@ fn affinity() -> Result<Vec<u32>, HostError> {
     if unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) } < 0 {
         return Err(HostError::last("read the affinity mask"));
     }
-    Ok((0..CPUS_MAX).filter(|&cpu| mask[cpu as usize / 64] >> (cpu % 64) & 1 == 1).collect())
+    // Most words are empty, and this is on the way to a program's first tasks.
+    let words = (0..).step_by(64).zip(mask).filter(|&(_, word)| word != 0);
+    Ok(words
+        .flat_map(|(first, word)| (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| first + bit))
+        .collect())
 }
 
 /// Sets the calling thread's affinity mask. Only a system call, no allocation.
@@ -149,9 +155,10 @@ pub(crate) fn set_affinity_raw(cpus: &[u32]) -> io::Result<()> {
 /// The tightest processor quota of this process's control groups (version 1 and 2) and those around them, in
 /// processors. `root` stands for `/`, under which `proc` and the groups' mount points are looked up.
 pub fn quota(root: &Path) -> Option<f64> {
-    let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
-    let mounts = fs::read_to_string(root.join("proc/self/mountinfo")).ok()?;
-    let mounts: Vec<Mount> = mounts.lines().filter_map(|line| Mount::parse(line, root)).collect();
+    let groups = read(&root.join("proc/self/cgroup"))?;
+    let mounts = read(&root.join("proc/self/mountinfo"))?;
+    let mounts = mounts.lines().filter(|line| line.contains("cgroup"));
+    let mounts: Vec<Mount> = mounts.filter_map(|line| Mount::parse(line, root)).collect();
     let mut tightest: Option<f64> = None;
     for line in groups.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -170,6 +177,13 @@ pub fn quota(root: &Path) -> Option<f64> {
         }
     }
     tightest
+}
+
+/// A file of the kernel's. Its size is not known before, and to read it piece by piece takes the kernel several times as long.
+fn read(path: &Path) -> Option<String> {
+    let mut text = String::with_capacity(4 << 10);
+    File::open(path).ok()?.read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// A mounted tree of control groups.
@@ -197,13 +211,13 @@ impl Mount {
 }
 
 fn limit_v2(folder: &Path) -> Option<f64> {
-    let text = fs::read_to_string(folder.join("cpu.max")).ok()?;
+    let text = read(&folder.join("cpu.max"))?;
     let (quota, period) = text.trim().split_once(' ')?;
     ratio(quota, period)
 }
 
 fn limit_v1(folder: &Path) -> Option<f64> {
-    let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+    let read = |name: &str| read(&folder.join(name));
     ratio(read("cpu.cfs_quota_us")?.trim(), read("cpu.cfs_period_us")?.trim())
 }
 

@@ -1,7 +1,6 @@
 //! The functions of libgomp and libomp, by the names under which this library catches them.
 
-use crate::kmpc::Microtask;
-use crate::{Body, Copy};
+use crate::{Body, Copy, Microtask};
 use castell_host::symbols;
 use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};

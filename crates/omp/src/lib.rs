@@ -42,12 +42,14 @@ mod target;
 mod task;
 mod taskloop;
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 
 /// What compilers make of the body of a region or of a task.
 type Body = unsafe extern "C" fn(*mut c_void);
 /// Copies the argument block of a task, and the objects in it.
 type Copy = unsafe extern "C" fn(*mut c_void, *mut c_void);
+/// What LLVM's compilers make of the body of a region: two numbers, and what it shares, of which `kmpc` knows how it is passed.
+type Microtask = unsafe extern "C" fn(*const c_int, *const c_int, *const c_void);
 
 /// When the library is loaded there is one thread, and what the kernel does for this costs nothing; in a process of several it waits for
 /// all processors, some milliseconds.

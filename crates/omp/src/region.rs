@@ -5,11 +5,12 @@ use crate::Body;
 use crate::below;
 use crate::cpus;
 use crate::place::{Place, throttles};
+use crate::serial;
 use castell_tasks::{Limits, Runtime, Team};
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_long, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 
 /// A parallel region, on the stack of the thread that came to it.
 struct Region {
@@ -29,6 +30,8 @@ pub(crate) struct Crew {
 thread_local! {
     /// The places that were left for regions of which this library sees only beginning and end.
     static LEFT: RefCell<Vec<*const Place<'static>>> = const { RefCell::new(Vec::new()) };
+    /// The place of a thread that is a team of its own outside of regions.
+    static ALONE: Cell<*const Place<'static>> = const { Cell::new(std::ptr::null()) };
     /// How many threads the last region had that this thread came to.
     static LAST_SIZE: Cell<usize> = const { Cell::new(0) };
 }
@@ -92,6 +95,34 @@ pub(crate) fn step_back() {
     LEFT.with_borrow_mut(|left| left.pop().into_iter().for_each(Place::set));
 }
 
+/// The calling thread, which is outside of regions and about to create a task that waits for an event, is a team of its own from here on, as the
+/// standard says of it: that task is waited for where the program waits, and what depends on it comes later. `None`: inside a task or a group
+/// that began before, and in a region that this library does not see, where the event is waited for at once.
+pub(crate) fn alone() -> Option<&'static Place<'static>> {
+    if serial::is_in_task() || serial::is_in_group() || LEFT.with_borrow(|left| !left.is_empty()) {
+        return None;
+    }
+    static WATCHES_FORKS: Once = Once::new();
+    // Without memory for the handler a child finds what its parent had begun.
+    WATCHES_FORKS.call_once(|| drop(castell_host::process::after_forks(leave_in_child)));
+    // Few threads do this. What they have for it lasts as long as the process.
+    let team: &'static Team = Box::leak(Box::new(new_team(1, false)?));
+    let place: &'static Place<'static> = Box::leak(Box::new(Place::new(team.member(0))));
+    // SAFETY: no other thread has this team.
+    unsafe { team.member(0).enter() };
+    Place::set(place);
+    ALONE.set(place);
+    Some(place)
+}
+
+/// In the child of a fork others will not fulfil what its parent waited for: it is outside of regions.
+extern "C" fn leave_in_child() {
+    let place = ALONE.replace(std::ptr::null());
+    if !place.is_null() && Place::current().is_some_and(|current| std::ptr::addr_eq(current, place)) {
+        Place::set(std::ptr::null());
+    }
+}
+
 /// Passes a region to libgomp by `start`, with [`run`] in place of the program's function.
 fn enter<R>(body: Body, data: *mut c_void, start: impl FnOnce(Body, *mut c_void) -> R) -> R {
     let region = Region { body, data, crew: Crew::new() };
@@ -115,7 +146,7 @@ fn take_team(size: usize) -> Option<Arc<Team>> {
     take_kept(size).or_else(|| {
         // SAFETY: a query without arguments.
         let usual = || unsafe { below::omp_get_max_threads() }.max(1) as usize;
-        let team = Arc::new(new_team(size)?);
+        let team = Arc::new(new_team(size, true)?);
         cpus::join(&team, usual);
         team.renew();
         Some(team)
@@ -182,13 +213,16 @@ fn write_recorded() {
     largest.write_recorded();
 }
 
-/// Without one, tasks run where they are created.
-fn new_team(size: usize) -> Option<Team> {
+/// Without one, tasks run where they are created. It `shares` processors with other programs if the user wants that.
+fn new_team(size: usize, shares: bool) -> Option<Team> {
     let limits = Limits { hard: u64::MAX, ..Limits::for_workers(size) };
     let limits = if throttles() { limits } else { Limits { high: u64::MAX, ..limits } };
     // SAFETY: a query without arguments.
     let is_bound = unsafe { below::omp_get_proc_bind() } != 0;
     let mut builder = Runtime::builder().limits(limits).bind(is_bound);
+    if !shares {
+        builder = builder.share(false);
+    }
     // SAFETY: a query without arguments.
     if unsafe { below::omp_get_max_task_priority() } > 0
         && std::env::var_os("CASTELL_TASKS_SCHEDULER").is_none()

@@ -1,9 +1,10 @@
 //! Outside of parallel regions, and in regions whose threads this library does not see come: tasks run where they are created, so there is
-//! nothing to wait for, but for events that somebody else fulfils.
+//! nothing to wait for, but for events that somebody else fulfils. A thread in no region that is in no task and no group either becomes a team of
+//! its own when it creates a task with an event: see `region`.
 
 use crate::own::Values;
 use castell_host::futex;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,6 +13,8 @@ thread_local! {
     static REGISTERED: RefCell<Vec<*mut usize>> = const { RefCell::new(Vec::new()) };
     /// The tasks that are running, innermost last.
     static RUNNING: RefCell<Vec<Running>> = const { RefCell::new(Vec::new()) };
+    /// How many groups are open.
+    static GROUPS: Cell<u32> = const { Cell::new(0) };
 }
 
 struct Running {
@@ -39,6 +42,18 @@ pub(crate) fn is_final() -> bool {
 
 pub(crate) fn is_in_task() -> bool {
     RUNNING.with_borrow(|running| !running.is_empty())
+}
+
+pub(crate) fn open_group() {
+    GROUPS.set(GROUPS.get() + 1);
+}
+
+pub(crate) fn close_group() {
+    GROUPS.set(GROUPS.get().saturating_sub(1));
+}
+
+pub(crate) fn is_in_group() -> bool {
+    GROUPS.get() > 0
 }
 
 /// Runs `body` as a task.

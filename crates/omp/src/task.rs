@@ -4,7 +4,7 @@ use crate::depend::{self, Declarations};
 use crate::own::{self, Carried};
 use crate::place::Place;
 use crate::serial::{self, Event};
-use crate::{Body, Copy, below, target};
+use crate::{Body, Copy, below, region, target};
 use castell_tasks::Context;
 use castell_tasks::dependences::Declaration;
 use castell_tasks::foreign::{self, Block};
@@ -176,10 +176,10 @@ unsafe fn submit(
     detach: *mut *mut c_void,
 ) {
     let is_final = flags & with::FINAL != 0;
-    let Some(place) = place else {
-        let detach = (flags & with::DETACH != 0).then_some(detach);
+    let has_event = flags & with::DETACH != 0;
+    let Some(place) = place.or_else(|| has_event.then(region::alone).flatten()) else {
         // SAFETY: the caller's promise. What it depends on has run.
-        return unsafe { run_at_once(argument, is_final, detach) };
+        return unsafe { run_at_once(argument, is_final, has_event.then_some(detach)) };
     };
     const MORE: u32 = with::DEPEND | with::DETACH | with::PRIORITY;
     // SAFETY: the caller's promise: what the flags speak of was passed.
@@ -388,17 +388,19 @@ unsafe extern "C" fn GOMP_taskyield() {}
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn GOMP_taskgroup_start() {
-    if let Some(place) = Place::current() {
+    match Place::current() {
         // SAFETY: the thread is this member; the compiler closes what it opens.
-        unsafe { place.member().open_group() };
+        Some(place) => unsafe { place.member().open_group() },
+        None => serial::open_group(),
     }
 }
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn GOMP_taskgroup_end() {
-    if let Some(place) = Place::current() {
+    match Place::current() {
         // SAFETY: as above.
-        unsafe { place.member().close_group() };
+        Some(place) => unsafe { place.member().close_group() },
+        None => serial::close_group(),
     }
 }
 

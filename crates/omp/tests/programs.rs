@@ -101,6 +101,19 @@ fn tasks_that_lie_one_in_the_other_take_no_more_of_the_stack() {
     }
 }
 
+/// libgomp waits for the event where the task is created, which would be for ever here.
+#[test]
+fn events_outside_of_regions_are_waited_for_where_the_program_waits() {
+    let program = Program::new("events.c");
+    for path in std::iter::once(&program.path).chain(&program.by_llvm) {
+        for threads in THREADS {
+            let said = Program::run(path, &[], threads, &[], Some(&door()));
+            let expected = "1 0 7\nin regions: 55, in a child: 56\nin a group: 2\n";
+            assert_eq!(said, expected, "{} on {threads} threads", path.display());
+        }
+    }
+}
+
 #[test]
 fn what_newer_compilers_call() {
     Program::new("newer.c").compare(&[], &[]);

@@ -3,15 +3,12 @@
 
 use super::Location;
 use super::reduction::Slots;
-use crate::below;
 use crate::region::{self, Crew};
+use crate::{Microtask, below};
 use smallvec::SmallVec;
 use std::arch::naked_asm;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-
-/// The function of a region: with what it really takes it is called by [`invoke`].
-pub(crate) type Microtask = unsafe extern "C" fn(*const c_int, *const c_int, *const c_void);
 
 /// As many words are read from registers, on the way in and on the way out, whether they are arguments or not.
 #[cfg(target_arch = "x86_64")]

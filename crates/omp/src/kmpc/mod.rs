@@ -24,7 +24,6 @@ mod task;
 mod taskloop;
 
 pub(crate) use block::fulfil;
-pub(crate) use fork::Microtask;
 
 use std::ffi::c_void;
 

@@ -6,6 +6,7 @@
 
 use super::{Location, fork};
 use crate::place::Place;
+use crate::serial;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
@@ -98,10 +99,12 @@ thread_local! {
 }
 
 pub(super) fn open_serial() {
+    serial::open_group();
     GROUPS.with_borrow_mut(|groups| groups.push(std::ptr::null()));
 }
 
 pub(super) fn close_serial() -> *const Registered {
+    serial::close_group();
     GROUPS.with_borrow_mut(|groups| groups.pop().unwrap_or(std::ptr::null()))
 }
 

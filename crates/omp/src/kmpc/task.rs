@@ -7,6 +7,7 @@ use crate::below;
 use crate::depend::Declarations;
 use crate::own::{self, Values};
 use crate::place::Place;
+use crate::region;
 use crate::serial;
 use crate::task::{Clauses, order, priority};
 use castell_tasks::dependences::Kind;
@@ -122,7 +123,8 @@ pub(super) unsafe fn submit(task: NonNull<Part>, lists: Option<&Lists>, is_defer
     // SAFETY: the caller's promise.
     let head = unsafe { Head::of(task) };
     let is_final = head.flags & with::FINAL != 0;
-    let Some(place) = Place::current() else {
+    let alone = || head.has_event().then(region::alone).flatten();
+    let Some(place) = Place::current().or_else(alone) else {
         // SAFETY: the caller's promise. What it depends on has run.
         return unsafe { run_at_once(task, is_final) };
     };

@@ -33,14 +33,19 @@ struct Stack {
     full: u32,
     /// A full batch more, or null.
     spare: *mut Free,
+    /// So many are cut next, if none are to be had: few at first, for who needs few would touch all the memory of a full batch.
+    cut: u32,
 }
+
+/// What is cut first.
+const FIRST_BYTES: usize = 4096;
 
 // SAFETY: free chunks belong to whoever holds the stack, on any thread.
 unsafe impl Send for Stacks {}
 
 impl Stacks {
     pub(super) fn new(options: MemoryOptions) -> Self {
-        let empty = Stack { top: null_mut(), count: 0, full: 0, spare: null_mut() };
+        let empty = Stack { top: null_mut(), count: 0, full: 0, spare: null_mut(), cut: 0 };
         Stacks { options, sizes: [empty; SIZES] }
     }
 
@@ -130,7 +135,12 @@ impl Stacks {
         stack.full = full;
         let batch = match NonNull::new(std::mem::replace(&mut stack.spare, null_mut())) {
             Some(top) => Batch { top, count: full },
-            None => pool::take(pools, numa, size, full),
+            None => {
+                let few = (FIRST_BYTES / bytes_of(size)).max(1) as u32;
+                let cut = stack.cut.max(few).min(full);
+                stack.cut = 2 * cut;
+                pool::take(pools, numa, size, cut)
+            }
         };
         // SAFETY: a batch's chunks are free and ours now.
         stack.top = unsafe { batch.top.as_ref() }.next;
