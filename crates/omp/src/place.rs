@@ -15,7 +15,7 @@ use castell_tasks::{BegunTask, Member};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// What a thread is in the innermost region.
 pub(crate) struct Place<'a> {
@@ -161,9 +161,10 @@ impl<'a> Place<'a> {
         self.member.is_cancelled()
     }
 
-    /// Cancels the innermost group of tasks.
+    /// Cancels the innermost group of tasks that the program has opened.
     pub(crate) fn cancel_group(&self) {
-        self.member.context().cancel();
+        let is_ours = |companion: &&AtomicPtr<c_void>| companion.load(Ordering::Acquire).addr() & OURS != 0;
+        self.member.cancel_group(self.companions().take_while(is_ours).count());
     }
 
     /// Cancels the region.
@@ -223,6 +224,8 @@ pub(crate) fn throttles() -> bool {
     })
 }
 
+/// In what is kept with a group: the program knows nothing of it, see `shared_work`.
+pub(crate) const OURS: usize = 1;
 /// So many tasks one in the other run where they were created because their thread is alone.
 const DEPTH_MAX: u32 = 64;
 /// Queued tasks a thread of the team, from which on a thread runs what it creates.

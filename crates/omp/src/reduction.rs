@@ -16,7 +16,7 @@
 //! libgomp registers those of parallel regions and of loops, and keeps an address in word 5.
 
 use crate::below;
-use crate::place::Place;
+use crate::place::{OURS as MARK, Place};
 use crate::serial;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ffi::{c_ulong, c_void};
@@ -172,7 +172,8 @@ unsafe extern "C" fn GOMP_task_reduction_remap(
         };
         let found = match place {
             Some(place) => {
-                place.companions().find_map(|companion| look(companion.load(Ordering::Acquire).cast()))
+                let kept = place.companions().map(|companion| companion.load(Ordering::Acquire));
+                kept.map(|kept| kept.map_addr(|address| address & !MARK).cast()).find_map(look)
             }
             None => serial::registered().find_map(look),
         };

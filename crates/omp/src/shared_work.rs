@@ -1,10 +1,10 @@
 //! Loops, sections and scopes in whose reductions tasks take part. libgomp makes the copies and knows of them in each thread that has come to the
 //! construct; a task of it may run on one that has not, in the barrier before. So each thread opens a group there, which is around the
-//! tasks that it creates and has what libgomp has registered.
+//! tasks that it creates and has what libgomp has registered. It is marked, for `cancel taskgroup` is about the group that the program has opened.
 
 use crate::barrier::meet;
 use crate::below;
-use crate::place::Place;
+use crate::place::{OURS, Place};
 use std::ffi::{c_long, c_uint, c_void};
 use std::sync::atomic::Ordering;
 
@@ -19,7 +19,8 @@ unsafe fn open(reductions: *mut usize) {
     if let Some(place) = Place::current() {
         // SAFETY: the thread is this member; the construct's end closes it.
         unsafe { place.member().open_group() };
-        place.companion().inspect(|companion| companion.store(reductions.cast(), Ordering::Release));
+        let kept = reductions.cast::<c_void>().map_addr(|address| address | OURS);
+        place.companion().inspect(|companion| companion.store(kept, Ordering::Release));
     }
 }
 

@@ -88,6 +88,33 @@ static void groups(void) {
     printf("groups: %d %d\n", seen, then);
 }
 
+/* Tasks of a loop with such reductions cancel the group around it. Each thread has one, and tasks in its loop: nothing begins behind that. */
+static void cancelled_group(void) {
+    int begun = 0, behind = 0, sum = 0;
+#pragma omp parallel
+#pragma omp taskgroup
+    {
+#pragma omp for reduction(task, + : sum)
+        for (int i = 0; i < LENGTH; i++) {
+            sum++;
+#pragma omp task in_reduction(+ : sum) shared(begun)
+            {
+                sum += 0;
+#pragma omp atomic
+                begun++;
+#pragma omp cancel taskgroup
+            }
+        }
+#pragma omp task shared(behind)
+        {
+#pragma omp cancellation point taskgroup
+#pragma omp atomic
+            behind++;
+        }
+    }
+    printf("group: %d %d\n", sum, begun > 0 && behind == 0);
+}
+
 /* On this machine, but beside the program: over at the next barrier, and at the end of a group. */
 static void targets(void) {
     int a = 0, b = 0, grouped = 0, met = 0;
@@ -121,6 +148,7 @@ int main(void) {
     cancelled_loops();
     reductions();
     groups();
+    cancelled_group();
     targets();
     return 0;
 }

@@ -382,6 +382,11 @@ impl Member {
         }
     }
 
+    /// Cancels the group around this point inside of which `inner` others are open, as [`Context::cancel`] does the innermost.
+    pub fn cancel_group(&self, inner: usize) {
+        self.groups().nth(inner).inspect(|group| group.cancel());
+    }
+
     /// What is kept with the innermost group, for all tasks in it; `None`: no group is open.
     pub fn companion(&self) -> Option<&AtomicPtr<c_void>> {
         self.companions().next()
@@ -389,10 +394,15 @@ impl Member {
 
     /// What is kept with the groups around this point, from the innermost outward.
     pub fn companions(&self) -> impl Iterator<Item = &AtomicPtr<c_void>> {
+        self.groups().map(|group| &group.companion)
+    }
+
+    /// From the innermost outward.
+    fn groups(&self) -> impl Iterator<Item = &Group> {
         // SAFETY: a group outlives the tasks in it and the groups inside it.
         let first = unsafe { self.thread.group.get().as_ref() };
         // SAFETY: as above.
-        std::iter::successors(first, |group| unsafe { group.outer.as_ref() }).map(|group| &group.companion)
+        std::iter::successors(first, |group| unsafe { group.outer.as_ref() })
     }
 
     /// Whether the task on top of this thread's stack is another than its implicit one.
