@@ -187,6 +187,7 @@ impl<'t> Context<'t> {
     }
 
     /// Whether this task is final: its children run at once, in place.
+    #[inline]
     pub fn is_final(&self) -> bool {
         self.current().has(flag::FINAL)
     }

@@ -119,6 +119,7 @@ impl Team {
 }
 
 impl Shared {
+    #[inline]
     fn assembly(&self) -> &Assembly {
         self.assembly.as_ref().expect("only threads of teams come here")
     }
@@ -212,6 +213,7 @@ impl Member {
     }
 
     /// Whether it is.
+    #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.thread.shared.assembly().is_cancelled()
     }

@@ -85,6 +85,7 @@ impl Assembly {
         self.last.store(0, Ordering::Release);
     }
 
+    #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
         self.last.load(Ordering::Acquire) != 0
     }
