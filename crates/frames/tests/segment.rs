@@ -52,7 +52,7 @@ fn esp_keeps_the_rules_where_pairs_differ_in_what_reaches_them() {
     }
     // What arrives at the bridge of `e0` goes nowhere.
     let hosts = Rc::new(Hosts::new(9, 1500, false));
-    ["b1", "b2", "b3"].map(group::bridge);
+    ["b1", "b2", "b3"].into_iter().for_each(group::bridge);
     group::join(&hosts, "b1", "e1", &[0, 1, 2, 3, 4, 5], 1500);
     group::join(&hosts, "b2", "e2", &[3, 4, 5, 6, 7, 8], 1500);
     group::join(&hosts, "b3", "e3", &[6, 7, 8, 0, 1, 2], 1500);
