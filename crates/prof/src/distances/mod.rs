@@ -22,10 +22,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
-use stream::{Content, Record};
+use std::process::{Child, ExitStatus};
+use stream::{Content, MESSAGE_BYTES_MAX, Record};
 use trace::Trace;
 
 /// How often the state of processes is looked at. Milliseconds.
@@ -197,9 +197,15 @@ pub fn observe(
     let signals = Signals::take_over(&[libc::SIGINT, libc::SIGTERM, libc::SIGUSR1])?;
     let mut watch = Watch::new(options)?;
     let mut child = observer::start(&program, arguments, options, folder.path(), &pipe)?;
-    let mut status = None;
+    let ended = descriptor_of(&child)?;
+    let (mut status, mut is_drained) = (None, false);
     loop {
-        wait_readable(&[receiver.as_fd(), signals.as_fd()], LOOK_MS)?;
+        match status {
+            None => wait_readable(&[receiver.as_fd(), signals.as_fd(), ended.as_fd()], LOOK_MS)?,
+            // What it started runs on.
+            Some(_) if is_drained => wait_readable(&[receiver.as_fd(), signals.as_fd()], LOOK_MS)?,
+            Some(_) => Vec::new(),
+        };
         while let Some(arrived) = signals.next() {
             match arrived.signal {
                 libc::SIGUSR1 => snapshot(watch.seen()),
@@ -208,9 +214,11 @@ pub fn observe(
                 _ => {}
             }
         }
-        let is_drained = !watch.take(&mut receiver)?;
+        is_drained = !watch.take(&mut receiver)?;
         if status.is_none() {
             status = child.try_wait().map_err(ObserveError::Start)?;
+            // It may have written more before it ended.
+            is_drained &= status.is_none();
         } else if is_drained && !watch.anybody_runs() {
             break;
         }
@@ -241,6 +249,13 @@ fn make_pipe(path: &Path) -> std::io::Result<(File, File)> {
     Ok((File::from(receiver), File::from(keeps_open)))
 }
 
+/// Readable when it has ended.
+fn descriptor_of(child: &Child) -> Result<OwnedFd, ObserveError> {
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    let pid = Pid::from_child(child);
+    pidfd_open(pid, PidfdFlags::empty()).map_err(|error| ObserveError::Start(error.into()))
+}
+
 fn pass_on(signal: i32, pid: u32) {
     use rustix::process::{Pid, Signal, kill_process};
     if let (Some(pid), Some(signal)) = (Pid::from_raw(pid as i32), Signal::from_named_raw(signal)) {
@@ -255,7 +270,9 @@ struct Watch<'a> {
     programs: Vec<Watched>,
     /// What each process executes now.
     running: BTreeMap<u32, usize>,
+    /// What was read, first what is no whole message yet.
     bytes: Vec<u8>,
+    filled: usize,
     trace: Option<Trace>,
 }
 
@@ -307,23 +324,29 @@ impl<'a> Watch<'a> {
     fn new(options: &'a Options) -> Result<Watch<'a>, ObserveError> {
         let trace =
             options.trace.as_deref().map(|path| Trace::create(path, options.block_bytes)).transpose()?;
-        Ok(Watch { options, programs: Vec::new(), running: BTreeMap::new(), bytes: Vec::new(), trace })
+        Ok(Watch {
+            options,
+            programs: Vec::new(),
+            running: BTreeMap::new(),
+            bytes: vec![0; READ_BYTES + MESSAGE_BYTES_MAX],
+            filled: 0,
+            trace,
+        })
     }
 
     /// Takes in what has come; false: there was nothing.
     fn take(&mut self, receiver: &mut File) -> Result<bool, ObserveError> {
-        let old = self.bytes.len();
-        self.bytes.resize(old + READ_BYTES, 0);
-        let read = receiver.read(&mut self.bytes[old..]);
-        self.bytes.truncate(old + read.as_ref().map_or(0, |read| *read));
-        let bytes = std::mem::take(&mut self.bytes);
-        let mut rest = &bytes[..];
-        while let Some((message, behind)) = stream::split(rest)? {
+        let read = receiver.read(&mut self.bytes[self.filled..]).unwrap_or(0);
+        let end = self.filled + read;
+        let mut bytes = std::mem::take(&mut self.bytes);
+        let mut at = 0;
+        while let Some((message, behind)) = stream::split(&bytes[at..end])? {
             self.note(message)?;
-            rest = behind;
+            at = end - behind.len();
         }
-        self.bytes = rest.to_vec();
-        Ok(read.is_ok_and(|read| read > 0))
+        bytes.copy_within(at..end, 0);
+        (self.bytes, self.filled) = (bytes, end - at);
+        Ok(read > 0)
     }
 
     fn note(&mut self, message: stream::Message<'_>) -> Result<(), ObserveError> {
