@@ -117,13 +117,14 @@ proptest! {
         prop_assume!(stream.bytes_into_l2() > 0);
         let core = Core { stream: &stream, program: 0, ways: chip.llc.all_ways() };
         // From one request to the same one of a later pass: both machines are periodic after enough passes, some only over several passes, which take
-        // turns: then what was measured may be one of these, or their mean.
+        // turns: what was measured is the mean of some that follow each other.
         let measured = run(&chip, &[core], 20).expect("all ways");
         let (took, misses) = naive(&chip, &trace, window, 30);
         prop_assert_eq!(measured[0].misses, misses as f64);
-        let mean = took.iter().sum::<u64>() as f64 / took.len() as f64;
-        let is_one = took.iter().map(|took| *took as f64).chain([mean]).any(|took| (measured[0].pass_ps - took).abs() < 1.0);
-        prop_assert!(is_one, "{} is none of {took:?}, nor their mean", measured[0].pass_ps);
+        let mean = |took: &[u64]| took.iter().sum::<u64>() as f64 / took.len() as f64;
+        let is_mean = |took: &[u64]| (measured[0].pass_ps - mean(took)).abs() < 1.0;
+        let is_one = (1..=took.len()).any(|passes| took.windows(passes).any(is_mean));
+        prop_assert!(is_one, "{} is no mean of some of {took:?}", measured[0].pass_ps);
     }
 
     /// Programs whose ways differ do not see each other, but for the link; with a link that takes no time not at all.
@@ -131,6 +132,12 @@ proptest! {
     fn with_ways_of_its_own_a_program_has_no_neighbour(first in trace(200), second in trace(200)) {
         let chip = Chip { transfer_ps: 0, ..chip(Shape::sets(64, 4)) };
         let programs = [Program::of_trace("first", 3, first), Program::of_trace("second", 2, second)];
+        for (program, ways) in programs.iter().zip([0b0011, 0b1100]) {
+            let stream = Stream::of(&chip, program, 0);
+            let pass = |warm| run(&chip, &[Core { stream: &stream, program: 0, ways }], warm).expect("ways")[0].pass_ps;
+            // Else it depends on which of its passes are measured: some are steady only after many, or never.
+            prop_assume!((3..40).all(|warm| pass(warm) == pass(2)));
+        }
         let first = alone(&chip, &programs[0], Some(0b0011)).expect("ways");
         let second = alone(&chip, &programs[1], Some(0b1100)).expect("ways");
         for factor in slowdowns(&chip, &[&first, &second]).expect("ways") {
