@@ -10,7 +10,7 @@
 
 use crate::front::{FRONT, Front};
 use crate::marks::Marks;
-use crate::table::{Known, SLOT_MAX, Table};
+use crate::table::{SLOT_MAX, Table};
 use castell_base::Vectors;
 
 /// So many blocks are looked up at once.
@@ -107,16 +107,12 @@ impl StackDistances {
             self.table.grow();
             self.front.move_to(|block| self.table.find(block) as u32);
         }
-        let (place, known) = self.table.bring_to_front(block);
-        let distance = match known {
-            // What is in front would have been found there.
-            Known::New | Known::InFront => None,
-            Known::Slot(slot) => {
-                let behind = self.marks.behind(slot as usize);
-                self.marks.clear(slot as usize);
-                Some(behind + FRONT as u64)
-            }
-        };
+        let (place, slot) = self.table.bring_to_front(block);
+        let distance = slot.map(|slot| {
+            let behind = self.marks.behind(slot as usize);
+            self.marks.clear(slot as usize);
+            behind + FRONT as u64
+        });
         if let Some(place) = self.front.push(block, place) {
             self.table.settle(place, self.marks.next());
             self.marks.set();

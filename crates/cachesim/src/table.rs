@@ -1,16 +1,5 @@
 //! Where each block is: an open-addressed table of 12 bytes an entry.
 
-/// What the table knows of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
-    /// It was never touched.
-    New,
-    /// It is among the blocks touched last.
-    InFront,
-    /// It left them when this slot was the next one.
-    Slot(u32),
-}
-
 /// From blocks to slots. Linear probing; nothing is ever removed.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
@@ -63,20 +52,15 @@ impl Table {
         self.len * 4 >= self.entries.len() * 3
     }
 
-    /// A block is in front from now on: its place, and what was known of it.
+    /// A block that is not in front is there from now on: its place, and the slot that it had, if it was touched before.
     #[inline(always)]
-    pub(crate) fn bring_to_front(&mut self, block: u64) -> (u32, Known) {
+    pub(crate) fn bring_to_front(&mut self, block: u64) -> (u32, Option<u32>) {
         let place = self.find(block);
         let entry = &mut self.entries[place];
         let before = entry.state;
         (entry.low, entry.high, entry.state) = (block as u32, (block >> 32) as u32, IN_FRONT);
         self.len += usize::from(before == 0);
-        let known = match before {
-            0 => Known::New,
-            IN_FRONT => Known::InFront,
-            state => Known::Slot(state - SLOTS),
-        };
-        (place as u32, known)
+        (place as u32, before.checked_sub(SLOTS))
     }
 
     /// The block of this place is in front no longer.
